@@ -1,18 +1,21 @@
 """Hold `message`, `interleave`, `chase` and `fetch` against programs that measure the same, side by side.
 
 Usage: python benchmarks/latency_peers.py [--rounds 20] [--visits 5] [--peers DIR] [--only WORDS] [--nice -19]
+       [--realtime 50]
 
 Peers are looked for in DIR, then on the PATH; a contest whose peer is missing is left out with a note:
-core-to-core-latency (its `-b 3`), multichase, and three programs that benchmarks/reference makes of others'
-loops: mm-amx-interleave (mm_amx_interleave.cpp), lat-mem-rd-size (lat_mem_rd_size.c, lmbench) and
-libxsmm-gemm (libxsmm_gemm.c). Contests without a peer hold numbers of the agent against one another.
+core-to-core-latency (its `-b 3`), multichase with its multiload and fairness, and three programs that
+benchmarks/reference makes of others' loops: mm-amx-interleave (mm_amx_interleave.cpp), lat-mem-rd-size
+(lat_mem_rd_size.c, lmbench) and libxsmm-gemm (libxsmm_gemm.c). Contests without a peer hold numbers of the
+agent against one another.
 
 In each round every contest has some visits by each side, all in shuffled order, a short process each; a
 side's number is the median of its visits of the round; of chases in caches and of messages, which
 others' work can only lengthen, the least. Printed are the deciles of each side over the rounds,
 and the median of the rounds' ratios, ours to theirs, with its 95 % interval (bootstrap over rounds). The
 verdict is `holds` or `fails` where the whole interval is within the limits or outside, else `no verdict`.
-Nothing runs with real-time priority; --nice is for both sides, on a machine that is not idle.
+--nice and --realtime are for both sides, on a machine that is not idle. Peers then take turns (SCHED_RR):
+some keep all CPUs and need one for a thread more.
 """
 
 import argparse
@@ -39,7 +42,7 @@ CHASED = {"L1": "24K", "L2": "512K"}
 STRIDES = (64, 256)
 IN_MEMORY = 128 << 20
 RESAMPLES = 4000
-TRIES = 3
+TRIES = 5
 Side = Callable[[], float]
 
 
@@ -58,9 +61,10 @@ class Contest:
 class Tools:
     """Where the programs are, and what they know of this machine."""
 
-    def __init__(self, agent: Path, folder: Path, cpus: tuple[int, int], nice: int) -> None:
+    def __init__(self, agent: Path, folder: Path, cpus: tuple[int, int], nice: int, realtime: int) -> None:
         self.agent, self.folder, self.cpus = agent, folder, cpus
-        self._prefix = ("nice", "-n", str(nice))
+        self.prefix = ("chrt", "-r", str(realtime)) if realtime else ("nice", "-n", str(nice))
+        self._plain = ("--rounds", "1", "--priority", str(realtime), "--format", "jsonl")
         self._ticks_per_second = 0
 
     def path(self, name: str) -> str | None:
@@ -73,7 +77,7 @@ class Tools:
     def output(self, *command: str | Path, stderr: bool = False, **environment: str) -> str:
         """What a program prints, on both streams if `stderr`; raises CalledProcessError where it fails."""
         done = subprocess.run(
-            [*self._prefix, *command],
+            [*self.prefix, *command],
             check=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if stderr else subprocess.DEVNULL,
@@ -86,14 +90,16 @@ class Tools:
         self, *plan: str, typical: Callable[[list[int]], float] = statistics.median
     ) -> Iterator[dict[str, object]]:
         """The bursts of one round of the agent; `ns` is added: of a unit in a typical sample."""
-        plain = ("--rounds", "1", "--priority", "0", "--format", "jsonl")
-        hello, *records = [json.loads(line) for line in self.output(self.agent, *plan, *plain).splitlines()]
+        lines = self.output(self.agent, *plan, *self._plain).splitlines()
+        hello, *records = [json.loads(line) for line in lines]
         for burst in records:
             if burst["record"] == "burst":
                 threads = (burst["ticks"], *burst.get("other_ticks", ()))
                 found = [typical(ticks[burst["warmup"] :]) for ticks in threads]
                 tick_ns = 1e9 / hello["ticks_per_second"] / burst["iterations"]
-                yield {**burst, "ns": statistics.mean(found) * tick_ns}
+                elapsed = sum(burst["ticks"]) * 1e9 / hello["ticks_per_second"]
+                others = sum(map(sum, burst.get("other_units", ())))
+                yield {**burst, "ns": statistics.mean(found) * tick_ns, "others_a_ns": others / elapsed}
 
     def ns(self, *plan: str, typical: Callable[[list[int]], float] = statistics.median) -> dict[str, float]:
         """A unit in ns by point, or by benchmark where that has no points."""
@@ -146,11 +152,71 @@ def mm_amx(tools: Tools, path: str) -> float:
     return number(text, r"([\d.]+) [\d.]+\s*$") / number(text, r" ([\d.]+)\s*$")
 
 
-def our_chase_in_memory(tools: Tools, pages: str) -> float:
-    """The mean of 200 samples of 2 ms, since the peer's number is one of half a second."""
-    size, point = f"{IN_MEMORY >> 20}M", f"window.{IN_MEMORY >> 20}M.{pages}"
+@contextlib.contextmanager
+def busy(tools: Tools) -> Iterator[None]:
+    """The second CPU spins meanwhile, as in `loaded` without a load, so that nobody uses the memory."""
+    loop = ("taskset", "-c", str(tools.cpus[1]), "sh", "-c", "while :; do :; done")
+    with subprocess.Popen([*tools.prefix, *loop]) as spinning:
+        try:
+            yield
+        finally:
+            spinning.kill()
+
+
+def our_chase_in_memory(tools: Tools, pages: str, stride: int) -> float:
+    """The mean of 200 samples of 2 ms, since the peer's number is one of half a second; see multichase()."""
+    mark = "" if stride == 64 else f".s{stride}"
+    size, point = f"{IN_MEMORY >> 20}M", f"window.{IN_MEMORY >> 20}M{mark}.{pages}"
     plan = ("-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", size)
-    return tools.ns(*plan, "--pages", pages, "--samples", "200", typical=statistics.mean)[point]
+    how = ("--stride", str(stride), "--pages", pages, "--samples", "200")
+    with busy(tools) if stride != 64 else contextlib.nullcontext():
+        typical = statistics.mean if stride == 64 else statistics.median
+        return tools.ns(*plan, *how, typical=typical)[point]
+
+
+def our_load(
+    tools: Tools, rate: str, typical: Callable[[list[int]], float] = statistics.mean
+) -> tuple[float, float]:
+    """A load in ns, and the GB/s that the other CPU reads meanwhile."""
+    operation = ("--op", "read") if rate != "0" else ()
+    plan = ("-b", "loaded", *operation, "--load", rate, "--sizes", f"{IN_MEMORY >> 20}M", "--pages", "huge")
+    (burst,) = tools.bursts(*plan, "--cpus", pair(tools), "--samples", "20", typical=typical)
+    return float(burst["ns"]), float(burst["others_a_ns"])  # type: ignore[arg-type]
+
+
+def at_the_rate_of(tools: Tools, path: str) -> tuple[float, float]:
+    """A load beside a CPU that reads as fast as multiload's does, and multiload's."""
+    options = ("-a", "-H", "-m", str(IN_MEMORY), "-s", "256", "-T", "256k", "-n", "1", "-t", "2")
+    text = tools.output(path, *options, "-c", "chaseload", "-l", "stream-sum")
+    cells = text.splitlines()[-1].split(",")
+    ns, wanted = float(cells[3]), float(cells[8]) * 1.048576e-3
+    _, got = our_load(tools, f"{wanted:.3f}")
+    ours, got = our_load(tools, f"{wanted * wanted / got:.3f}")
+    print(f"multiload {ns:.1f} ns at {wanted:.2f} GB/s, ours {ours:.1f} at {got:.2f}", file=sys.stderr)
+    return ours, ns
+
+
+def our_contest(tools: Tools) -> float:
+    """A fetch-and-add by one of two CPUs that want the same word, of both together."""
+    plan = ("-b", "contend", "--op", "faa", "--share", "one", "--samples", "100", "--cpus", pair(tools))
+    (burst,) = tools.bursts(*plan, typical=statistics.mean)
+    return 1 / (1 / float(burst["ns"]) + float(burst["others_a_ns"]))  # type: ignore[arg-type]
+
+
+def fairness(tools: Tools, path: str) -> float:
+    """The same without its pauses: the first group of its lines has ns an operation of each CPU."""
+    text = tools.output("taskset", "-c", pair(tools), path, "-n", "3", "-t", "0.05").partition("relaxed:\n")[
+        2
+    ]
+    of_each = [row.partition(":")[0].split() for row in text.partition("relaxed:")[0].splitlines()]
+    return statistics.median(1 / sum(1 / float(ns) for ns in row) for row in of_each if row)
+
+
+def turn_and_cas(tools: Tools) -> tuple[float, float]:
+    """A line handed round by two CPUs, and handed over by compare-and-swap, one way."""
+    plan = ("-b", "cas,contend", "--op", "turn", "-v", "auto", "--cpus", pair(tools), "--threads", "2")
+    found = tools.ns(*plan)
+    return next(ns for point, ns in found.items() if point.startswith("turn.")) / 2, found["cas"] / 2
 
 
 def our_chase(tools: Tools, point: str, *plan: str) -> float:
@@ -166,12 +232,14 @@ def lat_mem_rd(tools: Tools, path: str, size: str, stride: int) -> float:
     return float(tools.output(*pin, path, str(int(size[:-1]) << 10), str(stride)))
 
 
-def multichase(tools: Tools, path: str, pages: str) -> float:
-    """One sample of half a second."""
+def multichase(tools: Tools, path: str, pages: str, stride: int) -> float:
+    """One sample of half a second; of stride 256 the best of three, as bursts of `loaded` lose no CPU."""
     huge = ("-H",) if pages == "huge" else ()
     pin = ("taskset", "-c", str(tools.cpus[0]))
-    options = ("-a", "-m", str(IN_MEMORY), "-s", "64", "-T", "256k", "-n", "1")
-    return number(tools.output(*pin, path, *huge, *options), r"([\d.]+)\s*$")
+    count = ("-a", "-n", "1") if stride == 64 else ("-n", "3")
+    options = (*count, "-m", str(IN_MEMORY), "-s", str(stride), "-T", "256k")
+    with busy(tools) if stride != 64 else contextlib.nullcontext():
+        return number(tools.output(*pin, path, *huge, *options), r"([\d.]+)\s*$")
 
 
 def our_product(tools: Tools) -> float:
@@ -222,11 +290,30 @@ def cycles(tools: Tools) -> tuple[float, float]:
     """Cycles of a load in L1, and the nearest whole number of them."""
     plan = ("-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", CHASED["L1"])
     found = [
-        float(burst["ns"]) * statistics.mean(burst["core_mhz"]) / 1000  # type: ignore[arg-type, call-overload]
+        float(burst["ns"]) * statistics.mean(burst["core_mhz"]) / 1000  # type: ignore[arg-type]
         for burst in tools.bursts(*plan, "--pages", "base", typical=min)
         if str(burst["point"]).startswith("rising.")
     ]
     return found[0], float(max(1, round(found[0])))
+
+
+def of_multichase(tools: Tools) -> Iterator[Contest]:
+    """Those with multichase and the programs that come with it."""
+    if path := tools.path("multichase"):
+        for pages, stride in (("base", 64), ("huge", 64), ("huge", 256)):
+            ours = partial(our_chase_in_memory, tools, pages, stride)
+            theirs = partial(multichase, tools, path, pages, stride)
+            name = f"chase memory window, {pages} pages" + (", stride 256" if stride == 256 else "")
+            yield Contest(name, "ns", ours, theirs, (0, 1.01) if stride == 64 else (0.98, 1.02))
+        yield Contest(
+            "loaded idle", "ns", lambda: our_load(tools, "0", statistics.median)[0], theirs, (0.98, 1.02)
+        )
+    if path := tools.path("multiload"):
+        both = of_one_run(partial(at_the_rate_of, tools, path))
+        yield Contest("loaded at the rate of multiload", "ns", *both, (0.95, 1.05))
+    if path := tools.path("fairness"):
+        ours, theirs = partial(our_contest, tools), partial(fairness, tools, path)
+        yield Contest("contend faa", "ns", ours, theirs, (0.95, 1.05))
 
 
 def contests(tools: Tools) -> Iterator[Contest]:
@@ -255,11 +342,8 @@ def contests(tools: Tools) -> Iterator[Contest]:
     if path := tools.path("libxsmm-gemm"):
         theirs = partial(libxsmm, tools, path)
         yield Contest("product bf16 256x256x256", "ps", partial(our_product, tools), theirs, (0, 1.01))
-    if path := tools.path("multichase"):
-        for pages in ("base", "huge"):
-            ours = partial(our_chase_in_memory, tools, pages)
-            theirs = partial(multichase, tools, path, pages)
-            yield Contest(f"chase memory window, {pages} pages", "ns", ours, theirs, (0, 1.01))
+    yield from of_multichase(tools)
+    yield Contest("contend turn to cas", "ns", *of_one_run(partial(turn_and_cas, tools)), (0.97, 1.03))
 
 
 Found = dict[str, list[tuple[float, float]]]
@@ -327,13 +411,14 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, default=Path())
     parser.add_argument("--cpus", default="0,1", help="the pair")
     parser.add_argument("--nice", type=int, default=0, help="of both sides")
+    parser.add_argument("--realtime", type=int, default=0, help="priority of both sides; 0: none")
     parser.add_argument("--only", default="", help="contests with one of these words in their name")
     asked = parser.parse_args()
     first, second = (int(cpu) for cpu in asked.cpus.split(","))
     with tempfile.TemporaryDirectory() as folder:
         agent = Path(folder) / "fleet-agent"
         subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)
-        tools = Tools(agent, asked.peers.absolute(), (first, second), asked.nice)
+        tools = Tools(agent, asked.peers.absolute(), (first, second), asked.nice, asked.realtime)
         chosen = [one for one in contests(tools) if any(w in one.name for w in asked.only.split(","))]
         began, load = time.time(), os.getloadavg()[0]
         found = measure(chosen, asked.rounds, asked.visits)

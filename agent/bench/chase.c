@@ -129,7 +129,7 @@ uint64_t chase_cycle(const struct point *point)
 	return (uint64_t)point->order << 56 | (uint64_t)point->stride_bytes << 32 | point->bytes;
 }
 
-static int prepare(struct side *side)
+int chase_prepare(struct side *side)
 {
 	if (*side->cycle) {
 		side->chain.at = side->chain.start = *side->cycle;
@@ -150,11 +150,11 @@ static int prepare(struct side *side)
 	return err;
 }
 
-static void lay(struct side *sides, size_t count, struct random *random)
+void chase_lay(struct side *sides, size_t count, struct random *random)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct point *point = sides[i].point;
-		uint64_t lines = point->bytes / point->stride_bytes;
+		uint64_t lines = point->arena_bytes / point->stride_bytes;
 
 		sides[i].chain.lines = lines;
 		sides[i].chain.random = random_start(random_next(random), i);
@@ -163,14 +163,14 @@ static void lay(struct side *sides, size_t count, struct random *random)
 	}
 }
 
-static void work(struct side *side, uint32_t n)
+void chase_work(struct side *side, uint32_t n)
 {
 	side->chain.at = side->variant->chase(side->chain.at, n / LOADS);
 	side->chain.loads += n / LOADS * LOADS;
 }
 
 /* After so many loads the chase must be so many lines on: no load was left out, none done twice. */
-static bool check(const struct side *sides, size_t count, char *words, size_t room)
+bool chase_check(const struct side *sides, size_t count, char *words, size_t room)
 {
 	for (size_t i = 0; i < count; i++) {
 		void *expected = sides[i].chain.start;
@@ -188,7 +188,7 @@ static bool check(const struct side *sides, size_t count, char *words, size_t ro
 	return true;
 }
 
-static void attempt(const struct variant *variant)
+void chase_attempt(const struct variant *variant)
 {
 	void *line = &line;
 
@@ -228,9 +228,9 @@ const struct benchmark bench_chase = {
 	.generic_variants = generic_chase,
 	.points = add_points,
 	.grain_units = LOADS,
-	.attempt = attempt,
-	.lay = lay,
-	.prepare = prepare,
-	.work = work,
-	.check = check,
+	.attempt = chase_attempt,
+	.lay = chase_lay,
+	.prepare = chase_prepare,
+	.work = chase_work,
+	.check = chase_check,
 };

@@ -157,7 +157,7 @@ static void lay_load(struct side *side)
 
 static void lay(struct side *sides, size_t count, struct random *random)
 {
-	bench_chase.lay(sides, 1, random);
+	chase_lay(sides, 1, random);
 	for (size_t i = 1; i < count; i++)
 		if (sides[i].point->load_mbps)
 			lay_load(&sides[i]);
@@ -165,7 +165,7 @@ static void lay(struct side *sides, size_t count, struct random *random)
 
 static int prepare(struct side *side)
 {
-	return side->index ? 0 : bench_chase.prepare(side);
+	return side->index ? 0 : chase_prepare(side);
 }
 
 /* Waits until the next part is due. All that is due by then follows without a look at the clock,
@@ -211,7 +211,7 @@ static void move(struct side *side)
 static void work(struct side *side, uint32_t n)
 {
 	if (!side->index) {
-		bench_chase.work(side, n);
+		chase_work(side, n);
 	} else if (side->point->load_mbps) {
 		if (side->load.grain_ticks > 0)
 			wait_until_due(side);
@@ -222,12 +222,7 @@ static void work(struct side *side, uint32_t n)
 static bool check(const struct side *sides, size_t count, char *words, size_t room)
 {
 	(void)count;
-	return bench_chase.check(sides, 1, words, room);
-}
-
-static void attempt(const struct variant *variant)
-{
-	bench_chase.attempt(variant);
+	return chase_check(sides, 1, words, room);
 }
 
 static const struct word operation_words[] = {
@@ -274,7 +269,7 @@ const struct benchmark bench_loaded = {
 	.points = add_points,
 	.can = can,
 	.grain_units = LOADS,
-	.attempt = attempt,
+	.attempt = chase_attempt,
 	.lay = lay,
 	.prepare = prepare,
 	.work = work,

@@ -46,6 +46,13 @@ void size_name(uint64_t bytes, char name[SIZE_ROOM]);
 /* What a cycle over such memory is told apart by: size, stride and order. */
 uint64_t chase_cycle(const struct point *point);
 
+/* Parts of chase, for who chases, too: all lines of an arena. */
+void chase_lay(struct side *sides, size_t count, struct random *random);
+int chase_prepare(struct side *side);
+void chase_work(struct side *side, uint32_t n);
+bool chase_check(const struct side *sides, size_t count, char *words, size_t room);
+void chase_attempt(const struct variant *variant);
+
 /* The last cache for data on the way to memory; null where none is known. */
 const struct cpu_cache *last_cache(const struct cpu_facts *facts);
 

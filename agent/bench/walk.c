@@ -49,33 +49,6 @@ static int add_points(const struct options *options, const struct point_context 
 	return err;
 }
 
-static void lay(struct side *sides, size_t count, struct random *random)
-{
-	bench_chase.lay(sides, count, random);
-	for (size_t i = 0; i < count; i++)
-		sides[i].chain.lines = sides[i].point->arena_bytes / sides[i].point->stride_bytes;
-}
-
-static int prepare(struct side *side)
-{
-	return bench_chase.prepare(side);
-}
-
-static void work(struct side *side, uint32_t n)
-{
-	bench_chase.work(side, n);
-}
-
-static bool check(const struct side *sides, size_t count, char *words, size_t room)
-{
-	return bench_chase.check(sides, count, words, room);
-}
-
-static void attempt(const struct variant *variant)
-{
-	bench_chase.attempt(variant);
-}
-
 static const struct parameter parameters[] = {
 	{"bytes", NULL, ROLE_ROW, POINT_MEMBER(bytes), .bytes = true},
 	{.name = "pages",
@@ -106,9 +79,9 @@ const struct benchmark bench_walk = {
 	.generic_variants = generic_chase,
 	.points = add_points,
 	.grain_units = 16,
-	.attempt = attempt,
-	.lay = lay,
-	.prepare = prepare,
-	.work = work,
-	.check = check,
+	.attempt = chase_attempt,
+	.lay = chase_lay,
+	.prepare = chase_prepare,
+	.work = chase_work,
+	.check = chase_check,
 };

@@ -100,38 +100,22 @@ PUT(aarch64_put_llsc, "ldxr %w[seen], %[word]\n\t"
 		      "add %w[value], %w[value], #1")
 
 /* Compilers call a function for these unless all of the program may use LSE. */
-static inline uint32_t lse_add(uint32_t *word, uint32_t n)
-{
-	uint32_t seen;
-
-	__asm__ volatile(".arch_extension lse\n\tldaddal %w2, %w0, %1"
-			 : "=&r"(seen), "+Q"(*word)
-			 : "r"(n)
-			 : "memory");
-	return seen;
-}
-
-static inline void *lse_swap(struct lock_node **at, struct lock_node *new)
-{
-	struct lock_node *seen;
-
-	__asm__ volatile(".arch_extension lse\n\tswpal %2, %0, %1"
-			 : "=&r"(seen), "+Q"(*at)
-			 : "r"(new)
-			 : "memory");
-	return seen;
-}
-
-static inline bool lse_change(struct lock_node **at, struct lock_node *old, struct lock_node *new)
-{
-	struct lock_node *seen = old;
-
-	__asm__ volatile(".arch_extension lse\n\tcasal %0, %2, %1"
-			 : "+&r"(seen), "+Q"(*at)
-			 : "r"(new)
-			 : "memory");
-	return seen == old;
-}
+#define LSE(name, type, text)                                                                      \
+	static inline type name(type *at, type seen, type new)                                     \
+	{                                                                                          \
+		__asm__ volatile(".arch_extension lse\n\t" text                                    \
+				 : [seen] "+&r"(seen), [at] "+Q"(*at)                              \
+				 : [new] "r"(new)                                                  \
+				 : "memory");                                                      \
+		return seen;                                                                       \
+	}
+typedef struct lock_node *node_pointer;
+LSE(lse_ldadd, uint32_t, "ldaddal %w[new], %w[seen], %[at]")
+LSE(lse_swp, node_pointer, "swpal %[new], %[seen], %[at]")
+LSE(lse_cas, node_pointer, "casal %[seen], %[new], %[at]")
+#define lse_add(word, n)         lse_ldadd(word, 0, n)
+#define lse_swap(at, new)        lse_swp(at, NULL, new)
+#define lse_change(at, old, new) (lse_cas(at, old, new) == (old))
 
 LOCKS(aarch64, lse, lse, __asm__ volatile("yield" : : : "memory"))
 
