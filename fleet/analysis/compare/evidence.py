@@ -116,7 +116,7 @@ class Evidence:
         the chance of this one alone. Where some do, chance explains as many as it brings among those and
         these in one session of twenty or more. All rows of a comparison may switch together, and count once;
         but of so many that do, there are as many times fewer to expect (Markov's inequality). Where levels
-        may be matched otherwise, it is 5 % or more; where without a change they hardly can, none.
+        may be matched otherwise, not one a side, it is 5 % or more; where hardly without a change, none.
         """
         of_levels = np.concatenate([np.empty(0), *(one.of_levels for one in self.comparisons)])
         switches = np.array([one.switches for one in self.comparisons])[self.of]
@@ -135,7 +135,8 @@ class Evidence:
                 at = (of_levels == p) & (rows[self.of] == together)
                 found = np.where(at, 1.0 if explained else np.minimum(share, 1 - ROUNDING), found)
         found[self.doubt == Doubt.LEAST] = 0.0
-        return np.where(self.doubt >= Doubt.SIZE, np.maximum(found, LEVEL), found)
+        otherwise = np.array([not (len(each) == 2 and are_apart(each)) for each in counts], dtype=bool)
+        return np.where(otherwise & (self.doubt >= Doubt.SIZE), np.maximum(found, LEVEL), found)
 
 
 def together(comparisons: Sequence[Changes]) -> Evidence:

@@ -3,9 +3,8 @@
 Hosts need not change alike, so their changes vary around a mean (random effects). The variance between hosts
 is DerSimonian and Laird's (Control. Clin. Trials 7 (1986)), that of the mean Hartung and Knapp's (Stat. Med.
 20 (2001)), which does not take the variance between hosts as known. What all hosts of a session have in
-common changes all of them alike, and shows only between passes of both sides: that is added, as for data
-clustered both ways (Cameron, Gelbach and Miller, J. Bus. Econ. Stat. 29 (2011)), with Satterthwaite's degrees
-of freedom.
+common changes all of them alike, and shows only between passes of both sides: that is added, as for data in
+clusters both ways (Cameron, Gelbach and Miller, J. Bus. Econ. Stat. 29 (2011)), with Satterthwaite's freedom.
 """
 
 from collections.abc import Collection
@@ -51,8 +50,7 @@ def fleet_effect(evidence: Evidence, comparisons: Collection[int]) -> pd.DataFra
 def _by_pass(evidence: Evidence, at: Ints) -> tuple[Floats, Floats]:
     """What each pass of runs of both sides added to these changes by chance, and the freedom of each.
 
-    Sides that alternate balance drifts and steps, which makes passes alike, but not runs. Where there are too
-    few passes, each run counts by itself.
+    Alternated sides balance drifts and steps within passes. Where these are too few, each run is one.
     """
     weights, residuals, freedom = evidence.weights[at], evidence.residuals[at], evidence.freedom[at].copy()
     runs, counts = np.nan_to_num(weights * residuals), (~np.isnan(residuals)).sum(axis=1)

@@ -154,6 +154,16 @@ def test_a_level_of_one_run_of_each_side_is_no_evidence_where_others_have_enough
     assert not np.isnan(found.logs).any()
 
 
+def test_three_runs_a_side_tell_a_change_where_no_runs_of_a_side_differ() -> None:
+    """By as much as levels are apart: there is nothing to match otherwise."""
+    chance = np.random.default_rng(2)
+    hosts = [
+        match_levels(side("a", values[:3]), side("b", values[3:] * (1.15 if host < 4 else 1)), "median_ns")
+        for host, values in enumerate(50 * np.exp(chance.normal(0, 0.01, (20, 6))))
+    ]
+    assert (judged(*hosts)["verdict"] == "changed").to_list() == [host < 4 for host in range(20)]
+
+
 def test_the_interval_within_levels_is_that_of_least_squares() -> None:
     """The sides have the levels in unlike shares, so the change is known less well than its scatter shows."""
     at, of_b = np.array([0, 0, 0, 0, 1, 0, 1, 1, 1, 1]), np.repeat([0.0, 1.0], 5)
