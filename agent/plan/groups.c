@@ -107,8 +107,8 @@ static int add_group(struct plan *plan, const int *cpus, size_t count, struct re
 	return 0;
 }
 
-/* One CPU of each kind under each last cache, and on each node of a plan by nodes, or each that was
- * asked for. */
+/* One CPU of each kind under each last cache, of a plan by nodes on each node; or each asked for.
+ */
 static int add_singles(struct plan *plan, const struct member *members, bool each,
 		       struct refusal *refusal)
 {
@@ -119,8 +119,8 @@ static int add_singles(struct plan *plan, const struct member *members, bool eac
 
 		for (size_t k = 0; !each && k < i && !alike; k++)
 			alike = members[k].kind == members[i].kind &&
-				members[k].cache == members[i].cache &&
-				(!plan->node_count || members[k].node == members[i].node);
+				(plan->node_count ? members[k].node == members[i].node
+						  : members[k].cache == members[i].cache);
 		if (!alike)
 			err = add_group(plan, &members[i].cpu, 1, refusal);
 	}

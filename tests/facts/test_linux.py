@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleet.agent.wire.forecast import machine_lines
 from fleet.facts import linux, probe, settings
 from fleet.facts.arm import core_name
 from fleet.facts.topology import parse_cpu_list, parse_size
-from fleet.model import Facts
+from fleet.model import Facts, Node
 from fleet.plan.cpulist import cpus_text
 from tests.facts import trees
 from tests.facts.shells import ask
@@ -77,6 +78,34 @@ def test_a_two_socket_server_with_cpus_switched_off(facts):
     assert (found.core_throttles, found.package_throttles) == (7, 0)
     assert (found.irqbalance, found.cpu_quota, found.rt_runtime_us) == (True, 2.5, 950_000)
     assert "2 of 32 CPUs are offline: 5,21." in found.notes
+
+
+def test_nodes_with_memory_also_without_cpus_or_where_we_may_not_have_any(facts):
+    tree, node = trees.Tree(2), "sys/devices/system/node"
+    tree.files |= {
+        f"{node}/has_memory": "0,2-3",
+        "proc/self/status": "Cpus_allowed_list:\t0-1\nMems_allowed_list:\t0,2",
+        f"{node}/node0/cpulist": "0-1",
+        f"{node}/node2/cpulist": "",
+        f"{node}/node3/cpulist": "",
+    }
+    for number, far in ((0, "10 14 24"), (2, "14 10 24"), (3, "24 24 10")):
+        tree.files[f"{node}/node{number}/distance"] = far
+        tree.files[f"{node}/node{number}/meminfo"] = (
+            f"Node {number} MemTotal:  16384 kB\nNode {number} MemFree:   {4096 * (number + 1)} kB"
+        )
+    found = facts(tree)
+    assert found.nodes == (
+        Node(0, True, 4 << 20, ((0, 10), (2, 14), (3, 24))),
+        Node(2, True, 12 << 20, ((0, 14), (2, 10), (3, 24))),
+        Node(3, False, 16 << 20, ((0, 24), (2, 24), (3, 10))),
+    )
+    assert [line for line in machine_lines(found).splitlines() if line.startswith("node")] == [
+        "node 0 4194304 1",
+        "node 2 12582912 1",
+        "node 3 16777216 -",
+    ]
+    assert [cpu.node for cpu in found.cpus] == [0, 0]
 
 
 def test_a_big_little_board(facts):

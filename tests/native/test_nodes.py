@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.agent.wire.forecast import read
 from tests.native.agent import Record, bursts, decode, failures, notes, points, run, two_cpus, wrong
 from tests.native.preload import preload
 
@@ -128,6 +129,17 @@ def test_a_page_on_another_node_before_or_after_the_samples_fails_the_burst(
     assert not failed or {one["parameters"]["memory_node"] for one in bursts(records)} <= {0}
 
 
+def test_a_node_has_one_cpu_of_a_kind_however_its_caches_are_shared(tmp_path: Path) -> None:
+    """Two nodes with two last-level caches each."""
+    lines = ["arch x86_64", "features avx512", "page_bytes 4096", f"node 0 {GIB} 1", f"node 1 {GIB} 1"]
+    for cpu in range(8):
+        lines += [f"cpu {cpu} {cpu} - - 0 {cpu // 4} -", f"cache 3 Unified 1048576 64 {cpu // 2}"]
+    (tmp_path / "facts").write_text("\n".join([*lines, "end\n"]))
+    plan = ("--forecast", "--facts", str(tmp_path / "facts"), "-b", "chase", "-r", "1")
+    assert json.loads(run(*plan, "--nodes", "all").stdout)["visits"] == 4
+    assert json.loads(run(*plan, "--sizes", "16M").stdout)["visits"] == 4 * 3  # by cache, and in each order
+
+
 def test_loads_under_load_have_all_their_memory_on_the_node(tmp_path: Path) -> None:
     env = machine(tmp_path, {0: (0, 1)}, {0: GIB, 1: GIB}, "0,1") | {"ASTRAY": "1:1:1"}
     records = measured(env, "-b", "loaded", "--load", "0,full", "--nodes", "0,1")
@@ -162,3 +174,7 @@ def test_a_plan_for_another_machine_has_a_visit_for_each_cell(tmp_path: Path, no
     assert found["bytes"] == sum(one["bytes"] for one in found["nodes"])
     assert {one["bytes"] for one in found["nodes"]} == {mib << 20}  # all rows work on the same
     assert [one["node"] for one in found["nodes"]] == [*range(nodes + 1)]
+    assert (
+        f"({mib} MiB on node 0, {mib} MiB on node 1"
+        in read(json.dumps(found, separators=(",", ":")).encode()).memory_text
+    )

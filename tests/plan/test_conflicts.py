@@ -39,6 +39,8 @@ def host(**options: object) -> Host:
             {"benchmarks": "cas", "variant": "readwrite=mov"},
             "^--variant readwrite=mov and --benchmark cas exclude",
         ),
+        ({}, {"benchmarks": "chase", "node": "0", "nodes": "all"}, "^--node 0 and --nodes all exclude"),
+        ({}, {"nodes": "0,2"}, "^--nodes 0,2 and the default --benchmark cas,readwrite exclude"),
         ({}, {"benchmarks": "clock", "variant": "lse"}, "no variant of clock is called lse"),
         (
             {},

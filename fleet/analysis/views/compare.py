@@ -203,7 +203,7 @@ def _meanings(rows: pd.DataFrame) -> str:
     words = [in_words(shared)]
     if rows["relation"].map(is_level).any():
         words.append("L1, L2, LLC, mem: levels of memory")
-    if rows["relation"].str.contains(r" x\d+$").any():
+    if rows["relation"].str.contains(r" x(?:[2-9]|\d\d+)$").any():
         words.append("x2: by two threads at once")
     listed = "; ".join(word for word in words if word)
     return f"{listed}\n" if listed else ""

@@ -14,7 +14,7 @@ from fleet.analysis.reduce.nodes import node_cells
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.report.page import render
 from fleet.analysis.views.show import show_text, shows_json
-from fleet.model import Burst, Host, Node, Parameters, Run
+from fleet.model import Burst, Host, Node, Parameters, Run, benchmark_named
 from fleet.store import Store
 from fleet.store.runs import listing_of
 from tests import builders
@@ -122,6 +122,13 @@ def test_each_cell_is_compared(shown: tuple[Path, str]) -> None:
     found = cells(*rows(shown[0]))
     assert len(found) == 2 * len(NS)
     assert {"n1-n2 window x1", "n0-n0 read"} <= {*found["relation"]}
+
+
+def test_a_name_with_node_0_has_no_size_of_0(shown: tuple[Path, str]) -> None:
+    run = builders.a_run(benchmarks=("chase",))
+    one = burst(next(iter(builders.bursts_of(run))), 0, "chase", (0,), 0, 90.0)
+    assert benchmark_named("chase").unfit(one) == ""
+    assert "has a size of 0" in benchmark_named("chase").unfit(replace(one, point="window.0M.huge.n0"))
 
 
 def test_an_overview_has_own_and_other_memory(shown: tuple[Path, str]) -> None:
