@@ -1,8 +1,6 @@
-/*
- * levels.c: rounds are split into states by the weighted mean of the logarithms of all that was
+/* levels.c: rounds are split into states by the weighted mean of the logarithms of all that was
  * found in each, and the values of each state into levels. A few bursts far from all others of the
- * level of most are strays: they count in its median, not in its interval.
- */
+ * level of most are strays: they count in its median, not in its interval. */
 #include "base/levels.h"
 
 #define FULL  0.9  /* of the visits of the fullest series: others do not decide on states */

@@ -1,8 +1,6 @@
-/*
- * split.c: of all partitions of the sorted logarithms into k parts, dynamic programming finds the
+/* split.c: of all partitions of the sorted logarithms into k parts, dynamic programming finds the
  * one that leaves the least scatter within the parts; the largest k counts for which every two
- * neighbouring parts are apart. Needs no library of mathematics.
- */
+ * neighbouring parts are apart. Needs no library of mathematics. */
 #include "base/split.h"
 
 #include <stdbool.h>

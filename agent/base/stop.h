@@ -1,9 +1,7 @@
-/*
- * stop.h: the orders to end, and the only place where the supervisor waits.
+/* stop.h: the orders to end, and the only place where the supervisor waits.
  *
  * A signal, end of file on stdin (if asked for) and the deadline all end the run; every wait ends
- * with them, so none is noticed late.
- */
+ * with them, so none is noticed late. */
 #ifndef FLEET_BASE_STOP_H
 #define FLEET_BASE_STOP_H
 

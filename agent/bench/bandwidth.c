@@ -1,10 +1,8 @@
-/*
- * bench_bandwidth.c: threads that go through memory, each its own or all the same: bytes a second
+/* bandwidth.c: threads that go through memory, each its own or all the same: bytes a second
  * of the cache that holds it.
  *
  * Bytes are those that instructions move: one for each byte read or written, two for each copied or
- * modified. What a write brings into the cache before it is not counted.
- */
+ * modified. What a write brings into the cache before it is not counted. */
 #include "bench/sizes.h"
 
 #include <inttypes.h>

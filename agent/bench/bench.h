@@ -289,16 +289,12 @@ struct benchmark {
 	/* Fills in the sides of all threads; touches no memory of theirs. */
 	void (*lay)(struct side *sides, size_t count, struct random *random);
 
-	/*
-	 * Untimed, by each thread on its CPU, before all meet; calls bench_progress() now and then.
-	 * -errno fails the burst. Null: none.
-	 */
+	/* Untimed, by each thread on its CPU, before all meet; calls bench_progress() now and then.
+	 * -errno fails the burst. Null: none. */
 	int (*prepare)(struct side *side);
 
-	/*
-	 * Untimed, by each thread before each grain, for each phase; all meet after it. Then ping
-	 * alone works. Null: samples follow one another.
-	 */
+	/* Untimed, by each thread before each grain, for each phase; all meet after it. Then ping
+	 * alone works. Null: samples follow one another. */
 	void (*reset)(struct side *side, unsigned phase);
 	unsigned phases;
 
@@ -315,10 +311,8 @@ struct benchmark {
 	/* Did each side do what was counted? If not, says in words what it did. Null: yes. */
 	bool (*check)(const struct side *sides, size_t count, char *words, size_t room);
 
-	/*
-	 * Does one step of whoever is missing, so that a waiting thread goes on. Null: none waits,
-	 * so each works on until all have their times.
-	 */
+	/* Does one step of whoever is missing, so that a waiting thread goes on. Null: none waits,
+	 * so each works on until all have their times. */
 	void (*release)(struct side *sides, size_t count);
 };
 
@@ -377,10 +371,8 @@ const char *sharing_name(unsigned sharing);
 const char *pages_name(unsigned huge);
 const char *gemm_point_name(unsigned kind);
 
-/*
- * A sample of all threads that take times, given each one's ticks: of a pair their mean, of a group
- * what one would take that is as fast as all together.
- */
+/* A sample of all threads that take times, given each one's ticks: of a pair their mean, of a group
+ * what one would take that is as fast as all together. */
 double bench_sample(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
 		    size_t apart);
 

@@ -1,10 +1,8 @@
-/*
- * bench_fetch.c: what a line costs ping, by where it is and how it came there.
+/* fetch.c: what a line costs ping, by where it is and how it came there.
  *
  * Ping is the reader, the last thread the owner, and a third may stand between. Before each pass
  * all bring the lines into a state, step by step; then the reader goes through them once. Line 0 of
- * each page is never measured: the reader loads it last, so that translations are at hand.
- */
+ * each page is never measured: the reader loads it last, so that translations are at hand. */
 #include "bench/sizes.h"
 
 #include <inttypes.h>

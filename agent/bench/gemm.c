@@ -1,10 +1,8 @@
-/*
- * bench_gemm.c: threads that multiply matrices, C = A x B, each its own: operations a second of the
+/* gemm.c: threads that multiply matrices, C = A x B, each its own: operations a second of the
  * vector or matrix unit, on registers, in cache and from memory.
  *
  * A product of m x k by k x n values is 2mnk operations. After each burst C is compared with the
- * product in whole numbers, bit for bit.
- */
+ * product in whole numbers, bit for bit. */
 #include "bench/matrices.h"
 #include "bench/shapes.h"
 

@@ -1,8 +1,6 @@
-/*
- * bench_interleave.c: what it costs to write next to one another. Each thread writes as many bytes
+/* interleave.c: what it costs to write next to one another. Each thread writes as many bytes
  * as fit its own caches, into memory of its own or into every second block of one stretch. No line
- * is ever written by both.
- */
+ * is ever written by both. */
 #include "bench/sizes.h"
 
 #include <inttypes.h>

@@ -1,11 +1,9 @@
-/*
- * loaded.c: what a load costs while other threads use the memory, and how much they use.
+/* loaded.c: what a load costs while other threads use the memory, and how much they use.
  *
  * Ping goes through a cycle as chase does, in the order window, since page walks would use memory
  * too. Each other thread goes through memory of its own, at a rate: it begins a part of so many
  * bytes when the clock says that it is due, whatever the one before took. It counts its bytes on a
- * line of its own, which ping reads at each of its stamps: a sample has its load's own rate.
- */
+ * line of its own, which ping reads at each of its stamps: a sample has its load's own rate. */
 #include "bench/sizes.h"
 
 #include <inttypes.h>

@@ -1,9 +1,7 @@
-/*
- * gemm_matrices.c: see gemm_matrices.h.
+/* gemm_matrices.c: see gemm_matrices.h.
  *
  * All values are whole numbers from -4 to 4, of an unsigned A from 0 to 8. Sums stay below 2^24, so
- * fp32 holds each of them, and C must be the same for every variant.
- */
+ * fp32 holds each of them, and C must be the same for every variant. */
 #include "bench/matrices.h"
 
 #include "base/random.h"

@@ -1,12 +1,10 @@
-/*
- * bench_message.c: one-way messages, each the sender's clock, timed by the receiver's.
+/* message.c: one-way messages, each the sender's clock, timed by the receiver's.
  *
  * A sample is MESSAGES of them from ping to pong, then as many back; each side adds up how much
  * later by its own clock it saw them than the other had sent them by its clock. What the clocks
  * differ by is in both sums, once added and once subtracted. Each message has lines of its own, on
  * which the receiver waits before the sender stores, after a delay that is random: a clock that
- * moves in steps would otherwise be read at the same place of a step each time.
- */
+ * moves in steps would otherwise be read at the same place of a step each time. */
 #include "bench/sizes.h"
 
 #include <inttypes.h>

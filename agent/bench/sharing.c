@@ -1,10 +1,8 @@
-/*
- * sharing.c: what it costs to write a line that others look at.
+/* sharing.c: what it costs to write a line that others look at.
  *
  * Ping writes, all others look without pause and count the changes they saw on a line of their own,
  * as ping's samples need it. Or ping waits, after each write, until each of them has said on a line
- * of its own that it saw that value.
- */
+ * of its own that it saw that value. */
 #include "bench/sizes.h"
 
 #include <inttypes.h>

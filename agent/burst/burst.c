@@ -1,9 +1,7 @@
-/*
- * burst.c: makes a burst, and watches its threads, worker.c.
+/* burst.c: makes a burst, and watches its threads, worker.c.
  *
  * Whoever waits in a hot loop for a partner that never answers cannot leave by itself. The
- * supervisor releases it: it takes the absent partner's part, as the benchmark knows how.
- */
+ * supervisor releases it: it takes the absent partner's part, as the benchmark knows how. */
 #include "burst/burst.h"
 
 #include "base/stop.h"

@@ -1,11 +1,9 @@
-/*
- * worker.c: the threads that are timed.
+/* worker.c: the threads that are timed.
  *
  * Each binds itself to its CPU and checks that it is there; all meet at a gate; then nothing is
  * allocated or printed, and nothing written but what the benchmark is about and the thread's own
  * stamps, until the last sample is taken. The hot loops have no way out of their own, which would
- * be an instruction more: burst.c sees to that.
- */
+ * be an instruction more: burst.c sees to that. */
 #include "burst/samples.h"
 
 #include "base/stop.h"

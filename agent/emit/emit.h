@@ -1,9 +1,7 @@
-/*
- * emit.h: what goes to stdout. One file per format; write.c does the writing.
+/* emit.h: what goes to stdout. One file per format; write.c does the writing.
  *
  * Nothing here fails towards the caller: a stdout that can no longer be written is an order to end,
- * and emit_broken() then says so.
- */
+ * and emit_broken() then says so. */
 #ifndef FLEET_EMIT_H
 #define FLEET_EMIT_H
 

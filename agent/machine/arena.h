@@ -1,7 +1,5 @@
-/*
- * arena.h: large memory for the threads of a burst: a stretch for a CPU, kind of page, NUMA node
- * and round.
- */
+/* arena.h: large memory for the threads of a burst: a stretch for a CPU, kind of page, NUMA node
+ * and round. */
 #ifndef FLEET_MACHINE_ARENA_H
 #define FLEET_MACHINE_ARENA_H
 

@@ -1,9 +1,7 @@
-/*
- * tune.h: settings of the machine, changed for the time of a run and put back however it ends.
+/* tune.h: settings of the machine, changed for the time of a run and put back however it ends.
  *
  * A process of its own, the guardian, holds the old values and one end of a pipe. When the other
- * end closes, because we say so, were killed, or crashed, it puts them back and ends.
- */
+ * end closes, because we say so, were killed, or crashed, it puts them back and ends. */
 #ifndef FLEET_MACHINE_TUNE_H
 #define FLEET_MACHINE_TUNE_H
 

@@ -1,9 +1,7 @@
-/*
- * aarch64: products of matrices on vectors: 8 rows by 12 columns, sums in v8 to v31. See native.h.
+/* aarch64: products of matrices on vectors: 8 rows by 12 columns, sums in v8 to v31. See native.h.
  *
  * `neon` multiplies three vectors of B with one value of each row. `bfmmla` and `i8mm` multiply 2
- * by 2 results at once, of two rows by two columns; what assemblers learned late is a number.
- */
+ * by 2 results at once, of two rows by two columns; what assemblers learned late is a number. */
 #include "native.h"
 
 #define VECTORS                                                                                    \

@@ -1,9 +1,7 @@
-/*
- * armv7: loops that go through memory, 256 bytes a turn. See sweep.h.
+/* armv7: loops that go through memory, 256 bytes a turn. See sweep.h.
  *
  * d16 to d31 are not named as changed, because compilers for smaller units do not know them, and
- * for larger ones the ABI lets every function change them; d8 to d15 a function must keep.
- */
+ * for larger ones the ABI lets every function change them; d8 to d15 a function must keep. */
 #include "sweep.h"
 
 #define POINTER "r"

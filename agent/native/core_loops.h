@@ -1,9 +1,7 @@
-/*
- * core_loops.h: the frame of the loops that hand a line over, chase addresses and add. For
+/* core_loops.h: the frame of the loops that hand a line over, chase addresses and add. For
  * native/<arch>.c only, which defines POINTER, the constraint of a register that may hold an
  * address; COUNT, of one that is counted down, if it is another; LINE, the operand of a line that
- * is handed over; and AGAIN, which counts n down and goes back to label 1 until it is 0.
- */
+ * is handed over; and AGAIN, which counts n down and goes back to label 1 until it is 0. */
 #ifndef FLEET_CORE_LOOPS_H
 #define FLEET_CORE_LOOPS_H
 

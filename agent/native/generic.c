@@ -1,8 +1,6 @@
-/*
- * The variant `c11`: what the compiler makes of C's atomics. Always built, a cross-check for the
+/* The variant `c11`: what the compiler makes of C's atomics. Always built, a cross-check for the
  * asm and the fallback where there is none; a variant of its own, since compiler and flags decide
- * its loop. Builtins instead of stdatomic.h: older compilers have only these.
- */
+ * its loop. Builtins instead of stdatomic.h: older compilers have only these. */
 #include "lock_loops.h"
 
 #include <string.h>

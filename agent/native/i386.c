@@ -1,9 +1,7 @@
-/*
- * i386: 32-bit x86, in fact anything since the i486, which brought cmpxchg. See native.h.
+/* i386: 32-bit x86, in fact anything since the i486, which brought cmpxchg. See native.h.
  *
  * ebx is left free, because position-independent code of older compilers keeps it for itself, and
- * ebp and esp are the frame's. So a loop has five registers, and compares with memory directly.
- */
+ * ebp and esp are the frame's. So a loop has five registers, and compares with memory directly. */
 #define POINTER    "r"
 #define LINE(line) "+m"(*(line))
 #define AGAIN      "dec %[n]\n\tjne 1b"

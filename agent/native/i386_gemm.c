@@ -1,9 +1,7 @@
-/*
- * i386: products of matrices on vectors: 2 rows by 12 columns, sums in xmm0 to xmm5. See native.h.
+/* i386: products of matrices on vectors: 2 rows by 12 columns, sums in xmm0 to xmm5. See native.h.
  *
  * SSE2 has no fused multiply-add: a product takes two instructions and a register. Which registers
- * are free: native/i386.c; why those of vectors are not named: native/i386_stream.c.
- */
+ * are free: native/i386.c; why those of vectors are not named: native/i386_stream.c. */
 #include "native.h"
 
 #define ZERO ".irp i, 0,1,2,3,4,5\n\txorps %%xmm\\i, %%xmm\\i\n\t.endr\n\t"

@@ -1,9 +1,7 @@
-/*
- * i386: loops that go through memory, 128 bytes a turn. See sweep.h.
+/* i386: loops that go through memory, 128 bytes a turn. See sweep.h.
  *
  * No vector register is named as changed, because compilers for older CPUs do not know them, and
- * the ABI lets every function change them.
- */
+ * the ABI lets every function change them. */
 #include "sweep.h"
 #include "x86_stream.h"
 

@@ -1,7 +1,5 @@
-/*
- * Linux: performance counters of one thread, by perf_event_open(2). See native.h. No header of the
- * kernel's is needed, which a compiler for musl may come without.
- */
+/* Linux: performance counters of one thread, by perf_event_open(2). See native.h. No header of the
+ * kernel's is needed, which a compiler for musl may come without. */
 #define _GNU_SOURCE
 #include "native.h"
 

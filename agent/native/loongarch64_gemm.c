@@ -1,10 +1,8 @@
-/*
- * loongarch64: products of matrices on vectors: 8 rows by 24 columns, sums in xr8 to xr31. See
+/* loongarch64: products of matrices on vectors: 8 rows by 24 columns, sums in xr8 to xr31. See
  * native.h.
  *
  * Instructions of LASX are written by their encodings, because assemblers before binutils 2.41 do
- * not know them; so their pointers have fixed registers.
- */
+ * not know them; so their pointers have fixed registers. */
 #include "native.h"
 
 enum { COLUMNS = 24 };

@@ -1,9 +1,7 @@
-/*
- * loongarch64: loops that go through memory, 256 bytes a turn. See sweep.h.
+/* loongarch64: loops that go through memory, 256 bytes a turn. See sweep.h.
  *
  * Instructions of LSX and LASX are written by their encodings, because assemblers before binutils
- * 2.41 do not know them; so their pointers have fixed registers.
- */
+ * 2.41 do not know them; so their pointers have fixed registers. */
 #include "sweep.h"
 
 #define POINTER "r"

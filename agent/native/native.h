@@ -1,13 +1,11 @@
-/*
- * native.h: THE CONTRACT. All that a machine must give, and nothing else knows the machine.
+/* native.h: THE CONTRACT. All that a machine must give, and nothing else knows the machine.
  *
  * `os_...` comes from native/<os>.c and native/<os>_*.c, `arch_...` likewise, `generic_...` from
  * native/generic.c; the build picks the files by name. To add an architecture or an OS: one file
  * here, and what docs/porting.md lists elsewhere.
  *
  * Functions return 0 (or a count, or a number asked for) or -errno. Beyond this page the agent uses
- * POSIX only: threads, signals, poll, pipe, clock_gettime.
- */
+ * POSIX only: threads, signals, poll, pipe, clock_gettime. */
 #ifndef FLEET_NATIVE_H
 #define FLEET_NATIVE_H
 

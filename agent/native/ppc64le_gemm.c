@@ -1,10 +1,8 @@
-/*
- * ppc64le: products of matrices on vectors: 8 rows by 16 columns, sums in vs32 to vs63. See
+/* ppc64le: products of matrices on vectors: 8 rows by 16 columns, sums in vs32 to vs63. See
  * native.h.
  *
  * The upper half of the vector-scalar registers are v0 to v31. Those of the lower half that are
- * used, vs0 to vs11, hold what is multiplied; a function need not keep them.
- */
+ * used, vs0 to vs11, hold what is multiplied; a function need not keep them. */
 #include "native.h"
 
 /* What needs POWER9 says so itself: compilers build for POWER8. */

@@ -1,9 +1,7 @@
-/*
- * riscv64: 64-bit RISC-V with the A extension, and Zacas where the CPU has it. See native.h.
+/* riscv64: 64-bit RISC-V with the A extension, and Zacas where the CPU has it. See native.h.
  *
  * Zacas is built whatever -march says: written by its encoding, because assemblers before binutils
- * 2.42 do not know it. os_features() tells whether the CPU has it.
- */
+ * 2.42 do not know it. os_features() tells whether the CPU has it. */
 #define POINTER    "r"
 #define LINE(line) "+A"(*(line))
 #define AGAIN      "addiw %[n], %[n], -1\n\tbnez %[n], 1b"

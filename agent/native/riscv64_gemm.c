@@ -1,12 +1,10 @@
-/*
- * riscv64: products of matrices on vectors: 6 rows by 16 columns, sums in v8 to v31. See native.h.
+/* riscv64: products of matrices on vectors: 6 rows by 16 columns, sums in v8 to v31. See native.h.
  *
  * Sixteen columns are one group of registers: 4 of 128 bits, 2 of 256, 1 of 512, half of 1024. So
  * one loop fills vectors of every length; groups begin at each fourth register, whatever they take.
  * In-order cores wait for loads, so both matrices are loaded a turn before they are needed.
  *
- * Encodings, and registers that are not named: see native/riscv64_stream.c.
- */
+ * Encodings, and registers that are not named: see native/riscv64_stream.c. */
 #include "native.h"
 
 enum { COLUMNS = 16, PEAK_UNROLLED = 4 };

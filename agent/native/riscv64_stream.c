@@ -1,10 +1,8 @@
-/*
- * riscv64: loops that go through memory, 512 bytes a turn by vectors and 256 by words. See sweep.h.
+/* riscv64: loops that go through memory, 512 bytes a turn by vectors and 256 by words. See sweep.h.
  *
  * Instructions of V and Zicboz are written by their encodings, because assemblers before binutils
  * 2.38 do not know them. No vector register is named as changed, because compilers without V do not
- * know their names, and with V the ABI lets every function change all.
- */
+ * know their names, and with V the ABI lets every function change all. */
 #include "sweep.h"
 
 #define POINTER "r"

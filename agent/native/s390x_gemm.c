@@ -1,9 +1,7 @@
-/*
- * s390x: products of matrices on vectors: 8 rows by 12 columns, sums in v8 to v31. See native.h.
+/* s390x: products of matrices on vectors: 8 rows by 12 columns, sums in v8 to v31. See native.h.
  *
  * v0 to v15 overlap floating-point registers, which are named as changed; why v16 to v31 are not:
- * native/s390x_stream.c.
- */
+ * native/s390x_stream.c. */
 #include "native.h"
 
 /* Arithmetic on vectors of fp32 needs a z14, and says so: compilers build for older models. */

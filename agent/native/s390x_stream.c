@@ -1,10 +1,8 @@
-/*
- * s390x: loops that go through memory, 256 bytes a turn: one line. See sweep.h.
+/* s390x: loops that go through memory, 256 bytes a turn: one line. See sweep.h.
  *
  * Only v16 to v31 are used, since v0 to v15 overlap registers that a function must keep. They are
  * not named as changed, because compilers for older models do not use them, and for newer ones the
- * ABI lets every function change them.
- */
+ * ABI lets every function change them. */
 #include "sweep.h"
 
 #define POINTER "a"

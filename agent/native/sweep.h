@@ -1,5 +1,4 @@
-/*
- * sweep.h: the frame of the loops that go through memory. For native/<arch>_stream.c only, which
+/* sweep.h: the frame of the loops that go through memory. For native/<arch>_stream.c only, which
  * defines POINTER, the constraint of a register that may hold an address, and CHANGED, the
  * registers that its loops change.
  *
@@ -7,8 +6,7 @@
  * rotating registers, and nothing is done with what they bring. What is stored is the address of
  * the turn's first line, so that no two turns store alike: hardware treats lines of zeros, and may
  * treat lines that do not change, apart. Extensions are never asked of the compiler, and what a CPU
- * lacks is never run: os_features().
- */
+ * lacks is never run: os_features(). */
 #ifndef FLEET_SWEEP_H
 #define FLEET_SWEEP_H
 

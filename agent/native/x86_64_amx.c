@@ -1,5 +1,4 @@
-/*
- * x86_64: products of matrices on tiles, and loads of tiles (Intel SDM 1, chapter 18). See
+/* x86_64: products of matrices on tiles, and loads of tiles (Intel SDM 1, chapter 18). See
  * native.h.
  *
  * The instructions are bytes: assemblers have them since 2020 only, and no compiler flag shall
@@ -7,8 +6,7 @@
  * by 64 columns. A step is 64 bytes of k.
  *
  * A tile that is stored waits for its last product, and products behind it in the program wait too.
- * So the sums of a strip are stored one by one within the first step of the next.
- */
+ * So the sums of a strip are stored one by one within the first step of the next. */
 #include "x86_64_amx.h"
 
 enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };

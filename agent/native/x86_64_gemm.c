@@ -1,11 +1,9 @@
-/*
- * x86_64: products of matrices on vectors. See native.h.
+/* x86_64: products of matrices on vectors. See native.h.
  *
  * A turn loads vectors of B, broadcasts a value of each row of A, and multiplies it with all of
  * them. A step is four turns. The sums stay in the first registers. What assemblers learned late is
  * written as bytes; the widest registers are never asked of the compiler, and what a CPU lacks is
- * never run: os_features().
- */
+ * never run: os_features(). */
 #include "x86_64_amx.h"
 
 enum { TURNS = 4 }; /* of a step */

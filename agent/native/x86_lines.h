@@ -1,8 +1,6 @@
-/*
- * x86_lines.h: loops that read and write single lines, for native/{x86_64,i386}_lines.c only. They
+/* x86_lines.h: loops that read and write single lines, for native/{x86_64,i386}_lines.c only. They
  * define X86_SECOND_WORD, how far a line's second word is from its first, and X86_AFTER_LOADS and
- * X86_AFTER_STORES, the instructions that wait for all of them; and CHANGED, as in line_loops.h.
- */
+ * X86_AFTER_STORES, the instructions that wait for all of them; and CHANGED, as in line_loops.h. */
 #ifndef FLEET_X86_LINES_H
 #define FLEET_X86_LINES_H
 
