@@ -252,17 +252,12 @@ static void attempt(const struct variant *variant)
 	variant->tiles->end();
 }
 
-static const struct word operations[] = {{OPERATION_READ, "read"},
-					 {OPERATION_WRITE, "written"},
-					 {OPERATION_COPY, "copied"},
-					 {OPERATION_NT, "written past the caches"},
-					 {OPERATION_ZERO, "cleared"},
-					 {OPERATION_MODIFY, "read and written"},
-					 {OPERATION_NTCOPY, "copied past the caches"},
-					 {.meaning = NULL}};
-static const struct word sharings[] = {{SHARING_OWN, "each thread its own memory"},
-				       {SHARING_ONE, "all the memory of the first"},
-				       {.meaning = NULL}};
+static WORDS(operations, {OPERATION_READ, "read"}, {OPERATION_WRITE, "written"},
+	     {OPERATION_COPY, "copied"}, {OPERATION_NT, "written past the caches"},
+	     {OPERATION_ZERO, "cleared"}, {OPERATION_MODIFY, "read and written"},
+	     {OPERATION_NTCOPY, "copied past the caches"});
+static WORDS(sharings, {SHARING_OWN, "each thread its own memory"},
+	     {SHARING_ONE, "all the memory of the first"});
 
 static const struct parameter parameters[] = {
 	{"bytes", "sizes", ROLE_ROW, POINT_MEMBER(bytes), .bytes = true},

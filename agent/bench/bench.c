@@ -79,4 +79,4 @@ const char *pages_name(unsigned huge)
 	return huge ? "huge" : "base";
 }
 
-const struct word pages_words[] = {{true, "huge pages"}, {false, "base pages"}, {.meaning = NULL}};
+WORDS(pages_words, {true, "huge pages"}, {false, "base pages"});

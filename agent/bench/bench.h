@@ -128,6 +128,8 @@ struct parameter {
 		.name = "memory_node", .option = "nodes", POINT_MEMBER(memory_node),               \
 		.none = "any", .node = true                                                        \
 	}
+/* The words of a parameter: pairs of a value and what it means. */
+#define WORDS(list, ...) const struct word list[] = {__VA_ARGS__, {.meaning = NULL}}
 extern const struct word pages_words[];
 
 /* A growing list of points. */

@@ -272,19 +272,12 @@ static void attempt(const struct variant *variant)
 		variant->cas(&word, 0, 1, 1);
 }
 
-static const struct word operation_words[] = {{OPERATION_FAA, "fetch-and-add"},
-					      {OPERATION_SWAP, "exchange"},
-					      {OPERATION_CAS, "compare-and-swap until it holds"},
-					      {OPERATION_STORE, "plain store"},
-					      {OPERATION_MODIFY, "load, addition and store"},
-					      {OPERATION_TURN, "line handed round"},
-					      {OPERATION_TICKET, "ticket lock"},
-					      {OPERATION_MCS, "queue lock (MCS)"},
-					      {.meaning = NULL}};
-static const struct word sharings[] = {{SHARING_ONE, "all on one word"},
-				       {SHARING_WORDS, "a word each in one line"},
-				       {SHARING_OWN, "a line each"},
-				       {.meaning = NULL}};
+static WORDS(operation_words, {OPERATION_FAA, "fetch-and-add"}, {OPERATION_SWAP, "exchange"},
+	     {OPERATION_CAS, "compare-and-swap until it holds"}, {OPERATION_STORE, "plain store"},
+	     {OPERATION_MODIFY, "load, addition and store"}, {OPERATION_TURN, "line handed round"},
+	     {OPERATION_TICKET, "ticket lock"}, {OPERATION_MCS, "queue lock (MCS)"});
+static WORDS(sharings, {SHARING_ONE, "all on one word"}, {SHARING_WORDS, "a word each in one line"},
+	     {SHARING_OWN, "a line each"});
 
 static const struct parameter parameters[] = {
 	{"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,

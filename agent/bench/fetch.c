@@ -361,22 +361,15 @@ static void attempt(const struct variant *variant)
 		arch_flush(page, LINE_PAGE, STRIDE);
 }
 
-static const struct word state_words[] = {{STATE_OWN, "written by the reader"},
-					  {STATE_WRITTEN, "written by the owner"},
-					  {STATE_CLEAN, "read by the owner"},
-					  {STATE_BOTH, "read by the reader and the owner"},
-					  {STATE_THIRD, "read by the owner and a third"},
-					  {STATE_TAKEN, "written by the owner, read by a third"},
-					  {STATE_EVICTED, "written by the owner, evicted"},
-					  {STATE_MEMORY, "in no cache"},
-					  {.meaning = NULL}};
-static const struct word operations[] = {{OPERATION_READ, "read"},
-					 {OPERATION_SWAP, "taken for writing"},
-					 {OPERATION_WRITE, "written"},
-					 {.meaning = NULL}};
-static const struct word orders[] = {{ORDER_CHASE, "each line naming the next"},
-				     {ORDER_STREAM, "in rising order"},
-				     {.meaning = NULL}};
+static WORDS(state_words, {STATE_OWN, "written by the reader"},
+	     {STATE_WRITTEN, "written by the owner"}, {STATE_CLEAN, "read by the owner"},
+	     {STATE_BOTH, "read by the reader and the owner"},
+	     {STATE_THIRD, "read by the owner and a third"},
+	     {STATE_TAKEN, "written by the owner, read by a third"},
+	     {STATE_EVICTED, "written by the owner, evicted"}, {STATE_MEMORY, "in no cache"});
+static WORDS(operations, {OPERATION_READ, "read"}, {OPERATION_SWAP, "taken for writing"},
+	     {OPERATION_WRITE, "written"});
+static WORDS(orders, {ORDER_CHASE, "each line naming the next"}, {ORDER_STREAM, "in rising order"});
 
 static const struct parameter parameters[] = {
 	{"state", "state", ROLE_ROW, POINT_MEMBER(state), state_name, state_made, state_words},

@@ -204,14 +204,12 @@ static void attempt(const struct variant *variant)
 		gemm->end();
 }
 
-static const struct word operations[] = {{GEMM_PEAK, "registers"},
-					 {GEMM_ROWS, "A in rows of an even number of lines"},
-					 {GEMM_ODD, "A in rows of an odd number of lines"},
-					 {GEMM_BLOCKED, "A as the loop reads it"},
-					 {GEMM_STREAM, "a new B each time"},
-					 {GEMM_STREAM_AHEAD, "a new B each time, prefetched"},
-					 {GEMM_DEEP, "a new A and B each time, all added up"},
-					 {.meaning = NULL}};
+static WORDS(operations, {GEMM_PEAK, "registers"},
+	     {GEMM_ROWS, "A in rows of an even number of lines"},
+	     {GEMM_ODD, "A in rows of an odd number of lines"},
+	     {GEMM_BLOCKED, "A as the loop reads it"}, {GEMM_STREAM, "a new B each time"},
+	     {GEMM_STREAM_AHEAD, "a new B each time, prefetched"},
+	     {GEMM_DEEP, "a new A and B each time, all added up"});
 
 static const struct parameter parameters[] = {
 	{"operation", NULL, ROLE_ROW, POINT_MEMBER(operation), gemm_point_name,

@@ -122,11 +122,9 @@ static void attempt(const struct variant *variant)
 		variant->nt_blocks(memory, LINE, 2 * LINE, memory + sizeof memory);
 }
 
-static const struct word operations[] = {
-	{OPERATION_WRITE, "stores"}, {OPERATION_NT, "stores past the caches"}, {.meaning = NULL}};
-static const struct word sharings[] = {{SHARING_OWN, "each thread its own memory"},
-				       {SHARING_SHARED, "blocks by turns in one"},
-				       {.meaning = NULL}};
+static WORDS(operations, {OPERATION_WRITE, "stores"}, {OPERATION_NT, "stores past the caches"});
+static WORDS(sharings, {SHARING_OWN, "each thread its own memory"},
+	     {SHARING_SHARED, "blocks by turns in one"});
 
 static const struct parameter parameters[] = {
 	{"block_bytes", "blocks", ROLE_ROW, POINT_MEMBER(block_bytes), .bytes = true},
