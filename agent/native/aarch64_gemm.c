@@ -152,19 +152,12 @@ GEMM(i8mm, PRODUCT_BLOCKS(SMMLA, ""), BLOCKS_CHANGED)
 GEMM(ahead_i8mm, PRODUCT_BLOCKS(SMMLA, AHEAD), BLOCKS_CHANGED)
 PEAK(i8mm, ".inst " SMMLA " + \\i")
 
-#define GEMM_8_12(loop, values, deep, side, operations)                                            \
-	static const struct gemm loop = {.value = values,                                          \
-					 .rows = 8,                                                \
-					 .columns = 12,                                            \
-					 .depth = deep,                                            \
-					 .pack = side,                                             \
-					 .block = 12,                                              \
-					 .peak_operations = 24 * (operations),                     \
-					 GEMM_LOOPS(aarch64, loop)}
+#define GEMM_8_12(name, type, k, side, operations)                                                 \
+	GEMM_OF(aarch64, name, type, 8, 12, k, side, false, 24 * (operations))
 
-GEMM_8_12(neon, GEMM_FP32, 1, 1, 4 * 2);
-GEMM_8_12(bfmmla, GEMM_BF16, 8, 4, 16 * 2);
-GEMM_8_12(i8mm, GEMM_INT8, 16, 8, 32 * 2);
+static const struct gemm neon = GEMM_8_12(neon, GEMM_FP32, 1, 1, 4 * 2);
+static const struct gemm bfmmla = GEMM_8_12(bfmmla, GEMM_BF16, 8, 4, 16 * 2);
+static const struct gemm i8mm = GEMM_8_12(i8mm, GEMM_INT8, 16, 8, 32 * 2);
 
 VARIANTS(arch_gemm, {.name = "bfmmla", .needs = FEATURE_BF16, .gemm = &bfmmla},
 	 {.name = "i8mm", .needs = FEATURE_I8MM, .gemm = &i8mm}, {.name = "neon", .gemm = &neon});

@@ -83,13 +83,6 @@ TIMED void i386_peak_sse2(const void *values, uint64_t turns)
 			 : "memory", "cc");
 }
 
-static const struct gemm sse2 = {.value = GEMM_FP32,
-				 .rows = 2,
-				 .columns = 12,
-				 .depth = 4,
-				 .pack = 1,
-				 .block = 12,
-				 .peak_operations = 6 * 4 * 2,
-				 GEMM_LOOPS(i386, sse2)};
+static const struct gemm sse2 = GEMM_OF(i386, sse2, GEMM_FP32, 2, 12, 4, 1, false, 6 * 4 * 2);
 
 VARIANTS(arch_gemm, {.name = "sse2", .needs = FEATURE_SSE2, .gemm = &sse2});

@@ -95,13 +95,7 @@ TIMED void loongarch64_peak_lasx(const void *values, uint64_t turns)
 		: CHANGED);
 }
 
-static const struct gemm lasx = {.value = GEMM_FP32,
-				 .rows = 8,
-				 .columns = COLUMNS,
-				 .depth = 4,
-				 .pack = 1,
-				 .block = COLUMNS,
-				 .peak_operations = 8 * COLUMNS * 2,
-				 GEMM_LOOPS(loongarch64, lasx)};
+static const struct gemm lasx =
+	GEMM_OF(loongarch64, lasx, GEMM_FP32, 8, COLUMNS, 4, 1, false, 8 * COLUMNS * 2);
 
 VARIANTS(arch_gemm, {.name = "lasx", .needs = FEATURE_LASX, .gemm = &lasx});

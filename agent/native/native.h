@@ -122,11 +122,6 @@ typedef void gemm_fn(const struct gemm_tile *tile);
 /* Multiplies registers, loaded from 2 KiB of values, so many times over. */
 typedef void gemm_peak_fn(const void *values, uint64_t turns);
 
-/* The loops of a struct gemm, named alike. */
-#define GEMM_LOOPS(arch, name)                                                                     \
-	.multiply = arch##_gemm_##name, .multiply_ahead = arch##_gemm_ahead_##name,                \
-	.peak = arch##_peak_##name
-
 struct gemm {
 	enum gemm_value value;
 	uint8_t rows, columns; /* of the part of C that one call makes */
@@ -138,6 +133,14 @@ struct gemm {
 	gemm_peak_fn *peak;
 	void (*begin)(void), (*end)(void); /* around all use by a thread; null: not needed */
 };
+
+/* Of loops named alike: m rows by n columns in a block; steps of k, of which `side` lie together. */
+#define GEMM_OF(arch, name, type, m, n, k, side, many, operations)                                 \
+	{                                                                                          \
+		.value = type, .rows = m, .columns = n, .depth = k, .pack = side, .block = n,      \
+		.strips = many, .peak_operations = operations, .multiply = arch##_gemm_##name,     \
+		.multiply_ahead = arch##_gemm_ahead_##name, .peak = arch##_peak_##name             \
+	}
 
 /* As chase_fn, n times, but an atomic operation takes each line for writing and changes nothing. */
 typedef void *swap_fn(void *line, uint32_t n);

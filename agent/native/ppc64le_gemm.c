@@ -86,13 +86,6 @@ TIMED void ppc64le_peak_vsx(const void *values, uint64_t turns)
 			 : CHANGED);
 }
 
-static const struct gemm vsx = {.value = GEMM_FP32,
-				.rows = 8,
-				.columns = 16,
-				.depth = 1,
-				.pack = 1,
-				.block = 16,
-				.peak_operations = 32 * 4 * 2,
-				GEMM_LOOPS(ppc64le, vsx)};
+static const struct gemm vsx = GEMM_OF(ppc64le, vsx, GEMM_FP32, 8, 16, 1, 1, false, 32 * 4 * 2);
 
 VARIANTS(arch_gemm, {.name = "vsx", .needs = FEATURE_POWER9, .gemm = &vsx});

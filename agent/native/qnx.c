@@ -245,16 +245,6 @@ size_t os_nodes(struct node nodes[NODES_MOST])
 	return 0;
 }
 
-/* ---- settings -------------------------------------------------------------------------------- */
-
-int os_setting_read(enum setting setting, int cpu, char value[SETTING_ROOM])
-{
-	(void)setting;
-	(void)cpu;
-	value[0] = '\0';
-	return -ENOTSUP;
-}
-
 /* ---- the system page ------------------------------------------------------------------------- */
 
 /* An element may be larger than the structure our headers know: never index the array. */

@@ -26,6 +26,7 @@ ABSENT(os_page_physical(const void *page, uint64_t *number))
 ABSENT(os_pages_bind(void *start, size_t bytes, int node))
 ABSENT(os_pages_where(char *start, size_t count, size_t step, int *nodes))
 
+ABSENT(os_setting_read(enum setting setting, int cpu, char value[SETTING_ROOM]))
 ABSENT(os_setting_write(enum setting setting, int cpu, const char *value))
 
 ABSENT(os_counter_open(const struct event *event))

@@ -132,13 +132,7 @@ TIMED void riscv64_peak_rvv(const void *values, uint64_t turns)
 		: CHANGED);
 }
 
-static const struct gemm rvv = {.value = GEMM_FP32,
-				.rows = 6,
-				.columns = COLUMNS,
-				.depth = 4,
-				.pack = 1,
-				.block = COLUMNS,
-				.peak_operations = PEAK_UNROLLED * 6 * COLUMNS * 2,
-				GEMM_LOOPS(riscv64, rvv)};
+static const struct gemm rvv =
+	GEMM_OF(riscv64, rvv, GEMM_FP32, 6, COLUMNS, 4, 1, false, PEAK_UNROLLED * 6 * COLUMNS * 2);
 
 VARIANTS(arch_gemm, {.name = "rvv", .needs = FEATURE_RVV, .gemm = &rvv});

@@ -83,13 +83,6 @@ TIMED void s390x_peak_vx(const void *values, uint64_t turns)
 			 : CHANGED);
 }
 
-static const struct gemm vx = {.value = GEMM_FP32,
-			       .rows = 8,
-			       .columns = 12,
-			       .depth = 1,
-			       .pack = 1,
-			       .block = 12,
-			       .peak_operations = 24 * 4 * 2,
-			       GEMM_LOOPS(s390x, vx)};
+static const struct gemm vx = GEMM_OF(s390x, vx, GEMM_FP32, 8, 12, 1, 1, false, 24 * 4 * 2);
 
 VARIANTS(arch_gemm, {.name = "vx", .needs = FEATURE_VXE, .gemm = &vx});

@@ -211,32 +211,13 @@ PEAK(avx2, ZERO_256 "vmovups (%[values]), %%ymm12\n\t"
 		    "jne 1b\n\t"
 		    "vzeroupper")
 
-#define GEMM_512(kind, values, together, loop)                                                     \
-	static const struct gemm kind = {.value = values,                                          \
-					 .rows = 9,                                                \
-					 .columns = 48,                                            \
-					 .depth = TURNS * (together),                              \
-					 .pack = together,                                         \
-					 .block = 48,                                              \
-					 .strips = true,                                           \
-					 .peak_operations = 27 * 16 * 2 * (together),              \
-					 GEMM_LOOPS(x86_64, loop)}
+#define GEMM_512(name, type, side)                                                                 \
+	GEMM_OF(x86_64, name, type, 9, 48, TURNS *(side), side, true, 27 * 16 * 2 * (side))
 
-GEMM_512(avx512, GEMM_FP32, 1, avx512);
-GEMM_512(avx512_bf16, GEMM_BF16, 2, bf16);
-GEMM_512(avx512_vnni, GEMM_UINT8, 4, vnni);
-
-static const struct gemm avx2 = {
-	.value = GEMM_FP32,
-	.rows = 6,
-	.columns = 16,
-	.depth = TURNS,
-	.pack = 1,
-	.block = 16,
-	.strips = true,
-	.peak_operations = 12 * 8 * 2,
-	GEMM_LOOPS(x86_64, avx2),
-};
+static const struct gemm avx512 = GEMM_512(avx512, GEMM_FP32, 1);
+static const struct gemm avx512_bf16 = GEMM_512(bf16, GEMM_BF16, 2);
+static const struct gemm avx512_vnni = GEMM_512(vnni, GEMM_UINT8, 4);
+static const struct gemm avx2 = GEMM_OF(x86_64, avx2, GEMM_FP32, 6, 16, TURNS, 1, true, 12 * 8 * 2);
 
 VARIANTS(arch_gemm, {.name = "amx-bf16", .needs = FEATURE_AMX_BF16, .gemm = &x86_64_amx_bf16},
 	 {.name = "amx-int8", .needs = FEATURE_AMX_INT8, .gemm = &x86_64_amx_int8},
