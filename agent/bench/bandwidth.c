@@ -252,23 +252,21 @@ static void attempt(const struct variant *variant)
 	variant->tiles->end();
 }
 
-static WORDS(operations, {OPERATION_READ, "read"}, {OPERATION_WRITE, "written"},
-	     {OPERATION_COPY, "copied"}, {OPERATION_NT, "written past the caches"},
-	     {OPERATION_ZERO, "cleared"}, {OPERATION_MODIFY, "read and written"},
-	     {OPERATION_NTCOPY, "copied past the caches"});
-static WORDS(sharings, {SHARING_OWN, "each thread its own memory"},
-	     {SHARING_ONE, "all the memory of the first"});
+static MEANINGS(operations, {OPERATION_READ, "read"}, {OPERATION_WRITE, "written"},
+		{OPERATION_COPY, "copied"}, {OPERATION_NT, "written past the caches"},
+		{OPERATION_ZERO, "cleared"}, {OPERATION_MODIFY, "read and written"},
+		{OPERATION_NTCOPY, "copied past the caches"});
+static MEANINGS(sharings, {SHARING_OWN, "each thread its own memory"},
+		{SHARING_ONE, "all the memory of the first"});
 
-static const struct parameter parameters[] = {
-	{"bytes", "sizes", ROLE_ROW, POINT_MEMBER(bytes), .bytes = true},
-	{"operation", "op", ROLE_COLUMN, POINT_MEMBER(operation), operation_name,
-	 .words = operations},
-	{"sharing", "share", ROLE_COLUMN, POINT_MEMBER(sharing), sharing_name, .words = sharings},
-	{"stride_bytes", "stride", ROLE_COLUMN, POINT_MEMBER(stride_bytes), .bytes = true},
-	{"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)},
-	PARAMETER_PAGES,
-	PARAMETER_NODE,
-	{.name = NULL}};
+PARAMETERS({"bytes", "sizes", ROLE_ROW, POINT_MEMBER(bytes), .bytes = true},
+	   {"operation", "op", ROLE_COLUMN, POINT_MEMBER(operation), operation_name,
+	    .words = operations},
+	   {"sharing", "share", ROLE_COLUMN, POINT_MEMBER(sharing), sharing_name,
+	    .words = sharings},
+	   {"stride_bytes", "stride", ROLE_COLUMN, POINT_MEMBER(stride_bytes), .bytes = true},
+	   {"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)}, PARAMETER_PAGES,
+	   PARAMETER_NODE);
 
 const struct benchmark bench_bandwidth = {
 	.name = "bandwidth",
@@ -283,7 +281,6 @@ const struct benchmark bench_bandwidth = {
 	.huge_pages = true,
 	.least = 1,
 	.chunk = CHUNK,
-	.samples = 5,
 	.sample_us = 100,
 	.native_variants = arch_stream,
 	.generic_variants = generic_stream,

@@ -79,4 +79,4 @@ const char *pages_name(unsigned huge)
 	return huge ? "huge" : "base";
 }
 
-WORDS(pages_words, {true, "huge pages"}, {false, "base pages"});
+MEANINGS(pages_words, {true, "huge pages"}, {false, "base pages"});

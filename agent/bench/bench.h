@@ -129,8 +129,10 @@ struct parameter {
 		.none = "any", .node = true                                                        \
 	}
 /* The words of a parameter: pairs of a value and what it means. */
-#define WORDS(list, ...) const struct word list[] = {__VA_ARGS__, {.meaning = NULL}}
+#define MEANINGS(list, ...) const struct word list[] = {__VA_ARGS__, {.meaning = NULL}}
 extern const struct word pages_words[];
+
+#define PARAMETERS(...) static const struct parameter parameters[] = {__VA_ARGS__, {.name = NULL}}
 
 /* A growing list of points. */
 struct points {
@@ -270,7 +272,6 @@ struct benchmark {
 	bool compares;      /* check() compares results with a reference, of points with memory */
 	uint32_t least;     /* grains in a trial, and what their number is a multiple of */
 	uint32_t chunk;     /* units between two looks at whether to go on; about a ms at most */
-	uint32_t samples;   /* in a burst, if nobody asks for a number */
 	uint32_t sample_us; /* a sample lasts at least so long */
 	const struct variant *native_variants, *generic_variants; /* null: none */
 

@@ -35,7 +35,6 @@ const struct benchmark bench_cas = {
 	.lines = 1,
 	.least = 100,
 	.chunk = 1 << 14,
-	.samples = 5,
 	.sample_us = 50,
 	.native_variants = arch_cas,
 	.generic_variants = generic_cas,

@@ -222,7 +222,6 @@ const struct benchmark bench_chase = {
 	.huge_pages = true,
 	.least = 1,
 	.chunk = 1 << 14,
-	.samples = 5,
 	.sample_us = 2000,
 	.native_variants = arch_chase,
 	.generic_variants = generic_chase,

@@ -30,7 +30,6 @@ const struct benchmark bench_clock = {
 	.shape = SHAPE_CPU,
 	.least = 100,
 	.chunk = 1 << 14,
-	.samples = 5,
 	.sample_us = 100,
 	.native_variants = in_use,
 	.lay = lay,

@@ -272,20 +272,19 @@ static void attempt(const struct variant *variant)
 		variant->cas(&word, 0, 1, 1);
 }
 
-static WORDS(operation_words, {OPERATION_FAA, "fetch-and-add"}, {OPERATION_SWAP, "exchange"},
-	     {OPERATION_CAS, "compare-and-swap until it holds"}, {OPERATION_STORE, "plain store"},
-	     {OPERATION_MODIFY, "load, addition and store"}, {OPERATION_TURN, "line handed round"},
-	     {OPERATION_TICKET, "ticket lock"}, {OPERATION_MCS, "queue lock (MCS)"});
-static WORDS(sharings, {SHARING_ONE, "all on one word"}, {SHARING_WORDS, "a word each in one line"},
-	     {SHARING_OWN, "a line each"});
+static MEANINGS(operation_words, {OPERATION_FAA, "fetch-and-add"}, {OPERATION_SWAP, "exchange"},
+		{OPERATION_CAS, "compare-and-swap until it holds"},
+		{OPERATION_STORE, "plain store"}, {OPERATION_MODIFY, "load, addition and store"},
+		{OPERATION_TURN, "line handed round"}, {OPERATION_TICKET, "ticket lock"},
+		{OPERATION_MCS, "queue lock (MCS)"});
+static MEANINGS(sharings, {SHARING_ONE, "all on one word"},
+		{SHARING_WORDS, "a word each in one line"}, {SHARING_OWN, "a line each"});
 
-static const struct parameter parameters[] = {
-	{"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,
-	 .words = operation_words},
-	{"sharing", "share", ROLE_COLUMN, POINT_MEMBER(sharing), sharing_name, .words = sharings},
-	{"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)},
-	PARAMETER_PAGES,
-	{.name = NULL}};
+PARAMETERS({"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,
+	    .words = operation_words},
+	   {"sharing", "share", ROLE_COLUMN, POINT_MEMBER(sharing), sharing_name,
+	    .words = sharings},
+	   {"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)}, PARAMETER_PAGES);
 
 const struct benchmark bench_contend = {
 	.name = "contend",
@@ -299,7 +298,6 @@ const struct benchmark bench_contend = {
 	.lines = 1,
 	.least = 128,
 	.chunk = 512,
-	.samples = 5,
 	.sample_us = 200,
 	.native_variants = arch_contend,
 	.generic_variants = generic_contend,

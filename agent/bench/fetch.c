@@ -361,26 +361,24 @@ static void attempt(const struct variant *variant)
 		arch_flush(page, LINE_PAGE, STRIDE);
 }
 
-static WORDS(state_words, {STATE_OWN, "written by the reader"},
-	     {STATE_WRITTEN, "written by the owner"}, {STATE_CLEAN, "read by the owner"},
-	     {STATE_BOTH, "read by the reader and the owner"},
-	     {STATE_THIRD, "read by the owner and a third"},
-	     {STATE_TAKEN, "written by the owner, read by a third"},
-	     {STATE_EVICTED, "written by the owner, evicted"}, {STATE_MEMORY, "in no cache"});
-static WORDS(operations, {OPERATION_READ, "read"}, {OPERATION_SWAP, "taken for writing"},
-	     {OPERATION_WRITE, "written"});
-static WORDS(orders, {ORDER_CHASE, "each line naming the next"}, {ORDER_STREAM, "in rising order"});
+static MEANINGS(state_words, {STATE_OWN, "written by the reader"},
+		{STATE_WRITTEN, "written by the owner"}, {STATE_CLEAN, "read by the owner"},
+		{STATE_BOTH, "read by the reader and the owner"},
+		{STATE_THIRD, "read by the owner and a third"},
+		{STATE_TAKEN, "written by the owner, read by a third"},
+		{STATE_EVICTED, "written by the owner, evicted"}, {STATE_MEMORY, "in no cache"});
+static MEANINGS(operations, {OPERATION_READ, "read"}, {OPERATION_SWAP, "taken for writing"},
+		{OPERATION_WRITE, "written"});
+static MEANINGS(orders, {ORDER_CHASE, "each line naming the next"},
+		{ORDER_STREAM, "in rising order"});
 
-static const struct parameter parameters[] = {
-	{"state", "state", ROLE_ROW, POINT_MEMBER(state), state_name, state_made, state_words},
-	{"operation", "op", ROLE_TABLE, POINT_MEMBER(operation), operation_name,
-	 .words = operations},
-	{"order", NULL, ROLE_TABLE, POINT_MEMBER(order), order_name, .words = orders},
-	{"stride_bytes", "stride", ROLE_TABLE, POINT_MEMBER(stride_bytes), .bytes = true},
-	{"bytes", NULL, ROLE_NONE, POINT_MEMBER(bytes), .bytes = true},
-	PARAMETER_PAGES,
-	PARAMETER_THREADS,
-	{.name = NULL}};
+PARAMETERS({"state", "state", ROLE_ROW, POINT_MEMBER(state), state_name, state_made, state_words},
+	   {"operation", "op", ROLE_TABLE, POINT_MEMBER(operation), operation_name,
+	    .words = operations},
+	   {"order", NULL, ROLE_TABLE, POINT_MEMBER(order), order_name, .words = orders},
+	   {"stride_bytes", "stride", ROLE_TABLE, POINT_MEMBER(stride_bytes), .bytes = true},
+	   {"bytes", NULL, ROLE_NONE, POINT_MEMBER(bytes), .bytes = true}, PARAMETER_PAGES,
+	   PARAMETER_THREADS);
 
 const struct benchmark bench_fetch = {
 	.name = "fetch",
@@ -393,7 +391,6 @@ const struct benchmark bench_fetch = {
 	.many_points = true,
 	.least = 1,
 	.chunk = 1 << 16,
-	.samples = 5,
 	.sample_us = 100,
 	.native_variants = arch_fetch,
 	.generic_variants = generic_fetch,

@@ -204,21 +204,18 @@ static void attempt(const struct variant *variant)
 		gemm->end();
 }
 
-static WORDS(operations, {GEMM_PEAK, "registers"},
-	     {GEMM_ROWS, "A in rows of an even number of lines"},
-	     {GEMM_ODD, "A in rows of an odd number of lines"},
-	     {GEMM_BLOCKED, "A as the loop reads it"}, {GEMM_STREAM, "a new B each time"},
-	     {GEMM_STREAM_AHEAD, "a new B each time, prefetched"},
-	     {GEMM_DEEP, "a new A and B each time, all added up"});
+static MEANINGS(operations, {GEMM_PEAK, "registers"},
+		{GEMM_ROWS, "A in rows of an even number of lines"},
+		{GEMM_ODD, "A in rows of an odd number of lines"},
+		{GEMM_BLOCKED, "A as the loop reads it"}, {GEMM_STREAM, "a new B each time"},
+		{GEMM_STREAM_AHEAD, "a new B each time, prefetched"},
+		{GEMM_DEEP, "a new A and B each time, all added up"});
 
-static const struct parameter parameters[] = {
-	{"operation", NULL, ROLE_ROW, POINT_MEMBER(operation), gemm_point_name,
-	 .words = operations},
-	{"bytes", "sizes", ROLE_ROW, POINT_MEMBER(bytes), .bytes = true},
-	{"stride_bytes", NULL, ROLE_NONE, POINT_MEMBER(stride_bytes), .bytes = true},
-	{"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)},
-	PARAMETER_PAGES,
-	{.name = NULL}};
+PARAMETERS({"operation", NULL, ROLE_ROW, POINT_MEMBER(operation), gemm_point_name,
+	    .words = operations},
+	   {"bytes", "sizes", ROLE_ROW, POINT_MEMBER(bytes), .bytes = true},
+	   {"stride_bytes", NULL, ROLE_NONE, POINT_MEMBER(stride_bytes), .bytes = true},
+	   {"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)}, PARAMETER_PAGES);
 
 const struct benchmark bench_gemm = {
 	.name = "gemm",
@@ -235,7 +232,6 @@ const struct benchmark bench_gemm = {
 	.all_timed = true,
 	.least = 1,
 	.chunk = CHUNK,
-	.samples = 5,
 	.sample_us = 100,
 	.native_variants = arch_gemm,
 	.generic_variants = generic_gemm,

@@ -122,19 +122,16 @@ static void attempt(const struct variant *variant)
 		variant->nt_blocks(memory, LINE, 2 * LINE, memory + sizeof memory);
 }
 
-static WORDS(operations, {OPERATION_WRITE, "stores"}, {OPERATION_NT, "stores past the caches"});
-static WORDS(sharings, {SHARING_OWN, "each thread its own memory"},
-	     {SHARING_SHARED, "blocks by turns in one"});
+static MEANINGS(operations, {OPERATION_WRITE, "stores"}, {OPERATION_NT, "stores past the caches"});
+static MEANINGS(sharings, {SHARING_OWN, "each thread its own memory"},
+		{SHARING_SHARED, "blocks by turns in one"});
 
-static const struct parameter parameters[] = {
-	{"block_bytes", "blocks", ROLE_ROW, POINT_MEMBER(block_bytes), .bytes = true},
-	{"sharing", NULL, ROLE_COLUMN, POINT_MEMBER(sharing), sharing_name, .words = sharings},
-	{"operation", "op", ROLE_TABLE, POINT_MEMBER(operation), operation_name,
-	 .words = operations},
-	{"bytes", NULL, ROLE_NONE, POINT_MEMBER(bytes), .bytes = true},
-	PARAMETER_PAGES,
-	PARAMETER_THREADS,
-	{.name = NULL}};
+PARAMETERS({"block_bytes", "blocks", ROLE_ROW, POINT_MEMBER(block_bytes), .bytes = true},
+	   {"sharing", NULL, ROLE_COLUMN, POINT_MEMBER(sharing), sharing_name, .words = sharings},
+	   {"operation", "op", ROLE_TABLE, POINT_MEMBER(operation), operation_name,
+	    .words = operations},
+	   {"bytes", NULL, ROLE_NONE, POINT_MEMBER(bytes), .bytes = true}, PARAMETER_PAGES,
+	   PARAMETER_THREADS);
 
 const struct benchmark bench_interleave = {
 	.name = "interleave",
@@ -148,7 +145,6 @@ const struct benchmark bench_interleave = {
 	.many_points = true,
 	.least = 1,
 	.chunk = CHUNK_PASSES * PASS,
-	.samples = 5,
 	.sample_us = 100,
 	.native_variants = arch_interleave,
 	.generic_variants = generic_interleave,

@@ -260,7 +260,6 @@ const struct benchmark bench_loaded = {
 	.huge_pages = true,
 	.least = 64,
 	.chunk = 1 << 14,
-	.samples = 5,
 	.sample_us = 5000,
 	.native_variants = arch_chase,
 	.generic_variants = generic_chase,

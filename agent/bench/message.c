@@ -196,7 +196,7 @@ static void attempt(const struct variant *variant)
 	variant->receive(&word, 0);
 }
 
-static const struct parameter parameters[] = {PARAMETER_PAGES, PARAMETER_THREADS, {.name = NULL}};
+PARAMETERS(PARAMETER_PAGES, PARAMETER_THREADS);
 
 const struct benchmark bench_message = {
 	.name = "message",
@@ -211,7 +211,6 @@ const struct benchmark bench_message = {
 	.single = true,
 	.least = 1,
 	.chunk = MESSAGES,
-	.samples = 5,
 	.sample_us = 100,
 	.native_variants = arch_message,
 	.generic_variants = generic_message,

@@ -40,7 +40,6 @@ const struct benchmark bench_readwrite = {
 	.lines = 2,
 	.least = 100,
 	.chunk = 1 << 14,
-	.samples = 5,
 	.sample_us = 50,
 	.native_variants = arch_readwrite,
 	.generic_variants = generic_readwrite,

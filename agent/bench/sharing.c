@@ -172,17 +172,12 @@ static void release(struct side *sides, size_t count)
 	__atomic_compare_exchange_n(word, &held, held + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-static const struct word operation_words[] = {
-	{OPERATION_WATCH, "written while all others look"},
-	{OPERATION_WATCH_ALL, "written anew when all others have answered"},
-	{.meaning = NULL}};
+static MEANINGS(operation_words, {OPERATION_WATCH, "written while all others look"},
+		{OPERATION_WATCH_ALL, "written anew when all others have answered"});
 
-static const struct parameter parameters[] = {
-	{"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,
-	 .words = operation_words},
-	{"threads", "threads", ROLE_COLUMN, POINT_MEMBER(threads)},
-	PARAMETER_PAGES,
-	{.name = NULL}};
+PARAMETERS({"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,
+	    .words = operation_words},
+	   {"threads", "threads", ROLE_COLUMN, POINT_MEMBER(threads)}, PARAMETER_PAGES);
 
 const struct benchmark bench_sharing = {
 	.name = "sharing",
@@ -197,7 +192,6 @@ const struct benchmark bench_sharing = {
 	.lines = 1,
 	.least = 128,
 	.chunk = 512,
-	.samples = 5,
 	.sample_us = 200,
 	.native_variants = arch_contend,
 	.generic_variants = generic_contend,

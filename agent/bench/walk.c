@@ -73,7 +73,6 @@ const struct benchmark bench_walk = {
 	.huge_pages = true,
 	.least = 1,
 	.chunk = 1 << 14,
-	.samples = 5,
 	.sample_us = 500,
 	.native_variants = arch_chase,
 	.generic_variants = generic_chase,

@@ -46,7 +46,7 @@ void emit_benchmark(const struct benchmark *benchmark, bool variants)
 	json_string("heading", benchmark->heading);
 	json_string("rate", benchmark->rate);
 	json_string("point", benchmark->point);
-	json_count("samples", benchmark->samples);
+	json_count("samples", SAMPLES_USUAL);
 	json_flag("many_points", benchmark->many_points);
 	json_open("parameters", '[');
 	for (const struct parameter *p = benchmark->parameters; p && p->name; p++)

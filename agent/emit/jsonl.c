@@ -50,7 +50,7 @@ static void add_plan(const struct run *run)
 		json_string("benchmark", plan->choices[i].benchmark->name);
 		json_string("variant", plan->choices[i].variant->name);
 		add_points(&plan->choices[i]);
-		json_count("samples", plan_samples_of(plan, plan->choices[i].benchmark));
+		json_count("samples", plan->samples);
 		json_close('}');
 	}
 	json_close(']');

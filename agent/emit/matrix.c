@@ -381,7 +381,7 @@ static void add_as_tool(const struct run *run, const struct choice *choice, cons
 		if (plan->visits[i].choice == choice && units[i])
 			scratch[visits++] = (double)units[i];
 	matrix.iterations = visits ? (uint64_t)median(scratch, visits) : 0;
-	matrix.samples = plan_samples_of(plan, choice->benchmark) * bursts_of(plan, choice);
+	matrix.samples = plan->samples * bursts_of(plan, choice);
 	if (cells)
 		tool_named(run->format->name)(&page, &matrix);
 	free(cells);

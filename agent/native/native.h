@@ -134,7 +134,7 @@ struct gemm {
 	void (*begin)(void), (*end)(void); /* around all use by a thread; null: not needed */
 };
 
-/* Of loops named alike: m rows by n columns in a block; steps of k, of which `side` lie together. */
+/* Of loops named alike: m rows by n columns in a block, and steps of k, `side` of them together. */
 #define GEMM_OF(arch, name, type, m, n, k, side, many, operations)                                 \
 	{                                                                                          \
 		.value = type, .rows = m, .columns = n, .depth = k, .pack = side, .block = n,      \

@@ -13,6 +13,7 @@
 enum { SAMPLES_MAX = 40000 };
 
 enum { NOT_GIVEN = -1, SECONDS_MOST = 1000000000 };
+enum { SAMPLES_USUAL = 5 };
 enum { PRIORITY_USUAL = 1000 }; /* as high as no priority: what the OS's file names */
 
 struct options {

@@ -46,7 +46,7 @@ double cost_burst_s(const struct plan *plan, const struct visit *visit)
 	const struct point *point = plan_point(visit);
 
 	return usual->burst_s + usual->byte_s * (double)point->bytes + point->threads * thread_s +
-	       plan_samples(plan, visit, false) * sample_s(visit, plan->iterations);
+	       plan_samples(plan, false) * sample_s(visit, plan->iterations);
 }
 
 /* A few samples of the fewest grains. */

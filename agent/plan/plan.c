@@ -78,22 +78,9 @@ bool plan_is_ladder(const struct benchmark *benchmark)
 	return benchmark == &bench_chase || benchmark == &bench_bandwidth;
 }
 
-static bool has_usual_samples(const struct plan *plan)
+uint32_t plan_samples(const struct plan *plan, bool slow)
 {
-	return !plan->samples_given && !plan->preset;
-}
-
-uint32_t plan_samples_of(const struct plan *plan, const struct benchmark *benchmark)
-{
-	return has_usual_samples(plan) ? benchmark->samples : plan->samples;
-}
-
-uint32_t plan_samples(const struct plan *plan, const struct visit *visit, bool slow)
-{
-	bool few = slow && has_usual_samples(plan);
-
-	return plan->warmup +
-	       (few ? SAMPLES_SLOW : plan_samples_of(plan, visit->choice->benchmark));
+	return plan->warmup + (slow && !plan->samples_given ? SAMPLES_SLOW : plan->samples);
 }
 
 size_t plan_threads_most(const struct plan *plan)

@@ -109,11 +109,8 @@ const struct point *plan_point(const struct visit *visit);
 /* Where the memory of a visit lies, and its lines. */
 struct placement plan_placement(const struct plan *plan, const struct visit *visit);
 
-/* Samples in a burst of this benchmark, warm-ups left out, where no unit takes long. */
-uint32_t plan_samples_of(const struct plan *plan, const struct benchmark *benchmark);
-
 /* Samples in a burst, warm-ups included. slow: a unit takes long. */
-uint32_t plan_samples(const struct plan *plan, const struct visit *visit, bool slow);
+uint32_t plan_samples(const struct plan *plan, bool slow);
 
 /* The most threads a burst has. */
 size_t plan_threads_most(const struct plan *plan);

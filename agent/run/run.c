@@ -45,8 +45,8 @@ static struct burst_order order_of(const struct run *run, const struct history *
 		.clock_facts = run->clock,
 		.cpus = report->cpus,
 		.cpu_count = report->cpu_count,
-		.samples = plan_samples(run->plan, visit, history->slow),
-		.samples_slow = plan_samples(run->plan, visit, true),
+		.samples = plan_samples(run->plan, history->slow),
+		.samples_slow = plan_samples(run->plan, true),
 		.warmup = run->plan->warmup,
 		.iterations = history_units(history),
 		.priority = run->priority,
@@ -168,7 +168,7 @@ static bool try_visit(const struct run *run, struct history *history, struct ran
 		(double)(now_ns() - start_ns - trial->spent_ns) / (double)NS_PER_S - sample_s;
 
 	note_trial(history, trial);
-	uint32_t samples = plan_samples(run->plan, history->visit, history->slow);
+	uint32_t samples = plan_samples(run->plan, history->slow);
 	bool prepared = history->visit->choice->benchmark->reset; /* each of them */
 
 	*trial_s = run->plan->iterations ? 0 : (double)trial->spent_ns / (double)NS_PER_S;
