@@ -37,17 +37,16 @@ class GroupedCommand(TyperCommand):
     """A command whose help lists its options under headings; of few options there is one heading."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As inherited; of an unknown option that is a value of others, these are suggested."""
+        """As inherited; an unknown option that is a value of others names these."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as err:
             value = re.compile(rf"\[.*\b{re.escape(err.option_name.lstrip('-'))}\b.*\]")
-            takes = [one for one in self.params if value.search(getattr(one, "help", None) or "")]
+            takes = [one.opts[0] for one in self.params if value.search(getattr(one, "help", None) or "")]
             if not takes:
                 raise
-            raise click.NoSuchOption(
-                err.option_name, possibilities=[one.opts[0] for one in takes], ctx=ctx
-            ) from None
+            words = f"No such option {err.option_name!r}; it is a value of {' and '.join(takes)}."
+            raise click.NoSuchOption(err.option_name, words, ctx=ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then each group of options."""
