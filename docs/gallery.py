@@ -38,6 +38,8 @@ SHOTS = {
     "show-gemm": "fleet show verona -b gemm",
     "compare": "fleet compare rome@kernel=old rome@kernel=new",
     "compare-fleet": "fleet compare kernel=old kernel=new",
+    "over-time": "fleet compare lucca",
+    "siblings": "fleet compare node* --siblings",
     "summaries": "fleet runs --summaries",
     "export": "fleet export siena -b cas --format c2clat",
 }
