@@ -14,8 +14,7 @@ static void describe(const struct worker *worker, struct burst_result *result)
 {
 	snprintf(result->failed, sizeof result->failed,
 		 "%s did not have CPU %d for most of a typical sample: other work held it, or a "
-		 "quota "
-		 "of CPU time was used up",
+		 "quota of CPU time was used up",
 		 worker->name, worker->cpu);
 }
 

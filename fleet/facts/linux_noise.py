@@ -130,8 +130,7 @@ def _machine(facts: Facts) -> Iterator[Finding]:
 def _limits(facts: Facts) -> Iterator[Finding]:
     if facts.cpu_quota is not None:
         stops = facts.cpu_quota < QUOTA_SHARE * len(facts.usable_cpus)
-        yield _finding(
-            Severity.WARNING if stops else Severity.INFO,
+        yield (_warning if stops else _info)(
             "quota",
             f"Our control group may use {facts.cpu_quota:g} CPUs' worth of time: "
             + (

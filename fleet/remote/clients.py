@@ -22,14 +22,13 @@ _CONTAINER = (
     Sign("permission denied", AuthError, "May your user use the daemon (group docker)?"),
     Sign("Cannot connect to the Docker daemon", _PASSING, "Start the daemon, or set DOCKER_HOST."),
 )
+_NO_CLUSTER = "Does kubeconfig name the cluster? `kubectl cluster-info`."
 _OVER = "The allocation is over, as when a node fails without `salloc --no-kill`: ask for a new one."
 _SIGNS = {
     "srun": (
         Sign("nodes are busy", _PASSING, "Another step holds the CPUs: is `--overlap` in `command`?"),
         Sign(
-            "node configuration is not available",
-            UnreachableError,
-            "Is the node in the job? See `scontrol show hostnames`.",
+            "configuration is not available", UnreachableError, "Not in the job? `scontrol show hostnames`."
         ),
         Sign("Invalid job id", UnreachableError, "There is no such allocation: `salloc --no-shell -N ...`."),
         Sign("has expired", UnreachableError, _OVER),
@@ -37,21 +36,11 @@ _SIGNS = {
         Sign("Communication connection failure", _PASSING, "The node is down, or its slurmd: `sinfo -R`."),
     ),
     "kubectl": (
-        Sign("executable file not found", ProbeError, _NO_SHELL),
-        Sign("no such file or directory", ProbeError, _NO_SHELL),
+        *_CONTAINER[:2],
         Sign("not found", UnreachableError, "Is the pod there? See `kubectl get pods`."),
-        Sign("Forbidden", AuthError, "Your role needs `create` for `pods/exec`."),
-        Sign("forbidden", AuthError, "Your role needs `create` for `pods/exec`."),
-        Sign(
-            "nable to connect to the server",
-            _PASSING,
-            "Does kubeconfig name the cluster? `kubectl cluster-info`.",
-        ),
-        Sign(
-            "The connection to the server",
-            _PASSING,
-            "Does kubeconfig name the cluster? `kubectl cluster-info`.",
-        ),
+        Sign("orbidden", AuthError, "Your role needs `create` for `pods/exec`."),
+        Sign("nable to connect to the server", _PASSING, _NO_CLUSTER),
+        Sign("The connection to the server", _PASSING, _NO_CLUSTER),
     ),
     "podman": _CONTAINER,
     "docker": _CONTAINER,

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -166,9 +167,8 @@ class Builder:
 def first_installed(target: Target, compiler: str | None = None, extra: Sequence[str] = ()) -> tc.Toolchain:
     """The toolchain `Builder.build` would try first; nothing is built. Raises as it does if there is none."""
     toolchains = tc.on_controller(target, controller(), compiler, extra)
-    for toolchain in toolchains:
-        if installed(toolchain.command) is not None:
-            return toolchain
+    if there := next((one for one in toolchains if installed(one.command)), None):
+        return there
     raise _none_works(target, [f"{toolchain.name}: not installed" for toolchain in toolchains])
 
 
@@ -215,7 +215,19 @@ def _compile(
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text)
-    done = run_tool(toolchain, toolchain.arguments(sources, "fleet-agent"), watching, folder)
+    units = [f"../{name}" for name in sources if name.endswith(".c")]
+    shares = min(os.cpu_count() or 1, len(units))
+    cc = (*toolchain.command, *toolchain.cflags, "-I..")
+
+    def objects(share: int) -> subprocess.CompletedProcess[bytes]:
+        (folder / str(share)).mkdir()
+        return run_tool(toolchain, (*cc, "-c", *units[share::shares]), watching, folder / str(share))
+
+    with ThreadPoolExecutor(shares) as compilers:  # each waits for one
+        done = max(compilers.map(objects, range(shares)), key=lambda one: one.returncode != 0)
+    if done.returncode == 0:
+        parts = [str(path) for path in sorted(folder.glob("[0-9]*/*.o"))]
+        done = run_tool(toolchain, (*cc, "-o", "fleet-agent", *parts), watching, folder)
     binary = folder / "fleet-agent"
     if done.returncode != 0 or not binary.is_file():
         raise BuildError(f"{toolchain.name}: exit code {done.returncode}: {last_lines(done.stderr)}")

@@ -115,7 +115,8 @@ def test_it_is_built_once_for_each_version_and_target_however_many_hosts(
         platform = standin.install(home / folder, release)
         qcc = platform / standin.QCC
         qcc.rename(qcc.with_name("real"))
-        script(qcc, f'case "$*" in -V) ;; *) echo {release} >>{counted} ;; esac\nexec "${{0%/*}}/real" "$@"')
+        counts = f'case "$*" in -V | *" -c "*) ;; *) echo {release} >>{counted} ;; esac'
+        script(qcc, f'{counts}\nexec "${{0%/*}}/real" "$@"')
     monkeypatch.setenv("PATH", os.environ["PATH"])
     board = replace(BOARD, toolchain=requested())
     agents = {}
