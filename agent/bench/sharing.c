@@ -14,8 +14,6 @@ enum {
 	ARENA_BYTES = 4096,
 };
 
-static const enum operation operations[] = {OPERATION_WATCH, OPERATION_WATCH_ALL};
-
 static int add_points(const struct options *options, const struct point_context *context,
 		      struct points *points, struct refusal *refusal)
 {
@@ -25,12 +23,13 @@ static int add_points(const struct options *options, const struct point_context 
 	if (options->operations && operations_read(options->operations, &chosen, refusal))
 		return -1;
 	for (size_t t = 0; t < context->thread_count; t++)
-		for (size_t o = 0; !err && o < 2 && context->threads[t] > 1; o++) {
-			struct point point = {.operation = (uint8_t)operations[o],
+		for (int all = 0; !err && all < 2 && context->threads[t] > 1; all++) {
+			struct point point = {.operation =
+						      all ? OPERATION_WATCH_ALL : OPERATION_WATCH,
 					      .threads = context->threads[t],
 					      .arena_bytes = ARENA_BYTES,
 					      .huge_pages = points_huge(context),
-					      .by_turns = operations[o] == OPERATION_WATCH_ALL};
+					      .by_turns = all};
 
 			if (!(chosen >> point.operation & 1))
 				continue;
@@ -80,7 +79,7 @@ static uint32_t *answer(const struct side *side)
 }
 
 /* Writes and waits for an answer of each; what is above the value is one, too. */
-static uint32_t ask(struct side *side, uint32_t n)
+static void ask(struct side *side, uint32_t n)
 {
 	uint32_t *word = side->contest.word, value = side->contest.value, last = value + n;
 
@@ -92,7 +91,6 @@ static uint32_t ask(struct side *side, uint32_t n)
 				;
 	}
 	side->contest.value = value;
-	return n;
 }
 
 static uint32_t reply(struct side *side, uint32_t n)
@@ -123,24 +121,22 @@ static uint32_t look(struct side *side, uint32_t n)
 	return changes;
 }
 
-static uint32_t put(struct side *side, uint32_t n)
-{
-	side->contest.sum +=
-		side->variant->put[OPERATION_SWAP](side->contest.word, side->contest.value, n);
-	side->contest.value += n;
-	return n;
-}
-
 static void work(struct side *side, uint32_t n)
 {
-	bool waits = side->point->by_turns;
-	uint32_t most = waits ? TURNS : BATCH;
+	uint32_t (*others)(struct side *, uint32_t) = side->point->by_turns ? reply : look;
+	uint32_t most = side->point->by_turns ? TURNS : BATCH;
 
-	for (uint32_t now; n; n -= now) {
-		now = n < most ? n : most;
-		uint32_t done = side->index ? (waits ? reply : look)(side, now)
-					    : (waits ? ask : put)(side, now);
-
+	for (uint32_t now, done; n; n -= now) {
+		done = now = n < most ? n : most;
+		if (side->index) {
+			done = others(side, now);
+		} else if (side->point->by_turns) {
+			ask(side, now);
+		} else {
+			side->contest.sum += side->variant->put[OPERATION_SWAP](
+				side->contest.word, side->contest.value, now);
+			side->contest.value += now;
+		}
 		__atomic_store_n(&side->done, side->done + done, __ATOMIC_RELAXED);
 	}
 }
