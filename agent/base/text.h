@@ -10,8 +10,7 @@ struct text {
 	char *data;
 	size_t length;
 	size_t room;
-	bool failed; /* out of memory: what was added since is missing, and the text must not be
-			used */
+	bool failed; /* out of memory: something is missing, and the text must not be used */
 };
 
 void text_clear(struct text *text);

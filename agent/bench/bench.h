@@ -264,8 +264,7 @@ struct benchmark {
 	bool all_timed;                 /* every thread takes times; else ping alone */
 	bool huge_pages;    /* its memory lies in huge pages unless others are asked for */
 	bool many_points;   /* so many that only few pairs are visited */
-	bool all_counted;   /* ping takes times, and at each stamp how much all others have done;
-			       they work until it has all */
+	bool all_counted;   /* ping notes at its stamps what others did, who work until the end */
 	bool single;        /* a sample is one grain, whatever is asked for; with `reset`, as
 			       many as the clock's steps ask for */
 	bool clocked;       /* the core's frequency is measured behind each sample, too */

@@ -16,8 +16,7 @@ enum {
 	STEPS = 3,
 	STEP_BYTES = 64,
 	OWNER_CACHES = 4, /* an eviction goes through so many times the second cache */
-	LAST_CACHES =
-		2, /* and one that stands for a flush to memory through so many times the last */
+	LAST_CACHES = 2,  /* and for a flush to memory through so many times the last */
 };
 
 static const uint64_t second_usual = UINT64_C(1) << 20, last_usual = UINT64_C(32) << 20,

@@ -30,8 +30,7 @@ struct burst_order {
 
 struct burst_result {
 	struct trial trial;
-	uint64_t *ticks; /* of ping, then of each other that takes times: room for all, the caller's
-			  */
+	uint64_t *ticks;       /* of ping, then of each other that takes times: the caller's room */
 	uint64_t *other_units; /* likewise what each of the others did in each of ping's samples */
 	size_t counted_others; /* how many others' units were counted */
 	uint32_t samples;      /* of each */
@@ -40,8 +39,7 @@ struct burst_result {
 	bool switches_known;
 	int64_t switches[4]; /* voluntary, involuntary of ping, then of all others */
 	int64_t start_ns;    /* of now_ns() */
-	int64_t *begin_ns;   /* of each thread that takes times, after the first: room for all, the
-				caller's */
+	int64_t *begin_ns;   /* of each thread that takes times, after the first: likewise */
 	bool ran_known;
 	uint32_t ran_ppm[2]; /* share of the burst in which ping ran, and the least of the others */
 	bool steal_known;
@@ -49,8 +47,7 @@ struct burst_result {
 		steal_ppm[2]; /* in which its CPU was taken from ping, and the most of the others */
 	uint32_t core_mhz[2]; /* of ping's core, before and after; 0: not known */
 	uint32_t sample_mhz;  /* of ping's core, median behind its samples; likewise */
-	struct event_count *counts; /* of each thread one for each counter: room for all, the
-				       caller's; null if nothing is ever counted */
+	struct event_count *counts; /* of each thread, by counter: likewise; null: none ever */
 	bool counted;
 	size_t line_count;
 	struct line_place lines[LINES_MAX]; /* or where ping's arena begins */

@@ -48,11 +48,10 @@ struct worker {
 	uint32_t arrived;            /* how many gates it has come to */
 	int64_t begin_ns;            /* of now_ns(), when its first sample began */
 	uint32_t progress;           /* counts chunks of work */
-	uint32_t *done;            /* by each of the others, before the first sample and at the end
-				      of each; null: not counted */
-	uint32_t takes;            /* how often it worked until ping had all its samples */
-	struct counting *counting; /* null: nothing is counted in it */
-	uint32_t out;              /* 1: touches nothing of the burst any more */
+	uint32_t *done;              /* by each other, before and after each sample; or null */
+	uint32_t takes;              /* how often it worked until ping had all its samples */
+	struct counting *counting;   /* null: nothing is counted in it */
+	uint32_t out;                /* 1: touches nothing of the burst any more */
 };
 
 struct burst {
@@ -70,8 +69,7 @@ struct burst {
 	struct worker *workers;
 	struct counting *counting;              /* of each worker; null: nothing is counted */
 	_Alignas(LINE_BYTES) uint32_t open;     /* how many gates all have come to */
-	_Alignas(LINE_BYTES) uint32_t finished; /* workers that have all their times, or how often
-						  ping had, where all are counted */
+	_Alignas(LINE_BYTES) uint32_t finished; /* workers with all times, or ping's turns */
 	_Alignas(LINE_BYTES) uint32_t give_up;
 };
 

@@ -113,8 +113,7 @@ struct gemm_tile {
 	uint64_t strips, steps; /* not 0; of strips 1 at most where gemm.strips is false */
 	uint64_t add;           /* 0: what C holds is lost; 1: added to */
 	const char *ahead;
-	size_t ahead_step; /* so much from `ahead` on is prefetched in a step, where the loop does
-			    */
+	size_t ahead_step; /* so much from `ahead` on a loop that prefetches takes in a step */
 };
 
 typedef void gemm_fn(const struct gemm_tile *tile);

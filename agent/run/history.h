@@ -20,8 +20,7 @@ struct history {
 	uint32_t done;         /* so many rounds an earlier agent has made, from the first on */
 	uint32_t kept;         /* bursts that gave a median */
 	uint32_t rounds, room; /* of medians */
-	float *medians;        /* of the rounds' bursts, in ticks a grain, or NO_VALUE; kept for a
-				* precision only */
+	float *medians;        /* of rounds, in ticks a grain, or NO_VALUE; for a precision */
 	float took_s;          /* its last burst, with trials; 0: not made by this agent */
 	uint16_t needed;       /* bursts that the precision takes, judged by those so far */
 	uint16_t needed_fair;  /* and 2.5 times it */
