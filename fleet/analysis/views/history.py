@@ -75,7 +75,8 @@ def past_text(found: pd.DataFrame, width: int | None = None) -> str:
     what = f"{number}; {of_pairs}: of {parts}; {of_pair}: of the median {part}"
     whole = with_labels_alike(listed, alike) + _courses(found)
     words = {name.partition(" ")[0] for name in relations}
-    return f"{', '.join(sorted(words)) if several else relations[0]}: {what}\n{whole}"
+    end = f"What changed when: fleet compare {rows[-1]['host_name']}"
+    return f"{', '.join(sorted(words)) if several else relations[0]}: {what}\n{whole}\n\n{end}"
 
 
 def _courses(found: pd.DataFrame) -> str:

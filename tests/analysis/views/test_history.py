@@ -52,6 +52,7 @@ def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
 def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
     found = of_relation(root, Store(root).runs(), "smt", None)
     text = past_text(found)
+    assert text.endswith(f"What changed when: fleet compare {found['host_name'].iloc[-1]}")
     lines = re.findall(r"^2026-01-02 0(\d):00:00  (\w) +r\S+ +cas/cmpxchg +4 +([\d.]+) ", text, re.MULTILINE)
     assert [(hour, host) for hour, host, _ in lines] == [("1", "a"), ("2", "b"), ("3", "a")]
     assert all(5.5 < float(median) < 6.5 for *_, median in lines)
