@@ -11,9 +11,9 @@ Controller CPU is that of the tool's processes (user and system, children and or
 ControlPersist masters included), not of the sshds. The tools take turns within each round, and CPU stands
 next to wall, since other work on the machine slows all of them; look at medians and spread.
 
-A session of at most 50 hosts also prints what was measured, which loads pandas. So a session of one host does
-not show the start-up of a large one: what a host costs beyond start-up is taken between the smallest and the
-largest number of hosts above 50, such as `--hosts 60,200`.
+A session of at most 50 hosts also prints what was measured. So a session of one host does not show the
+start-up of a large one: what a host costs beyond start-up is taken between the smallest and the largest
+number of hosts above 50, such as `--hosts 60,200`.
 """
 
 import argparse

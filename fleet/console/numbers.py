@@ -19,7 +19,7 @@ def medians_text(
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
         return ""
-    from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415  pandas takes a second
+    from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415  numpy takes a while
     from fleet.analysis.views.show import map_text, overview_of  # noqa: PLC0415
 
     try:

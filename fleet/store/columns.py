@@ -19,6 +19,20 @@ def table(shape: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
     return pa.table([built(field.type, [row[field.name] for row in rows]) for field in shape], schema=shape)
 
 
+def rows_of(table: Any) -> list[dict[str, Any]]:
+    """The rows of a table again, for which pyarrow would load pandas where there are times."""
+    values = map(_values, (table.column(name).combine_chunks() for name in table.column_names))
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _values(column: Any) -> list[Any]:
+    if not pa.types.is_timestamp(column.type):
+        found: list[Any] = column.to_pylist()
+        return found
+    since = column.view(pa.int64()).to_pylist()
+    return [None if ms is None else _EPOCH + timedelta(milliseconds=ms) for ms in since]
+
+
 def built(type_: Any, values: Sequence[Any]) -> Any:
     """Python values, None among them, as an array of `type_`: any type of `schema`."""
     if pa.types.is_dictionary(type_):
@@ -80,13 +94,23 @@ def list_parts(column: Any) -> tuple[Any, Any]:
 
 def raw(column: Any, unknown: float = 0) -> Any:
     """The numbers of an array as they lie in memory, `unknown` for each null."""
-    valid, data = column.buffers()
     part = slice(column.offset, column.offset + len(column))
-    values = np.frombuffer(data or b"", _numpy_name(column.type))[part]
-    if column.null_count:
-        known = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[part]
-        values = np.where(known, values, values.dtype.type(unknown))
-    return values
+    values = np.frombuffer(column.buffers()[1] or b"", _numpy_name(column.type))[part]
+    return np.where(known(column), values, values.dtype.type(unknown)) if column.null_count else values
+
+
+def text_ends(column: Any) -> Any:
+    """Where each text of an array begins, and the last one ends, in bytes."""
+    ends = np.frombuffer(column.buffers()[1] or b"", "i4")
+    return ends[column.offset : column.offset + len(column) + 1]
+
+
+def known(column: Any) -> Any:
+    """Which rows of an array are not null."""
+    if not column.null_count:
+        return np.ones(len(column), bool)
+    bits = np.unpackbits(np.frombuffer(column.buffers()[0], np.uint8), bitorder="little")
+    return bits[column.offset : column.offset + len(column)].astype(bool)
 
 
 def words(column: Any) -> list[str]:

@@ -14,11 +14,11 @@ from functools import lru_cache
 from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fleet.late import msgspec, np, pa, pc
+from fleet.late import msgspec, np, pa
 from fleet.model import Benchmark, Estimator, RunState
 from fleet.once import once
 from fleet.store import schema
-from fleet.store.columns import raw, words
+from fleet.store.columns import known, raw, text_ends, words
 from fleet.store.decoding import prepared
 from fleet.store.footer import Footer
 from fleet.store.ids import KEY
@@ -274,7 +274,7 @@ def check_table(name: str, table: Any) -> None:
             if values.null_count:
                 raise ValueError(f"{column.name} has a null in a list")
         if pa.types.is_dictionary(values.type):
-            longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
+            longest = int(np.diff(text_ends(values.dictionary)).max(initial=0))
             if longest > WORD_BYTES:
                 raise ValueError(f"{column.name} is {longest} bytes long, and the limit is {WORD_BYTES}")
         if column.name == "relation" and (strange := _strange({*words(values)}, kinds=name == "pairs")):
@@ -309,7 +309,7 @@ def _check_lengths(found: Mapping[str, Any]) -> None:
     if (raw(found["warmup"]) > lengths).any():
         raise ValueError("warmup is more than the ticks")
     for name in found.keys() & {*_OF_SAMPLES[1:]}:
-        for at in np.flatnonzero(found[name].is_valid()).tolist():
+        for at in np.flatnonzero(known(found[name])).tolist():
             if any(len(each) != lengths[at] for each in found[name][at]):
                 raise ValueError(f"{name} are not as many as ticks")
 

@@ -12,6 +12,7 @@ from warnings import warn
 from fleet.errors import FleetError, StoreError, StoreWarning, is_lack_of_memory, lack_of_memory
 from fleet.late import pa, pc, pq
 from fleet.store import schema
+from fleet.store.columns import table as columns_table
 from fleet.store.files import check_regular
 from fleet.store.footer import Footer, checked_footer, footer_of, may_hold
 from fleet.store.gate import FEW_BYTES, UNPACKED, check_footer, check_held, check_table
@@ -129,7 +130,7 @@ def readable(
 
 def joined(parts: Sequence[Any], table: str, columns: Sequence[str] | None = None) -> Any:
     """Tables below one another; of none, an empty one with its columns."""
-    return pa.concat_tables(parts or [_shape(table, columns).empty_table()]).unify_dictionaries()
+    return pa.concat_tables(parts or [columns_table(_shape(table, columns), [])]).unify_dictionaries()
 
 
 def chosen(table: Any, name: str, columns: Sequence[str] | None, where: Where) -> Any:

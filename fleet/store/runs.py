@@ -15,6 +15,7 @@ from fleet.model import BENCHMARKS, Benchmark, RunState, described, learn
 from fleet.store import gate
 from fleet.store.amendments import Amendment, amended
 from fleet.store.checksums import opened_json
+from fleet.store.columns import rows_of
 from fleet.store.files import read_regular, storing
 from fleet.store.ids import RUN_FILE
 from fleet.store.places import Place, place_of, samples_name
@@ -311,7 +312,7 @@ def _table_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row]
     known = [row for key in there if (row := seen.get(key["run_id"])) and key.items() <= row.items()]
     where = {"run_id": {key["run_id"] for key in there} - {row["run_id"] for row in known}} if known else None
     parts = file.stretches(_COLUMNS, where) if len(known) < file.rows else ()
-    rows = (_checked_row(gate.row_of("runs", row, _COLUMNS)) for part in parts for row in part.to_pylist())
+    rows = (_checked_row(gate.row_of("runs", row, _COLUMNS)) for part in parts for row in rows_of(part))
     try:
         return known + gate.check_listed(rows)
     except ValueError as err:

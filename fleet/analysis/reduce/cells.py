@@ -8,10 +8,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import pandas as pd
-
+from fleet.analysis.frame import Rows, Values, below, into_pandas
 from fleet.analysis.reduce.ladders import MEMORY, by_node, plateaus, settings_in_order, size_text
-from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
+from fleet.analysis.reduce.load import Into, load_cpus, of_benchmark, view_of, without_points
 from fleet.analysis.reduce.nodes import is_local, node_cells
 from fleet.analysis.reduce.pairs import OF_HISTORY, by_run, load_pairs, widened
 from fleet.analysis.reduce.topology import kinds_of
@@ -29,7 +28,7 @@ OVERVIEW = ("benchmark", "variant", "about", "relation", "place")
 _OF_PAIRS = (View.MATRIX, View.CPUS)
 
 
-def cells(pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None) -> pd.DataFrame:
+def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
     """The rows to compare: of benchmarks of pairs their pairs, of ladders their plateaus.
 
     pairs: rows of the table `pairs`, widened. cpus: those of the table `cpus` of the same runs. point: only
@@ -54,10 +53,10 @@ def cells(pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None) -> 
         of_level = levels["level"] + " " + levels["setting"] + _threads_text(levels) + _kinds_text(levels)
         parts.append(levels.assign(relation=of_level))
     filled = [part for part in parts if len(part)]
-    return pd.concat(filled, ignore_index=True) if filled else pairs[:0]
+    return below(filled) if filled else pairs[:0]
 
 
-def are_pairs(relations: "pd.Series[str]") -> "pd.Series[bool]":
+def are_pairs(relations: Values) -> Values:
     """Which cells are pairs of CPUs, by their relation."""
     return relations.map({name: is_relation(name) for name in relations.unique()}).astype(bool)
 
@@ -71,7 +70,7 @@ class Only(NamedTuple):
     def __str__(self) -> str:
         return "".join(f" of {word}" for word in (self.benchmark, self.cpus and f"CPUs {self.cpus}") if word)
 
-    def of(self, pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+    def of(self, pairs: Rows, cpus: Rows) -> Rows:
         """Those of these rows; cpus: of the table `cpus`. Raises UsageError where none is left."""
         pairs = of_benchmark(pairs, self.benchmark)
         return pairs if self.cpus is None else _of_cpus(pairs, cpus, self.cpus)
@@ -80,7 +79,7 @@ class Only(NamedTuple):
 ALL = Only()
 
 
-def _of_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame:
+def _of_cpus(pairs: Rows, cpus: Rows, text: str) -> Rows:
     kinds = {run_id: kinds_of(rows) for run_id, rows in cpus.groupby("run_id", sort=False)}
     there = sorted({kind for of_run in kinds.values() for kind in of_run.values()})
     if text[:1].isdigit():
@@ -99,7 +98,7 @@ def _of_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame
     return found
 
 
-def overview(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+def overview(pairs: Rows, cpus: Rows) -> Rows:
     """The cells that stand for a benchmark where many are side by side, `relation` being the column.
 
     The description of a benchmark chooses them: of pairs each relation; of a ladder the levels, in its first
@@ -123,10 +122,11 @@ def overview(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
                 parts += [_peaks(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
             elif views[name] in (View.TABLE, View.BLOCKS):
                 parts += [_key_points(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
-    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+    cells: Rows = below([part for part in parts if len(part)] or parts[:1])
+    return cells
 
 
-def _key_nodes(rows: pd.DataFrame) -> pd.DataFrame:
+def _key_nodes(rows: Rows) -> Rows:
     """Of one run, benchmark and variant its first setting, memory of the CPUs' own node and of others."""
     setting = settings_in_order(rows)[0]
     rows = rows[rows["setting"] == setting]
@@ -134,12 +134,12 @@ def _key_nodes(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(about=f"{setting} by node", place=where, relation=where)
 
 
-def _key_levels(rows: pd.DataFrame) -> pd.DataFrame:
+def _key_levels(rows: Rows) -> Rows:
     settings = [one for _, part in rows.groupby("benchmark") for one in settings_in_order(part)]
     near = sorted(rows["relation"].unique(), key=nearness)
     for name, order in (("threads", sorted({*rows["threads"]})), ("setting", settings), ("relation", near)):
-        place = rows[name].map({one: at for at, one in enumerate(order)})
-        rows = rows[place == place.groupby([rows[key] for key in _KIND]).transform("min")]
+        rows = rows.assign(at=rows[name].map({one: at for at, one in enumerate(order)}))
+        rows = rows[rows["at"] == rows.groupby(_KIND)["at"].transform("min")]
     return rows.assign(
         about=rows["setting"] + _threads_text(rows),
         place=rows["least_bytes"].map("{:020}".format),
@@ -147,7 +147,7 @@ def _key_levels(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
+def _peaks(rows: Rows) -> Rows:
     known = benchmark_named(str(rows["benchmark"].iloc[0]))
     rows = _first(_first(rows, known.in_role("row")[:1]), known.in_role("table"))
     rows = rows[rows["relation"] == min(rows["relation"].unique(), key=nearness)]
@@ -160,7 +160,7 @@ def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _key_points(rows: pd.DataFrame) -> pd.DataFrame:
+def _key_points(rows: Rows) -> Rows:
     """Of one run, benchmark and variant."""
     known = benchmark_named(str(rows["benchmark"].iloc[0]))
     tables, row, columns = (
@@ -189,7 +189,7 @@ def _key_points(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _first(rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: bool = False) -> pd.DataFrame:
+def _first(rows: Rows, parameters: Sequence[Parameter], *, last: bool = False) -> Rows:
     """The rows at the first value of each parameter, or the last."""
     for one in parameters:
         values = list(rows[one.name].dropna().unique()) if one.name in rows else []
@@ -198,36 +198,43 @@ def _first(rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: bool = 
     return rows
 
 
-def _threads_text(rows: pd.DataFrame) -> "pd.Series[str]":
+def _threads_text(rows: Rows) -> Values:
     return rows["threads"].map(lambda threads: f" x{threads:.0f}" if threads > 1 else "")
 
 
-def _kinds_text(rows: pd.DataFrame) -> "pd.Series[str]":
+def _kinds_text(rows: Rows) -> Values:
     """The kinds of cores as the end of names; those of the fastest kind are named as on other machines."""
     kinds = rows["relation"].map(lambda name: str(name).partition(" ")[2])
     return kinds.map(lambda text: f" {text}" if {*text.split("-")} - _FASTEST else "")
 
 
-def overview_history(root: Root, runs: Sequence[RunSummary], only: Only = ALL) -> pd.DataFrame:
+def overview_history(
+    root: Root, runs: Sequence[RunSummary], only: Only = ALL, *, into: Into = into_pandas
+) -> Rows:
     """A row per run and cell of the `overview`, in the columns of `reduce.pairs.history`.
 
     Benchmarks are in the order of their descriptions, columns by place, runs oldest first.
     """
-    pairs, cpus = _loaded(root, runs, cpus=only.cpus is not None)
+    pairs, cpus = _loaded(root, runs, cpus=only.cpus is not None, into=into)
     return in_order(by_run(runs, overview(only.of(pairs, cpus), cpus), OVERVIEW))
 
 
 def _loaded(
-    root: Root, runs: Sequence[RunSummary], note: Callable[[str], None] | None = None, *, cpus: bool = False
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+    root: Root,
+    runs: Sequence[RunSummary],
+    note: Callable[[str], None] | None = None,
+    *,
+    cpus: bool = False,
+    into: Into,
+) -> tuple[Rows, Rows]:
     """The rows of `pairs`, where there are no points only the columns of a history, and those of `cpus`."""
     ids = [run.run_id for run in runs]
     plain = all(view_of(kind) in _OF_PAIRS for run in runs for kind in run.benchmarks)
-    pairs = load_pairs(root, run_id=ids, columns=OF_HISTORY if plain else None, note=note)
-    return widened(pairs), load_cpus(root, run_id=ids) if cpus or not plain else pd.DataFrame()
+    pairs = load_pairs(root, run_id=ids, columns=OF_HISTORY if plain else None, note=note, into=into)
+    return widened(pairs), load_cpus(root, run_id=ids if cpus or not plain else (), into=into)
 
 
-def in_order(rows: pd.DataFrame) -> pd.DataFrame:
+def in_order(rows: Rows) -> Rows:
     """Rows of an overview: benchmarks in the order of their descriptions, columns by place."""
     known = {name: at for at, name in enumerate(BENCHMARKS)}
     at = rows["benchmark"].map(known).fillna(len(known))
@@ -242,13 +249,14 @@ def history_of(
     benchmark: str | None = None,
     point: bool = False,
     note: Callable[[str], None] | None = None,
-) -> pd.DataFrame:
+    into: Into = into_pandas,
+) -> Rows:
     """A row per run and cell, oldest first, in the columns of `reduce.pairs.history`.
 
     what: a relation such as "package" or "package P-E", a level such as "L2", a level and its setting such as
     "L2 read", or if `point` a point's name. Raises UsageError where no run has it.
     """
-    pairs, cpus = _loaded(root, runs, note)
+    pairs, cpus = _loaded(root, runs, note, into=into)
     rows = cells(of_benchmark(pairs, benchmark), cpus, what if point else None)
     if not point:
         what = str(Relation(what)) if what == "machine" else what
@@ -269,7 +277,7 @@ def is_level(text: str) -> bool:
     return name in ("LLC", MEMORY) or (name[:1] == "L" and name[1:].isdigit())
 
 
-def _at_point(pairs: pd.DataFrame, point: str) -> pd.DataFrame:
+def _at_point(pairs: Rows, point: str) -> Rows:
     rows = pairs[pairs["point"] == point]
     if rows.empty:
         known = sorted(pairs["point"].dropna().unique())

@@ -4,16 +4,16 @@ A breach means that one of two numbers is not what its name says, or that the ma
 Where intervals are known, what they leave open is no breach. docs/flags.md names the usual causes.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
-import pandas as pd
-
+from fleet.analysis.frame import Frame, Rows, Values
 from fleet.analysis.reduce.core_limits import core_of
 from fleet.analysis.reduce.ladders import MEMORY, ladders, plateaus, size_text
 from fleet.analysis.reduce.load import view_of, without_points
@@ -33,7 +33,7 @@ PAGE = 4096
 LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
 COLUMNS = ("check", "value", "says", "breach")
-NO_COMPARISONS = pd.DataFrame(columns=list(COLUMNS)).astype({"breach": bool})
+NO_COMPARISONS: Any = Frame([], COLUMNS).astype({"breach": bool})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Numbers:
     """What checks are made of: a run, its pairs by relation, and its ladders and their levels."""
 
     run: Mapping[str, Any]
-    pairs: pd.DataFrame
-    steps: pd.DataFrame
-    levels: pd.DataFrame
-    nodes: pd.DataFrame
+    pairs: Rows
+    steps: Rows
+    levels: Rows
+    nodes: Rows
 
     def by_relation(self, benchmark: str, **parameters: str) -> dict[str, tuple[float, float]]:
         """As of `_median` by relation, of a benchmark's rows that have these parameters."""
@@ -75,20 +75,21 @@ def can_compare(benchmarks: Collection[str]) -> bool:
     )
 
 
-def compared(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+def compared(run: Mapping[str, Any], pairs: Rows, cpus: Rows) -> Rows:
     """Every comparison of one run: `check`, `value`, `says` (the numbers) and `breach`, whether it is one.
 
     run: its row of `runs`. pairs, cpus: its rows of these tables, widened. value: of a breach, how far off,
     as a factor above 1.
     """
     if not can_compare(set(pairs["benchmark"])):
-        return NO_COMPARISONS
+        return cast(Rows, NO_COMPARISONS)
     numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus), node_cells(pairs, cpus))
     found = [(check.name, *one) for check in CHECKS for one in check.compared(numbers)]
-    return pd.DataFrame(found, columns=list(COLUMNS)).astype({"breach": bool})
+    made: Rows = type(pairs)(found, columns=list(COLUMNS)).astype({"breach": bool})
+    return made
 
 
-def breaches(found: pd.DataFrame) -> pd.DataFrame:
+def breaches(found: Rows) -> Rows:
     """Those of the comparisons that are breaches."""
     return found[found["breach"]].reset_index(drop=True)
 
@@ -129,11 +130,11 @@ def _groups(numbers: Numbers) -> Found:
     moved = numbers.levels[numbers.levels["benchmark"] == "bandwidth"]
     yield from _together(moved, ["benchmark", "variant", "setting", "level"], "GB/s")
     multiplied = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
-    points = multiplied["point"].astype(str).str.replace(r"\.x\d+$", "", regex=True)
+    points = multiplied["point"].map(lambda name: re.sub(r"\.x\d+$", "", str(name)))
     yield from _together(multiplied.assign(point=points), ["benchmark", "variant", "point"], "Gop/s")
 
 
-def _together(rows: pd.DataFrame, keys: list[str], unit: str) -> Found:
+def _together(rows: Rows, keys: list[str], unit: str) -> Found:
     for key, part in rows.groupby(keys, sort=False):
         alone = part[part["threads"] == 1]
         for row in records(part[part["threads"] > 1]) if len(alone) else ():
@@ -193,7 +194,7 @@ def _as_chase(numbers: Numbers, state: str, most: float) -> Found:
             yield max(ns / expected, expected / ns), says, apart
 
 
-def _in_memory(numbers: Numbers, chased: pd.DataFrame) -> float:
+def _in_memory(numbers: Numbers, chased: Rows) -> float:
     """The largest size, if it is of the level of memory; NaN otherwise."""
     levels = numbers.levels[(numbers.levels["benchmark"] == "chase") & (numbers.levels["level"] == MEMORY)]
     least = levels["least_bytes"].min() if len(levels) else LEAST_MEMORY
@@ -213,7 +214,7 @@ def _interleaved(numbers: Numbers) -> Found:
 def _products(numbers: Numbers) -> Found:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     for key, part in rows.groupby(["variant", "threads", "ping_cpu", "pong_cpu"], sort=False):
-        is_peak = part["point"].astype(str).str.startswith("peak")
+        is_peak = _are_peaks(part)
         for row in records(part[~is_peak]) if is_peak.any() else ():
             peak, spread = _median(part[is_peak])
             share = peak / row["median_ns"]
@@ -224,11 +225,15 @@ def _products(numbers: Numbers) -> Found:
             yield share, says, share > OVER * (1 + spread + _known(row))
 
 
+def _are_peaks(rows: Rows) -> Values:
+    return rows["point"].map(lambda name: str(name).startswith("peak")).astype(bool)
+
+
 def _units(numbers: Numbers) -> Found:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     limits = core_of(numbers.run).operations
     rows = rows[rows["core_ghz"].notna() & rows["variant"].isin(list(limits))]
-    for row in records(rows[rows["point"].astype(str).str.startswith("peak")]):
+    for row in records(rows[_are_peaks(rows)]):
         limit = limits[row["variant"]]
         reached = 1 / row["median_ns"] / row["threads"] / row["core_ghz"]
         says = f"gemm/{row['variant']}: {reached:.0f} operations a cycle, {limit} at most"
@@ -237,16 +242,16 @@ def _units(numbers: Numbers) -> Found:
 
 def _nodes(numbers: Numbers) -> Found:
     for key, cells in numbers.nodes.groupby(["benchmark", "variant", "setting"], sort=False, observed=True):
-        own = cells[is_local(cells)].groupby("cpu_node")
+        own: dict[Any, Rows] = dict(iter(cells[is_local(cells)].groupby("cpu_node")))
         for ends, part in cells[~is_local(cells)].groupby(["cpu_node", "memory_node"]):
-            if ends[0] in own.groups:
-                (ns, spread), (own_ns, own_spread) = _median(part), _median(own.get_group(ends[0]))
+            if ends[0] in own:
+                (ns, spread), (own_ns, own_spread) = _median(part), _median(own[ends[0]])
                 far, times = f"node {ends[1]} from node {ends[0]}", f"{ns / own_ns:.2f} of its own"
                 says = f"{_name(key)}: {far} takes {times}"
                 yield own_ns / ns, says, own_ns > (1 + FALL) * ns * (1 + spread + own_spread)
 
 
-def _median(rows: pd.DataFrame) -> tuple[float, float]:
+def _median(rows: Rows) -> tuple[float, float]:
     """The median of pairs in ns, and half the interval of the median pair; 0 where none is known."""
     spread = rows["spread"].median()
     return float(rows["median_ns"].median()), 0.0 if is_none(spread) else float(spread)
@@ -291,7 +296,7 @@ CHECKS = (
 MEANS: Mapping[str, str] = MappingProxyType({check.name: check.text for check in CHECKS})
 
 
-def summary(found: pd.DataFrame) -> list[tuple[str, ...]]:
+def summary(found: Rows) -> list[tuple[str, ...]]:
     """A line per check that could be made: its name, the numbers farthest apart, comparisons and breaches.
 
     found: as `compared` returns it.
@@ -300,6 +305,6 @@ def summary(found: pd.DataFrame) -> list[tuple[str, ...]]:
     return [(check, *_line(part)) for check, part in parts if len(part)]
 
 
-def _line(part: pd.DataFrame) -> tuple[str, str, str]:
+def _line(part: Rows) -> tuple[str, str, str]:
     worst = part.sort_values(["breach", "value"], ascending=False, kind="stable").iloc[0]
     return str(worst["says"]), str(len(part)), str(part["breach"].sum())

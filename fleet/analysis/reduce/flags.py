@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 
 from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.analysis.reduce.load import without_points
+from fleet.analysis.frame import Rows, Values, medians, numbered
+from fleet.analysis.reduce.load import has_one_number
 
 MANY_OUTLIERS = 0.05
 FAR_NEARER = 0.5  # of its relation's median
@@ -31,15 +31,15 @@ MEANINGS: Mapping[str, str] = {
 MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed")  # medians tolerate a few such bursts
 
 
-def flag_counts(flags: "pd.Series[str]") -> dict[str, int]:
+def flag_counts(flags: Values) -> dict[str, int]:
     """How many rows have each flag, the most frequent first; flags: those of each row, comma-separated."""
     counts: Counter[str] = Counter()
-    for joined, count in flags.value_counts().items():
-        counts.update(dict.fromkeys((flag for flag in str(joined).split(",") if flag), int(count)))
+    for joined, count in Counter(flags.tolist()).most_common():
+        counts.update(dict.fromkeys(filter(None, joined.split(",")), count))
     return dict(counts.most_common())
 
 
-def with_pair_flags(pairs: pd.DataFrame, precision: Floats | float | None = None) -> pd.DataFrame:
+def with_pair_flags(pairs: Rows, precision: Floats | float | None = None) -> Rows:
     """The same rows with the flags of the pair added to those of its bursts.
 
     pairs: as `pair_medians` returns them. precision: the interval asked for, as a share, of all or of each;
@@ -59,34 +59,34 @@ def with_pair_flags(pairs: pd.DataFrame, precision: Floats | float | None = None
     return pairs.assign(flags=texts)
 
 
-def _not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> Bools:
+def _not_converged(pairs: Rows, precision: Floats | float | None) -> Bools:
     asked = np.asarray(precision, dtype=float)
     reached: Bools = pairs["spread"].to_numpy(dtype=float) <= asked
     found: Bools = ~reached & ~np.isnan(asked)
     return found
 
 
-def _smt_pair(pairs: pd.DataFrame) -> Bools:
+def _smt_pair(pairs: Rows) -> Bools:
     """Siblings that are not each other's nearest, and pairs far nearer than the others of their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
-    single = without_points(pairs.reset_index(drop=True))
-    marks[single.index] = _strangely_near(single)
-    for _, rows in single.groupby(_KIND, sort=False) if (single["relation"] == "smt").any() else ():
-        marks[rows.index] |= (not_nearest(rows) < SIBLING_NEARER).to_numpy()
+    at = np.flatnonzero(has_one_number(pairs))
+    single = pairs.iloc[at]
+    kinds = numbered([single[name] for name in _KIND])[0]
+    marks[at] = _strangely_near(single) | (not_nearest(single, kinds) < SIBLING_NEARER)
     return marks
 
 
-def not_nearest(rows: pd.DataFrame, of: Ints | int = 0) -> "pd.Series[float]":
+def not_nearest(rows: Rows, of: Ints) -> Floats:
     """For each pair of siblings: the latency to their nearest other CPU, as a multiple of the pair's own.
 
-    rows: pairs of one run, benchmark and variant, or of several that `of` numbers. NaN for rows that are no
+    rows: pairs; of: the number of their run, benchmark and variant. NaN for rows that are no
     siblings, and for siblings without any other partner. Below 1.3 the two are not each other's nearest, as
     siblings should be.
     """
     relation = rows["relation"].to_numpy(dtype=object)
     ping, pong = (rows[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
     ns = rows["median_ns"].to_numpy(dtype=float)
-    others = ~_alone(rows["relation"]).to_numpy()
+    others = ~_alone(rows)
     size = max(ping.max(initial=0), pong.max(initial=0)) + 1
     ping, pong = of * size + ping, of * size + pong
     nearest = np.full(max(ping.max(initial=0), pong.max(initial=0)) + 1, np.inf)
@@ -94,17 +94,18 @@ def not_nearest(rows: pd.DataFrame, of: Ints | int = 0) -> "pd.Series[float]":
         np.fmin.at(nearest, ends[others], ns[others])
     closest = np.minimum(nearest[ping], nearest[pong])
     known = (relation == "smt") & np.isfinite(closest)
-    return pd.Series(np.where(known, closest / ns, np.nan), rows.index)
+    return np.where(known, closest / ns, np.nan)
 
 
-def _alone(relations: "pd.Series[str]") -> "pd.Series[bool]":
+def _alone(rows: Rows) -> Bools:
     """Which are siblings, that are checked on their own, or single CPUs."""
-    return relations.str.match("(smt|self)\\b")
+    words = (relation.partition(" ")[0] for relation in rows["relation"].tolist())
+    return np.array([word in ("smt", "self") for word in words], dtype=bool)
 
 
-def _strangely_near(rows: pd.DataFrame) -> Bools:
-    by_relation = rows.groupby([*_KIND, "relation"], sort=False)["median_ns"]
-    usual, size = by_relation.transform("median"), by_relation.transform("size")
-    parted = ~_alone(rows["relation"])
-    near: Bools = (parted & (size >= SMALLEST_CLASS) & (rows["median_ns"] < FAR_NEARER * usual)).to_numpy()
+def _strangely_near(rows: Rows) -> Bools:
+    ns = rows["median_ns"].to_numpy(dtype=float)
+    of, first = numbered([rows[name] for name in (*_KIND, "relation")])
+    usual, size = medians(ns, of, len(first))[of], np.bincount(of)[of]
+    near: Bools = ~_alone(rows) & (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
     return near

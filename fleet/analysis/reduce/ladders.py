@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
+import numpy as np
 
+from fleet.analysis.arrays import Bools
+from fleet.analysis.frame import Rows, Values, below
 from fleet.model import View, benchmark_named
 
 MEMORY = "mem"
@@ -18,13 +20,13 @@ STEP = 1.5  # times slower, at least, is another level
 _UNITS = ("", "K", "M", "G")
 
 
-def by_node(pairs: pd.DataFrame) -> "pd.Series[bool]":
+def by_node(pairs: Rows) -> Bools:
     """Which rows of `pairs` have their memory on a NUMA node that was asked for (`reduce.nodes`)."""
-    found = pd.Series(False, pairs.index)
+    found = np.zeros(len(pairs), dtype=bool)
     for name in pairs["benchmark"].unique():
         node = benchmark_named(str(name)).node
         if node is not None and node.name in pairs:
-            found |= (pairs["benchmark"] == name) & pairs[node.name].notna()
+            found |= ((pairs["benchmark"] == name) & pairs[node.name].notna()).to_numpy(dtype=bool)
     return found
 
 
@@ -36,7 +38,7 @@ class MemoryLevel:
     bytes: int
 
 
-def ladders(pairs: pd.DataFrame) -> pd.DataFrame:
+def ladders(pairs: Rows) -> Rows:
     """The rows of `pairs` that are steps of a ladder, with `setting`: what the point is beside its size.
 
     Settings are such as "read", "read one" or "random s64". Rows are sorted by ladder, then by size.
@@ -51,7 +53,7 @@ def ladders(pairs: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values([*LADDER, "bytes"], kind="stable").reset_index(drop=True)
 
 
-def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+def plateaus(pairs: Rows, cpus: Rows) -> Rows:
     """A row per run, ladder and level: `level`, `cache_bytes` and the numbers of the plateau.
 
     pairs: rows of the table `pairs`, of any number of runs; the sizes of a level are the same for all runs
@@ -68,13 +70,13 @@ def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
         if len(part := group[group["bytes"].isin(sizes)])
     ]
     if not found:
-        return pd.DataFrame(columns=[*_PLATEAU, *_OF_PLATEAU])
-    whole = pd.concat(found, ignore_index=True).groupby(_PLATEAU, sort=False, observed=True)
-    table: pd.DataFrame = whole.agg(**_OF_PLATEAU).reset_index()
+        return type(pairs)([], columns=[*_PLATEAU, *_OF_PLATEAU])
+    whole = below(found).groupby(_PLATEAU, sort=False, observed=True)
+    table: Rows = whole.agg(**_OF_PLATEAU).reset_index()
     return table
 
 
-def _joined_flags(flags: "pd.Series[str]") -> str:
+def _joined_flags(flags: Values) -> str:
     return ",".join(sorted({flag for text in flags for flag in str(text).split(",") if flag}))
 
 
@@ -94,7 +96,7 @@ _OF_PLATEAU: dict[str, Any] = {
 }
 
 
-def memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[MemoryLevel]:
+def memory_levels(cpus: Rows, group: Rows) -> list[MemoryLevel]:
     """The data caches of the CPUs of one ladder, nearest first; empty where their sizes are not known.
 
     group: the rows of a ladder. A cache that several of its CPUs share is divided by them.
@@ -124,7 +126,7 @@ def size_text(count: int) -> str:
     return f"{count}{_UNITS[unit]}"
 
 
-def settings_in_order(rows: pd.DataFrame) -> list[str]:
+def settings_in_order(rows: Rows) -> list[str]:
     """The settings of one benchmark's rows, each once, in the order of its description."""
     columns = benchmark_named(str(rows["benchmark"].iloc[0])).in_role("column") if len(rows) else []
     words = [word for parameter in columns for word in parameter.words]
@@ -138,7 +140,7 @@ def _sharing(threads: int, among: int, measured: int) -> int:
     return max(1, min(among, threads, -(-threads * among // measured)))
 
 
-def _levels(group: pd.DataFrame, levels: Sequence[MemoryLevel]) -> Iterator[tuple[MemoryLevel, set[int]]]:
+def _levels(group: Rows, levels: Sequence[MemoryLevel]) -> Iterator[tuple[MemoryLevel, set[int]]]:
     """The sizes of each level of one set of CPUs; `group` has the ladders of all their settings and runs."""
     curve = _curve(group)
     largest, behind = 0, set[int]()
@@ -158,11 +160,14 @@ def _end(curve: Sequence[float]) -> int:
     return next((at for at in cuts if min(curve[at:]) > STEP * max(curve[:at])), len(curve))
 
 
-def _curve(group: pd.DataFrame) -> dict[int, float]:
+def _curve(group: Rows) -> dict[int, float]:
     """By size, ascending: how many times slower than the fastest size, the median of the settings."""
-    table = group.pivot_table(index="bytes", columns="setting", values="median_ns", aggfunc="median")
-    slower = (table / table.min()).median(axis=1).sort_index()
-    return {int(size): float(times) for size, times in slower.items()}  # type: ignore[call-overload]
+    slower: dict[int, list[float]] = {}
+    for _, rows in group.groupby("setting", sort=False):
+        numbers = rows.groupby("bytes", sort=False)["median_ns"].median().reset_index()
+        for size, ns in zip(numbers["bytes"], numbers["median_ns"] / numbers["median_ns"].min(), strict=True):
+            slower.setdefault(int(size), []).append(ns)
+    return {size: float(np.median(times)) for size, times in sorted(slower.items())}
 
 
 def setting_of(point: str, size: int) -> str:

@@ -5,13 +5,13 @@ or there are no rows. `reduce.pairs` has what runs are reduced to.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
-import pandas as pd
 
 from fleet.analysis.arrays import Bools, Floats, Ints
+from fleet.analysis.frame import Rows, Values, into_pandas, numbered
 from fleet.errors import StoreError, UsageError
 from fleet.model import Shape, View, benchmark_named
 from fleet.store.columns import table as columns_table
@@ -26,6 +26,7 @@ from fleet.store.runs import Listing, Root, RunSummary, listing_of
 from fleet.store.schema import arrow_schema
 
 Chosen = str | Collection[str] | None  # one value, several, or all
+Into = Callable[[Any], Rows]  # what a pyarrow table becomes
 
 
 class Runs(TypedDict, total=False):
@@ -45,8 +46,9 @@ def load_samples(
     benchmark: Chosen = None,
     relation: Chosen = None,
     columns: Sequence[str] | None = None,
+    into: Into = into_pandas,
     **which: Unpack[Runs],
-) -> pd.DataFrame:
+) -> Rows:
     """Read raw samples as stored: one row per burst, `ticks` an array; columns as in docs/tables.md.
 
     Each filter is one value or several, and None takes all. Files, and stretches within them, that hold
@@ -56,15 +58,14 @@ def load_samples(
     runs = published(listing, **which)
     names = [samples_name(run.host_id, run.run_id) for run in runs]
     where = rows_wanted(benchmark=benchmark, relation=relation)
-    frame: pd.DataFrame = read_files(
-        listing.place, names, "samples", columns=columns, where=where, skip_damaged=len(names) > 1
-    ).to_pandas()
-    return frame
+    return into(
+        read_files(listing.place, names, "samples", columns=columns, where=where, skip_damaged=len(names) > 1)
+    )
 
 
 def samples_in_parts(
     root: Root, run_id: str, *, benchmark: str | None = None, columns: Sequence[str] | None = None
-) -> Iterator[pd.DataFrame]:
+) -> Iterator[Rows]:
     """The same of one run, a few thousand bursts at a time; benchmark: `cas` or `cas/llsc`."""
     listing = listing_of(root)
     name, _, variant = (benchmark or "").partition("/")
@@ -75,11 +76,11 @@ def samples_in_parts(
             yield table.to_pandas()
 
 
-def load_runs(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
+def load_runs(root: Root, **which: Unpack[Runs]) -> Rows:
     """Read the `runs` table: one row per published run."""
     listing = listing_of(root)
     found = _records(listing, published(listing, **which))
-    return _frame("runs", _runs_rows(found))
+    return into_pandas(_table("runs", _runs_rows(found)))
 
 
 def _runs_rows(found: _Records) -> list[dict[str, Any]]:
@@ -99,10 +100,12 @@ def load_run(root: Root, run_id: str) -> dict[str, Any]:
 
     Raises StoreError if the run is not published.
     """
-    return read_runs(root, [run_id])[0][0]
+    return read_runs(root, [run_id], lambda _: _)[0][0]
 
 
-def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]], pd.DataFrame, pd.DataFrame]:
+def read_runs(
+    root: Root, run_ids: Sequence[str], into: Into = into_pandas
+) -> tuple[list[dict[str, Any]], Rows, Rows]:
     """The same of several, in this order; their rows as of `load_runs` and of `load_cpus`, oldest first.
 
     Each file is opened once.
@@ -116,7 +119,7 @@ def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]],
         if run_id not in found:
             raise StoreError(f"{root}: run {run_id} is not published.")
     ordered = [found[run_id] for run_id in run_ids]
-    return ordered, _frame("runs", rows), _frame("cpus", _cpus_rows(listing, records))
+    return ordered, into(_table("runs", rows)), into(_table("cpus", _cpus_rows(listing, records)))
 
 
 class Texts(dict[str, Any]):
@@ -135,20 +138,19 @@ def decoded(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
     }
 
 
-def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
+def load_cpus(root: Root, *, into: Into = into_pandas, **which: Unpack[Runs]) -> Rows:
     """Read the `cpus` table: one row per run and CPU."""
     listing = listing_of(root)
     found = _records(listing, published(listing, **which))
-    return _frame("cpus", _cpus_rows(listing, found))
+    return into(_table("cpus", _cpus_rows(listing, found)))
 
 
-def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
+def load_counters(root: Root, *, into: Into = into_pandas, **which: Unpack[Runs]) -> Rows:
     """Read the `counters` table: a row per burst, thread and event; no rows where nothing was counted."""
     listing = listing_of(root)
     runs = published(listing, **which) if listing.counters else []
     names = [name for run in runs if (name := counters_name(run.run_id)) in listing.counters]
-    frame: pd.DataFrame = read_files(listing.place, names, "counters", skip_damaged=True).to_pandas()
-    return frame
+    return into(read_files(listing.place, names, "counters", skip_damaged=True))
 
 
 def published(
@@ -177,7 +179,7 @@ def rows_wanted(**chosen: Chosen) -> dict[str, frozenset[str]]:
     return {column: values for column, one in chosen.items() if (values := several(one)) is not None}
 
 
-def samples_long(samples: pd.DataFrame) -> pd.DataFrame:
+def samples_long(samples: Rows) -> Rows:
     """One row per sample instead of per burst, in stored order, warm-ups marked.
 
     samples: as `load_samples` returns it. Every column but `ticks` and `warmup` is repeated; added are
@@ -193,7 +195,7 @@ def samples_long(samples: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def latencies(samples: pd.DataFrame) -> tuple[Floats, Ints, Bools]:
+def latencies(samples: Rows) -> tuple[Floats, Ints, Bools]:
     """Every sample's one-way ns in stored order, the position of its burst, and whether it is a warm-up."""
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
     burst = np.repeat(np.arange(len(samples)), counts)
@@ -207,7 +209,7 @@ def view_of(kind: str) -> View:
     return benchmark_named(kind.partition("/")[0]).view
 
 
-def of_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
+def of_benchmark(rows: Rows, benchmark: str | None) -> Rows:
     """The rows of a benchmark, given as `cas` or `cas/llsc`; all for None. Raises UsageError for none."""
     if benchmark is None:
         return rows
@@ -219,28 +221,36 @@ def of_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
     return found
 
 
-def without_points(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of which each CPU or pair has one number: no points, or the one that stands for the others.
+def without_points(rows: Rows) -> Rows:
+    """The rows of which each CPU or pair has one number: no points, or the one that stands for the others."""
+    kept = has_one_number(rows)
+    return rows if kept.all() else rows[kept]
+
+
+def has_one_number(rows: Rows) -> Bools:
+    """Which these are.
 
     rows: has the columns `benchmark` and, where they are of the tables `samples` or `pairs`, `point`.
     """
     benchmarks = {name: benchmark_named(str(name)) for name in rows["benchmark"].unique()}
     single = {name for name, known in benchmarks.items() if known.view in (View.MATRIX, View.CPUS)}
-    kept = rows["benchmark"].isin(single)
+    kept: Bools = rows["benchmark"].isin(single).to_numpy()
     if "point" in rows:
-        usual = rows["benchmark"].astype(object).map({name: one.point for name, one in benchmarks.items()})
-        kept &= rows["point"].isna() | (rows["point"].astype(object) == usual)
-    return rows if kept.all() else rows[kept]
+        usual = {name: one.point for name, one in benchmarks.items()}
+        kinds = zip(rows["benchmark"].tolist(), rows["point"].tolist(), strict=True)
+        chosen = np.array([usual[name] == point for name, point in kinds], dtype=bool)
+        kept = kept & (rows["point"].isna().to_numpy() | chosen)
+    return kept
 
 
-def flat_ticks(samples: pd.DataFrame) -> Ints:
+def flat_ticks(samples: Rows) -> Ints:
     """The ticks of all bursts in one array, in order."""
     if samples.empty:
         return np.empty(0, dtype=np.int64)
     return np.concatenate(samples["ticks"].to_list()).astype(np.int64, copy=False)
 
 
-def sample_ticks(samples: pd.DataFrame) -> Ints | Floats:
+def sample_ticks(samples: Rows) -> Ints | Floats:
     """The same; the mean of both threads' for a pair of which both take times."""
     flat = flat_ticks(samples)
     if "other_ticks" not in samples:
@@ -251,10 +261,10 @@ def sample_ticks(samples: pd.DataFrame) -> Ints | Floats:
     return mean_of_both(flat, np.concatenate(others) if others else flat[:0], np.repeat(both, counts))
 
 
-def of_both(benchmarks: "pd.Series[Any]") -> Bools:
+def of_both(benchmarks: Values) -> Bools:
     """Which rows are of a benchmark of pairs; they have other_ticks if both threads took times."""
-    pairs = {name: benchmark_named(str(name)).shape is Shape.PAIR for name in benchmarks.unique()}
-    found: Bools = benchmarks.astype(object).map(pairs).to_numpy(dtype=bool, copy=True)
+    pairs = [name for name in benchmarks.unique() if benchmark_named(str(name)).shape is Shape.PAIR]
+    found: Bools = benchmarks.isin(pairs).to_numpy()
     return found
 
 
@@ -269,13 +279,14 @@ def mean_of_both(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:
     return means
 
 
-def ns_per_sample_tick(samples: pd.DataFrame) -> Floats:
+def ns_per_sample_tick(samples: Rows) -> Floats:
     """What one tick of a sample adds to its latency, per burst.
 
     Latency is that of one unit of the benchmark, or of its half: one way of a round trip.
     """
-    codes, names = pd.factorize(samples["benchmark"])
-    ways = np.array([benchmark_named(str(name)).latencies for name in names], dtype=np.int64)[codes]
+    names = samples["benchmark"].to_numpy()
+    of, first = numbered([names])
+    ways = np.array([benchmark_named(str(name)).latencies for name in names[first]], dtype=np.int64)[of]
     factor: Floats = samples["ns_per_tick"].to_numpy() / samples["iterations"].to_numpy() / ways
     return factor
 
@@ -303,6 +314,5 @@ def _cpus_of_1_1(place: Place, run_id: str) -> list[Mapping[str, Any]]:
         ) from err
 
 
-def _frame(table: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    frame: pd.DataFrame = columns_table(arrow_schema(table), rows).to_pandas()
-    return frame
+def _table(table: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+    return columns_table(arrow_schema(table), rows)

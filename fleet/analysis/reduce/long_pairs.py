@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow.compute as pc
 
 from fleet.analysis.arrays import Floats, Ints
-from fleet.analysis.reduce.bursts import LISTS, OF_OTHERS, of_arrow
+from fleet.analysis.frame import Frame, below
+from fleet.analysis.reduce.bursts import of_arrow
 from fleet.analysis.reduce.matrices import OF_SAMPLES, by_pair, deviation, middles_of, pair_numbers, pairs_of
-from fleet.store.reading import joined
+from fleet.late import pc
 
 _FEW = 1 << 20  # values that are put together with the distinct ones only later
 
@@ -60,16 +59,14 @@ def _quantile(values: Floats, counts: Ints, share: float) -> float:
     return float(low + (place - int(place)) * (high - low))
 
 
-def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> pd.DataFrame:
+def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> Frame:
     """As `matrices.reduced`; tables: with COLUMNS, each fit to be held."""
-    about, counts, middles, far = list[Any](), list[Ints](), list[Floats](), list[Ints]()
-    shares: list[pd.DataFrame] = []
+    about, counts, middles, far = list[Frame](), list[Ints](), list[Floats](), list[Ints]()
     samples: dict[tuple[object, ...], _Samples] = {}
     for table in tables:
         kept = table.filter(pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup")))
         bursts = of_arrow(kept)
-        about.append(kept.drop_columns(LISTS))
-        shares.append(bursts.about[list(OF_OTHERS)])
+        about.append(bursts.about)
         counts.append(bursts.counts)
         middle, beyond = middles_of(bursts)
         middles.append(middle)
@@ -80,12 +77,11 @@ def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> pd.Data
         ends = np.cumsum(bursts.counts)
         of_pairs = np.split(bursts.latencies, ends[begins[1:] - 1])
         for begin, latencies in zip(begins.tolist(), of_pairs, strict=len(begins) > 0):
-            samples.setdefault(_pair(bursts.about.iloc[begin], ordered), _Samples()).add(latencies.copy())
-    whole = joined(about, "samples").to_pandas()
-    whole[list(OF_OTHERS)] = pd.concat(shares).to_numpy()
+            samples.setdefault(_pair(bursts.about, begin, ordered), _Samples()).add(latencies.copy())
+    whole = below(about)
     order = by_pair(whole, ordered=ordered)
     return pairs_of(
-        whole.iloc[order],
+        whole[order],
         np.concatenate(counts)[order],
         np.concatenate(middles)[order],
         np.concatenate(far)[order],
@@ -94,12 +90,12 @@ def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> pd.Data
     )
 
 
-def _pair(burst: Any, ordered: bool) -> tuple[object, ...]:
-    ends = [int(burst["ping_cpu"]), int(burst["pong_cpu"])]
-    kind = (str(burst[name]) for name in ("run_id", "benchmark", "variant", "point"))
+def _pair(bursts: Frame, at: int, ordered: bool) -> tuple[object, ...]:
+    ends = [int(bursts["ping_cpu"][at]), int(bursts["pong_cpu"][at])]
+    kind = (bursts[name][at] for name in ("run_id", "benchmark", "variant", "point"))
     return *kind, *(ends if ordered else sorted(ends))
 
 
-def _columns(samples: Mapping[Any, _Samples], ordered: bool, first: pd.DataFrame) -> dict[str, Any]:
-    found = [samples[_pair(burst, ordered)].numbers() for _, burst in first.iterrows()]
+def _columns(samples: Mapping[Any, _Samples], ordered: bool, first: Frame) -> dict[str, Any]:
+    found = [samples[_pair(first, at, ordered)].numbers() for at in range(len(first))]
     return dict(zip(OF_SAMPLES, map(np.array, zip(*found, strict=True)), strict=True))

@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from fleet.analysis.arrays import Bools, Floats, Ints
+from fleet.analysis.column import Column
+from fleet.analysis.frame import Frame, Rows, medians, numbered
 from fleet.analysis.reduce.burst_levels import asymmetry, burst_levels
-from fleet.analysis.reduce.bursts import OF_OTHERS, PARAMETERS, Bursts, equal_rows, of_frame
+from fleet.analysis.reduce.bursts import COLUMNS, OF_OTHERS, PARAMETERS, Bursts, equal_rows, of_arrow
 from fleet.analysis.reduce.split import states
+from fleet.late import pa
 from fleet.model import Shape, benchmark_named
+from fleet.store.schema import arrow_schema
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
 KIND = ["run_id", "benchmark", "variant"]
@@ -23,7 +26,7 @@ OF_LEVELS = ("levels_ns", "levels_share", "levels_spread", "levels_dwell", "leve
 OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns", "deviation_ns")
 
 
-def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFrame:
+def pair_medians(samples: Rows, *, ordered: bool = False) -> Rows:
     """Reduce raw samples to one row per run, benchmark, variant, point and pair.
 
     The columns are those of `pairs` in docs/tables.md, and `deviation_ns`, the standard deviation of all
@@ -31,30 +34,32 @@ def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFram
     nothing but warm-ups are left out. Unless `ordered`, both directions of a pair are one row, the lower CPU
     as ping. `load_pairs` does the same for runs too big for a frame, and stores the result.
     """
-    return reduced(of_frame(samples), ordered=ordered)
+    shape = arrow_schema("samples", COLUMNS)
+    rows = pa.Table.from_pandas(samples.reindex(columns=list(COLUMNS)), shape, preserve_index=False)
+    return reduced(of_arrow(rows), ordered=ordered).to_pandas()
 
 
-def reduced(bursts: Bursts, *, ordered: bool = False) -> pd.DataFrame:
+def reduced(bursts: Bursts, *, ordered: bool = False) -> Frame:
     """The same of bursts as arrays."""
     bursts = bursts.in_order(by_pair(bursts.about, ordered=ordered))
     found = partial(_of_samples, bursts)
     return pairs_of(bursts.about, bursts.counts, *middles_of(bursts), found, ordered=ordered)
 
 
-def by_pair(about: pd.DataFrame, *, ordered: bool = False) -> Ints:
+def by_pair(about: Frame, *, ordered: bool = False) -> Ints:
     """The order of bursts by pair, those of one by time."""
     return np.lexsort((about["start_offset_ns"].to_numpy(), pair_numbers(about, ordered=ordered)))
 
 
 def pairs_of(
-    about: pd.DataFrame,
+    about: Frame,
     samples: Ints,
     middles: Floats,
     far: Ints,
-    of_samples: Callable[[pd.DataFrame], Mapping[str, Any]],
+    of_samples: Callable[[Frame], Mapping[str, Any]],
     *,
     ordered: bool = False,
-) -> pd.DataFrame:
+) -> Frame:
     """The same of what is known of each burst, as `by_pair` orders them.
 
     samples: how many each has. middles, far: as of `middles_of`. of_samples: the columns OF_SAMPLES of pairs,
@@ -64,17 +69,14 @@ def pairs_of(
     begins = np.flatnonzero(np.diff(key, prepend=-1))
     counts = np.diff(np.append(begins, len(key)))
     pair = np.repeat(np.arange(len(begins)), counts)
-    first = about.iloc[begins].assign(samples=np.bincount(pair, samples, len(begins)).astype(np.int64))
-    ends = first[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
-    if not ordered:
-        ends = np.sort(ends, axis=0)
-    table = pd.DataFrame(
+    first = about[begins].assign(samples=np.bincount(pair, samples, len(begins)).astype(np.int64))
+    ends = _ends(first, ordered=ordered)
+    table = Frame(
         {
-            **{name: first[name].astype(str).to_numpy() for name in KIND},
-            **{name: _words(first[name]) for name in ("point", "unit")},
+            **{name: first[name] for name in (*KIND, "point", "unit")},
             "ping_cpu": ends[0],
             "pong_cpu": ends[1],
-            "relation": first["relation"].astype(str).to_numpy(),
+            "relation": first["relation"],
             "bursts": counts,
             **_judged(middles, about, counts, _units(first, ends)),
             "asymmetry": asymmetry(middles, _turned(about) & (not ordered), pair, len(begins)),
@@ -83,38 +85,31 @@ def pairs_of(
             **of_samples(first),
         }
     )
-    table = table.assign(**_parameters(first, about, pair))
-    table["outliers"] = np.bincount(pair, far, len(begins)) / table["samples"]
-    return table.sort_values(PAIR, kind="stable").reset_index(drop=True)
+    outliers = np.bincount(pair, far, len(begins)) / table["samples"]
+    whole: Frame = table.assign(**_parameters(first, about, pair), outliers=outliers)
+    return whole.sort_values(PAIR, kind="stable")
 
 
-def pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
+def _ends(about: Frame, *, ordered: bool) -> Ints:
+    """The CPUs of each row; unless `ordered`, the lower one first."""
+    ends = np.array([about["ping_cpu"], about["pong_cpu"]], dtype=np.int64)
+    return ends if ordered else np.sort(ends, axis=0)
+
+
+def pair_numbers(about: Frame, *, ordered: bool) -> Ints:
     """For each burst a number that those of its run, benchmark, variant and pair share."""
-    ends = about[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64)
-    if not ordered:
-        ends = np.sort(ends, axis=1)
-    keys = [*(about[name] for name in (*KIND, "point")), *ends.T]
-    groups = about.groupby(keys, sort=False, observed=True, dropna=False)
-    return np.asarray(groups.ngroup(), dtype=np.int64)
+    keys = [*(about[name] for name in (*KIND, "point")), *_ends(about, ordered=ordered)]
+    return numbered(keys)[0]
 
 
-def _words(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Strings, None where there are none."""
-    values = column.astype(object).reset_index(drop=True)
-    return values.where(values.notna(), None)
-
-
-def _parameters(first: pd.DataFrame, about: pd.DataFrame, pair: Ints) -> dict[str, "pd.Series[Any]"]:
+def _parameters(first: Frame, about: Frame, pair: Ints) -> dict[str, Any]:
     """Of each pair the parameters of its point, and medians over its bursts, `about`."""
-    of_words = {name for name in PARAMETERS if isinstance(first[name].dtype, pd.CategoricalDtype)}
-    plain = first.reset_index(drop=True)
-    found = {name: _words(first[name]) if name in of_words else plain[name] for name in PARAMETERS}
-    of_bursts = ["core_ghz", *OF_OTHERS]
-    numbers = about[of_bursts].astype(np.float64).groupby(pair).median()
-    return found | {name: numbers[name].reset_index(drop=True) for name in of_bursts}
+    numbers = {name: about[name].to_numpy(np.float64) for name in ("core_ghz", *OF_OTHERS)}
+    of_bursts = {name: medians(values, pair, len(first)) for name, values in numbers.items()}
+    return {name: first[name] for name in PARAMETERS} | of_bursts
 
 
-def _turned(about: pd.DataFrame) -> Bools:
+def _turned(about: Frame) -> Bools:
     """Whether the higher CPU of the pair pinged."""
     turned: Bools = (about["ping_cpu"] > about["pong_cpu"]).to_numpy()
     return turned
@@ -130,7 +125,7 @@ def middles_of(bursts: Bursts) -> tuple[Floats, Ints]:
     return middles, far
 
 
-def _judged(middles: Floats, about: pd.DataFrame, counts: Ints, units: Ints) -> dict[str, npt.NDArray[Any]]:
+def _judged(middles: Floats, about: Frame, counts: Ints, units: Ints) -> dict[str, npt.NDArray[Any]]:
     """The columns that come from a pair's burst medians; pairs of as many bursts are judged together.
 
     The interval is around the mean, and widened where the median, the headline, is not inside. about: of
@@ -165,7 +160,7 @@ def _judged(middles: Floats, about: pd.DataFrame, counts: Ints, units: Ints) -> 
     return columns
 
 
-def _visits(about: pd.DataFrame) -> Ints:
+def _visits(about: Frame) -> Ints:
     """Of each burst a number that those of other benchmarks have too that were part of the same visit."""
     return np.asarray(2 * about["round"].to_numpy(dtype=np.int64) + _turned(about), dtype=np.int64)
 
@@ -176,16 +171,15 @@ def visits_together(benchmark: str) -> bool:
     return known.shape is Shape.PAIR and not known.many_points
 
 
-def _units(first: pd.DataFrame, ends: Ints) -> Ints:
+def _units(first: Frame, ends: Ints) -> Ints:
     """Of each pair a number that those share whose states are one; ends: its two CPUs."""
     shared = {name: visits_together(str(name)) for name in first["benchmark"].unique()}
     alone = ~first["benchmark"].astype(object).map(shared).to_numpy(dtype=bool)
     own = np.where(alone, np.arange(len(first)), -1)
-    keys = pd.DataFrame({"run": first["run_id"].to_numpy(), "a": ends[0], "b": ends[1], "own": own})
-    return keys.groupby(list(keys), sort=False).ngroup().to_numpy().astype(np.int64)
+    return numbered([first["run_id"], *ends, own])[0]
 
 
-def _of_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]:
+def _of_samples(bursts: Bursts, first: Frame) -> dict[str, Floats]:
     sizes = first["samples"].to_numpy()
     columns = {name: np.full(len(sizes), np.nan) for name in OF_SAMPLES}
     for pairs, rows in equal_rows(bursts.latencies, sizes):
@@ -219,20 +213,19 @@ def _quantile(ordered: Floats, share: float) -> Floats:
     return found
 
 
-def _flags(flags: "pd.Series[str]", pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
+def _flags(flags: Column, pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
     """How many bursts of each pair have a flag, and all their flags once."""
     marked = (flags != "").to_numpy(dtype=bool)
     found: list[set[str]] = [set() for _ in range(pairs)]
-    unlike = pd.DataFrame({"pair": pair[marked], "flags": flags[marked].to_numpy()}).drop_duplicates()
-    for number, text in zip(unlike["pair"], unlike["flags"], strict=True):
-        found[number].update(str(text).split(","))
+    for number, text in dict.fromkeys(zip(pair[marked].tolist(), flags[marked].tolist(), strict=True)):
+        found[number].update(text.split(","))
     return {
         "flagged_bursts": np.bincount(pair[marked], minlength=pairs),
         "flags": [",".join(sorted(each)) for each in found],
     }
 
 
-def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
+def relations(pairs: Rows, number: str = "median_ns") -> Rows:
     """Reduce pairs to one row per benchmark, variant and relation, nearest relation first; in ns.
 
     number: the column of `pairs` that is its number. Benchmarks and variants stay in the order of `pairs`.
@@ -241,17 +234,12 @@ def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
     are. `flagged_share`: of the bursts, those with a flag.
     """
     table = by_relation(pairs, [*KIND[1:], "relation"], number)
-    kind = table["benchmark"] + "/" + table["variant"]
-    order = kind.map({name: place for place, name in enumerate(kind.unique())})
-    return (
-        table.assign(order=order)
-        .sort_values(["order", "median_ns"], kind="stable")
-        .drop(columns="order")
-        .reset_index(drop=True)
-    )
+    order = numbered([table["benchmark"], table["variant"]])[0]
+    ordered = table.assign(order=order).sort_values(["order", "median_ns"], kind="stable")
+    return ordered.drop(columns="order").reset_index(drop=True)
 
 
-def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
+def by_relation(pairs: Rows, keys: Sequence[str], number: str = "median_ns") -> Rows:
     """The same for each combination of `keys` there is, in the order of `pairs`."""
     spread = pairs["spread"] if number == "median_ns" else np.nan
     groups = pairs.assign(number=pairs[number].astype(float), spread=spread).groupby(
@@ -267,27 +255,29 @@ def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_
         widest=("spread", "max"),
         bursts=("bursts", "sum"),
         flagged_share=("flagged_bursts", "sum"),
-    )
-    table["flagged_share"] /= table["bursts"]
-    return table.reset_index().astype(dict.fromkeys(keys, str))
+    ).reset_index()
+    shares = table["flagged_share"] / table["bursts"]
+    return table.assign(flagged_share=shares).astype(dict.fromkeys(keys, str))
 
 
-def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -> pd.DataFrame:
+def matrix(pairs: Rows, cpus: Sequence[int], value: str = "median_ns") -> Rows:
     """Lay pairs of one benchmark out as rows ping, columns pong, in the order of `cpus`.
 
     An unordered pair stands on both sides of the diagonal. NaN: not measured.
     """
+    import pandas as pd  # noqa: PLC0415  for those who want names
+
     numbers = grid(pairs, cpus, value)
     return pd.DataFrame(numbers, pd.Index(list(cpus), name="ping_cpu"), pd.Index(list(cpus), name="pong_cpu"))
 
 
-def grid(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
+def grid(pairs: Rows, cpus: Sequence[int], value: str) -> Floats:
     """The same without names."""
     numbers: Floats = grids(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0]
     return numbers
 
 
-def grids(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
+def grids(pairs: Rows, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
     """The same of each of `count` runs. runs: which of them each row is of."""
     places = {cpu: place for place, cpu in enumerate(cpus)}
     ping, pong = ([places.get(cpu, -1) for cpu in pairs[end].tolist()] for end in ("ping_cpu", "pong_cpu"))
@@ -295,8 +285,8 @@ def grids(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, coun
     known = (at >= 0).all(axis=0)
     cell, column = (runs[known] * len(places) + at[0, known]) * len(places) + at[1, known], column[known]
     if len(cell) > len(np.unique(cell)):
-        of_cell = pd.Series(column).groupby(cell).median()
-        cell, column = of_cell.index.to_numpy(), of_cell.to_numpy()
+        cell, number = np.unique(cell, return_inverse=True)
+        column = medians(column, number, len(cell))
     numbers: Floats = np.full(count * len(places) ** 2, np.nan)
     numbers[cell] = column
     numbers = numbers.reshape(count, len(places), len(places))

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pandas as pd
-
+from fleet.analysis.frame import Rows, Values
 from fleet.analysis.reduce.ladders import by_node, setting_of
+from fleet.analysis.views.text import records
 from fleet.model import benchmark_named
 
 CELL = ["benchmark", "variant", "setting", "cpu_node", "memory_node"]
@@ -20,7 +20,7 @@ class NodeMatrix:
     ns: Mapping[tuple[int, int], float]
 
 
-def node_cells(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+def node_cells(pairs: Rows, cpus: Rows) -> Rows:
     """The rows that have their memory on a node that was asked for, in their columns and those of CELL.
 
     `cpu_node`: of ping, -1 if unknown. `setting`: as of a ladder, with x1 for one CPU; of several CPUs only
@@ -29,15 +29,15 @@ def node_cells(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     rows = pairs[by_node(pairs)]
     if rows.empty:
         return rows.assign(cpu_node=0, setting="")
-    known = cpus.set_index(["run_id", "cpu"])["node"]
-    ends = pd.MultiIndex.from_frame(rows[["run_id", "ping_cpu"]].astype({"run_id": str}))
+    known = dict(zip(zip(cpus["run_id"], cpus["cpu"], strict=True), cpus["node"].fillna(-1), strict=True))
+    ends = zip(rows["run_id"], rows["ping_cpu"], strict=True)
     names = {name: benchmark_named(str(name)).node for name in rows["benchmark"].unique()}
-    memory = [rows.loc[rows["benchmark"] == name, node.name] for name, node in names.items() if node]
+    memory = [row[node.name] for row in records(rows) if (node := names[row["benchmark"]])]
     threads = rows["threads"].fillna(1).astype(int)
     points = zip(rows["point"], rows["bytes"], threads, strict=True)
     rows = rows.assign(
-        cpu_node=known.reindex(ends).fillna(-1).to_numpy(dtype=int),
-        memory_node=pd.concat(memory).astype(int),
+        cpu_node=[int(known.get(end, -1)) for end in ends],
+        memory_node=[int(node) for node in memory],
         setting=[setting_of(str(point), int(size)) + " x1" * (count == 1) for point, size, count in points],
         threads=threads,
     )
@@ -45,7 +45,7 @@ def node_cells(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["threads"] == most]
 
 
-def matrix_of(cells: pd.DataFrame) -> NodeMatrix:
+def matrix_of(cells: Rows) -> NodeMatrix:
     """The matrix of one benchmark, variant and setting."""
     ns = {
         (int(str(row)), int(str(node))): float(part["median_ns"].median())
@@ -57,6 +57,6 @@ def matrix_of(cells: pd.DataFrame) -> NodeMatrix:
     return NodeMatrix(tuple(rows), tuple(columns), ns)
 
 
-def is_local(cells: pd.DataFrame) -> "pd.Series[bool]":
+def is_local(cells: Rows) -> Values:
     """Whether the memory is of the CPUs' own node."""
     return cells["cpu_node"] == cells["memory_node"]

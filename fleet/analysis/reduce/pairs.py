@@ -12,18 +12,20 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-import pyarrow as pa
 
-from fleet.analysis.arrays import Floats
+from fleet.analysis.arrays import Floats, Ints
+from fleet.analysis.column import Column
+from fleet.analysis.frame import Frame, Rows, below, into_pandas
 from fleet.analysis.reduce.bursts import COLUMNS, LISTS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
-from fleet.analysis.reduce.load import Chosen, Runs, published, rows_wanted, without_points
+from fleet.analysis.reduce.load import Chosen, Into, Runs, published, rows_wanted, without_points
 from fleet.analysis.reduce.long_pairs import reduced_in_parts
 from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
 from fleet.errors import StoreError, is_lack_of_memory
+from fleet.late import pa
 from fleet.model import Shape, as_described_by, benchmark_named, core_kinds, with_kinds
 from fleet.store import schema
+from fleet.store.columns import built, numbers, raw
 from fleet.store.packs import Packed, packed
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
 from fleet.store.places import Place, samples_name
@@ -49,8 +51,9 @@ def load_pairs(
     relation: Chosen = None,
     columns: Sequence[str] | None = None,
     note: Callable[[str], None] | None = None,
+    into: Into = into_pandas,
     **which: Unpack[Runs],
-) -> pd.DataFrame:
+) -> Rows:
     """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant, point and pair, in ns.
 
     Filters as of `load_samples`. Runs come oldest first, their rows by benchmark, variant, relation and CPUs;
@@ -76,8 +79,7 @@ def load_pairs(
     alone, unsaid = len(runs) == 1, [note] if note else []
     marks = {run.run_id: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
     sort = Packed("pairs", "pairs", None, marks)
-    frame: pd.DataFrame = packed(place, sort, runs, own, columns, where).to_pandas()
-    return frame
+    return into(packed(place, sort, runs, own, columns, where))
 
 
 def _together(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
@@ -123,7 +125,7 @@ def history(
     relation: Chosen = None,
     benchmark: Chosen = None,
     **which: Unpack[Runs],
-) -> pd.DataFrame:
+) -> Rows:
     """A row per run, benchmark, variant and relation, oldest first; benchmarks with points are left out.
 
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of
@@ -136,42 +138,43 @@ def history(
     return by_run(runs, without_points(pairs))
 
 
-def by_run(runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] = _CLASS) -> pd.DataFrame:
+def by_run(runs: Sequence[RunSummary], pairs: Rows, keys: Sequence[str] = _CLASS) -> Rows:
     """The rows of `history` for these pairs, or other cells (`reduce.cells`) in the same columns.
 
     keys: what a row of a run is of.
     """
-    listed = pd.DataFrame(
-        [(run.started_utc, run.host_id, run.host_name, run.run_id, dict(run.labels)) for run in runs],
-        columns=["started_utc", "host_id", "host_name", "run_id", "labels"],
-    )
-    found = listed.merge(by_relation(pairs, ["run_id", *keys]), on="run_id")
+    found = by_relation(pairs, ["run_id", *keys])
+    known = {run.run_id: run for run in runs}
+    of = [known[run_id] for run_id in found["run_id"]]
+    names = ("started_utc", "host_id", "host_name", "run_id")
+    table: dict[Any, Any] = {name: [getattr(run, name) for run in of] for name in names}
+    table |= {"labels": [dict(run.labels) for run in of]}
+    found = type(found)(table | {name: column for name, column in found.items() if name not in names})
     order = ["started_utc", "run_id", "benchmark", "variant", "median_ns"]
     return found.sort_values(order, kind="stable").reset_index(drop=True)
 
 
-def widened(pairs: pd.DataFrame) -> pd.DataFrame:
+def widened(pairs: Rows) -> Rows:
     """The same rows with float64 that print as short as the float32 they were, and plain strings."""
-    columns: dict[Any, pd.Series[Any]] = {}
+    wide: dict[Any, Any] = {}
     for name, column in pairs.items():
-        if isinstance(column.dtype, pd.CategoricalDtype):
+        if column.dtype == "category":
             there = column.notna()
             plain = column.astype(object)
-            columns[name] = column.astype(str) if there.all() else plain.where(there, None)
+            wide[name] = column.astype(str) if there.all() else plain.where(there, None)
         elif column.dtype == np.float32:
-            columns[name] = pd.Series(_wide(column.to_numpy()), index=pairs.index)
+            wide[name] = _wide(column.to_numpy())
         elif name in OF_LEVELS[:-1]:
-            columns[name] = column.map(lambda values: None if values is None else _wide(values))
-        else:
-            columns[name] = column
-    return pd.DataFrame(columns)
+            wide[name] = column.map(lambda values: None if values is None else _wide(values))
+    return pairs.assign(**wide)
 
 
-def _wide(numbers: npt.NDArray[np.float32]) -> Floats:
-    wide: Floats = numbers.astype(np.float64)
+def _wide(narrow: npt.NDArray[np.float32]) -> Floats:
+    wide: Floats = narrow.astype(np.float64)
     known = ~np.isnan(wide)
     if known.any():
-        wide[known] = pa.array(numbers[known]).cast(pa.string()).cast(pa.float64())
+        texts = numbers(pa.float32(), narrow[known]).cast(pa.string())
+        wide[known] = raw(texts.cast(pa.float64()))
     return wide
 
 
@@ -199,13 +202,13 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     pairs = pairs.assign(host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION)
     shape = schema.arrow_schema("pairs")
-    table = pa.table([_column(pairs[field.name], field) for field in shape], schema=shape)
+    table = pa.table([_column(pairs[field.name], field.type) for field in shape], schema=shape)
     first = np.searchsorted(pairs["run_id"].to_numpy(dtype=str), sorted(asked)[1:])
     by_run = dict(zip(sorted(asked), np.split(np.arange(len(table)), first), strict=True))
     return [table[at[0] : at[-1] + 1] if len(at := by_run[run.run_id]) else table[:0] for run in runs]
 
 
-def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
+def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> Rows:
     """As `matrices.pair_medians` of the samples of a published run, however many they are.
 
     kind: as `cas/llsc`. Those of a run without such samples have no rows.
@@ -214,15 +217,16 @@ def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.Dat
     (run,) = published(listing, run_id=run_id)
     benchmark, _, variant = kind.partition("/")
     file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
-    return _of_file(file, rows_wanted(benchmark=benchmark, variant=variant), ordered=ordered)
+    found: Frame = _of_file(file, rows_wanted(benchmark=benchmark, variant=variant), ordered=ordered)
+    return found.to_pandas()
 
 
-def _of_file(file: TableFile, where: Where | None = None, *, ordered: bool = False) -> pd.DataFrame:
+def _of_file(file: TableFile, where: Where | None = None, *, ordered: bool = False) -> Any:
     parts = [_reduced(part, ordered=ordered) for part in slices(file, SLICE_SAMPLES, where or {})]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    return below(parts) if parts else Frame()
 
 
-def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
+def of_kinds(rows: Any, kinds: Mapping[str, Mapping[int, str]]) -> Any:
     """The rows with the kinds of their cores in `relation`. kinds: of each run, by CPU."""
     if not any(kinds.values()):
         return rows
@@ -232,7 +236,7 @@ def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.D
     return rows.assign(relation=named)
 
 
-def _check(pairs: pd.DataFrame) -> None:
+def _check(pairs: Frame) -> None:
     """Raise ValueError where a benchmark of single CPUs has bursts of two, or one of points some without."""
     for name in pairs["benchmark"].unique():
         known, rows = benchmark_named(name), pairs[pairs["benchmark"] == name]
@@ -242,13 +246,12 @@ def _check(pairs: pd.DataFrame) -> None:
             raise ValueError(f"{name} measures points, and a burst is of none")
 
 
-def _column(values: "pd.Series[Any]", field: Any) -> Any:
-    if pa.types.is_list(field.type):  # a NaN inside a list is a number, not a null
-        return pa.array([None if isinstance(one, float) else one for one in values], field.type)
-    column = pa.array(values, from_pandas=True)
-    if pa.types.is_dictionary(field.type):
-        return column.cast(pa.string()).dictionary_encode()
-    return column.cast(field.type, safe=False)  # float64 is rounded to float32
+def _column(values: Column, type_: Any) -> Any:
+    """An array of this type; float64 is rounded to float32."""
+    if values.dtype == object:
+        return built(type_, values.tolist())
+    there = values.notna().to_numpy()
+    return numbers(type_, np.where(there, values, 0), there)
 
 
 class _Slice(NamedTuple):
@@ -260,7 +263,7 @@ class _Slice(NamedTuple):
     last: int
 
 
-def _reduced(part: Iterator[Any], *, ordered: bool) -> pd.DataFrame:
+def _reduced(part: Iterator[Any], *, ordered: bool) -> Frame:
     held, size = [], 0
     for table in part:
         held.append(table)
@@ -288,10 +291,9 @@ def _planned(file: TableFile, most: float, where: Where) -> list[_Slice]:
     """Slices of at most `most` bursts, or of one CPU; only the small columns are read."""
     counts: Counter[tuple[str, str, int]] = Counter()
     for table in file.stretches(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
-        rows = table.to_pandas()
-        low = np.minimum(rows["ping_cpu"].to_numpy(), rows["pong_cpu"].to_numpy())
-        keys = [rows["benchmark"].astype(str), rows["relation"].astype(str), low]
-        counts.update(rows.groupby(keys).size().to_dict())
+        rows = Frame.of_arrow(table)
+        keys = rows["benchmark"].tolist(), rows["relation"].tolist(), _low(rows).tolist()
+        counts.update(zip(*keys, strict=True))
     names = {benchmark for benchmark, _, _ in counts}
     together = frozenset(name for name in names if visits_together(name))
     joined: Counter[tuple[frozenset[str], str, int]] = Counter()
@@ -312,6 +314,11 @@ def _planned(file: TableFile, most: float, where: Where) -> list[_Slice]:
 
 
 def _of_cpus(table: Any, part: _Slice) -> Any:
-    low = np.minimum(table.column("ping_cpu").to_numpy(), table.column("pong_cpu").to_numpy())
+    low = _low(Frame.of_arrow(table.select(["ping_cpu", "pong_cpu"])))
     inside = (low >= part.first) & (low <= part.last)
-    return table if inside.all() else table.filter(pa.array(inside))
+    return table if inside.all() else table.filter(built(pa.bool_(), inside.tolist()))
+
+
+def _low(rows: Frame) -> Ints:
+    low: Ints = np.minimum(rows["ping_cpu"].to_numpy(), rows["pong_cpu"].to_numpy())
+    return low

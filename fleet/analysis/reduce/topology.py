@@ -6,11 +6,11 @@ from functools import cache
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from fleet.analysis.frame import Rows
+from fleet.analysis.views.text import records
 from fleet.model import core_kinds
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fleet.model import Cpu
 
 NAMES = {"package": "socket", "node": "node", "die": "die", "llc": "cache", "cluster": "cluster"}
@@ -90,7 +90,7 @@ class Layout:
         return next((level for level in counts if counts[level] == max(fitting)), None) if fitting else None
 
 
-def layout(cpus: "pd.DataFrame", measured: Sequence[int]) -> Layout:
+def layout(cpus: Rows, measured: Sequence[int]) -> Layout:
     """Order `measured` CPUs by package, node, die, cache, cluster, core, then their own number.
 
     cpus: one run's rows of the `cpus` table. A CPU that is not in it comes last.
@@ -98,14 +98,14 @@ def layout(cpus: "pd.DataFrame", measured: Sequence[int]) -> Layout:
     return layouts(cpus.assign(run_id=""), {"": measured})[""]
 
 
-def layouts(cpus: "pd.DataFrame", measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
+def layouts(cpus: Rows, measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
     """The same of several runs by their ids, those that are alike made once."""
-    there = cpus.reindex(columns=["kind", "capacity", *GROUPS]).astype(object)
-    there = there.where(there.notna(), None)
+    names = ("kind", "capacity", *GROUPS)
+    there = [name for name in ("run_id", "cpu", *names) if name in cpus]
     of_runs: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
-    for run_id, *cpu in zip(cpus["run_id"], cpus["cpu"], there.itertuples(index=False), strict=True):
-        if run_id in of_runs:
-            of_runs[run_id].append((int(cpu[0]), tuple(cpu[1])))
+    for row in records(cpus[there]):
+        if row["run_id"] in of_runs:
+            of_runs[row["run_id"]].append((int(row["cpu"]), tuple(map(row.get, names))))
     made = cache(
         lambda rows, numbers: _ordered(
             {cpu: of[2:] for cpu, of in rows}, numbers, core_kinds((cpu, *of[:2]) for cpu, of in rows)
@@ -114,12 +114,11 @@ def layouts(cpus: "pd.DataFrame", measured: Mapping[str, Sequence[int]]) -> dict
     return {run_id: made(tuple(rows), tuple(measured[run_id])) for run_id, rows in of_runs.items()}
 
 
-def kinds_of(cpus: "pd.DataFrame") -> dict[int, str]:
+def kinds_of(cpus: Rows) -> dict[int, str]:
     """The kind of each CPU's core, where there are several. cpus: one run's rows of the `cpus` table."""
     if not {"kind", "capacity"} <= set(cpus):
         return {}
-    known = cpus[["cpu", "kind", "capacity"]].astype(object)
-    return core_kinds(known.where(known.notna(), None).itertuples(index=False, name=None))
+    return core_kinds(tuple(row.values()) for row in records(cpus[["cpu", "kind", "capacity"]]))
 
 
 def layout_of(cpus: Sequence["Cpu"], measured: Sequence[int]) -> Layout:

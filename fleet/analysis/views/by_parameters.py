@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
+from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.bursts import OF_OTHERS
 from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.views.ladders import bursts_text
@@ -51,7 +50,7 @@ _POINT = Parameter("point", "name")
 Key = tuple[Any, ...]  # the values of some parameters
 
 
-def point_tables(pairs: pd.DataFrame) -> PointTables:
+def point_tables(pairs: Rows) -> PointTables:
     """The tables of one benchmark and variant; a number is the median of its pairs.
 
     pairs: its rows of the table `pairs`. Without a parameter for the columns they are what the CPUs share;
@@ -94,7 +93,7 @@ def point_tables(pairs: pd.DataFrame) -> PointTables:
     return PointTables(f"{known.name}/{pairs['variant'].iloc[0]}", legend, found, note)
 
 
-def in_order(rows: pd.DataFrame, name: str) -> list[Any]:
+def in_order(rows: Rows, name: str) -> list[Any]:
     """The values of a parameter in the rows of one benchmark, each once, as its description orders them."""
     parameters = benchmark_named(str(rows["benchmark"].iloc[0])).parameters
     place = next((one.place for one in parameters if one.name == name), str)
@@ -144,7 +143,7 @@ def _notes(known: Benchmark, others: bool) -> Iterator[str]:
 
 
 def _cells(
-    pairs: pd.DataFrame, number: str, *parameters: Sequence[Parameter]
+    pairs: Rows, number: str, *parameters: Sequence[Parameter]
 ) -> dict[Key, dict[Key, dict[Key, float]]]:
     """The median of a column in each cell, by the values of the parameters of tables, rows and columns."""
     names = [one.name for part in parameters for one in part]
@@ -186,7 +185,7 @@ def _meaning(parameter: Parameter, value: Any) -> str:
     return f"{parameter.name.removesuffix('_bytes')} {_shown(parameter, value)}"
 
 
-def _words(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -> Iterator[str]:
+def _words(pairs: Rows, parameters: Sequence[Parameter]) -> Iterator[str]:
     """What the words of these rows mean."""
     for one in parameters:
         there = set(pairs[one.name])

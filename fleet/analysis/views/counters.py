@@ -1,21 +1,20 @@
 """What performance counters counted for each unit of a benchmark, beside its numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
+from fleet.analysis.frame import Rows
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.text import is_none, records
 from fleet.model import View, benchmark_named, nearness
 from fleet.text import counted
 
-_PAIR = ["benchmark", "variant", "point", "low", "high"]
+_PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
 _SAME_WORK = (View.LADDER, View.BLOCKS, View.PRODUCTS)  # of all their threads
 _NUMBER = ["benchmark", "variant", "point", "relation", "thread", "event"]
 
 
-def per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+def per_unit(counters: Rows, pairs: Rows) -> Rows:
     """A row per benchmark, variant, point, relation, thread and event.
 
     counters: the table `counters` of one run; pairs: its rows of the table `pairs`. Columns: those names,
@@ -24,9 +23,11 @@ def per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     `ping`, or `other`.
     """
     if counters.empty:
-        return pd.DataFrame(columns=[*_NUMBER, "per_unit", "bursts", "scaled"])
-    relations = _with_ends(pairs)[[*_PAIR, "relation"]]
-    rows = _with_ends(counters).merge(relations, on=_PAIR, how="inner")
+        return type(pairs)([], columns=[*_NUMBER, "per_unit", "bursts", "scaled"])
+    relations = dict(zip(_pairs(pairs), pairs["relation"], strict=True))
+    of_rows: list[Any] = [relations.get(pair) for pair in _pairs(counters)]
+    rows = counters.assign(relation=of_rows)
+    rows = rows[rows["relation"].notna()]
     share = rows["running_ns"] / rows["enabled_ns"]
     rows = rows.assign(
         thread=rows["cpu"].eq(rows["ping_cpu"]).map({True: "ping", False: "other"}),
@@ -39,14 +40,13 @@ def per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     return found.reset_index()
 
 
-def _with_ends(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with plain strings for keys, and the lower and the higher CPU of each pair."""
-    keys = {name: rows[name].astype(object) for name in ("benchmark", "variant", "point")}
-    ends = rows[["ping_cpu", "pong_cpu"]]
-    return rows.assign(low=ends.min(axis=1), high=ends.max(axis=1), **keys)
+def _pairs(rows: Rows) -> Iterator[tuple[Any, ...]]:
+    """What each row is of, the lower CPU first."""
+    for *kind, ping, pong in rows[_PAIR].itertuples(index=False, name=None):
+        yield *(None if is_none(word) else word for word in kind), min(ping, pong), max(ping, pong)
 
 
-def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
+def events(found: Rows, hello: Mapping[str, Any]) -> PointTables | None:
     """The tables of one benchmark and variant, one of all relations or one for each; None without counts.
 
     found: its rows of `per_unit`. hello: of the run, for the order of events and points. Threads that all do
@@ -61,8 +61,8 @@ def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
         columns = {"per_unit": "mean", "bursts": "max", "scaled": "max"}
         found = found.groupby(keys, sort=False, dropna=False, observed=True).agg(columns).reset_index()
         found["thread"] = "each"
-    by_event = found.groupby("event", sort=False, observed=True)["per_unit"]
-    never = [str(name) for name, values in by_event if values.eq(0).all()]
+    by_event = found.groupby("event", sort=False, observed=True)
+    never = [str(name) for name, part in by_event if part["per_unit"].eq(0).all()]
     there = set(found["event"]) - set(never)
     names = [counter["event"] for counter in hello["counters"] if counter["event"] in there]
     points = [point for kind in hello["plan"]["benchmarks"] for point in kind.get("points", ())]

@@ -1,9 +1,10 @@
 """The products of `fleet show`: operations a second of a vector or matrix unit, and the share of its peak."""
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
-
+from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import alike, bursts_text, cpus_text, pages_text
@@ -11,7 +12,7 @@ from fleet.analysis.views.text import is_none, records, within
 from fleet.model import View, benchmark_named
 
 
-def products(pairs: pd.DataFrame) -> PointTables:
+def products(pairs: Rows) -> PointTables:
     """The points of one variant of gemm: of each number of CPUs a table, of CPUs alike the median.
 
     pairs: its rows of the table `pairs`. `of peak` is the share of what the same CPUs reached on registers in
@@ -25,7 +26,7 @@ def products(pairs: pd.DataFrame) -> PointTables:
     return PointTables(f"{first['benchmark']}/{first['variant']}", f"Gop/s; {pages}", tables, note)
 
 
-def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
+def with_shares(pairs: Rows) -> Rows:
     """The rows of products in `pairs`, in the order of a table, with what people read.
 
     `gops`: operations in a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs,
@@ -36,8 +37,14 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
     cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
     rows = pairs[pairs["benchmark"].map(lambda name: view_of(name) is View.PRODUCTS).astype(bool)]
     rows = rows.assign(gops=1 / rows["median_ns"], operation=rows["operation"].astype(str))
-    peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)[[*cpus, "gops", "core_ghz"]]
-    rows = rows.merge(peaks, on=cpus, how="left", suffixes=("", "_of_peak"))
+    peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)
+    none = (math.nan, math.nan)
+    numbers = zip(peaks["gops"], peaks["core_ghz"], strict=True)
+    known = dict(zip(_keys(peaks, cpus), numbers, strict=True))
+    of_peak = [known.get(key, none) for key in _keys(rows, cpus)]
+    rows = rows.assign(
+        gops_of_peak=[float(gops) for gops, _ in of_peak], core_ghz_of_peak=[float(ghz) for _, ghz in of_peak]
+    )
     rows = rows.assign(
         share=rows["gops"] / rows["gops_of_peak"] * (rows["core_ghz_of_peak"] / rows["core_ghz"]).fillna(1),
         per_cycle=rows["gops"] / rows["threads"] / rows["core_ghz"],
@@ -45,17 +52,22 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
     )
     rows = rows.sort_values("bytes", na_position="first", kind="stable")
     places = {name: place for place, name in enumerate(points_in_order(rows))}
-    return rows.sort_values("operation", key=lambda names: names.map(places), kind="stable")
+    rows = rows.assign(place=rows["operation"].map(places)).sort_values("place", kind="stable")
+    return rows.drop(columns="place")
 
 
-def points_in_order(rows: pd.DataFrame) -> list[str]:
+def _keys(rows: Rows, names: list[str]) -> Iterator[tuple[Any, ...]]:
+    return rows[names].itertuples(index=False, name=None)
+
+
+def points_in_order(rows: Rows) -> list[str]:
     """What is multiplied in these rows, each once, in the order of the benchmark's description."""
     names = rows["benchmark"].unique()
     operation = [one for name in names for one in benchmark_named(name).in_role("row")][:1]
     return sorted(rows["operation"].unique(), key=lambda name: [one.place(name) for one in operation])
 
 
-def _table(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _table(rows: Rows) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Titles and lines."""
     numbers = {name: (name, "median") for name in ("gops", "spread", "share", "per_cycle")}
     alike = rows.groupby(["operation", "point", "shape"], sort=False).agg(**numbers).reset_index()

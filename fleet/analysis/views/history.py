@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.cells import are_pairs, history_of
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.views.text import (
@@ -42,7 +42,7 @@ def of_relation(
     note: Callable[[str], None] | None = None,
     *,
     point: bool = False,
-) -> pd.DataFrame:
+) -> Rows:
     """The history of a relation, level or point over `runs`. Raises UsageError where there is none."""
     stored = [run for run in runs if run.state is not RunState.UNFINISHED]
     if not stored:
@@ -52,7 +52,7 @@ def of_relation(
     return history_of(root, stored, what, benchmark=benchmark, point=point, note=note)
 
 
-def past_text(found: pd.DataFrame, width: int | None = None) -> str:
+def past_text(found: Rows, width: int | None = None) -> str:
     """A line per run, benchmark and variant, oldest first; then each host's course. width: of the page."""
     relations = list(found["relation"].unique())
     several = len(relations) > 1
@@ -79,7 +79,7 @@ def past_text(found: pd.DataFrame, width: int | None = None) -> str:
     return f"{', '.join(sorted(words)) if several else relations[0]}: {what}\n{whole}\n\n{end}"
 
 
-def _courses(found: pd.DataFrame) -> str:
+def _courses(found: Rows) -> str:
     """A line per host, benchmark and variant measured several times: its runs as a sparkline."""
     keys = ["host_name", *_CLASS]
     rows = [
@@ -90,7 +90,7 @@ def _courses(found: pd.DataFrame) -> str:
     return "\n\n" + table(("host", "benchmark", "of", "oldest to newest"), rows) if rows else ""
 
 
-def past_of_runs(runs: Sequence[RunSummary], found: pd.DataFrame) -> str:
+def past_of_runs(runs: Sequence[RunSummary], found: Rows) -> str:
     """A host's comparable runs in a table: of each column the level that most are at, and its course.
 
     found: of `reduce.cells.overview_history`.

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
-
+from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.ladders import MEMORY, STEP, ladders, settings_in_order, size_text
 from fleet.analysis.views.text import is_none, is_rate, measured, percent, records, within
 from fleet.model import benchmark_named, nearness
@@ -14,9 +13,7 @@ _NONE = "-"
 _ENDS = ["ping_cpu", "pong_cpu"]
 
 
-def ladder(
-    pairs: pd.DataFrame, plateaus: pd.DataFrame, *, all_sizes: bool = False, width: int | None = None
-) -> str:
+def ladder(pairs: Rows, plateaus: Rows, *, all_sizes: bool = False, width: int | None = None) -> str:
     """One benchmark and variant: of CPUs `alike` a row per level, then, if asked for, one per size.
 
     pairs: its rows of the table `pairs`. plateaus: those of `reduce.ladders.plateaus`; where there are none
@@ -24,8 +21,8 @@ def ladder(
     """
     first, rows = pairs.iloc[0], ladders(pairs)
     known = benchmark_named(first["benchmark"])
-    kind = ["benchmark", "variant"]
-    levels = plateaus[(plateaus[kind] == first[kind]).all(axis=1)]
+    own = (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
+    levels = plateaus[own]
     what = "by the level of the memory" if len(levels) else "by its size"
     parts = [f"{first['benchmark']}/{first['variant']}: {known.heading}, {what}; {pages_text(rows)}"]
     parts += [f"{cpus_text(group)}\n{_levels(group, width)}" for group in alike(levels).values()]
@@ -42,16 +39,14 @@ def ladder(
     return "\n".join((*parts, ending))
 
 
-def bursts_text(rows: pd.DataFrame) -> str:
+def bursts_text(rows: Rows) -> str:
     """How many bursts a table is made of, and the share of them that are flagged."""
     bursts, flagged = int(rows["bursts"].sum()), int(rows["flagged_bursts"].sum())
     share = f", {percent(flagged / bursts)} of them flagged" if flagged else ""
     return f"medians of {counted(bursts, 'burst')}{share}"
 
 
-def level_table(
-    group: pd.DataFrame, *, in_cycles: bool = True
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def level_table(group: Rows, *, in_cycles: bool = True) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Titles and a row per level; a number is the median over the CPUs that were measured alike.
 
     group: plateaus of one benchmark and variant, `alike`. in_cycles: loads in cycles too.
@@ -67,7 +62,7 @@ def level_table(
     return ("level", "cache", "sizes", *_titles(columns, cycles=cycles)), lines
 
 
-def _levels(group: pd.DataFrame, width: int | None, *, in_cycles: bool = True) -> str:
+def _levels(group: Rows, width: int | None, *, in_cycles: bool = True) -> str:
     titles, lines = level_table(group, in_cycles=in_cycles)
     whole = table(titles, lines, right=set(range(3, len(titles))))
     return _levels(group, width, in_cycles=False) if in_cycles and _too_wide(whole, width) else whole
@@ -77,12 +72,12 @@ def _too_wide(text: str, width: int | None) -> bool:
     return width is not None and max(map(len, text.split("\n"))) > width
 
 
-def _has_cycles(rows: pd.DataFrame) -> bool:
+def _has_cycles(rows: Rows) -> bool:
     """Whether loads are shown in cycles too: where the core's frequency is known."""
     return not is_rate(rows["benchmark"].iloc[0]) and bool(rows["core_ghz"].notna().any())
 
 
-def _sizes(rows: pd.DataFrame, width: int | None, *, in_cycles: bool = True) -> str:
+def _sizes(rows: Rows, width: int | None, *, in_cycles: bool = True) -> str:
     columns, cycles = settings_in_order(rows), in_cycles and _has_cycles(rows)
     lines = []
     for size in sorted(rows["bytes"].unique()):
@@ -95,7 +90,7 @@ def _sizes(rows: pd.DataFrame, width: int | None, *, in_cycles: bool = True) -> 
     return _sizes(rows, width, in_cycles=False) if cycles and _too_wide(whole, width) else whole
 
 
-def _cell(rows: pd.DataFrame, *, cycles: bool) -> list[str]:
+def _cell(rows: Rows, *, cycles: bool) -> list[str]:
     """The number of rows, and its cycles: ~ of a plateau which is not level, 12|34 if at two levels."""
     if not len(rows):
         return [_NONE] * (1 + cycles)
@@ -111,7 +106,7 @@ def _titles(columns: Sequence[str], *, cycles: bool) -> list[str]:
     return [title for column in columns for title in ([column, "cycles"] if cycles else [column])]
 
 
-def _caches(rows: pd.DataFrame) -> tuple[str, str]:
+def _caches(rows: Rows) -> tuple[str, str]:
     """The size of a level's cache, as much of it as one CPU may fill, and the sizes measured in it."""
     least, most = int(rows["least_bytes"].min()), int(rows["most_bytes"].max())
     sizes = size_text(least) if least == most else f"{size_text(least)}-{size_text(most)}"
@@ -119,7 +114,7 @@ def _caches(rows: pd.DataFrame) -> tuple[str, str]:
     return size_text(cache) if cache else _NONE, sizes
 
 
-def marks(levels: pd.DataFrame) -> list[str]:
+def marks(levels: Rows) -> list[str]:
     """What ~ and | in a table of these levels mean, where they occur."""
     lines = []
     if (levels["rise"] > STEP).any():
@@ -129,31 +124,31 @@ def marks(levels: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _about_levels(levels: pd.DataFrame) -> list[str]:
+def _about_levels(levels: Rows) -> list[str]:
     if levels["spread"].isna().all():
         return marks(levels)
     middle, worst = within(levels["spread"].median()), within(levels["spread"].max())
     return [*marks(levels), f"interval: half the plateaus within {middle}, all within {worst}"]
 
 
-def _level_names(rows: pd.DataFrame) -> list[str]:
+def _level_names(rows: Rows) -> list[str]:
     names = rows.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
     return sorted(names, key=lambda name: name == MEMORY)
 
 
-def alike(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
+def alike(rows: Rows, *by: str) -> dict[Any, Rows]:
     """The rows of as many threads on the same kinds of cores, together; and by these columns."""
-    kinds = [tuple(nearness(str(name))[1]) for name in rows["relation"]]
-    key = [*by, "threads", pd.Series(kinds, rows.index, dtype=object)]
-    return dict(iter(rows.groupby(key, sort=True, observed=True)))
+    kinds: Any = [tuple(nearness(str(name))[1]) for name in rows["relation"]]
+    groups = rows.assign(kinds=kinds).groupby([*by, "threads", "kinds"], sort=True, observed=True)
+    return {key: group.drop(columns="kinds") for key, group in groups}
 
 
-def pages_text(rows: pd.DataFrame) -> str:
+def pages_text(rows: Rows) -> str:
     """The kinds of pages that the memory of these rows lay in."""
     return " and ".join(f"{kind} pages" for kind in sorted(rows["pages"].dropna().unique(), reverse=True))
 
 
-def cpus_text(rows: pd.DataFrame) -> str:
+def cpus_text(rows: Rows) -> str:
     """The CPUs of a table: one, several that were measured one after the other, or groups at once."""
     threads, kind = int(rows["threads"].iloc[0]), str(rows["relation"].iloc[0]).partition(" ")[2]
     ends = [(row["ping_cpu"], row["pong_cpu"]) for row in records(rows[_ENDS].drop_duplicates())]

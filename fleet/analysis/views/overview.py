@@ -11,8 +11,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.interval import student_t
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
@@ -73,7 +73,7 @@ class Group:
         return list(dict.fromkeys(host for cells in self.columns.values() for host in cells))
 
 
-def medians(rows: pd.DataFrame) -> pd.DataFrame:
+def medians(rows: Rows) -> Rows:
     """A row per host and column of the overview. rows: of `reduce.cells.overview_history`.
 
     Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`, `place`, `runs`, `median_ns`
@@ -91,31 +91,34 @@ def medians(rows: pd.DataFrame) -> pd.DataFrame:
     if any(one["runs"] >= LEAST_RUNS for one in found):
         found = [one if one["runs"] >= LEAST_RUNS else {**one, "half": math.nan} for one in found]
     columns = [*_KEYS, "runs", "median_ns", "half", "levels", "bursts", "flagged_bursts"]
-    return pd.DataFrame(found, columns=columns)
+    return type(rows)(found, columns=columns)
 
 
-def how_wide(table: pd.DataFrame) -> str:
+def how_wide(table: Rows) -> str:
     """What ±95% is in a table of `medians`: one thing in all of its rows."""
     if table["runs"].max() >= LEAST_RUNS:
         return f"between the runs of a host, {LEAST_RUNS} or more"
     return "of the median pair, within the run"
 
 
-def groups(table: pd.DataFrame) -> list[Group]:
+def groups(table: Rows) -> list[Group]:
     """The table of `medians` as groups of columns, in its order."""
     found = []
     for (benchmark, variant, about), part in table.groupby(["benchmark", "variant", "about"], sort=False):
         by_column = part.sort_values("place", kind="stable").groupby("relation", sort=False)
         columns = {str(relation): dict(_cells(of_column)) for relation, of_column in by_column}
-        counts = part.groupby("host_id", sort=False)[["flagged_bursts", "bursts"]].sum()
-        bursts, shares = counts["bursts"], counts["flagged_bursts"] / counts["bursts"]
-        of_hosts = ({str(host): float(each) for host, each in one.items()} for one in (bursts, shares))
+        sums = {name: (name, "sum") for name in ("bursts", "flagged_bursts")}
+        counts = part.groupby("host_id", sort=False).agg(**sums).reset_index()
+        shares = counts["flagged_bursts"] / counts["bursts"]
+        of_hosts = (
+            dict(zip(counts["host_id"], one.tolist(), strict=True)) for one in (counts["bursts"], shares)
+        )
         title = f"{benchmark}/{variant}".rstrip("/") + f" {about}".rstrip()
         found.append(Group(title, str(benchmark), columns, *of_hosts))
     return found
 
 
-def overview_text(table: pd.DataFrame, canvas: Canvas) -> str:
+def overview_text(table: Rows, canvas: Canvas) -> str:
     """The table of `medians` for people: the fastest host first; legends once. Empty without numbers."""
     if table.empty:
         return ""
@@ -128,7 +131,7 @@ def overview_text(table: pd.DataFrame, canvas: Canvas) -> str:
     return "\n".join((body, *_legend(table, with_intervals="±" in body)))
 
 
-def extremes_text(table: pd.DataFrame, width: int | None) -> str:
+def extremes_text(table: Rows, width: int | None) -> str:
     """The table of `medians` of too many hosts to list: a line a column, its fastest and slowest host."""
     titles = ("benchmark", "of", "hosts", "median", "min", "fastest", "max", "slowest")
     rows = []
@@ -143,7 +146,7 @@ def extremes_text(table: pd.DataFrame, width: int | None) -> str:
     return "\n".join((text, *_relations(table), last, *_about_levels(table)))
 
 
-def not_shown(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
+def not_shown(table: Rows, runs: Sequence[RunSummary], only: Only = ALL) -> str:
     """Which hosts have benchmarks without a number in the table, or lack what was asked for."""
     there = set(zip(table["host_id"], table["benchmark"], strict=True))
     found: dict[str, dict[str, None]] = {}
@@ -168,7 +171,7 @@ def heading(runs: Sequence[RunSummary]) -> str:
     )
 
 
-def _over_runs(rows: pd.DataFrame) -> dict[str, Any]:
+def _over_runs(rows: Rows) -> dict[str, Any]:
     levels = runs_by_level(rows["median_ns"].to_numpy(dtype=float))
     half = float(rows["spread"].iloc[-1])
     if len(levels[0]) >= LEAST_RUNS:
@@ -178,18 +181,19 @@ def _over_runs(rows: pd.DataFrame) -> dict[str, Any]:
     return {"median_ns": known[0][0], "half": half, "levels": known}
 
 
-def _fastest_first(table: pd.DataFrame) -> list[str]:
+def _fastest_first(table: Rows) -> list[str]:
     """The hosts by their mean latency relative to the other hosts', over the columns they have."""
     usual = table.groupby(["benchmark", "about", "relation"])["median_ns"].transform("median")
-    relative = (table["median_ns"] / usual).map(np.log).groupby(table["host_id"], sort=False).mean()
-    return [str(host) for host in relative.sort_values(kind="stable").index]
+    relative = table.assign(of_usual=np.log(table["median_ns"] / usual)).groupby("host_id", sort=False)
+    means = relative["of_usual"].mean().reset_index()
+    return means.sort_values("of_usual", kind="stable")["host_id"].tolist()
 
 
-def _cells(rows: pd.DataFrame) -> Iterator[tuple[str, Cell]]:
+def _cells(rows: Rows) -> Iterator[tuple[str, Cell]]:
     """The cell of each host in a column; among equals the rank is the mean one."""
     ordered = sorted(rows["median_ns"])
     names = ["benchmark", "host_id", "host_name", "median_ns", "half"]
-    for benchmark, host, name, ns, half in rows[names].itertuples(index=False):
+    for benchmark, host, name, ns, half in rows[names].itertuples(index=False, name=None):
         place = (bisect_left(ordered, ns) + bisect_right(ordered, ns) - 1) / 2
         rank = place / (len(ordered) - 1) if len(ordered) >= _RANKED_FROM else None
         yield host, Cell(measured(benchmark, ns), within(half), rank, _shortened(name), ns)
@@ -198,7 +202,7 @@ def _cells(rows: pd.DataFrame) -> Iterator[tuple[str, Cell]]:
 class _Listed:
     """The groups as tables that fit a canvas: side by side those of the same hosts, the others below."""
 
-    def __init__(self, table: pd.DataFrame, canvas: Canvas) -> None:
+    def __init__(self, table: Rows, canvas: Canvas) -> None:
         self.hosts = _fastest_first(table)
         self._own = {host: table[table["host_id"] == host] for host in self.hosts}
         self._groups, self._canvas = groups(table), canvas
@@ -279,7 +283,7 @@ def _texts(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) 
     ]
 
 
-def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
+def _legend(table: Rows, *, with_intervals: bool) -> Iterator[str]:
     yield from _relations(table)
     yield f"{_numbers(table)}; flagged: of bursts"
     if table["runs"].max() > 1:
@@ -292,7 +296,7 @@ def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
     yield f"±95%: {how_wide(table)}{shares}"
 
 
-def _about_levels(table: pd.DataFrame) -> Iterator[str]:
+def _about_levels(table: Rows) -> Iterator[str]:
     """The levels of hosts whose runs are at several: no number is an average of levels."""
     several = [row for row in records(table) if len(row["levels"]) > 1]
     for row in several[:_LISTED]:
@@ -305,12 +309,12 @@ def _about_levels(table: pd.DataFrame) -> Iterator[str]:
         yield f"levels differ between runs of {len(several) - _LISTED} more"
 
 
-def _relations(table: pd.DataFrame) -> Iterable[str]:
+def _relations(table: Rows) -> Iterable[str]:
     """What the titles of the columns mean."""
     return filter(None, [in_words(table["relation"])])
 
 
-def _numbers(table: pd.DataFrame) -> str:
+def _numbers(table: Rows) -> str:
     return f"numbers: {units_text(table['benchmark'])}, median of the pairs"
 
 

@@ -3,11 +3,10 @@
 from itertools import chain
 from typing import Any
 
-import pandas as pd
-
+from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.flags import PAIR_FLAGS
 from fleet.analysis.reduce.load import view_of
-from fleet.analysis.reduce.matrices import OF_LEVELS, matrix, relations
+from fleet.analysis.reduce.matrices import OF_LEVELS, grid, relations
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.text import (
@@ -55,7 +54,7 @@ def header(run: dict[str, Any], order: Layout) -> str:
 
 
 def benchmark(
-    pairs: pd.DataFrame,
+    pairs: Rows,
     order: Layout,
     canvas: Canvas,
     run: dict[str, Any],
@@ -82,31 +81,31 @@ def benchmark(
     return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, as_map=as_map)
 
 
-def drawing(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str, Any], *, as_map: bool) -> str:
+def drawing(pairs: Rows, order: Layout, canvas: Canvas, run: dict[str, Any], *, as_map: bool) -> str:
     """The matrix of one benchmark and variant, flagged pairs marked."""
-    values = matrix(pairs, order.cpus, number_of(run))
+    values = grid(pairs, order.cpus, number_of(run))
     label = benchmark_named(pairs["benchmark"].iloc[0]).label
     drawn = draw(values, order, canvas, label=label, marked=_flagged(pairs), as_map=as_map)
     return rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
-def cpus(pairs: pd.DataFrame, order: Layout) -> str:
+def cpus(pairs: Rows, order: Layout) -> str:
     """A benchmark of single CPUs: a row for each; of many CPUs, for those furthest from the median."""
-    first, costs = pairs.iloc[0], pairs.set_index("ping_cpu")
-    low, middle, high = (getattr(costs["median_ns"], what)() for what in ("min", "median", "max"))
+    first, costs = pairs.iloc[0], {row["ping_cpu"]: row for row in records(pairs)}
+    low, middle, high = (getattr(pairs["median_ns"], what)() for what in ("min", "median", "max"))
     heading = benchmark_named(first["benchmark"]).heading
     title = f"{first['benchmark']}/{first['variant']}: {heading}, per CPU"
     summary = f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over {counted(len(costs), 'CPU')}"
-    shown = [cpu for cpu in order.cpus if cpu in costs.index]
+    shown = [cpu for cpu in order.cpus if cpu in costs]
     if len(shown) > _FEW_CPUS:
-        shown = sorted(shown, key=lambda cpu: -abs(costs["median_ns"][cpu] / middle - 1))[:PAIRS_LISTED]
+        shown = sorted(shown, key=lambda cpu: -abs(costs[cpu]["median_ns"] / middle - 1))[:PAIRS_LISTED]
         summary += "; furthest from the median:"
     rows = [
         (
             str(cpu),
-            *(f"{costs[name][cpu]:.1f}" for name in ("median_ns", "min_ns", "p99_ns")),
-            within(costs["spread"][cpu]),
-            percent(costs["flagged_bursts"][cpu] / costs["bursts"][cpu]),
+            *(f"{costs[cpu][name]:.1f}" for name in ("median_ns", "min_ns", "p99_ns")),
+            within(costs[cpu]["spread"]),
+            percent(costs[cpu]["flagged_bursts"] / costs[cpu]["bursts"]),
         )
         for cpu in shown
     ]
@@ -124,7 +123,7 @@ def _relation_line(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _reached(pairs: pd.DataFrame, number: str) -> str:
+def _reached(pairs: Rows, number: str) -> str:
     few, many = int(pairs["bursts"].min()), int(pairs["bursts"].max())
     bursts = (counted(few, "burst") if few == many else f"{few} to {many} bursts") + " a pair"
     if number != "median_ns":
@@ -137,14 +136,14 @@ def _reached(pairs: pd.DataFrame, number: str) -> str:
     return f"interval: half the pairs within {within(middle)}, all within {within(worst)} ({bursts})"
 
 
-def _flagged(pairs: pd.DataFrame) -> frozenset[tuple[int, int]]:
+def _flagged(pairs: Rows) -> frozenset[tuple[int, int]]:
     """The pairs with a flag of their own; those of single bursts do not move a pair's number."""
     marked = pairs["flags"].map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS))
     own = pairs[marked.astype(bool)]
     return frozenset((min(a, b), max(a, b)) for a, b in zip(own["ping_cpu"], own["pong_cpu"], strict=True))
 
 
-def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
+def _extremes(pairs: Rows, number: str, width: int | None) -> list[str]:
     """The fastest and slowest pairs within each relation that has enough of them; as many as fit."""
     rows = []
     for relation, part in pairs.groupby("relation", sort=False):
@@ -168,7 +167,7 @@ def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
     return [shown] if rows else []
 
 
-def level_lines(pairs: pd.DataFrame) -> list[str]:
+def level_lines(pairs: Rows) -> list[str]:
     """All levels of the pairs that have several, those that leave the more frequent one most often first."""
     found = pairs[pairs["levels_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
     shown = [f"levels of {pair_text(row)}: {_each_level(row)}" for row in records(found.head(PAIRS_LISTED))]
@@ -185,14 +184,15 @@ def _each_level(row: dict[str, Any]) -> str:
     )
 
 
-def states(pairs: pd.DataFrame, width: int | None) -> str:
+def states(pairs: Rows, width: int | None) -> str:
     """Of the pairs that leave their level most often, the numbers of each state side by side."""
     of_pairs = pairs[pairs["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)]
     ends = ["ping_cpu", "pong_cpu"]
-    most = of_pairs[of_pairs["levels_ns"].notna()].groupby(ends)["other_share"].max()
+    most = of_pairs[of_pairs["levels_ns"].notna()].groupby(ends)["other_share"].max().reset_index()
+    most = most.sort_values("other_share", ascending=False, kind="stable")
     shown = []
-    for pair in most.sort_values(ascending=False, kind="stable").index[:PAIRS_LISTED]:
-        own = records(of_pairs[(of_pairs[ends].to_numpy() == pair).all(axis=1)])
+    for pair in list(zip(*(most[end].tolist() for end in ends), strict=True))[:PAIRS_LISTED]:
+        own = records(of_pairs[(of_pairs[ends[0]] == pair[0]) & (of_pairs[ends[1]] == pair[1])])
         columns = [_by_state(row) for row in own]
         titles = (f"states of {pair[0]}-{pair[1]}", *(_kind(row) for row in own))
         lines = [

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
+from fleet.analysis.frame import Frame, Rows
 from fleet.analysis.reduce.cells import ALL, Only, overview_history
 from fleet.analysis.reduce.cross_checks import compared
 from fleet.analysis.reduce.ladders import LADDER, by_node, ladders, plateaus
 from fleet.analysis.reduce.load import (
     load_counters,
     load_cpus,
-    load_run,
     load_samples,
+    read_runs,
     view_of,
     without_points,
 )
@@ -33,7 +32,6 @@ from fleet.analysis.views.ladders import ladder
 from fleet.analysis.views.nodes import node_tables
 from fleet.analysis.views.text import csv_text, json_text, records
 from fleet.analysis.views.warnings import BURST_COLUMNS, marked, run_warnings, warnings_text
-from fleet.analysis.views.ways import ways
 from fleet.errors import UsageError
 from fleet.model import View, as_described_by
 from fleet.store import Listing, RunSummary
@@ -86,8 +84,10 @@ def show_text(
     with as_described_by(found.run["hello"]):
         parts = _parts(found, canvas, all_sizes=all_sizes, as_map=as_map)
     if len(earlier) > 1:
-        parts.insert(1, past_of_runs(earlier, overview_history(root, earlier, only)))
+        parts.insert(1, past_of_runs(earlier, overview_history(root, earlier, only, into=Frame.of_arrow)))
     if both_ways:
+        from fleet.analysis.views.ways import ways  # noqa: PLC0415  the one view that needs pandas
+
         none = "No messages were measured, so there are no directions to show."
         parts.append(ways(root, found.run) or none)
     checked = compared(found.run, found.pairs, found.cpus)
@@ -183,25 +183,26 @@ class _Found:
     """
 
     run: dict[str, Any]
-    bursts: pd.DataFrame
-    pairs: pd.DataFrame
-    cpus: pd.DataFrame
-    plateaus: pd.DataFrame
+    bursts: Rows
+    pairs: Rows
+    cpus: Rows
+    plateaus: Rows
     order: Layout
-    counters: pd.DataFrame
+    counters: Rows
 
 
 def _load(root: Root, run_id: str, only: Only) -> _Found:
-    run, cpus = load_run(root, run_id), load_cpus(root, run_id=run_id)
-    pairs = _as_planned(widened(load_pairs(root, run_id=run_id)), run["benchmarks"])
+    into: dict[str, Any] = {"run_id": run_id, "into": Frame.of_arrow}
+    (run,), _, cpus = read_runs(root, [run_id], Frame.of_arrow)
+    pairs = _as_planned(widened(load_pairs(root, **into)), run["benchmarks"])
     pairs = only.of(pairs, cpus)
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
-    bursts = load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
-    counters = per_unit(load_counters(root, run_id=run_id), pairs)
+    bursts = load_samples(root, columns=BURST_COLUMNS, **into)
+    counters = per_unit(load_counters(root, **into), pairs)
     return _Found(run, bursts, pairs, cpus, plateaus(pairs, cpus), layout(cpus, measured), counters)
 
 
-def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:
+def _as_planned(pairs: Rows, benchmarks: Sequence[str]) -> Rows:
     """The same rows with benchmarks in the order of the plan; `benchmarks` as in the `runs` table."""
     places = {name: place for place, name in enumerate(benchmarks)}
     names = pairs["benchmark"] + "/" + pairs["variant"]
@@ -238,7 +239,7 @@ def overview_of(
     root: Root, runs: Sequence[RunSummary], canvas: Canvas, only: Only = ALL, *, ends: bool = False
 ) -> str:
     """The overview of runs, and what it leaves out. ends: only the fastest and the slowest host."""
-    table = overview.medians(overview_history(root, runs, only))
+    table = overview.medians(overview_history(root, runs, only, into=Frame.of_arrow))
     if ends and len(table):
         listed = overview.extremes_text(table, canvas.width)
     else:

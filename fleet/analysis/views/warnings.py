@@ -4,18 +4,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from fleet.analysis.arrays import Floats
+from fleet.analysis.frame import Frame, Rows
 from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
 from fleet.analysis.reduce.load import published
 from fleet.analysis.reduce.topology_check import MEANS
 from fleet.analysis.views.text import pair_text, percent, records, within
+from fleet.late import pa, pc
 from fleet.model import FORECAST
 from fleet.store.packs import Packed, packed, stamps
 from fleet.store.places import samples_name
@@ -75,11 +75,11 @@ class Marked:
 
     pairs: list[dict[str, Any]]
     of_pairs: int
-    bursts: pd.DataFrame
+    bursts: Rows
     of_bursts: int
 
 
-def load_marked(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
+def load_marked(root: Root, run_ids: Collection[str]) -> Rows:
     """The bursts of runs that may be worth a warning, with BURST_COLUMNS."""
     listing = listing_of(root)
     runs = published(listing, run_id=run_ids)
@@ -91,7 +91,7 @@ def load_marked(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
 
     columns, marks = list(BURST_COLUMNS), stamps(listing.place, runs)
     rows = packed(listing.place, Packed("bursts", "samples", columns, marks), runs, own, columns, {})
-    frame: pd.DataFrame = rows.to_pandas().astype({"flags": object})
+    frame: Rows = rows.to_pandas().astype({"flags": object})
     return frame
 
 
@@ -103,7 +103,7 @@ def _worth(file: TableFile) -> Any:
     return rows.filter(reduce(pc.or_, lost, flagged))
 
 
-def marked(pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, int]) -> dict[str, Marked]:
+def marked(pairs: Rows, bursts: Rows, of_bursts: Mapping[str, int]) -> dict[str, Marked]:
     """Of each run, by its id. pairs: of the table `pairs`, widened. bursts: with BURST_COLUMNS.
 
     of_bursts: how many bursts each run has.
@@ -113,8 +113,8 @@ def marked(pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, in
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in records(pairs[list(_OF_PAIRS)][some]):
         rows.setdefault(row["run_id"], []).append(row)
-    some = (bursts["flags"] != "").to_numpy(dtype=bool) | bursts[list(_STEAL)].notna().any(axis=1).to_numpy()
-    few = bursts[some]
+    lost = [bursts[name].notna().to_numpy() for name in _STEAL]
+    few = bursts[(bursts["flags"] != "").to_numpy(dtype=bool) | np.any(lost, axis=0)]
     parts = {str(run_id): part for run_id, part in few.groupby("run_id", sort=False, observed=True)}
     return {
         run_id: Marked(rows.get(run_id, []), of_pairs[run_id], parts.get(run_id, few[:0]), count)
@@ -122,14 +122,14 @@ def marked(pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, in
     }
 
 
-NOTHING = Marked([], 0, pd.DataFrame(), 0)
+NOTHING = Marked([], 0, cast(Rows, Frame()), 0)
 
 
 def run_warnings(
     run: dict[str, Any],
     rows: Marked,
-    checked: pd.DataFrame,
-    findings: pd.DataFrame,
+    checked: Rows,
+    findings: Rows,
 ) -> list[RunWarning]:
     """The warnings of one run, the most serious first.
 
@@ -173,15 +173,16 @@ def _flags(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:
             yield RunWarning(flag, text, percent(share), cause, minor=minor)
 
 
-def _steal_shares(bursts: pd.DataFrame) -> "pd.Series[float]":
+def _steal_shares(bursts: Rows) -> Floats:
     """Of each burst's time, how much a hypervisor took from one of its threads; 0 where none is known."""
-    shares: pd.Series[float] = bursts[list(_STEAL)].max(axis=1).fillna(0) / 1e6
+    of_ping, of_pong = (bursts[name].to_numpy(dtype=float) for name in _STEAL)
+    shares: Floats = np.nan_to_num(np.fmax(of_ping, of_pong) / 1e6)
     return shares
 
 
-def _taken(bursts: pd.DataFrame) -> str:
+def _taken(bursts: Rows) -> str:
     """How many of the bursts with `busy_cpu` lacked time that a hypervisor took, and no other work."""
-    busy = bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(",")).astype(bool)
+    busy = bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(",")).to_numpy(dtype=bool)
     taken = int((busy & (_steal_shares(bursts) >= _LACK)).sum())
     return f"the hypervisor took it from {taken} of {counted(int(busy.sum()), 'burst')}" if taken else ""
 
@@ -190,9 +191,10 @@ def _steal(rows: Marked) -> Iterator[RunWarning]:
     """One warning about the time that the hypervisor took, with the bursts that lost most."""
     bursts = rows.bursts
     shares = _steal_shares(bursts)
-    felt = shares[shares >= _FELT].sort_values(ascending=False, kind="stable")
+    order = np.argsort(-shares, kind="stable")
+    felt = shares[order[shares[order] >= _FELT]]
     if len(felt):
-        worst = bursts.loc[felt.index[:_LISTED]].assign(share=felt)
+        worst = bursts.iloc[order[: len(felt)][:_LISTED]].assign(share=felt[:_LISTED])
         listed = ", ".join(
             f"{row['benchmark']} {pair_text(row)} in round {row['round']} ({percent(row['share'])})"
             for row in records(worst)
@@ -233,7 +235,7 @@ def _worst(
     return ", ".join(f"{row['benchmark']} {pair_text(row)} ({value(row)})" for row in worst)
 
 
-def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
+def _breaches(checked: Rows) -> Iterator[RunWarning]:
     """One warning per check of numbers that must fit together, its worst breaches first."""
     found = cross_checks.breaches(checked) if len(checked) else checked
     for check, text in cross_checks.MEANS.items() if len(found) else ():
@@ -241,7 +243,7 @@ def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
         yield from _listed(check, text, part["says"].tolist(), "case", "; ")
 
 
-def _topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
+def _topology(findings: Rows) -> Iterator[RunWarning]:
     """One warning per check of the topology that found something, its most serious findings first."""
     for check, text in MEANS.items() if len(findings) else ():
         part = findings[findings["check"] == check]

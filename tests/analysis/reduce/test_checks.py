@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -74,9 +75,9 @@ def test_siblings_must_be_1_3_times_nearer_than_any_other_cpu_of_theirs(nearest:
 
 def test_how_much_further_the_next_cpu_is_counts_both_ends() -> None:
     pairs = table({("smt", 0, 1): 10.0, ("llc", 0, 2): 40.0, ("llc", 1, 2): 30.0, ("self", 0, 0): 1.0})
-    assert not_nearest(pairs).tolist()[0] == 3.0
-    assert not_nearest(pairs).isna().tolist() == [False, True, True, True]
-    assert not_nearest(table({("smt", 0, 1): 10.0})).isna().all(), "without any other partner"
+    one = np.zeros(4, dtype=np.int64)
+    assert np.array_equal(not_nearest(pairs, one), [3.0, np.nan, np.nan, np.nan], equal_nan=True)
+    assert np.isnan(not_nearest(table({("smt", 0, 1): 10.0}), one[:1])).all(), "without any other partner"
 
 
 @pytest.mark.parametrize(("pairs", "ns", "marked"), [(4, 24.9, True), (4, 25.1, False), (3, 10.0, False)])

@@ -1,11 +1,13 @@
 """Benchmarks that nobody described: the raw time of a unit, whichever CPUs they are of."""
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from fleet.analysis.reduce.bursts import COLUMNS, of_frame
+from fleet.analysis.reduce.bursts import COLUMNS, of_arrow
 from fleet.analysis.reduce.load import samples_long
 from fleet.analysis.views.by_parameters import point_tables
+from fleet.store.schema import arrow_schema
 
 
 @pytest.mark.parametrize("other_ticks", [None, [[100, 100]], [[900, 900], [500, 500]]])
@@ -17,7 +19,10 @@ def test_no_time_is_halved_or_joined_with_another_threads(other_ticks: object) -
         "ns_per_tick": 0.5,
     }
     frame = pd.DataFrame([row | {"ticks": [200, 400], "other_ticks": other_ticks}])
-    assert of_frame(frame).latencies.tolist() == [10.0, 20.0]
+    rows = pa.Table.from_pandas(
+        frame, pa.schema([field.with_nullable(True) for field in arrow_schema("samples", COLUMNS)])
+    )
+    assert of_arrow(rows).latencies.tolist() == [10.0, 20.0]
     assert samples_long(frame)["latency_ns"].tolist() == [10.0, 20.0]
 
 
