@@ -1,4 +1,4 @@
-"""Makes up messages, lines by state, contention, loads under load, blocks, products. Seeded, and pure."""
+"""Makes up bursts of the benchmarks that have points, but for ladders of memory. Seeded, and pure."""
 
 import random
 from collections.abc import Iterator
@@ -33,7 +33,12 @@ _CONTENDED_NS = {  # of an operation of all threads together: of two, and of one
     "swap.one": (28.0, 62.0),
     "cas.one": (55.0, 190.0),
     "turn.one": (54.0, 118.0),
+    "ticket.one": (67.0, 171.0),
+    "mcs.one": (121.0, 236.0),
 }
+_WATCHED = {"watch": ((21.0, 66.0), 0.3), "watch-all": ((112.0, 431.0), 1.0)}  # ns, and how many are seen
+_CACHED_NS = ((768, 1.31), (32768, 3.9), (1 << 16, 13.6))  # of a load, by the lines it is one of
+_WALKED_NS = ((64, 0.0), (2048, 1.9), (1 << 16, 8.4))  # of a translation, by the base pages
 _LOAD_NS, _MOST_GBPS = 97.0, {"read": 44.0, "mix": 36.0}  # of an idle memory, and of all threads of a package
 _LOAD_BYTES = 1 << 28
 _PEAK_GOPS = 116.0  # of a core
@@ -69,7 +74,7 @@ class _Point:
     cpus: tuple[int, ...]
     modified: float | None = None  # of a unit; None where events are not counted
     other_ns: float | None = None  # of the other thread, where both take times
-    rate: float | None = None  # bytes a ns of each other thread, where they load the memory
+    rate: float | None = None  # units a ns of each other thread, where they do something else
 
 
 def bursts(machine: Machine, visits: int, at_ns: int) -> Iterator[Burst]:
@@ -105,6 +110,8 @@ def points(machine: Machine) -> Iterator[_Point]:
     for place, group in enumerate((cores[:2], cores)):
         for words, ns in _CONTENDED_NS.items():
             yield _contended(words, ns[place], tuple(group))
+        yield from _watched(place, tuple(group))
+    yield from _walks()
     yield from _loads(tuple(cpu.cpu for cpu in machine.cpus if cpu.cpu == cpu.core and not cpu.package))
 
 
@@ -122,6 +129,25 @@ def _contended(words: str, ns: float, cpus: tuple[int, ...]) -> _Point:
     setting = Parameters(operation=operation, sharing=sharing, pages="base", threads=threads)
     name = f"{words}.x{threads}"
     return _Point("contend", "lock", name, "operation", pair, ns * threads, _CONTENTIONS, setting, cpus)
+
+
+def _watched(place: int, cpus: tuple[int, ...]) -> Iterator[_Point]:
+    """A write to a line that all others look at, and one that waits until all have answered."""
+    for operation, (ns, seen) in _WATCHED.items():
+        what = Parameters(operation=operation, pages="base", threads=len(cpus))
+        name = f"watch.k{len(cpus) - 1}{'.all' if seen == 1 else ''}"
+        pair, rate = (cpus[0], cpus[-1]), seen / ns[place]
+        yield _Point("sharing", "lock", name, "write", pair, ns[place], _CONTENTIONS, what, cpus, rate=rate)
+
+
+def _walks() -> Iterator[_Point]:
+    """Loads from one page after the other; of huge pages all translations are at hand."""
+    for power in range(4, 17):
+        pages, size = 1 << power, f"{4 << power}K" if power < 8 else f"{4 << power >> 10}M"
+        cached, walked = (next(ns for most, ns in part if pages <= most) for part in (_CACHED_NS, _WALKED_NS))
+        for kind, ns in (("base", cached + walked), ("huge", cached)):
+            what = Parameters(bytes=pages << 12, stride_bytes=4160, pages=kind, threads=1)
+            yield _Point("walk", "mov", f"{size}.{kind}", "load", (0, 0), ns, _LOADS, what, (0,))
 
 
 def _loads(cpus: tuple[int, ...]) -> Iterator[_Point]:
@@ -187,8 +213,9 @@ def _products(cpus: tuple[int, ...]) -> Iterator[_Point]:
 
 def _burst(machine: Machine, chance: random.Random, point: _Point, visit: int, at_ns: int) -> Burst:
     slower, is_product = level(machine, chance), point.benchmark == "gemm"
+    alike = is_product or point.benchmark == "walk"
     ticks = ticks_of(machine, chance, point.ns * point.units * slower)
-    others = (ticks,) * (len(point.cpus) - 1) if is_product else None
+    others = (ticks,) * (len(point.cpus) - 1) if alike else None
     if point.other_ns:
         others = (ticks_of(machine, chance, point.other_ns * point.units * slower),)
     mhz = round(1000 * machine.ghz)
@@ -213,11 +240,13 @@ def _burst(machine: Machine, chance: random.Random, point: _Point, visit: int, a
 def _units_of_others(
     chance: random.Random, point: _Point, slower: float
 ) -> tuple[tuple[int, ...], ...] | None:
-    """What the others did in each sample: about as much as ping, or bytes at their rate."""
+    """What the others did in each sample: about as much as ping, or at their rate."""
     if point.rate is None and point.benchmark != "contend":
         return None
-    units = point.units if point.rate is None else point.rate * point.ns * point.units * slower
-    scatter = 0.06 if point.rate is None else 0.002
+    units, scatter = float(point.units), 0.06
+    if point.rate is not None:  # what is seen of a write does not depend on how long it takes
+        units *= point.rate * point.ns * (slower if point.benchmark == "loaded" else 1)
+        scatter = 0.002 * (point.benchmark == "loaded")
     each = range(SAMPLES + 1)
     return tuple(
         tuple(round(units * chance.uniform(1 - scatter, 1 + scatter)) for _ in each) for _ in point.cpus[1:]

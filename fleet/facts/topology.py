@@ -142,19 +142,24 @@ def _read_groups(lines: Iterable[str]) -> _Groups:
 
 
 def memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
-    """The NUMA nodes with memory. Format: Linux Documentation/ABI/stable/sysfs-devices-node."""
+    """The NUMA nodes with memory. Format: Linux Documentation/ABI/stable/sysfs-devices-node.
+
+    Probes of older fleets did not ask for it: of their hosts those with CPUs.
+    """
     path = "sys/devices/system/node/node{}/"
     distances = {
         node: [int(word) for word in files[path.format(node) + "distance"].split() if _is_number(word)]
         for node in range(_MOST_NODES)
         if path.format(node) + "distance" in files
     }
-    allowed = _list(files, "proc/self/status:Mems_allowed_list")
-    found = []
-    for node in _list(files, "sys/devices/system/node/has_memory"):
+    status = "proc/self/status:Mems_allowed_list"
+    allowed, found = _list(files, status), []
+    for node in _list(files, "sys/devices/system/node/has_memory") or sorted({*_nodes(files).values()}):
         free = re.fullmatch(r"([0-9]{1,15}) kB", files.get(path.format(node) + "meminfo:MemFree", "").strip())
         far = tuple(zip(distances, distances.get(node, ()), strict=False))
-        found.append(Node(node, node in allowed, int(free[1]) * 1024 if free else None, far))
+        found.append(
+            Node(node, status not in files or node in allowed, int(free[1]) * 1024 if free else None, far)
+        )
     return tuple(found)
 
 

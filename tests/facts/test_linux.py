@@ -106,6 +106,9 @@ def test_nodes_with_memory_also_without_cpus_or_where_we_may_not_have_any(facts)
         "node 3 16777216 -",
     ]
     assert [cpu.node for cpu in found.cpus] == [0, 0]
+    tree.files.pop(f"{node}/has_memory")
+    tree.files.pop("proc/self/status")
+    assert [one.node for one in facts(tree).nodes if one.allowed] == [0, 2, 3]  # as an older fleet asked
 
 
 def test_a_big_little_board(facts):
