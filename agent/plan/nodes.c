@@ -34,7 +34,8 @@ static int refuse_list(const struct machine *machine, const char *list, struct r
 	for (size_t i = 0; i < machine->node_count; i++)
 		text_add(&there, "%s%d%s", i ? ", " : "", machine->nodes[i].number,
 			 machine->nodes[i].allowed ? "" : " (not allowed here)");
-	refuse(refusal, EXIT_CPU, "--nodes %s: no such NUMA nodes with memory; there is %s", list,
+	refuse(refusal, EXIT_CPU,
+	       "--nodes %s: name NUMA nodes with memory, each once, or all; there is %s", list,
 	       there.length ? there.data : "none, as far as the OS tells");
 	text_free(&there);
 	return -1;

@@ -72,11 +72,15 @@ def test_nodes_that_are_named_are_the_columns_and_one_not_allowed_is_said(tmp_pa
 @pytest.mark.parametrize(
     ("nodes", "code", "reason"),
     [
-        ("2", 4, "not '2': there is 0, 1, 2 (not allowed here)"),
-        ("0,7", 4, "not '0,7': there is 0, 1, 2 (not allowed here)"),
-        ("0,0", 4, "not '0,0'"),
-        ("", 4, "not ''"),
-        ("near", 4, "not 'near'"),
+        (
+            "2",
+            4,
+            "--nodes 2: name NUMA nodes with memory, each once, or all; there is 0, 1, 2 (not allowed here)",
+        ),
+        ("0,7", 4, "--nodes 0,7: name"),
+        ("0,0", 4, "--nodes 0,0: name"),
+        ("", 4, "--nodes : name"),
+        ("near", 4, "--nodes near: name"),
         ("1", 2, "NUMA node 1 has 12 MiB free, and the points take 8 MiB there"),
         ("all", 2, "NUMA node 1 has 12 MiB free"),
     ],
