@@ -26,7 +26,7 @@ from fleet.errors import UsageError
 from fleet.model import RunState
 from fleet.store import RunSummary
 from fleet.store.runs import Root
-from fleet.text import table
+from fleet.text import one_line, table
 
 SPARKS = 24
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -75,7 +75,7 @@ def past_text(found: Rows, width: int | None = None) -> str:
     what = f"{number}; {of_pairs}: of {parts}; {of_pair}: of the median {part}"
     whole = with_labels_alike(listed, alike) + _courses(found)
     words = {name.partition(" ")[0] for name in relations}
-    end = f"What changed when: fleet compare {rows[-1]['host_name']}"
+    end = one_line(f"What changed when: fleet compare {rows[-1]['host_name']}")
     return f"{', '.join(sorted(words)) if several else relations[0]}: {what}\n{whole}\n\n{end}"
 
 

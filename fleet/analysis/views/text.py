@@ -6,11 +6,13 @@ from datetime import UTC, date, datetime
 from io import StringIO
 from itertools import chain
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fleet.analysis.frame import Rows
 from fleet.model import KINDS, View, benchmark_named, is_relation, nearness
 from fleet.text import LAST_COLUMN, as_json, console_class, one_line, printable
+
+if TYPE_CHECKING:
+    from fleet.analysis.frame import Rows
 
 _NO_LIMIT = 100_000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one, for a spreadsheet
@@ -188,7 +190,7 @@ def rendered(text: Any, width: int | None, *, colour: bool) -> str:
     return page.getvalue()
 
 
-def records(frame: Rows) -> list[dict[str, Any]]:
+def records(frame: "Rows") -> list[dict[str, Any]]:
     """Rows as dictionaries of plain values: arrays as lists, null as None."""
     columns = {}
     for name, column in frame.items():
@@ -201,7 +203,7 @@ def records(frame: Rows) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def csv_text(rows: Rows, *, header: bool = True) -> str:
+def csv_text(rows: "Rows", *, header: bool = True) -> str:
     """Rows as CSV for programs and spreadsheets: a line each, no number rounded.
 
     Control characters are escaped; text that a spreadsheet would take for a formula begins with a quote.
