@@ -141,6 +141,7 @@ def export(
     from fleet.analysis.selection import select
     from fleet.analysis.views import show
     from fleet.analysis.views.overview import medians
+    from fleet.errors import UsageError
     from fleet.plan.options import choice
     from fleet.store import Listing
     from fleet.store.runs import last_session
@@ -151,8 +152,10 @@ def export(
     root = Listing(results)
     if format_ in DASHBOARDS:
         rows = overview_history(root, show.chosen(root, [what] if what else []).runs, Only(benchmark))
-        text = iter([DASHBOARDS[format_](medians(without_points(rows)))])
-        _write(text, output)
+        table = medians(without_points(rows))
+        if table.empty:
+            raise UsageError(f"-F {format_}: these runs have no latencies between CPUs; -F samples has all.")
+        _write(iter([DASHBOARDS[format_](table)]), output)
         return
     if output is not None and output.suffix in SUFFIXES:
         named = select(root.runs, [what], root.place) if what else root.runs[-1:]

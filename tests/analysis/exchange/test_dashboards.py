@@ -59,3 +59,11 @@ def test_the_command_writes_the_last_session_or_a_selection(root: Path) -> None:
         assert fleet("export", "-F", "markdown").stdout.count("\n") == 4
         assert fleet("export", "all", "-F", "openmetrics", "-b", "cas").stdout.endswith("# EOF\n")
         assert fleet("export", "-F", "bmf", "-b", "chase").exit_code == 2
+
+
+@pytest.mark.parametrize("format_", ["bmf", "openmetrics", "markdown"])
+def test_runs_without_latencies_between_cpus_are_no_empty_table(format_: str, made_lab: Path) -> None:
+    with Fleet(made_lab) as fleet:
+        done = fleet("export", "verona", "-F", format_, "-b", "bandwidth")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "these runs have no latencies between CPUs" in done.stderr
