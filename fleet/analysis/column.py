@@ -23,8 +23,8 @@ class Column(np.ndarray[Any, Any]):
     def empty(self) -> bool:
         return not len(self)
 
-    def to_numpy(self, dtype: Any = None, *, copy: bool | None = None) -> Any:
-        return np.array(self, dtype, copy=copy, subok=False)
+    def to_numpy(self, dtype: Any = None, *, copy: bool = False) -> Any:
+        return np.array(self, dtype) if copy else np.asarray(self, dtype)
 
     def astype(self, dtype: Any, *args: Any, **named: Any) -> Any:
         return objects(map(str, self.tolist())) if dtype is str else super().astype(dtype, *args, **named)
