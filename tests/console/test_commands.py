@@ -68,7 +68,7 @@ def test_of_an_option_that_is_a_value_of_others_these_are_named(tmp_path: Path) 
         for option, meant in (
             ("--ordered", "a value of --pairs."),
             ("--huge", "a value of --pages."),
-            ("--precison", "'--precision'"),
+            ("--precison", "--precision"),
         ):
             done = fleet("run", option)
             assert (done.exit_code, meant in done.stderr) == (2, True), done.stderr
