@@ -223,28 +223,24 @@ static bool check(const struct side *sides, size_t count, char *words, size_t ro
 	return chase_check(sides, 1, words, room);
 }
 
-static const struct word operation_words[] = {
-	{OPERATION_IDLE, "the other threads wait"},           {OPERATION_READ, "they read"},
-	{OPERATION_MIX, "they read two parts and write one"}, {OPERATION_WRITE, "they write"},
-	{OPERATION_NT, "they write past the caches"},         {.meaning = NULL}};
+static MEANINGS(operation_words, {OPERATION_IDLE, "the other threads wait"},
+		{OPERATION_READ, "they read"}, {OPERATION_MIX, "they read two parts and write one"},
+		{OPERATION_WRITE, "they write"}, {OPERATION_NT, "they write past the caches"});
 
 static const char *load_variant(const struct point *point)
 {
 	return point->load_mbps ? point->load_variant->name : NULL;
 }
 
-static const struct parameter parameters[] = {
-	{"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,
-	 .words = operation_words},
-	{"load_mbps", "load", ROLE_COLUMN, POINT_MEMBER(load_mbps), .none = "full"},
-	{"bytes", "sizes", ROLE_TABLE, POINT_MEMBER(bytes), .bytes = true},
-	{"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)},
-	{"load_bytes", NULL, ROLE_NONE, POINT_MEMBER(load_bytes), .bytes = true},
-	{.name = "load_variant", POINT_MEMBER(load_variant), .record = load_variant},
-	{"stride_bytes", NULL, ROLE_NONE, POINT_MEMBER(stride_bytes), .bytes = true},
-	PARAMETER_PAGES,
-	PARAMETER_NODE,
-	{.name = NULL}};
+PARAMETERS({"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,
+	    .words = operation_words},
+	   {"load_mbps", "load", ROLE_COLUMN, POINT_MEMBER(load_mbps), .none = "full"},
+	   {"bytes", "sizes", ROLE_TABLE, POINT_MEMBER(bytes), .bytes = true},
+	   {"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)},
+	   {"load_bytes", NULL, ROLE_NONE, POINT_MEMBER(load_bytes), .bytes = true},
+	   {.name = "load_variant", POINT_MEMBER(load_variant), .record = load_variant},
+	   {"stride_bytes", NULL, ROLE_NONE, POINT_MEMBER(stride_bytes), .bytes = true},
+	   PARAMETER_PAGES, PARAMETER_NODE);
 
 const struct benchmark bench_loaded = {
 	.name = "loaded",
