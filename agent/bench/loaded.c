@@ -14,9 +14,9 @@ enum {
 	STRIDE = 256,
 	PART = 4096, /* bytes that are begun together */
 	PART_MOST = 1 << 16,
-	STEPS = 8,        /* of the clock at least, from one part to the next */
-	ARREARS = 64,     /* parts; what is later than that is not made up for */
-	MBPS_LEAST = 100, /* that may be asked for */
+	STEPS = 8,          /* of the clock at least, from one part to the next */
+	ARREARS_A_S = 4000, /* 250 us, longer than interrupts: what is later is not made up for */
+	MBPS_LEAST = 100,   /* that may be asked for */
 	MBPS_MOST = 64000,
 	RATES_MAX = 32,
 };
@@ -170,7 +170,8 @@ static int prepare(struct side *side)
  * which would wait for the end of each part. */
 static void wait_until_due(struct side *side)
 {
-	double part = side->load.grain_ticks, most = ARREARS * part, late;
+	double most = (double)side->clock->ticks_per_second / ARREARS_A_S;
+	double part = side->load.grain_ticks, late;
 
 	if (side->load.grains < side->load.due)
 		return;
