@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fleet.model import RequestedOptions
-from fleet.plan.options import BURST_SAMPLES, OPTIONS, PRESETS, Option
+from fleet.plan.options import OPTIONS, PRESETS, Option
 
 PAGE = Path(__file__).with_suffix(".md")
 INTRODUCTION = """\
@@ -11,20 +11,15 @@ INTRODUCTION = """\
 
 <!-- Written by docs/options.py; edit fleet/plan/options.py instead. -->
 
-The options of `fleet run` and `fleet check` and, in [the inventory](inventory.md), the keys of an entry. The
-command line overrides a host's entry, and this the defaults. A duration is written `90` (seconds), `90s`,
-`500ms`, `5m` or `1h`; a share `1%` or `0.01`. [Benchmarks](benchmarks.md) explains the options of each.
+The options of `fleet run` and `fleet check` and, in [the inventory](inventory.md), the keys of an entry;
+`fleet run --help-all` prints what each allows and its default. The command line overrides a host's entry. A
+duration is written `90` (seconds), `90s`, `500ms`, `5m` or `1h`; a share `1%` or `0.01`.
+[Benchmarks](benchmarks.md) explains the options of each.
 
-| option | in the inventory | allowed | default | |
-| --- | --- | --- | --- | --- |
+| option | in the inventory | |
+| --- | --- | --- |
 """
-CONFLICTS = f"""
-Options that exclude one another are refused before any connection, by `--dry-run` too: `--time-budget` where
-no precision adds rounds (`--rounds` or `--preset` without `--precision`), more than {BURST_SAMPLES:,}
-samples and warm-ups in a burst, a variant of a benchmark that is not measured, a pair with a CPU outside
-`--cpus`, one CPU for a benchmark of pairs. Where an inventory contradicts itself, `fleet hosts` names both
-lines.
-
+PRESETS_HEAD = """
 ## Presets
 
 `--preset` samples and estimates [as another program does](peers.md#presets). An option given beside it
@@ -39,14 +34,14 @@ def page() -> str:
     """The whole page."""
     options = "".join(f"{_row(option)}\n" for option in OPTIONS)
     presets = "".join(f"| `{name}` | `{_typed(values)}` |\n" for name, values in PRESETS.items())
-    return INTRODUCTION + options + CONFLICTS + presets
+    return INTRODUCTION + options + PRESETS_HEAD + presets
 
 
 def _row(option: Option) -> str:
     letter = f", `-{option.letter}`" if option.letter else ""
     value = f" {option.kind.metavar}" if option.kind.metavar else ""
     key = f"`{'.'.join(option.key)}`" if option.key else ""
-    cells = (f"`--{option.flag}{value}`{letter}", key, option.kind.allowed, option.default, option.help)
+    cells = (f"`--{option.flag}{value}`{letter}", key, option.help)
     return f"| {' | '.join(cells)} |"
 
 
