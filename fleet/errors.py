@@ -8,11 +8,7 @@ from typing import ClassVar
 
 
 class FleetError(Exception):
-    """Something the person can act on; `str(error)` is the whole message.
-
-    `stage` is the word shown in tables and JSON; `exit_code` is the program's exit code when this one
-    cause stopped everything.
-    """
+    """Something to act on: its text is the message, `stage` its word in tables, `exit_code` the program's."""
 
     stage: ClassVar[str] = "fleet"
     exit_code: ClassVar[int] = 1
@@ -31,10 +27,7 @@ class InventoryError(UsageError, stage="inventory"):
 
 
 class UnreachableError(FleetError, stage="connect", exit_code=3):
-    """No SSH session could be opened: name, route, refusal, silence, banner, key exchange.
-
-    passing: the host hung up before it had asked who we are, as a busy sshd does; worth another try.
-    """
+    """No session could be opened. passing: the host hung up before authentication, as a busy sshd does."""
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)

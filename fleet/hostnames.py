@@ -25,10 +25,7 @@ class GroupedMessage(NamedTuple):
 
 
 def expand_range(name: str) -> list[str]:
-    """Unfold numeric ranges: "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]; a first number's width is kept.
-
-    A name without a range is itself. Raises ValueError for a backward range or more than HOST_LIMIT names.
-    """
+    """Unfold "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]. ValueError: backward, or above HOST_LIMIT."""
     found = _RANGE.search(name)
     if not found:
         return [name]
@@ -53,10 +50,7 @@ def _numbers(part: str) -> list[str]:
 
 
 def fold(names: Iterable[str]) -> list[str]:
-    """Fold numbered names into ranges, ["web01", "web02", "db"] -> ["web[01-02]", "db"], in their order.
-
-    `fleet` accepts each as a selection. Several numbers in a name fold as well: "r[1-2]n[01-40]".
-    """
+    """Fold numbered names, in their order: ["web01", "web02", "db"] -> ["web[01-02]", "db"]."""
     items = [tuple(re.split(r"([0-9]+)", name)) for name in dict.fromkeys(names)]
     for position in range(max(map(len, items), default=0) - 2, 0, -2):
         alike: dict[tuple[str, ...], list[str]] = {}
@@ -84,11 +78,7 @@ def folded(names: Iterable[str], limit: int = NAMES_LIMIT) -> str:
 def group_messages(
     messages: Iterable[tuple[Host, str]], *, numbers_alike: bool = False
 ) -> list[GroupedMessage]:
-    """Each message once, the most frequent first.
-
-    Hosts share one whose messages differ only by a host's own name, address, port, run and number of bursts;
-    numbers_alike: by any number.
-    """
+    """Each message once, the most frequent first; they may differ by a host's own words, or in any number."""
     alike: dict[str, tuple[str, list[str]]] = {}
     for host, text in messages:
         common = _common(host, text)

@@ -1,8 +1,4 @@
-"""A cache for functions that many threads call: who asks meanwhile waits, instead of making the same again.
-
-`functools.cache` lets all who ask before the first answer make their own, so 32 hosts begun together would
-read the agent's sources 32 times.
-"""
+"""A cache for many threads: who asks meanwhile waits, where functools.cache would let each do the work."""
 
 import threading
 from collections.abc import Callable, Hashable

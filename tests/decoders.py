@@ -19,7 +19,7 @@ from fleet.analysis.exchange.imports import rows_of
 from fleet.errors import DeployError, ProbeError, StoreError, UsageError
 from fleet.facts import gather, probe
 from fleet.model import Facts, Host, Load
-from fleet.store import gate, schema, sessions
+from fleet.store import Store, gate, schema, sessions
 from fleet.store.amendments import read_amendment
 from fleet.store.checksums import sealed, sealed_line
 from fleet.store.columns import table
@@ -116,7 +116,7 @@ def index(data: bytes, folder: Path) -> None:
 def note(data: bytes, folder: Path) -> None:
     (folder / "_journal").mkdir()
     (folder / "_journal" / "s.json").write_bytes(data)
-    sessions.intents(folder)
+    Store(folder).intents()
 
 
 def run_file(data: bytes, folder: Path) -> None:

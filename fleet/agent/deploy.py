@@ -1,8 +1,4 @@
-"""Puts an agent on a host: finds it there, builds it there, or builds it here and sends it.
-
-`Agent.place` records which. In `build`: `toolchain` knows compilers and flags, `on_controller` and `on_host`
-build, `upload` sends, `qnx` chooses for QNX hosts, `source` finds the sources.
-"""
+"""Puts an agent on a host: finds it there, builds it there, or builds it here and sends it."""
 
 import hashlib
 import shlex
@@ -25,11 +21,7 @@ from fleet.remote.connection import Connection
 def deploy(
     connection: Connection, host: Host, facts: Facts, builder: Builder, notify: Callable[[str], None]
 ) -> Agent:
-    """Bring the agent for this host's target onto it, unless it is already there.
-
-    notify: receives a sentence for each event to report (a fallback, a slow build).
-    Raises BuildError or DeployError naming what was tried and what to do.
-    """
+    """Bring the agent onto a host, unless it is there. notify: of what to report. BuildError, DeployError."""
     changed = tc.changed(facts)
     for name in changed:
         notify(

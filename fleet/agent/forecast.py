@@ -24,10 +24,7 @@ _UNKNOWN = "unknown argument '--forecast'"  # to an older agent, of `build: preb
 
 
 class Forecaster:
-    """Safe to use from many threads. The controller's own agent is made once, when it is first needed.
-
-    It is a file in memory only, so nothing of it remains when this process is killed.
-    """
+    """Safe from many threads. The controller's own agent is made once, when it is needed, in memory only."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
@@ -36,10 +33,7 @@ class Forecaster:
         self._known: dict[tuple[str, ...], Forecast] = {}  # of plans and machines but for what differs below
 
     def on_host(self, connection: Connection, host: Host, path: str, plan: Plan) -> Forecast | None:
-        """Ask the agent that is on the host; None if it is too old to answer.
-
-        Raises UsageError or RefusedError, in the agent's words, for a plan that cannot be carried out there.
-        """
+        """Ask the agent on the host; None if it is too old. Raises UsageError, RefusedError in its words."""
         command = shlex.join([path, "--forecast", *agent_arguments(plan)])
         done = connection.run(f"{command} </dev/null", timeout_s=TIMEOUT_S)
         return _answer(host, done.exit_code, done.stdout, done.stderr)

@@ -14,10 +14,7 @@ NOT_GIVEN = RequestedOptions()
 
 
 def with_plan_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command every plan option of the table in the place of its parameter `requested`.
-
-    The command receives them read, as RequestedOptions; what cannot be read raises UsageError.
-    """
+    """Give a command each plan option in place of its parameter `requested`, which it gets. UsageError."""
 
     @wraps(command)
     def called(**given: Any) -> None:

@@ -199,10 +199,7 @@ def resume(
 def _followed(
     hosts: Sequence[Host], before: Sequence["Outcome"], *, quiet: bool, json: bool, as_map: bool = False
 ) -> Iterator["EventHandler"]:
-    """Receive the events of a session, shown on stderr; if it is left at once, print what is known so far.
-
-    before: the outcomes of earlier sessions of this command. as_map: with the heat map of a host at work.
-    """
+    """Take a session's events, shown on stderr; if it is left at once, print what is known after `before`."""
     from fleet.console import summary
     from fleet.console.progress import progress
     from fleet.console.rows import Rows
@@ -281,10 +278,7 @@ def print_outcomes(
     without: str = "",
     as_map: bool = False,
 ) -> None:
-    """Print the end of what began at `started` (time.monotonic), for programs or for people.
-
-    without: what to print where nothing has become of it. as_map: as of `medians_text`.
-    """
+    """Print how what began at `started` (time.monotonic) ended; `without` where nothing became of it."""
     from fleet.console.summary import outcomes_json
 
     if json:

@@ -12,10 +12,7 @@ from fleet.text import as_json, table
 def hosts_text(
     hosts: Sequence[Host], measured: Mapping[str, datetime] | None = None, width: int | None = None
 ) -> str:
-    """A row per host: how it is reached, where its agent comes from, when it was last measured, its labels.
-
-    measured: the start of each host's last run, by host id. width: of the terminal.
-    """
+    """A row per host. measured: the start of its last run, by host id. width: of the terminal."""
     known = measured or {}
     rows = [
         (

@@ -124,10 +124,7 @@ class Lines(_Written):
 
 
 class Tallies(_Written):
-    """Many hosts: a line that counts them for each tenth that is done, and the first failures by name.
-
-    So five hundred hosts make some sixty lines, however many notes they have. Those are grouped at the end.
-    """
+    """Many hosts: a line that counts them at each tenth that is done, and the first failures by name."""
 
     def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(hosts, clock)
@@ -158,10 +155,7 @@ class Tallies(_Written):
 
 
 def _discard_stderr() -> None:
-    """Redirect stderr to /dev/null: its reader is gone or its disk is full, which must cost no run.
-
-    What Python still buffers for it is discarded with it; otherwise the program's exit would fail.
-    """
+    """Redirect stderr, with what Python holds of it, to /dev/null: a full disk must cost no run."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stderr.fileno())
     os.close(null)

@@ -21,10 +21,7 @@ MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has all of
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What to add to commands that are to be pasted: the options that this session was given.
-
-    results, inventory: such as "-r lab/results", empty for the defaults. logs: the folder of the logs.
-    """
+    """The options to repeat in commands to paste, such as "-r lab/results" or "", and the folder of logs."""
 
     results: str = ""
     inventory: str = ""
@@ -38,11 +35,7 @@ class Hints:
 def outcomes_text(
     outcomes: Sequence[Outcome], seconds: float, hints: Hints = Hints(), medians: str = ""
 ) -> str:
-    """How a session ended: the hosts that are not complete, the numbers, the failures, what to type next.
-
-    A row per host, or of many hosts a row per state and stage. seconds: of the whole session.
-    medians: as `numbers.medians_text` gives them.
-    """
+    """How a session ended, and what to type next; of many hosts a row per state and stage."""
     many = len(outcomes) > MANY
     listed = [o for o in outcomes if o.state is not State.COMPLETE or not medians]
     parts = [_by_ending(outcomes) if many else _by_host(listed)] if listed else []

@@ -1,8 +1,4 @@
-"""Names of Arm cores by the numbers /proc/cpuinfo gives: one look-up in `arm_cores.json`; used by `linux`.
-
-Source: each core's Technical Reference Manual, register MIDR_EL1 (implementer, part number); the same
-numbers stand in the kernel's arch/arm64/include/asm/cputype.h.
-"""
+"""Names of Arm cores by the numbers in MIDR_EL1 (Arm's manuals; the kernel's asm/cputype.h)."""
 
 import json
 from collections.abc import Mapping

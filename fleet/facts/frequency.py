@@ -12,10 +12,7 @@ ALIKE = 0.9
 
 
 def slower_cpus(hello: Hello) -> str | None:
-    """A sentence that names the CPUs slower than the fastest; None where none are, or nothing is known.
-
-    Hybrid CPUs, clusters with a clock of their own and throttled cores show so on every OS.
-    """
+    """A sentence that names the CPUs slower than the fastest; None where none are, or it is not known."""
     measured = hello.raw.get("core_mhz")
     if not isinstance(measured, list) or len(measured) != len(hello.cpus):
         return None

@@ -70,10 +70,7 @@ def look(connection: Connection, host: Host) -> str:
 
 
 def survey(text: str, host: Host) -> tuple[Facts, DeployError | None]:
-    """The facts in an answer to `look`; whether programs may run on the host is not known from that.
-
-    A host without a usable directory still has its facts: the error is returned beside them.
-    """
+    """The facts in an answer to `look`, and the error of a host without a usable directory."""
     facts = _parse(text, host)
     try:
         return _with_workdir(facts, host), None

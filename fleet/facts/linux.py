@@ -1,7 +1,4 @@
-"""What the probe's sections say about a Linux host, as model.Facts. Pure: text in, facts out.
-
-`topology` reads CPUs and their groups, `settings` what disturbs a measurement; `linux_noise` judges it.
-"""
+"""The probe's sections about a Linux host as model.Facts, by `topology` and `settings`, too. Pure."""
 
 import re
 from collections import Counter
@@ -54,10 +51,7 @@ def is_answer(sections: Sections) -> bool:
 
 
 def parse(sections: Sections, _: str | None = None) -> Facts:
-    """Facts of a Linux host, without the directory for our files; what the host does not publish is None.
-
-    Raises ValueError for an architecture there is no agent for, and for a file that no kernel wrote.
-    """
+    """Facts of a Linux host, but for our directory; what it does not publish is None. Raises ValueError."""
     if path := value(sections, "too_long"):
         raise ValueError(f"{path} there is far longer than a kernel writes it; see what is mounted over it")
     system = parse_system(sections)
@@ -140,10 +134,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
 
 
 def parse_system(sections: Sections) -> dict[str, str]:
-    """The system section: a `key value` line each, those without a value left out.
-
-    `uname -snrvm` is one line, taken apart here; `getconf` prints glibc's version without a key.
-    """
+    """The section `system` by key, without empty values; `uname -snrvm` is one line, glibc has no key."""
     system: dict[str, str] = {}
     for line in sections.get("system", []):
         key, _, value = line.partition(" ")
@@ -224,10 +215,7 @@ def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:
 def parse_hypervisor(
     files: Mapping[str, str], cpuinfo: Mapping[str, str], system: Mapping[str, str]
 ) -> str | None:
-    """Name the hypervisor we run under: "unnamed" if only the CPU flag shows one, None if nothing does.
-
-    On x86 the CPUID bit `hypervisor` decides, since a cloud's bare metal bears its name too.
-    """
+    """Name the hypervisor, "unnamed" if only its CPUID bit shows it, which on x86 decides; else None."""
     named = files.get("sys/hypervisor/type")
     if named:
         return named
@@ -247,10 +235,7 @@ def parse_container(files: Mapping[str, str], system: Mapping[str, str]) -> str 
 
 
 def parse_boost(files: Mapping[str, str]) -> bool | None:
-    """Whether the CPU may go above its base frequency; None if no driver says.
-
-    Formats: Documentation/admin-guide/pm/intel_pstate.rst (no_turbo), pm/cpufreq.rst (boost).
-    """
+    """Whether the CPU may exceed its base frequency (pm/intel_pstate.rst, pm/cpufreq.rst); else None."""
     no_turbo = _flag(files.get(_CPU + "intel_pstate/no_turbo"))
     return _flag(files.get(_CPU + "cpufreq/boost")) if no_turbo is None else not no_turbo
 

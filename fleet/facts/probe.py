@@ -1,7 +1,4 @@
-"""The probe's scripts and the frame of their answers; pure. `gather` asks, the modules of `systems` read.
-
-An answer is lines between marker lines, so that whatever a login shell prints around it is skipped.
-"""
+"""The probe's scripts and the frame of their answers: lines between marker lines. Pure."""
 
 import hashlib
 import re

@@ -1,8 +1,4 @@
-"""What the probe's sections say about a QNX host, as model.Facts. Pure: text in, facts out.
-
-Read are `uname -a` and `pidin info`; either may be missing, since whoever builds an image picks its programs
-one by one.
-"""
+"""What `uname -a` and `pidin info`, where they are there, say about a QNX host, as model.Facts. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -69,11 +65,7 @@ def findings(facts: Facts, _: Load | None = None) -> Iterator[Finding]:
 
 
 def parse_uname(line: str) -> dict[str, str]:
-    """Read "QNX NODE RELEASE BUILD… BOARD ARCH" by these names; an empty line has none.
-
-    The last word is the architecture; what `uname -m` prints, the last but one, is the board. Raises
-    ValueError for any other line.
-    """
+    """Read "QNX NODE RELEASE BUILD… BOARD ARCH" by these names; "" has none. ValueError: any other line."""
     found = _UNAME.fullmatch(" ".join(line.split()))
     if found is None and line.split():
         raise ValueError(line)
@@ -81,10 +73,7 @@ def parse_uname(line: str) -> dict[str, str]:
 
 
 def parse_pidin(lines: Sequence[str]) -> PidinInfo:
-    """Read `pidin info`: "CPU:… Release:… FreeMem:…/…" and, per CPU, "Processor1: MIDR name …MHz flags".
-
-    MIDR is in decimal, the name may hold blanks, the clock rate may be 0. Other lines are passed over.
-    """
+    """Read `pidin info`: MIDR is decimal, a name may hold blanks, a clock rate be 0; others are skipped."""
     text = "\n".join(lines)
     found = [match for line in lines if (match := _PROCESSOR.match(line))]
     return PidinInfo(

@@ -77,11 +77,7 @@ def parse_throttles(lines: Iterable[str], part: str) -> int | None:
 
 
 def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | None:
-    """Whether irqbalance runs; None if we cannot know, as in a container that does not show it.
-
-    lines: `irqbalance 0` where it was looked for, and the name of each process that is it; of old
-    `irqbalance 1` where it was found.
-    """
+    """Whether irqbalance runs: a process's name, or of old `irqbalance 1`; None if we cannot know."""
     if any(line == "irqbalance 1" or _IRQBALANCE.fullmatch(line) for line in lines):
         return True
     return False if "irqbalance 0" in lines and container is None else None

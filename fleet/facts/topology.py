@@ -29,10 +29,7 @@ def cpus_in(text: str) -> tuple[int, ...]:
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of a cache size: "48K" -> 49152; None if the kernel does not say.
-
-    Format: Linux Documentation/ABI/testing/sysfs-devices-system-cpu, cache/index3/.../size.
-    """
+    """Bytes of a cache size in sysfs (ABI/testing/sysfs-devices-system-cpu): "48K" -> 49152; else None."""
     found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text)
     return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else None
 
@@ -104,10 +101,7 @@ def frequency_driver(sections: Sections) -> str | None:
 
 
 def parse_cpu_models(lines: Iterable[str]) -> dict[int, str | None]:
-    """The CPUs that /proc/cpuinfo lists and, on Arm, the name of each one's core (None elsewhere).
-
-    Format: a `key : value` line each, a CPU beginning at `processor`; Linux arch/arm64/kernel/cpuinfo.c.
-    """
+    """The CPUs in /proc/cpuinfo (arch/arm64/kernel/cpuinfo.c) and, on Arm, each core's name, else None."""
     models: dict[int, str | None] = {}
     cpu, implementer = -1, ""
     for line in lines:
@@ -142,10 +136,7 @@ def _read_groups(lines: Iterable[str]) -> _Groups:
 
 
 def memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
-    """The NUMA nodes with memory. Format: Linux Documentation/ABI/stable/sysfs-devices-node.
-
-    Probes of older fleets did not ask for it: of their hosts those with CPUs.
-    """
+    """The NUMA nodes with memory (ABI/stable/sysfs-devices-node); of older probes those with CPUs."""
     path = "sys/devices/system/node/node{}/"
     distances = {
         node: [int(word) for word in files[path.format(node) + "distance"].split() if _is_number(word)]

@@ -1,8 +1,4 @@
-"""A first inventory.yaml from an Ansible inventory; comments in it name what is not carried over.
-
-`ansible_listing` has Ansible resolve groups and variables; here they become our keys. The value of a variable
-that we do not use never reaches the result, so no secret does.
-"""
+"""A first inventory.yaml from an Ansible inventory; values of variables that we do not use never reach it."""
 
 import re
 import shlex

@@ -101,10 +101,7 @@ def from_cluster(kind: str) -> str:
 def hosts_from(
     source: str | Sequence[str], defaults: Collection[str], known: Mapping[str, Any] | None
 ) -> dict[str, dict[str, Any]]:
-    """The entries of the hosts that a cluster's program, or the user's own, lists now. Raises InventoryError.
-
-    defaults: the keys that need not be given how such hosts are reached. known: asks none, takes these.
-    """
+    """The entries of the hosts that a program lists; known: takes these, asks none. Raises InventoryError."""
     hosts = _listed(source)[0] if known is None else known
     reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
     return {name: {**reached, **entry} for name, entry in hosts.items()}

@@ -1,8 +1,4 @@
-"""YAML text as plain data that remembers its lines.
-
-Every scalar stays text as written, and the schema gives it its type. So none of YAML's guesses (`no` is
-false, `1.10` is 1.1, `022` is 18) reaches an inventory.
-"""
+"""YAML as data that remembers its lines; scalars stay text, so none of YAML's guesses (no: false) gets in."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

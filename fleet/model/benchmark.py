@@ -1,8 +1,4 @@
-"""What benchmarks are, as the agent describes them: nothing here names one.
-
-`benchmarks.json` is what the agent of this version says (`make describe`). A run's record has what its own
-agent said, which wins for that run (docs/wire.md).
-"""
+"""What benchmarks are, as `benchmarks.json` or a run's agent describes them: nothing here names one."""
 
 import json
 import re

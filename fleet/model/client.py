@@ -24,10 +24,7 @@ _TEMPLATE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def client_words(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
-    """The words that run `shell` on the host. Raises ValueError for a template that stands for nothing.
-
-    `{shell}` becomes all of `shell` in one piece, quoted for a shell on the way; without it they come last.
-    """
+    """The words that run `shell`, in place of `{shell}` or last. ValueError: a template has no value."""
     words = [_filled(word, host, shlex.join(shell)) for word in host.command]
     joined = any("shell" in _TEMPLATE.findall(word) for word in host.command)
     return tuple(word for word in words if word is not None) + (() if joined else tuple(shell))

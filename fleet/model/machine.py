@@ -265,11 +265,7 @@ _GROUPS = (Relation.PACKAGE, Relation.NODE, Relation.DIE, Relation.CLUSTER, Rela
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The CPUs of one machine and the relation of any two of them.
-
-    `_groups`: of each CPU, the groups it is in as (relation, group id), the smallest first; made once, so
-    that all pairs of a machine with hundreds of CPUs are named in a fraction of a second.
-    """
+    """The CPUs of one machine, and the relation of any two. `_groups`: of each CPU, the smallest first."""
 
     cpus: tuple[Cpu, ...]
     _groups: Mapping[int, Mapping[Relation, int]] = field(init=False, repr=False, compare=False)

@@ -20,11 +20,7 @@ class Pairs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PairChoice:
-    """The pairs that were asked for; fleet/plan/options.py reads it as people write it.
-
-    listed: of LISTED the pairs, each once; of PER_RELATION those chosen, once the host's topology is
-    known. per_relation: how many of each relation, of PER_RELATION only.
-    """
+    """The pairs that were asked for. listed: those of LISTED, or chosen; per_relation: how many of each."""
 
     which: Pairs = Pairs.HALF
     listed: tuple[tuple[int, int], ...] = ()

@@ -15,11 +15,7 @@ FORECAST = "Expected:"  # begins the note of an agent that says how long it will
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent proved to be on a host.
-
-    path: on the host. build: the build id it must repeat in its hello. place: where it was built, in
-    words for people ("on the host with gcc 12.2", "cached", ...).
-    """
+    """An agent on a host: its path there, the build id of its hello, and in words where it was built."""
 
     path: str
     build: str
@@ -29,11 +25,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The agent's first record (docs/wire.md), decoded; `raw` is the whole JSON object, kept with the run.
-
-    precision: as in Plan, None for none. benchmarks: those of the plan by name; agents before 1.3 describe
-    none.
-    """
+    """The agent's first record (docs/wire.md), decoded; raw: the whole JSON object, kept with the run."""
 
     build: str
     os: str
@@ -173,10 +165,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One plan on one host at one time, and all that makes its numbers explainable years later.
-
-    started_utc, ended_utc: ISO 8601 with Z, by the controller's clock. load_before, load_after: as found.
-    """
+    """One plan on one host at one time. started_utc, ended_utc: ISO 8601 with Z, the controller's clock."""
 
     run_id: str
     session_id: str

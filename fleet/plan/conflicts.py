@@ -1,7 +1,4 @@
-"""Plan options that cannot stand together, found before anything is connected to.
-
-The agent refuses the same (agent/options/options.c, agent/plan/plan.c), but only once it is on the host.
-"""
+"""Plan options that cannot stand together, which the agent would refuse once it is on the host."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -75,10 +72,7 @@ def _origin(options: RequestedOptions, name: str) -> str:
 
 
 def check_together(hosts: Sequence[Host], requested: RequestedOptions) -> None:
-    """Check the options of a command line with those of each host's entry.
-
-    Raises UsageError that names what excludes one another, and where each comes from; equal ones once.
-    """
+    """Raise UsageError that names the options of a command line and of entries that exclude one another."""
     found = dict.fromkeys(
         _message(host, requested, conflict)
         for host in hosts

@@ -37,11 +37,7 @@ def cpus_text(cpus: Iterable[int]) -> str:
 
 
 def pair_list(text: str) -> PairList:
-    """Read "0-1,4-0" (or 0:1) as ((0, 1), (0, 4)), in the order given, the lower CPU of a pair first.
-
-    Raises ValueError in words for people, also where a pair comes twice or the list is too long for the
-    agent to take.
-    """
+    """Read "0-1,4-0" (or 0:1) as ((0, 1), (0, 4)), in the order given. ValueError in words for people."""
     pairs: dict[tuple[int, int], None] = {}
     for part in text.split(","):
         pair = _pair(part)

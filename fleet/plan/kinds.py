@@ -1,7 +1,4 @@
-"""Kinds of option values: what is allowed, how people write it and how the agent reads it.
-
-Every `read` raises ValueError that says what is allowed and what was found.
-"""
+"""Kinds of option values: how people write and the agent reads them; `read` raises ValueError in words."""
 
 import re
 from collections.abc import Callable

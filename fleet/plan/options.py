@@ -1,7 +1,4 @@
-"""THE TABLE of plan options: the command line, the inventory, the agent's arguments and the docs read it.
-
-`kinds` has what each value may be, `conflicts` what cannot stand together.
-"""
+"""THE TABLE of plan options, which the command line, the inventory, the agent and the docs read."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,4 @@
-"""Which variants there are, over all architectures, and how people ask for some of them.
-
-What one host has only its agent knows, and it refuses what it lacks; here words are caught that no agent
-knows. docs/variants.md explains each.
-"""
+"""The variants of all architectures, to catch words that no agent knows; docs/variants.md explains them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -34,10 +30,7 @@ def variant_choice(text: str) -> str:
 
 
 def for_benchmarks(variant: str, benchmarks: Sequence[str]) -> str:
-    """Give a lone variant's name to those of several benchmarks that know it; the others choose themselves.
-
-    ("lse", ["cas", "readwrite"]) -> "cas=lse"; what is not a lone name, or known by none, stays as it is.
-    """
+    """Give a lone variant to the benchmarks that know it: ("lse", ["cas", "readwrite"]) -> "cas=lse"."""
     if variant in _EVERYWHERE or "=" in variant or len(benchmarks) < 2:
         return variant
     knowing = [benchmark for benchmark in benchmarks if variant in VARIANTS.get(benchmark, ())]

@@ -1,8 +1,4 @@
-"""A host over a client program (`via: openssh`, `command`, `local`, ...): a Connection on its three pipes.
-
-The conversation is that of `ssh`: one client runs one command after another in the loader's shell. How a
-command ended is what the loader prints, never the client's exit code.
-"""
+"""A host over a client program: a Connection on its pipes. How a command ended the loader's mark says."""
 
 import math
 import re

@@ -7,14 +7,16 @@ sh text; whoever builds one quotes it (shlex). Nothing here interprets output.
 import abc
 import contextlib
 import math
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from fleet.model import Host
 from fleet.remote import minimal_put
-from fleet.remote.minimal_put import Sftp
 from fleet.remote.output import Completed
 from fleet.remote.shell import put_command
 from fleet.remote.stream import Stream
+
+if TYPE_CHECKING:
+    from fleet.remote.ssh.sftp import SftpChannel
 
 
 class Connection(abc.ABC):
@@ -49,25 +51,18 @@ class Connection(abc.ABC):
         """End the connection; a command still running gets end-of-file on stdin. Safe to call twice."""
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
-        """Write `data` to `path` under a temporary name, then rename.
-
-        Needs nothing but sh, cat, wc, chmod and mv on the host (no SFTP). The exit code tells whether it
-        worked; a put whose link breaks leaves `path` as it was.
-        """
+        """Write `data` to `path` whole, or leave that as it was; needs sh, cat, wc, chmod and mv there."""
         if self._minimal_tools:
             with self.sftp(timeout_s) as sftp:
                 return minimal_put.put(self.run, sftp, data, path, mode, timeout_s)
         return self.run(put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
 
     def use_minimal_tools(self, path: str) -> None:
-        """From now on assume no tools but those on `path`, which every command gets as its PATH.
-
-        `put` then needs only cat and chmod, or SFTP, and overwrites nothing (see `minimal_put`).
-        """
+        """From now on use only tools on `path`, the PATH of every command; `put` goes by `minimal_put`."""
         self._env["PATH"] = path
         self._minimal_tools = True
 
-    def sftp(self, timeout_s: float) -> contextlib.AbstractContextManager[Sftp | None]:  # noqa: ARG002
+    def sftp(self, timeout_s: float) -> contextlib.AbstractContextManager["SftpChannel | None"]:  # noqa: ARG002
         """Open a file transfer for as long as the block lasts; None where files go through `cat`."""
         return contextlib.nullcontext()
 

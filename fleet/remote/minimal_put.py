@@ -1,17 +1,17 @@
-"""Puts a file on a host with minimal tools (`Connection.use_minimal_tools`).
-
-By SFTP if that opens, else through `cat`; under a temporary name, verified by whatever the host has, then
-renamed, or copied if it cannot be renamed. An existing file is compared, never overwritten.
-"""
+"""Puts a file on a host with minimal tools, by SFTP or `cat`; verifies it, then renames or copies it."""
 
 import secrets
 import shlex
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from fleet.remote.output import Completed
+from fleet.remote.output import Completed, RefusedError
+
+if TYPE_CHECKING:
+    from fleet.remote.ssh.sftp import SftpChannel
 
 _NO_PROGRAM = 127
 _NOT_THERE = 95
@@ -20,38 +20,17 @@ _HAS_CAT = f"cat </dev/null || exit {_NO_PROGRAM}"  # asked first: a redirection
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
-class RefusedError(Exception):
-    """The host refused an SFTP request. Never leaves `fleet.remote`."""
-
-
-class Sftp(Protocol):
-    """What is needed of a file transfer; every method may raise RefusedError."""
-
-    def write(self, path: str, data: bytes, mode: int) -> None:
-        """Make the file, which must not be there."""
-        ...
-
-    def read(self, path: str) -> bytes:
-        """Return the whole file."""
-        ...
-
-    def rename(self, old: str, new: str) -> None:
-        """Rename; fails where `new` is there."""
-        ...
-
-    def remove(self, path: str) -> None:
-        """Remove a file."""
-        ...
-
-
 def put(
-    run: Callable[..., Completed], sftp: Sftp | None, data: bytes, path: str, mode: int, timeout_s: float
+    run: Callable[..., Completed],
+    sftp: "SftpChannel | None",
+    data: bytes,
+    path: str,
+    mode: int,
+    timeout_s: float,
 ) -> Completed:
-    """Put `data` at `path`. Exit code 0 only if it is there, whole; else stderr has the reason.
-
-    run: as of a Connection. A broken link leaves at most a file `path`.SOMETHING. LinkError passes through.
-    """
-    return _Put(partial(run, timeout_s=timeout_s), sftp, data, path, mode).put()
+    """Put `data` at `path`: exit code 0 only if it is whole there; else stderr says why. LinkError passes."""
+    new = f"{path}.{secrets.token_hex(8)}"
+    return _Put(partial(run, timeout_s=timeout_s), sftp, data, path, mode, new).put()
 
 
 def cksum(data: bytes) -> str:
@@ -61,18 +40,16 @@ def cksum(data: bytes) -> str:
     return str(int(f"{mirrored:032b}"[::-1], 2))
 
 
+@dataclass(slots=True)
 class _Put:
     """One file being sent."""
 
-    def __init__(
-        self, run: Callable[..., Completed], sftp: Sftp | None, data: bytes, path: str, mode: int
-    ) -> None:
-        self._run = run
-        self._sftp = sftp
-        self._data = data
-        self._path = path
-        self._new = f"{path}.{secrets.token_hex(8)}"
-        self._mode = mode
+    _run: Callable[..., Completed]
+    _sftp: "SftpChannel | None"
+    _data: bytes
+    _path: str
+    _mode: int
+    _new: str
 
     def put(self) -> Completed:
         if self._is_there():

@@ -24,6 +24,10 @@ class Completed:
     stderr: bytes
 
 
+class RefusedError(Exception):
+    """The host refused an SFTP request. Never leaves `fleet.remote`."""
+
+
 def never_ended(host_name: str, timeout_s: float) -> str:
     """What to say of a command whose time is up."""
     return (

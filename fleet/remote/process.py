@@ -23,11 +23,7 @@ _LOOK_S = 0.1  # how often to see whether a silent child has ended
 
 
 class Process:
-    """A child in a session of its own, with pipes; knows how to talk with it without a deadlock.
-
-    Its outputs end when it does: a process that it leaves behind may hold them open for ever.
-    env: added to our own environment.
-    """
+    """A child in a session of its own, with pipes that end when it does. env: added to our own."""
 
     def __init__(self, host_name: str, command: Sequence[str], env: Mapping[str, str]) -> None:
         try:
@@ -56,10 +52,7 @@ class Process:
     def talk(
         self, stdin: bytes, deadline: float, *, goes_on: bool = False, idle_timeout_s: float = math.inf
     ) -> Iterator[tuple[bool, bytes]]:
-        """Feed `stdin`, then close it unless it goes on, and yield (is it stderr, data) to the end of both.
-
-        TimeoutError after such a silence, or at `deadline` (time.monotonic) whatever has come.
-        """
+        """Feed `stdin`, then close it unless it goes on; yield (is it stderr, data). Raises TimeoutError."""
         left = memoryview(stdin)
         with selectors.DefaultSelector() as selector:
             for output in self._unread:
@@ -115,11 +108,7 @@ class Process:
                 stdin.close()
 
     def end(self, grace_s: float = _GRACE_S) -> None:
-        """End the child by end-of-file on stdin, then by signals to its group; give the pipes back.
-
-        A client that is killed tells its host nothing, and what it started there lives on. What the child
-        prints meanwhile is thrown away.
-        """
+        """End the child by end-of-file, then by signals to its group: what a killed client began lives on."""
         self.close_stdin()
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._ends_within(grace_s):

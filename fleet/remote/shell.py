@@ -40,10 +40,7 @@ def with_input(command: str, size: int) -> str:
 
 
 def until_stop(command: str, size: int) -> str:
-    """The command with the next `size` bytes as its stdin, which ends at STOP, end-of-file or a long silence.
-
-    It prints the marks itself, since the loader waits for both ends of the pipe. Not each sh has `read -t`.
-    """
+    """The command with `size` bytes as its stdin, up to STOP, its end or silence; it prints the marks."""
     fed = f"dd bs=1 count={size};" if size else ""
     return (
         "fleet_t=;read -t 1 fleet_l </dev/null 2>/dev/null;"
@@ -75,11 +72,7 @@ def _with_env(command: str, env: Mapping[str, str]) -> str:
 
 
 def put_command(path: str, mode: int, size: int) -> str:
-    """Write stdin to `path`: beside it first, under a name nobody can guess, then renamed over it.
-
-    A broken link looks to the host like the end of stdin, so a file is only renamed once it has all its
-    `size` bytes.
-    """
+    """Write stdin to `path`: beside it first, then, if all `size` bytes have come, renamed over it."""
     new = shlex.quote(f"{path}.{os.urandom(8).hex()}")
     return (
         f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {size} ] && "

@@ -61,11 +61,7 @@ def turns(sides: Alternation | None, repeat: int) -> Iterator[Mapping[str, str]]
 
 
 def alternation(text: str | None, command: str | None, given: Mapping[str, str]) -> Alternation | None:
-    """Read "kernel=old,new"; None without it. given: the labels of all sessions.
-
-    Raises UsageError for what is no key and two different values or more, for a key in `given`, and for a
-    command alone.
-    """
+    """Read "kernel=old,new"; None without it. given: the labels of all sessions. Raises UsageError."""
     if text is None:
         if command is not None:
             raise UsageError("--switch is for --alternate, which is not given.")

@@ -25,10 +25,7 @@ STEAL_GAP_S = 1.0  # between two readings of the CPU time that the hypervisor ha
 
 @dataclass(frozen=True, slots=True)
 class Intended:
-    """What `fleet run` would do on a host that can be measured.
-
-    agent: how it would be deployed. forecast: None where no agent can be asked; then `why`.
-    """
+    """What `fleet run` would do on a host: how the agent is deployed, a forecast, or `why` there is none."""
 
     agent: str
     plan: Plan
@@ -38,11 +35,7 @@ class Intended:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A host's outcome and, of a reachable one, its facts and findings.
-
-    Nothing intended: its outcome says why it cannot be measured. reported: what a QNX host said of itself,
-    verbatim, also where fleet does not understand it.
-    """
+    """A host's outcome, facts and findings. reported: what a QNX host said of itself, verbatim."""
 
     outcome: Outcome
     facts: Facts | None = None
@@ -54,11 +47,7 @@ class Checked:
 def check(
     hosts: Sequence[Host], access: HostAccess, requested: RequestedOptions | None = None
 ) -> list[Checked]:
-    """Check `hosts`; one result per host, in the order given.
-
-    requested: the plan options of the command line. A host that answers but cannot be measured keeps its
-    findings, and its outcome is that of a run.
-    """
+    """Check `hosts`, a result each, in order; one that cannot be measured keeps its findings."""
     found: dict[str, dict[str, Any]] = {host.name: {} for host in hosts}
     forecaster = Forecaster(Builder(connect=access.connection, cancellation=access.cancellation))
 

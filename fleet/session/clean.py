@@ -21,10 +21,7 @@ _SCRIPT = Path(__file__).with_name("clean.sh")
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A host's outcome, and paths there. A directory's ends in `/`.
-
-    removed: what is gone, or would be in a dry run. left: what was kept and why, a sentence each.
-    """
+    """A host's outcome, what is gone there (or would be), and what is left, with why; folders end in `/`."""
 
     outcome: Outcome
     removed: tuple[str, ...] = ()
@@ -57,10 +54,7 @@ def clean(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = False) -
 
 
 def script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes:
-    """The cleaning script for `/bin/sh`'s stdin. It runs as one function, so a truncated one does nothing.
-
-    root: the directory that holds /var/tmp and the like; a test's own tree.
-    """
+    """The script for `/bin/sh`: one function, so a truncated one does nothing. root: a test's own tree."""
     settings = {"MARK": MARK, "PLACES": host.workdir or "", "DRY": "1" if dry_run else "", "ROOT": root}
     head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
     return f"{head}{_SCRIPT.read_text(encoding='utf-8')}\nmain </dev/null 2>/dev/null\n".encode()

@@ -1,7 +1,4 @@
-"""Carries the events of a Dask worker's hosts to the controller, as messages of plain values.
-
-A worker may be lost and its hosts begun again by another; each note and each end is then passed on once.
-"""
+"""Carries the events of a Dask worker's hosts to the controller as plain values, each end once."""
 
 import threading
 import time
@@ -51,10 +48,7 @@ def decode(message: Message, host: Host) -> events.Event:
 
 
 class EventSender:
-    """A worker's event handler: sends each event; of progress only as much as a person can follow.
-
-    send: may be called from any thread. A message that cannot be sent costs no run.
-    """
+    """A worker's event handler; of progress it sends what a person can follow. A failure costs no run."""
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send_message = send
@@ -92,11 +86,7 @@ class EventSender:
 
 
 class EventReceiver:
-    """Passes events from workers on to `emit`: each note and each end of a host once.
-
-    A host that ended and is begun again, because its worker was lost before that was known, may end anew.
-    Every method may be called from any thread.
-    """
+    """Passes events of workers on to `emit`, each note and end of a host once. Safe from any thread."""
 
     def __init__(self, hosts: Sequence[Host], emit: events.EventHandler) -> None:
         self._hosts = {host.name: host for host in hosts}

@@ -1,8 +1,4 @@
-"""The logs of a session: one of all hosts, and one of each host that did not complete.
-
-They are kept beside the results, in `_logs/<session_id>/` on this machine; readers ignore names with `_`. A
-log that cannot be written costs no run. Old logs are removed when another session begins.
-"""
+"""The logs of a session in `_logs/<session_id>/`: of all hosts, and of each that did not complete."""
 
 import contextlib
 import os
@@ -77,11 +73,7 @@ class SessionLog:
 
 
 def prune(store: Store) -> None:
-    """Remove old logs of finished sessions.
-
-    Every session in progress, on any machine with this state directory, has its intent or a journal there
-    and keeps its logs; so does everything that is not a log of ours, and links.
-    """
+    """Remove old logs of finished sessions: those without a note and a journal in this state directory."""
     oldest_kept = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
     with contextlib.suppress(OSError, StoreError):  # what cannot be read stays
         folders = (store.state_dir / "_logs").iterdir()

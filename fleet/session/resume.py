@@ -1,8 +1,4 @@
-"""`fleet resume`: finishes what a lost link, a killed controller or Ctrl-C left of a session.
-
-What remains is visible in the results root alone: journals not yet published, and hosts that the session's
-intent names and that have no run at all.
-"""
+"""`fleet resume`: finishes what the journals and intents of a results root show was left of a session."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

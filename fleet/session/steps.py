@@ -38,10 +38,7 @@ _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 def import_steps(
     paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
 ) -> list[Outcome]:
-    """Publish a run of each of these files, and of those in these folders; one outcome for each.
-
-    A host is called what its file is. What is imported again changes nothing. Raises UsageError, StoreError.
-    """
+    """Publish a run of each file, also of those in folders; a host is called what its file is. UsageError."""
     files, session = _files(paths), new_session_id()
 
     def imported(progress: HostProgress) -> Outcome:

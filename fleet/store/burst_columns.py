@@ -98,11 +98,7 @@ class BurstColumns:
         self.flagged += bool(burst.flags)
 
     def table(self, run: Run, *, whole: bool = True) -> Any:
-        """The bursts as a pyarrow table in the schema of samples, sorted.
-
-        whole: with every column. Else without those since 1.2 that are empty: each costs a short run 200
-        bytes to say nothing. `point` stays: no file lacks what tells numbers apart.
-        """
+        """The bursts as a sorted pyarrow table of samples. whole: with the empty columns since 1.2, too."""
         types = schema.arrow_types("samples")
         values = np.frombuffer(self._numbers, "i8").reshape(-1, len(_NUMBERS)).T
         rows = dict(zip(_NUMBERS, values, strict=True))

@@ -46,11 +46,7 @@ def seal(path: Path) -> None:
 
 
 def check(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> tuple[bytes, bool]:
-    """Return the footer of a Parquet file of `size` bytes, and whether it has checksums.
-
-    read: so many bytes from a place on. pages: compare these too, not the footer alone. Raises DamagedError
-    unless it is as it was written.
-    """
+    """The footer of a Parquet file, and whether it has checksums. pages: compare these, too. DamagedError."""
     at = _footer_at(read(_TAIL, max(size - _TAIL, 0)), size)
     room = min(_ROOM, at)
     end = read(size - at + room, at - room)

@@ -1,8 +1,4 @@
-"""Builds pyarrow columns from plain values through their buffers.
-
-pyarrow's own conversion of Python values loads pandas the first time, and its compute functions take 60 ms to
-import: more than a short session needs for everything else. Neighbours: `samples` and `run_tables`.
-"""
+"""Builds pyarrow columns through their buffers: its conversion of Python values would load pandas."""
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence

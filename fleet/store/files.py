@@ -23,11 +23,7 @@ _REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH
 
 @contextmanager
 def storing(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
-    """Turn an OSError (pyarrow raises them too) into a StoreError: what was tried, where, what to do.
-
-    place: a path or a root; its text names it.
-        kept: whether a journal already holds what the agent sent.
-    """
+    """Turn an OSError into a StoreError. place: its text names it. kept: the journal has what arrived."""
     try:
         yield
     except OSError as err:

@@ -28,10 +28,7 @@ _INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
 
 
 class Column(NamedTuple):
-    """A column of a row group. least, most: of its values where the file tells; of a text in UTF-8.
-
-    repeats: its pages point to texts in a dictionary, so that few bytes may be many long texts.
-    """
+    """A column of a row group, its least and most value; repeats: few bytes may be many long texts."""
 
     path: tuple[str, ...]
     values: int

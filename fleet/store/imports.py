@@ -17,11 +17,7 @@ FILES = "_summaries/*.parquet"
 
 
 def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> str:
-    """Store the rows (columns as in docs/tables.md) under `name`, a key; return the file's name in the root.
-
-    Raises UsageError if the name is taken or the table takes no such rows, StoreError if the root cannot
-    be written.
-    """
+    """Store rows (docs/tables.md) under `name`, a key; return the file's name. UsageError, StoreError."""
     place, file = place_of(root), f"_summaries/{checked_key(name, 'summary')}.parquet"
     with storing("store the summary", place):
         place.reach()

@@ -27,11 +27,7 @@ SOON_PUBLISHED_BYTES = 1 << 20  # so much is in the tables, and on the disk, wel
 
 
 class Journal:
-    """Append-only files of lines, the parts. One writer; used by one thread at a time.
-
-    Opening one that another controller has open raises LockedError. A first part is begun only where there
-    is none.
-    """
+    """Append-only files of lines, the parts, of one writer and thread. LockedError: another has it open."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

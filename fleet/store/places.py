@@ -65,11 +65,7 @@ class Folder:
         return (self.state_dir / name).exists()
 
     def files(self, pattern: str) -> list[str]:
-        """Names of the files that match, sorted; `*` and `?` match inside one part of a name.
-
-        Empty where the root, or the folder, does not exist; listed again where it was exchanged for another
-        meanwhile. Raises OSError where it cannot be read.
-        """
+        """The files that match, sorted; `*` and `?` match inside a part of a name. Raises OSError."""
         folder = self.state_dir / pattern.partition("*")[0].rpartition("/")[0]
         while True:
             before = _identity(folder)
@@ -92,11 +88,7 @@ class Folder:
         return (self.state_dir / name).stat().st_mtime
 
     def put(self, draft: Path, name: str) -> bool:
-        """Make the finished file `draft` appear as `name`, whole; False if there is a file already.
-
-        The draft, which is linked into place, is used up. Raises OSError; whether the file is there must
-        then be asked again.
-        """
+        """Make `draft` appear as `name`, whole, and use it up; False if there is a file already. OSError."""
         target = self.state_dir / name
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -124,11 +116,7 @@ Place = Folder | Bucket
 
 
 def place_of(root: str | Path) -> Place:
-    """The place `root` names: a path, or s3://bucket/prefix?endpoint_override=…&region=…&scheme=….
-
-    A path may begin with ~ or ~user. Nothing is opened or made. Raises UsageError for an address that cannot
-    be one.
-    """
+    """The place of a path, perhaps with ~user, or of s3://bucket/prefix?…; nothing is opened. UsageError."""
     found = _SCHEME.match(text := str(root))
     if not found:
         path = os.path.expanduser(text)  # noqa: PTH111  Path("./~name") forgets that no home is meant

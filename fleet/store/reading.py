@@ -1,7 +1,4 @@
-"""Reads files of one table into pyarrow, and of each no more than is asked for. The one reader of tables.
-
-It opens the files itself: `pyarrow.dataset` imports pandas, and takes three times as long for 1,000 files.
-"""
+"""Reads files of one table into pyarrow, no more than asked for; pyarrow.dataset would import pandas."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -56,11 +53,7 @@ def read_files(
     where: Where | None = None,
     skip_damaged: bool = False,
 ) -> Any:
-    """Read files into one table in the schema of `table`; a column they lack is null. Raises StoreError.
-
-    columns: those wanted, in the order of the schema; None for all. skip_damaged: a file that cannot be read
-    is named by a StoreWarning instead.
-    """
+    """Files as one table in its schema, lacking columns null. skip_damaged: only warn of them. StoreError."""
     if len(names) == 1 and not skip_damaged:
         return TableFile(place, names[0], table, threads=True).read(columns, where)
 
@@ -73,10 +66,7 @@ def read_files(
 
 @contextmanager
 def reading(what: str, remedy: str = _RESTORE) -> Iterator[None]:
-    """Make whatever fails inside a StoreError: what was read, what happened, and what to do about it.
-
-    Files are written by others too, so any exception may be due to one; its class tells a bug of ours.
-    """
+    """Make whatever fails a StoreError with what was read and a remedy: files are written by others, too."""
     try:
         yield
     except FleetError:

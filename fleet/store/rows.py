@@ -30,10 +30,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a samples file says of its run: its row of `runs` and its rows of `cpus`.
-
-    Moments are datetime. cpus: None in files of schema 1.1, which do not carry them.
-    """
+    """What a samples file says of its run: its rows of `runs` and of `cpus`, these None in schema 1.1."""
 
     row: Mapping[str, Any]
     cpus: Sequence[Mapping[str, Any]] | None

@@ -1,8 +1,4 @@
-"""The tables `_runs` and `_cpus`: made of the records in the samples files (docs/tables.md).
-
-Adding missing rows and merging small files both need a lock that only a local root has, so that no run ever
-has two rows.
-"""
+"""The tables `_runs` and `_cpus`, made of records; a local root's lock keeps each run to one row."""
 
 import fcntl
 import hashlib
@@ -50,11 +46,7 @@ def complete(place: Place, records: "Sequence[RunRecord]") -> None:
 
 
 def put_together(place: Place) -> bool:
-    """Make few files of many small ones; whether it was done. OSError.
-
-    The folder is exchanged for another in one step, so a reader sees all rows once, before and after. File
-    systems that cannot do that, and object stores, keep their small files.
-    """
+    """Make few files of many small ones, exchanging the folder in one step; whether it was done. OSError."""
     if not isinstance(place, Folder) or not _to_join(place.state_dir, "runs"):
         return False
     with _locked(place, exclusive=True) as alone:
@@ -71,11 +63,7 @@ def _add(place: Place, table: str, records: "Sequence[RunRecord]") -> None:
 
 
 def _write(path: Path, groups: Iterable[Any]) -> None:
-    """A file with these tables as its row groups.
-
-    Nothing is encoded with a dictionary: with one of all run ids in each row group, `_cpus` would be twenty
-    times as large. Rows of one run follow one another, and zstd packs what repeats.
-    """
+    """A file with these as row groups, without dictionaries: of all run ids in each they are far larger."""
     groups = iter(groups)
     first = next(groups)
     many = len(first) > 1  # what helps to find rows among others only costs where there is one
@@ -159,10 +147,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 @contextmanager
 def _locked(place: Place, *, exclusive: bool) -> Iterator[bool]:
-    """Hold the lock on a root's tables; exclusive: do not wait for it, and say whether it is held.
-
-    File systems without locks, and object stores, have a moment in which two could write the same rows.
-    """
+    """Hold the lock on a root's tables; exclusive: do not wait for it; yields whether it is held alone."""
     path = place.state_dir / "_index" / "tables.lock"
     with ExitStack() as held:
         try:

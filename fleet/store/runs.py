@@ -69,10 +69,7 @@ _COLUMNS = (*_COLUMN_OF.values(), "hello_json")  # of which only benchmarks that
 
 
 class Listing:
-    """One reading of a root: what is there is listed once, and for whoever holds this it stays so.
-
-    A command makes one and hands it to all that it calls, however many runs these read.
-    """
+    """One reading of a root, which stays as it was; a command makes one and hands it to all that it calls."""
 
     def __init__(self, root: str | Path | Place) -> None:
         self.place: Place = place_of(root) if isinstance(root, (str, Path)) else root
@@ -116,10 +113,7 @@ class Listing:
         return sorted(self.runs + unfinished(self.place), key=_when)
 
     def named(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Those of `runs` with these ids; from their samples files alone where `runs` was not asked for yet.
-
-        Then one that cannot be read is a StoreError if it is the only one asked for.
-        """
+        """The runs with these ids; if the only one asked for cannot be read, that is a StoreError."""
         if (named := _named.get()) is not None:
             for run_id in run_ids:
                 named.pop(run_id, None)

@@ -47,11 +47,7 @@ class Bucket:
 
     @cached_property
     def filesystem(self) -> Any:
-        """An S3 client of pyarrow, with patience for a store far away.
-
-        The SDK below it sends checksums in a form that only AWS takes for sure; over TLS, or signed, the
-        content is protected without them. Whoever sets the variable is obeyed.
-        """
+        """A patient S3 client, without the checksums that only AWS takes for sure unless asked for."""
         os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
         return fs.S3FileSystem(
             connect_timeout=_CONNECT_TIMEOUT_S,

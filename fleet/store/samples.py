@@ -1,8 +1,4 @@
-"""Writes one run's bursts as a samples file, in memory that does not grow with the run.
-
-Bursts are taken in chunks; each is sorted so that row groups can be skipped by benchmark, relation and
-pair. A run of up to `CHUNK_SAMPLES` samples is one chunk and so sorted as a whole.
-"""
+"""Writes one run's bursts as a samples file, in chunks, each sorted, so that memory does not grow."""
 
 import hashlib
 import json
@@ -49,11 +45,7 @@ def write_samples(
     bursts: Iterable[Burst] | BurstColumns,
     counters: Callable[[Run, BurstColumns], None] | None = None,
 ) -> RunRecord:
-    """Write `bursts` to a new file at `path` and wait for the disk; return the run's record in it.
-
-    counters: takes each chunk of bursts too, for what was counted meanwhile. A run of one chunk is put
-    together in memory and written in one go. Raises OSError.
-    """
+    """Write `bursts` to a new file, on the disk; return its record. counters: takes each chunk. OSError."""
     digest, total = hashlib.sha256(), Contents(0, 0, 0, "")
     sizes = list[int]()
     file: TableWriter | None = None
@@ -123,11 +115,7 @@ def _metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
 
 
 def _writer(path: Path, shape: Any, *, in_memory: bool, small: bool) -> TableWriter:
-    """A writer of samples.
-
-    Of few samples zstd makes no less than LZ4 and takes three times as long; statistics help only a reader
-    that can skip row groups, and checksums of pages one that does not read the whole file, which has its own.
-    """
+    """A writer of samples; of few, zstd, statistics and checksums of pages cost time and save nothing."""
     return TableWriter(
         path,
         shape,
@@ -184,10 +172,7 @@ def _sizes(file: TableFile) -> list[int]:
 
 
 def _feed(digest: Any, table: Any) -> None:
-    """Hash the values themselves, not the file: another release of pyarrow may write other bytes.
-
-    Columns that came with 1.2 count only where they hold something, so runs without points keep their digest.
-    """
+    """Hash values, not the file, which pyarrow may write otherwise; empty columns of 1.2 do not count."""
     for name, chunked in zip(table.column_names, table.itercolumns(), strict=True):
         column = chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks()
         if name in SINCE_1_2 and column.null_count == len(column):

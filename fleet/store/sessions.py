@@ -35,64 +35,85 @@ class Intent:
     listed: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
-@contextmanager
-def under_way(state_dir: Path, intent: Intent) -> Iterator[None]:
-    """Write a session's note and lock it while the session runs; the note stays. StoreError, LockedError."""
-    path = _intent_path(state_dir, intent.session_id)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with ExitStack() as held:
-        with storing("note the session", path):
-            if path.exists() and (pid := _owner(path)):
-                who = f"process {pid} on this machine is measuring it."
-                raise LockedError(f"session {intent.session_id} is under way: {who}")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            note = held.enter_context(open(draft, "wb", opener=partial(os.open, mode=0o600)))
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            note.write(sealed_json(to_json({**as_object(intent), "pid": os.getpid()})))
-            note.flush()
-            os.fsync(note.fileno())
-            draft.replace(path)
-            sync(path.parent)
-        yield
+class Sessions:
+    """The sessions of a results root that have journals or notes on this machine, in its state directory."""
 
+    state_dir: Path
 
-def remove_intent(state_dir: Path, session_id: str) -> None:
-    """Remove the note of a session that has nothing left to do."""
-    path = _intent_path(state_dir, session_id)
-    with storing("end the session", path):
-        path.unlink(missing_ok=True)
+    @contextmanager
+    def under_way(self, intent: Intent) -> Iterator[None]:
+        """Write a session's note, which stays, and lock it meanwhile. Raises StoreError, LockedError."""
+        path = _intent_path(self.state_dir, intent.session_id)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        with ExitStack() as held:
+            with storing("note the session", path):
+                if path.exists() and (pid := _owner(path)):
+                    who = f"process {pid} on this machine is measuring it."
+                    raise LockedError(f"session {intent.session_id} is under way: {who}")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                note = held.enter_context(open(draft, "wb", opener=partial(os.open, mode=0o600)))
+                with suppress(OSError):  # a file system without locks
+                    fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                note.write(sealed_json(to_json({**as_object(intent), "pid": os.getpid()})))
+                note.flush()
+                os.fsync(note.fileno())
+                draft.replace(path)
+                sync(path.parent)
+            yield
 
+    def ended(self, session_id: str) -> None:
+        """Remove the note of a session that has nothing left to do."""
+        path = _intent_path(self.state_dir, session_id)
+        with storing("end the session", path):
+            path.unlink(missing_ok=True)
 
-def intents(state_dir: Path) -> list[Intent]:
-    """Unfinished sessions not under way here, oldest first; a StoreWarning for those left out, unreadable."""
-    found = []
-    with storing("read the sessions", state_dir):
-        paths = sorted((state_dir / "_journal").glob("s*.json"))
-    for path in paths:
-        try:
-            if _owner(path) is None:
-                found.append(decode(Intent, opened_json(read_regular(path))))
-        except OSError:
-            continue  # removed while we looked
-        except ValueError as err:
-            warn(
-                f"{path}: cannot be read as the note of a session: {err}. Its journals are kept; measure the "
-                "hosts that had none with `fleet run`, and move it away. It is left out.",
-                StoreWarning,
-                stacklevel=2,
-            )
-    return found
+    def intents(self) -> list[Intent]:
+        """Unfinished sessions not under way here, oldest first; a StoreWarning for each unreadable note."""
+        found = []
+        with storing("read the sessions", self.state_dir):
+            paths = sorted((self.state_dir / "_journal").glob("s*.json"))
+        for path in paths:
+            try:
+                if _owner(path) is None:
+                    found.append(decode(Intent, opened_json(read_regular(path))))
+            except OSError:
+                continue  # removed while we looked
+            except ValueError as err:
+                warn(
+                    f"{path}: cannot be read as the note of a session: {err}. Its journals are kept; measure "
+                    "the hosts that had none with `fleet run`, and move it away. It is left out.",
+                    StoreWarning,
+                    stacklevel=2,
+                )
+        return found
 
+    def busy(self) -> dict[str, int]:
+        """The sessions under way on this machine, and the process of each."""
+        found = {}
+        for path in (self.state_dir / "_journal").glob("s*.json"):
+            with suppress(OSError, ValueError):  # ended while we looked
+                if (process := _owner(path)) is not None:
+                    found[path.stem] = process
+        return found
 
-def busy(state_dir: Path) -> dict[str, int]:
-    """The sessions under way on this machine, and the process of each."""
-    found = {}
-    for path in (state_dir / "_journal").glob("s*.json"):
-        with suppress(OSError, ValueError):  # ended while we looked
-            if (process := _owner(path)) is not None:
-                found[path.stem] = process
-    return found
+    def begun(self) -> list[Run]:
+        """The runs of all journals, oldest first; without those that cannot be read or vanish meanwhile."""
+        return [run for run in self._read_all() if isinstance(run, Run)]
+
+    def damaged(self) -> list[str]:
+        """An error message for each journal that cannot be read; not for those that vanish meanwhile."""
+        return [str(err) for err in self._read_all() if isinstance(err, StoreError)]
+
+    def _read_all(self) -> Iterator[Run | StoreError]:
+        """Each journal's run, or why it cannot be read, oldest first."""
+        with storing("read the journals", self.state_dir):
+            folders = sorted(path for path in (self.state_dir / "_journal").glob("*") if path.is_dir())
+        for folder in folders:
+            try:
+                yield read_run(folder)
+            except StoreError as err:
+                if folder.exists():
+                    yield err
 
 
 def read_run(folder: Path) -> Run:
@@ -107,28 +128,6 @@ def read_run(folder: Path) -> Run:
             f"{path}: cannot be read as a run: {err}. Its lines are in the files beside it; look at them, "
             f"then move the folder away."
         ) from err
-
-
-def begun(state_dir: Path) -> list[Run]:
-    """The runs of all journals, oldest first; without those that cannot be read or vanish meanwhile."""
-    return [run for run in _read_all(state_dir) if isinstance(run, Run)]
-
-
-def damaged(state_dir: Path) -> list[str]:
-    """An error message for each journal that cannot be read; not for those that vanish meanwhile."""
-    return [str(err) for err in _read_all(state_dir) if isinstance(err, StoreError)]
-
-
-def _read_all(state_dir: Path) -> Iterator[Run | StoreError]:
-    """Each journal's run, or why it cannot be read, oldest first."""
-    with storing("read the journals", state_dir):
-        folders = sorted(path for path in (state_dir / "_journal").glob("*") if path.is_dir())
-    for folder in folders:
-        try:
-            yield read_run(folder)
-        except StoreError as err:
-            if folder.exists():
-                yield err
 
 
 def _owner(path: Path) -> int | None:

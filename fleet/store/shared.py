@@ -1,7 +1,4 @@
-"""A run as a file for others: its samples file without what names a person, a site or a machine.
-
-What is not in STAYS is left out, so a new column leaves only once somebody has put it there.
-"""
+"""A run as a file for others, without what names a person, a site or a machine: only what STAYS lists."""
 
 import hashlib
 import json

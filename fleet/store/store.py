@@ -4,12 +4,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
-from fleet.store import runs, sessions
+from fleet.store import runs
 from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import sealed_json
@@ -21,18 +20,15 @@ from fleet.store.publish import clear_leftovers, publish
 from fleet.store.rows import RunRecord, as_object, to_json
 from fleet.store.run_tables import add
 from fleet.store.runs import RunSummary
-from fleet.store.sessions import Intent
+from fleet.store.sessions import Sessions
 
 BATCH_RUNS = 64
 BATCH_S = 2.0
 _NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after"}  # known only at the end
 
 
-class Store:
-    """A results root. Made on the first write; several controllers may write to one at the same time.
-
-    place: where published files are. state_dir: where this machine keeps journals and drafts.
-    """
+class Store(Sessions):
+    """A results root, which several controllers may write to. state_dir: for journals and drafts, here."""
 
     def __init__(self, root: str | Path) -> None:
         self.place = place_of(root)
@@ -66,14 +62,6 @@ class Store:
             journal.move(folder)
         return journal
 
-    def begun(self) -> list[Run]:
-        """Every run that has a journal on this machine, as it began, oldest first; published ones too."""
-        return sessions.begun(self.state_dir)
-
-    def damaged(self) -> list[str]:
-        """Of each journal that nobody can tell any more what run it is of: which, why, what to do."""
-        return sessions.damaged(self.state_dir)
-
     def reopen(self, run_id: str) -> Journal:
         """Take over the journal of a run. Raises LockedError while another controller here has it open."""
         return Journal(self._journal_dir(run_id))
@@ -84,22 +72,6 @@ class Store:
         with storing("remove the journal", folder):
             (self.state_dir / "_staging").mkdir(exist_ok=True)
             remove(folder, self.state_dir / "_staging")
-
-    def under_way(self, intent: Intent) -> AbstractContextManager[None]:
-        """Note what a session sets out to do, and that we are at it. LockedError: another controller is."""
-        return sessions.under_way(self.state_dir, intent)
-
-    def busy(self) -> dict[str, int]:
-        """The sessions some controller of this machine is at, and its process."""
-        return sessions.busy(self.state_dir)
-
-    def ended(self, session_id: str) -> None:
-        """Forget what a session set out to do: every host of it is stored, or given up."""
-        sessions.remove_intent(self.state_dir, session_id)
-
-    def intents(self) -> list[Intent]:
-        """What sessions set out to do that did not end well and nobody here is at, oldest first."""
-        return sessions.intents(self.state_dir)
 
     def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
         """Publish a finished run, then remove its journal; return the name of its samples file.

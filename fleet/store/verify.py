@@ -37,11 +37,7 @@ class Verified:
 
 
 def verify(place: Place) -> Verified:
-    """Read everything in `place`. Raises StoreError where the root itself cannot be read.
-
-    Every file is compared with its checksums, samples also with the digest they were published with, rows of
-    `_runs` and `_cpus` value by value with the records in the samples. Nothing is changed.
-    """
+    """Compare all in `place` with its checksums, digests and records; changes nothing. Raises StoreError."""
     with storing("verify the results", place):
         samples, amendments = place.samples(), place.files(AMENDMENTS)
         others = {table: place.files(pattern) for table, pattern in _OTHERS.items()}

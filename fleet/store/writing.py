@@ -10,11 +10,7 @@ from fleet.store.files import sync, write
 
 
 class TableWriter(AbstractContextManager["TableWriter"]):
-    """One new Parquet file; once this is left, it has its checksums and is on the disk. Raises OSError.
-
-    in_memory: put it together there and write it in one go. lasting: wait for the disk. options: of pyarrow's
-    ParquetWriter.
-    """
+    """A new Parquet file, with its checksums and on the disk once left. options: of pyarrow. OSError."""
 
     def __init__(
         self, path: Path, shape: Any, *, in_memory: bool = True, lasting: bool = True, **options: Any

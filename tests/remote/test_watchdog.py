@@ -13,7 +13,7 @@ def test_limits_fire_when_they_are_due_and_lifted_ones_not_at_all(monkeypatch: p
     watchdog, early, lifted, late = Watchdog(), threading.Event(), threading.Event(), threading.Event()
     watchdog.after(0.03, late.set)
     watchdog.after(0.01, early.set)
-    watchdog.after(0.02, lifted.set).lift()
+    watchdog.after(0.02, lifted.set)()
     now = 0.01
     early.wait()
     assert not late.is_set()
@@ -45,4 +45,4 @@ def test_all_limits_share_one_thread() -> None:
     limits = [watchdog.after(60, lambda: None) for _ in range(50)]
     assert len(set(threading.enumerate()) - before) == 1
     for limit in limits:
-        limit.lift()
+        limit()

@@ -69,11 +69,7 @@ class Builder:
         extra: Sequence[str] = (),
         notify: Callable[[str], None] | None = None,
     ) -> Built:
-        """Find it shipped or in the cache, or build it. Raises BuildError that lists what was tried.
-
-        compiler, extra: what the inventory asks for: a command, and flags added to ours. notify: receives a
-        sentence about a build that takes long.
-        """
+        """Find it shipped or cached, or build it. notify: of a build that takes long. Raises BuildError."""
         with self._lock_of(target):
             if there := self.finished(target, sources, compiler, extra):
                 return there

@@ -112,11 +112,7 @@ def answering(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Co
 
 
 def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, workdir: str) -> bytes:
-    """Write the sh script that unpacks the sources, compiles them and moves the binary into place.
-
-    Runs on `sh` and `cat` alone, no tar. Exit code 93: the compiler failed; its output is on stderr. However
-    it ends, its folder goes, with the temporary files of a compiler that was ended.
-    """
+    """The sh script that unpacks, compiles and places, with `sh` and `cat` alone; 93: the compiler failed."""
     scratch = f"build-{build}-$$"
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
     units = [shlex.quote(f"../{name}") for name in sources if name.endswith(".c")]

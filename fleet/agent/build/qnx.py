@@ -1,8 +1,4 @@
-"""Where the agent for a QNX host comes from: four places in order, or the one the inventory asks for.
-
-Built on the host if a compiler works there; with an SDP on the controller; on a build host; prebuilt.
-`on_host`, `qnx_sdp`, `on_build_host` and `upload` each do one of these.
-"""
+"""Where the agent for a QNX host comes from: four places in order, or the one the inventory asks for."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence

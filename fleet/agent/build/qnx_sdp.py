@@ -61,10 +61,7 @@ def major(release: str | None) -> int | None:
 
 
 def find(path: str | None, release: int | None) -> Sdp:
-    """The first platform for this major version (None: any): at `path`, QNX_HOST and QNX_TARGET, or home.
-
-    Where `path` is given, no other place is searched. Raises BuildError that lists the places searched.
-    """
+    """The first platform for this major version (None: any), at `path` or the usual places. BuildError."""
     looked = []
     for place, found in _places(path).items():
         why = _unfit(*found, release) if found else "not there"

@@ -19,11 +19,7 @@ ZIG = ("python", "-m", "ziglang")
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler command and flags for one target; `name` is for people ("gcc on the controller").
-
-    release: the target's major version, where an agent for another would not do; "" where any does.
-    environment: variables the command needs beside ours.
-    """
+    """A compiler command and flags for one target; `name` is for people. release: where no other would do."""
 
     name: str
     command: tuple[str, ...]

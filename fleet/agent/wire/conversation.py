@@ -1,8 +1,4 @@
-"""Follows the agent's output: lines in, records out (docs/wire.md). Pure: no input or output of its own.
-
-`Reader` reads a conversation and refuses whatever the wire does not allow; `records` decodes each line,
-`parts` joins the conversations of a run that took several agents.
-"""
+"""Follows the agent's output (docs/wire.md), refusing what is not allowed: lines in, records out. Pure."""
 
 from dataclasses import replace
 from statistics import median

@@ -1,8 +1,4 @@
-"""What follows from an agent that a signal killed: its visit has failed, what is like it is given up. Pure.
-
-Its shell, a member of the same control groups, says afterwards which signal it was and how often the OS has
-killed for lack of memory (docs/wire.md).
-"""
+"""What follows from an agent that a signal killed: its visit failed, what is like it is given up. Pure."""
 
 from collections.abc import Sequence
 from typing import Annotated

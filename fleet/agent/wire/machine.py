@@ -1,8 +1,4 @@
-"""Reads the agent's `--machine` (docs/wire.md), which describes the CPUs where only a program can find out.
-
-A QNX host has no tool that shows its topology, so the facts are completed once the agent is there.
-`read` and `complete` are pure; `describe` runs the agent.
-"""
+"""Reads the agent's `--machine` (docs/wire.md), for hosts like QNX's whose topology no tool shows."""
 
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,4 @@
-"""Decodes one line of the agent's output (docs/wire.md). Pure; `conversation` follows all lines.
-
-Everything a host may send ends in a record that the tables can take, or in a WireError: numbers are bounded
-by the column they go to, and by what is computed from them.
-"""
+"""Decodes a line of the agent's output (docs/wire.md): a record that tables can take, or WireError. Pure."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -179,10 +175,7 @@ _ANY: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]
 
 
 def decode(line: bytes) -> Record:
-    """Decode one line of the conversation. Raises WireError on anything but a well-formed record.
-
-    Checks each record by itself: keys, types, ranges. What depends on other records is `Reader`'s.
-    """
+    """Decode one line by itself: keys, types, ranges. Raises WireError; the rest is `Reader`'s."""
     match checked(_RECORD, line):
         case _Burst() as burst:
             return _burst(burst)

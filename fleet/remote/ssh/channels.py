@@ -1,8 +1,4 @@
-"""paramiko's channels, without needless waiting; used by `connection`.
-
-Stdout and stderr are drained together, and a command is started and fed in one go: the server takes what a
-client sends in order, so its consent to the start need not be awaited.
-"""
+"""paramiko's channels without needless waiting: a command is started and fed in one go. For `connection`."""
 
 import contextlib
 import math
@@ -48,10 +44,7 @@ def talk(
     goes_on: bool = False,
     idle_timeout_s: float = math.inf,
 ) -> Iterator[tuple[bool, bytes]]:
-    """Feed `stdin`, then end-of-file unless it goes on; yield (is it stderr, data) until both outputs end.
-
-    TimeoutError after such a silence, or at `deadline` (time.monotonic) whatever has come.
-    """
+    """Feed `stdin`, then end-of-file unless it goes on; yield (is it stderr, data). Raises TimeoutError."""
     left = memoryview(stdin)
     readable = select.poll()  # wakes up when either output has data or has ended
     readable.register(channel.fileno(), select.POLLIN)

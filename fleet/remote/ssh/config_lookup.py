@@ -33,10 +33,7 @@ _INCLUDES_AT_MOST = 16
 
 
 def lookup(host_name: str, name: str, user: str | None, port: int | None, file: str | None) -> Settings:
-    """Return every key ssh_config resolves for `name`, in lower case, with its values in order.
-
-    file: read instead of the user's and the system's ssh_config. Raises UnreachableError.
-    """
+    """What ssh_config resolves for `name`: values by lower-case key. file: read instead. UnreachableError."""
     ssh = _program(os.environ.get("PATH"))
     if ssh is None:
         return _ask_paramiko(host_name, name, file)

@@ -118,25 +118,21 @@ class SshConnection(Connection):
 
     @contextlib.contextmanager
     def _limit(self, timeout_s: float, too_late: str) -> Iterator[float]:
-        """Hand out the deadline, and turn whatever breaks inside into a LinkError.
-
-        paramiko cannot time out a write on a link that accepts nothing, so the watchdog ends the
-        whole session a little after the deadline.
-        """
+        """Hand out the deadline; what breaks is a LinkError. The watchdog ends a session that hangs."""
         hung_up = threading.Event()
 
         def hang_up() -> None:
             hung_up.set()
             self._dialled.close()
 
-        limit = WATCHDOG.after(timeout_s + _HANG_UP_AFTER_S, hang_up)
+        lift = WATCHDOG.after(timeout_s + _HANG_UP_AFTER_S, hang_up)
         try:
             yield time.monotonic() + timeout_s
         except LOST as error:
             late = hung_up.is_set() or channels.is_timeout(error)
             raise LinkError(too_late if late else self._broken(error)) from error
         finally:
-            limit.lift()
+            lift()
 
     def _broken(self, error: Exception) -> str:
         transport = self._dialled.transport

@@ -8,7 +8,7 @@ import paramiko
 from paramiko.sftp import SFTPError
 from paramiko.ssh_exception import SSHException
 
-from fleet.remote.minimal_put import RefusedError
+from fleet.remote.output import RefusedError
 
 OPEN_TIMEOUT_S = 15.0  # a host whose SFTP does not answer counts as having none
 _FAILURES = (SSHException, SFTPError, EOFError, OSError)
@@ -34,9 +34,7 @@ def open_sftp(transport: paramiko.Transport, limit: Limit) -> "SftpChannel | Non
 class SftpChannel:
     """An open file transfer. Raises RefusedError for what the host will not do; a dead link is `limit`'s."""
 
-    def __init__(
-        self, client: paramiko.SFTPClient, limit: Callable[[], AbstractContextManager[object]]
-    ) -> None:
+    def __init__(self, client: paramiko.SFTPClient, limit: Limit) -> None:
         self._client = client
         self._limit = limit
 
