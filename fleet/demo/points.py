@@ -39,7 +39,7 @@ _CONTENDED_NS = {  # of an operation of all threads together: of two, and of one
 _WATCHED = {"watch": ((21.0, 66.0), 0.3), "watch-all": ((112.0, 431.0), 1.0)}  # ns, and how many are seen
 _CACHED_NS = ((768, 1.31), (32768, 3.9), (1 << 16, 13.6))  # of a load, by the lines it is one of
 _WALKED_NS = ((64, 0.0), (2048, 1.9), (1 << 16, 8.4))  # of a translation, by the base pages
-_LOAD_NS, _MOST_GBPS = 97.0, {"read": 44.0, "mix": 36.0}  # of an idle memory, and of all threads of a package
+_LOAD_NS, _MOST_GBPS = 97.0, {"read": 16.0, "mix": 13.0}  # of an idle memory, and of all threads of a package
 _LOAD_BYTES = 1 << 28
 _PEAK_GOPS = 116.0  # of a core
 _SHARES = {  # of the peak: by how products are made, and of those from memory by size
@@ -159,7 +159,7 @@ def _loads(cpus: tuple[int, ...]) -> Iterator[_Point]:
     idle = replace(what, operation="idle")
     yield _Point("loaded", "mov", f"idle.{end}", "load", pair, _LOAD_NS, _LOADS, idle, cpus, rate=0.0)
     for operation, most in _MOST_GBPS.items():
-        for asked in (1, 2, 4, 8, 16, None):
+        for asked in (1, 2, 4, 8, None):
             each = min(asked or most, most / (threads - 1))
             share = each * (threads - 1) / most
             setting = replace(

@@ -4,18 +4,18 @@ A breach means that one of two numbers is not what its name says, or that the ma
 Where intervals are known, what they leave open is no breach. docs/flags.md names the usual causes.
 """
 
+import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from types import MappingProxyType
 from typing import Any, cast
 
-from fleet.analysis.frame import Frame, Rows, Values
+from fleet.analysis.frame import Frame, Rows, Values, below
 from fleet.analysis.reduce.core_limits import core_of
-from fleet.analysis.reduce.ladders import MEMORY, ladders, plateaus, size_text
+from fleet.analysis.reduce.ladders import MEMORY, ladders, plateaus
 from fleet.analysis.reduce.load import view_of, without_points
 from fleet.analysis.reduce.nodes import is_local, node_cells
 from fleet.analysis.views.text import is_none, records
@@ -26,8 +26,14 @@ FEWEST_CYCLES, MOST_CYCLES = 3, 6
 FALL = 0.05  # of a ladder that must rise, or of a sum of rates that cannot be exceeded
 OVER = 1.02  # times a physical limit
 PER_FETCH = (0.6, 1.3)  # a written line, as a multiple of cas
+PER_CAS = {"turn": (0.97, 1.03), "faa": (0.0, 1.3), "ticket": (1 / 1.3, math.inf)}  # of two CPUs, likewise
+PER_ANSWER = (0.85, 1.15)  # a write that one CPU answers, as a multiple of a round trip of readwrite
+PLACES = {("words", "own"): 1 / 1.05, ("one", "words"): 0.9 / 1.05}  # takes at least so many times the other
+OWN_LINES = 1.10  # times the cost to each, of operations beside more CPUs that have lines of their own
+IDLE, MORE_THAN_ALONE = (1 / 1.02, 1.02), 1.03  # a load without load as one of chase; GB/s as of bandwidth
 READINGS = 4  # of the clock, by which a message may take longer than readwrite
-OWN, FROM_MEMORY = 0.10, 0.20  # of a chase over the same memory
+OWN, FROM_MEMORY = (0.9, 1.1), (0.8, 1.2)  # as a multiple of a chase over the same memory
+ALIKE = ["pages", "stride_bytes"]
 SEPARATE = 1.2  # times own, at most, of stores past the caches to blocks of a page or more
 PAGE = 4096
 LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
@@ -46,13 +52,13 @@ class Numbers:
     levels: Rows
     nodes: Rows
 
-    def by_relation(self, benchmark: str, **parameters: str) -> dict[str, tuple[float, float]]:
-        """As of `_median` by relation, of a benchmark's rows that have these parameters."""
+    def of(self, benchmark: str, **parameters: Any) -> Rows:
+        """A benchmark's rows that have these parameters; without any, those that stand for a pair."""
         rows = self.pairs[self.pairs["benchmark"] == benchmark]
         rows = rows if parameters else without_points(rows)
         for name, value in parameters.items():
             rows = rows[rows[name] == value]
-        return {str(relation): _median(part) for relation, part in rows.groupby("relation", sort=False)}
+        return rows
 
 
 Found = Iterator[tuple[float, str, bool]]  # how far off, which numbers, and whether that is a breach
@@ -156,59 +162,123 @@ def _shared(numbers: Numbers) -> Found:
             yield slower, says, slower > (1 + FALL) * (1 + uncertain)
 
 
+def _against(rows: Rows, others: Rows, by: Sequence[str], limits: tuple[float, float]) -> Found:
+    """Rows against others that are alike in these columns: of the medians, the ratio and its limits."""
+    known: dict[Any, Rows] = dict(iter(others.groupby([*by], sort=False)))
+    for key, part in rows.groupby([*by], sort=False):
+        if key in known:
+            (ns, spread), (to_ns, to_spread) = _median(part), _median(known[key])
+            ratio, open_by = ns / to_ns, 1 + spread + to_spread
+            named, to = (_point(records(one)[0]) for one in (part, known[key]))
+            says = f"{part['relation'].iloc[0]} {named}: {ns:.1f} ns, {to} {to_ns:.1f} ns ({ratio:.2f})"
+            fits = limits[0] / open_by <= ratio <= limits[1] * open_by
+            yield max(ratio, 1 / ratio), says, not fits
+
+
+def _point(row: Mapping[str, Any]) -> str:
+    return str(row["benchmark"] if is_none(row["point"]) else row["point"])
+
+
 def _written(numbers: Numbers) -> Found:
-    cas = numbers.by_relation("cas")
-    fetched = numbers.by_relation("fetch", state="written", order="chase")
-    for relation in (relation for relation in cas if relation in fetched):
-        (ns, spread), (cas_ns, cas_spread) = fetched[relation], cas[relation]
-        ratio, open_by = ns / cas_ns, 1 + spread + cas_spread
-        fits = PER_FETCH[0] / open_by <= ratio <= PER_FETCH[1] * open_by
-        says = f"{relation}: {ns:.1f} ns, cas {cas_ns:.1f} ns ({ratio:.2f})"
-        yield max(ratio, 1 / ratio), says, not fits
+    fetched = numbers.of("fetch", state="written", order="chase")
+    yield from _against(fetched, numbers.of("cas"), ["relation"], PER_FETCH)
+
+
+def _contended(numbers: Numbers) -> Found:
+    for operation, limits in PER_CAS.items():
+        rows = numbers.of("contend", operation=operation, sharing="one", threads=2)
+        yield from _against(rows, numbers.of("cas"), ["relation"], limits)
+
+
+def _answered(numbers: Numbers) -> Found:
+    round_trips = numbers.of("readwrite")
+    round_trips = round_trips.assign(median_ns=2 * round_trips["median_ns"])
+    answered = numbers.of("sharing", operation="watch-all", threads=2)
+    yield from _against(answered, round_trips, ["relation"], PER_ANSWER)
+
+
+def _places(numbers: Numbers) -> Found:
+    alike = ["variant", "operation", "relation", "threads"]
+    for (near, far), least in PLACES.items():
+        rows = numbers.of("contend", sharing=near)
+        rows = rows[rows["operation"] != "store"]  # a core merges them
+        yield from _against(rows, numbers.of("contend", sharing=far), alike, (least, math.inf))
+
+
+def _own_lines(numbers: Numbers) -> Found:
+    rows = numbers.of("contend", sharing="own")
+    each = rows.assign(median_ns=rows["median_ns"] * rows["threads"]).groupby("threads")
+    fewest, *more = (part for _, part in each) if len(rows) else (rows,)
+    for part in more:
+        yield from _against(part, fewest, ["variant", "operation"], (0.0, OWN_LINES))
+
+
+def _idle(numbers: Numbers) -> Found:
+    chased = numbers.of("chase", order="window")
+    yield from _against(numbers.of("loaded", operation="idle"), chased, [*ALIKE, "bytes"], IDLE)
+
+
+def _rate(numbers: Numbers) -> Found:
+    moved = numbers.levels[(numbers.levels["benchmark"] == "bandwidth") & (numbers.levels["level"] == MEMORY)]
+    rows = numbers.pairs[(numbers.pairs["benchmark"] == "loaded") & numbers.pairs["load_mbps"].isna()]
+    for row in records(rows):
+        alone = moved[(moved["setting"] == row["operation"]) & (moved["threads"] == row["threads"] - 1)]
+        if len(alone):
+            ns, spread = _median(alone)
+            says = f"{row['point']}: {row['other_rate']:.1f} GB/s, {1 / ns:.1f} without the chase"
+            share = row["other_rate"] * ns
+            yield share, says, share > MORE_THAN_ALONE * (1 + spread)
+
+
+def _rising(numbers: Numbers) -> Found:
+    rows = numbers.pairs[numbers.pairs["benchmark"] == "loaded"]
+    for _, same in rows.groupby(["variant", "bytes", "threads", "ping_cpu", "memory_node"], dropna=False):
+        idle = same[same["operation"] == "idle"]
+        for _, part in same[same["operation"] != "idle"].groupby("operation", sort=False):
+            for less, more in pairwise(records(below([idle, part]).sort_values("other_rate", kind="stable"))):
+                fall = less["median_ns"] / more["median_ns"]
+                says = (
+                    f"{more['point']}: {more['median_ns']:.1f} ns, {less['point']} {less['median_ns']:.1f} ns"
+                )
+                yield fall, says, fall > (1 + FALL) * (1 + _uncertain(less) + _uncertain(more))
 
 
 def _messages(numbers: Numbers) -> Found:
     if is_none(numbers.run["clock_cost_ticks"]):
         return
     reading = numbers.run["clock_cost_ticks"] * 1e9 / numbers.run["ticks_per_second"]
-    hand_offs, messages = numbers.by_relation("readwrite"), numbers.by_relation("message")
-    for relation in (relation for relation in hand_offs if relation in messages):
-        (ns, spread), (hand_off_ns, hand_off_spread) = messages[relation], hand_offs[relation]
+    hand_offs = dict(iter(numbers.of("readwrite").groupby("relation")))
+    for relation, part in numbers.of("message").groupby("relation", sort=False):
+        if relation not in hand_offs:
+            continue
+        (ns, spread), (hand_off_ns, hand_off_spread) = _median(part), _median(hand_offs[relation])
         more, open_ns = ns - hand_off_ns, ns * spread + hand_off_ns * hand_off_spread
-        says = f"{relation}: message {ns:.1f} ns, readwrite {hand_off_ns:.1f} ns, a reading {reading:.1f} ns"
+        says = (
+            f"{relation!s}: message {ns:.1f} ns, readwrite {hand_off_ns:.1f} ns, a reading {reading:.1f} ns"
+        )
         yield max(ns / hand_off_ns, 1.0), says, not -open_ns <= more <= READINGS * reading + open_ns
 
 
-def _as_chase(numbers: Numbers, state: str, most: float) -> Found:
-    """Lines in a state against a chase in the same pages with the same stride: own lines at their size."""
-    chased = numbers.pairs[(numbers.pairs["benchmark"] == "chase") & (numbers.pairs["order"] == "random")]
-    fetched = numbers.pairs[(numbers.pairs["benchmark"] == "fetch") & (numbers.pairs["order"] == "chase")]
-    for row in records(fetched[fetched["state"] == state].drop_duplicates(["pages", "stride_bytes"])):
-        same = fetched[(fetched["state"] == state) & (fetched["pages"] == row["pages"])]
-        like = chased[(chased["pages"] == row["pages"]) & (chased["stride_bytes"] == row["stride_bytes"])]
-        like = like[like["bytes"] == (row["bytes"] if state == "own" else _in_memory(numbers, like))]
-        if len(like):
-            (ns, spread), (expected, expected_spread) = _median(same), _median(like)
-            says = f"{ns:.1f} ns, chase at {size_text(int(like['bytes'].iloc[0]))} {expected:.1f} ns"
-            apart = abs(ns / expected - 1) > most + spread + expected_spread
-            yield max(ns / expected, expected / ns), says, apart
+def _own(numbers: Numbers) -> Found:
+    fetched = numbers.of("fetch", state="own", order="chase")
+    yield from _against(fetched, numbers.of("chase", order="random"), [*ALIKE, "bytes"], OWN)
 
 
-def _in_memory(numbers: Numbers, chased: Rows) -> float:
-    """The largest size, if it is of the level of memory; NaN otherwise."""
+def _from_memory(numbers: Numbers) -> Found:
+    """Against the largest chase, if it is of the level of memory."""
+    chased = numbers.of("chase", order="random")
     levels = numbers.levels[(numbers.levels["benchmark"] == "chase") & (numbers.levels["level"] == MEMORY)]
     least = levels["least_bytes"].min() if len(levels) else LEAST_MEMORY
-    return float(chased["bytes"].where(chased["bytes"] >= least).max())
+    for _, like in chased[chased["bytes"] >= least].groupby(ALIKE):
+        most = like[like["bytes"] == like["bytes"].max()]
+        yield from _against(numbers.of("fetch", state="memory", order="chase"), most, ALIKE, FROM_MEMORY)
 
 
 def _interleaved(numbers: Numbers) -> Found:
-    rows = numbers.pairs[(numbers.pairs["benchmark"] == "interleave") & (numbers.pairs["operation"] == "nt")]
-    own, shared = (rows[rows["sharing"] == name] for name in ("own", "shared"))
-    for block, part in shared[shared["block_bytes"] >= PAGE].groupby("block_bytes", sort=True):
-        if len(own):
-            (ns, spread), (own_ns, own_spread) = _median(part), _median(own)
-            says = f"blocks of {size_text(int(str(block).split('.')[0]))}: {ns / own_ns:.2f} times own"
-            yield ns / own_ns, says, ns / own_ns > SEPARATE * (1 + spread + own_spread)
+    shared = numbers.of("interleave", operation="nt", sharing="shared")
+    for _, part in shared[shared["block_bytes"] >= PAGE].groupby("block_bytes", sort=True):
+        own = numbers.of("interleave", operation="nt", sharing="own")
+        yield from _against(part, own, ["operation"], (0.0, SEPARATE))
 
 
 def _products(numbers: Numbers) -> Found:
@@ -272,8 +342,6 @@ def _name(key: Any) -> str:
     return " ".join([f"{benchmark}/{variant}", str(what), *(word for word in map(str, many) if word != "1")])
 
 
-_own = partial(_as_chase, state="own", most=OWN)
-_from_memory = partial(_as_chase, state="memory", most=FROM_MEMORY)
 CHECKS = (
     CrossCheck("l1_cycles", "a load from L1 does not take a whole number of cycles from 3 to 6", _cycles),
     CrossCheck("ladder_order", "a farther level of memory is faster than a nearer one", _order),
@@ -283,6 +351,15 @@ CHECKS = (
     CrossCheck(
         "fetch_cas", "fetching a written line takes less than 0.6 or more than 1.3 times cas", _written
     ),
+    CrossCheck(
+        "contend_cas", "of two CPUs, a turn is not cas, an addition takes more or a lock less", _contended
+    ),
+    CrossCheck("sharing_readwrite", "a write that one CPU answers is no round trip of readwrite", _answered),
+    CrossCheck("contend_places", "sharing a line or a word costs less than not sharing it", _places),
+    CrossCheck("contend_own", "an operation on a line of its own takes longer beside more CPUs", _own_lines),
+    CrossCheck("loaded_idle", "a load without load differs from a chase over the same by over 2%", _idle),
+    CrossCheck("loaded_rate", "CPUs get over 3% more of the memory beside a chase than alone", _rate),
+    CrossCheck("loaded_order", "a load takes less beside CPUs that use more of the memory", _rising),
     CrossCheck(
         "message_readwrite", "a message takes less than readwrite, or over 4 clock readings more", _messages
     ),

@@ -149,6 +149,8 @@ def test_one_buffer_is_no_slower_than_a_buffer_each(tmp_path: Path) -> None:
 
 
 FETCHED = {"benchmark": "fetch", "order": "chase", "operation": "read", "pages": "base"}
+CONTENDED = {"benchmark": "contend", "sharing": "one", "threads": 2}
+LOADED = {"benchmark": "loaded", "bytes": 64 * M, "stride_bytes": 256, "pages": "base", "threads": 2}
 CHASED = {"benchmark": "chase", "order": "random", "pages": "base", "stride_bytes": 256, "pong_cpu": 0}
 
 
@@ -216,6 +218,82 @@ CHASED = {"benchmark": "chase", "order": "random", "pages": "base", "stride_byte
             (0.001, 0.0009),
             (0.0008, 0.0005),
         ),
+        (
+            "contend_cas",
+            {"benchmark": "cas", "median_ns": 50.0},
+            {**CONTENDED, "operation": "turn", "point": "turn.one.x2"},
+            (49.0, 51.0),
+            (48.0, 52.0),
+        ),
+        (
+            "contend_cas",
+            {"benchmark": "cas", "median_ns": 50.0},
+            {**CONTENDED, "operation": "faa", "point": "faa.one.x2"},
+            (5.0, 64.0),
+            (66.0, 90.0),
+        ),
+        (
+            "contend_cas",
+            {"benchmark": "cas", "median_ns": 50.0},
+            {**CONTENDED, "operation": "ticket", "point": "ticket.one.x2"},
+            (39.0, 90.0),
+            (38.0, 3.0),
+        ),
+        (
+            "sharing_readwrite",
+            {"benchmark": "readwrite", "median_ns": 50.0},
+            {"benchmark": "sharing", "operation": "watch-all", "threads": 2, "point": "watch.k1.all"},
+            (86.0, 114.0),
+            (84.0, 116.0),
+        ),
+        (
+            "contend_places",
+            {**CONTENDED, "operation": "faa", "sharing": "own", "point": "faa.own.x2", "median_ns": 1.0},
+            {**CONTENDED, "operation": "faa", "sharing": "words", "point": "faa.words.x2"},
+            (0.96, 5.0),
+            (0.94, 0.5),
+        ),
+        (
+            "contend_places",
+            {**CONTENDED, "operation": "faa", "sharing": "words", "point": "faa.words.x2", "median_ns": 5.0},
+            {**CONTENDED, "operation": "faa", "point": "faa.one.x2"},
+            (4.3, 9.0),
+            (4.2, 2.0),
+        ),
+        (
+            "contend_own",
+            {**CONTENDED, "operation": "faa", "sharing": "own", "point": "faa.own.x2", "median_ns": 1.0},
+            {**CONTENDED, "operation": "faa", "sharing": "own", "threads": 4, "point": "faa.own.x4"},
+            (0.4, 0.54),
+            (0.56, 1.0),
+        ),
+        (
+            "loaded_idle",
+            {**CHASED, "order": "window", "point": "window.64M.base", "bytes": 64 * M, "median_ns": 100.0},
+            {**LOADED, "operation": "idle", "point": "idle.x2.64M.base", "other_rate": 0.0, "load_mbps": 0},
+            (98.5, 101.5),
+            (97.5, 102.5),
+        ),
+        (
+            "loaded_order",
+            {
+                **LOADED,
+                "operation": "idle",
+                "point": "idle.x2.64M.base",
+                "other_rate": 0.0,
+                "load_mbps": 0,
+                "median_ns": 100.0,
+            },
+            {
+                **LOADED,
+                "operation": "read",
+                "point": "read.at4G.x2.64M.base",
+                "other_rate": 4.0,
+                "load_mbps": 4000,
+            },
+            (87.0, 130.0),
+            (86.0, 60.0),
+        ),
     ],
 )
 def test_a_breach_between_two_benchmarks_is_found(
@@ -265,6 +343,17 @@ def test_a_peak_at_a_lower_frequency_than_its_product_is_no_breach() -> None:
     product = {**PEAK, "point": "hot.odd.256x256x256", "core_ghz": 3.0, "median_ns": 0.0018}
     assert of_rows(peak, product).empty
     assert list(of_rows(peak, {**product, "core_ghz": 2.5})["check"]) == ["gemm_peak"]
+
+
+def test_threads_get_no_more_of_the_memory_beside_a_chase_than_alone(tmp_path: Path) -> None:
+    memory.publish(tmp_path)
+    pairs = widened(load_pairs(tmp_path))
+    beside = pairs[pairs["point"].str.startswith("read.own")][:1].assign(benchmark="loaded", load_mbps=None)
+    alone = 1 / dict(memory.BYTES)["read"]["mem"]
+    for rate, checks in ((1.02 * alone, []), (1.04 * alone, ["loaded_rate"])):
+        full = beside.assign(operation="read", threads=2, other_rate=rate, point="read.full.x2.64M.huge")
+        found = breaches(compared(RUN, pd.concat([pairs, full]), load_cpus(tmp_path)))
+        assert list(found["check"]) == checks
 
 
 def test_chases_in_other_pages_are_not_compared() -> None:
