@@ -13,7 +13,7 @@ _MMAP_THRESHOLD = -3  # of mallopt(3)
 
 def main() -> None:
     """Run the program. Ctrl-C while it is still being loaded ends it without a traceback as well."""
-    gc.set_threshold(50_000)  # nearly all objects stay: of modules, of thousands of runs, of a session
+    gc.set_threshold(100_000)  # nearly all objects stay: of modules, of thousands of runs, of a session
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others keep memory for each of our threads
     with suppress(OSError, AttributeError, TypeError):  # glibc's first value; not said, it grows to 32 MiB

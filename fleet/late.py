@@ -4,9 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["fs", "msgspec", "names_of", "np", "pa", "pc", "pq"]
+__all__ = ["fs", "futures", "msgspec", "names_of", "np", "pa", "pc", "pq", "random", "tempfile"]
 
 if TYPE_CHECKING:
+    import random
+    import tempfile
+    from concurrent import futures
+
     import msgspec
     import numpy as np
     import pyarrow as pa
@@ -24,7 +28,8 @@ else:
             setattr(self, name, found)  # asked for some 300 times a run
             return found
 
-    msgspec, np = map(_Late, ("msgspec", "numpy"))
+    msgspec, np, random, tempfile = map(_Late, ("msgspec", "numpy", "random", "tempfile"))
+    futures = _Late("concurrent.futures")
     pa, fs, pc, pq = map(_Late, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet"))
 
 

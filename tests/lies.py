@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from fleet.agent.wire import parts
 from fleet.model import Cpu, Host, RunState
 from fleet.store import Store, rows
-from fleet.store.samples import read_record
+from fleet.store.rows import read_record
 from tests import builders
 
 RECORDED = Path(__file__).parent / "recordings" / "wire" / "every-benchmark.jsonl"

@@ -44,8 +44,9 @@ class Forecaster:
         Hosts that are alike share an answer, unless it depends on the memory that they have left.
         build: make it if need be: BuildError where that fails; else None where none is finished.
         """
-        alike = replace(facts, memory_available_bytes=None), replace(plan, seed=0)
-        key = (machine_lines(alike[0]), *agent_arguments(alike[1]))
+        machine = machine_lines(facts)
+        alike = machine.replace(f"memory_bytes {facts.memory_available_bytes}\n", "")
+        key = (alike, *agent_arguments(replace(plan, seed=0)))
         if (known := self._known.get(key)) is not None and not known.bytes:
             return known
         agent = self._own_agent(build=build)
@@ -55,7 +56,7 @@ class Forecaster:
         try:
             done = subprocess.run(
                 [program, "--forecast", "--facts=/dev/stdin", *agent_arguments(plan)],
-                input=machine_lines(facts).encode(),
+                input=machine.encode(),
                 capture_output=True,
                 pass_fds=(agent.fileno(),),
                 timeout=TIMEOUT_S,

@@ -235,11 +235,11 @@ def _context(
 
 def _hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[Host, ...]:
     """The hosts selected, or those of them in this shard."""
-    from fleet.session import shards
-
     chosen = load_inventory(inventory).select(select)
     if shard is None:
         return chosen
+    from fleet.session import shards
+
     part, total = shards.parse(shard), len(chosen)
     chosen = shards.take(chosen, part)
     typer.echo(f"shard {part}: {len(chosen)} of {total} hosts", err=True)

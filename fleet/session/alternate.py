@@ -1,12 +1,12 @@
 """`fleet run --alternate`: sides measured in turn, in a drawn order, with a command that switches them."""
 
 import os
-import random
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fleet.errors import UsageError
+from fleet.late import random
 from fleet.plan.options import labels
 
 _STDERR = 2  # stdout is for results
@@ -26,7 +26,7 @@ class Alternation:
         A drift affects all values alike, and a disturbance that comes back does not keep in step with one. So
         orders that repeat themselves from one pass, or two, to the next, as A B B A A B B A, are drawn again.
         """
-        chance, once = random.Random(seed), len(self.values)  # noqa: S311  no secret
+        chance, once = random.Random(seed), len(self.values)
         while True:
             drawn = [value for _ in range(repeat) for value in chance.sample(self.values, once)]
             if not any(drawn[period:] == drawn[:-period] != [] for period in (once, 2 * once)):

@@ -13,7 +13,7 @@ from fleet.plan.forecast import Forecast
 from fleet.plan.merge import measured, plan_for, plan_on
 from fleet.plan.options import agent_arguments
 from fleet.store.places import Folder, place_of, samples_name
-from fleet.store.runs import Listing
+from fleet.store.runs import Listing, glanced
 
 SIZES = (4, 16, 64, 256)  # of machines that nobody has looked at
 
@@ -92,9 +92,8 @@ def _facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
     found = {}
     for host_id, run_id in last.items():
         with suppress(FleetError, OSError, ValueError):  # of a probe that is no longer understood
-            from fleet.facts.gather import read  # noqa: PLC0415  many files, of hosts measured only
-            from fleet.store.samples import glanced  # noqa: PLC0415
+            if answer := glanced(place.state_dir / samples_name(host_id, run_id), "probe")["probe"]:
+                from fleet.facts.gather import read  # noqa: PLC0415  many files, of hosts measured only
 
-            row = glanced(place.state_dir / samples_name(host_id, run_id)).row
-            found[host_id] = read(row["probe"], wanted[host_id])
+                found[host_id] = read(answer, wanted[host_id])
     return {host_id: facts for host_id, facts in found.items() if facts.cpus}

@@ -145,13 +145,18 @@ def row_of(table: str, values: Mapping[str, Any], names: Iterable[str] | None = 
     return _checked(table, found)
 
 
-def record_of(text: bytes, *, with_cpus: bool) -> tuple[dict[str, Any], list[dict[str, Any]] | None]:
-    """The row of `runs` in a run's record, and its rows of `cpus`, where it has them. Raises ValueError."""
+def record_of(
+    text: bytes, names: tuple[str, ...] | None, *, with_cpus: bool
+) -> tuple[dict[str, Any], list[dict[str, Any]] | None]:
+    """The row of `runs` in a run's record, and its rows of `cpus`, where it has them. Raises ValueError.
+
+    names: only these columns of `runs`, and no row of `cpus`.
+    """
     with _decoding("record"):
-        found = msgspec.json.decode(text, type=_record() if with_cpus else _shape("runs", None))
-    if not with_cpus:
-        return _checked("runs", found), None
-    row = _checked("runs", found.run)
+        found = msgspec.json.decode(text, type=_record(names) if with_cpus else _shape("runs", names))
+    row = _checked("runs", found.run if with_cpus else found)
+    if names or not with_cpus:
+        return row, None
     shared = {"run_id": row["run_id"], "host_id": row["host_id"]}
     return row, [_checked("cpus", cpu) | shared for cpu in found.cpus]
 
@@ -315,11 +320,13 @@ def _check_lengths(found: Mapping[str, Any]) -> None:
 
 
 @once
-def _record() -> Any:
+def _record(names: tuple[str, ...] | None) -> Any:
     """The struct of a record: its CPUs do not repeat of which run and host they are."""
-    of_cpus = tuple(column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS)
-    cpus: Any = list.__class_getitem__(_shape("cpus", of_cpus))
-    record = [("run", _shape("runs", None)), ("cpus", Annotated[cpus, msgspec.Meta(max_length=_CPUS)])]
+    record = [("run", _shape("runs", names))]
+    if names is None:
+        of_cpus = tuple(column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS)
+        cpus: Any = list.__class_getitem__(_shape("cpus", of_cpus))
+        record.append(("cpus", Annotated[cpus, msgspec.Meta(max_length=_CPUS)]))
     return prepared(msgspec.defstruct("record", record))
 
 

@@ -19,9 +19,9 @@ from fleet.store.files import draft, read_regular, write
 from fleet.store.ids import checked_key
 from fleet.store.places import Folder, Place, samples_name
 from fleet.store.reading import TableFile, Where, chosen, joined, readable
-from fleet.store.rows import RunRecord, unpacked
+from fleet.store.rows import RECORD, RunRecord, unpacked
 from fleet.store.runs import RunSummary
-from fleet.store.samples import RECORD, record_of
+from fleet.store.samples import record_of
 from fleet.store.writing import write_table
 
 _MANY = 32  # runs of a host; fewer are read from their own files

@@ -4,17 +4,21 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import StoreError
-from fleet.model import Failed, Hello, Host, Load, Parameters, Run
+from fleet.model import Host
 from fleet.once import once
 from fleet.store import gate, schema
 
+if TYPE_CHECKING:
+    from fleet.model import Hello, Load, Run
+
+RECORD = b"fleet.run"  # of the metadata of a samples file
 _EARLIER_WORDS = (12_941, 22_256)  # bytes
 
 
@@ -47,10 +51,18 @@ def packed(record: RunRecord) -> str:
     ).decode()
 
 
-def unpacked(text: bytes) -> RunRecord:
+def read_record(metadata: Mapping[bytes, bytes], names: tuple[str, ...] | None = None) -> RunRecord:
+    """The record of a run from the metadata of its samples file. Raises ValueError where there is none.
+
+    names: only these columns of `runs`.
+    """
+    return unpacked(metadata.get(RECORD, b""), names)
+
+
+def unpacked(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
     """The record that `packed` wrote, or the plain JSON of schema 1.1. Raises ValueError."""
     if text.startswith(b"{"):
-        return RunRecord(*gate.record_of(text, with_cpus=False))
+        return RunRecord(*gate.record_of(text, names, with_cpus=False))
     try:
         deflated = base64.b64decode(text, validate=True)
         unpacker = zlib.decompressobj(zdict=_usual_words().get(deflated[2:6], b""))
@@ -59,7 +71,7 @@ def unpacked(text: bytes) -> RunRecord:
         raise ValueError(f"its record of the run cannot be unpacked: {err}") from err
     if not unpacker.eof:
         raise ValueError(f"its record of the run is cut off, or of more than {gate.RECORD_BYTES} bytes")
-    return RunRecord(*gate.record_of(plain, with_cpus=True))
+    return RunRecord(*gate.record_of(plain, names, with_cpus=True))
 
 
 @once
@@ -85,12 +97,10 @@ def as_object(noun: Any) -> dict[str, Any]:
     return values | {"env": sorted(noun.env)} if type(noun) is Host else values
 
 
-def without_nulls(noun: Failed | Parameters) -> dict[str, Any]:
-    """There may be 100,000 of them."""
+def without_nulls(noun: Any) -> dict[str, Any]:
+    """Of a Failed, of which there may be 100,000, or its Parameters."""
     values = {name: value for name, value in as_object(noun).items() if value is not None}
-    return {
-        n: without_nulls(value) if isinstance(value, Parameters) else value for n, value in values.items()
-    }
+    return {n: without_nulls(value) if is_dataclass(value) else value for n, value in values.items()}
 
 
 def _plainer(value: Any) -> Any:
@@ -108,7 +118,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(part.name for part in fields(kind))
 
 
-def hello_of(run: Run) -> Hello:
+def hello_of(run: "Run") -> "Hello":
     """The run's hello; without one no tick has a length, so nothing can be published."""
     if run.hello is None:
         raise StoreError(
@@ -117,7 +127,7 @@ def hello_of(run: Run) -> Hello:
     return run.hello
 
 
-def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
+def runs_row(run: "Run", contents: Contents) -> dict[str, Any]:
     """The one row of `runs`."""
     hello, facts = hello_of(run), run.facts
     row = {
@@ -170,7 +180,7 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
     return row | {column.name: getattr(facts, column.name) for column in schema.FACTS}
 
 
-def cpus_rows(run: Run) -> list[dict[str, Any]]:
+def cpus_rows(run: "Run") -> list[dict[str, Any]]:
     """A row of `cpus` for every CPU of the host."""
     measured = set(hello_of(run).cpus)
     groups = ("core", "cluster", "llc", "die", "package", "node")
@@ -187,7 +197,7 @@ def cpus_rows(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def _benchmarks(run: Run) -> list[str]:
+def _benchmarks(run: "Run") -> list[str]:
     """Each as benchmark/variant where the agent's hello lists them, else the benchmarks asked for."""
     plan = hello_of(run).raw.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, Mapping) else None
@@ -196,7 +206,7 @@ def _benchmarks(run: Run) -> list[str]:
     return list(run.plan.benchmarks)
 
 
-def _load(load: Load, when: str) -> dict[str, Any]:
+def _load(load: "Load", when: str) -> dict[str, Any]:
     return {f"{part.name}_{when}": getattr(load, part.name) for part in fields(load)}
 
 

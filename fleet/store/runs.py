@@ -1,6 +1,7 @@
 """Says which runs a root holds: the `runs` table, or the index of it, and the journals not yet published."""
 
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -16,7 +17,8 @@ from fleet.store import gate
 from fleet.store.amendments import Amendment, amended
 from fleet.store.checksums import opened_json
 from fleet.store.columns import rows_of
-from fleet.store.files import read_regular, storing
+from fleet.store.files import open_regular, read_regular, storing
+from fleet.store.footer import checked_footer, footer_of
 from fleet.store.ids import RUN_FILE
 from fleet.store.places import Place, place_of, samples_name
 from fleet.store.reading import TableFile, VanishedError, described_error, leave_out, readable, reading
@@ -212,6 +214,16 @@ def _record(place: Place, name: str) -> "RunRecord":
     from fleet.store.publish import stored_record  # noqa: PLC0415  which a listing seldom needs
 
     return stored_record(place, name)
+
+
+def glanced(path: Path, *names: str) -> Mapping[str, Any]:
+    """Columns of the run of a local samples file, without pyarrow, which takes 0.1 s. OSError, ValueError."""
+    from fleet.store.rows import read_record  # noqa: PLC0415
+
+    with os.fdopen(open_regular(path), "rb") as file:
+        size = file.seek(0, 2)
+        footer = checked_footer(lambda count, at: os.pread(file.fileno(), count, at), size, pages=False)
+    return read_record(footer_of(footer).metadata, names).row
 
 
 def _records(place: Place, names: Sequence[str]) -> "dict[str, RunRecord]":

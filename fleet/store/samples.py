@@ -2,9 +2,8 @@
 
 import hashlib
 import json
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,11 @@ from fleet.model import Burst, Run
 from fleet.store import schema
 from fleet.store.burst_columns import COUNTS, MAYBE, SINCE_1_2, BurstColumns
 from fleet.store.columns import coded, list_parts, raw, words
-from fleet.store.files import open_regular
-from fleet.store.footer import checked_footer, footer_of
 from fleet.store.reading import TableFile, reading
-from fleet.store.rows import Contents, RunRecord, cpus_rows, packed, runs_row, unpacked
+from fleet.store.rows import RECORD, Contents, RunRecord, cpus_rows, packed, read_record, runs_row
 from fleet.store.writing import TableWriter
 
 CHUNK_SAMPLES = 4 << 20
-RECORD = b"fleet.run"  # of the metadata
 _CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
 SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
@@ -85,19 +81,6 @@ def _chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColum
             yield chunk, False
             chunk = BurstColumns()
     yield chunk, True
-
-
-def read_record(metadata: Mapping[bytes, bytes]) -> RunRecord:
-    """The record of a run from the metadata of its samples file. Raises ValueError where there is none."""
-    return unpacked(metadata.get(RECORD, b""))
-
-
-def glanced(path: Path) -> RunRecord:
-    """The record of a local samples file, without pyarrow, which takes 0.1 s. Raises OSError, ValueError."""
-    with os.fdopen(open_regular(path), "rb") as file:
-        size = file.seek(0, 2)
-        footer = checked_footer(lambda count, at: os.pread(file.fileno(), count, at), size, pages=False)
-    return read_record(footer_of(footer).metadata)
 
 
 def record_of(file: TableFile) -> RunRecord:

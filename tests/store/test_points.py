@@ -12,7 +12,7 @@ from fleet.analysis.reduce.pairs import load_pairs
 from fleet.model import Host, Parameters
 from fleet.store import Store, schema
 from fleet.store.places import place_of
-from fleet.store.samples import read_record
+from fleet.store.rows import read_record
 from fleet.store.verify import verify
 from tests import builders
 

@@ -12,7 +12,7 @@ import pytest
 from fleet.analysis.reduce.load import load_samples
 from fleet.errors import StoreError, UsageError
 from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
-from fleet.store import Store, new_run_id, new_session_id, samples
+from fleet.store import Store, new_run_id, new_session_id, runs, samples
 from fleet.store.publish import LEFTOVER_AFTER_S, stored_record
 from fleet.store.runs import find, last_session
 from tests import builders
@@ -56,14 +56,16 @@ def test_the_record_is_found_without_pyarrow_as_with_it(store: Store, tmp_path: 
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "clock"))
     store.publish(run, builders.bursts_of(run))
     (path,) = store.state_dir.rglob("samples.parquet")
-    assert samples.glanced(path) == stored_record(store.place, str(path.relative_to(store.state_dir)))
+    record = stored_record(store.place, str(path.relative_to(store.state_dir)))
+    columns = ("probe", "started_utc", "content_sha256")
+    assert runs.glanced(path, *columns) == {name: record.row[name] for name in columns}
     damaged = tmp_path / "damaged"
     damaged.write_bytes(path.read_bytes().replace(b"fleet.run", b"fleet.fun"))
     with pytest.raises(OSError, match="checksum"):
-        samples.glanced(damaged)
+        runs.glanced(damaged, "probe")
     builders.put_table(pa.table({"fleet.run": ["fleet.run"]}), damaged)
     with pytest.raises(ValueError, match="record"):
-        samples.glanced(damaged)
+        runs.glanced(damaged, "probe")
 
 
 def test_the_extremes_of_int64_survive(store: Store) -> None:

@@ -11,8 +11,7 @@ from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.store import Store, schema
 from fleet.store.imports import write_summary
-from fleet.store.rows import cpus_rows, hello_of
-from fleet.store.samples import read_record
+from fleet.store.rows import cpus_rows, hello_of, read_record
 from tests import builders
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"

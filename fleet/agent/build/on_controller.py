@@ -5,11 +5,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -19,6 +17,7 @@ from fleet.agent.build import toolchain as tc
 from fleet.agent.build.source import SHIPPED
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
+from fleet.late import futures, tempfile
 from fleet.model import Host, Target, arch_named
 from fleet.model.version import VERSION
 from fleet.remote.cancellation import Cancellation
@@ -219,7 +218,7 @@ def _compile(
         (folder / str(share)).mkdir()
         return run_tool(toolchain, (*cc, "-c", *units[share::shares]), watching, folder / str(share))
 
-    with ThreadPoolExecutor(shares) as compilers:  # each waits for one
+    with futures.ThreadPoolExecutor(shares) as compilers:  # each waits for one
         done = max(compilers.map(objects, range(shares)), key=lambda one: one.returncode != 0)
     if done.returncode == 0:
         parts = [str(path) for path in sorted(folder.glob("[0-9]*/*.o"))]
