@@ -6,7 +6,7 @@ from fleet.late import names_of
 
 if TYPE_CHECKING:
     from fleet.analysis.compare.error_rate import compare_pairs, compare_relations
-    from fleet.analysis.exchange.imports import load_published, load_published_points, published_layout
+    from fleet.analysis.exchange.imports import load_published, published_layout
     from fleet.analysis.reduce.ladders import ladders, plateaus
     from fleet.analysis.reduce.load import load_counters, load_cpus, load_runs, load_samples, samples_long
     from fleet.analysis.reduce.matrices import matrix, pair_medians
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "compare.error_rate": ("compare_pairs", "compare_relations"),
-    "exchange.imports": ("load_published", "load_published_points", "published_layout"),
+    "exchange.imports": ("load_published", "published_layout"),
     "reduce.ladders": ("ladders", "plateaus"),
     "reduce.load": ("load_counters", "load_cpus", "load_runs", "load_samples", "samples_long"),
     "reduce.matrices": ("matrix", "pair_medians"),

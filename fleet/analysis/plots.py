@@ -14,21 +14,19 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import Colormap, LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from fleet.analysis.arrays import Bools, Floats, Ints
+from fleet.analysis.arrays import Floats, Ints
 from fleet.analysis.reduce.heatmap import (
     MOST_NUMBERS,
     Heatmap,
     Limits,
     colour_limits,
     is_log,
-    of_changes,
     of_cpus,
 )
 from fleet.analysis.reduce.ladders import size_text
-from fleet.analysis.reduce.load import latencies
 from fleet.analysis.reduce.topology import Layout
 from fleet.text import one_line
 
@@ -39,10 +37,8 @@ _WIDTH_OF_DIGIT = 0.64  # of the size of the font
 LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic
 _FEW_DECADES = 200  # the same, up to which such an axis shows 20 and 50 as well as 10
 _STEPS = 256  # points of a distribution: more make no visible difference
-_HIGHEST = 1.25  # times the 98th percentile, the upper edge of a trace; higher samples are drawn on the edge
 _LEAST_WIDTH = 0.05  # of the median; dots within it must not look far apart
 _SHORT = 9  # characters of a name of which three stand side by side
-_MANY_POINTS = 300  # from so many samples on a trace's dots are drawn as pixels
 
 # Each has a contrast of 3:1 or more to white and to the report's dark page, and a dash of its own.
 RELATION_LINES = {
@@ -64,7 +60,7 @@ _TICKS = [4096 * 8**at for at in range(12)]  # sizes that are named
 _CHANGES = ("#4b2991", "#9a8fc0", "#c8c8c8", "#e9a55a", "#b35806")
 CHANGES = LinearSegmentedColormap.from_list("changes", _CHANGES, N=256)
 
-__all__ = ["colour_limits", "difference_map", "ecdf", "forest", "heatmap", "ladder", "run_dots", "trace"]
+__all__ = ["colour_limits", "ecdf", "forest", "heatmap", "ladder", "run_dots"]
 
 
 def heatmap(
@@ -75,18 +71,30 @@ def heatmap(
     table: as `matrix` returns it, CPUs as in `order`. limits: the ends of the colour scale, by default
     those of `colour_limits`; give several maps the same limits to compare them.
     """
-    return _cells(axes, of_cpus(table, order, limits), "viridis", table.attrs.get("unit", "ns"), "{:.1f}")
-
-
-def difference_map(
-    change: pd.DataFrame, order: Layout, axes: Axes | None = None, *, chance: pd.DataFrame | None = None
-) -> Axes:
-    """Draw relative changes of the cells (0.1: 10 % slower), grey at none, orange slower, purple faster.
-
-    The colour scale is symmetric. chance: of each cell the largest change that is no evidence; such cells are
-    grey.
-    """
-    return _cells(axes, of_changes(change, order, chance), CHANGES, "%", "{:+.0f}")
+    drawn = of_cpus(table, order, limits)
+    count = len(drawn.labels)
+    axes = _axes(axes, _INCHES_BESIDE + _INCHES_A_CELL * count if count <= MOST_NUMBERS else 0.0)
+    scale = (LogNorm if is_log(drawn.limits) else Normalize)(*drawn.limits, clip=True)
+    image = axes.imshow(drawn.values, interpolation="none", aspect="equal", cmap="viridis", norm=scale)
+    borders = [at - 0.5 for at, border in enumerate(drawn.borders) if border]
+    for ruled in (axes.hlines, axes.vlines):
+        ruled(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
+    every = 1 if count <= MOST_NUMBERS else -(-count // _MOST_TICKS)
+    axes.set_xticks(range(0, count, every), drawn.labels[::every], rotation=90 if count > 16 else 0)
+    axes.set_yticks(range(0, count, every), drawn.labels[::every])
+    axes.tick_params(length=0, labelsize="small" if count > MOST_NUMBERS else "medium")
+    axes.xaxis.set(ticks_position="top", label_position="top")
+    axes.set_xlabel("pong CPU")
+    axes.set_ylabel("ping CPU")
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    figure = axes.get_figure()
+    assert figure is not None  # noqa: S101  (Axes are always on one)
+    marks: Any = {"ticks": LogLocator(subs=(1, 2, 5)), "format": "%g"} if is_log(drawn.limits) else {}
+    figure.colorbar(image, ax=axes, label=table.attrs.get("unit", "ns"), shrink=0.8, **marks).minorticks_off()
+    if count <= MOST_NUMBERS:
+        _write_numbers(axes, drawn, image.to_rgba(drawn.values))
+    return axes
 
 
 def forest(rows: pd.DataFrame, axes: Axes | None = None, *, threshold: float | None = None) -> Axes:
@@ -167,38 +175,6 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit:
     axes.set(xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
     _legend(axes, 1.0, legend_columns(values))
-    return axes
-
-
-def trace(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
-    """Draw every sample of one pair over time, with a dash at the median of each burst.
-
-    bursts: the rows of `load_samples` of one run, benchmark and pair. Warm-ups are hollow, bursts with a
-    flag orange. A sample far above the others is a triangle at the upper edge.
-    """
-    axes = _axes(axes)
-    latency, burst, is_warmup = latencies(bursts)
-    seconds = bursts["start_offset_ns"].to_numpy(dtype=np.float64) / 1e9
-    kept = ~is_warmup
-    flagged = (bursts["flags"].astype(str) != "").to_numpy()
-    highest = np.quantile(latency[kept], 0.98) * _HIGHEST if kept.any() else latency.max(initial=1.0)
-    top = float(highest)
-    inside, pixels = latency <= top, len(latency) > _MANY_POINTS
-
-    def dots(which: Bools, marker: str, **look: Any) -> None:
-        axes.plot(seconds[burst[which]], np.minimum(latency[which], top), marker, rasterized=pixels, **look)
-
-    dots(inside & ~kept, "o", color="#858585", markersize=3.5, fillstyle="none")
-    dots(inside & kept & ~flagged[burst], "o", color="#3570eb", markersize=3, alpha=0.6, mew=0)
-    dots(inside & kept & flagged[burst], "o", color="#c2500c", markersize=3.5, alpha=0.8, mew=0)
-    dots(~inside & ~kept, "^", color="#858585", markersize=5, fillstyle="none", clip_on=False)
-    dots(~inside & kept, "^", color="#c2500c", markersize=5, clip_on=False)
-    middles = pd.Series(latency[kept]).groupby(burst[kept]).median()
-    axes.plot(seconds[middles.index], middles.to_numpy(), "_", color="#737373", markersize=9, mew=1.5)
-    axes.set_ylim(0.95 * float(latency.min(initial=top)), top)
-    axes.set_xlabel("seconds after the run began")
-    axes.set_ylabel("one way, ns")
-    axes.grid(visible=True, axis="y")
     return axes
 
 
@@ -320,41 +296,13 @@ def _axes(axes: Axes | None, inches: float = 0.0) -> Axes:
     return plt.subplots(layout="constrained", figsize=size)[1]
 
 
-def _cells(axes: Axes | None, drawn: Heatmap, colours: str | Colormap, unit: str, number: str) -> Axes:
-    """Cells with separators, CPU numbers, a scale and, on small machines, numbers."""
-    count = len(drawn.labels)
-    axes = _axes(axes, _INCHES_BESIDE + _INCHES_A_CELL * count if count <= MOST_NUMBERS else 0.0)
-    scale = (LogNorm if is_log(drawn.limits) else Normalize)(*drawn.limits, clip=True)
-    values = drawn.values if drawn.faint is None else np.where(drawn.faint, 0.0, drawn.values)
-    image = axes.imshow(values, interpolation="none", aspect="equal", cmap=colours, norm=scale)
-    borders = [at - 0.5 for at, border in enumerate(drawn.borders) if border]
-    for ruled in (axes.hlines, axes.vlines):
-        ruled(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
-    every = 1 if count <= MOST_NUMBERS else -(-count // _MOST_TICKS)
-    axes.set_xticks(range(0, count, every), drawn.labels[::every], rotation=90 if count > 16 else 0)
-    axes.set_yticks(range(0, count, every), drawn.labels[::every])
-    axes.tick_params(length=0, labelsize="small" if count > MOST_NUMBERS else "medium")
-    axes.xaxis.set(ticks_position="top", label_position="top")
-    axes.set_xlabel("pong CPU")
-    axes.set_ylabel("ping CPU")
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    figure = axes.get_figure()
-    assert figure is not None  # noqa: S101  (Axes are always on one)
-    marks: Any = {"ticks": LogLocator(subs=(1, 2, 5)), "format": "%g"} if is_log(drawn.limits) else {}
-    figure.colorbar(image, ax=axes, label=unit, shrink=0.8, **marks).minorticks_off()
-    if count <= MOST_NUMBERS:
-        _write_numbers(axes, drawn, image.to_rgba(values), number)
-    return axes
-
-
-def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats, number: str) -> None:
+def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats) -> None:
     """A number on each cell, as large as fits; none where they would be too small to read."""
     figure: Any = axes.figure.figure  # the whole one, where the axes are of a part
     figure.draw_without_rendering()  # lays the axes out
     extent = axes.get_window_extent()
     room = min(extent.width, extent.height) / figure.dpi * 72 / len(drawn.labels)
-    texts = drawn.texts(number, "")
+    texts = drawn.texts("{:.1f}", "")
     longest = max((len(text) for row in texts for text in row), default=0)
     size = min(_LARGEST_NUMBER, 0.9 * room / (_WIDTH_OF_DIGIT * max(longest, 2)))
     if size < _SMALLEST_NUMBER:

@@ -141,10 +141,9 @@ def _beside(root: "Listing", sides: list[str], asked: Sequence[str | None]) -> _
 
     if any(one is not None for one in asked):
         raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")
-    points = beside.has_points(sides)
-    rows = (beside.beside_points if points else beside.beside)(root, sides)
-    text = beside.beside_points_text if points else beside.beside_text
-    return _Answer(lambda: text(rows), lambda: json_text(rows), lambda: csv_text(rows).rstrip("\n"))
+    rows = beside.beside(root, sides)
+    text = partial(beside.beside_text, rows)
+    return _Answer(text, lambda: json_text(rows), lambda: csv_text(rows).rstrip("\n"))
 
 
 def _share(text: str | None) -> float | None:

@@ -72,10 +72,9 @@ def _of_results(root: str) -> Iterator[str]:
 
 
 def _of_summaries(root: str) -> Iterator[str]:
-    from fleet.analysis.exchange.imports import all_summaries, index
+    from fleet.analysis.exchange.imports import all_summaries
 
     yield from all_summaries(root)["summary"]
-    yield from index()["points"]
 
 
 def _of_benchmarks(root: str) -> Iterator[str]:

@@ -59,13 +59,6 @@ def test_one_slow_pair_does_not_take_all_the_colours() -> None:
     assert plots.colour_limits([]) == (0.0, 1.0)
 
 
-def test_changes_reach_equally_far_to_both_sides(axes: Axes) -> None:
-    change = pd.DataFrame([[np.nan, 0.3], [-0.1, np.nan]])
-    plots.difference_map(change, Layout((0, 1), ((0,) * 6,) * 2), axes)
-    low, high = axes.images[0].get_clim()
-    assert -low == high == pytest.approx(30, rel=0.05)
-
-
 def test_every_run_is_a_dot_and_several_have_a_bar_at_their_median(axes: Axes) -> None:
     runs = pd.DataFrame({"host": ["a", "b", "a", "a"], "ns": [10.0, 30.0, 11.0, 15.0]})
     plots.run_dots(runs, axes=axes)
@@ -103,16 +96,6 @@ def test_a_wide_distribution_has_few_plain_numbers_below_it(axes: Axes, low: flo
     shown = [text for text in shown if text]
     assert 2 <= len(shown) <= 6
     assert all(float(text) > 0 for text in shown)
-
-
-def test_a_trace_keeps_every_sample_also_those_beyond_its_edge(tmp_path: Path, axes: Axes) -> None:
-    simulated.publish(tmp_path, simulated.desktop(), rounds=20, samples=6)
-    samples = load_samples(tmp_path)
-    low = samples[["ping_cpu", "pong_cpu"]].min(axis=1)
-    high = samples[["ping_cpu", "pong_cpu"]].max(axis=1)
-    plots.trace(samples[(low == 0) & (high == 1)].reset_index(drop=True), axes)
-    drawn = sum(len(line.get_xdata()) for line in axes.lines if line.get_marker() in ("o", "^"))
-    assert drawn == 20 * 6
 
 
 def test_a_name_with_dollars_is_a_name(tmp_path: Path) -> None:

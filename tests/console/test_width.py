@@ -29,7 +29,6 @@ COMMANDS = (
     "compare kernel=old kernel=new",
     "runs --summaries",
     "show summary:rpi4-linux",
-    "compare verona summary:spr-mm_amx",
     "verify",
 )
 LONGEST_WORD = 60  # of paths and ids, which are not broken

@@ -10,7 +10,7 @@ from typing import Any
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
-from fleet.analysis.exchange.imports import PREFIX, load_published, published_points, renumbered, rows_of
+from fleet.analysis.exchange.imports import PREFIX, load_published, renumbered, rows_of
 from fleet.analysis.reduce.load import load_cpus, view_of
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.analysis.selection import select
@@ -101,7 +101,7 @@ def _check_cpus(file: Path, grid: Grid, machine: Topology, text: str | None) -> 
 
 def _check(name: str, metadata: ImportMetadata) -> None:
     """Raise UsageError for a name or a word that cannot be stored."""
-    if name in set(load_published()["summary"]) or len(published_points(name)):
+    if name in set(load_published()["summary"]):
         raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
     try:
         checked_key(name, "summary")

@@ -22,7 +22,6 @@ from fleet.store.files import storing
 from fleet.store.imports import FILES
 from fleet.store.reading import read_files
 from fleet.store.runs import Root, listing_of
-from fleet.text import one_line, table
 
 _CPU_COLUMNS = [field.name for field in fields(Cpu)]
 PREFIX = "summary:"  # how a command line tells a summary from a run or a host
@@ -63,8 +62,6 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
     name = name.removeprefix(PREFIX)
     every = all_summaries(root)
     found = every[every["summary"] == name].reset_index(drop=True)
-    if found.empty and len(published_points(name)):
-        raise UsageError(f"{name}: has points and no pairs of CPUs; `fleet show {PREFIX}{name}` prints them.")
     if found.empty:
         raise UsageError(
             f"no summary is called {name!r}; there are: {', '.join(every['summary'].unique())} "
@@ -149,49 +146,6 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 FOLDER = files("fleet") / "published"
-COLUMNS = ("summary", "benchmark", "point", "value", "unit", "unit_ns", "conditions", "cpu_model", "source")
-
-
-@cache
-def load_published_points() -> pd.DataFrame:
-    """A row per number: COLUMNS. value, unit: as printed. unit_ns: of a byte or a line, by one CPU."""
-    tables = []
-    for name, entry in index()["points"].items():
-        with (FOLDER / entry["file"]).open(encoding="utf-8") as file:
-            rows = pd.read_csv(file)
-        times = rows["value"] * 1000 / rows["lines"]
-        about = {"summary": name, "cpu_model": entry["cpu_model"], "source": entry["url"]}
-        tables.append(rows.assign(unit_ns=times.where(rows["lines"].notna(), 1 / rows["value"]), **about))
-    found: pd.DataFrame = pd.concat(tables, ignore_index=True)[list(COLUMNS)]
-    return found
-
-
-def published_points(name: str) -> pd.DataFrame:
-    """The rows of one; none if there is no such."""
-    rows = load_published_points()
-    return rows[rows["summary"] == name].reset_index(drop=True)
-
-
-def points_text(name: str) -> str:
-    """One of them for people: where it comes from, and a table per benchmark."""
-    entry, rows = index()["points"][name], published_points(name)
-    parts = [f"{name}: {entry['cpu_model']}, {entry['os']} ({entry['conditions']})\nfrom {entry['url']}"]
-    for benchmark, part in rows.groupby("benchmark", sort=False):
-        lines = []
-        for row in records(part):
-            a_line = f"{row['unit_ns']:.2f}" if row["unit"] == "us" else ""
-            lines.append((row["point"], f"{row['value']:g}", row["unit"], a_line, row["conditions"] or ""))
-        titles = ("point", "number", "", "ns a line" if any(line[3] for line in lines) else "", "")
-        parts.append(f"{benchmark}\n{table(titles, lines, right={1, 3})}")
-    return "\n\n".join("\n".join(map(one_line, part.split("\n"))) for part in parts)
-
-
-def points_list() -> str:
-    """A line for each of them, for the list of summaries."""
-    counts = load_published_points().groupby("summary", sort=False).size()
-    models = {name: index()["points"][name]["cpu_model"] for name in counts.index}
-    lines = (f"{name}: {model}, {counts[name]} points, shipped" for name, model in models.items())
-    return "\n".join(("Published points, without pairs of CPUs:", *lines))
 
 
 @cache

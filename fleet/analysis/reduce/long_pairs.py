@@ -12,7 +12,7 @@ import numpy as np
 from fleet.analysis.arrays import Floats, Ints
 from fleet.analysis.frame import Frame, below
 from fleet.analysis.reduce.bursts import of_arrow
-from fleet.analysis.reduce.matrices import OF_SAMPLES, by_pair, deviation, middles_of, pair_numbers, pairs_of
+from fleet.analysis.reduce.matrices import OF_SAMPLES, by_pair, middles_of, pair_numbers, pairs_of
 from fleet.late import pc
 
 _FEW = 1 << 20  # values that are put together with the distinct ones only later
@@ -45,11 +45,8 @@ class _Samples:
         tenth, middle, last = (_quantile(values, counts, share) for share in (0.10, 0.5, 0.99))
         far = np.abs(values - middle)
         order = np.argsort(far)
-        number = counts.sum()
-        mean = float(values @ counts) / number
-        mad = _quantile(far[order], counts[order], 0.5)
-        around = deviation(far**2 @ counts, mean - middle, number)
-        return values[0], tenth, mean, mad, last, values[-1], around
+        mean = float(values @ counts) / counts.sum()
+        return values[0], tenth, mean, _quantile(far[order], counts[order], 0.5), last, values[-1]
 
 
 def _quantile(values: Floats, counts: Ints, share: float) -> float:

@@ -23,14 +23,13 @@ PAIR = [*KIND, "point", "ping_cpu", "pong_cpu"]
 _JUDGED = ("median_ns", "low_ns", "high_ns", "spread", "other_ns", "other_share", "drift")
 STATES = "ABCDEF"  # their names, the fastest first
 OF_LEVELS = ("levels_ns", "levels_share", "levels_spread", "levels_dwell", "levels_state")
-OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns", "deviation_ns")
+OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
 def pair_medians(samples: Rows, *, ordered: bool = False) -> Rows:
     """Reduce raw samples to one row per run, benchmark, variant, point and pair.
 
-    The columns are those of `pairs` in docs/tables.md, and `deviation_ns`, the standard deviation of all
-    samples, NaN of a single one. samples: as `load_samples` returns it; bursts of
+    The columns are those of `pairs` in docs/tables.md. samples: as `load_samples` returns it; bursts of
     nothing but warm-ups are left out. Unless `ordered`, both directions of a pair are one row, the lower CPU
     as ping. `load_pairs` does the same for runs too big for a frame, and stores the result.
     """
@@ -188,20 +187,10 @@ def _of_samples(bursts: Bursts, first: Frame) -> dict[str, Floats]:
         tenth, middle, last = (_quantile(ordered, share) for share in (0.10, 0.5, 0.99))
         np.abs(np.subtract(ordered, middle[:, None], out=ordered), out=ordered)  # in place: they may be many
         ordered.sort(axis=1)
-        squares = np.einsum("ij,ij->i", ordered, ordered)
-        found = (
-            *(low, tenth, mean, _quantile(ordered, 0.5), last, high),
-            deviation(squares, mean - middle, ordered.shape[1]),
-        )
+        found = (low, tenth, mean, _quantile(ordered, 0.5), last, high)
         for name, column in zip(OF_SAMPLES, found, strict=True):
             columns[name][pairs] = column
     return columns
-
-
-def deviation(squares: Any, offset: Any, count: Any) -> Any:
-    """The standard deviation. squares: the sum of those from a value `offset` from the mean."""
-    left = np.maximum(squares - count * offset**2, 0)
-    return np.sqrt(left / (count - 1)) if count > 1 else left * np.nan
 
 
 def _quantile(ordered: Floats, share: float) -> Floats:

@@ -5,15 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.exchange.imports import (
-    PREFIX,
-    all_summaries,
-    find_summary,
-    points_list,
-    points_text,
-    published_layout,
-    published_points,
-)
+from fleet.analysis.exchange.imports import PREFIX, all_summaries, find_summary, published_layout
 from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.text import json_text, rendered
 from fleet.errors import UsageError
@@ -24,17 +16,13 @@ from fleet.text import one_line, table
 def summaries_text(root: Root, names: Sequence[str], canvas: Canvas) -> str:
     """These summaries, each named with or without `summary:`; the list of all without names."""
     if not names:
-        return f"{list_text(all_summaries(root))}\n\n{points_list()}"
-    tables = [_rows(root, name) for name in _named(names)]
-    return "\n\n".join(
-        points_text(rows["summary"].iloc[0]) if "point" in rows else summary_text(rows, canvas)
-        for rows in tables
-    )
+        return list_text(all_summaries(root))
+    return "\n\n".join(summary_text(find_summary(root, name), canvas) for name in _named(names))
 
 
 def summaries_json(root: Root, names: Sequence[str]) -> str:
-    """A row per pair or point of these summaries, or of all that have pairs."""
-    tables = [_rows(root, name) for name in _named(names)] if names else [all_summaries(root)]
+    """A row per pair of these summaries, or of all."""
+    tables = [find_summary(root, name) for name in _named(names)] if names else [all_summaries(root)]
     return json_text(pd.concat(tables, ignore_index=True))
 
 
@@ -44,12 +32,7 @@ def _named(names: Sequence[str]) -> list[str]:
         raise UsageError(
             f"runs and summaries are not shown together; fleet compare {beside} lays them beside."
         )
-    return [name.removeprefix(PREFIX) for name in names]
-
-
-def _rows(root: Root, name: str) -> pd.DataFrame:
-    points = published_points(name)
-    return points if len(points) else find_summary(root, name)
+    return list(names)
 
 
 def list_text(rows: pd.DataFrame) -> str:

@@ -17,6 +17,7 @@ from fleet.model import Topology
 from fleet.store import Store, schema
 from tests import builders
 from tests.analysis.exchange.test_tools import CORE_LATENCY, RUST_CSV, RUST_SCREEN
+from tests.command import Fleet
 
 SMT_PAIRS = {
     "i9-13980hx-boost": {(n, n + 1) for n in range(0, 16, 2)},
@@ -231,3 +232,16 @@ def test_other_instructions_are_not_given_a_ratio(tmp_path: Path) -> None:
     rows = beside(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])
     other = rows[(rows["side"] == "summary:i3-2120t") & (rows["benchmark"] == "cas")]
     assert other["ratio"].isna().all()
+
+
+def test_summaries_are_listed_and_shown_whole_by_the_commands(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        assert "rpi4-qnx800" in fleet("runs", "--summaries").stdout
+        assert "summary, not raw" in fleet("show", "summary:rpi4-qnx800").stdout
+        for words, why in (
+            (("show", "summary:rpi4-linux", "rome"), "fleet compare summary:rpi4-linux rome lays"),
+            (("show", "summary:rpi4-linux", "--csv"), "shown whole"),
+            (("runs", "rome", "--summaries"), "lists all"),
+        ):
+            done = fleet(*words)
+            assert (done.exit_code, why in " ".join(done.stderr.split())) == (2, True), done.stderr
