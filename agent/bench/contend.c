@@ -21,19 +21,6 @@ enum { MISCOUNTED = 1 };
 enum { MISCOUNTED = 0 };
 #endif
 
-static const enum operation operations[] = {OPERATION_FAA,    OPERATION_SWAP,   OPERATION_CAS,
-					    OPERATION_STORE,  OPERATION_MODIFY, OPERATION_TURN,
-					    OPERATION_TICKET, OPERATION_MCS};
-
-static uint32_t done_here(void)
-{
-	uint32_t mask = 0;
-
-	for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
-		mask |= 1u << operations[i];
-	return mask;
-}
-
 /* Does a thread wait for another? */
 static bool waits(const struct point *point)
 {
@@ -61,44 +48,6 @@ static bool is_possible(const struct point *point, const struct point_context *c
 	}
 }
 
-static int add_points(const struct options *options, const struct point_context *context,
-		      struct points *points, struct refusal *refusal)
-{
-	static const enum sharing sharings[] = {SHARING_ONE, SHARING_WORDS, SHARING_OWN};
-	uint32_t chosen = UINT32_MAX, shares = UINT32_MAX;
-	int err = 0;
-
-	if ((options->operations && operations_read(options->operations, &chosen, refusal)) ||
-	    (options->share &&
-	     words_read("share", options->share, sharing_name, SHARINGS, &shares, refusal)))
-		return -1;
-	for (size_t t = 0; t < context->thread_count; t++)
-		for (size_t o = 0; o < sizeof operations / sizeof *operations; o++)
-			for (size_t s = 0; !err && s < sizeof sharings / sizeof *sharings; s++) {
-				struct point point = {.operation = (uint8_t)operations[o],
-						      .sharing = (uint8_t)sharings[s],
-						      .threads = context->threads[t],
-						      .arena_bytes = ARENA_BYTES,
-						      .by_turns = operations[o] == OPERATION_TURN};
-
-				if (!(chosen >> point.operation & 1) ||
-				    !(shares >> point.sharing & 1) || point.threads < 2 ||
-				    !is_possible(&point, context))
-					continue;
-				point.huge_pages = points_huge(context);
-				snprintf(point.name, sizeof point.name, "%s.%s.x%" PRIu32 "%s",
-					 operation_name(point.operation),
-					 sharing_name(point.sharing), point.threads,
-					 point.huge_pages ? ".huge" : "");
-				err = points_add(points, &point, refusal);
-			}
-	if (!err && !points->count && chosen & done_here())
-		return refuse(refusal, EXIT_OPTIONS,
-			      "--threads, --op and --share leave no point of contend: it is for "
-			      "two threads or more, turn for share one, modify for the others");
-	return err;
-}
-
 static bool can(const struct variant *variant, const struct point *point)
 {
 	enum operation operation = point->operation;
@@ -106,6 +55,46 @@ static bool can(const struct variant *variant, const struct point *point)
 	return operation == OPERATION_TURN ? variant->cas != NULL
 					   : variant->add[operation] || variant->put[operation] ||
 						     variant->lock[operation];
+}
+
+static int add_points(const struct options *options, const struct point_context *context,
+		      struct points *points, struct refusal *refusal)
+{
+	static const enum sharing sharings[] = {SHARING_ONE, SHARING_WORDS, SHARING_OWN};
+	uint32_t chosen = UINT32_MAX, shares = UINT32_MAX;
+	bool any = false;
+	int err = 0;
+
+	if ((options->operations && operations_read(options->operations, &chosen, refusal)) ||
+	    (options->share &&
+	     words_read("share", options->share, sharing_name, SHARINGS, &shares, refusal)))
+		return -1;
+	for (size_t t = 0; t < context->thread_count; t++)
+		for (enum operation o = 0; o < OPERATIONS; o++)
+			for (size_t s = 0; !err && s < sizeof sharings / sizeof *sharings; s++) {
+				struct point point = {.operation = (uint8_t)o,
+						      .sharing = (uint8_t)sharings[s],
+						      .threads = context->threads[t],
+						      .arena_bytes = ARENA_BYTES,
+						      .by_turns = o == OPERATION_TURN};
+
+				if (!(chosen >> o & 1) || !can(context->variant, &point))
+					continue;
+				any = true;
+				if (!(shares >> point.sharing & 1) || point.threads < 2 ||
+				    !is_possible(&point, context))
+					continue;
+				point.huge_pages = points_huge(context);
+				snprintf(point.name, sizeof point.name, "%s.%s.x%" PRIu32 "%s",
+					 operation_name(o), sharing_name(point.sharing),
+					 point.threads, point.huge_pages ? ".huge" : "");
+				err = points_add(points, &point, refusal);
+			}
+	if (any && !err && !points->count)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--threads, --op and --share leave no point of contend: it is for "
+			      "two threads or more, turn for share one, modify for the others");
+	return err;
 }
 
 static uint64_t grain(const struct point *point)

@@ -159,13 +159,18 @@ static int drop_empty(struct plan *plan, struct refusal *refusal)
 	return 0;
 }
 
+/* A point without a load stands for all that would be done at a rate. */
 static bool any_does(const struct plan *plan, const char *name)
 {
 	for (size_t i = 0; i < plan->choice_count; i++)
-		for (size_t p = 0; p < plan->choices[i].point_count; p++)
+		for (size_t p = 0; p < plan->choices[i].point_count; p++) {
+			unsigned operation = plan->choices[i].points[p].operation;
+
 			if (plan->choices[i].benchmark->can &&
-			    !strcmp(operation_name(plan->choices[i].points[p].operation), name))
+			    (operation == OPERATION_IDLE ||
+			     !strcmp(operation_name(operation), name)))
 				return true;
+		}
 	return false;
 }
 

@@ -185,8 +185,11 @@ def ladder(
     *,
     settings: Sequence[str] | None = None,
     rate: bool = False,
+    over: str = "bytes",
 ) -> Axes:
     """Draw numbers over the size of the memory, both logarithmic, a line per setting with its 95 % band.
+
+    over: "other_rate" for the GB/s that other threads got, joined in the order of the rows.
 
     steps: rows of `ladders` of one benchmark, variant and set of CPUs. levels: their `plateaus`; each is a
     thick piece of the line, and the caches are grey lines. settings: which to draw, in order. rate: bytes a
@@ -200,12 +203,12 @@ def ladder(
     every = numbers(steps["median_ns"])
     low, high = float(every.min()) / 1.6, float(every.max()) * 1.6
     for name, (colour, dash) in zip(shown, itertools.cycle(_LINES)):
-        own = steps[steps["setting"] == name].sort_values("bytes")
+        own = steps[steps["setting"] == name]
+        own = own.sort_values("bytes") if over == "bytes" else own
         known = own[own["low_ns"].notna()]
         band = [numbers(known[end].clip(lower=1e-6)).clip(low, high) for end in ("low_ns", "high_ns")]
-        sizes_known = known["bytes"].to_numpy()
-        axes.fill_between(sizes_known, band[0], band[1], color=colour, alpha=0.18, linewidth=0)
-        sizes, values = own["bytes"].to_numpy(), numbers(own["median_ns"])
+        axes.fill_between(known[over].to_numpy(), band[0], band[1], color=colour, alpha=0.18, linewidth=0)
+        sizes, values = own[over].to_numpy(), numbers(own["median_ns"])
         axes.plot(
             sizes, values, dash, color=colour, linewidth=1.6, label=one_line(name), marker=".", markersize=5
         )
@@ -213,12 +216,15 @@ def ladder(
             for row in levels[levels["setting"] == name].to_dict("records"):
                 ends, value = [row["least_bytes"], row["most_bytes"]], float(numbers(row["median_ns"]))
                 axes.plot(ends, [value] * 2, color=colour, linewidth=4.5, alpha=0.45, solid_capstyle="round")
-    axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    _label_sizes(axes, steps["bytes"].to_numpy())
+    axes.set_xlabel("GB/s of the other threads")
+    if over == "bytes":
+        axes.set_xscale("log", base=2)
+        _label_sizes(axes, steps["bytes"].to_numpy())
+        axes.set_xlabel("memory of a thread")
     axes.set_ylim(low, high)
     name_steps(axes.yaxis, low, high)
-    axes.set(xlabel="memory of a thread", ylabel="GB/s" if rate else "ns")
+    axes.set_ylabel("GB/s" if rate else "ns")
     axes.grid(visible=True, axis="y")
     if levels is not None:
         _mark_caches(axes, levels)

@@ -162,3 +162,9 @@ def test_a_granted_realtime_priority_is_recorded():
 def test_too_little_address_space_for_a_thread_is_named():
     done = run("-b", "clock", *QUICK, prefix=(needs.program("prlimit", "util-linux"), "--as=6000000"))
     assert (done.returncode, "ulimit -v" in done.stderr) == (1, True), done.stderr
+
+
+def test_the_operating_systems_clock_is_a_variant_beside_the_one_in_use() -> None:
+    plan = decode(run("-b", "clock", "-v", "clock=all", "-r1", "-fjsonl").stdout)[0]
+    variants = [one["variant"] for one in plan["plan"]["benchmarks"]]
+    assert variants == list(dict.fromkeys([plan["clock"], "monotonic_raw"]))

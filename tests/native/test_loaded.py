@@ -82,6 +82,13 @@ def test_a_rate_that_cannot_be_asked_for_is_refused(load: str, reason: str) -> N
     assert f"--load wants at most 32 of 0, GB/s from 0.1 to 64, and full, {reason}" in done.stderr
 
 
+def test_without_a_load_the_operation_may_still_be_named() -> None:
+    records = measure(*SMALL, "--op", "read,nt", "--load", "0", *two_cpus())
+    assert [name.partition(".")[0] for name in points(records)] == ["idle"]
+    done = run("-b", "loaded", "--op", "faa", "--load", "0")
+    assert (done.returncode, "does none of the operations asked for" in done.stderr) == (5, True)
+
+
 def test_it_needs_a_second_cpu() -> None:
     done = run("-b", "loaded", "-c", str(min(os.sched_getaffinity(0))))
     assert done.returncode == 3

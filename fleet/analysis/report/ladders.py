@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -17,13 +18,15 @@ from fleet.model import View, benchmark_named
 
 _WIDTH, _HEIGHT = 340, 270  # CSS pixels; as wide as a telephone shows without scrolling
 _IN_A_LINE = 3  # settings of the legend
+_NUMBERS = ("median_ns", "low_ns", "high_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
     """The ladders of one benchmark and variant on CPUs alike; lines are medians over them.
 
-    titles, lines: the table of levels; no lines where no level is known. steps: rows by setting and size.
+    titles, lines: the table of levels; no lines where no level is known. steps: rows by setting and size, or
+    by `over`, another of their columns.
     """
 
     name: str
@@ -33,6 +36,12 @@ class Ladder:
     lines: list[tuple[str, ...]]
     steps: pd.DataFrame
     levels: pd.DataFrame
+    over: str = "bytes"
+
+    @property
+    def axis(self) -> str:
+        """What the numbers are drawn over."""
+        return "the size of the memory" if self.over == "bytes" else "GB/s of the other threads"
 
     @property
     def benchmark(self) -> str:
@@ -46,15 +55,31 @@ class Ladder:
 
 
 def ladders_of(pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str]) -> list[Ladder]:
-    """The ladders of a run, by `kinds`, as planned. pairs, cpus: its rows, the former widened."""
-    if not any(benchmark_named(kind.partition("/")[0]).view is View.LADDER for kind in kinds):
-        return []
-    found = _ladders(ladders(pairs), plateaus(pairs, cpus))
+    """The ladders and curves of a run, by `kinds`, as planned. pairs, cpus: its rows, the former widened."""
+    known = [benchmark_named(kind.partition("/")[0]) for kind in kinds]
+    found = list(
+        _curves(pairs[pairs["benchmark"].isin([one.name for one in known if one.other_unit == "byte"])])
+    )
+    if any(one.view is View.LADDER for one in known):
+        found += _ladders(ladders(pairs), plateaus(pairs, cpus))
     return sorted(found, key=lambda one: kinds.index(one.name))
 
 
+def _curves(rows: pd.DataFrame) -> Iterator[Ladder]:
+    """Numbers over what other threads got meanwhile, a line per operation from no load on."""
+    for key, part in alike(rows, "benchmark", "variant", "bytes").items():
+        words = [word for word in part["operation"].unique() if word != "idle"]
+        lines = [part[part["operation"].isin(["idle", word])].assign(setting=word) for word in words]
+        if lines:
+            steps = pd.concat(lines).assign(asked=lambda found: found["load_mbps"].fillna(np.inf))
+            numbers = {name: (name, "median") for name in (*_NUMBERS, "other_rate")}
+            steps = steps.groupby(["benchmark", "setting", "asked"], sort=True).agg(**numbers).reset_index()
+            name, heading = f"{key[0]}/{key[1]}", benchmark_named(str(key[0])).heading
+            yield Ladder(name, heading, cpus_text(part), (), [], steps, part[:0], "other_rate")
+
+
 def _ladders(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Ladder]:
-    numbers = {name: (name, "median") for name in ("median_ns", "low_ns", "high_ns")}
+    numbers = {name: (name, "median") for name in _NUMBERS}
     known = alike(levels, "benchmark", "variant")
     for key, part in alike(rows, "benchmark", "variant").items():
         own = known.get(key, levels[:0])
@@ -77,11 +102,18 @@ def picture(reading: Any, ladder: Ladder, place: int) -> Markup:
         f"{line[0]} {', '.join(map(' '.join, zip(ladder.titles[3:], line[3:], strict=True)))}"
         for line in ladder.lines
     ]
-    what = f"{ladder.name}, {ladder.cpus}, on {reading.name}: {ladder.heading} by the size of the memory"
+    what = f"{ladder.name}, {ladder.cpus}, on {reading.name}: {ladder.heading} by {ladder.axis}"
     return figures.draw(
         f"{reading.anchor}-ladder-{place}",
         ". ".join([what, "; ".join(cells)]),
         (_WIDTH, _HEIGHT),
-        partial(plots.ladder, ladder.steps, ladder.levels, settings=order, rate=is_rate(ladder.benchmark)),
+        partial(
+            plots.ladder,
+            ladder.steps,
+            ladder.levels if ladder.over == "bytes" else None,
+            settings=order,
+            rate=is_rate(ladder.benchmark),
+            over=ladder.over,
+        ),
         margins=(54, 42, 12, 22 + 18 * -(-len(order) // _IN_A_LINE)),
     )

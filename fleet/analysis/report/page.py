@@ -230,7 +230,7 @@ def _front(reading: Reading) -> tuple[str, Markup] | None:
             return f"{part.name}: dark is fast", maps.picture(title, drawn, [("own", drawn)], side=_FRONT)
     if reading.ladders:
         ladder = reading.ladders[0]
-        return f"{ladder.name}: {ladder.heading} by the size of the memory", picture(reading, ladder, 0)
+        return f"{ladder.name}: {ladder.heading} by {ladder.axis}", picture(reading, ladder, 0)
     for part in reading.parts:
         if part.curves:
             return f"{part.name}: all samples", _ecdf(reading, part, "front")

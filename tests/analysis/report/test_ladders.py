@@ -1,9 +1,11 @@
 """Ladders in a report and in a notebook: their numbers, their lines and what is said to a screen reader."""
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -72,3 +74,29 @@ def test_a_ladder_is_drawn_with_its_caches_and_levels(tmp_path: Path, rate: bool
     assert [text.get_text() for text in axes.texts] == ["L1", "L2", "LLC", "mem"]
     upright = [line.get_xdata()[0] for line in axes.get_lines() if len(set(line.get_xdata())) == 1]
     assert upright == [memory.L1, memory.L2, memory.LLC]
+
+
+def test_loads_under_load_are_drawn_over_what_the_others_got_in_the_order_asked() -> None:
+    """Also where they get less the more they ask for."""
+    got = {0: (0.0, 100.0), 4000: (4.0, 105.0), 8000: (7.5, 150.0), math.nan: (7.0, 190.0)}
+    usual = {"benchmark": "loaded", "variant": "mov", "bytes": 1 << 28, "threads": 2, "relation": "package"}
+    rows = pd.DataFrame(
+        {
+            **usual,
+            "ping_cpu": 0,
+            "pong_cpu": 1,
+            "operation": "read" if rate else "idle",
+            "load_mbps": asked,
+            "other_rate": rate,
+            "median_ns": ns,
+            "low_ns": ns - 1,
+            "high_ns": ns + 1,
+        }
+        for asked, (rate, ns) in reversed(got.items())
+    )
+    (curve,) = ladders_of(rows, pd.DataFrame(), ["loaded/mov"])
+    assert (curve.axis, curve.cpus) == ("GB/s of the other threads", "2 CPUs, 0 to 1, all together")
+    axes = plots.ladder(curve.steps, axes=Figure().add_subplot(), over=curve.over)
+    (line,) = axes.get_lines()
+    assert line.get_label() == "read"
+    assert list(zip(line.get_xdata(), line.get_ydata(), strict=True)) == [*got.values()]
