@@ -81,7 +81,7 @@ class Frame:
     def __getitem__(self, what: Any) -> Any:
         if isinstance(what, str):
             return self._columns[what]
-        if isinstance(what, list):
+        if isinstance(what, list) and all(isinstance(name, str) for name in what):
             return Frame({name: self._columns[name] for name in what})
         return self._at(what)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleet.analysis.frame import Frame, into_pandas
+from fleet.analysis.reduce.cells import Only
 from fleet.analysis.views import show
 from fleet.analysis.views.heatmap import Canvas
 from fleet.store import Listing
@@ -21,6 +22,7 @@ def shown(root: Path) -> list[str]:
         earlier = [one for one in listing.runs if one.host_id == run.host_id]
         found.append(show.show_text(listing, run.run_id, all_sizes=True, as_map=True, earlier=earlier))
         found.append(show.shows_json(listing, [run.run_id]))
+    found.append(show.show_text(listing, last["pisa"].run_id, only=Only(cpus="E")))
     return found
 
 

@@ -82,7 +82,8 @@ def history(root: Root, texts: Sequence[str], *, threshold: float | None = None,
     matters, nights = threshold or THRESHOLD, tuple[Any, ...](table.columns)
     counts = (~np.isnan(logs)).sum(axis=1)
     short = rows.loc[counts < LEAST_NIGHTS, "host"].unique()
-    words = f"{folded(short)}: relations with fewer than {LEAST_NIGHTS} nights have no verdict."
+    words = f"{folded(short)}: relations with fewer than {LEAST_NIGHTS} nights have no verdict"
+    words += "; --siblings finds the odd one of equal machines." if len(short) > 1 else "."
     return History(
         tuple(rows["host"].unique()),
         int(relations.max()) + 1,
