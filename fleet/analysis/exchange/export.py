@@ -119,7 +119,7 @@ def _chosen_of(kinds: Iterable[str], benchmark: str | None, what: str) -> str:
     if not there:
         raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
     if len(wanted) != 1:
-        unlike = f"; not {benchmark!r}" if benchmark else ""
+        unlike = f", not {benchmark!r}; `fleet show --csv` has the points of others" if benchmark else ""
         raise UsageError(f"{what}: --benchmark must name one of {', '.join(there)}{unlike}.")
     return wanted[0]
 

@@ -23,7 +23,7 @@ from fleet.store import RunSummary
 from fleet.store.runs import Root
 from fleet.text import nearest, one_line
 
-_SHOWN = 8
+_SHOWN = 12
 _KIND = ["run_id", "benchmark", "variant"]
 _FASTEST = {"", "P", "big"}
 OVERVIEW = ("benchmark", "variant", "about", "relation", "place")
@@ -265,7 +265,7 @@ def history_of(
         known = [name for name in rows["relation"].unique() if is_relation(name) or is_level(name)]
         wanted = {name for name in known if what in (name, name.partition(" ")[0])}
         if not wanted:
-            there = list(dict.fromkeys(word for name in known for word in (name.partition(" ")[0], name)))
+            there = list(dict.fromkeys([name.partition(" ")[0] for name in known] + known))
             listed = ", ".join(there[:_SHOWN]) or "none"
             why = f"no such relation{Only(benchmark)}{nearest(what, there)}"
             raise UsageError(f"--relation {what}: {why} There are {listed}.")

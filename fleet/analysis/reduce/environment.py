@@ -71,7 +71,7 @@ def differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
             rows.append({"what": name, "a": _listed(values[0]), "b": _listed(values[1]), "between": between})
     known = all(side["boot_id"].notna().all() for side in (a, b))
     if known and set(a["host_id"]) == set(b["host_id"]) and not set(a["boot_id"]) & set(b["boot_id"]):
-        rows.append({"what": "boot", "a": _boots(a), "b": _boots(b), "between": True})
+        rows.append({"what": "boot", "a": _boots(a), "b": _boots(b, "other "), "between": True})
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
 
 
@@ -81,9 +81,8 @@ def _listed(values: Counter[str]) -> str:
     return ", ".join(f"{value} ({count} runs)" for value, count in values.most_common())
 
 
-def _boots(side: pd.DataFrame) -> str:
-    count = side["boot_id"].nunique()
-    return "1 boot" if count == 1 else f"{count} boots"
+def _boots(side: pd.DataFrame, which: str = "") -> str:
+    return counted(side["boot_id"].nunique(), f"{which}boot")
 
 
 def _requested(value: Any) -> str:

@@ -105,4 +105,5 @@ def _summary(one: Comparison) -> str:
 
 
 def _verdict(row: dict[str, Any]) -> str:
-    return f"{row['verdict']}" + (f": {row['why']}" if row["verdict"] != Verdict.EQUIVALENT else "")
+    alone = {Verdict.EQUIVALENT, Verdict.NONE}  # whose reason the headline or a warning says once
+    return f"{row['verdict']}" + ("" if row["verdict"] in alone else f": {row['why']}")
