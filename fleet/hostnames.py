@@ -37,7 +37,6 @@ def expand_range(name: str) -> list[str]:
 
 
 def _numbers(part: str) -> list[str]:
-    """Unfold "08-10", or "12"."""
     low, _, high = part.partition("-")
     high = high or low
     if len(low) > 9 or len(high) > 9:

@@ -214,7 +214,6 @@ def _previewed(host: Host, facts: Facts, builder: Builder) -> str:
 
 
 def _without(facts: Facts, names: Sequence[str]) -> Facts:
-    """The facts without these files of the host's directory."""
     return replace(facts, workdir_entries=tuple(e for e in facts.workdir_entries if e not in names))
 
 
@@ -243,7 +242,6 @@ def _no_compiler(host: Host) -> BuildError:
 
 @contextmanager
 def _naming(host: Host) -> Iterator[None]:
-    """Let a BuildError begin with the host's name."""
     try:
         yield
     except BuildError as err:

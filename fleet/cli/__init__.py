@@ -78,13 +78,11 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _trace(cause: BaseException | None) -> None:
-    """Print where a known error comes from, if $FLEET_DEBUG asks for it."""
     if cause is not None and os.environ.get("FLEET_DEBUG"):
         traceback.print_exception(cause)
 
 
 def _wrapped(text: str) -> str:
-    """A message, wrapped to the terminal."""
     from fleet.analysis.views.text import fitted
 
     return fitted(text, terminal(sys.stderr)["width"])

@@ -96,7 +96,6 @@ def clean(
 def _access(
     hosts: Sequence[Host], parallel: int, connect_timeout_s: float, *, quiet: bool
 ) -> Iterator["HostAccess"]:
-    """The way to the hosts, with their progress on stderr, until a signal ends it."""
     from fleet.console.progress import progress
     from fleet.remote.connect import connect
     from fleet.session.context import HostAccess

@@ -234,7 +234,6 @@ def _context(
 
 
 def _hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[Host, ...]:
-    """The hosts selected, or those of them in this shard."""
     chosen = load_inventory(inventory).select(select)
     if shard is None:
         return chosen

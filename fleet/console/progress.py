@@ -140,7 +140,6 @@ class Tallies(_Written):
                 self._finish(event.outcome)
 
     def _finish(self, outcome: Outcome) -> None:
-        """Name the host if it failed; print the tally at each step."""
         failed = outcome.state is not State.COMPLETE
         self._named += failed
         if failed and self._named <= FAILURES_NAMED:

@@ -46,7 +46,6 @@ def outcomes_text(
 
 
 def _ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
-    """How many hosts are stored, and the commands to type next."""
     stored = [outcome for outcome in outcomes if outcome.stored]
     settled = all(outcome.settled for outcome in outcomes)
     bursts = counted(sum(outcome.bursts for outcome in stored), "burst")
@@ -75,7 +74,6 @@ def _by_host(outcomes: Sequence[Outcome]) -> str:
 
 
 def _by_ending(outcomes: Sequence[Outcome]) -> str:
-    """A row per state and stage, those with most hosts first."""
     alike: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         alike[str(outcome.state), outcome.stage].append(outcome)

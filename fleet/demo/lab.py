@@ -92,7 +92,6 @@ def _everything() -> Iterator[Burst]:
 
 
 def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
-    """The run of a machine in one night, as the agent would have reported it."""
     chance = random.Random(f"{machine.name} {night} {place} names")
     session = _FIRST + timedelta(days=night, hours=machine.hour)
     started = session + timedelta(seconds=5 + 70 * place)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from fleet.errors import DeployError, FleetError, LinkError, ProbeError
 from fleet.facts import probe, systems
-from fleet.facts.systems import OF_STEPS, SYSTEMS, Os
+from fleet.facts.systems import OF_STEPS, SYSTEMS
 from fleet.model import Facts, Host, Load, Via
 from fleet.model.client import client_words
 from fleet.remote.connection import Connection
@@ -85,25 +85,20 @@ def read(text: str, host: Host) -> Facts:
 
 def _ask(connection: Connection, host: Host, *, read_only: bool) -> str:
     """The first answer of a probe for the host's OS; the inventory's OS is tried first."""
-    text = ""
     for name in sorted(SYSTEMS, key=lambda name: host.os != name):
-        text = _ask_as(SYSTEMS[name], connection, host, read_only=read_only)
-        if "other" not in probe.sections(text):  # the host runs another OS than the probe is for
+        names, cc = SYSTEMS[name].probe, host.toolchain.cc
+        script = probe.script(names, workdir=host.workdir, cc=cc, read_only=read_only)
+        try:
+            completed = connection.run(script.decode(), timeout_s=PROBE_TIMEOUT_S)
+        except LinkError as err:
+            _check_compilers(connection, host, err)
+            raise
+        text = probe.answer(completed.stdout)
+        if text is None:
+            raise ProbeError(_no_answer(host, completed))
+        if "other" not in probe.sections(text):  # else the host runs another OS than the probe is for
             break
-    return text
-
-
-def _ask_as(system: Os, connection: Connection, host: Host, *, read_only: bool) -> str:
-    script = probe.script(system.probe, workdir=host.workdir, cc=host.toolchain.cc, read_only=read_only)
-    try:
-        completed = connection.run(script.decode(), timeout_s=PROBE_TIMEOUT_S)
-    except LinkError as err:
-        _check_compilers(connection, host, err)
-        raise
-    text = probe.answer(completed.stdout)
-    if text is None:
-        raise ProbeError(_no_answer(host, completed))
-    return text
+    return text or ""
 
 
 def _check_compilers(connection: Connection, host: Host, why: LinkError) -> None:
@@ -259,7 +254,6 @@ def _few_files(connection: Connection) -> str:
 
 
 def _by_hand(host: Host) -> str:
-    """The command that asks the host's shell without fleet."""
     if host.via is Via.LOCAL:
         return "/bin/sh -c uname"
     if host.command:

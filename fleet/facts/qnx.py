@@ -164,13 +164,11 @@ def raw_lines(sections: Sections) -> tuple[str, ...]:
 
 
 def _report(sections: Sections, name: str) -> list[str]:
-    """The lines of the section `report` under a name."""
     lines = (line.partition(" ") for line in sections.get("report", []))
     return [value for key, _, value in lines if key == name]
 
 
 def _column(title: str, lines: Sequence[str]) -> list[str]:
-    """Lines under one another, the title before the first."""
     titles = [title, *[""] * len(lines)]
     return [f"{head:<13} {line}" for head, line in zip(titles, lines or ["none"], strict=False)]
 

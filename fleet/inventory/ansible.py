@@ -85,7 +85,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _names(body: Any, key: str) -> list[str]:
-    """The `hosts` or `children` of a group in Ansible's listing."""
     names = _mapping(body).get(key)
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
@@ -122,7 +121,6 @@ def _take_host(host: str, variables: Mapping[str, Any], result: _Result) -> None
 
 
 def _ssh_entry(name: str, host: str, variables: Mapping[str, Any], result: _Result) -> dict[str, object]:
-    """How a host is reached over SSH, by our keys."""
     entry: dict[str, object] = {} if name == host else {"address": host}
     for key, names in _KEYS.items():
         for variable in names:
@@ -217,7 +215,6 @@ def _is_valid(key: str, value: object) -> bool:
 
 
 def _groups(listed: Mapping[str, Any], result: _Result) -> dict[str, dict[str, list[str]]]:
-    """The groups by our names."""
     kept: dict[str, str] = {}
     for group in sorted(listed.keys() - {ALL, "ungrouped"}):
         if name := result.take_name(group):

@@ -101,7 +101,6 @@ def _is_vault(path: Path) -> bool:
 
 
 def _output(program: str, path: Path, copy: Path, work: Path) -> bytes:
-    """Run Ansible on the copy. Raises InventoryError with what Ansible says."""
     inventory = copy if path.is_dir() else copy / path.name
     command = ["sh", "-c", _LIMITED, "sh", program, "-i", str(inventory), "--list"]
     try:

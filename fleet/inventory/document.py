@@ -92,15 +92,10 @@ def _refuse_depth(events: Iterator[Any]) -> None:
 
 def _plain_words(err: Any, text: str) -> str:
     mark = err.problem_mark
-    if mark is not None and "\t" in _line(text, mark.line):
+    if mark is not None and "\t" in "".join(text.splitlines()[mark.line : mark.line + 1]):
         return "broken YAML: this line contains a tab; YAML indents with spaces only"
     cause = ", ".join(part for part in (err.context, err.problem) if part)
     return f"broken YAML: {cause}. Check indentation, colons and quotes here and in the line above"
-
-
-def _line(text: str, number: int) -> str:
-    lines = text.splitlines()
-    return lines[number] if number < len(lines) else ""
 
 
 class _Walk:
@@ -109,36 +104,30 @@ class _Walk:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.nodes = 0
-        self.depth = 0
 
-    def value(self, node: Any, path: Path) -> Any:
-        self.depth += 1
-        try:
-            return self._value(node, path)
-        finally:
-            self.depth -= 1
-
-    def _value(self, node: Any, path: Path) -> Any:
+    def value(self, node: Any, path: Path, depth: int = 1) -> Any:
         self.nodes += 1
         line = node.start_mark.line + 1
         if self.nodes > NODE_LIMIT:
             raise BrokenError(Problem(line, "", "the file expands to too many values; are anchors nested?"))
-        if self.depth > DEPTH_LIMIT:
+        if depth > DEPTH_LIMIT:
             raise BrokenError(Problem(line, "", "nested too deeply; does an anchor contain itself?"))
         self.document.lines.setdefault(path, line)
         if not (node.tag or "").startswith(_STANDARD) or "python" in node.tag:
             self.document.problem(path, f"the YAML tag {node.tag} is not supported; remove it")
             return None
         if node.id == "mapping":
-            return self._mapping(node, path)
+            return self._mapping(node, path, depth)
         if node.id == "sequence":
-            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+            return [self.value(item, (*path, index), depth + 1) for index, item in enumerate(node.value)]
         return None if node.tag == _NULL else str(node.value)
 
-    def _mapping(self, node: Any, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: Any, path: Path, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
         own: dict[str, int] = {}
-        for key_node, value_node in self._pairs(node):
+        for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                continue
             line = key_node.start_mark.line + 1
             if key_node.id != "scalar":
                 self.document.problem(path, "a key must be plain text")
@@ -150,16 +139,12 @@ class _Walk:
                 continue
             own[key] = line
             self.document.lines.setdefault((*path, key), line)
-            result[key] = self.value(value_node, (*path, key))
-        for key, value in self._merged(node, path):
+            result[key] = self.value(value_node, (*path, key), depth + 1)
+        for key, value in self._merged(node, path, depth):
             result.setdefault(key, value)
         return result
 
-    @staticmethod
-    def _pairs(node: Any) -> Iterator[tuple[Any, Any]]:
-        return ((key, value) for key, value in node.value if key.tag != _MERGE)
-
-    def _merged(self, node: Any, path: Path) -> Iterator[tuple[str, Any]]:
+    def _merged(self, node: Any, path: Path, depth: int) -> Iterator[tuple[str, Any]]:
         """The keys that `<<: *anchor` merges; of several anchors the first wins, as YAML specifies."""
         for key, value in node.value:
             if key.tag != _MERGE:
@@ -168,4 +153,4 @@ class _Walk:
                 if source.id != "mapping":
                     self.document.problem(path, "`<<:` takes a mapping, or a list of them")
                     continue
-                yield from (self.value(source, path) or {}).items()
+                yield from (self.value(source, path, depth + 1) or {}).items()

@@ -154,8 +154,11 @@ def _pairs_text(choice: PairChoice) -> str:
 
 def words_of(*known: str) -> Kind:
     """A list of words of a closed set; repeats are dropped."""
-    read = _each(lambda word: among(word, known))
-    return Kind("LIST", f"a list of {', '.join(known)}", read, ",".join, ",".join, lists=True)
+    return _words(f"a list of {', '.join(known)}", _each(lambda word: among(word, known)))
+
+
+def _words(allowed: str, read: Callable[[str], tuple[str, ...]]) -> Kind:
+    return Kind("LIST", allowed, read, ",".join, ",".join, lists=True)
 
 
 def _each(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
@@ -166,11 +169,8 @@ def _each(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
 def _threads(text: str) -> tuple[str, ...]:
     """Read "1,llc,all"; repeats are dropped."""
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
-    for word in words:
-        if word not in ("llc", "cores", "node", "package", "all") and not re.fullmatch(
-            r"[1-9][0-9]{0,5}", word
-        ):
-            raise _refused(THREADS.allowed, text)
+    if not all(re.fullmatch(r"llc|cores|node|package|all|[1-9][0-9]{0,5}", word) for word in words):
+        raise _refused(THREADS.allowed, text)
     return words
 
 
@@ -215,7 +215,10 @@ def all_or_list(one: Kind, allowed: str) -> Kind:
     """Either all, or a list of numbers of a kind; repeats are dropped."""
     read = _each(one.read)
     return Kind(
-        *("LIST", allowed, lambda text: "all" if text.strip() == "all" else _numbers(read(text))), lists=True
+        "LIST",
+        allowed,
+        lambda text: text.strip() if text.strip() == "all" else _numbers(read(text)),
+        lists=True,
     )
 
 
@@ -235,12 +238,8 @@ def _size(text: str) -> int:
 
 def _shape(text: str) -> str:
     """Check "auto" or "256x256x256"; the agent knows what its variants multiply at once."""
-    sides = (
-        [int(side) for side in text.split("x")]
-        if re.fullmatch(r"[1-9]\d{0,3}(x[1-9]\d{0,3}){2}", text)
-        else []
-    )
-    if text != "auto" and not (sides and max(sides) <= _SIDE):
+    known = text == "auto" or re.fullmatch(r"[1-9]\d{0,3}(x[1-9]\d{0,3}){2}", text)
+    if not known or max(map(int, re.findall(r"\d+", text)), default=0) > _SIDE:
         raise _refused(SHAPE.allowed, text)
     return text
 
@@ -255,38 +254,21 @@ def _state(on: bool) -> str:
     return "on" if on else "off"
 
 
-BENCHMARKS = Kind("LIST", f"{', '.join(VARIANTS)}, or all", _benchmarks, ",".join, ",".join, lists=True)
+BENCHMARKS = _words(f"{', '.join(VARIANTS)}, or all", _benchmarks)
 VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", variant_choice)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
 PAIRS = Kind(
     *("PAIRS", f"half, ordered, {_SOME_PAIRS}", _pair_choice, _pairs_argument, _pairs_text), lists=True
 )
 FEW_PAIRS = replace(PAIRS, allowed=_SOME_PAIRS, read=_few_pairs)
-CPUS = Kind(
-    *(
-        "CPUS",
-        f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}",
-        _cpus,
-        _numbers,
-        cpus_words,
-    ),
-    lists=True,
-)
+_SOME_CPUS = f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}"
+CPUS = Kind("CPUS", _SOME_CPUS, _cpus, _numbers, cpus_words, lists=True)
 SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _sizes, lists=True)
 SHAPE = Kind("MxNxK", f"auto, or such as 256x256x256, at most {_SIDE} each", _shape)
 BLOCKS = Kind("SIZES", "a list such as 64,256..64K, powers of two from 64 to 64K", _blocks, lists=True)
 LOAD = Kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _load, lists=True)
-THREADS = Kind(
-    "LIST", "a list of llc, cores, node, package, all and numbers", _threads, ",".join, ",".join, lists=True
-)
-COUNTERS = Kind(
-    "LIST",
-    "generic, coherence, or a list of events and codes such as r04d2",
-    counters.read,
-    ",".join,
-    ",".join,
-    lists=True,
-)
+THREADS = _words("a list of llc, cores, node, package, all and numbers", _threads)
+COUNTERS = _words("generic, coherence, or a list of events and codes such as r04d2", counters.read)
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _governor)
 SWITCH = Kind("STATE", "on or off", lambda text: among(text, ("on", "off")) == "on", _state, _state)
 

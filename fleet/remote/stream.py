@@ -77,7 +77,6 @@ class Stream(abc.ABC):
         self._end(given_up=kind is not None or self._given_up)
 
     def _too_late(self) -> LinkError:
-        """Name the limit that the command has passed."""
         if time.monotonic() >= self._deadline:
             late = f"was still running after {self._limit_s:g} s, its time limit."
         else:

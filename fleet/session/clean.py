@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.errors import FleetError, LockedError, ProbeError
+from fleet.errors import LockedError, ProbeError
 from fleet.model import Host
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress
@@ -41,7 +41,11 @@ def clean(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = False) -
             done = connection.run("exec /bin/sh", stdin=script(host, dry_run=dry_run), timeout_s=TIMEOUT_S)
         lines = list(_answer(host, done.stdout))
         if running := _of("running", lines):
-            raise _in_use(host, running)
+            pid, _, path = running[0].partition(" ")
+            raise LockedError(
+                f"{host.name}: nothing was removed, since process {pid} uses {path}. "
+                "Wait for that session or stop it, then clean again."
+            )
         answers[host.name] = lines
         return progress.complete()
 
@@ -76,11 +80,3 @@ def _answer(host: Host, output: bytes) -> Iterator[str]:
 
 def _of(word: str, lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(line[len(word) + 1 :] for line in lines if line.startswith(f"{word} "))
-
-
-def _in_use(host: Host, running: Sequence[str]) -> FleetError:
-    pid, _, path = running[0].partition(" ")
-    return LockedError(
-        f"{host.name}: nothing was removed, since process {pid} uses {path}. "
-        "Wait for that session or stop it, then clean again."
-    )

@@ -57,7 +57,6 @@ class MachineTurns:
                 del self._measured_by[machine]
 
     def _take(self, machine: str, name: str) -> str | None:
-        """Take the machine, or name the host that has it."""
         with self._guard:
             other = self._measured_by.setdefault(machine, name)
             return None if other == name else other
@@ -101,7 +100,6 @@ class SessionContext(HostAccess):
     turns: MachineTurns = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make what depends on the connections."""
         builder = Builder(connect=self.connection, cancellation=self.cancellation)
         object.__setattr__(self, "builder", builder)
         object.__setattr__(self, "forecaster", Forecaster(builder))

@@ -194,7 +194,6 @@ def _distributed() -> ModuleType:
 
 
 def _stored(host: Host, run: RunSummary) -> Outcome:
-    """The outcome of a host that a lost worker had stored."""
     complete = run.state is RunState.COMPLETE
     return Outcome(
         host,
@@ -206,7 +205,6 @@ def _stored(host: Host, run: RunSummary) -> Outcome:
 
 
 def _lost(host: Host, error: BaseException) -> Outcome:
-    """The outcome of a host whose shard failed as a whole."""
     if isinstance(error, FleetError):
         return Outcome(host, State.FAILED, stage=error.stage, message=str(error), exit_code=error.exit_code)
     reason = " ".join(str(error).split()).rstrip(".")
@@ -218,7 +216,6 @@ def _lost(host: Host, error: BaseException) -> Outcome:
 
 
 def _withdrawn(host: Host) -> Outcome:
-    """The outcome of a host whose shard was cancelled by the user."""
     text = (
         f"{host.name}: stopped. A worker elsewhere that is measuring it finishes and stores it; what one "
         f"on this machine measured is in the journal, for `fleet resume`."

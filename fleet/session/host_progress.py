@@ -92,19 +92,17 @@ class HostProgress:
         if run.state is RunState.COMPLETE:
             return self.complete()
         if run.end is not None and run.end.out_of_time:
-            text = f"{self.host.name}: the time budget ended in the first round; what was measured is stored."
-            return self._outcome(State.PARTIAL, text, EXIT_SOME_FAILED)
-        if not run.failed:
-            text = f"{self.host.name}: the run is incomplete; what had arrived is stored as a partial run."
-            return self._outcome(State.PARTIAL, text, EXIT_SOME_FAILED)
-        first = min(run.failed, key=lambda one: one.given_up is None)  # one that killed its agent
-        return self._outcome(
-            State.PARTIAL,
-            f"{self.host.name}: {counted(len(run.failed), 'burst')} failed, the others are stored; the first "
-            f"failure: {' '.join(filter(None, (first.benchmark, first.point)))} "
-            f"{first.ping_cpu}-{first.pong_cpu}: {first.reason}.",
-            EXIT_SOME_FAILED,
-        )
+            why = "the time budget ended in the first round; what was measured is stored."
+        elif not run.failed:
+            why = "the run is incomplete; what had arrived is stored as a partial run."
+        else:
+            first = min(run.failed, key=lambda one: one.given_up is None)  # one that killed its agent
+            why = (
+                f"{counted(len(run.failed), 'burst')} failed, the others are stored; the first failure: "
+                f"{' '.join(filter(None, (first.benchmark, first.point)))} "
+                f"{first.ping_cpu}-{first.pong_cpu}: {first.reason}."
+            )
+        return self._outcome(State.PARTIAL, f"{self.host.name}: {why}", EXIT_SOME_FAILED)
 
     def complete(self) -> Outcome:
         """The outcome of a host where all work is done."""

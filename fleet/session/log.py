@@ -52,7 +52,6 @@ class SessionLog:
         self._then(event)
 
     def _finish(self, outcome: Outcome) -> None:
-        """Log how the host ended; write its own log unless it is complete."""
         host, run = outcome.host, f" {outcome.run_id}" if outcome.run_id else ""
         ending = f"{outcome.state} in stage {outcome.stage},{run} {outcome.bursts} bursts"
         self._write(host, f"{ending} in {outcome.seconds:.1f} s {outcome.message}".rstrip())

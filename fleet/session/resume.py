@@ -69,7 +69,6 @@ def others(store: Store, remaining: Remaining) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    """The last of these names, and how many there are before them."""
     before = f"{len(names) - _SHOWN} before, " if len(names) > _SHOWN else ""
     return before + ", ".join(names[-_SHOWN:])
 

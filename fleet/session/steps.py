@@ -63,7 +63,6 @@ def import_steps(
 
 
 def _files(paths: Sequence[Path]) -> dict[str, Path]:
-    """The files by the names of their hosts. Raises UsageError."""
     found: dict[str, Path] = {}
     for path in paths:
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
@@ -97,7 +96,6 @@ def _begun(path: Path, stream: BinaryIO, progress: HostProgress) -> Run:
 
 
 def _of_hello(run: Run, hello: Hello) -> Run:
-    """The run with what its agent tells of itself and its plan."""
     benchmarks = tuple(dict.fromkeys(benchmark for benchmark, *_ in planned(hello)))
     seed = hello.raw.get("seed")
     plan = Plan(benchmarks=benchmarks, seed=seed if isinstance(seed, int) else 0)

@@ -186,7 +186,6 @@ class BurstColumns:
 
 
 def _by_column(rows: "array[int]", width: int) -> Any:
-    """Rows of so many numbers, as an array for each column."""
     return np.ascontiguousarray(np.frombuffer(rows, "i8").reshape(-1, width).T)
 
 
@@ -198,7 +197,6 @@ def _doubled_mhz(burst: Burst) -> int:
 
 
 def _values_at_point(burst: Burst) -> tuple[Any, ...]:
-    """The values of the columns AT_POINTS, in their order."""
     found = burst.parameters or Parameters()
     return (
         burst.point,

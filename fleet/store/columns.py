@@ -121,7 +121,6 @@ def words(column: Any) -> list[str]:
 
 
 def _with_nulls(values: Sequence[Any], dtype: Any) -> tuple[Any, Any]:
-    """Python numbers and which of them are known, as numpy arrays."""
     known = np.array([value is not None for value in values], "u1")
     return np.array([0 if value is None else value for value in values], dtype), known
 
@@ -137,5 +136,4 @@ def _ends(lengths: Iterable[int]) -> Any:
 
 
 def _bits(flags: Any) -> bytes:
-    """One bit per flag, as Arrow packs them."""
     return np.packbits(flags, bitorder="little").tobytes()

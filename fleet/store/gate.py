@@ -129,7 +129,6 @@ _JSON: Mapping[str, Callable[[], Any]] = {
 
 @contextmanager
 def _decoding(what: str) -> Iterator[None]:
-    """Make what msgspec raises a ValueError that names the key."""
     try:
         yield
     except msgspec.ValidationError as err:

@@ -96,7 +96,6 @@ class Journal:
         return self.folder / ("stream.jsonl" if number == 1 else f"stream-{number}.jsonl")
 
     def _paths(self) -> list[Path]:
-        """Those there are, in order."""
         paths: list[Path] = []
         while (path := self._path(len(paths) + 1)).exists():
             paths.append(path)

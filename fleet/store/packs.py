@@ -126,7 +126,6 @@ def stamps(place: Place, runs: Sequence[RunSummary]) -> dict[str, str]:
 
 
 def _many(runs: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
-    """The small runs of each host that has many of them."""
     found: dict[str, list[RunSummary]] = {}
     for run in runs:
         if run.bursts is not None and run.bursts <= _SMALL:

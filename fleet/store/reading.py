@@ -269,7 +269,6 @@ class TableFile:
         return sorted({*shape.names, *where} & set(self._file.schema_arrow.names))
 
     def _shaped(self, table: Any, shape: Any) -> Any:
-        """The table in this schema, once it has passed the gate."""
         shaped = _shaped(table, shape)
         check_table(self._table, shaped)
         return shaped
@@ -348,7 +347,6 @@ def _cast(table: Any, shape: Any) -> Any:
 
 
 def _only(table: Any, where: Where) -> Any:
-    """The rows that have one of the values in every column of `where`."""
     kept: Any = None
     for column, values in where.items():
         found = table.column(column)

@@ -114,7 +114,6 @@ def _plainer(value: Any) -> Any:
 
 @cache
 def _field_names(kind: type) -> tuple[str, ...]:
-    """The fields of a noun's class."""
     return tuple(part.name for part in fields(kind))
 
 

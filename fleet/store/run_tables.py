@@ -118,7 +118,6 @@ def _join(paths: Sequence[Path], folder: Path, table: str) -> None:
 
 
 def _groups(paths: Sequence[Path], folder: Path, table: str) -> Iterator[Any]:
-    """The rows of files in few tables."""
     parts, size = [], 0
     for path in paths:
         try:

@@ -227,7 +227,6 @@ def glanced(path: Path, *names: str) -> Mapping[str, Any]:
 
 
 def _records(place: Place, names: Sequence[str]) -> "dict[str, RunRecord]":
-    """The records of samples files, by name; a StoreWarning for each that cannot be read."""
     return readable(names, lambda name: _record(place, name))
 
 
@@ -290,7 +289,6 @@ def find(listed: list[RunSummary], text: str, place: Place) -> str:
 
 
 def _nothing_in(place: Place) -> str:
-    """Why no run can be read there."""
     if Listing(place).every:
         return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
     return f"{place}: nothing is published here yet. `fleet run` measures; --results names another root."
@@ -330,7 +328,6 @@ def _samples_row(place: Place, name: str) -> _Row:
 
 
 def _checked_row(row: Mapping[str, Any]) -> _Row:
-    """The columns of a listing, from a row of `runs`."""
     told = json.loads(row["hello_json"]).get("benchmarks", ())
     unknown = {"benchmarks": [one for one in told if one["name"] not in BENCHMARKS]}
     found = {**{name: row[name] for name in _COLUMNS}, "hello_json": json.dumps(unknown)}
@@ -349,7 +346,6 @@ def _published(row: Mapping[str, Any], amendment: Amendment | None = None) -> Ru
 
 @cache
 def _told(text: str) -> tuple[Benchmark, ...]:
-    """The benchmarks in a column of JSON."""
     return tuple(map(described, json.loads(text).get("benchmarks", ())))
 
 

@@ -105,7 +105,6 @@ class Sessions:
         return [str(err) for err in self._read_all() if isinstance(err, StoreError)]
 
     def _read_all(self) -> Iterator[Run | StoreError]:
-        """Each journal's run, or why it cannot be read, oldest first."""
         with storing("read the journals", self.state_dir):
             folders = sorted(path for path in (self.state_dir / "_journal").glob("*") if path.is_dir())
         for folder in folders:

@@ -88,7 +88,6 @@ def _run(
 
 
 def _placed(host: Host, done: Completed, build: str) -> str:
-    """The agent's file name as the host reports it."""
     name = tc.found(build, [done.stdout.decode("utf-8", "replace").rpartition(_PLACED)[2].strip()])
     if name is None:
         raise DeployError(f"{host.name}: the host built the agent, but did not report its path.")

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fleet.agent.build import on_build_host, qnx_sdp
 from fleet.agent.build import toolchain as tc
@@ -71,7 +72,7 @@ def deploy(
     failed: list[BuildError] = []
     for place in _places(host):
         try:
-            agent = _take(place, connection, job, builder)
+            agent = _source(place, job)[1](connection, builder)
         except BuildError as err:
             failed.append(err)
             continue
@@ -108,7 +109,7 @@ def preview(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
     failed: list[BuildError] = []
     for place in _places(host):
         try:
-            return _preview_of(place, job)
+            return _source(place, job)[0]
         except BuildError as err:
             failed.append(err)
     raise _none(job, failed)
@@ -118,54 +119,39 @@ def _places(host: Host) -> Sequence[BuildPlace]:
     return _ORDER if host.build is BuildPlace.AUTO else (host.build,)
 
 
-def _take(place: BuildPlace, connection: Connection, job: _Job, builder: Builder) -> Agent:
-    if place is BuildPlace.HOST:
-        return _on_host(connection, job, builder.cancellation)
-    if place is BuildPlace.CONTROLLER:
-        toolchain = job.sdp().toolchain(job.facts.target, job.host.toolchain.cflags)
-        built = builder.once(
-            toolchain,
-            job.sources,
-            lambda build: qnx_sdp.compile_with(toolchain, job.sources, build, builder.cancellation.closing),
-        )
-        return send_built(connection, job.host, job.facts, built)
-    if place is BuildPlace.BUILD_HOST:
-        there = job.build_host()
-        cflags = job.host.toolchain.cflags
-        toolchain = on_build_host.toolchain_on(there, job.facts.target, job.release, cflags)
-        built = builder.once(
-            toolchain,
-            job.sources,
-            lambda build: on_build_host.compile_there(
-                builder.connect, there, toolchain, job.release, job.sources, build
-            ),
-        )
-        return send_built(connection, job.host, job.facts, built)
-    _check_named(job)
-    return send_prebuilt(connection, job.host, job.facts)
-
-
-def _preview_of(place: BuildPlace, job: _Job) -> str:
+def _source(place: BuildPlace, job: _Job) -> tuple[str, Callable[[Connection, Builder], Agent]]:
+    """The name of the agent there, or what would be done, and what does it. BuildError: not set up."""
+    host, facts, sources = job.host, job.facts, job.sources
     if place is BuildPlace.HOST:
         command, *_ = job.compilers()
-        if there := _already(job, command):
-            return there
-        return f"would be built on the host with {command}, if that proves to work"
+        words = _already(job, command) or f"would be built on the host with {command}, if that proves to work"
+        return words, lambda connection, builder: _on_host(connection, job, builder.cancellation)
+    if place is BuildPlace.PREBUILT:
+        if host.toolchain.binary is None:
+            raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
+        given, _ = prebuilt(host, facts)
+        return f"would be the prebuilt {given}", lambda connection, _: send_prebuilt(connection, host, facts)
     if place is BuildPlace.CONTROLLER:
-        toolchain = job.sdp().toolchain(job.facts.target, job.host.toolchain.cflags)
-        there = tc.found(tc.build_id(job.sources, toolchain), job.facts.workdir_entries)
-        return there or f"would be built with {toolchain.name} and sent"
-    if place is BuildPlace.BUILD_HOST:
-        builder = job.build_host()
-        return f"would be built with qcc on the build host {builder.name} and sent"
-    _check_named(job)
-    given, _ = prebuilt(job.host, job.facts)
-    return f"would be the prebuilt {given}"
+        toolchain = job.sdp().toolchain(facts.target, host.toolchain.cflags)
+        name = tc.found(tc.build_id(sources, toolchain), facts.workdir_entries)
+        words = name or f"would be built with {toolchain.name} and sent"
 
+        def compiled(builder: Builder, build: str) -> bytes:
+            return qnx_sdp.compile_with(toolchain, sources, build, builder.cancellation.closing)
+    else:
+        there = job.build_host()
+        toolchain = on_build_host.toolchain_on(there, facts.target, job.release, host.toolchain.cflags)
+        words = f"would be built with qcc on the build host {there.name} and sent"
 
-def _check_named(job: _Job) -> None:
-    if job.host.toolchain.binary is None:
-        raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
+        def compiled(builder: Builder, build: str) -> bytes:
+            connect = builder.connect
+            return on_build_host.compile_there(connect, there, toolchain, job.release, sources, build)
+
+    def sent(connection: Connection, builder: Builder) -> Agent:
+        built = builder.once(toolchain, sources, partial(compiled, builder))
+        return send_built(connection, host, facts, built)
+
+    return words, sent
 
 
 def _already(job: _Job, command: str) -> str | None:

@@ -36,33 +36,26 @@ class System:
     libc_releases: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
+def _cross(name: str, *more: str, abi: str = "", zig: str = "", cpu: str = "") -> Cross:
+    gcc = (f"{name}-linux-gnu{abi}", f"{name}-linux-musl{abi}", *more)
+    return Cross(gcc, (f"{zig or name}-linux-musl{abi}", *([f"-mcpu={cpu}"] if cpu else [])))
+
+
 SYSTEMS: Mapping[str, System] = {
     "linux": System(
         title="Linux",
         cflags=("-std=gnu11", "-O2", "-pthread"),
         cross={
-            "aarch64": Cross(
-                ("aarch64-linux-gnu", "aarch64-linux-musl", "aarch64-unknown-linux-gnu"),
-                ("aarch64-linux-musl",),
-            ),
-            "armv7": Cross(
-                ("arm-linux-gnueabihf", "arm-linux-musleabihf", "armv7l-linux-musleabihf"),
-                ("arm-linux-musleabihf", "-mcpu=generic+v7a"),  # its default is an older Arm, without ldrex
-            ),
-            "i386": Cross(("i686-linux-gnu", "i686-linux-musl"), ("x86-linux-musl",)),
-            "loongarch64": Cross(
-                ("loongarch64-linux-gnu", "loongarch64-unknown-linux-gnu"),
-                ("loongarch64-linux-musl", "-mcpu=generic_la64-lsx"),  # not every CPU has vectors
-            ),
-            "ppc64le": Cross(
-                ("powerpc64le-linux-gnu", "powerpc64le-linux-musl"), ("powerpc64le-linux-musl",)
-            ),
-            "riscv64": Cross(
-                ("riscv64-linux-gnu", "riscv64-linux-musl", "riscv64-unknown-linux-gnu"),
-                ("riscv64-linux-musl",),
-            ),
-            "s390x": Cross(("s390x-linux-gnu", "s390x-linux-musl"), ("s390x-linux-musl",)),
-            "x86_64": Cross(("x86_64-linux-gnu", "x86_64-linux-musl"), ("x86_64-linux-musl",)),
+            "aarch64": _cross("aarch64", "aarch64-unknown-linux-gnu"),
+            # zig's default is an older Arm, without ldrex
+            "armv7": _cross("arm", "armv7l-linux-musleabihf", abi="eabihf", cpu="generic+v7a"),
+            "i386": _cross("i686", zig="x86"),
+            # not every CPU has vectors
+            "loongarch64": _cross("loongarch64", "loongarch64-unknown-linux-gnu", cpu="generic_la64-lsx"),
+            "ppc64le": _cross("powerpc64le"),
+            "riscv64": _cross("riscv64", "riscv64-unknown-linux-gnu"),
+            "s390x": _cross("s390x"),
+            "x86_64": _cross("x86_64"),
         },
     ),
     "qnx": System(

@@ -144,6 +144,5 @@ def changed(facts: Facts) -> list[str]:
 
 
 def _c_string(text: str) -> str:
-    """Write text as a C string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

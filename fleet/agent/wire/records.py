@@ -272,5 +272,4 @@ def planned(hello: Hello) -> list[tuple[str, str, str | None]]:
 
 
 def _kept(text: str) -> str:
-    """The part of a text that is kept: at most TEXT_LIMIT characters."""
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."

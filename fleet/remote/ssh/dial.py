@@ -19,7 +19,7 @@ import fabric
 import paramiko
 from paramiko.ssh_exception import ChannelException, IncompatiblePeer, SSHException
 
-from fleet.errors import FleetError, UnreachableError
+from fleet.errors import UnreachableError
 from fleet.model import Host
 from fleet.remote.ssh.config import Endpoint, route
 from fleet.remote.ssh.host_key import HostKeyCheck
@@ -133,7 +133,6 @@ class _Transport(paramiko.Transport):
 def _transport(
     check: HostKeyCheck, timeout_s: float, sock: socket.socket, **options: object
 ) -> paramiko.Transport:
-    """Make the Transport paramiko asks for, with our preferences."""
     transport = _Transport(sock, **options)  # type: ignore[arg-type]
     transport.handshake_timeout = timeout_s
     allowed = transport.get_security_options()
@@ -154,21 +153,16 @@ def _as_unreachable(
 ) -> Iterator[None]:
     """Turn whatever a handshake raises into an UnreachableError with a text, and leave nothing open."""
     try:
-        yield
-    except FleetError:
-        link.client.close()
-        raise
-    except ChannelException as error:
-        link.client.close()
-        raise UnreachableError(
-            f"{host_name}: jump host {link.gateway.host} cannot reach {endpoint.address} port "
-            f"{endpoint.port}: {error.text or 'no reason given'}. Does its sshd allow TCP forwarding?"
-        ) from error
-    except (SSHException, SilentError, EOFError, OSError) as error:
-        message = _failure(host_name, endpoint, link, timeout_s, error)
-        passing = _closed_early(link, error)
-        link.client.close()
-        raise UnreachableError(message, passing=passing) from error
+        try:
+            yield
+        except ChannelException as error:
+            raise UnreachableError(
+                f"{host_name}: jump host {link.gateway.host} cannot reach {endpoint.address} port "
+                f"{endpoint.port}: {error.text or 'no reason given'}. Does its sshd allow TCP forwarding?"
+            ) from error
+        except (SSHException, SilentError, EOFError, OSError) as error:
+            message = _failure(host_name, endpoint, link, timeout_s, error)
+            raise UnreachableError(message, passing=_closed_early(link, error)) from error
     except BaseException:
         link.client.close()
         raise
