@@ -1,7 +1,6 @@
 """Ask a host what it is: one probe, read by the module of its OS. Raises, never guesses."""
 
 import re
-import shlex
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +9,8 @@ from types import MappingProxyType
 from fleet.errors import DeployError, FleetError, LinkError, ProbeError
 from fleet.facts import probe, systems
 from fleet.facts.systems import OF_STEPS, SYSTEMS
-from fleet.model import Facts, Host, Load, Via
-from fleet.model.client import client_words
+from fleet.model import Facts, Host, Load
+from fleet.model.client import by_hand
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
 
@@ -240,7 +239,7 @@ def _no_answer(host: Host, completed: Completed) -> str:
     return (
         f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {printed}). "
         "fleet needs an account that may run commands, and whose login scripts leave stdin alone; try "
-        f"`{_by_hand(host)}`.{limit}"
+        f"`{by_hand(host)}`.{limit}"
     )
 
 
@@ -251,20 +250,3 @@ def _few_files(connection: Connection) -> str:
         if limit and re.fullmatch(rb"[0-9]{1,9}", limit[0]) and int(limit[0]) < LEAST_FILES:
             return _FEW_FILES
     return ""
-
-
-def _by_hand(host: Host) -> str:
-    if host.via is Via.LOCAL:
-        return "/bin/sh -c uname"
-    if host.command:
-        return shlex.join(client_words(host, ("/bin/sh", "-c", "uname")))
-    return shlex.join(
-        [
-            "ssh",
-            *(("-J", ",".join(host.jump)) if host.jump else ()),
-            *(("-p", str(host.port)) if host.port else ()),
-            *(word for file in host.identity_files for word in ("-i", file)),
-            f"{host.user}@{host.address}" if host.user else host.address,
-            "/bin/sh -c uname",
-        ]
-    )

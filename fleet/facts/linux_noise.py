@@ -32,14 +32,8 @@ _info, _warning, _serious = (partial(_finding, severity) for severity in Severit
 
 def findings(facts: Facts, later: Load | None = None) -> Iterator[Finding]:
     """All findings. later: load read some time after the facts."""
-    yield from _frequency(facts)
-    yield from _heat_and_sleep(facts)
-    yield from _machine(facts)
-    yield from _limits(facts)
-    yield from _clock(facts)
-    yield from _kernel(facts)
-    yield from _cpus(facts)
-    yield from _isolation(facts)
+    for of in (_frequency, _heat_and_sleep, _machine, _limits, _clock, _kernel, _cpus, _isolation):
+        yield from of(facts)
     yield from _load(facts, later)
 
 

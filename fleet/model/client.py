@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from fleet.model.host import Host
+from fleet.model.host import Host, Via
 
 # What `command:` stands for where the inventory gives none. docs/remote.md lists more for other programs.
 PRESETS = {
@@ -28,6 +28,19 @@ def client_words(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
     words = [_filled(word, host, shlex.join(shell)) for word in host.command]
     joined = any("shell" in _TEMPLATE.findall(word) for word in host.command)
     return tuple(word for word in words if word is not None) + (() if joined else tuple(shell))
+
+
+def by_hand(host: Host) -> str:
+    """The command that asks a host's shell without fleet."""
+    if host.via is Via.LOCAL:
+        return "/bin/sh -c uname"
+    if host.command:
+        return shlex.join(client_words(host, ("/bin/sh", "-c", "uname")))
+    jump, port = ("-J", ",".join(host.jump)), ("-p", str(host.port))
+    keys = (word for file in host.identity_files for word in ("-i", file))
+    to = f"{host.user}@{host.address}" if host.user else host.address
+    given = (*(jump if host.jump else ()), *(port if host.port else ()), *keys)
+    return shlex.join(["ssh", *given, to, "/bin/sh -c uname"])
 
 
 def _filled(word: str, host: Host, shell: str) -> str | None:

@@ -1,14 +1,4 @@
-"""Performance events: names, and what perf_event_open(2) is given for them on each CPU.
-
-`counters.json` is the table: of Intel retired loads (before Skylake their uops), of AMD fills of the L1 cache
-that loads and stores asked for, both by where the line came from (umask, then event select). Sources:
-perf_event_open(2) for what the kernel names; github.com/intel/perfmon at 6dadedf for Intel (mapfile.csv for
-models; events D1 to D4 and B7 of SNB, IVB, IVT, HSW, BDW, SKL, ICL, TGL, RKL, ADL, MTL, SKX, CLX, ICX, SPR,
-EMR and GNR; of hybrid machines the performance cores); Linux tools/perf/pmu-events/arch for AMD
-(x86/mapfile.csv; amdzen1, events 60 and 64, l2_request_g1 and l2_cache_req_stat; amdzen2, event 43,
-ls_refills_from_sys; amdzen3 to amdzen5, event 43, ls_dmnd_fills_from_sys) and Arm (common-and-microarch.json,
-armv8-recommended.json; that the CPU has them: cortex-a57-a72, cortex-a76, neoverse-…).
-"""
+"""Performance events: names, and what perf_event_open(2) is given; `counters.json` names its sources."""
 
 import json
 import re

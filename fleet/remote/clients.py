@@ -1,12 +1,11 @@
 """The client program of each `via` but `ssh`, known by its name: its words, what it prints if it fails."""
 
 import os
-import shlex
 from functools import partial
 
 from fleet.errors import AuthError, ProbeError, UnreachableError
 from fleet.model import Host, Via
-from fleet.model.client import client_words
+from fleet.model.client import by_hand, client_words
 from fleet.remote import shell
 from fleet.remote.command import Client, Sign
 from fleet.remote.openssh import openssh
@@ -61,7 +60,7 @@ def client_of(host: Host, timeout_s: float) -> Client:
         return Client(
             program="sh",
             words=lambda mark, _: shell.loader(mark),
-            by_hand="/bin/sh -c uname",
+            by_hand=by_hand(host),
             answer_s=timeout_s,
             ends_input=True,
         )
@@ -69,7 +68,7 @@ def client_of(host: Host, timeout_s: float) -> Client:
     return Client(
         program=program,
         words=lambda mark, _: client_words(host, shell.loader(mark)),
-        by_hand=shlex.join(client_words(host, ("/bin/sh", "-c", "uname"))),
+        by_hand=by_hand(host),
         answer_s=timeout_s,
         signs=_SIGNS.get(program, ()),
     )

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fleet.errors import LinkError
@@ -84,33 +84,6 @@ def answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> 
             "Does a login script or a ForceCommand close or redirect it?"
         ) from None
     return None
-
-
-class UntilMark:
-    """Lines up to the one with the mark, which begins with an empty line of its own."""
-
-    def __init__(self, mark: str) -> None:
-        self.exit_code: int | None = None
-        self._mark = f"{mark} ".encode()
-        self._blank = False
-
-    def before(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the lines before the mark; that line sets the exit code, and nothing after it is yielded."""
-        for line in lines:
-            if self.exit_code is not None:
-                return
-            if line.startswith(self._mark):
-                self.exit_code = exit_code(line[len(self._mark) :])
-                return
-            if self._blank:
-                yield b""
-            self._blank = not line
-            if line:
-                yield line
-
-    def rest(self) -> list[bytes]:
-        """Return what is held back where the output ends without the mark."""
-        return [b""] if self._blank and self.exit_code is None else []
 
 
 def exit_code(word: bytes) -> int:

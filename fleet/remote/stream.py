@@ -2,11 +2,11 @@
 
 import abc
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 from fleet.errors import LinkError
-from fleet.remote.output import Lines, Tail, UntilMark
+from fleet.remote.output import Lines, Tail, exit_code
 
 
 class Stream(abc.ABC):
@@ -33,6 +33,8 @@ class Stream(abc.ABC):
         self._deadline = time.monotonic() + limit_s
         self._lines = Lines(host_name)
         self._tail = Tail()
+        self._marked: int | None = None  # the exit code beside the mark
+        self._blank = False  # whether an empty line is held back
         self._over = False
         self._given_up = False
 
@@ -49,22 +51,37 @@ class Stream(abc.ABC):
         """End the command, at once if it was given up."""
 
     def __iter__(self) -> Iterator[bytes]:
-        own = UntilMark(self._mark)
         try:
             for is_stderr, data in self._pieces():
                 if is_stderr:
                     self._tail.feed(data)
                 else:
-                    yield from own.before(self._lines.feed(data))
-                if own.exit_code is not None and self._tail.cut(self._mark):
-                    self.exit_code = own.exit_code
+                    yield from self._before_mark(self._lines.feed(data))
+                if self._marked is not None and self._tail.cut(self._mark):
+                    self.exit_code = self._marked
                     return
         except LinkError:
             self._given_up = True
             raise
         finally:
             self.stderr = self._tail.bytes()
-        yield from (*own.before(self._lines.rest()), *own.rest())
+        yield from self._before_mark(self._lines.rest())
+        if self._blank and self._marked is None:
+            yield b""
+
+    def _before_mark(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """The lines up to the mark's, which has the exit code and begins with an empty line of its own."""
+        for line in lines:
+            if self._marked is not None:
+                return
+            if line.startswith(mark := f"{self._mark} ".encode()):
+                self._marked = exit_code(line[len(mark) :])
+                return
+            if self._blank:
+                yield b""
+            self._blank = not line
+            if line:
+                yield line
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,6 @@ import fcntl
 import hashlib
 import itertools
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -158,8 +157,3 @@ def _locked(place: Place, *, exclusive: bool) -> Iterator[bool]:
         except OSError:  # held by another, or no locks there
             alone = False
         yield alone
-
-
-def is_old(seconds_since_epoch: float) -> bool:
-    """Whether a samples file is old enough that its session, if alive, has added its row."""
-    return time.time() - seconds_since_epoch > 900

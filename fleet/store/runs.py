@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -22,7 +23,7 @@ from fleet.store.footer import checked_footer, footer_of
 from fleet.store.ids import RUN_FILE
 from fleet.store.places import Place, place_of, samples_name
 from fleet.store.reading import TableFile, VanishedError, described_error, leave_out, readable, reading
-from fleet.store.run_tables import complete, is_old, put_together
+from fleet.store.run_tables import complete, put_together
 from fleet.store.runs_index import RunsIndex
 from fleet.text import nearest
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _NEWEST_SHOWN = 5
 _hidden: ContextVar[frozenset[str]] = ContextVar("hidden", default=frozenset())
 _named: ContextVar[dict[str, None] | None] = ContextVar("named", default=None)
+_OLD_S = 900  # seconds; of a samples file so old the session, if alive, has added its row
 _READINGS = 10  # of a root whose files others put together meanwhile, before that is an error
 
 
@@ -240,7 +242,7 @@ def complete_session(place: Place, session_id: str) -> None:
 def _tend(place: Place, missing: Sequence[str]) -> None:
     """Add to `_runs` what it lacks, or make few files of many; where that is not possible it stays so."""
     with suppress(OSError, MemoryError, StoreError, MemoryLimitError):
-        if old := [name for name in missing if is_old(place.modified(name))]:
+        if old := [name for name in missing if time.time() - place.modified(name) > _OLD_S]:
             complete(place, list(_records(place, old).values()))
         else:
             put_together(place)

@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ def write_samples(
     counters: Callable[[Run, BurstColumns], None] | None = None,
 ) -> RunRecord:
     """Write `bursts` to a new file, on the disk; return its record. counters: takes each chunk. OSError."""
-    digest, total = hashlib.sha256(), Contents(0, 0, 0, "")
+    digest, samples, flagged = hashlib.sha256(), 0, 0
     sizes = list[int]()
     file: TableWriter | None = None
     for chunk, last in _chunks(bursts):
@@ -55,15 +54,10 @@ def write_samples(
             file = _writer(path, table.schema, in_memory=last, small=small)
         file.write(table, ROW_GROUP_BURSTS)
         sizes.append(len(chunk))
-        total = replace(
-            total,
-            bursts=total.bursts + len(chunk),
-            samples=total.samples + chunk.samples,
-            flagged=total.flagged + chunk.flagged,
-        )
+        samples, flagged = samples + chunk.samples, flagged + chunk.flagged
     assert file is not None  # noqa: S101  there is at least one chunk
     with file:
-        contents = replace(total, sha256=digest.hexdigest())
+        contents = Contents(sum(sizes), samples, flagged, digest.hexdigest())
         record = RunRecord(runs_row(run, contents), cpus_rows(run))
         file.describe(_metadata(record, sizes))
     return record

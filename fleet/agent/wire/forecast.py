@@ -59,7 +59,7 @@ def read(output: bytes) -> Forecast:
 
 def machine_lines(facts: Facts) -> str:
     """The text of --facts: of a host what planning reads."""
-    return "".join(f"{line}\n" for line in (*_of_machine(facts), *_of_nodes(facts), *_of_cpus(facts), "end"))
+    return "".join(f"{line}\n" for line in (*_of_machine(facts), "end"))
 
 
 def _of_machine(facts: Facts) -> Iterator[str]:
@@ -75,14 +75,8 @@ def _of_machine(facts: Facts) -> Iterator[str]:
         yield f"memory_bytes {facts.memory_available_bytes}"
     if facts.memory_limit is not None:
         yield f"memory_limit {facts.memory_limit}"
-
-
-def _of_nodes(facts: Facts) -> Iterator[str]:
     for one in facts.nodes:
         yield _words("node", one.node, one.free_bytes, 1 if one.allowed else None)
-
-
-def _of_cpus(facts: Facts) -> Iterator[str]:
     for cpu in facts.cpus:
         if cpu.allowed and cpu.online:
             yield _words("cpu", cpu.cpu, cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node, cpu.capacity)
