@@ -177,6 +177,7 @@ def test_an_agent_that_does_not_run_on_an_alike_host_is_removed_and_that_host_co
     assert hosts.lie_there(hosts.make("second")) == [Path(second.path).name] == [Path(first.path).name]
 
 
+@pytest.mark.slow
 def test_hosts_do_not_wait_for_ever_for_one_that_is_slow(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

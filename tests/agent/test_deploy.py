@@ -88,6 +88,7 @@ def build_id_of(path: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_compiler_on_the_host_builds_there_and_the_second_time_nothing(whole_deployer: Deployer) -> None:
     deployer = whole_deployer
     first = deployer(HERE, deployer.facts("cc"))

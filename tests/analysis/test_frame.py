@@ -26,6 +26,7 @@ def shown(root: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_frames_show_what_pandas_frames_show(made_lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without = shown(made_lab / "results")
     monkeypatch.setattr(Frame, "of_arrow", into_pandas)

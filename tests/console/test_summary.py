@@ -281,6 +281,7 @@ def test_the_live_table_is_never_taller_or_wider_than_the_terminal(height: int, 
     assert max(map(len, lines)) <= 40
 
 
+@pytest.mark.slow
 def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() -> None:
     """What goes up again is what went down: each new drawing climbs less than the terminal is tall."""
     pid, terminal = pty.fork()

@@ -106,6 +106,7 @@ def test_576_cpus_take_little_text(tmp_path):
     assert cpus[300].core == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "named"),
     [

@@ -69,6 +69,7 @@ def test_where_groups_coincide_the_most_familiar_name_is_used(groups, relation):
     assert cpus.relation(0, 1) is relation
 
 
+@pytest.mark.slow
 def test_all_pairs_of_576_cpus_are_named(tmp_path):
     huge = topology_of(trees.huge_server(), tmp_path)
     for one in range(0, 576, 19):

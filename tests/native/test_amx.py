@@ -214,6 +214,7 @@ def test_the_bytes_are_the_instructions_in_their_comments(kind: str, instruction
     assert forms("x86_64_amx_end") == ["tilerelease"]
 
 
+@pytest.mark.slow
 def test_reads_by_tiles_take_the_rows_asked_for_or_refuse_them() -> None:
     plan = ("-b", "bandwidth", "--op", "read", "--threads", "1", *("-r", "1", "--samples", "1"))
     refusals = {"100": "multiple of 64, not 100|multiple of 8", "1088": "room in none of the sizes"}

@@ -26,6 +26,7 @@ def forecast(*args, env=None):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args",
     [

@@ -106,6 +106,7 @@ def test_a_cycle_is_taken_over_only_where_nothing_else_was_written() -> None:
     assert seen == {"chase", "bandwidth", "loaded"}
 
 
+@pytest.mark.slow
 def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails() -> None:
     """An idle memory is faster: what looks like a better number is none."""
     _, cpus = two_cpus()

@@ -144,6 +144,7 @@ def test_a_node_has_one_cpu_of_a_kind_however_its_caches_are_shared(tmp_path: Pa
     assert json.loads(run(*plan, "--sizes", "16M").stdout)["visits"] == 4 * 3  # by cache, and in each order
 
 
+@pytest.mark.slow
 def test_loads_under_load_have_all_their_memory_on_the_node(tmp_path: Path) -> None:
     env = machine(tmp_path, {0: (0, 1)}, {0: GIB, 1: GIB}, "0,1") | {"ASTRAY": "1:1:1"}
     records = measured(env, "-b", "loaded", "--load", "0,full", "--nodes", "0,1")

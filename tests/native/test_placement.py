@@ -180,6 +180,7 @@ def test_a_typical_sample_takes_less_than_five_times_the_cpu_time_of_its_threads
     assert not whole
 
 
+@pytest.mark.slow
 def test_a_burst_of_starved_threads_is_given_up():
     needs.cpus(2)
     endless = ("-b", "cas", "-s", "1000", "-i", "1000000", "--stuck-timeout", "0.3", "--deadline", "60")

@@ -262,6 +262,7 @@ def drifting(dice):
         step += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "truths"),
     [

@@ -192,7 +192,8 @@ def test_a_cpu_that_is_taken_away_ends_its_burst_and_not_the_run(benchmark, samp
     ("rounds", "how"),
     [
         (20, ()),  # at a realtime priority, which the loop cannot interrupt
-        (20, ("--priority", "0")),  # in a slice of the scheduler, which lets it end its burst undisturbed
+        # in a slice of the scheduler, which lets it end its burst undisturbed
+        pytest.param(20, ("--priority", "0"), marks=pytest.mark.slow),
         # bursts that last longer than a slice of the scheduler
         pytest.param(10, ("--priority", "0", "-s", "200"), marks=pytest.mark.slow),
     ],

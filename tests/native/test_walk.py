@@ -1,11 +1,14 @@
 """`walk`: loads of which each needs the translation of another page."""
 
+import pytest
+
 from fleet.analysis.reduce.ladders import size_text
 from tests.native.agent import bursts, measure, points, two_cpus, wrong
 
 SHORT = ("-b", "walk", "--rounds", "1", "--samples", "2", "-v", "all")
 
 
+@pytest.mark.slow
 def test_it_goes_through_a_line_of_each_page_in_base_pages_and_in_huge_ones() -> None:
     records = measure(*SHORT, *two_cpus())
     assert wrong(records) == []

@@ -147,6 +147,7 @@ def test_pairs_by_relation_are_of_usable_cpus_only() -> None:
     assert plan.pairs.listed == tuple(combinations((0, 1, 2, 4), 2))
 
 
+@pytest.mark.slow
 def test_a_machine_of_1024_cpus_is_sampled_in_seconds_and_evenly() -> None:
     facts = Facts("linux", "x86_64", cpus=huge_server())
     chosen = per_relation(40, facts, set(range(1024)), seed=7)

@@ -170,6 +170,7 @@ def test_nothing_is_left_of_a_command_that_is_stopped(tmp_path: Path, habits: Se
         wait_for(lambda pid=pid: not is_running(pid))
 
 
+@pytest.mark.slow
 def test_a_controller_that_falls_silent_is_the_end_of_a_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,10 +30,12 @@ CLIENTS = {
     "joined": ("sh", "-c", "{shell}"),
     "kubectl": (*STAND_IN, "keeps-eof", "leaves", "banner", "--"),
 }
-SLURM = pytest.param("srun", marks=pytest.mark.slow)
 
 
-@pytest.fixture(params=["local", "ssh", "openssh", *CLIENTS, SLURM])
+SLOWER = (pytest.param(name, marks=pytest.mark.slow) for name in ("words", "joined", "srun"))
+
+
+@pytest.fixture(params=["local", "ssh", "openssh", "kubectl", *SLOWER])
 def connection(request: pytest.FixtureRequest, known_hosts: Path) -> Iterator[Connection]:
     if request.param == "local":
         host = Host("here", "localhost", via=Via.LOCAL, env=ENV)

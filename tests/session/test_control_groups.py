@@ -28,6 +28,7 @@ def test_a_plan_keeps_to_the_limit_or_is_refused_by_its_name(tmp_path: Path) -> 
         assert len(fleet.samples()) > 0
 
 
+@pytest.mark.slow
 def test_a_quota_of_cpu_time_is_told_and_costs_time_only(tmp_path: Path) -> None:
     name = f"fleet-test-quota-{os.getpid()}"
     with odd.limited_group(name, "10000", "cpu") as group, Fleet(tmp_path) as fleet:

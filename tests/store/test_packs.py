@@ -90,6 +90,7 @@ def without_moment(page: str) -> list[str]:
     return [line for line in page.splitlines() if "Made by" not in line]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "flip", "remove", "rubbish", "folder"])
 def test_a_damaged_pack_counts_as_absent_and_is_made_anew(stored: Path, damage: str) -> None:
     expected = from_files(stored)

@@ -124,6 +124,7 @@ def moderated_p(logs: Floats, runs_a: int, groups: list[np.ndarray]) -> Floats: 
     return np.asarray(2 * stats.t.sf(np.abs(t), freedom))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of_hosts", [0.0, 0.02])
 @pytest.mark.parametrize("together", [0.0, 0.01, 0.05])
 def test_moderated_p_is_uniform_where_nothing_changed(together: float, of_hosts: float) -> None:
@@ -164,6 +165,7 @@ def test_q_is_benjamini_and_hochbergs() -> None:
     assert len(false_discovery(np.array([]))) == 0
 
 
+@pytest.mark.slow
 def test_an_unchanged_machine_is_called_changed_one_time_in_twenty() -> None:
     """The full study is benchmarks/aa.py; 30 simulations of a true 5 % pass 20 % once in a thousand."""
     tally = aa.nothing_changed(aa.SERVER, 3, simulations=30, seed=2, pairs=10)

@@ -194,6 +194,7 @@ def test_a_big_machine_is_shown_by_groups_and_as_a_picture(tmp_path: Path) -> No
     assert page.index("<svg") < page.index("<nav")
 
 
+@pytest.mark.slow
 def test_a_very_big_machine_has_tips_of_groups(tmp_path: Path) -> None:
     run = simulated.publish(tmp_path, simulated.server(), rounds=1, samples=2)
     page = render(tmp_path, [run.run_id])
@@ -289,6 +290,7 @@ def test_of_many_runs_the_last_of_each_host_has_a_row_and_a_section(tmp_path: Pa
     assert len(re.findall(r'<th scope="row" class="host"><a href="#run-', page)) == 2
 
 
+@pytest.mark.slow
 def test_of_many_runs_of_one_host_the_first_screen_has_the_map_of_the_last(tmp_path: Path) -> None:
     for number in range(7):
         simulated.publish(tmp_path, simulated.desktop("one"), number, rounds=1)
