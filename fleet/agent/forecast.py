@@ -39,11 +39,7 @@ class Forecaster:
         return _answer(host, done.exit_code, done.stdout, done.stderr)
 
     def of_facts(self, host: Host, facts: Facts, plan: Plan, *, build: bool = True) -> Forecast | None:
-        """Ask an agent of our own about a host with these facts; raises as `on_host`.
-
-        Hosts that are alike share an answer, unless it depends on the memory that they have left.
-        build: make it if need be: BuildError where that fails; else None where none is finished.
-        """
+        """Ask an agent of our own, as `on_host`. build: make it if need be, or BuildError; else None."""
         machine = machine_lines(facts)
         alike = machine.replace(f"memory_bytes {facts.memory_available_bytes}\n", "")
         key = (alike, *agent_arguments(replace(plan, seed=0)))

@@ -27,11 +27,7 @@ _MAPS_A_SECOND = 1  # one of 128 CPUs takes a twentieth of a second
 
 
 class LiveTable:
-    """Follows the events of a session and draws them, never taller than the terminal; one thread draws.
-
-    Few hosts: a row each, with the medians so far. Many: a line that counts them, then those that failed and
-    those at work longest. as_map: below them, where there is room, the heat map of the host measured longest.
-    """
+    """Follows a session's events and draws them, never taller than the terminal. as_map: with a heat map."""
 
     def __init__(self, hosts: Sequence[Host], console: Console, *, as_map: bool = False) -> None:
         self._rows = Rows(hosts)

@@ -35,14 +35,7 @@ groups:
 
 
 def write(folder: Path, note: Callable[[str], None]) -> int:
-    """Make `folder` with `inventory.yaml` and `results/`: runs of each machine in its nights.
-
-    One of nine equal nodes is slow, one machine changes in a night, four have the kernels in turn.
-    On the day before, one of these was measured REPEATS times, and a machine once with every benchmark.
-
-    Every run has the label made-up=yes and says so in its warnings. note: called before each night. Raises
-    UsageError where `folder` is there and is not empty, or cannot be made. Returns how many runs it made.
-    """
+    """Make `folder` with inventory.yaml and results/; how many runs. note: before each night. UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):

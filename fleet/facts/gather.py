@@ -44,13 +44,7 @@ _REMEDIES = {
 
 
 def gather(connection: Connection, host: Host) -> Facts:
-    """Find out what `host` is and choose the directory for our files: one probe, or one per OS tried.
-
-    Makes that directory if it is not there, and leaves nothing else behind. Raises ProbeError for an
-    answer, OS or architecture we do not understand and where the inventory says otherwise, DeployError if
-    no directory can be used, LinkError from the connection. On an OS without the usual tools the connection
-    uses minimal tools from then on.
-    """
+    """Ask what `host` is, a probe for each OS, and make our directory. ProbeError, DeployError, LinkError."""
     try:
         facts = read(_ask(connection, host, read_only=False), host)
     except DeployError as err:

@@ -88,11 +88,7 @@ def parse_pidin(lines: Sequence[str]) -> PidinInfo:
 
 
 def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
-    """Facts of a QNX host, without the directory for our files; what the host does not publish is None.
-
-    declared_arch: the inventory's, taken if the host names none. Raises ValueError, its text quoting the raw
-    line, if the architecture is unknown, or `uname` and `pidin` contradict each other.
-    """
+    """Facts of a QNX host, but for our directory; declared_arch if it names none. Raises ValueError."""
     system = values(sections)
     uname_line, pidin_line = system.get("uname", ""), next(iter(sections.get("pidin", [])), "")
     try:

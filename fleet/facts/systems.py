@@ -14,15 +14,10 @@ WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 class Os:
     """An operating system: its title for messages, and its module's functions, which are pure.
 
-    probe: the scripts whose answer `parse` reads; on a host of another OS they answer with the section
-    `other`. is_answer: whether a host of this OS gave the answer. parse: its facts, without the directory for
-    our files; told the inventory's architecture, for a host that does not name its own. Raises ValueError for
-    an architecture or answer we do not understand, its text quoting what the host printed. findings: what
-    disturbs measurements; told the load some time after the facts.
-
-    load, parse_load: the scripts that ask for the load, and what reads their answer; what is missing there is
-    None. search_path: the PATH for every later command; None for an OS with the usual tools on its own PATH.
-    raw_lines: the answer in lines for `fleet check`; () where the facts are enough.
+    probe: the scripts whose answer `parse` reads, told the inventory's architecture; ValueError quotes what
+    it does not know. On another OS they answer with the section `other`. findings: what disturbs, told the
+    load some time later. load: the scripts that `parse_load` reads. search_path: the PATH for later commands,
+    None for the usual one. raw_lines: the answer for `fleet check`, () where the facts are enough.
     """
 
     title: str

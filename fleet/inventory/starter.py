@@ -46,11 +46,7 @@ def as_yaml(value: object) -> str:
 
 
 def from_ssh_config(path: Path) -> str:
-    """An inventory with one host per `Host` entry of an ssh_config; follows Include, skips patterns.
-
-    Each host's address is its alias, so ssh_config stays the only place for addresses, ports, users and
-    keys. Comments list the entries left out. Raises InventoryError if `path` cannot be read.
-    """
+    """An inventory of the hosts of an ssh_config, by alias, with its Includes. Raises InventoryError."""
     found = _Found()
     _read(path, found, 0)
     origin = f"Hosts of {path}, which still sets their address, port, user and keys."

@@ -248,10 +248,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A source of noise on a host. `found`: a sentence with the value; `evidence`: the field it is from.
-
-    remedy: a command or setting, with what it costs; empty where there is none.
-    """
+    """A source of noise: `found`, a sentence; `evidence`, its field; `remedy` and its cost, if any."""
 
     kind: str
     severity: Severity

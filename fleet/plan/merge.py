@@ -59,11 +59,7 @@ def _chosen_pairs(
 
 
 def per_relation(count: int, facts: Facts, among: Collection[int], seed: int) -> PairChoice:
-    """Choose `count` pairs of each relation among these CPUs, or all there are; equal seeds choose alike.
-
-    Every pair is looked at once (reservoir sampling), so memory does not grow with the machine. Raises
-    ValueError where the list is too long to be passed on.
-    """
+    """Choose `count` pairs of each relation by the seed, in bounded memory (reservoir). ValueError."""
     relation = Relations(Topology(facts.cpus), facts.core_kinds)
     chance = random.Random(seed)  # noqa: S311 - a choice to repeat, not a secret
     kept: dict[str, list[tuple[int, int]]] = {}

@@ -1,8 +1,4 @@
-"""What every connection to a host can do: run a command, stream one, put a file.
-
-The only interface that tests replace. `ssh` and `command` implement it; `connect` chooses. Commands are POSIX
-sh text; whoever builds one quotes it (shlex). Nothing here interprets output.
-"""
+"""What every connection to a host can do, in POSIX sh text; `connect` chooses one, tests replace it."""
 
 import abc
 import contextlib

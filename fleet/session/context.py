@@ -1,8 +1,4 @@
-"""What all hosts of a session share: connections, the store, and one measurement per machine at a time.
-
-On the host the agent holds a kernel lock for its lifetime (machine/lock.c), so a killed controller leaves
-no stale lock. Within a session, inventory entries that are the same machine wait for one another here.
-"""
+"""What all hosts of a session share: connections, the store, one measurement per machine at a time."""
 
 import getpass
 import socket

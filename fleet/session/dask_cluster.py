@@ -53,11 +53,7 @@ class Job:
 def run(
     cluster: str, hosts: Sequence[Host], context: SessionContext, connect_timeout_s: float
 ) -> list[Outcome]:
-    """Measure `hosts` with the workers of `cluster`, each context.parallel at once; outcomes in order.
-
-    cluster: a scheduler's address (tcp://…, tls://…), or local:N for N workers on this machine. Raises
-    UsageError or UnreachableError where nothing could begin. Ctrl-C withdraws the shards not begun.
-    """
+    """Measure `hosts` by the workers of `cluster`: tcp://…, tls://… or local:N. Ctrl-C withdraws shards."""
     asked = {name: getattr(context, name) for name in ("requested", "parallel", "lock", "reconnect_s")}
     asked["labels"] = dict(context.labels)
     job = Job(context.session_id, context.store.place.address, connect_timeout_s, asked)

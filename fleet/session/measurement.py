@@ -25,11 +25,7 @@ KEPT_BYTES = 64 << 20  # of decoded bursts in memory, for all hosts at once
 
 
 def measure_run(link: HostLink, run: Run, journal: Journal, so_far: RunSoFar | None = None) -> Run:
-    """Measure what `so_far`, read from the journal, lacks of `run`; return the run as it ended.
-
-    It is not yet published. A link that breaks is reconnected for context.reconnect_s, anew whenever bursts
-    have arrived since. What kills an agent is given up, and another measures the rest.
-    """
+    """Measure what `so_far` lacks of `run`, over any number of links and agents; the run as it ended."""
     with link.turn(run):
         measurement = _Measurement(link, run, journal, so_far or read_journal(link, run, journal))
         while measurement.so_far.lacking is not None and measurement.deaths < DEATHS_MOST:

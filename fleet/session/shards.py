@@ -1,8 +1,4 @@
-"""Splits the hosts of a session among controllers that do not communicate. Pure.
-
-A host's shard depends only on its own entry and the number of shards (rendezvous hashing). So controllers
-with the same inventory agree, a new host moves no other, and another shard takes an equal part from each.
-"""
+"""Splits hosts among controllers by rendezvous hashing: they agree, and a new host moves no other. Pure."""
 
 import hashlib
 import re

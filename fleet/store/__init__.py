@@ -1,9 +1,4 @@
-"""The results root: journal what arrives, publish it as tables, say what is there.
-
-`places` says where a root is, `schema` what the tables are; `rows` fills them, `journal` and `publish` write,
-`runs` reads. A name is loaded when it is first used, and so is pyarrow, so that a command which stores
-nothing does not pay for it.
-"""
+"""The results root: journal what arrives, publish it, say what is there. Names are loaded when first used."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,4 @@
-"""Changes to a run after it was published: other labels, or that it is withdrawn. Samples stay as written.
-
-Each amendment is a small file of its own, `_amendments/RUN-MOMENT-RANDOM.json`, so that several controllers
-may write and nothing is ever changed in place; a later one outweighs an earlier one.
-"""
+"""Changes to a run after it was published, a file each in `_amendments`; later ones outweigh earlier ones."""
 
 import json
 import os

@@ -1,8 +1,4 @@
-"""Reads a noun back from the JSON that `rows.to_json` made of it. Pure.
-
-What is missing takes its default and what is unknown is left out, so that a journal outlives an update of
-fleet. Values of environment variables were never written, so a Host comes back without any.
-"""
+"""Reads nouns back from the JSON of `rows.to_json`, an older fleet's too; a Host comes without env. Pure."""
 
 from typing import Any, TypeVar
 

@@ -1,8 +1,4 @@
-"""The journal of one run: every line of the agent, with its checksum, before anything else happens to it.
-
-docs/durability.md says what is in its files and what a kill or a power cut can cost. Whoever has a journal
-open holds the kernel's lock on its `lock`, so that no second controller of this machine touches it.
-"""
+"""The journal of one run: every line of the agent, sealed, before anything else (docs/durability.md)."""
 
 import fcntl
 import os

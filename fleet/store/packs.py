@@ -1,8 +1,4 @@
-"""Keeps what was read of many small runs together in `_index`: a file for each host and table.
-
-Opening a file takes longer than reading what it has of a small run. A pack says of each run what its rows
-were made of; where that has changed, or the pack cannot be read, it counts as absent. So any may be deleted.
-"""
+"""Keeps what was read of many small runs in `_index`, a file a host and table; any may be deleted."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

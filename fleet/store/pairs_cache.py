@@ -1,8 +1,4 @@
-"""Keeps what was derived from a run: `_pairs`, beside the raw samples and never instead of them.
-
-A file says of which samples and by which version of the statistics it was made. One that says otherwise, or
-cannot be read, counts as absent; writing it anew replaces it whole. So it may be deleted at any time.
-"""
+"""Keeps what was derived from a run in `_pairs`, with what it is made of; may be deleted at any time."""
 
 from collections.abc import Sequence
 from typing import Any

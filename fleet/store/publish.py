@@ -1,8 +1,4 @@
-"""Turns one finished run into a samples file, so that a reader of the root sees all of it or nothing.
-
-It is the run's commit record (docs/tables.md). What is in place already is compared, never overwritten, so a
-publication that was cut short is completed by publishing again.
-"""
+"""Turns a finished run into a samples file, whole or not at all; publishing again completes that."""
 
 import contextlib
 import threading

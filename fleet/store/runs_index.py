@@ -1,9 +1,7 @@
 """Caches the rows of the files of `runs`, so that a listing opens only those it has not seen.
 
-`_index/runs.jsonl` in the state directory: the columns and the benchmarks that this version knows, then a
-line for each file with its name, its size and time, and its rows as plain values; each line with its
-checksum. A listing adds lines, or writes all anew once more rows are of files that are gone than of files
-that stay. It may be deleted, torn, old or somebody else's at any time: what does not fit is read again.
+`_index/runs.jsonl` has the columns and benchmarks that this version knows, then a sealed line for each file
+with its stamp and rows. It may be deleted, torn or old at any time: what does not fit is read again.
 """
 
 import json

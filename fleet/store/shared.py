@@ -99,11 +99,7 @@ def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] =
 
 
 def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[RunRecord, bool]:
-    """Publish the run of such a file, as of a host of this name; its record, and whether it is new.
-
-    Nothing in the file is trusted: it passes the reader's gate, and holds the samples of its own digest, or
-    StoreError is raised; as it is where the same run is there with other samples.
-    """
+    """Publish the run of such a file, trusted in nothing; its record, and whether it is new. StoreError."""
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
     record = record_of(file)
     if record.cpus is None:

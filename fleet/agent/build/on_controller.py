@@ -42,11 +42,7 @@ class Built:
 
 
 class Builder:
-    """Builds agents for targets; safe to use from many threads, one build at a time and target.
-
-    cache: directory for finished binaries, private to the user; they are found again by build id.
-    connect: connects to a build host. cancellation: ends compilers that run here or on hosts.
-    """
+    """Builds agents, one at a time for each target, from any thread. cache: of finished ones, private."""
 
     def __init__(
         self, cache: Path | None = None, connect: Connect = connect, cancellation: Cancellation | None = None

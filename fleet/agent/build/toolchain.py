@@ -49,11 +49,7 @@ def on_host(command: str, target: Target, extra: Sequence[str] = ()) -> Toolchai
 def on_controller(
     target: Target, controller: Target, compiler: str | None, extra: Sequence[str] = ()
 ) -> list[Toolchain]:
-    """List the toolchains worth trying on the controller for `target`, best first.
-
-    All link statically, so that the host's C library does not matter, except the last resort for the
-    controller's own target. `compiler`: the one compiler the inventory asks for. Empty where none is known.
-    """
+    """Toolchains worth trying on the controller, best first, static but for the last. compiler: only it."""
     flags = SYSTEMS[target.os].cflags
     static = (*flags, "-static", "-s", *extra)  # stripped: a tenth of the size to send
     if compiler is not None:

@@ -1,8 +1,4 @@
-"""The visits of a plan that are done, so that nothing is measured twice (docs/wire.md). Pure.
-
-A pair, at each point if its benchmark has any, is visited in round 0, 1, 2, … without gaps, so a list of
-outcomes describes it. `parts` fills this in from a journal; `measure` passes it to the next agent.
-"""
+"""The visits of a plan that are done: a list of outcomes for each pair and point (docs/wire.md). Pure."""
 
 from array import array
 from collections.abc import Iterator

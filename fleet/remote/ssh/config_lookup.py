@@ -1,8 +1,4 @@
-"""What ssh_config sets for a host name, key by key: from `ssh -G`, or from paramiko's parser without an ssh.
-
-`ssh -G` is a process per host. If the files cannot distinguish hosts, one answer serves all of them: a few
-rules decide that, and the answer for a second name confirms it. `config` interprets the answers.
-"""
+"""What ssh_config sets for a name: from `ssh -G`, once for all names if possible, or paramiko's parser."""
 
 import contextlib
 import glob
@@ -104,11 +100,7 @@ def _files(file: str | None) -> list[str]:
 
 
 def _same_for_all(path: Path, depth: int = 0) -> bool:
-    """Return whether the file and its includes set the same for every plain name; False if in doubt.
-
-    Allowed are `Host *`, `Match all`, blocks for names that are not plain, and settings that neither contain
-    a % token nor depend on the name in ssh itself.
-    """
+    """Whether the file and its includes set the same for every plain name; False if in doubt."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:

@@ -1,9 +1,4 @@
-"""A host over SSH: the Connection protocol on the channels of a session that `dial` opened.
-
-One channel has a shell that runs one command after another; the first command that needs its own stdin is
-its last. Every wait has a time limit, and every failure of the link is a LinkError. SFTP is used only for
-hosts with minimal tools.
-"""
+"""A host over SSH: a shell that runs one command after another; every wait has a time limit."""
 
 import contextlib
 import math

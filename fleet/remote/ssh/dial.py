@@ -1,8 +1,4 @@
-"""Dial a host: TCP, SSH handshake, host key, authentication, one hop after the other.
-
-fabric holds the configuration, the chain of gateways and the paramiko client; its host-key policy, its
-look-up of keys and its socket are replaced by ours. Used by `connection`, which then runs the commands.
-"""
+"""Dials a host by fabric, one hop after the other, with our host-key policy, look-up of keys and socket."""
 
 import contextlib
 import logging
