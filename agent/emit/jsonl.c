@@ -152,7 +152,7 @@ static void hello(const struct run *run)
 	json_count("bursts", (uint64_t)plan->rounds * plan->visit_count - run->done_minimum);
 	json_count("bursts_max", (uint64_t)plan->rounds_max * plan->visit_count - run->done);
 	json_count("monotonic_ns", (uint64_t)run->start_ns);
-	json_number_or_null("memory_kills", plan->machine->memory.kills);
+	json_number_or_null("memory_kills", plan->machine->limits.kills);
 	add_counters(run->counters);
 	add_benchmarks(plan);
 	json_end();

@@ -45,8 +45,9 @@ static void print_machine(const struct machine *machine)
 	json_string("os", os_name);
 	json_string("arch", arch_name);
 	json_count("cpus", machine->cpu_count);
-	json_string("memory_limit", *machine->memory.limit ? machine->memory.limit : NULL);
-	json_number_or_null("memory_kills", machine->memory.kills);
+	json_string("memory_limit", *machine->limits.memory ? machine->limits.memory : NULL);
+	json_string("cpu_limit", *machine->limits.cpu_time ? machine->limits.cpu_time : NULL);
+	json_number_or_null("memory_kills", machine->limits.kills);
 	json_end();
 }
 

@@ -63,11 +63,11 @@ int machine_here(struct machine *machine)
 {
 	*machine = (struct machine){.features = os_features(),
 				    .page_bytes = os_page_bytes(),
-				    .memory = {.bytes = UINT64_MAX, .kills = UNKNOWN}};
+				    .limits = {.memory_bytes = UINT64_MAX, .kills = UNKNOWN}};
 	strcpy(machine->arch, arch_name);
 	if (!arch_flush)
 		machine->features &= ~(uint32_t)FEATURE_FLUSH;
-	os_memory_look(&machine->memory);
+	os_limits_look(&machine->limits);
 	machine->node_count = os_nodes(machine->nodes);
 	int err = os_cpu_list(&machine->cpus, &machine->cpu_count);
 
@@ -82,24 +82,16 @@ size_t machine_huge_page(struct machine *machine)
 	return machine->huge_page_bytes;
 }
 
-static const struct described_cpu *find(const struct machine *machine, int cpu)
-{
-	for (size_t i = 0; i < machine->cpu_count; i++)
-		if (machine->others[i].cpu == cpu)
-			return &machine->others[i];
-	return NULL;
-}
-
 int machine_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts)
 {
-	const struct described_cpu *other = machine->others ? find(machine, cpu) : NULL;
-
 	if (!machine->others)
 		return machine_describe(cpu, facts);
-	if (!other)
-		return -ENODEV;
-	*facts = other->facts;
-	return 0;
+	for (size_t i = 0; i < machine->cpu_count; i++)
+		if (machine->others[i].cpu == cpu) {
+			*facts = machine->others[i].facts;
+			return 0;
+		}
+	return -ENODEV;
 }
 
 int machine_check_node(const struct machine *machine, int node)
@@ -148,6 +140,12 @@ static bool read_size(char **rest, uint64_t *bytes)
 	if (!read_number(rest, &number) || number == UNKNOWN)
 		return false;
 	*bytes = (uint64_t)number;
+	return true;
+}
+
+static bool read_words(const char *rest, char words[LIMIT_ROOM])
+{
+	snprintf(words, LIMIT_ROOM, "%.*s", (int)strcspn(rest, "\n"), rest);
 	return true;
 }
 
@@ -237,15 +235,17 @@ static bool read_line(char *line, void *of)
 		snprintf(machine->arch, sizeof machine->arch, "%s", text ? text : "");
 		return text;
 	}
-	if (!strcmp(word, "memory_limit")) {
-		snprintf(machine->memory.limit, sizeof machine->memory.limit, "%.*s",
-			 (int)strcspn(rest, "\n"), rest);
-		return true;
+	if (!strcmp(word, "memory_limit"))
+		return read_words(rest, machine->limits.memory);
+	if (!strcmp(word, "cpu_limit")) {
+		machine->limits.cpus = strtod(rest, &rest);
+		return read_words(rest + strspn(rest, blanks), machine->limits.cpu_time) &&
+		       machine->limits.cpus > 0;
 	}
 	if (!read_size(&rest, &bytes))
 		return false;
 	if (!strcmp(word, "memory_bytes"))
-		machine->memory.bytes = bytes;
+		machine->limits.memory_bytes = bytes;
 	else if (!strcmp(word, "page_bytes") && bytes)
 		machine->page_bytes = bytes;
 	else if (!strcmp(word, "huge_page_bytes"))
@@ -259,7 +259,7 @@ int machine_read(struct machine *machine, const char *path, struct refusal *refu
 {
 	*machine = (struct machine){.is_huge_known = true,
 				    .page_bytes = 4096,
-				    .memory.bytes = UINT64_MAX,
+				    .limits.memory_bytes = UINT64_MAX,
 				    .others = calloc(CPUS_MOST, sizeof *machine->others),
 				    .cpus = calloc(CPUS_MOST, sizeof *machine->cpus)};
 	strcpy(machine->arch, arch_name);

@@ -25,7 +25,7 @@ struct machine {
 	size_t page_bytes;      /* of base pages */
 	size_t huge_page_bytes; /* 0: there are none, or nobody has tried yet */
 	bool is_huge_known;     /* somebody has */
-	struct memory memory;   /* that may be taken */
+	struct limits limits;
 	struct node nodes[NODES_MOST];
 	size_t node_count;
 };

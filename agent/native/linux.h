@@ -8,9 +8,4 @@
 /* First line of a small file, without its end. */
 int linux_read_line(const char *path, char *line, size_t room);
 
-struct memory;
-
-/* Lowers it to what control groups and resource limits leave, and says which one does. */
-void linux_limit_memory(struct memory *memory);
-
 #endif

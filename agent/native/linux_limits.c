@@ -1,9 +1,8 @@
-/* Linux: what control groups and resource limits leave of memory. See native.h. */
+/* Linux: what control groups and resource limits leave of memory and CPU time. See native.h. */
 #define _GNU_SOURCE
 #include "linux.h"
 #include "native.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,92 +15,92 @@ enum { PATH_ROOM = 1024 };
 
 #define NO_LIMIT (UINT64_C(1) << 60) /* version 1 writes a number near 2^63 */
 
-struct limit {
-	uint64_t left, bytes; /* bytes: of the whole limit */
-	char name[96];
-	int64_t kills; /* in our own group */
-};
-
-/* The names of the same things in both versions: cgroup-v2.rst, cgroup-v1/memory.rst. */
-static const struct version {
-	const char *type, *limits[2], *used, *given_back, *kills;
-} versions[] = {
-	{"cgroup2",
-	 {"memory.max", "memory.high"},
-	 "memory.current",
-	 "inactive_file",
-	 "memory.events"},
-	{"cgroup",
-	 {"memory.limit_in_bytes"},
-	 "memory.usage_in_bytes",
-	 "total_inactive_file",
-	 "memory.oom_control"},
-};
-
-static uint64_t number_in(const char *folder, const char *name)
+/* The numbers that a file begins with; how many: none of "max", of -1, and where it is not. */
+static int numbers_in(const char *folder, const char *name, uint64_t numbers[2])
 {
-	char path[PATH_ROOM + 64], line[32];
-	uint64_t number = NO_LIMIT;
+	char path[PATH_ROOM + 64], line[64];
 
-	if (name && snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
-	    !linux_read_line(path, line, sizeof line) && line[0] >= '0' && line[0] <= '9')
-		number = strtoull(line, NULL, 10);
-	return number;
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	if (linux_read_line(path, line, sizeof line) || line[0] < '0' || line[0] > '9')
+		return 0;
+	return sscanf(line, "%" SCNu64 " %" SCNu64, &numbers[0], &numbers[1]);
 }
 
-/* The number behind a word in a file of such lines; UNKNOWN: there is none. */
+/* The number behind the last word with this end in a file of such lines; UNKNOWN: there is none. */
 static int64_t number_of(const char *folder, const char *name, const char *word)
 {
 	char path[PATH_ROOM + 64], line[128], key[64];
 	int64_t number, found = UNKNOWN;
+	size_t end = strlen(word);
 
 	snprintf(path, sizeof path, "%s/%s", folder, name);
 	FILE *file = fopen(path, "re");
 
 	while (file && fgets(line, sizeof line, file))
-		if (sscanf(line, "%63s %" SCNd64, key, &number) == 2 && !strcmp(key, word))
+		if (sscanf(line, "%63s %" SCNd64, key, &number) == 2 && strlen(key) >= end &&
+		    !strcmp(key + strlen(key) - end, word))
 			found = number;
 	if (file)
 		fclose(file);
 	return found;
 }
 
-static void take_least(struct limit *least, uint64_t left, uint64_t bytes, const char *name)
+static void take_memory(struct limits *limits, uint64_t whole, uint64_t used, const char *name)
 {
-	if (left >= least->left)
+	uint64_t left = whole > used ? whole - used : 0;
+
+	if (left >= limits->memory_bytes)
 		return;
-	least->left = left;
-	least->bytes = bytes;
-	snprintf(least->name, sizeof least->name, "%s", name);
+	limits->memory_bytes = left;
+	snprintf(limits->memory, sizeof limits->memory, "%s, %.0f MiB", name,
+		 (double)whole / (1 << 20));
 }
 
-/* What one group leaves; it is named by its path below the mount. */
-static void look_at(const struct version *version, const char *folder, size_t mount,
-		    struct limit *least)
+/* What the files of a group leave of memory; either version has its own: cgroup-v2.rst,
+ * cgroup-v1/memory.rst. */
+static void look_at_memory(const char *folder, const char *name, struct limits *limits)
 {
-	uint64_t limit = number_in(folder, version->limits[0]);
-	uint64_t high = number_in(folder, version->limits[1]);
-	uint64_t used = number_in(folder, version->used);
-	int64_t stat = number_of(folder, "memory.stat", version->given_back);
-	uint64_t back =
-		stat < 0 ? 0 : (uint64_t)stat; /* by the kernel before it refuses or kills */
-	char name[sizeof least->name];
+	static const char *const files[] = {"memory.max", "memory.high", "memory.limit_in_bytes"};
+	uint64_t whole = NO_LIMIT, number[2], used[2] = {0};
 
-	limit = high < limit ? high : limit;
-	if (limit >= NO_LIMIT)
+	for (size_t i = 0; i < 3; i++)
+		if (numbers_in(folder, files[i], number) && number[0] < whole)
+			whole = number[0];
+	if (whole >= NO_LIMIT)
 		return;
-	used = used >= NO_LIMIT ? 0 : used > back ? used - back : 0;
-	snprintf(name, sizeof name, "control group %.*s", (int)sizeof name - 16,
-		 folder[mount] ? folder + mount : "/");
-	take_least(least, limit > used ? limit - used : 0, limit, name);
+	if (!numbers_in(folder, "memory.current", used))
+		numbers_in(folder, "memory.usage_in_bytes", used);
+	/* What the kernel takes back before it refuses or kills: in version 1 behind "total_". */
+	int64_t back = number_of(folder, "memory.stat", "inactive_file");
+
+	if (back > 0)
+		used[0] -= used[0] < (uint64_t)back ? used[0] : (uint64_t)back;
+	take_memory(limits, whole, used[0], name);
+}
+
+/* What they leave of CPU time: cgroup-v2.rst, scheduler/sched-bwc.rst. */
+static void look_at_cpu_time(const char *folder, const char *name, struct limits *limits)
+{
+	uint64_t quota[2], period[2];
+
+	if (numbers_in(folder, "cpu.max", quota) == 2)
+		period[0] = quota[1];
+	else if (!numbers_in(folder, "cpu.cfs_quota_us", quota) ||
+		 !numbers_in(folder, "cpu.cfs_period_us", period))
+		return;
+	double cpus = period[0] ? (double)quota[0] / (double)period[0] : 0;
+
+	if (!cpus || (limits->cpus && limits->cpus <= cpus))
+		return;
+	limits->cpus = cpus;
+	snprintf(limits->cpu_time, sizeof limits->cpu_time, "%s, %g CPUs", name, cpus);
 }
 
 /* Our group below this mount, and all above it up to the mount. */
-static void look_up(const struct version *version, const char *root, const char *point,
-		    const char *path, struct limit *least)
+static void look_up(const char *root, const char *point, const char *path, struct limits *limits)
 {
 	size_t skip = strcmp(root, "/") ? strlen(root) : 0, mount = strlen(point);
-	char folder[PATH_ROOM];
+	char folder[PATH_ROOM], name[96];
 
 	/* A container's mount begins at its own group, of which only the host's path is told. */
 	bool below = !strncmp(path, root, skip) && (path[skip] == '/' || !path[skip]);
@@ -113,10 +112,15 @@ static void look_up(const struct version *version, const char *root, const char 
 		folder[length - 1] = '\0';
 	if (access(folder, F_OK))
 		folder[mount] = '\0';
-	if (least->kills < 0)
-		least->kills = number_of(folder, version->kills, "oom_kill");
+	if (limits->kills < 0)
+		limits->kills = number_of(folder, "memory.events", "oom_kill");
+	if (limits->kills < 0)
+		limits->kills = number_of(folder, "memory.oom_control", "oom_kill");
 	for (char *end = folder; end;) {
-		look_at(version, folder, mount, least);
+		snprintf(name, sizeof name, "control group %.80s",
+			 folder[mount] ? folder + mount : "/");
+		look_at_memory(folder, name, limits);
+		look_at_cpu_time(folder, name, limits);
 		end = strlen(folder) > mount ? strrchr(folder, '/') : NULL;
 		if (end)
 			*end = '\0';
@@ -134,8 +138,8 @@ static bool is_among(const char *list, const char *word)
 	return false;
 }
 
-/* Where a hierarchy with the memory of groups is mounted: proc(5), mountinfo. */
-static void look_below_mounts(const struct version *version, const char *path, struct limit *least)
+/* Where the hierarchy of a controller is mounted, or that of version 2: proc(5), mountinfo. */
+static void look_below_mounts(const char *controller, const char *path, struct limits *limits)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	char *line = NULL, root[PATH_ROOM], point[PATH_ROOM], type[32], options[256];
@@ -146,16 +150,16 @@ static void look_below_mounts(const struct version *version, const char *path, s
 
 		if (rest && sscanf(line, "%*s %*s %*s %1023s %1023s", root, point) == 2 &&
 		    sscanf(rest, " - %31s %*s %255s", type, options) == 2 &&
-		    !strcmp(type, version->type) &&
-		    (version == versions || is_among(options, "memory")))
-			look_up(version, root, point, path, least);
+		    (*controller ? !strcmp(type, "cgroup") && is_among(options, controller)
+				 : !strcmp(type, "cgroup2")))
+			look_up(root, point, path, limits);
 	}
 	free(line);
 	if (file)
 		fclose(file);
 }
 
-static void look_at_groups(struct limit *least)
+static void look_at_groups(struct limits *limits)
 {
 	FILE *file = fopen("/proc/self/cgroup", "re");
 	char *line = NULL;
@@ -166,38 +170,31 @@ static void look_at_groups(struct limit *least)
 
 		if (!path)
 			continue;
-		*path++ = '\0';
 		path[strcspn(path, "\n")] = '\0';
-		if (!list[1])
-			look_below_mounts(&versions[0], path, least);
-		else if (is_among(list + 1, "memory"))
-			look_below_mounts(&versions[1], path, least);
+		list[1 + strcspn(list + 1, ",:")] = '\0'; /* one names the mount of all */
+		look_below_mounts(list + 1, path + 1, limits);
 	}
 	free(line);
 	if (file)
 		fclose(file);
 }
 
-void linux_limit_memory(struct memory *memory)
+/* The kernel's own reckoning first. */
+int os_limits_look(struct limits *limits)
 {
-	struct limit least = {.left = memory->bytes, .kills = UNKNOWN};
+	int64_t kib = number_of("/proc", "meminfo", "MemAvailable:");
 	struct rlimit space;
-	char line[64];
-	uint64_t pages;
+	uint64_t pages[2];
 
-	look_at_groups(&least);
+	if (kib >= 0)
+		limits->memory_bytes = (uint64_t)kib * 1024;
+	look_at_groups(limits);
 	if (!getrlimit(RLIMIT_AS, &space) && space.rlim_cur != RLIM_INFINITY &&
-	    !linux_read_line("/proc/self/statm", line, sizeof line) &&
-	    sscanf(line, "%" SCNu64, &pages) == 1) {
-		uint64_t used = pages * (uint64_t)sysconf(_SC_PAGESIZE);
-
-		take_least(&least, space.rlim_cur > used ? space.rlim_cur - used : 0,
-			   space.rlim_cur, "ulimit -v");
-	}
-	memory->bytes = least.left;
-	if (*least.name)
-		snprintf(memory->limit, sizeof memory->limit, "%s, %.0f MiB", least.name,
-			 (double)least.bytes / (1 << 20));
+	    numbers_in("/proc/self", "statm", pages))
+		take_memory(limits, space.rlim_cur, pages[0] * (uint64_t)sysconf(_SC_PAGESIZE),
+			    "ulimit -v");
 	/* A kernel that does not count in groups counts for the machine. */
-	memory->kills = least.kills < 0 ? number_of("/proc", "vmstat", "oom_kill") : least.kills;
+	if (limits->kills < 0)
+		limits->kills = number_of("/proc", "vmstat", "oom_kill");
+	return 0;
 }

@@ -35,26 +35,6 @@ int os_pages_unmap(void *start, size_t bytes)
 	return munmap(start, bytes) ? -errno : 0;
 }
 
-/* What programs may still take: as the kernel reckons, and as limits leave it. */
-int os_memory_look(struct memory *memory)
-{
-	FILE *file = fopen("/proc/meminfo", "re");
-	char line[128];
-	uint64_t kib;
-	int found = 0;
-
-	if (!file)
-		return -errno;
-	while (!found && fgets(line, sizeof line, file))
-		found = sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1;
-	fclose(file);
-	if (!found)
-		return -ENOTSUP;
-	memory->bytes = kib * 1024;
-	linux_limit_memory(memory);
-	return 0;
-}
-
 enum { POOL_SHIFT = 26 }; /* MAP_HUGE_SHIFT of mmap(2), which a C library need not have */
 
 /* A stretch that begins where a huge page can, for the kernel to put transparent ones there. */
@@ -67,11 +47,12 @@ static int map_aligned(size_t bytes, size_t page_bytes, void **start)
 		return -errno;
 	size_t before = (page_bytes - (uintptr_t)from % page_bytes) % page_bytes;
 
-	if (before)
-		munmap(from, before);
-	munmap(from + before + bytes, page_bytes - before);
 	*start = from + before;
-	return madvise(*start, bytes, MADV_HUGEPAGE) ? -errno : 0;
+	if ((before && munmap(from, before)) ||
+	    munmap(from + before + bytes, page_bytes - before) ||
+	    madvise(*start, bytes, MADV_HUGEPAGE))
+		return -errno;
+	return 0;
 }
 
 /* Has the pool free pages of this size? Documentation/admin-guide/mm/hugetlbpage.rst. */

@@ -255,14 +255,20 @@ int os_pages_unmap(void *start, size_t bytes);
 /* Is what is touched of this mapping in huge pages? -ENOTSUP if not all of it is. */
 int os_huge_pages_check(const void *start);
 
-struct memory {
-	uint64_t bytes;  /* that this process may take; UINT64_MAX: not known */
-	char limit[128]; /* what leaves only that much; empty: the machine has no more */
-	int64_t kills;   /* so often the OS killed for lack of it where we count; or UNKNOWN */
+/* What this process may take; the words say what leaves only that much, and are empty where the
+ * machine has no more. */
+enum { LIMIT_ROOM = 128 };
+
+struct limits {
+	uint64_t memory_bytes; /* UINT64_MAX: not known */
+	char memory[LIMIT_ROOM];
+	int64_t kills; /* so often the OS killed for lack of memory where we count; or UNKNOWN */
+	double cpus;   /* CPUs' worth of time; 0: no limit */
+	char cpu_time[LIMIT_ROOM];
 };
 
 /* -ENOTSUP: not told, and nothing is filled in. */
-int os_memory_look(struct memory *memory);
+int os_limits_look(struct limits *limits);
 
 /* The number of the physical page a touched page lies in; -ENOTSUP where it is hidden. */
 int os_page_physical(const void *page, uint64_t *number);

@@ -18,7 +18,7 @@ ABSENT(os_waits_open(void))
 ABSENT(os_waits_read(int account, int64_t *ns))
 
 /* A mapping that does not fit is refused at once. */
-ABSENT(os_memory_look(struct memory *memory))
+ABSENT(os_limits_look(struct limits *limits))
 ABSENT(os_huge_pages_map(void **start, size_t *bytes))
 ABSENT(os_huge_pages_check(const void *start))
 ABSENT(os_page_physical(const void *page, uint64_t *number))

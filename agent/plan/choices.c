@@ -21,14 +21,12 @@ bool plan_next_word(const char **at, char word[WORD_ROOM])
 	return true;
 }
 
-/* Is it in the list? All are in "all". */
-static bool has_word(const char *list, const char *wanted)
+bool plan_has_word(const char *list, const char *wanted)
 {
 	char word[WORD_ROOM];
 
 	if (!strcmp(list, "all"))
 		return true;
-
 	while (plan_next_word(&list, word))
 		if (!strcmp(word, wanted))
 			return true;
@@ -237,11 +235,27 @@ static int check_variants(const struct options *options, const char *benchmarks,
 				"not '%s'",
 				options->variant);
 		word[span] = '\0';
-		if (!find_benchmark(word) || !has_word(benchmarks, word))
+		if (!find_benchmark(word) || !plan_has_word(benchmarks, word))
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--variant names '%s', which is not measured", word);
 	}
 	return 0;
+}
+
+/* What one CPU cannot measure is left out of what it can; refused where nothing is left. */
+static int name_lacking(const struct plan *plan, struct text *lacking, struct notes *notes,
+			struct refusal *refusal)
+{
+	int err = 0;
+
+	text_add(lacking, " need%s two CPUs, and only CPU %d may be used",
+		 strchr(lacking->data, ',') ? "" : "s", plan->cpus[0]);
+	if (plan->choice_count)
+		notes_add(notes, "Left out: %s.", lacking->data);
+	else
+		err = refuse(refusal, EXIT_TOO_FEW_CPUS, "%s", lacking->data);
+	text_free(lacking);
+	return err;
 }
 
 int plan_choose_benchmarks(struct plan *plan, const struct options *options, struct notes *notes,
@@ -249,6 +263,7 @@ int plan_choose_benchmarks(struct plan *plan, const struct options *options, str
 {
 	const char *list = options->benchmarks;
 	char variant[WORD_ROOM];
+	struct text lacking = {0};
 	size_t room = 0;
 
 	if (check_benchmarks(list, refusal) || check_variants(options, list, refusal))
@@ -260,11 +275,18 @@ int plan_choose_benchmarks(struct plan *plan, const struct options *options, str
 	if (!plan->choices)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
 	for (size_t b = 0; bench_all[b]; b++) {
-		if (!has_word(list, bench_all[b]->name))
+		const struct benchmark *benchmark = bench_all[b];
+
+		if (!plan_has_word(list, benchmark->name))
 			continue;
-		variant_for(bench_all[b], options->variant, variant);
-		if (add_choices(plan, bench_all[b], variant, notes, refusal))
+		if (plan->cpu_count < 2 &&
+		    (benchmark->shape == SHAPE_PAIR || benchmark->all_counted)) {
+			text_add(&lacking, "%s%s", lacking.length ? ", " : "", benchmark->name);
+			continue;
+		}
+		variant_for(benchmark, options->variant, variant);
+		if (add_choices(plan, benchmark, variant, notes, refusal))
 			return -1;
 	}
-	return 0;
+	return lacking.length ? name_lacking(plan, &lacking, notes, refusal) : 0;
 }

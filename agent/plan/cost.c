@@ -40,13 +40,23 @@ static double sample_s(const struct visit *visit, uint32_t grains)
 	       (double)bench_grain(benchmark, plan_point(visit));
 }
 
+double cost_stretch(const struct plan *plan, const struct visit *visit)
+{
+	bool is_pair = visit->choice->benchmark->shape == SHAPE_PAIR;
+	double busy = plan_point(visit)->threads, cpus = plan->machine->limits.cpus;
+
+	busy = busy ? busy : 1 + is_pair;
+	return cpus && busy > cpus ? busy / cpus : 1;
+}
+
 double cost_burst_s(const struct plan *plan, const struct visit *visit)
 {
 	const struct usual *usual = usual_of(visit->choice->benchmark);
 	const struct point *point = plan_point(visit);
 
-	return usual->burst_s + usual->byte_s * (double)point->bytes + point->threads * thread_s +
-	       plan_samples(plan, false) * sample_s(visit, plan->iterations);
+	return cost_stretch(plan, visit) *
+	       (usual->burst_s + usual->byte_s * (double)point->bytes + point->threads * thread_s +
+		plan_samples(plan, false) * sample_s(visit, plan->iterations));
 }
 
 /* A few samples of the fewest grains. */
@@ -55,7 +65,9 @@ static double cost_trial_s(const struct plan *plan, const struct visit *visit)
 	const struct benchmark *benchmark = visit->choice->benchmark;
 	bool given = benchmark->single ? !benchmark->reset : plan->iterations;
 
-	return given ? 0 : TRIAL_SAMPLES * sample_s(visit, benchmark->least);
+	return given ? 0
+		     : cost_stretch(plan, visit) * TRIAL_SAMPLES *
+			       sample_s(visit, benchmark->least);
 }
 
 static bool begins_point(const struct plan *plan, size_t i)
@@ -76,17 +88,16 @@ double cost_points_s(const struct plan *plan)
 struct cost cost_of(const struct plan *plan, const struct choice *choice)
 {
 	struct cost cost = {0};
-	double burst_s = 0, once_s = 0, most_bytes = 0;
+	double burst_s = 0, once_s = 0, most_s = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
 		const struct point *point = plan_point(visit);
-		double bytes = (double)point->arena_bytes +
-			       (double)point_arena_bytes(point, 1) * (point->threads - 1);
+		double written = (double)point->arena_bytes +
+				 (double)point_arena_bytes(point, 1) * (point->threads - 1);
 
 		if (point->memory_node != NO_NODE)
-			bytes *= (double)plan->node_count;
-
+			written *= (double)plan->node_count;
 		if (choice && visit->choice != choice)
 			continue;
 		if (!cost.visits || begins_point(plan, i)) {
@@ -96,8 +107,9 @@ struct cost cost_of(const struct plan *plan, const struct choice *choice)
 		cost.visits++;
 		cost.round_s += burst_s;
 		cost.once_s += once_s;
-		most_bytes = bytes > most_bytes ? bytes : most_bytes;
+		written *= cost_stretch(plan, visit) * written_byte_s;
+		most_s = written > most_s ? written : most_s;
 	}
-	cost.round_s += most_bytes * written_byte_s;
+	cost.round_s += most_s;
 	return cost;
 }

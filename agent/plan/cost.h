@@ -4,6 +4,9 @@
 
 #include "plan/plan.h"
 
+/* How many times as long it takes where a quota of CPU time stops its threads. */
+double cost_stretch(const struct plan *plan, const struct visit *visit);
+
 /* Seconds of a burst. */
 double cost_burst_s(const struct plan *plan, const struct visit *visit);
 

@@ -47,20 +47,7 @@ int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal)
 	return -1;
 }
 
-/* Marks in `wanted`, which runs along plan->cpus, each CPU of first ... last; all must be there. */
-static int mark_range(const struct plan *plan, uint64_t first, uint64_t last, bool *wanted,
-		      struct refusal *refusal)
-{
-	for (long cpu = (long)first; cpu <= (long)last; cpu++) {
-		int at = plan_find_cpu(plan, cpu);
-
-		if (at < 0)
-			return plan_refuse_cpu(plan, cpu, refusal);
-		wanted[at] = true;
-	}
-	return 0;
-}
-
+/* Marks in `wanted`, which runs along plan->cpus, each CPU of the list; all must be there. */
 static int mark_list(const struct plan *plan, const char *list, bool *wanted,
 		     struct refusal *refusal)
 {
@@ -70,8 +57,13 @@ static int mark_list(const struct plan *plan, const char *list, bool *wanted,
 		if (!read_range(&at, &first, &last) || (*at && *at != ','))
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--cpus wants a list like 0-3,8, not '%s'", list);
-		if (mark_range(plan, first, last, wanted, refusal))
-			return -1;
+		for (long cpu = (long)first; cpu <= (long)last; cpu++) {
+			int place = plan_find_cpu(plan, cpu);
+
+			if (place < 0)
+				return plan_refuse_cpu(plan, cpu, refusal);
+			wanted[place] = true;
+		}
 		if (!*at)
 			return 0;
 	}

@@ -87,6 +87,7 @@ static void add_about(struct text *text, double duration_s)
 int forecast_check(const struct forecast *forecast, const struct plan *plan,
 		   struct refusal *refusal)
 {
+	const char *limit = plan->machine->limits.cpu_time;
 	struct text took = {0}, allowed = {0};
 
 	if (!plan->budget_ends ||
@@ -95,9 +96,10 @@ int forecast_check(const struct forecast *forecast, const struct plan *plan,
 	add_about(&took, forecast->once_s + forecast->round_s);
 	add_time(&allowed, seconds(plan->time_budget_ns));
 	refuse(refusal, EXIT_OPTIONS,
-	       "one round of %zu bursts takes %s, and the time budget allows %s: a longer "
+	       "one round of %zu bursts takes %s%s%s, and the time budget allows %s: a longer "
 	       "--time-budget, fewer benchmarks, --pairs and --cpus help",
-	       plan->visit_count, took.data, allowed.data);
+	       plan->visit_count, took.data, *limit ? " with the CPU time of " : "", limit,
+	       allowed.data);
 	text_free(&took);
 	text_free(&allowed);
 	return -1;

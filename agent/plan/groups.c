@@ -27,18 +27,17 @@ static int64_t kind_of(const struct cpu_facts *facts)
 static struct member describe(const struct machine *machine, int cpu, const struct member *before,
 			      size_t count, struct cpu_facts *facts)
 {
-	struct member member = {.cpu = cpu};
-
 	if (machine_cpu(machine, cpu, facts))
 		facts->cache_count = 0;
 	const struct cpu_cache *last = last_cache(facts);
+	struct member member = {.cpu = cpu,
+				.core = facts->core,
+				.package = facts->package,
+				.node = facts->node,
+				.cache = last ? last->group : UNKNOWN,
+				.cache_bytes = last ? last->bytes : 0,
+				.kind = kind_of(facts)};
 
-	member.core = facts->core;
-	member.package = facts->package;
-	member.node = facts->node;
-	member.cache = last ? last->group : UNKNOWN;
-	member.cache_bytes = last ? last->bytes : 0;
-	member.kind = kind_of(facts);
 	for (size_t i = 0; i < count; i++)
 		member.in_core += member.core != UNKNOWN && before[i].core == member.core;
 	return member;
@@ -237,14 +236,14 @@ static int add_all(struct plan *plan, const struct options *options, const struc
 
 int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal)
 {
-	bool needed = false, grouped = false;
+	bool many = false, grouped = false;
 	int err = 0;
 
-	for (size_t i = 0; i < plan->choice_count; i++)
+	for (size_t i = 0; i < plan->choice_count; i++) {
 		grouped |= plan->choices[i].benchmark->shape == SHAPE_GROUP;
-	for (size_t i = 0; i < plan->choice_count; i++)
-		needed |= grouped || plan->choices[i].benchmark->many_points;
-	if (!needed)
+		many |= plan->choices[i].benchmark->many_points;
+	}
+	if (!grouped && !many)
 		return 0;
 	struct member *members = describe_all(plan);
 	int *scratch = calloc(plan->cpu_count, sizeof *scratch);

@@ -12,20 +12,6 @@ enum {
 	BUDGET_TIMES = 2, /* the usual rounds */
 };
 
-static int check_cpu_count(const struct plan *plan, struct refusal *refusal)
-{
-	for (size_t i = 0; i < plan->choice_count; i++) {
-		const struct benchmark *benchmark = plan->choices[i].benchmark;
-
-		if ((benchmark->shape == SHAPE_PAIR || benchmark->all_counted) &&
-		    plan->cpu_count < 2)
-			return refuse(refusal, EXIT_TOO_FEW_CPUS,
-				      "%s needs two CPUs, and the only one it may use is CPU %d",
-				      benchmark->name, plan->cpus[0]);
-	}
-	return 0;
-}
-
 static int check_node(const struct machine *machine, int64_t node, struct refusal *refusal)
 {
 	int err = node == NOT_GIVEN ? 0 : machine_check_node(machine, (int)node);
@@ -53,6 +39,18 @@ static uint32_t minimum(const struct plan *plan, const struct options *options)
 	if (options->rounds_given || !options->precision_ppm || fit >= (double)options->rounds)
 		return (uint32_t)options->rounds;
 	return fit > ROUNDS_LEAST ? (uint32_t)fit : ROUNDS_LEAST;
+}
+
+static void note_quota(const struct plan *plan, struct notes *notes)
+{
+	double most = 1;
+
+	for (size_t i = 0; i < plan->visit_count; i++)
+		if (cost_stretch(plan, &plan->visits[i]) > most)
+			most = cost_stretch(plan, &plan->visits[i]);
+	if (most > 1)
+		notes_add(notes, "CPU time is limited (%s): bursts take up to %.3g times as long.",
+			  plan->machine->limits.cpu_time, most);
 }
 
 int plan_make(struct plan *plan, const struct options *options, struct machine *machine,
@@ -86,7 +84,7 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 	if (plan->cpu_count > UINT16_MAX)
 		return refuse(refusal, EXIT_OPTIONS, "--cpus: at most %d CPUs at once", UINT16_MAX);
 	if (plan_choose_benchmarks(plan, options, notes, refusal) ||
-	    check_cpu_count(plan, refusal) || check_node(machine, options->node, refusal) ||
+	    check_node(machine, options->node, refusal) ||
 	    plan_choose_nodes(plan, options, notes, refusal) ||
 	    plan_make_groups(plan, options, refusal) ||
 	    plan_make_points(plan, options, notes, refusal) ||
@@ -94,6 +92,7 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 	    plan_shorten(plan, options, notes, refusal) ||
 	    plan_want_memory(plan, options, notes, refusal))
 		return -1;
+	note_quota(plan, notes);
 	plan->rounds_wanted = minimum(plan, options);
 	plan->rounds = plan->budget_ends ? 1 : plan->rounds_wanted;
 	return 0;

@@ -6,17 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static bool is_asked_for(const char *list, int node)
-{
-	char word[WORD_ROOM], name[WORD_ROOM];
-	bool found = !strcmp(list, "all");
-
-	snprintf(name, sizeof name, "%d", node);
-	while (!found && plan_next_word(&list, word))
-		found = !strcmp(word, name);
-	return found;
-}
-
 static size_t count_words(const char *list)
 {
 	char word[WORD_ROOM];
@@ -47,6 +36,7 @@ int plan_choose_nodes(struct plan *plan, const struct options *options, struct n
 	const struct machine *machine = plan->machine;
 	const char *list = options->nodes;
 	bool all = list && !strcmp(list, "all"), any = !list;
+	char name[WORD_ROOM];
 
 	for (size_t i = 0; i < plan->choice_count; i++)
 		any |= bench_has_nodes(plan->choices[i].benchmark);
@@ -56,7 +46,8 @@ int plan_choose_nodes(struct plan *plan, const struct options *options, struct n
 	for (size_t i = 0; list && i < machine->node_count; i++) {
 		const struct node *node = &machine->nodes[i];
 
-		if (!is_asked_for(list, node->number))
+		snprintf(name, sizeof name, "%d", node->number);
+		if (!plan_has_word(list, name))
 			continue;
 		if (node->allowed)
 			plan->nodes[plan->node_count++] = node->number;

@@ -190,18 +190,15 @@ static bool mark_largest(struct plan *plan)
 int plan_want_memory(struct plan *plan, const struct options *options, struct notes *notes,
 		     struct refusal *refusal)
 {
-	const struct memory *memory = &plan->machine->memory;
-	uint64_t available = memory->bytes, total = 0;
+	const char *limit = plan->machine->limits.memory;
+	uint64_t available = plan->machine->limits.memory_bytes, total = 0;
 	size_t dropped = 0, choices = plan->choice_count;
 	char of[192];
 
 	snprintf(of, sizeof of, "no more than half of the %.0f MiB available%s%s%s",
-		 (double)available / (1 << 20), *memory->limit ? " (" : "", memory->limit,
-		 *memory->limit ? ")" : "");
+		 (double)available / (1 << 20), *limit ? " (" : "", limit, *limit ? ")" : "");
 	for (;;) {
-		if (plan_want_all(plan, &total, refusal))
-			return -1;
-		if (plan_check_nodes(plan, refusal))
+		if (plan_want_all(plan, &total, refusal) || plan_check_nodes(plan, refusal))
 			return -1;
 		if (total <= available / 2 || strcmp(options->sizes, "auto") || !mark_largest(plan))
 			break;

@@ -201,7 +201,7 @@ static void note_forecast(const struct run *run, struct random *trials, struct b
 		    !try_visit(run, history, trials, result, &trial_s, &each_s))
 			return;
 		forecast.once_s += trial_s;
-		forecast.round_s += each_s;
+		forecast.round_s += each_s * cost_stretch(plan, visit);
 	}
 	forecast_complete(&forecast, plan);
 	forecast_add_sentence(&text, &forecast, plan);

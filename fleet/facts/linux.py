@@ -68,6 +68,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     rt_runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
     idle_state, idle_exit_us = settings.parse_idle_state(noise)
+    quota = settings.parse_cpu_quota(noise) or (None, None)
     available, limits = _memory(files, "MemAvailable"), [settings.parse_memory_limit(noise)]
     if (space := _limit(files, "address space")) is not None:
         limits.append((space, f"ulimit -v, {space / (1 << 20):.0f} MiB"))
@@ -112,7 +113,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         idle_driver=None if idle_driver == "none" else idle_driver,
         idle_state=idle_state,
         idle_exit_us=idle_exit_us,
-        cpu_quota=settings.parse_cpu_quota(noise),
+        cpu_quota=quota[0],
+        cpu_limit=quota[1],
         rt_runtime_us=-1 if rt_runtime == "-1" else _whole(rt_runtime),  # the kernel's "no limit"
         irqbalance=settings.parse_irqbalance(noise, container),
         core_throttles=settings.parse_throttles(noise, "core"),

@@ -123,15 +123,10 @@ def _machine(facts: Facts) -> Iterator[Finding]:
 
 def _limits(facts: Facts) -> Iterator[Finding]:
     if facts.cpu_quota is not None:
-        stops = facts.cpu_quota < QUOTA_SHARE * len(facts.usable_cpus)
-        yield (_warning if stops else _info)(
+        yield (_warning if facts.cpu_quota < QUOTA_SHARE * len(facts.usable_cpus) else _info)(
             "quota",
-            f"Our control group may use {facts.cpu_quota:g} CPUs' worth of time: "
-            + (
-                "the kernel stops us where that is used up, so a run takes longer."
-                if stops
-                else "bursts take less."
-            ),
+            f"A limit ({facts.cpu_limit}) leaves us {facts.cpu_quota:g} CPUs' worth of time: the kernel stops us "
+            "where that is used up, so a run takes longer.",
             "Lift the limit: no --cpus for docker, no CPU limit in Kubernetes, no CPUQuota= in systemd.",
             "cpu_quota",
         )

@@ -194,7 +194,8 @@ groups() {
 			esac
 			group=${group%/}
 			[ -e "$group" ] || group=$mount
-			while "$2"; [ "$group" != "$mount" ]; do
+			# shellcheck disable=SC2295
+			while name=${group#$mount} && "$2"; [ "$group" != "$mount" ]; do
 				group=${group%/*}
 			done
 		done
@@ -202,21 +203,21 @@ groups() {
 }
 
 quota() {
-	get "$group/cpu.max" && [ -n "$v" ] && echo "quota $v"
+	get "$group/cpu.max" && [ -n "$v" ] && echo "quota $v ${name:-/}"
 	get "$group/cpu.cfs_quota_us" && quota=$v
-	get "$group/cpu.cfs_period_us" && [ -n "$quota" ] && echo "quota $quota $v"
+	get "$group/cpu.cfs_period_us" && [ -n "$quota" ] && echo "quota $quota $v ${name:-/}"
 }
 
-# The limits of a group, what is used of them, and what of that the kernel takes back; and its name.
+# The limits of group $name, what is used of them, and what of that the kernel takes back.
 memory() {
 	limits=
 	used=
-	for name in memory.max memory.high memory.limit_in_bytes; do
-		get "$group/$name" && [ -n "$v" ] && limits=$limits,$v
+	for file in memory.max memory.high memory.limit_in_bytes; do
+		get "$group/$file" && [ -n "$v" ] && limits=$limits,$v
 	done
 	[ -n "$limits" ] || return 0
-	for name in memory.current memory.usage_in_bytes; do
-		get "$group/$name" && used=$used$v
+	for file in memory.current memory.usage_in_bytes; do
+		get "$group/$file" && used=$used$v
 	done
 	back=0
 	[ -r "$group/memory.stat" ] && while IFS=' ' read -r key v; do
@@ -224,8 +225,6 @@ memory() {
 		inactive_file | total_inactive_file) back=$v ;;
 		esac
 	done <"$group/memory.stat"
-	# shellcheck disable=SC2295
-	name=${group#$mount}
 	echo "memory ${limits#,} ${used:-0} $back ${name:-/}"
 }
 

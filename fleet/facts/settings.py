@@ -28,18 +28,19 @@ def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
     return " or ".join(sorted(enabled[-1].get("name", ()))) or None, max(latencies, default=None)
 
 
-def parse_cpu_quota(lines: Iterable[str]) -> float | None:
-    """How many CPUs' time our control group may use, the tightest of it and its parents; None: no limit.
+def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
+    """How many CPUs' time the tightest control group leaves us, and its name and limit; None: no limit.
 
-    lines: `quota MICROSECONDS PERIOD`; the first is "max" or -1 without a limit. Format: Linux
+    lines: `quota MICROSECONDS PERIOD GROUP`; the first is "max" or -1 without a limit. Format: Linux
     Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst (cpu.cfs_quota_us).
     """
     found = []
     for line in lines:
-        match line.split():
-            case ["quota", quota, period] if _COUNT.fullmatch(quota) and _COUNT.fullmatch(period):
-                found += [int(quota) / int(period)] if int(period) else []
-    return min(found, default=None)
+        match line.split(None, 3):
+            case ["quota", quota, period, *group] if _COUNT.fullmatch(quota) and _COUNT.fullmatch(period):
+                found += [(int(quota) / int(period), "".join(group)[:80])] if int(period) else []
+    cpus, group = min(found, key=lambda one: one[0], default=(0, ""))
+    return (cpus, f"control group {group}, {cpus:g} CPUs") if cpus else None
 
 
 def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:

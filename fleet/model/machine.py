@@ -201,6 +201,7 @@ class Facts:
     idle_state: str | None = None
     idle_exit_us: int | None = None
     cpu_quota: float | None = None
+    cpu_limit: str | None = None
     rt_runtime_us: int | None = None
     irqbalance: bool | None = None
     core_throttles: int | None = None

@@ -46,7 +46,7 @@ def conflicts(options: RequestedOptions) -> Iterator[Conflict]:
 def _cpus(options: RequestedOptions, resolved: EffectiveOptions) -> Iterator[Conflict]:
     if options.cpus is None or isinstance(options.cpus, str):
         return
-    if len(options.cpus) < 2 and needs_pairs(resolved.benchmarks):
+    if len(options.cpus) < 2 and all(needs_pairs([name]) for name in resolved.benchmarks):
         yield Conflict(
             ("cpus", "benchmarks"),
             "a pair needs two CPUs; name another, or measure only benchmarks of single CPUs, such as clock",

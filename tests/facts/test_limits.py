@@ -1,11 +1,13 @@
 """What limits leave of memory: the probe and the agent read the same numbers, and say the same words."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from fleet.facts import linux, probe, settings
+from fleet.model import Facts
 from tests.facts import trees
 from tests.facts.shells import ask
 from tests.native.agent import run
@@ -103,22 +105,64 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("name", LIMITS)
-def test_probe_and_agent_read_the_same(tmp_path: Path, name: str) -> None:
-    cgroup, mounts, folders, expected = LIMITS[name]
+V1_TIME = {"cpu.cfs_period_us": "50000"}
+FREE = {"cpu.cfs_quota_us": "-1", **V1_TIME}
+TIMES = {
+    "v1, the leaf free": (
+        "1:cpu,cpuacct:/job/step",
+        CPU,
+        {"cpu": FREE, "cpu/job": {"cpu.cfs_quota_us": "5000", **V1_TIME}, "cpu/job/step": FREE},
+        (0.1, "/job"),
+    ),
+    "v1, free": ("1:cpu:/job", CPU, {"cpu": FREE, "cpu/job": FREE}, None),
+    "v2, a smaller parent": (
+        "0::/a/b",
+        V2.format("/"),
+        {"a": {"cpu.max": "150000 100000"}, "a/b": {"cpu.max": "400000 100000"}},
+        (1.5, "/a"),
+    ),
+    "v2, a container": ("0::/pods/x", V2.format("/pods/x"), {"": {"cpu.max": "1000 3000"}}, (1 / 3, "/")),
+    "v2, free": ("0::/a", V2.format("/"), {"a": {"cpu.max": "max 100000"}}, None),
+    "hybrid": (
+        "1:cpu:/job\n0::/job",
+        f"{CPU}\n{UNIFIED}",
+        {"cpu/job": {"cpu.cfs_quota_us": "25000", **V1_TIME}, "unified/job": {"cgroup.procs": "1"}},
+        (0.5, "/job"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_probe_and_agent_read_the_same_cpu_time(tmp_path: Path, name: str) -> None:
+    cgroup, mounts, folders, expected = TIMES[name]
+    root, found = look(tmp_path, cgroup, mounts, folders)
+    told = json.loads(run("--machine", env=preload("groups.c") | {"TREE": root}).stdout.splitlines()[0])
+    words = f"control group {expected[1]}, {expected[0]:g} CPUs" if expected else None
+    assert (found.cpu_quota, found.cpu_limit) == (expected[0] if expected else None, words)
+    assert told["cpu_limit"] == words
+
+
+def look(folder: Path, cgroup: str, mounts: str, folders: dict[str, dict[str, str]]) -> tuple[str, Facts]:
+    """A root of such control groups, and what the probe finds there."""
     tree = trees.Tree(2)
     tree.files |= {
         "proc/self/cgroup": cgroup,
         "proc/self/mountinfo": mounts,
         "proc/meminfo": "MemTotal: 9999999999 kB\nMemAvailable: 9999999999 kB",
     }
-    for folder, files in folders.items():
+    for group, files in folders.items():
         tree.files |= {
-            f"sys/fs/cgroup/{folder}/{file}".replace("//", "/"): text for file, text in files.items()
+            f"sys/fs/cgroup/{group}/{file}".replace("//", "/"): text for file, text in files.items()
         }
-    root = tree.write(tmp_path / "root")
-    found = linux.parse(probe.sections(ask(["/bin/sh"], tmp_path / "home", root=str(root))))
-    refusal = run("-b", "chase", "--sizes", "512G", env=preload("groups.c") | {"TREE": str(root)}).stderr
+    root = str(tree.write(folder / "root"))
+    return root, linux.parse(probe.sections(ask(["/bin/sh"], folder / "home", root=root)))
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_probe_and_agent_read_the_same(tmp_path: Path, name: str) -> None:
+    cgroup, mounts, folders, expected = LIMITS[name]
+    root, found = look(tmp_path, cgroup, mounts, folders)
+    refusal = run("-b", "chase", "--sizes", "512G", env=preload("groups.c") | {"TREE": root}).stderr
     told = re.search(r"half of the ([0-9]+) MiB available(?: \((.*?)\))? may be taken", refusal)
     assert told, refusal
     if expected is None:

@@ -220,7 +220,8 @@ _ODD_LINES = [
     "idle 1 disable",
     "quota max 100000",
     "quota 1 0",
-    "quota ² 1",
+    "quota ² 1 /",
+    "quota 0 1 /",
     "throttled ² core 1",
     "throttled 999999999999999999 core 999999999999999999",
     "irqbalance",
@@ -241,9 +242,9 @@ def test_whatever_a_host_prints_gives_facts_and_no_accident(sections):
 
 
 def test_the_tightest_quota_of_a_group_and_its_parents_counts():
-    lines = ["quota max 100000", "quota 400000 100000", "quota 150000 100000"]
-    assert settings.parse_cpu_quota(lines) == 1.5
-    assert settings.parse_cpu_quota(["quota max 100000", "quota -1 100000"]) is None
+    lines = ["quota max 100000 /job/step", "quota 400000 100000 /", "quota 150000 100000 /job"]
+    assert settings.parse_cpu_quota(lines) == (1.5, "control group /job, 1.5 CPUs")
+    assert settings.parse_cpu_quota(["quota max 100000 /a", "quota -1 100000 /"]) is None
 
 
 def test_the_deepest_idle_state_is_the_deepest_that_some_cpu_may_enter():

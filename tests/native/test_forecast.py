@@ -173,6 +173,7 @@ def test_what_the_time_budget_leaves_out_is_said(machine, benchmark, budget, poi
         (2, ("-b", "cas", "-c", "0,5"), 4, "CPU 5 cannot be used"),
         (2, ("-b", "cas", "--node", "3"), 4, "NUMA node 3"),
         (1, ("-b", "cas"), 3, "cas needs two CPUs"),
+        (1, ("-b", "cas,loaded"), 3, "cas, loaded need two CPUs, and only CPU 0 may be used"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(machine, cpus, args, code, words):
@@ -180,6 +181,33 @@ def test_a_plan_that_cannot_be_is_refused(machine, cpus, args, code, words):
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.startswith("fleet-agent: ")
     assert words in done.stderr
+
+
+def test_a_quota_of_cpu_time_is_counted_by_the_threads_that_are_busy(tmp_path):
+    def limited(share):
+        facts = tmp_path / f"facts{share}"
+        limit = f"cpu_limit {share} control group /job, {share} CPUs\n" if share else ""
+        cpus = "".join(f"cpu {cpu} {cpu} - - 0 0 -\ncache 1 Data 32768 64 {cpu}\n" for cpu in range(4))
+        facts.write_text(f"arch x86_64\n{limit}{cpus}end\n")
+        return "--facts", str(facts)
+
+    for args, busy in ((("cas",), 2), (("clock",), 1), (("contend", "--threads", "4"), 4)):
+        plan = ("-b", *args, "--rounds", "50")
+        free, tight, wide = (forecast(*plan, *limited(share)) for share in (None, 0.1, 4))
+        assert wide == free
+        assert tight["ms"] / free["ms"] == pytest.approx(10 * busy, rel=0.25)
+        words = f"CPU time is limited (control group /job, 0.1 CPUs): bursts take up to {10 * busy} times"
+        assert words in tight["notes"][-1]
+    done = run("--forecast", "-b", "gemm", "--time-budget", "1", *limited(0.01))
+    assert done.returncode == 2
+    assert "with the CPU time of control group /job, 0.01 CPUs, and the time budget allows 1 s" in done.stderr
+
+
+def test_what_needs_two_cpus_is_left_out_where_there_is_one(machine):
+    found = forecast("-b", "all", *machine(1))
+    assert [one["benchmark"] for one in found["benchmarks"]] == ["clock", "chase", "walk", "bandwidth", "gemm"]
+    left_out = "cas, readwrite, message, fetch, contend, sharing, loaded, interleave need two CPUs"
+    assert f"Left out: {left_out}, and only CPU 0 may be used." in found["notes"]
 
 
 def test_the_first_round_takes_its_trials_and_a_burst_a_visit(machine):
@@ -217,6 +245,7 @@ def test_another_architecture_is_planned_with_what_there_is(tmp_path):
         ("cache 1 Data 4 4 0\nend\n", "line 1"),
         ("cpu 0 - - - - - -\ncache 1 Odd 4 4 0\nend\n", "line 2"),
         ("page_bytes 0\nend\n", "line 1"),
+        ("cpu_limit much of it\nend\n", "line 1"),
         ("nonsense 1\nend\n", "line 1"),
     ],
 )

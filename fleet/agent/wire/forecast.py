@@ -75,6 +75,8 @@ def _of_machine(facts: Facts) -> Iterator[str]:
         yield f"memory_bytes {facts.memory_available_bytes}"
     if facts.memory_limit is not None:
         yield f"memory_limit {facts.memory_limit}"
+    if facts.cpu_quota is not None:
+        yield f"cpu_limit {facts.cpu_quota} {facts.cpu_limit}"
     for one in facts.nodes:
         yield _words("node", one.node, one.free_bytes, 1 if one.allowed else None)
     for cpu in facts.cpus:
