@@ -205,7 +205,13 @@ def test_a_quota_of_cpu_time_is_counted_by_the_threads_that_are_busy(tmp_path):
 
 def test_what_needs_two_cpus_is_left_out_where_there_is_one(machine):
     found = forecast("-b", "all", *machine(1))
-    assert [one["benchmark"] for one in found["benchmarks"]] == ["clock", "chase", "walk", "bandwidth", "gemm"]
+    assert [one["benchmark"] for one in found["benchmarks"]] == [
+        "clock",
+        "chase",
+        "walk",
+        "bandwidth",
+        "gemm",
+    ]
     left_out = "cas, readwrite, message, fetch, contend, sharing, loaded, interleave need two CPUs"
     assert f"Left out: {left_out}, and only CPU 0 may be used." in found["notes"]
 

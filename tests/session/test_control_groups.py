@@ -35,10 +35,15 @@ def test_a_quota_of_cpu_time_is_told_and_costs_time_only(tmp_path: Path) -> None
         words = f'echo $$ >{group}/cgroup.procs; exec "$@"'
         host = f"via: command, workdir: {tmp_path}/work, command: [sh, -c, '{words}', -]"
         fleet.inventory(f"hosts:\n  pod: {{{host}}}\n")
-        assert f"limit (control group /{name}, 0.1 CPUs) leaves us 0.1 CPUs'" in fleet("check", "-q").stdout
+        assert (
+            f"CPU time is limited (control group /{name}, 0.1 CPUs): the kernel"
+            in fleet("check", "-q").stdout
+        )
         (kept,) = fleet("run", "-b", "clock", "--rounds", "2", "-q", "--json").json
         assert kept["state"] in {"complete", "partial"}, kept
-        limited = f"CPU time is limited (control group /{name}, 0.1 CPUs): bursts take up to 10 times as long."
+        limited = (
+            f"CPU time is limited (control group /{name}, 0.1 CPUs): bursts take up to 10 times as long."
+        )
         assert limited in kept["notes"]
         assert pd.read_parquet(fleet.results / "_runs")["cpu_quota"].tolist() == [0.1]
 
