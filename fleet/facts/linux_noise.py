@@ -125,7 +125,7 @@ def _limits(facts: Facts) -> Iterator[Finding]:
     if facts.cpu_quota is not None:
         yield (_warning if facts.cpu_quota < QUOTA_SHARE * len(facts.usable_cpus) else _info)(
             "quota",
-            f"CPU time is limited ({facts.cpu_limit}): the kernel stops us once it is used up: runs take longer.",
+            f"CPU time is limited ({facts.cpu_limit}): where none is left, all threads wait.",
             "Lift the limit: no --cpus for docker, no CPU limit in Kubernetes, no CPUQuota= in systemd.",
             "cpu_quota",
         )

@@ -36,7 +36,7 @@ def test_a_quota_of_cpu_time_is_told_and_costs_time_only(tmp_path: Path) -> None
         host = f"via: command, workdir: {tmp_path}/work, command: [sh, -c, '{words}', -]"
         fleet.inventory(f"hosts:\n  pod: {{{host}}}\n")
         assert (
-            f"CPU time is limited (control group /{name}, 0.1 CPUs): the kernel"
+            f"CPU time is limited (control group /{name}, 0.1 CPUs): where none is left"
             in fleet("check", "-q").stdout
         )
         (kept,) = fleet("run", "-b", "clock", "--rounds", "2", "-q", "--json").json
