@@ -39,8 +39,8 @@ def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
         match line.split(None, 3):
             case ["quota", quota, period, *group] if _COUNT.fullmatch(quota) and _COUNT.fullmatch(period):
                 found += [(int(quota) / int(period), "".join(group)[:80])] if int(period) else []
-    cpus, group = min(found, key=lambda one: one[0], default=(0, ""))
-    return (cpus, f"control group {group}, {cpus:g} CPUs") if cpus else None
+    cpus, name = min(found, key=lambda one: one[0], default=(0.0, ""))
+    return (cpus, f"control group {name}, {cpus:g} CPUs") if cpus else None
 
 
 def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
