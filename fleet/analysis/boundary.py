@@ -1,7 +1,6 @@
 """The boundary between runs: one that cannot be reduced or shown costs no other run its place in a view.
 
-Reduces nothing itself. Each view is made of all its runs at once; only where that fails are they tried in
-parts, to find which of them the view has to do without.
+A view is made of all its runs at once; only where that fails are they tried in parts, to find which to leave.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -49,10 +48,7 @@ def apart(root: str | Path | Place, work: Callable[[], _Result]) -> _Result:
 
 
 def _to_blame(root: str | Path | Place, run_ids: Collection[str], why: Exception) -> dict[str, StoreError]:
-    """Which of these runs cannot be shown, and why, by the first step that tells; a single one is to blame.
-
-    run_ids: those asked for, the one that was asked for last at the end. It is tried first.
-    """
+    """Which of these runs cannot be shown, and why; a single one is to blame, and the last is tried first."""
     listing = Listing(root)
     place, known = listing.place, {run.run_id: run for run in listing.runs}
     ids = [run_id for run_id in reversed(list(run_ids)) if run_id in known]

@@ -238,7 +238,6 @@ def below(parts: Sequence[Any]) -> Any:
 
 
 def _below(parts: Sequence[Any]) -> Any:
-    """Parts of a column as one."""
     if all(isinstance(part, np.ndarray) and part.dtype.kind == parts[0].dtype.kind for part in parts):
         return np.concatenate(parts)
     return [value for part in parts for value in (part.tolist() if isinstance(part, np.ndarray) else part)]

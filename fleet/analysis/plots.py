@@ -68,8 +68,7 @@ def heatmap(
 ) -> Axes:
     """Draw a matrix of ns: dark is fast, white lines between groups of CPUs, numbers where they fit.
 
-    table: as `matrix` returns it, CPUs as in `order`. limits: the ends of the colour scale, by default
-    those of `colour_limits`; give several maps the same limits to compare them.
+    table: as `matrix` returns it. limits: the ends of the colour scale, the same to compare several maps.
     """
     drawn = of_cpus(table, order, limits)
     count = len(drawn.labels)
@@ -240,7 +239,6 @@ def legend_columns(names: Iterable[str]) -> int:
 
 
 def _legend(axes: Axes, bottom: float, columns: int = 3, **look: Any) -> None:
-    """The names of lines, above the axes."""
     place: Any = {"loc": "lower left", "bbox_to_anchor": (0, bottom), "ncols": columns, "borderaxespad": 0.2}
     for text in axes.legend(frameon=False, **place, **look).get_texts():
         text.set_parse_math(False)
@@ -254,7 +252,6 @@ def name_steps(axis: Axis, low: float, high: float) -> None:
 
 
 def _a_line_each(axes: Axes, names: Iterable[str], steps: Sequence[float], what: str) -> None:
-    """A line for each name, from the top, over one axis of `what`."""
     listed = [one_line(name) for name in names]
     axes.set_yticks(range(len(listed)), listed, parse_math=False)
     axes.set_ylim(len(listed) - 0.5, -0.5)

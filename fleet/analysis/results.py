@@ -112,10 +112,7 @@ class Results:
 
     @_runs_apart
     def compare(self, a: str, *others: str, threshold: float | None = None) -> list[Comparison]:
-        """Compare each further side with `a`, as `fleet compare` does; of several hosts host by host.
-
-        threshold: the smallest change that matters, as a share. Each has `relations`, `pairs`, `environment`.
-        """
+        """Compare each further side with `a`, as `fleet compare` does; threshold: as a share."""
         return compared(Listing(self._place), [a, *others], threshold=threshold)
 
     @_runs_apart
@@ -125,10 +122,7 @@ class Results:
 
     @_runs_apart
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
-        """How far each of equal machines is from the others, as `fleet compare --siblings`; `odd`: a finding.
-
-        A row per group of equal machines, host and relation, CPU or node, as of `compare.siblings.Siblings`.
-        """
+        """How far equal machines are apart, as of `compare.siblings.Siblings`; `odd`: a finding."""
         found = siblings(Listing(self._place), selection, threshold=threshold)
         return pd.concat([one.rows.assign(group=at) for at, one in enumerate(found)], ignore_index=True)
 
@@ -157,7 +151,6 @@ class Results:
 
 
 def _first_kind(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the first benchmark and variant."""
     return rows[(rows[["benchmark", "variant"]] == rows[["benchmark", "variant"]].iloc[0]).all(axis=1)]
 
 

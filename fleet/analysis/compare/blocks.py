@@ -22,8 +22,7 @@ class InBlock(NamedTuple):
 def blocks_of(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, InBlock]:
     """The block of each run that is in one with runs of both sides; by: "time", or the name of a label.
 
-    By time, a block ends as soon as it has runs of both sides; what is left at the end joins the last one.
-    Raises UsageError where a run lacks the label, or there is no block.
+    By time, a block ends as soon as it has runs of both sides. UsageError for no label, or no block.
     """
     runs = pd.concat([a.runs.assign(of_b=False), b.runs.assign(of_b=True)])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")

@@ -31,12 +31,11 @@ COLUMNS = (
 def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """A row per level of each pair with several within two runs or more, those that switch most first.
 
-    a, b: rows of `pairs` with their `unit`, which is the run. Of each side: `ns` (geometric mean over the
-    runs that have the level), `share` of the bursts (mean over all runs, 0 where a run lacks the level),
-    `dwell` (bursts in a row) and `spread` (the typical half interval within a run). `ratio`: the change of
-    the level with its 95 % interval `low`, `high`; `moved`: that of the share, with `moved_low`,
-    `moved_high`. Intervals are NaN where a side has fewer than three runs, `low` and `high` also where fewer
-    have the level. At most 100 pairs.
+    a, b: rows of `pairs` with their `unit`, the run. Of each side: `ns` (geometric mean over runs with the
+    level), `share` of the bursts (mean over all runs), `dwell` (bursts in a row) and `spread` (the typical
+    half interval within a run). `ratio`: the change of the level with its 95 % interval `low`, `high`;
+    `moved`: that of the share, with `moved_low`, `moved_high`; NaN for fewer than three runs. At most 100
+    pairs.
     """
     if a.empty or b.empty or "levels_ns" not in a:
         return pd.DataFrame(columns=list(COLUMNS))
@@ -56,7 +55,6 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_pair(key: tuple[Any, ...], rows: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """The levels of one pair, the fastest first."""
     found = pd.DataFrame([level for row in rows.to_dict("records") for level in _levels(row)])
     if found["side"].nunique() < len(_SIDES):
         return

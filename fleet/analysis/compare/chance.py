@@ -16,9 +16,8 @@ def largest_by_chance(a: Floats, b: Floats, spreads: Floats, relations: npt.NDAr
     """The change of each pair relative to its relation that is no evidence: beyond it, one map in twenty.
 
     a, b: logarithms, a row per pair, a column per run. spreads: the half intervals within each run, relative.
-    relations: of the pairs. With three runs a side the scatter between runs counts, shrunk towards that of
-    all pairs of a relation; with fewer, the intervals within the runs, or how the changes of a relation's
-    pairs scatter, whichever is larger.
+    With three runs a side the scatter between runs counts, shrunk towards that of the relation; with fewer
+    the intervals within runs, or how the changes of its pairs scatter, whichever is larger.
     """
     found = np.full(len(a), np.nan)
     level = LEVEL / max(len(a), 1)  # every pair is looked at

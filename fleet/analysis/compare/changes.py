@@ -97,7 +97,6 @@ def pair_changes(
 
 
 def _numbers(sides: Matched, number: str, keys: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The numbers of each unit, moved to one level and as measured."""
     ns = _by_unit(sides.a, sides.b, number, keys)
     same = sides.measured[0] is sides.a and sides.measured[1] is sides.b
     return ns, ns if same else _by_unit(*sides.measured, number, keys)
@@ -150,8 +149,7 @@ def changes_of(
 ) -> Changes:
     """The changes of logarithms, a row each, a column per run, NaN where a row lacks it.
 
-    measured: before they were moved to one level. of_b, blocks, turns: of the columns. limits: a row each,
-    as of `Matched.about_pairs`.
+    measured: before they were moved to one level. limits: a row each, as of `Matched.about_pairs`.
     """
     most, doubt, wider = limits.T
     weights, residuals = np.full((2, *logs.shape), np.nan)

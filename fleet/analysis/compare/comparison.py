@@ -33,11 +33,10 @@ from fleet.text import counted
 class Comparison:
     """Side b against its baseline a.
 
-    unit: what was counted, "run" or, where each side is several other hosts, "host". relations, pairs: as
-    `compare_relations` and `compare_pairs` return them; pairs is empty unless the topologies are the same.
-    fleet: the change over all hosts, as `fleet_effect` returns it, with verdicts; empty unless several hosts
-    are compared host by host. levels: of pairs that switch within runs, as `compare_burst_levels` returns
-    them. environment: what else differs. caveats: its warnings.
+    unit: what was counted, "run" or, where each side is several other hosts, "host". relations, pairs: of
+    `compare_relations` and `compare_pairs`, no pairs unless the topologies are the same. fleet: the change
+    over all hosts, of `fleet_effect`, with verdicts, where several are compared one by one. levels: of
+    `compare_burst_levels`. environment: what else differs. caveats: its warnings.
     """
 
     a: ComparisonSide
@@ -95,10 +94,9 @@ def compare(
 ) -> list[Comparison]:
     """Compare each further side with the first; texts: sides as on the command line.
 
-    Relations are those of pairs, and the levels and settings of ladders. threshold: the smallest change that
-    matters, as a share; by default 3 %. point: only this one. blocks: "time" or a label's name, compare
-    within blocks (`blocks`), but no pairs. tables: of all runs of the sides, where they are read already. If
-    both sides have runs of the same several hosts, there is a comparison per host. Raises UsageError.
+    threshold: the smallest change that matters, as a share; by default 3 %. point: only this one. blocks:
+    "time" or a label's name, compare within blocks (`blocks`), but no pairs. tables: of all runs of the
+    sides, if read already. Of the same several hosts there is a comparison each. Raises UsageError.
     """
     root = listing_of(root)
     first, *others = sides(root, texts, tables.runs if tables else None)
@@ -218,7 +216,6 @@ def _compared(
 
 
 def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[dict[str, InBlock], list[str]]:
-    """The block of each run, and a sentence about runs left out."""
     if unit != "run":
         raise UsageError(f"--blocks {by}: the sides are different hosts, whose runs are in no common block.")
     blocks = blocks_of(a, b, by)
@@ -271,7 +268,6 @@ def _cells(rows: pd.DataFrame) -> set[tuple[object, ...]]:
 
 
 def _topologies(cpus: pd.DataFrame, run_ids: Sequence[str]) -> dict[str, frozenset[object]]:
-    """Which groups each CPU of a run is in, by the run's id."""
     rows = cpus[["cpu", *GROUPS, "kind"]].astype(object).where(cpus.notna(), None)
     found: dict[str, list[object]] = {run_id: [] for run_id in run_ids}
     for run_id, row in zip(cpus["run_id"], rows.itertuples(index=False, name=None), strict=True):

@@ -35,10 +35,9 @@ def false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.Da
     """One row per host, benchmark, variant, runs a side and order of the runs.
 
     order: how runs were dealt to the sides: random, interleaved (A B B A), or blocks, one after the other.
-    Each split is one comparison of all benchmarks, with one error rate. `interval_share`: of the relations
-    compared, those whose interval excludes no change (5 % expected); `verdict_share`: those called changed;
-    `pair_share`: of the pairs, those with p < 0.05; `naive_share`: of the pairs of one run and the next,
-    those that Mann-Whitney's test on samples finds different.
+    `interval_share`: of the relations compared, those whose interval excludes no change (5 % expected);
+    `verdict_share`: those called changed; `pair_share`: of the pairs, those with p < 0.05; `naive_share`: of
+    the pairs of one run and the next, those that Mann-Whitney's test on samples finds different.
 
     Runs of one host, plan, agent, kernel and boot belong together. Raises UsageError if no host has six.
     """

@@ -1,7 +1,4 @@
-"""Reads stored runs into series of nights, and says what changed when, and what else did in that run.
-
-`over_time` has the method, `views.over_time` prints what is found.
-"""
+"""Reads stored runs into nights, and says what changed when, as `over_time` tells, and what else did."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

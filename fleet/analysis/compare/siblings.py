@@ -1,7 +1,4 @@
-"""Reads runs, groups machines that are equal by facts, and finds those that are odd.
-
-`odd` has the method, `views.siblings` prints what is found.
-"""
+"""Reads runs, groups machines that are equal by facts, and finds those that are odd, as `odd` tells."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -68,8 +65,8 @@ def siblings(
 ) -> list[Siblings]:
     """The groups of equal machines, the largest first; a machine without siblings is a group of its own.
 
-    texts: a selection. Of a host the runs like its last one count. Equal: CPU model, stepping, sockets, CPUs
-    measured, SMT, target and memory to the GiB. threshold: as of `compare`. Raises UsageError.
+    Of a host the runs like its last one count. Equal: CPU model, stepping, sockets, CPUs measured, SMT,
+    target and memory to the GiB. threshold: as of `compare`. Raises UsageError.
     """
     listing, runs, cpus = selected(root, texts, only.benchmark)
     keys = _equal(runs, cpus)
@@ -82,7 +79,6 @@ def siblings(
 
 
 def _equal(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
-    """What makes machines equal, as text, of each run."""
     sockets = runs["run_id"].map(cpus[cpus["measured"]].groupby("run_id")["package"].nunique())
     memory = np.ceil(runs["memory_bytes"].astype(float) / _GIB)
     keys = zip(*(runs[name] for name in _EQUAL), sockets, memory, strict=True)
@@ -92,7 +88,6 @@ def _equal(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
 def _group(
     root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, number: str, threshold: float, only: Only
 ) -> Siblings:
-    """cpus: of these runs, and of others."""
     hosts = tuple(sorted(runs["host_id"].unique()))
     of_runs = cpus[cpus["run_id"].isin(runs["run_id"])]
     table, maps, layout = _read(root, runs, of_runs, number, only)
@@ -115,7 +110,10 @@ def _group(
         level, matters = LEVEL * share / known.sum(), np.array([np.log1p(threshold)])
         smallest = float(np.expm1(detectable(error, freedom, level, matters)[0]))
     caveats = [*_too_few(hosts, found.p, few.reindex(hosts).to_numpy()), *_elsewhere(hosts, table, elsewhere)]
-    about = _about(runs.iloc[-1])
+    last = runs.iloc[-1]
+    memory = f"{np.ceil(last['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(last["memory_bytes"]) else ""
+    words = (last["cpu_model"] or "unknown CPU", counted(last["cpus_measured"], "CPU"), memory)
+    about = ", ".join(filter(None, words))
     return Siblings(hosts, about, len(runs), threshold, rows, smallest, _unlike(runs, rows), tuple(caveats))
 
 
@@ -185,12 +183,6 @@ def _rows(
     rows = pd.DataFrame(every, columns=CLASS).assign(**numbers)
     rows.insert(0, "host", list(hosts) * len(names))
     return rows[rows["ratio"].notna()]
-
-
-def _about(run: pd.Series) -> str:
-    memory = f"{np.ceil(run['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(run["memory_bytes"]) else ""
-    words = (run["cpu_model"] or "unknown CPU", counted(run["cpus_measured"], "CPU"), memory)
-    return ", ".join(filter(None, words))
 
 
 def _too_few(hosts: Sequence[str], p: Floats, few: Bools) -> Iterator[str]:

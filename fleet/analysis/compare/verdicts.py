@@ -61,7 +61,6 @@ def _judged(row: Mapping[Any, Any], threshold: float, tests: int) -> tuple[Verdi
 
 
 def _unknown(row: Mapping[Any, Any], matters: float, tests: int) -> str:
-    """Why these runs cannot tell."""
     if row["q"] < LEVEL:
         return f"a change, but perhaps below {np.expm1(matters) * 100:g}%"
     if row["p"] < LEVEL and tests > 1:

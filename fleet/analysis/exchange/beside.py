@@ -27,16 +27,20 @@ def beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     """A row per side, benchmark, variant and relation, all pairs together last.
 
     Columns: `side`, `runs` (0 for a summary), `of` (how a pair's number is made), `benchmark`, `variant`,
-    `relation`, `cells`, `median_ns`, and `ratio` to the first side where it has the same kind, else NaN. A
-    run's number is the median of its bursts' medians, of several runs the median. Raises UsageError for a
-    side that is not there.
+    `relation`, `cells`, `median_ns`, and `ratio` to the first side where it has the same kind, else NaN.
+    Raises UsageError for a side that is not there.
     """
     named = [text for text in texts if not text.startswith(PREFIX)]
     runs = {side.name: side for side in (sides(root, named) if named else [])}
     parts = []
     for text in texts:
         own = runs[text].runs if text in runs else pd.DataFrame()
-        rows = _of_runs(root, own) if text in runs else find_summary(root, text)
+        if text in runs:
+            pairs = load_run_pairs(root, own).astype(dict.fromkeys(_KIND, "object"))
+            numbers = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)["median_ns"].median()
+            rows = numbers.reset_index(name="latency_ns").assign(estimator="median")
+        else:
+            rows = find_summary(root, text)
         rows = rows[rows["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)]
         if rows.empty:
             raise UsageError(f"{text}: has no pairs of CPUs to compare.")
@@ -69,9 +73,3 @@ def beside_text(rows: pd.DataFrame) -> str:
         parts.append(f"{benchmark}: one-way latency in ns\n{table(titles, lines, right={5, 6, 7})}")
     parts.append(one_line(f"ratio: to {first}, only of the same variant and relation."))
     return "\n\n".join(parts)
-
-
-def _of_runs(root: Root, runs: pd.DataFrame) -> pd.DataFrame:
-    pairs = load_run_pairs(root, runs).astype(dict.fromkeys(_KIND, "object"))
-    numbers = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)["median_ns"].median()
-    return numbers.reset_index(name="latency_ns").assign(estimator="median")

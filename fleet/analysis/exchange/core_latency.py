@@ -18,6 +18,7 @@ _CAS_TITLES = {  # with the variant and the machine, which is None for any
     "CAS_arm64": ("llsc", "aarch64"),
     "CAS_arm64_lse": ("lse", "aarch64"),
 }
+_BENCHMARKS = {title: name for name, title in _TITLES.items()}
 _TITLE = re.compile(r"Running (?:(.+) )?Core Benchmark$")
 _COUNT = re.compile(r"(Samples|Iterations): (\d+)$")
 _WIDTH = 5
@@ -35,7 +36,9 @@ def read(text: str) -> list[Grid]:
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
         if title := _TITLE.match(line.strip()):
-            head = _titled(title[1] or "CAS")
+            variant, arch = _CAS_TITLES.get(title[1], (None, None))
+            name = "cas" if variant else _BENCHMARKS.get(title[1] or "CAS", str(title[1]).lower())
+            head = Grid((), benchmark=name, variant=variant, arch=arch)
         elif count := _COUNT.match(line.strip()):
             head = replace(head, **{count[1].lower(): count_of(count[2])})  # type: ignore[arg-type]
         elif line.startswith("  ") and (cpus := whole_numbers(line.split())):
@@ -59,14 +62,6 @@ def write(grid: Grid) -> str:
     table = [("", *grid.cpus), *((row, *(cells.get((row, x), "") for x in grid.cpus)) for row in grid.cpus)]
     lines += ["", *("".join(f"{word:<{_WIDTH}} " for word in row) for row in table)]
     return "\n".join(lines) + "\n"
-
-
-def _titled(title: str) -> Grid:
-    if title in _CAS_TITLES:
-        variant, arch = _CAS_TITLES[title]
-        return Grid((), benchmark="cas", variant=variant, arch=arch)
-    names = {printed: name for name, printed in _TITLES.items()}
-    return Grid((), benchmark=names.get(title, title.lower()))
 
 
 def _title(grid: Grid) -> str:

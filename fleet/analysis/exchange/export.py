@@ -35,9 +35,8 @@ def export(
 ) -> Iterator[str]:
     """Yield the text, in pieces.
 
-    what: a published run id, or summary:NAME. tool: one of FORMATS. benchmark: `cas` or `cas/llsc`, needed
-    where there are several. value: of VALUES, the number of each pair of a run, by default the tool's; a
-    summary has no choice. Raises UsageError where the choice is not clear or not there.
+    what: a published run id, or summary:NAME. tool: one of FORMATS. benchmark: `cas` or `cas/llsc`. value: of
+    VALUES, the number of each pair of a run, by default the tool's. UsageError for what is not there.
     """
     if what.startswith(PREFIX) and value is not None:
         raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
@@ -47,11 +46,10 @@ def export(
         yield from _samples(root, what, benchmark)
     else:
         write, estimator = tools.FORMATS[tool]
-        yield write(
-            _of_summary(root, what, benchmark)
-            if what.startswith(PREFIX)
-            else _of_run(root, what, benchmark, value or estimator)
-        )
+        if what.startswith(PREFIX):
+            yield write(grid_of(_chosen(find_summary(root, what), benchmark, what)))
+        else:
+            yield write(_of_run(root, what, benchmark, value or estimator))
 
 
 def write_new(path: Path, pieces: Iterator[str]) -> None:
@@ -65,10 +63,6 @@ def write_new(path: Path, pieces: Iterator[str]) -> None:
         raise UsageError(f"{path}: exists; it was not changed. Choose another --output.") from err
     except OSError as err:
         raise UsageError(f"{path}: cannot be written: {err.strerror}.") from err
-
-
-def _of_summary(root: Root, what: str, benchmark: str | None) -> Grid:
-    return grid_of(_chosen(find_summary(root, what), benchmark, what))
 
 
 def _of_run(root: Root, run_id: str, benchmark: str | None, value: str) -> Grid:
@@ -107,7 +101,6 @@ def _kinds(rows: pd.DataFrame) -> "pd.Series[str]":
 
 
 def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFrame:
-    """The rows of the one benchmark and variant chosen."""
     kinds = _kinds(rows)
     chosen: pd.DataFrame = rows[kinds == _chosen_of(kinds.unique(), benchmark, what)]
     return chosen
@@ -125,7 +118,6 @@ def _chosen_of(kinds: Iterable[str], benchmark: str | None, what: str) -> str:
 
 
 def _samples(root: Root, run_id: str, benchmark: str | None) -> Iterator[str]:
-    """A row per sample, warm-ups marked, ticks exact; some at a time."""
     if benchmark is not None:
         benchmark = _chosen_of(_measured(root, run_id), benchmark, run_id)
     header = True

@@ -18,9 +18,8 @@ Cells = Mapping[tuple[int, int], float]
 class Grid:
     """One-way latencies in ns by (row CPU, column CPU), as printed; the row is the side that is timed.
 
-    A cell the tool left empty is absent. benchmark: None if the text does not name it. samples, iterations:
-    of each pair, as the tool counts them. cpu_model: where the tool prints it. variant: the instructions, by
-    our names. arch: of the machine, by our names.
+    A cell the tool left empty is absent; what the text does not name is None. samples, iterations: of each
+    pair, as the tool counts them. variant, arch: by our names.
     """
 
     cpus: tuple[int, ...]

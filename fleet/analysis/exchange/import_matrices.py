@@ -30,10 +30,7 @@ _STATED = ("benchmark", "variant", "estimator", "cpu_model", "os", "conditions")
 
 @dataclass(frozen=True, slots=True)
 class ImportMetadata:
-    """What the user states about the files; None: as the files themselves state, or unknown.
-
-    topology: a selection of runs; the CPUs of the last one are those of the matrices.
-    """
+    """What the user states about the files; topology: a selection, whose last run has their CPUs."""
 
     tool: str | None = None
     benchmark: str | None = None
@@ -51,8 +48,7 @@ class ImportMetadata:
 def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: ImportMetadata) -> str:
     """Store every matrix in `files` as the summary `name`; return a message for the user.
 
-    Raises UsageError for a file that cannot be read, a benchmark that is unknown or there twice, and a name
-    that is taken, a topology without the CPUs of a matrix; nothing is stored then.
+    Raises UsageError for what cannot be read or stored; nothing is stored then.
     """
     _check(name, metadata)
     machine = None if metadata.topology is None else _topology(root, metadata.topology)
@@ -76,13 +72,14 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
             if len(set(kinds)) < len(kinds):
                 raise UsageError(f"{file}: a second matrix of {kinds[-1]}; import it under another --name.")
             rows += found
-            size = _size(numbered)
+            cpus, cells = len(numbered.cpus), len(numbered.cells)
+            half = "" if cells > cpus * (cpus - 1) // 2 else " (half a matrix)"
+            size = f"{counted(cpus, 'CPU')}, {counted(cells, 'cell')}{half}"
     write_summary(root, name, rows)
     return f"Stored {PREFIX}{name}: {', '.join(kinds)}, {size}. See it: fleet show {PREFIX}{name}"
 
 
 def _topology(root: str | Path, text: str) -> Topology:
-    """The CPUs of the last run selected."""
     store = Store(root)
     run = select(store.published(), [text], store.place)[-1]
     rows = records(load_cpus(root, run_id=run.run_id)[["cpu", *GROUPS]])
@@ -91,7 +88,6 @@ def _topology(root: str | Path, text: str) -> Topology:
 
 
 def _check_cpus(file: Path, grid: Grid, machine: Topology, text: str | None) -> None:
-    """Raise UsageError for CPUs that the topology does not have."""
     if unknown := sorted(set(grid.cpus) - {cpu.cpu for cpu in machine.cpus}):
         raise UsageError(
             f"--topology {text}: that machine has no CPU {cpus_text(unknown)}, which {file} has; "
@@ -100,7 +96,6 @@ def _check_cpus(file: Path, grid: Grid, machine: Topology, text: str | None) -> 
 
 
 def _check(name: str, metadata: ImportMetadata) -> None:
-    """Raise UsageError for a name or a word that cannot be stored."""
     if name in set(load_published()["summary"]):
         raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
     try:
@@ -118,11 +113,6 @@ def _check(name: str, metadata: ImportMetadata) -> None:
     for word in ("variant", "cpu_model", "os", "conditions", "source"):
         if not (getattr(metadata, word) or "").isprintable():
             raise UsageError(f"--{word.replace('_', '-')}: must be one line of text in UTF-8.")
-
-
-def _size(grid: Grid) -> str:
-    half = "" if len(grid.cells) > len(grid.cpus) * (len(grid.cpus) - 1) // 2 else " (half a matrix)"
-    return f"{counted(len(grid.cpus), 'CPU')}, {counted(len(grid.cells), 'cell')}{half}"
 
 
 def _text(file: Path) -> str:

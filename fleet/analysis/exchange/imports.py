@@ -73,10 +73,9 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
 def rows_of(
     name: str, tool: str, grid: Grid, columns: Mapping[str, Any], machine: Topology | None = None
 ) -> list[dict[str, Any]]:
-    """Turn one matrix into rows of the summaries table.
+    """Turn one matrix into rows of the summaries table; columns: values, else of the matrix or the tool.
 
-    columns: values by column; one that is None or absent is taken from the matrix or the tool. machine: its
-    topology, for the relations; None: unknown. Raises UsageError if the benchmark is not known.
+    machine: for the relations; None: unknown. Raises UsageError if the benchmark is not known.
     """
     benchmark = columns.get("benchmark") or grid.benchmark
     if benchmark is None:

@@ -38,7 +38,11 @@ def export_runs(root: Root, run_ids: Sequence[str], output: Path, keep: Collecti
             drafts.append(draft.rename(draft.with_name(f"{made.row['run_id']}.parquet")))
             lines.append(f"{run_id} as {made.row['run_id']} of {made.row['host_name']}")
         if output.suffix == ".zip":
-            drafts = [_zipped(drafts, Path(folder) / "all.zip")]
+            every = Path(folder) / "all.zip"
+            with zipfile.ZipFile(every, "x", zipfile.ZIP_STORED) as archive:
+                for file in sorted(drafts):
+                    archive.write(file, file.name)
+            drafts = [every]
         drafts[0].rename(output)
     left = [word for word in ("labels", "hostname") if word not in keep]
     without = ", ".join([*left, "ids of machine, boot and session, user, notes, the probe's answer, uptime"])
@@ -46,13 +50,6 @@ def export_runs(root: Root, run_ids: Sequence[str], output: Path, keep: Collecti
         f"{output}: {counted(len(chosen), 'run')}, {output.stat().st_size / 1e6:.1f} MB. Left out: {without}."
     )
     return "\n".join(lines)
-
-
-def _zipped(files: Sequence[Path], path: Path) -> Path:
-    with zipfile.ZipFile(path, "x", zipfile.ZIP_STORED) as archive:
-        for file in sorted(files):
-            archive.write(file, file.name)
-    return path
 
 
 def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
@@ -70,7 +67,6 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
 
 @contextmanager
 def _unpacked(file: Path) -> Iterator[list[Path]]:
-    """The files of runs in a zip, or the file itself."""
     if file.suffix != ".zip":
         yield [file]
         return

@@ -1,7 +1,6 @@
 """Reads and writes the matrices of other tools, as they print them. Pure text.
 
-Each tool has a module with `claims(text)`, `read(text)` and `write(grid)`. A matrix that is read is a
-summary, one number a pair; it never becomes samples.
+Each tool has a module with `claims(text)`, `read(text)` and `write(grid)`.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,10 +24,9 @@ FORMATS: Mapping[str, tuple[Callable[[Grid], str], str]] = {  # what writes it, 
 
 
 def read(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid]]:
-    """Find out which tool printed `text` and return its name and matrices, one per benchmark in it.
+    """The tool that printed `text`, if `tool` does not say so, and its matrices, one per benchmark in it.
 
-    where: the file's name, for messages. tool: the tool if it is known. Raises UsageError for text no tool
-    prints and for a damaged matrix, naming the line.
+    where: the file's name. Raises UsageError for text no tool prints and for a damaged matrix, with its line.
     """
     if tool is None:
         tool = next((name for name, module in TOOLS.items() if module.claims(text)), None)

@@ -1,7 +1,4 @@
-"""Bursts as flat arrays, without an object for each.
-
-Made of an Arrow table of samples; warm-ups are left out.
-"""
+"""Bursts as flat arrays, without an object for each or warm-ups, made of an Arrow table of samples."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,9 +28,8 @@ OF_OTHERS = ("least_share", "most_share", "other_rate")
 class Bursts:
     """`about`: a row per burst, its columns but the ticks. `latencies`: all samples in ns, burst after burst.
 
-    A sample of several threads is the time of one unit by all of them together.
-
-    counts: samples of each burst, at least one; bursts of nothing but warm-ups are not here.
+    A sample of several threads is the time of one unit by all of them together. counts: samples of each
+    burst, at least one.
     """
 
     about: Frame
@@ -96,10 +92,7 @@ class Lists:
 
 
 def _join_threads(samples: Any, latencies: Floats, counts: Ints, others: Lists) -> None:
-    """Make the samples of groups of threads the time of one unit by all of them together.
-
-    others: the ticks of the other threads, where there are any. counts: samples without warm-ups.
-    """
+    """Make the samples of groups the time of a unit by all threads; others: their ticks but for ping's."""
     names = samples["benchmark"]
     groups = [name for name in names.unique() if benchmark_named(str(name)).shape is Shape.GROUP]
     first, factor = np.cumsum(counts) - counts, ns_per_sample_tick(samples)
@@ -142,10 +135,7 @@ def _join_units(samples: Frame, latencies: Floats, counts: Ints, units: Lists, a
 
 
 def equal_rows(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
-    """Group rows of different lengths, stored one after the other, by length: their indices and a matrix.
-
-    counts: how many values each row has.
-    """
+    """Group rows of `counts` values, stored one after the other, by length: their indices and a matrix."""
     first = np.cumsum(counts) - counts
     for count in np.unique(counts):
         which = np.flatnonzero(counts == count)

@@ -33,8 +33,7 @@ _OF_PAIRS = (View.MATRIX, View.CPUS)
 def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
     """The rows to compare: of benchmarks of pairs their pairs, of ladders their plateaus.
 
-    pairs: rows of the table `pairs`, widened. cpus: those of the table `cpus` of the same runs. point: only
-    the rows of this point, each as measured. Raises UsageError where no run has it.
+    pairs: widened. cpus: of the same runs. point: only the rows of this. Raises UsageError where none has it.
     """
     views = pairs["benchmark"].map(lambda name: view_of(str(name)))
     if point is not None:
@@ -213,10 +212,7 @@ def _kinds_text(rows: Rows) -> Values:
 def overview_history(
     root: Root, runs: Sequence[RunSummary], only: Only = ALL, *, into: Into = into_pandas
 ) -> Rows:
-    """A row per run and cell of the `overview`, in the columns of `reduce.pairs.history`.
-
-    Benchmarks are in the order of their descriptions, columns by place, runs oldest first.
-    """
+    """A row per run and cell of the `overview`, in the columns of `reduce.pairs.history`, as `in_order`."""
     pairs, cpus = _loaded(root, runs, cpus=only.cpus is not None, into=into)
     return in_order(by_run(runs, overview(only.of(pairs, cpus), cpus), OVERVIEW))
 

@@ -25,15 +25,9 @@ class Ports:
 
     def bytes_of(self, operation: str) -> int | None:
         """Bytes moved in a cycle, as `bandwidth` counts them; None where no limit is known."""
-        match operation:
-            case "read":
-                return self.load
-            case "write" | "nt":
-                return self.store
-            case "copy" | "ntcopy" | "modify":  # each byte is loaded and stored, and counts twice
-                return 2 * min(self.load, self.store)
-            case _:  # `zero` has instructions of its own
-                return None
+        both = 2 * min(self.load, self.store)  # each byte is loaded and stored, and counts twice
+        known = {"read": self.load, **dict.fromkeys(("write", "nt"), self.store)}
+        return (known | dict.fromkeys(("copy", "ntcopy", "modify"), both)).get(operation)
 
 
 @dataclass(frozen=True, slots=True)

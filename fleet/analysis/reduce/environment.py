@@ -1,7 +1,4 @@
-"""What a run was measured in, as text by name: the machine, its settings, the agent, labels and the plan.
-
-And what of it differs between two sides of a comparison, or several runs.
-"""
+"""What a run was measured in, as text by name, and what of it differs between two sides or several runs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,10 +29,7 @@ _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a differenc
 
 
 def environments(runs: Sequence[Mapping[str, Any]], also: Sequence[str] = ()) -> dict[str, list[str]]:
-    """The columns of ENVIRONMENT and `also`, then labels, mitigations and plan: as "label.kernel", ...
-
-    runs: as `load_run` returns them. Of each name the text of every run, UNKNOWN where one lacks it.
-    """
+    """ENVIRONMENT and `also`, then labels, mitigations and plan ("label.kernel"): of each a text per run."""
     found = {name: [_text(run[name]) for run in runs] for name in (*also, *ENVIRONMENT)}
     found["ticks_per_second"] = [
         f"{float(format(run['ticks_per_second'], f'.{_CLOCK_RATE}g')):.0f}" for run in runs
@@ -58,10 +52,7 @@ def of_rows(runs: pd.DataFrame) -> dict[str, list[str]]:
 def differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """A row per difference: `what`, `a`, `b` (values as text, most frequent first), `between`.
 
-    between: no value is on both sides; else it varies within a side, and is no difference between the two.
-
-    a, b: rows of the `runs` table. A value that changes within a side is listed unless the other side has the
-    same set of values.
+    between: no value is on both sides; else it varies within a side. a, b: rows of the `runs` table.
     """
     rows = list[dict[str, object]]()
     for name, of_runs in of_rows(pd.concat([a, b])).items():
@@ -71,7 +62,8 @@ def differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
             rows.append({"what": name, "a": _listed(values[0]), "b": _listed(values[1]), "between": between})
     known = all(side["boot_id"].notna().all() for side in (a, b))
     if known and set(a["host_id"]) == set(b["host_id"]) and not set(a["boot_id"]) & set(b["boot_id"]):
-        rows.append({"what": "boot", "a": _boots(a), "b": _boots(b, "other "), "between": True})
+        boots = [counted(side["boot_id"].nunique(), f"{of}boot") for side, of in ((a, ""), (b, "other "))]
+        rows.append({"what": "boot", "a": boots[0], "b": boots[1], "between": True})
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
 
 
@@ -81,12 +73,7 @@ def _listed(values: Counter[str]) -> str:
     return ", ".join(f"{value} ({count} runs)" for value, count in values.most_common())
 
 
-def _boots(side: pd.DataFrame, which: str = "") -> str:
-    return counted(side["boot_id"].nunique(), f"{which}boot")
-
-
 def _requested(value: Any) -> str:
-    """A value of the plan, as on the command line."""
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     if not isinstance(value, Mapping):
@@ -141,8 +128,11 @@ def _counted(hosts: Sequence[str]) -> str:
 def properties(runs: Sequence[Mapping[str, Any]]) -> list[Property]:
     """A row per property any run knows, those that differ first; values in the order of `runs`."""
     found = environments(runs, _ALSO)
-    if len(runs) > 1:
-        found["cpu_flags"] = _shortened([set(run["cpu_flags"]) for run in runs])
+    if len(runs) > 1:  # there are hundreds of features of a CPU: only those that not every run has
+        flags = [set(run["cpu_flags"]) for run in runs]
+        common = set.intersection(*flags)
+        others = (" ".join(sorted(own - common)) or "no others" for own in flags)
+        found["cpu_flags"] = [f"{len(common)} in common; {text}" for text in others]
     rows = [_row(name, values) for name, values in found.items()]
     known = [row for row in rows if not set(row.values) <= {UNKNOWN, DEFAULT}]
     return sorted(known, key=lambda row: not row.differs)
@@ -158,9 +148,3 @@ def _row(name: str, values: list[str]) -> Property:
         tuple(agreed and v != most for v in values),
         differs,
     )
-
-
-def _shortened(flags: Sequence[set[str]]) -> list[str]:
-    """Of each run only the CPU features that not every run has; there are hundreds."""
-    common = set.intersection(*flags)
-    return [f"{len(common)} in common; {' '.join(sorted(own - common)) or 'no others'}" for own in flags]

@@ -40,15 +40,15 @@ def flag_counts(flags: Values) -> dict[str, int]:
 
 
 def with_pair_flags(pairs: Rows, precision: Floats | float | None = None) -> Rows:
-    """The same rows with the flags of the pair added to those of its bursts.
+    """The rows of `pair_medians` with the flags of the pair added to those of its bursts.
 
-    pairs: as `pair_medians` returns them. precision: the interval asked for, as a share, of all or of each;
-    None or NaN for none.
+    precision: the interval asked for, as a share, of all or of each; None or NaN for none.
     """
+    asked = np.asarray(precision, dtype=float)
     raised = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
         "drift": pairs["drift"].notna().to_numpy(),
-        "not_converged": _not_converged(pairs, precision),
+        "not_converged": ~(pairs["spread"].to_numpy(dtype=float) <= asked) & ~np.isnan(asked),
         "smt_pair": _smt_pair(pairs),
         "outliers": (pairs["outliers"] > MANY_OUTLIERS).to_numpy(),
     }
@@ -57,13 +57,6 @@ def with_pair_flags(pairs: Rows, precision: Floats | float | None = None) -> Row
         own = (name for name in PAIR_FLAGS if raised[name][row])
         texts[row] = ",".join(sorted({*filter(None, texts[row].split(",")), *own}))
     return pairs.assign(flags=texts)
-
-
-def _not_converged(pairs: Rows, precision: Floats | float | None) -> Bools:
-    asked = np.asarray(precision, dtype=float)
-    reached: Bools = pairs["spread"].to_numpy(dtype=float) <= asked
-    found: Bools = ~reached & ~np.isnan(asked)
-    return found
 
 
 def _smt_pair(pairs: Rows) -> Bools:

@@ -96,10 +96,7 @@ def of_cpus(table: npt.ArrayLike, order: Layout, limits: Limits | None = None) -
 def of_groups(
     table: npt.ArrayLike, order: Layout, most: int = MOST_GROUPS, limits: Limits | None = None
 ) -> Heatmap:
-    """A cell per two groups of CPUs, the median of their pairs; on the diagonal, of the pairs within one.
-
-    The groups are the finest the host reports that are no more than `most`, else as many CPUs in a row.
-    """
+    """A cell per two groups of CPUs, at most `most`: the median of their pairs, or of those within one."""
     blocks, groups = blocks_of(order, most)
     places, cells = {cpu: place for place, cpu in enumerate(order.cpus)}, _values(table)
     at = [[places[cpu] for cpu in block] for block in blocks]
@@ -110,11 +107,15 @@ def of_groups(
 
 
 def of_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | None = None) -> Heatmap:
-    """A cell per pair, in per cent. change: relative, 0.1 for 10 % slower. The limits are symmetric.
+    """A cell per pair, in per cent. change: relative, 0.1 for 10 % slower.
+
+    The limits are symmetric: the 98th percentile, at least 1 %.
 
     chance: of each cell the largest change, relative, that is no evidence; such cells get no colour.
     """
-    limit = 100 * change_limit(change)
+    sizes = np.abs(_values(change))
+    known = sizes[np.isfinite(sizes)]
+    limit = 100 * max(float(np.percentile(known, 98)), 0.01) if len(known) else 1.0
     drawn = of_cpus(100 * _values(change), order, (-limit, limit))
     if chance is None:
         return drawn
@@ -132,13 +133,6 @@ def colour_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
         return 0.0, 1.0
     low, high = np.percentile(values, [0, 98])
     return float(low), float(max(high, low * 1.01, low + 1e-9))
-
-
-def change_limit(change: npt.ArrayLike) -> float:
-    """The end of the colour scale of relative changes, in both directions: 98th percentile, at least 0.01."""
-    sizes = np.abs(_values(change))
-    sizes = sizes[np.isfinite(sizes)]
-    return max(float(np.percentile(sizes, 98)), 0.01) if len(sizes) else 0.01
 
 
 def blocks_of(order: Layout, most: int = MOST_GROUPS) -> tuple[tuple[tuple[int, ...], ...], str]:

@@ -16,10 +16,9 @@ LEAST_EFFECTIVE = 3.0
 
 
 def student_t(freedom: int) -> float:
-    """The 97.5 % point of Student's t, the factor of a 95 % interval.
+    """The 97.5 % point of Student's t, the factor of a 95 % interval; NaN for no degree of freedom.
 
-    A table for few degrees of freedom, then the expansion in 1/freedom (Abramowitz and Stegun 26.7.5),
-    right to three decimals there. NaN for none.
+    Of many by the expansion in 1/freedom (Abramowitz and Stegun 26.7.5), right to three decimals there.
     """
     if freedom < 1:
         return float("nan")

@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fleet.analysis.arrays import Bools
-from fleet.analysis.frame import Rows, Values, below
+from fleet.analysis.frame import Rows, below
 from fleet.model import View, benchmark_named
 
 MEMORY = "mem"
@@ -28,14 +27,6 @@ def by_node(pairs: Rows) -> Bools:
         if node is not None and node.name in pairs:
             found |= ((pairs["benchmark"] == name) & pairs[node.name].notna()).to_numpy(dtype=bool)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryLevel:
-    """A cache as a group of CPUs sees it. bytes: what each of them may fill."""
-
-    name: str
-    bytes: int
 
 
 def ladders(pairs: Rows) -> Rows:
@@ -64,9 +55,9 @@ def plateaus(pairs: Rows, cpus: Rows) -> Rows:
     """
     rows = ladders(pairs)
     found = [
-        part.assign(level=level.name, cache_bytes=level.bytes)
+        part.assign(level=name, cache_bytes=cache)
         for _, group in (rows.groupby(_SET, sort=False, observed=True) if len(rows) else ())
-        for level, sizes in _levels(group, memory_levels(cpus, group))
+        for name, cache, sizes in _levels(group, memory_levels(cpus, group))
         if len(part := group[group["bytes"].isin(sizes)])
     ]
     if not found:
@@ -74,10 +65,6 @@ def plateaus(pairs: Rows, cpus: Rows) -> Rows:
     whole = below(found).groupby(_PLATEAU, sort=False, observed=True)
     table: Rows = whole.agg(**_OF_PLATEAU).reset_index()
     return table
-
-
-def _joined_flags(flags: Values) -> str:
-    return ",".join(sorted({flag for text in flags for flag in str(text).split(",") if flag}))
 
 
 _PLATEAU = ["host_id", "run_id", *LADDER, "level", "cache_bytes"]
@@ -92,14 +79,15 @@ _OF_PLATEAU: dict[str, Any] = {
     "sizes": ("bytes", "nunique"),
     "bursts": ("bursts", "sum"),
     "flagged_bursts": ("flagged_bursts", "sum"),
-    "flags": ("flags", _joined_flags),
+    "flags": ("flags", lambda texts: ",".join(sorted({*",".join(map(str, texts)).split(",")} - {""}))),
 }
 
 
-def memory_levels(cpus: Rows, group: Rows) -> list[MemoryLevel]:
-    """The data caches of the CPUs of one ladder, nearest first; empty where their sizes are not known.
+def memory_levels(cpus: Rows, group: Rows) -> list[tuple[str, int]]:
+    """The data caches of the CPUs of one ladder, nearest first: the name, and the bytes that a CPU may fill.
 
-    group: the rows of a ladder. A cache that several of its CPUs share is divided by them.
+    group: the rows of a ladder. A cache that several of its CPUs share is divided by them. Empty where sizes
+    are not known.
     """
     first = group.iloc[0]
     rows = cpus[(cpus["run_id"] == first["run_id"])]
@@ -112,9 +100,12 @@ def memory_levels(cpus: Rows, group: Rows) -> list[MemoryLevel]:
     for cache in caches:
         last = cache is caches[-1] and int(cache["level"]) >= 3  # a last L2 is called L2
         among = len(cache["shared_cpus"]) or 1
-        sharing = 1 if first["sharing"] == "one" else _sharing(int(first["threads"]), among, measured)
+        # Groups are spread over the machine.
+        threads, sharing = int(first["threads"]), 1
+        if first["sharing"] != "one":
+            sharing = max(1, min(among, threads, -(-threads * among // measured)))
         size = max(int(cache["size_bytes"]) // sharing, 1)
-        found.append(MemoryLevel("LLC" if last else f"L{cache['level']}", size))
+        found.append(("LLC" if last else f"L{cache['level']}", size))
     return found
 
 
@@ -135,23 +126,18 @@ def settings_in_order(rows: Rows) -> list[str]:
     return sorted(names, key=lambda name: (known.get(name.split(" ")[0], len(known)), name))
 
 
-def _sharing(threads: int, among: int, measured: int) -> int:
-    """How many of a group's threads share a cache of `among` CPUs; groups are spread over the machine."""
-    return max(1, min(among, threads, -(-threads * among // measured)))
-
-
-def _levels(group: Rows, levels: Sequence[MemoryLevel]) -> Iterator[tuple[MemoryLevel, set[int]]]:
-    """The sizes of each level of one set of CPUs; `group` has the ladders of all their settings and runs."""
+def _levels(group: Rows, caches: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, set[int]]]:
+    """Each level of one set of CPUs and its sizes; `group` has the ladders of all their settings and runs."""
     curve = _curve(group)
     largest, behind = 0, set[int]()
-    for level in levels:
-        inside = [size for size in curve if _OUTSIDE * largest <= size <= level.bytes // _INSIDE]
-        largest = max(largest, level.bytes)
+    for name, cache in caches:
+        inside = [size for size in curve if _OUTSIDE * largest <= size <= cache // _INSIDE]
+        largest = max(largest, cache)
         end = _end([curve[size] for size in inside])
         behind = {size for size in curve if size >= inside[end]} if end < len(inside) else set()
-        yield level, set(inside[:end])
+        yield name, cache, set(inside[:end])
     beyond = {size for size in curve if largest and size >= _OUTSIDE * largest}
-    yield MemoryLevel(MEMORY, 0), beyond or behind
+    yield MEMORY, 0, beyond or behind
 
 
 def _end(curve: Sequence[float]) -> int:

@@ -51,8 +51,7 @@ def load_samples(
 ) -> Rows:
     """Read raw samples as stored: one row per burst, `ticks` an array; columns as in docs/tables.md.
 
-    Each filter is one value or several, and None takes all. Files, and stretches within them, that hold
-    nothing of what is wanted are not read. No rows where nothing matches.
+    Each filter is one value or several, and None takes all. No rows where nothing matches.
     """
     listing = listing_of(root)
     runs = published(listing, **which)
@@ -96,20 +95,14 @@ def _cpus_rows(listing: Listing, found: _Records) -> list[Mapping[str, Any]]:
 
 
 def load_run(root: Root, run_id: str) -> dict[str, Any]:
-    """One run's row of `runs`; what is null is None, JSON columns are decoded under their short names.
-
-    Raises StoreError if the run is not published.
-    """
+    """One run's row of `runs`, JSON columns decoded under their short names. StoreError for no such run."""
     return read_runs(root, [run_id], lambda _: _)[0][0]
 
 
 def read_runs(
     root: Root, run_ids: Sequence[str], into: Into = into_pandas
 ) -> tuple[list[dict[str, Any]], Rows, Rows]:
-    """The same of several, in this order; their rows as of `load_runs` and of `load_cpus`, oldest first.
-
-    Each file is opened once.
-    """
+    """The same of several, in this order; their rows as of `load_runs` and of `load_cpus`, oldest first."""
     listing = listing_of(root)
     records = _records(listing, published(listing, run_id=run_ids))
     rows = _runs_rows(records)
@@ -126,7 +119,6 @@ class Texts(dict[str, Any]):
     """What texts of JSON hold, each decoded once."""
 
     def __missing__(self, text: str) -> Any:
-        """Decode a text that is new."""
         return self.setdefault(text, json.loads(text))
 
 
@@ -228,10 +220,7 @@ def without_points(rows: Rows) -> Rows:
 
 
 def has_one_number(rows: Rows) -> Bools:
-    """Which these are.
-
-    rows: has the columns `benchmark` and, where they are of the tables `samples` or `pairs`, `point`.
-    """
+    """Which these are; rows: with `benchmark` and, of the tables `samples` and `pairs`, `point`."""
     benchmarks = {name: benchmark_named(str(name)) for name in rows["benchmark"].unique()}
     single = {name for name, known in benchmarks.items() if known.view in (View.MATRIX, View.CPUS)}
     kept: Bools = rows["benchmark"].isin(single).to_numpy()
@@ -245,9 +234,7 @@ def has_one_number(rows: Rows) -> Bools:
 
 def flat_ticks(samples: Rows) -> Ints:
     """The ticks of all bursts in one array, in order."""
-    if samples.empty:
-        return np.empty(0, dtype=np.int64)
-    return np.concatenate(samples["ticks"].to_list()).astype(np.int64, copy=False)
+    return np.concatenate([np.empty(0, dtype=np.int64), *samples["ticks"]]).astype(np.int64, copy=False)
 
 
 def sample_ticks(samples: Rows) -> Ints | Floats:
@@ -280,10 +267,7 @@ def mean_of_both(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:
 
 
 def ns_per_sample_tick(samples: Rows) -> Floats:
-    """What one tick of a sample adds to its latency, per burst.
-
-    Latency is that of one unit of the benchmark, or of its half: one way of a round trip.
-    """
+    """What a tick of a sample adds to its latency, of a unit or one way of a round trip, per burst."""
     names = samples["benchmark"].to_numpy()
     of, first = numbered([names])
     ways = np.array([benchmark_named(str(name)).latencies for name in names[first]], dtype=np.int64)[of]

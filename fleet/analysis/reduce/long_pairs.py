@@ -19,8 +19,6 @@ _FEW = 1 << 20  # values that are put together with the distinct ones only later
 
 
 class _Samples:
-    """All samples of one pair."""
-
     def __init__(self) -> None:
         self._values, self._counts = np.empty(0), np.empty(0, dtype=np.int64)
         self._new: list[Floats] = []

@@ -109,7 +109,6 @@ def _parameters(first: Frame, about: Frame, pair: Ints) -> dict[str, Any]:
 
 
 def _turned(about: Frame) -> Bools:
-    """Whether the higher CPU of the pair pinged."""
     turned: Bools = (about["ping_cpu"] > about["pong_cpu"]).to_numpy()
     return turned
 
@@ -132,7 +131,9 @@ def _judged(middles: Floats, about: Frame, counts: Ints, units: Ints) -> dict[st
     """
     columns: dict[str, npt.NDArray[Any]] = {name: np.full(len(counts), np.nan) for name in _JUDGED}
     columns |= {name: np.full(len(counts), None, dtype=object) for name in OF_LEVELS}
-    of_visits, main = states(middles, _visits(about), counts, units)
+    # Bursts of other benchmarks that were part of the same visit have the same number.
+    visits = np.asarray(2 * about["round"].to_numpy(dtype=np.int64) + _turned(about), dtype=np.int64)
+    of_visits, main = states(middles, visits, counts, units)
     times = about["start_offset_ns"].to_numpy(dtype=np.float64)
     for (pairs, rows), (_, moments), (_, labels) in zip(
         *(equal_rows(values, counts) for values in (middles, times, of_visits)), strict=True
@@ -157,11 +158,6 @@ def _judged(middles: Floats, about: Frame, counts: Ints, units: Ints) -> dict[st
             for name, values in zip(OF_LEVELS, zip(*numbers, strict=True), strict=True):
                 columns[name][pairs[row]] = list(values)
     return columns
-
-
-def _visits(about: Frame) -> Ints:
-    """Of each burst a number that those of other benchmarks have too that were part of the same visit."""
-    return np.asarray(2 * about["round"].to_numpy(dtype=np.int64) + _turned(about), dtype=np.int64)
 
 
 def visits_together(benchmark: str) -> bool:

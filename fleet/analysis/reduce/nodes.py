@@ -1,23 +1,11 @@
 """Numbers by NUMA node: a cell has the CPUs of one node and the memory of another."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from fleet.analysis.frame import Rows, Values
 from fleet.analysis.reduce.ladders import by_node, setting_of
 from fleet.analysis.views.text import records
 from fleet.model import benchmark_named
 
 CELL = ["benchmark", "variant", "setting", "cpu_node", "memory_node"]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeMatrix:
-    """Medians in ns of a unit. rows: nodes of the CPUs; columns: of the memory, those without CPUs last."""
-
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
-    ns: Mapping[tuple[int, int], float]
 
 
 def node_cells(pairs: Rows, cpus: Rows) -> Rows:
@@ -43,18 +31,6 @@ def node_cells(pairs: Rows, cpus: Rows) -> Rows:
     )
     most = rows.groupby(["run_id", *CELL], observed=True)["threads"].transform("max")
     return rows[rows["threads"] == most]
-
-
-def matrix_of(cells: Rows) -> NodeMatrix:
-    """The matrix of one benchmark, variant and setting."""
-    ns = {
-        (int(str(row)), int(str(node))): float(part["median_ns"].median())
-        for row, one in cells.groupby("cpu_node")
-        for node, part in one.groupby("memory_node")
-    }
-    rows = sorted({row for row, _ in ns})
-    columns = sorted({node for _, node in ns}, key=lambda node: (node not in rows, node))
-    return NodeMatrix(tuple(rows), tuple(columns), ns)
 
 
 def is_local(cells: Rows) -> Values:

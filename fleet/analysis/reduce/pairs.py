@@ -56,9 +56,8 @@ def load_pairs(
 ) -> Rows:
     """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant, point and pair, in ns.
 
-    Filters as of `load_samples`. Runs come oldest first, their rows by benchmark, variant, relation and CPUs;
-    numbers are float32. What is missing is computed now and stored; `note` is called before, since it may
-    take a while.
+    Filters as of `load_samples`. Runs come oldest first; numbers are float32. What is missing is computed now
+    and stored; `note` is called before, since it may take a while.
     """
     listing = listing_of(root)
     place, runs = listing.place, published(listing, **which)
@@ -209,10 +208,7 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
 
 
 def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> Rows:
-    """As `matrices.pair_medians` of the samples of a published run, however many they are.
-
-    kind: as `cas/llsc`. Those of a run without such samples have no rows.
-    """
+    """As `matrices.pair_medians` of a published run, however many samples it has; kind: as `cas/llsc`."""
     listing = listing_of(root)
     (run,) = published(listing, run_id=run_id)
     benchmark, _, variant = kind.partition("/")
@@ -247,7 +243,6 @@ def _check(pairs: Frame) -> None:
 
 
 def _column(values: Column, type_: Any) -> Any:
-    """An array of this type; float64 is rounded to float32."""
     if values.dtype == object:
         return built(type_, values.tolist())
     there = values.notna().to_numpy()
@@ -274,10 +269,7 @@ def _reduced(part: Iterator[Any], *, ordered: bool) -> Frame:
 
 
 def slices(file: TableFile, most: int, where: Where) -> Iterator[Iterator[Any]]:
-    """A samples file in slices of about `most` samples or fewer; all bursts of a pair are in one of them.
-
-    A slice is an iterator of tables, so that the samples of a pair with more need not be held at once.
-    """
+    """A samples file in slices of about `most` samples, tables one by one; a pair is in one slice."""
     if (samples := file.values("ticks")) <= most:
         yield iter([file.read(COLUMNS, where)])
         return

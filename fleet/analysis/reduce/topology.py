@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from fleet.analysis.frame import Rows
-from fleet.analysis.views.text import records
+from fleet.analysis.views.text import is_none, records
 from fleet.model import core_kinds
 
 if TYPE_CHECKING:
@@ -21,9 +20,8 @@ GROUPS = ("package", "node", "die", "llc", "cluster", "core")  # outermost first
 class Layout:
     """CPUs in display order. `groups`: per CPU the numbers of its groups, outermost first, as GROUPS.
 
-    Groups of a machine are numbered 0, 1, … by their lowest CPU, NUMA nodes as the OS does; -1 is none.
-
-    `kinds`: of each CPU's core, where the machine has several.
+    They are numbered 0, 1, … by their lowest CPU, NUMA nodes as the OS does; -1 is none. `kinds`: of each
+    CPU's core, where the machine has several.
     """
 
     cpus: tuple[int, ...]
@@ -91,10 +89,7 @@ class Layout:
 
 
 def layout(cpus: Rows, measured: Sequence[int]) -> Layout:
-    """Order `measured` CPUs by package, node, die, cache, cluster, core, then their own number.
-
-    cpus: one run's rows of the `cpus` table. A CPU that is not in it comes last.
-    """
+    """Order `measured` CPUs by their GROUPS, then number; cpus: one run's rows. One not there comes last."""
     return layouts(cpus.assign(run_id=""), {"": measured})[""]
 
 
@@ -130,7 +125,8 @@ def layout_of(cpus: Sequence["Cpu"], measured: Sequence[int]) -> Layout:
 def _ordered(rows: Mapping[int, Sequence[Any]], measured: Sequence[int], kinds: Mapping[int, str]) -> Layout:
     """rows: of each CPU the numbers of its GROUPS; None or NaN where it is in none."""
     unknown = (None,) * len(GROUPS)
-    known = [sorted({row[at] for row in rows.values() if _is_known(row[at])}) for at, _ in enumerate(GROUPS)]
+    of_levels = ([row[at] for row in rows.values()] for at, _ in enumerate(GROUPS))
+    known = [sorted({one for one in of_level if not is_none(one)}) for of_level in of_levels]
     numbers = [
         {one: int(one) if level == "node" else at for at, one in enumerate(found)}
         for level, found in zip(GROUPS, known, strict=True)
@@ -145,7 +141,3 @@ def _ordered(rows: Mapping[int, Sequence[Any]], measured: Sequence[int], kinds: 
 
     ordered = tuple(sorted(map(int, measured), key=place))
     return Layout(ordered, tuple(map(groups, ordered)), kinds)
-
-
-def _is_known(number: float | None) -> bool:
-    return number is not None and not isnan(number)

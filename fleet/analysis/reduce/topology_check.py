@@ -36,10 +36,7 @@ _RUN = ["run_id", *_KIND]
 
 
 def check_topology(pairs: Rows, history: Rows | None = None) -> Rows:
-    """Every finding about one run; no rows where the latencies agree with the OS.
-
-    pairs: as `pair_medians` returns them. history: as `host_history` returns it.
-    """
+    """Every finding about one run. pairs: as `pair_medians` returns them. history: of `host_history`."""
     past = {} if history is None else {"": [row for rows in medians_of(history).values() for row in rows]}
     return type(pairs)(check_runs(pairs.assign(run_id=""), past)[""], columns=list(COLUMNS))
 
@@ -56,10 +53,7 @@ def medians_of(relations: Rows) -> dict[str, Medians]:
 
 
 def check_runs(pairs: Rows, past: Mapping[str, Medians]) -> dict[str, list[tuple[object, ...]]]:
-    """The findings about several runs, in COLUMNS, by the run's id. past: of each, what its earlier runs had.
-
-    pairs: of all of them, with `run_id`.
-    """
+    """The findings about several runs, in COLUMNS, by the run's id. past: of each, what earlier runs had."""
     pairs = without_points(pairs)
     now: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
     medians = pairs.groupby([*_RUN, "relation"], sort=False)["median_ns"].median().reset_index()

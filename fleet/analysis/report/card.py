@@ -108,7 +108,10 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame) -> Card:
         pairs = pairs[named == kind]
         order = layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
         drawn = of_cpus(matrix(pairs, order.cpus, number_of(run)), order)
-        rows = [_row(row) for row in records(relations(pairs, number_of(run)))]
+        rows = [
+            (row["relation"], f"{row['median_ns']:.1f} ns", within(row["spread"]), f"{row['pairs']}")
+            for row in records(relations(pairs, number_of(run)))
+        ]
         model = one_line(run["cpu_model"] or "unknown CPU model")
         what = one_line(f"{kind}: {benchmark_named(pairs['benchmark'].iloc[0]).heading}")
         memory = _memory(plateaus(every, cpus))
@@ -123,10 +126,6 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame) -> Card:
         texts,
         [_TITLES, *rows],
     )
-
-
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    return row["relation"], f"{row['median_ns']:.1f} ns", within(row["spread"]), f"{row['pairs']}"
 
 
 def _counts(order: Layout) -> str:
@@ -163,14 +162,12 @@ def _foot(run: dict[str, Any], pairs: pd.DataFrame) -> str:
 
 
 def _line(x: float, y: float, most: float, words: str, kind: str = "ink", room: float = 460) -> Text:
-    """A text in a size at which it fits."""
     return Text(x, y, min(most, room / (_EM * max(len(words), 1))), kind, "start", words)
 
 
 def _words(
     model: str, counts: str, what: str, rows: Sequence[tuple[str, ...]], memory: str, foot: str
 ) -> Iterator[Text]:
-    """What stands right of the map, and below it."""
     y = 76.0
     for line in textwrap.wrap(model, 26)[:3]:
         yield _line(_LEFT, y, 24, line, "strong")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.arrays import Floats
 from fleet.analysis.compare.chance import largest_by_chance
 from fleet.analysis.compare.comparison import Comparison, Tables, compare
 from fleet.analysis.plots import CHANGES
@@ -28,11 +27,7 @@ _ANSWERED = 3  # hosts beside the first one; of more, the table of medians says 
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """The change of each pair of a benchmark relative to the change of its relation.
-
-    Pairs that changed no more than chance over all pairs explains are grey. picture: a data URI, where there
-    are many differences.
-    """
+    """The change of each pair beside its relation, grey where it may be chance; picture: a URI, if many."""
 
     kind: str
     drawn: Heatmap
@@ -50,10 +45,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The changes of one relation, in the columns of `plots.forest`; the row over all hosts, if any, first.
-
-    effect: that row of `fleet_effect`; None with fewer than three hosts.
-    """
+    """The changes of one relation, as `plots.forest` takes them; effect: over all hosts, if any, first."""
 
     name: str
     relation: str
@@ -64,10 +56,7 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """All comparisons of a page, judged at one error rate. forests: of several comparisons with verdicts.
-
-    headlines, rows: the answer, as of `views.answer`; empty for hosts that are too many to set beside one.
-    """
+    """All comparisons of a page. headlines, rows: the answer, of `views.answer`; none of too many hosts."""
 
     sides: tuple[str, str] | None
     found: list[Difference]
@@ -82,7 +71,9 @@ def differences(
     """The comparisons of a report; none of a single run. sides: baseline first. tables: of all its runs."""
     known, places = {reading.run["run_id"]: reading for reading in readings}, rows_by_run(tables.pairs)
     if sides is None:
-        groups = _groups([one for one in readings if one.ladders or one.points or one.products or one.parts])
+        measured = [one for one in readings if one.ladders or one.points or one.products or one.parts]
+        groups = [[*of_host] for _, of_host in groupby(measured, lambda reading: reading.run["host_id"])]
+        groups = groups if len(groups) > 1 else [[one] for one in measured]  # of one host, each run by itself
         if len(groups) < 2:
             return Differences(None, [], [], [], [])
         texts = [",".join(reading.run["run_id"] for reading in group) for group in groups]
@@ -95,7 +86,7 @@ def differences(
     compared, found = [], []
     for one in every:
         a, b = ([known[run] for run in side.runs["run_id"]] for side in (one.a, one.b))
-        compared.append(one if sides is not None else _named(one, *_names(a, b)))
+        compared.append(one if sides is not None else _named(one, a, b))
         rows = [range(len(tables.pairs))[places.get(one.run["run_id"], slice(0))] for one in (*a, *b)]
         of_runs = np.repeat(np.arange(len(rows)), [*map(len, rows)])
         pairs = tables.pairs.iloc[[*chain(*rows)]].assign(run=of_runs)
@@ -105,22 +96,12 @@ def differences(
     return Differences(sides, found, _forests(compared), headlines(few), open_rows(few))
 
 
-def _named(one: Comparison, a: str, b: str) -> Comparison:
+def _named(one: Comparison, *sides: Sequence[Reading]) -> Comparison:
     """The comparison with the sides' names on the page instead of run ids."""
+    hosts = {reading.run["host_id"] for side in sides for reading in side}
+    a, b = (side[0].run["host_name" if len(hosts) > 1 else "run_id"] for side in sides)
     caveats = tuple(line.replace(one.a.name, a).replace(one.b.name, b) for line in one.caveats)
     return replace(one, a=replace(one.a, name=a), b=replace(one.b, name=b), caveats=caveats)
-
-
-def _groups(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """The runs of each host, which follow one another; of a single host, each run by itself."""
-    hosts = [[*of_host] for _, of_host in groupby(readings, lambda reading: reading.run["host_id"])]
-    return hosts if len(hosts) > 1 else [[reading] for reading in readings]
-
-
-def _names(a: Sequence[Reading], b: Sequence[Reading]) -> tuple[str, str]:
-    by_host = len({reading.run["host_id"] for reading in (*a, *b)}) > 1
-    first, second = (side[0].run["host_name"] if by_host else side[0].run["run_id"] for side in (a, b))
-    return first, second
 
 
 def _forests(compared: Sequence[Comparison]) -> list[Forest]:
@@ -172,23 +153,19 @@ def _residuals(
         numbers = [one.number for reading in (*a, *b) for one in reading.parts if one.name == part.name]
         if part.of_cpus or (rows["run"] == 0).sum() < 2 or len(numbers) < len(a) + len(b):
             continue
-        rows = rows.assign(ns=_numbers(rows, numbers))
+        columns = np.array(numbers)[rows["run"].to_numpy()]  # a pair's number is in the column of its run
+        every = {name: rows[name].to_numpy() for name in set(numbers)}
+        rows = rows.assign(ns=np.select([columns == name for name in every], list(every.values()), np.nan))
         logs = np.log(grids(rows, order.cpus, "ns", rows["run"].to_numpy(), len(numbers)))
-        shift = matrix(_shifts(found, rows[rows["run"] == 0]), order.cpus, "ratio")
+        relations = found.relations
+        own = relations[(relations["benchmark"] == benchmark) & (relations["variant"] == variant)]
+        ratios, first = own.set_index("relation")["ratio"], rows[rows["run"] == 0]
+        shift = matrix(first.assign(ratio=first["relation"].map(ratios)), order.cpus, "ratio")
         moved = np.mean(logs[len(a) :], axis=0) - np.mean(logs[: len(a)], axis=0)
         change = pd.DataFrame(np.exp(moved), index=shift.index, columns=shift.columns) / shift - 1
         drawn = of_changes(change, order, _chance(rows, len(a), order))
         residuals.append(Residual(part.name, drawn, thumbnail(drawn, CHANGES) if small else None))
     return residuals
-
-
-def _numbers(pairs: pd.DataFrame, columns: Sequence[str]) -> Floats:
-    """The number of each pair, which is in the column of its run."""
-    found = np.full(len(pairs), np.nan)
-    of_run = np.array(columns)[pairs["run"].to_numpy()]
-    for name in set(columns):
-        found[of_run == name] = pairs[name].to_numpy()[of_run == name]
-    return found
 
 
 def _chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
@@ -199,10 +176,3 @@ def _chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
     spreads, relations = rows["spread"].to_numpy(), rows.index.get_level_values("relation").to_numpy()
     half = largest_by_chance(logs[:, :first], logs[:, first:], spreads, relations)
     return matrix(rows.index.to_frame(index=False).assign(half=half), order.cpus, "half")
-
-
-def _shifts(found: Comparison, pairs: pd.DataFrame) -> pd.DataFrame:
-    """The pairs of a benchmark, each with the change of its relation."""
-    rows, (kind,) = found.relations, set(zip(pairs["benchmark"], pairs["variant"], strict=True))
-    own = rows[(rows["benchmark"] == kind[0]) & (rows["variant"] == kind[1])]
-    return pairs.assign(ratio=pairs["relation"].map(own.set_index("relation")["ratio"]))

@@ -1,7 +1,4 @@
-"""Draws the plots of a report as inline SVG with real text and the colours of the page.
-
-The SVG of matplotlib is rewritten: unique ids, no namespaces, no fonts, a title for screen readers.
-"""
+"""Draws the plots of a report as inline SVG: unique ids, real text, the colours of the page, a title."""
 
 import base64
 import io
@@ -112,7 +109,6 @@ def _fitted(svg: ET.Element, name: str, title: str, size: tuple[int, int]) -> Ma
 
 
 def _targets(element: ET.Element) -> set[str]:
-    """The ids an element points at."""
     pointers = (re.findall(r"(?:url\(|^)#([\w-]+)", value) for value in element.attrib.values())
     return {found for of_one in pointers for found in of_one}
 

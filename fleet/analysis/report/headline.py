@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -17,16 +17,14 @@ from fleet.analysis.views.warnings import ORDER
 from fleet.text import counted
 
 
-@dataclass(frozen=True, slots=True)
-class Affected:
+class Affected(NamedTuple):
     """A run that a warning applies to, and how much of the run."""
 
     reading: Reading
     extent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PageWarning:
+class PageWarning(NamedTuple):
     """A warning of one or more runs. key: as of `RunWarning`. affected: the runs; none: the whole page."""
 
     key: str

@@ -1,7 +1,4 @@
-"""Draws a map as SVG: a pixel a pair, the names of groups on both axes, a tip for each pair or two groups.
-
-Its cells are one picture of a pixel each, so that a map of 256 CPUs stays small; tips are transparent shapes.
-"""
+"""Draws a map as SVG: a picture of a pixel a pair, so that it stays small, names of groups, and tips."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -67,20 +64,16 @@ def picture(
     return Markup(svg)  # noqa: S704  (the template escapes)
 
 
-def _pair_text(row: dict[str, Any], number: str) -> str:
-    """Its CPUs, what they share, its number with its interval, and its flags."""
-    flags = f", {row['flags']}" if row["flags"] else ""
-    half = within(row["spread"]) if number == "median_ns" else "-"
-    return one_line(
-        f"{row['ping_cpu']}-{row['pong_cpu']} {row['relation']}: {row[number]:.1f} ns"
-        f"{'' if half == '-' else f' {half}'}{flags}"
-    )
-
-
 def pair_tips(rows: Sequence[dict[str, Any]], order: Layout, number: str) -> dict[tuple[int, int], str]:
     """What to say of each pair, by one of its cells. rows: of `pairs`. number: the column that is drawn."""
-    places = {cpu: place for place, cpu in enumerate(order.cpus)}
-    return {(places[row["ping_cpu"]], places[row["pong_cpu"]]): _pair_text(row, number) for row in rows}
+    places, found = {cpu: place for place, cpu in enumerate(order.cpus)}, {}
+    for row in rows:
+        ping, pong = row["ping_cpu"], row["pong_cpu"]
+        half = f" {within(row['spread'])}".removesuffix(" -") if number == "median_ns" else ""
+        flags = f", {row['flags']}" if row["flags"] else ""
+        text = one_line(f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns{half}{flags}")
+        found[places[ping], places[pong]] = text
+    return found
 
 
 def block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[str, str]]:
@@ -110,10 +103,7 @@ def _block(starts: Ints, row: int, column: int) -> str:
 def _groups(
     drawn: Heatmap, cell: float, margin: float, far: float
 ) -> Iterator[tuple[str, float, float, float]]:
-    """The names of groups, where each begins and ends, and how far from the edge; the outermost at it.
-
-    A name that does not fit beside its group is its number alone, else nothing.
-    """
+    """The names of groups, or numbers where only these fit, where each begins and ends, and how far out."""
     for line, tier in enumerate(reversed(drawn.tiers)):
         bounds = np.cumsum([0, *(count for _, count in tier)]) * cell + margin
         for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):

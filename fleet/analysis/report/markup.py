@@ -1,6 +1,6 @@
 """The templates of pages, maps and cards. Text of hosts is escaped, and control characters made visible."""
 
-from datetime import UTC, datetime
+from datetime import UTC
 from functools import cache
 from typing import Any
 
@@ -23,7 +23,8 @@ def pages() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     found.filters |= {"counted": counted, "within": within, "percent": percent, "signed": signed}
-    found.filters |= {"number": number, "moment": _moment, "px": "{:.1f}".format}
+    found.filters |= {"number": number, "px": "{:.1f}".format}
+    found.filters["moment"] = lambda when: f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
     return found
 
 
@@ -36,7 +37,3 @@ def number(value: float | None) -> str:
 
 def _printable(value: Any) -> Any:
     return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _moment(when: datetime) -> str:
-    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"

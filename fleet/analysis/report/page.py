@@ -55,8 +55,7 @@ _FRONT = 300  # CSS pixels of a map on the first screen
 class Map:
     """A map of one run: pairs in numbers where they fit, else a picture of the pairs, and groups in numbers.
 
-    limits: of its own scale. cells: what is shown in numbers. tips: of cells, by row and column, one of the
-    two cells of a pair.
+    limits: of its scale. cells: shown in numbers. tips: by row and column, of one of a pair's two cells.
     """
 
     limits: Limits
@@ -84,7 +83,7 @@ def render(
         pages()
         .get_template("page.html")
         .render(
-            title=title or f"{_subject(readings)}: {_names(readings)}",
+            title=title or _title(readings),
             generator=f"{GENERATOR} {VERSION}",
             made=datetime.now(UTC),
             readings=readings,
@@ -121,17 +120,12 @@ def render(
     )
 
 
-def _subject(readings: Sequence[Reading]) -> str:
-    """What a page is about, for its title."""
-    memory = any(reading.ladders for reading in readings)
-    if any(reading.parts for reading in readings):
-        return "Core-to-core latency and memory" if memory else "Core-to-core latency"
-    return "Memory" if memory else "Core-to-core latency"
-
-
-def _names(readings: Sequence[Reading]) -> str:
+def _title(readings: Sequence[Reading]) -> str:
+    memory, pairs = (any(getattr(one, name) for one in readings) for name in ("ladders", "parts"))
+    latency = "Core-to-core latency" + " and memory" * memory
     hosts = list(dict.fromkeys(reading.run["host_name"] for reading in readings))
-    return ", ".join(hosts) if len(hosts) <= 4 else f"{len(hosts)} hosts"
+    names = ", ".join(hosts) if len(hosts) <= 4 else f"{len(hosts)} hosts"
+    return f"{latency if pairs or not memory else 'Memory'}: {names}"
 
 
 def _maps_by_kind(readings: Sequence[Reading]) -> dict[str, list[tuple[Reading, pd.DataFrame]]]:
@@ -253,7 +247,6 @@ def _ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
 
 
 def _residual(difference: Difference, residual: Residual) -> Markup:
-    """The map of relative changes of a large machine."""
     a, b = difference.found.a.name, difference.found.b.name
     title = f"Change of {residual.kind} from {a} to {b} relative to its relation, in %"
     return maps.picture(title, residual.drawn, [("own", residual.drawn)], palette=plots.CHANGES)

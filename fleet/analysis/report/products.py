@@ -33,9 +33,8 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 class Products:
     """What one number of CPUs multiplies in a second.
 
-    roofs: by level of the memory what all these CPUs read together, in GB/s; empty where bandwidth was not
-    measured. rows: columns `variant`, `operation`, `shape` and `gops`, medians over CPUs alike; of several
-    sizes the largest.
+    roofs: by level of the memory what they read together, in GB/s, if measured. rows: columns `variant`,
+    `operation`, `shape` and `gops`, medians over CPUs alike; of several sizes the largest.
     """
 
     threads: int

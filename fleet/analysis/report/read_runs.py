@@ -105,10 +105,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Some runs' rows of the tables, by run id. places: their rows of `pairs`. relations: by kind, too.
-
-    findings: of `check_runs`.
-    """
+    """Some runs' rows of the tables, by run id. places: their rows of `pairs`. relations: by kind, too."""
 
     pairs: pd.DataFrame
     places: Mapping[str, slice]
@@ -120,10 +117,7 @@ class _Rows:
 
 
 def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
-    """Read the runs, each once, grouped by host; and their tables, oldest first.
-
-    Raises StoreError for one that is not stored.
-    """
+    """Read the runs, each once, grouped by host; and their tables. StoreError for one that is not stored."""
     listing = listing_of(root)
     rows, runs, cpus = read_runs(listing, list(dict.fromkeys(run_ids)))
     hosts = list(dict.fromkeys(row["host_id"] for row in rows))
@@ -132,7 +126,10 @@ def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
     last = {row["host_id"]: row["run_id"] for row in rows}
     few = len(rows) <= MANY_RUNS
     before = earlier_runs(listing, rows)
-    past = _past(listing, {run_id for ids in before.values() for run_id in ids} - before.keys())
+    ids = sorted({run_id for ids in before.values() for run_id in ids} - before.keys())
+    past: dict[str, Medians] = {}
+    for at in range(0, len(ids), _AT_ONCE):
+        past |= _medians(widened(load_pairs(listing, run_id=ids[at : at + _AT_ONCE])))
     found: list[Reading] = []
     read: list[pd.DataFrame] = []
     for batch in _batches(rows):
@@ -162,14 +159,6 @@ def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
             batch, bursts = [], row["bursts"]
         batch.append(row)
     yield batch
-
-
-def _past(listing: Listing, run_ids: Collection[str]) -> dict[str, Medians]:
-    """The medians of these runs, a few at a time."""
-    ids, found = sorted(run_ids), dict[str, Medians]()
-    for at in range(0, len(ids), _AT_ONCE):
-        found |= _medians(widened(load_pairs(listing, run_id=ids[at : at + _AT_ONCE])))
-    return found
 
 
 def _medians(pairs: pd.DataFrame) -> dict[str, Medians]:

@@ -66,10 +66,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A machine in the index.
-
-    slug: of its CPU model's page. shared: medians by relation in words; far: the last of them, in ns.
-    """
+    """A machine in the index. slug: of its CPU model. shared: medians in words; far: the last, in ns."""
 
     host: str
     name: str
@@ -239,7 +236,6 @@ def _key(runs: object) -> str:
 
 @cache
 def _code() -> str:
-    """What pages are made by, beside the runs."""
     here = Path(__file__).parent
     sources = [here / "card.py", here / "site.py", *sorted((here / "templates").iterdir())]
     texts = b"".join(path.read_bytes() for path in sources)
@@ -313,10 +309,13 @@ def _machine(
         )
     }
     if card is not None:
+        side, buffer = min(_MAP, len(card.cells)), io.BytesIO()
+        small = cards.picture(card.cells).resize((side, side), Image.Resampling.NEAREST)
+        small.save(buffer, "png", transparency=SHADES)
         made |= {
             f"card/{host}.svg": cards.svg(card),
             f"card/{host}.png": cards.png(card),
-            f"map/{host}.png": _small(card),
+            f"map/{host}.png": buffer.getvalue(),
         }
     return row, made
 
@@ -341,15 +340,6 @@ def _lines(last: pd.DataFrame, past: pd.DataFrame) -> list[tuple[str, ...]]:
         counts = str(row["pairs"]), str(len(values))
         found.append((what, row["relation"], number, within(row["spread"]), *counts, *ends, course))
     return found
-
-
-def _small(card: cards.Card) -> bytes:
-    """The map as a picture of at most _MAP pixels a side."""
-    side = min(_MAP, len(card.cells))
-    buffer = io.BytesIO()
-    small = cards.picture(card.cells).resize((side, side), Image.Resampling.NEAREST)
-    small.save(buffer, "png", transparency=SHADES)
-    return buffer.getvalue()
 
 
 def _page(name: str, **values: Any) -> str:

@@ -62,7 +62,9 @@ def cells_of(row: dict[str, Any]) -> tuple[str, ...]:
     """The cells of COLUMNS of a relation of a host, or of all: then with hosts for pairs, and no A and B."""
     change, low, high = change_shown(row)
     names = names_of(row) if "pairs" in row else (kind_of(row), row["relation"], str(row["hosts"]), "-", "-")
-    return (*names, signed(change), interval(low, high), _verdict(row))
+    alone = {Verdict.EQUIVALENT, Verdict.NONE}  # whose reason the headline or a warning says once
+    why = "" if row["verdict"] in alone else f": {row['why']}"
+    return (*names, signed(change), interval(low, high), f"{row['verdict']}{why}")
 
 
 def names_of(row: dict[str, Any]) -> tuple[str, ...]:
@@ -72,7 +74,6 @@ def names_of(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
-    """The headline of sides that are compared host by host."""
     by_verdict: dict[str, list[str]] = {}
     for one in group:
         for verdict in one.relations["verdict"]:
@@ -90,7 +91,6 @@ def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
 
 
 def _summary(one: Comparison) -> str:
-    """The headline, in the words of the verdict column."""
     if one.relations.empty:
         return "nothing in common"
     if not one.judged:
@@ -102,8 +102,3 @@ def _summary(one: Comparison) -> str:
     notes = {Verdict.CHANGED: "".join(most), Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)"}
     parts = [f"{counts[each]} {each}{notes.get(each, '')}" for each in Verdict if each in counts]
     return f"{counted(len(one.relations), 'relation')}, {', '.join(parts)}"
-
-
-def _verdict(row: dict[str, Any]) -> str:
-    alone = {Verdict.EQUIVALENT, Verdict.NONE}  # whose reason the headline or a warning says once
-    return f"{row['verdict']}" + ("" if row["verdict"] in alone else f": {row['why']}")

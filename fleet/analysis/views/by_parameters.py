@@ -17,10 +17,7 @@ _LINE, _KNEE = 64, 1.5
 
 @dataclass(frozen=True, slots=True)
 class PointTable:
-    """One table. titles: of the columns; the first cell of a line names it, the others are numbers.
-
-    shades: of these, as of a `Heatmap`; empty for none.
-    """
+    """One table; the first cell of a line names it. shades: of the others, as of a `Heatmap`, if any."""
 
     title: str
     titles: tuple[str, ...]
@@ -51,10 +48,9 @@ Key = tuple[Any, ...]  # the values of some parameters
 
 
 def point_tables(pairs: Rows) -> PointTables:
-    """The tables of one benchmark and variant; a number is the median of its pairs.
+    """The tables of one benchmark and variant, `pairs` its rows; a number is the median of pairs.
 
-    pairs: its rows of the table `pairs`. Without a parameter for the columns they are what the CPUs share;
-    without one for the rows these are the points.
+    Without a parameter for the columns they are what the CPUs share; without one for the rows the points.
     """
     known = benchmark_named(str(pairs["benchmark"].iloc[0]))
     tables, rows, columns = (
@@ -93,13 +89,6 @@ def point_tables(pairs: Rows) -> PointTables:
     return PointTables(f"{known.name}/{pairs['variant'].iloc[0]}", legend, found, note)
 
 
-def in_order(rows: Rows, name: str) -> list[Any]:
-    """The values of a parameter in the rows of one benchmark, each once, as its description orders them."""
-    parameters = benchmark_named(str(rows["benchmark"].iloc[0])).parameters
-    place = next((one.place for one in parameters if one.name == name), str)
-    return sorted(rows[name].unique(), key=place)
-
-
 def _others_text(values: Sequence[float | None]) -> str:
     """What the other threads did: from the least share to the most, or a rate."""
     known = [value for value in values if value is not None and not is_none(value)]
@@ -130,7 +119,6 @@ def _knee(
 
 
 def _notes(known: Benchmark, others: bool) -> Iterator[str]:
-    """What stands below each number, and in the last columns."""
     if known.other_unit == "byte":
         yield "below each: GB/s of all other threads in the same samples"
         yield f"knee: where a {known.unit} takes {_KNEE:g} times what it does without them"
@@ -179,14 +167,12 @@ def _shown(parameter: Parameter, value: Any) -> str:
 
 
 def _meaning(parameter: Parameter, value: Any) -> str:
-    """A value in the title of a table."""
     if parameter.type == "word":
         return parameter.words.get(value) or str(value)
     return f"{parameter.name.removesuffix('_bytes')} {_shown(parameter, value)}"
 
 
 def _words(pairs: Rows, parameters: Sequence[Parameter]) -> Iterator[str]:
-    """What the words of these rows mean."""
     for one in parameters:
         there = set(pairs[one.name])
         if one is _RELATION:

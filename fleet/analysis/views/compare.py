@@ -27,6 +27,7 @@ from fleet.analysis.views.text import (
     in_words,
     indented,
     is_none,
+    is_too_wide,
     json_text,
     kind_of,
     measured,
@@ -50,9 +51,7 @@ ROWS_LISTED = 20  # of the answer
 def compare_text(comparisons: Sequence[Comparison], width: int | None = None) -> str:
     """For people: the answer, the details of each comparison, then once what the words mean, and warnings.
 
-    The answer of several comparisons is a sentence, a row for each relation that is not equivalent, what
-    else differs on all hosts, and the change over all of them. Those with most changes are at the top.
-    width: of the terminal.
+    Of several comparisons those with most changes are at the top. width: of the terminal.
     """
     ordered = sorted(comparisons, key=lambda one: -int(are_found(one.relations).sum()))
     several = len(ordered) > 1
@@ -110,7 +109,10 @@ def _fleet(sides: tuple[str, str], effects: pd.DataFrame, width: int | None) -> 
 
 def compare_json(comparisons: Sequence[Comparison]) -> str:
     """A list of comparisons; shares as fractions, latencies one way in ns, null where unknown."""
-    return json_text([_object(one) for one in comparisons])
+    names = ("unit", "threshold", "relations", "pairs", "levels", "environment", "caveats", "fleet")
+    sides = ({"a": _side(one.a), "b": _side(one.b)} for one in comparisons)
+    found = zip(sides, comparisons, strict=True)
+    return json_text([side | {name: getattr(one, name) for name in names} for side, one in found])
 
 
 def compare_csv(comparisons: Sequence[Comparison]) -> str:
@@ -141,7 +143,7 @@ def _environment(
         if rows:
             heading = f"{title}, on each host alike" if of_all else title
             shown = table(("", "A", "B"), rows, right=set())
-            if width and max(map(len, shown.splitlines())) + 2 > width:
+            if is_too_wide(indented(shown), width):
                 shown = "\n".join(f"{name}\n  A  {a}\n  B  {b}" for name, a, b in rows)
             yield f"{heading}\n{indented(shown)}"
 
@@ -149,17 +151,13 @@ def _environment(
 def _head(one: Comparison) -> Iterator[str]:
     yield headline(one)
     for letter, side in (("A", one.a), ("B", one.b)):
-        yield one_line(f"  {letter}  {side.name}: {_measured(side)}")
-
-
-def _measured(side: ComparisonSide) -> str:
-    when = span_text(side.runs["started_utc"].min(), side.runs["started_utc"].max())
-    hosts = side.hosts[0] if len(side.hosts) == 1 else f"{len(side.hosts)} hosts"
-    return f"{counted(len(side.runs), 'run')} of {hosts}, {when} UTC"
+        when = span_text(side.runs["started_utc"].min(), side.runs["started_utc"].max())
+        hosts = side.hosts[0] if len(side.hosts) == 1 else f"{len(side.hosts)} hosts"
+        runs = counted(len(side.runs), "run")
+        yield one_line(f"  {letter}  {side.name}: {runs} of {hosts}, {when} UTC")
 
 
 def _verdicts(one: Comparison, width: int | None) -> str:
-    """What changed first."""
     found = are_found(one.relations)
     rows = pd.concat([one.relations[found], one.relations[~found]])
     return table(COLUMNS, map(cells_of, records(rows)), right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
@@ -198,7 +196,6 @@ def _legend(comparisons: Sequence[Comparison]) -> str:
 
 
 def _meanings(rows: pd.DataFrame) -> str:
-    """The legend of the relations: a line, or none."""
     shared = rows["relation"].where(are_pairs(rows["relation"]), rows["relation"].str.partition(" ")[0])
     words = [in_words(shared)]
     if rows["relation"].map(is_level).any():
@@ -232,29 +229,12 @@ def _pairs(one: Comparison) -> Iterator[str]:
         yield f"  {len(own) - PAIRS_LISTED} more with --json"
 
 
-def _object(one: Comparison) -> dict[str, Any]:
-    return {
-        "a": _side(one.a),
-        "b": _side(one.b),
-        "unit": one.unit,
-        "threshold": one.threshold,
-        "relations": one.relations,
-        "pairs": one.pairs,
-        "levels": one.levels,
-        "environment": one.environment,
-        "caveats": one.caveats,
-        "fleet": one.fleet,
-    }
-
-
 def _side(side: ComparisonSide) -> dict[str, Any]:
     return {"name": side.name, "hosts": side.hosts, "runs": side.runs["run_id"].tolist()}
 
 
 LISTED = 3  # pairs
-_OF_LEVEL = ("ratio", "low", "high")
 _OF_SHARES = ("share A", "share B", "B - A", "its interval")
-_OF_SHARE = ("moved", "moved_low", "moved_high")
 
 
 def levels_text(levels: pd.DataFrame, width: int | None) -> str:
@@ -263,12 +243,12 @@ def levels_text(levels: pd.DataFrame, width: int | None) -> str:
     pairs = levels.groupby(keys, sort=False).ngroup()
     rows = []
     for row in records(levels[pairs < LISTED]):
-        change = [f"{row[name] - 1:+.1%}" if not is_none(row[name]) else "-" for name in _OF_LEVEL]
-        moved = [f"{row[name]:+.0%}" if not is_none(row[name]) else "-" for name in _OF_SHARE]
-        dwell = ("-" if is_none(each) else f"{each:.1f}" for each in (row["a_dwell"], row["b_dwell"]))
+        change = [_shown(row[name], "{:+.1%}", -1) for name in ("ratio", "low", "high")]
+        moved = [_shown(row[name], "{:+.0%}") for name in ("moved", "moved_low", "moved_high")]
+        dwell = "/".join(_shown(row[name], "{:.1f}") for name in ("a_dwell", "b_dwell"))
         numbers = (*(_level_ns(row, side) for side in "ab"), change[0], _interval(change[1:]))
         shares = (*(percent(row[f"{side}_share"]) for side in "ab"), moved[0], _interval(moved[1:]))
-        rows.append((kind_of(row), pair_text(row), *numbers, *shares, "/".join(dwell)))
+        rows.append((kind_of(row), pair_text(row), *numbers, *shares, dwell))
     titles = ("benchmark", "pair", "A", "B", "change", "95 % interval", *_OF_SHARES, "in a row")
     less = ("in a row", "its interval", "95 % interval")
     room = None if width is None else width - 2
@@ -277,6 +257,10 @@ def levels_text(levels: pd.DataFrame, width: int | None) -> str:
     if (more := int(pairs.max()) + 1 - LISTED) > 0:
         lines.append(f"  {counted(more, 'more pair')} with --json")
     return "\n".join(lines)
+
+
+def _shown(value: Any, number: str, more: int = 0) -> str:
+    return "-" if is_none(value) else number.format(value + more)
 
 
 def _level_ns(row: dict[str, Any], side: str) -> str:

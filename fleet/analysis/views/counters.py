@@ -41,7 +41,6 @@ def per_unit(counters: Rows, pairs: Rows) -> Rows:
 
 
 def _pairs(rows: Rows) -> Iterator[tuple[Any, ...]]:
-    """What each row is of, the lower CPU first."""
     for *kind, ping, pong in rows[_PAIR].itertuples(index=False, name=None):
         yield *(None if is_none(word) else word for word in kind), min(ping, pong), max(ping, pong)
 
@@ -49,8 +48,7 @@ def _pairs(rows: Rows) -> Iterator[tuple[Any, ...]]:
 def events(found: Rows, hello: Mapping[str, Any]) -> PointTables | None:
     """The tables of one benchmark and variant, one of all relations or one for each; None without counts.
 
-    found: its rows of `per_unit`. hello: of the run, for the order of events and points. Threads that all do
-    the same share a line; events that never occurred are named below the tables.
+    found: its rows of `per_unit`. hello: of the run. Threads that all do the same share a line.
     """
     if found.empty:
         return None
@@ -92,10 +90,9 @@ def events(found: Rows, hello: Mapping[str, Any]) -> PointTables | None:
 def _lines(
     rows: Sequence[dict[str, Any]], shown: Sequence[str], names: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    cells = {(", ".join(str(row[name]) for name in shown), row["event"]): _number(row) for row in rows}
+    cells = {}
+    for row in rows:
+        number = "-" if is_none(row["per_unit"]) else f"{'~' if row['scaled'] else ''}{row['per_unit']:.3g}"
+        cells[", ".join(str(row[name]) for name in shown), row["event"]] = number
     places = dict.fromkeys(place for place, _ in cells)
     return [(place, *(cells.get((place, name), "-") for name in names)) for place in places]
-
-
-def _number(row: Mapping[str, Any]) -> str:
-    return "-" if is_none(row["per_unit"]) else f"{'~' if row['scaled'] else ''}{row['per_unit']:.3g}"

@@ -115,7 +115,10 @@ def _half_blocks(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Tex
     label = max(map(len, drawn.labels))
     flagged = "; x: pair with a flag" if marked else ""
     text = Text(f"{what}, by colour; rows ping, columns pong{flagged}\n")
-    text.append_text(_legend(drawn)).append(_column_labels(drawn, label))
+    for share in np.linspace(0, 1, _LEGEND_STEPS):
+        text.append("  ", _style(round(share * (SHADES - 1))))
+        text.append(f" {value_at(share, drawn.limits):.0f}  ")
+    text.append("\n").append(_column_labels(drawn, label))
     shades = drawn.shades()
     begins = [at for at, border in enumerate(drawn.borders) if border]
     for block in map(list, np.split(np.arange(len(shades)), begins)):
@@ -133,7 +136,9 @@ def _half_blocks(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Tex
 @cache
 def _two(top: int, bottom: int, points_out: bool) -> Style:
     """The colours of a cell with one pair above another; what was not measured stays dark."""
-    upper, lower = (_colour(shade) if shade >= 0 else Color.parse("black") for shade in (top, bottom))
+    upper, lower = (
+        Color.from_rgb(*rgb_of(shade)) if shade >= 0 else Color.parse("black") for shade in (top, bottom)
+    )
     if points_out:
         return Style(color="bright_red", bold=True, bgcolor=upper if top >= 0 else lower)
     return Style(color=upper, bgcolor=lower)
@@ -174,26 +179,15 @@ def _spread(words: Sequence[str], gaps: Sequence[bool]) -> str:
     return "".join(" " * gap + word for word, gap in zip(words, gaps, strict=True)).rstrip()
 
 
-def _legend(drawn: Heatmap) -> Text:
-    text = Text()
-    for share in np.linspace(0, 1, _LEGEND_STEPS):
-        text.append("  ", _style(round(share * (SHADES - 1))))
-        text.append(f" {value_at(share, drawn.limits):.0f}  ")
-    return text.append("\n")
-
-
 @cache
 def _style(shade: int) -> Style:
-    return Style(color="black" if is_light(shade) else "bright_white", bgcolor=_colour(shade))
+    colour = Color.from_rgb(*rgb_of(shade))
+    return Style(color="black" if is_light(shade) else "bright_white", bgcolor=colour)
 
 
 def is_light(shade: int) -> bool:
     """Whether black is easier to read on it than white."""
     return shade / (SHADES - 1) * (len(_VIRIDIS) - 1) > _LIGHT
-
-
-def _colour(shade: int) -> Color:
-    return Color.from_rgb(*rgb_of(shade))
 
 
 def rgb_of(shade: int) -> tuple[int, ...]:
@@ -207,8 +201,7 @@ def rgb_of(shade: int) -> tuple[int, ...]:
 
 def ranked(text: str, rank: float) -> str:
     """The text on the colour of its rank: 0 the fastest, dark; 1 the slowest, light."""
-    style = _style(round(rank * (SHADES - 1)))
-    return style.render(text)
+    return _style(round(rank * (SHADES - 1))).render(text)
 
 
 def _collapsed(table: npt.ArrayLike, order: Layout, canvas: Canvas, what: str) -> Text:

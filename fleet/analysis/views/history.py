@@ -80,7 +80,6 @@ def past_text(found: Rows, width: int | None = None) -> str:
 
 
 def _courses(found: Rows) -> str:
-    """A line per host, benchmark and variant measured several times: its runs as a sparkline."""
     keys = ["host_name", *_CLASS]
     rows = [
         (str(host), f"{name}/{variant}", str(relation), sparkline(part["median_ns"]))
@@ -91,10 +90,7 @@ def _courses(found: Rows) -> str:
 
 
 def past_of_runs(runs: Sequence[RunSummary], found: Rows) -> str:
-    """A host's comparable runs in a table: of each column the level that most are at, and its course.
-
-    found: of `reduce.cells.overview_history`.
-    """
+    """A host's comparable runs in a table, by level and course. found: of `overview_history`."""
     rows = []
     keys = ["benchmark", "variant", "about", "place", "relation"]
     for (name, variant, about, _, relation), part in found.groupby(keys, sort=False):

@@ -5,7 +5,7 @@ from typing import Any
 
 from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.ladders import MEMORY, STEP, ladders, settings_in_order, size_text
-from fleet.analysis.views.text import is_none, is_rate, measured, percent, records, within
+from fleet.analysis.views.text import is_none, is_rate, is_too_wide, measured, percent, records, within
 from fleet.model import benchmark_named, nearness
 from fleet.text import counted, table
 
@@ -14,10 +14,9 @@ _ENDS = ["ping_cpu", "pong_cpu"]
 
 
 def ladder(pairs: Rows, plateaus: Rows, *, all_sizes: bool = False, width: int | None = None) -> str:
-    """One benchmark and variant: of CPUs `alike` a row per level, then, if asked for, one per size.
+    """One benchmark and variant: of CPUs `alike` a row per level, and if asked for, or without, per size.
 
-    pairs: its rows of the table `pairs`. plateaus: those of `reduce.ladders.plateaus`; where there are none
-    all sizes are printed. Columns are the orders of a chase, or the operations; cycles only where they fit.
+    pairs: its rows. plateaus: of `reduce.ladders`. Columns are settings; cycles only where they fit.
     """
     first, rows = pairs.iloc[0], ladders(pairs)
     known = benchmark_named(first["benchmark"])
@@ -26,8 +25,10 @@ def ladder(pairs: Rows, plateaus: Rows, *, all_sizes: bool = False, width: int |
     what = "by the level of the memory" if len(levels) else "by its size"
     parts = [f"{first['benchmark']}/{first['variant']}: {known.heading}, {what}; {pages_text(rows)}"]
     parts += [f"{cpus_text(group)}\n{_levels(group, width)}" for group in alike(levels).values()]
-    if len(levels):
-        parts += _about_levels(levels)
+    parts += marks(levels)
+    if levels["spread"].notna().any():
+        middle, worst = within(levels["spread"].median()), within(levels["spread"].max())
+        parts.append(f"interval: half the plateaus within {middle}, all within {worst}")
     if all_sizes or not len(levels):
         for _, group in rows.groupby(["threads", *_ENDS], sort=True):
             parts.append(f"{cpus_text(group)}\n{_sizes(group, width)}")
@@ -49,13 +50,20 @@ def bursts_text(rows: Rows) -> str:
 def level_table(group: Rows, *, in_cycles: bool = True) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Titles and a row per level; a number is the median over the CPUs that were measured alike.
 
-    group: plateaus of one benchmark and variant, `alike`. in_cycles: loads in cycles too.
+    group: plateaus of one benchmark and variant, `alike`. cache: as much of it as one CPU may fill; sizes:
+    those measured in it. in_cycles: loads in cycles too.
     """
     columns, cycles = settings_in_order(group), in_cycles and _has_cycles(group)
     lines = []
-    for level in _level_names(group):
+    names = group.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
+    for level in sorted(names, key=lambda name: name == MEMORY):
         of_level = group[group["level"] == level]
-        line = [level, *_caches(of_level)]
+        cache, ends = (
+            int(of_level["cache_bytes"].max()),
+            (of_level["least_bytes"].min(), of_level["most_bytes"].max()),
+        )
+        sizes = "-".join(dict.fromkeys(size_text(int(size)) for size in ends))
+        line = [level, size_text(cache) if cache else _NONE, sizes]
         for column in columns:
             line += _cell(of_level[of_level["setting"] == column], cycles=cycles)
         lines.append(tuple(line))
@@ -65,11 +73,7 @@ def level_table(group: Rows, *, in_cycles: bool = True) -> tuple[tuple[str, ...]
 def _levels(group: Rows, width: int | None, *, in_cycles: bool = True) -> str:
     titles, lines = level_table(group, in_cycles=in_cycles)
     whole = table(titles, lines, right=set(range(3, len(titles))))
-    return _levels(group, width, in_cycles=False) if in_cycles and _too_wide(whole, width) else whole
-
-
-def _too_wide(text: str, width: int | None) -> bool:
-    return width is not None and max(map(len, text.split("\n"))) > width
+    return _levels(group, width, in_cycles=False) if in_cycles and is_too_wide(whole, width) else whole
 
 
 def _has_cycles(rows: Rows) -> bool:
@@ -87,7 +91,7 @@ def _sizes(rows: Rows, width: int | None, *, in_cycles: bool = True) -> str:
         lines.append(tuple(line))
     titles = ("size", *_titles(columns, cycles=cycles))
     whole = table(titles, lines, right=set(range(len(titles))))
-    return _sizes(rows, width, in_cycles=False) if cycles and _too_wide(whole, width) else whole
+    return _sizes(rows, width, in_cycles=False) if cycles and is_too_wide(whole, width) else whole
 
 
 def _cell(rows: Rows, *, cycles: bool) -> list[str]:
@@ -106,14 +110,6 @@ def _titles(columns: Sequence[str], *, cycles: bool) -> list[str]:
     return [title for column in columns for title in ([column, "cycles"] if cycles else [column])]
 
 
-def _caches(rows: Rows) -> tuple[str, str]:
-    """The size of a level's cache, as much of it as one CPU may fill, and the sizes measured in it."""
-    least, most = int(rows["least_bytes"].min()), int(rows["most_bytes"].max())
-    sizes = size_text(least) if least == most else f"{size_text(least)}-{size_text(most)}"
-    cache = int(rows["cache_bytes"].max())
-    return size_text(cache) if cache else _NONE, sizes
-
-
 def marks(levels: Rows) -> list[str]:
     """What ~ and | in a table of these levels mean, where they occur."""
     lines = []
@@ -122,18 +118,6 @@ def marks(levels: Rows) -> list[str]:
     if levels["other_ns"].notna().any():
         lines.append("a|b: bursts are at several levels, most at a, most others at b")
     return lines
-
-
-def _about_levels(levels: Rows) -> list[str]:
-    if levels["spread"].isna().all():
-        return marks(levels)
-    middle, worst = within(levels["spread"].median()), within(levels["spread"].max())
-    return [*marks(levels), f"interval: half the plateaus within {middle}, all within {worst}"]
-
-
-def _level_names(rows: Rows) -> list[str]:
-    names = rows.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
-    return sorted(names, key=lambda name: name == MEMORY)
 
 
 def alike(rows: Rows, *by: str) -> dict[Any, Rows]:

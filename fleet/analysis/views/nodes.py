@@ -10,7 +10,7 @@ import numpy as np
 from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.heatmap import Heatmap, colour_limits
 from fleet.analysis.reduce.ladders import settings_in_order
-from fleet.analysis.reduce.nodes import NodeMatrix, matrix_of, node_cells
+from fleet.analysis.reduce.nodes import node_cells
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import bursts_text
 from fleet.analysis.views.text import measured, shown_value
@@ -29,18 +29,23 @@ def _tables(cells: Rows, told: list[dict[str, Any]]) -> PointTables:
     distances = {(one["node"], far): str(how) for one in told for far, how in one["distances"]}
     tables = []
     for setting in settings_in_order(cells):
-        found = matrix_of(cells[cells["setting"] == setting])
+        found = {
+            (int(str(row)), int(str(node))): float(part["median_ns"].median())
+            for row, of_row in cells[cells["setting"] == setting].groupby("cpu_node")
+            for node, part in of_row.groupby("memory_node")
+        }
+        rows = sorted({row for row, _ in found})
+        columns = sorted({node for _, node in found}, key=lambda node: (node not in rows, node))
         lines = []
-        for row in found.rows:
+        for row in rows:
             line = [f"node {row}"]
-            for node in found.columns:
-                ns, far = found.ns.get((row, node)), distances.get((row, node))
+            for node in columns:
+                ns, far = found.get((row, node)), distances.get((row, node))
                 shown = "-" if ns is None else measured(name, ns)
                 line.append(shown + "*" * (row == node) + (f" ({far})" if far else ""))
             lines.append(tuple(line))
-        titles = ("CPUs", *(f"node {node}" for node in found.columns))
-        table = [[found.ns.get((row, node), np.nan) for node in found.columns] for row in found.rows]
-        values = np.array(table)
+        titles = ("CPUs", *(f"node {node}" for node in columns))
+        values = np.array([[found.get((row, node), np.nan) for node in columns] for row in rows])
         shades = Heatmap(titles, (), values, colour_limits([values])).shades().tolist()
         tables.append(PointTable(f"{setting}{_ratio(name, found)}", titles, lines, shades))
     without = sorted({*cells["memory_node"]} - {*cells["cpu_node"]})
@@ -54,9 +59,9 @@ def _tables(cells: Rows, told: list[dict[str, Any]]) -> PointTables:
     return PointTables(f"{name}/{variant}", legend, tables, "; ".join(filter(None, note)))
 
 
-def _ratio(name: str, found: NodeMatrix) -> str:
+def _ratio(name: str, found: Mapping[tuple[int, int], float]) -> str:
     """What remote memory is to a node's own, and the worst pair; empty where there is none."""
-    shown = {cell: shown_value(name, ns) for cell, ns in found.ns.items()}
+    shown = {cell: shown_value(name, ns) for cell, ns in found.items()}
     ratios = {
         (row, node): value / shown[row, row]
         for (row, node), value in shown.items()

@@ -1,7 +1,4 @@
-"""Many hosts on a screen: a line a host, a column each relation, level of memory, state or peak.
-
-`fleet show`, the end of `fleet run` and reports have the same groups of columns (docs/reading.md).
-"""
+"""Many hosts on a screen, also after `fleet run`: a line a host, a column a relation, level or peak."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -232,7 +229,9 @@ class _Listed:
         hosts = [host for host in self.hosts if host in {*shown[0].hosts}]
         own = [self._own[host] for host in hosts]
         names = [_shortened(rows["host_name"].iloc[0]) for rows in own]
-        ends = {"flagged": [percent(_flagged(shown, host)) for host in hosts]}
+        bursts = (sum(one.bursts[host] for one in shown) for host in hosts)
+        flagged = (sum(one.flagged[host] * one.bursts[host] for one in shown) for host in hosts)
+        ends = {"flagged": [percent(some / every) for some, every in zip(flagged, bursts, strict=True)]}
         if max(rows["runs"].max() for rows in self._own.values()) > 1:
             ends["runs"] = [str(rows["runs"].max()) for rows in own]
         margin = max(len("host"), *map(len, names))
@@ -262,14 +261,8 @@ class _Listed:
         return "\n".join(line for line in map(str.rstrip, (*head, *lines)) if line)
 
     def _drawn(self, padded: str, cell: Cell | None) -> str:
-        coloured = self._canvas.colour and cell and cell.rank is not None
-        return ranked(padded, cell.rank) if coloured and cell and cell.rank is not None else padded
-
-
-def _flagged(shown: Sequence[Group], host: str) -> float:
-    """The share of a host's bursts in these groups."""
-    flagged = sum(one.flagged[host] * one.bursts[host] for one in shown)
-    return flagged / sum(one.bursts[host] for one in shown)
+        rank = cell.rank if cell and self._canvas.colour else None
+        return padded if rank is None else ranked(padded, rank)
 
 
 def _texts(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) -> list[str]:
@@ -310,7 +303,6 @@ def _about_levels(table: Rows) -> Iterator[str]:
 
 
 def _relations(table: Rows) -> Iterable[str]:
-    """What the titles of the columns mean."""
     return filter(None, [in_words(table["relation"])])
 
 

@@ -27,21 +27,18 @@ def runs_json(runs: Sequence[RunSummary]) -> str:
     return json_text([asdict(run) | {"labels": dict(run.labels)} for run in runs])
 
 
-def _kinds(names: Sequence[str]) -> str:
-    most = _MOST_KINDS - 1
-    return ",".join(names) if len(names) <= _MOST_KINDS else f"{','.join(names[:most])},+{len(names) - most}"
-
-
 def _run_line(run: RunSummary, alike: Container[str]) -> tuple[str, ...]:
     started = run.started_utc.astimezone(UTC)
     failed = f", {run.failed} failed" if run.failed else ""
     counts = ("-" if count is None else str(count) for count in (run.pairs, run.bursts))
+    kinds, more = run.benchmarks, len(run.benchmarks) - _MOST_KINDS + 1
+    kinds = (*kinds[:-more], f"+{more}") if more > 1 else kinds
     return (
         run.run_id,
         run.host_name,
         str(started)[:19],  # of ten thousand runs the time that strftime takes is seen
         run.target,
-        _kinds(run.benchmarks),
+        ",".join(kinds),
         *counts,
         f"{run.state}{failed}",
         labels_text(dict(run.labels), without=alike),

@@ -12,6 +12,7 @@ from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.text import (
     in_words,
     is_none,
+    is_too_wide,
     kind_of,
     labels_text,
     pair_text,
@@ -62,16 +63,22 @@ def benchmark(
     legend: bool = True,
     as_map: bool = False,
 ) -> str:
-    """One benchmark and variant: a row per relation, the intervals, the extreme pairs, the matrix.
-
-    legend: explain the words, which is done once a run. as_map: as of `heatmap.draw`.
-    """
+    """One benchmark and variant by relation, its extreme pairs and its matrix; legend: explain the words."""
     first, number = pairs.iloc[0], number_of(run)
     heading, name = benchmark_named(first["benchmark"]).heading, _kind(first)
     what = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
     lines = [f"{name}: {heading}{what}, by what two CPUs share"]
     titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged")
-    rows = [_relation_line(row) for row in records(relations(pairs, number))]
+    rows = [
+        (
+            row["relation"],
+            str(row["pairs"]),
+            *(f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns")),
+            within(row["spread"]),
+            percent(row["flagged_share"]),
+        )
+        for row in records(relations(pairs, number))
+    ]
     lines.append(table(titles, rows, right=set(range(1, 8))))
     if legend:
         lines.append(in_words(row[0] for row in rows))
@@ -113,16 +120,6 @@ def cpus(pairs: Rows, order: Layout) -> str:
     return "\n".join((title, summary, listed, *level_lines(pairs)))
 
 
-def _relation_line(row: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        row["relation"],
-        str(row["pairs"]),
-        *(f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns")),
-        within(row["spread"]),
-        percent(row["flagged_share"]),
-    )
-
-
 def _reached(pairs: Rows, number: str) -> str:
     few, many = int(pairs["bursts"].min()), int(pairs["bursts"].max())
     bursts = (counted(few, "burst") if few == many else f"{few} to {many} bursts") + " a pair"
@@ -162,7 +159,7 @@ def _extremes(pairs: Rows, number: str, width: int | None) -> list[str]:
             for _, relation, ends in sorted(rows)
         ]
         shown = table(("relation", "fastest pairs", "slowest pairs"), listed)
-        if width is None or max(map(len, shown.splitlines())) <= width:
+        if not is_too_wide(shown, width):
             break
     return [shown] if rows else []
 
@@ -170,18 +167,16 @@ def _extremes(pairs: Rows, number: str, width: int | None) -> list[str]:
 def level_lines(pairs: Rows) -> list[str]:
     """All levels of the pairs that have several, those that leave the more frequent one most often first."""
     found = pairs[pairs["levels_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
-    shown = [f"levels of {pair_text(row)}: {_each_level(row)}" for row in records(found.head(PAIRS_LISTED))]
+    shown = []
+    for row in records(found.head(PAIRS_LISTED)):
+        each = (
+            f"{state} {ns:.1f} {within(spread)} ({percent(share)} of bursts, {dwell:.1f} in a row)"
+            for ns, share, spread, dwell, state in zip(*(row[name] for name in OF_LEVELS), strict=True)
+        )
+        shown.append(f"levels of {pair_text(row)}: {', '.join(each)}")
     if len(found) > PAIRS_LISTED:
         shown.append(f"{len(found) - PAIRS_LISTED} more pairs with several levels (fleet show --json)")
     return shown
-
-
-def _each_level(row: dict[str, Any]) -> str:
-    columns = (row[name] for name in OF_LEVELS)
-    return ", ".join(
-        f"{state} {ns:.1f} {within(spread)} ({percent(share)} of bursts, {dwell:.1f} in a row)"
-        for ns, share, spread, dwell, state in zip(*columns, strict=True)
-    )
 
 
 def states(pairs: Rows, width: int | None) -> str:
@@ -199,7 +194,7 @@ def states(pairs: Rows, width: int | None) -> str:
             (state, *(column.get(state, "-") for column in columns)) for state in sorted({*chain(*columns)})
         ]
         drawn = table(titles, lines, width=width)
-        if width and max(map(len, drawn.splitlines())) > width:
+        if is_too_wide(drawn, width):
             every = [
                 (state, _kind(row), column[state])
                 for state in sorted({*chain(*columns)})
@@ -227,5 +222,4 @@ def _by_state(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _kind(row: Any) -> str:
-    """The name of what a row is of."""
     return kind_of(row) + ("" if is_none(row["point"]) else f" {row['point']}")

@@ -50,11 +50,8 @@ def shows_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
     """Runs for programs, as a list: `run`, `relations`, `pairs` (ns of a unit), `cpus` in topology order.
 
     `plateaus`, `ladder`: of benchmarks of memory, a row per level and per size; in ns of one unit by all
-    threads together, so that 1 / `median_ns` of a byte is GB/s. relations: of benchmarks of pairs.
-
-    counters: what was counted for each unit.
-
-    number: the column of `pairs` that is the run's number.
+    threads together, so that 1 / `median_ns` of a byte is GB/s. counters: for each unit. number: the column
+    of `pairs` that is the run's number.
     """
     return json_text([_object(_load(root, run_id, only)) for run_id in run_ids])
 
@@ -76,9 +73,8 @@ def show_text(
 ) -> str:
     """One run for people: what it was, a table by relation, the matrix, the ladders, the warnings.
 
-    all_sizes: ladders with every size, not only their levels, and every counted event. both_ways: with the
-    directions of messages. as_map: as of `heatmap.draw`. earlier: the runs of the host like this one, which
-    get a table of their own if there are several.
+    all_sizes: every size of ladders and every counted event. both_ways: with the directions of messages.
+    as_map: as of `heatmap.draw`. earlier: the runs of the host like this one, for a table of several.
     """
     found = _load(root, run_id, only)
     with as_described_by(found.run["hello"]):
@@ -98,7 +94,6 @@ def show_text(
 
 
 def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) -> list[str]:
-    """What the run was, and each of its benchmarks."""
     legend = True
     parts = [sections.header(found.run, found.order)]
     for name, rows in found.pairs[~by_node(found.pairs)].groupby("benchmark", sort=False):

@@ -33,10 +33,7 @@ SHARED = {
 
 
 def fitted(text: str, width: int | None) -> str:
-    """Wrap what is wider than the terminal between words: sentences, and the last column of a table.
-
-    Coloured lines stay as they are.
-    """
+    """Wrap sentences and the last columns of tables that are wider than the terminal; but no colours."""
     return text if width is None else "\n".join(_fitted(line, width) for line in text.split("\n"))
 
 
@@ -44,20 +41,19 @@ def _fitted(line: str, width: int) -> str:
     words = line.lstrip(" ")
     if len(line) <= width or "\x1b" in line:
         return line
-    if "  " in words:
-        return _last_column_fitted(line, width)
-    indent = " " * (len(line) - len(words))
-    further = f"{indent}  "
-    return fill(words, width, initial_indent=indent, subsequent_indent=further, **_WORDS)
-
-
-def _last_column_fitted(line: str, width: int) -> str:
-    """A line of a table with its last column wrapped in place, or below the line where there is no room."""
-    at = line.rindex("  ") + 2
+    if "  " not in words:
+        indent = " " * (len(line) - len(words))
+        return fill(words, width, initial_indent=indent, subsequent_indent=f"{indent}  ", **_WORDS)
+    at = line.rindex("  ") + 2  # of a table the last column is wrapped in place, or below if there is no room
     if at + LAST_COLUMN <= width:
         return fill(line[at:], width, initial_indent=line[:at], subsequent_indent=" " * at, **_WORDS)
     below = fill(line[at:], width, initial_indent=" " * 6, subsequent_indent=" " * 6, **_WORDS)
     return f"{line[:at].rstrip()}\n{below}"
+
+
+def is_too_wide(text: str, width: int | None) -> bool:
+    """Whether a line of it is wider than the terminal."""
+    return width is not None and max(map(len, text.splitlines())) > width
 
 
 def span_text(first: datetime, last: datetime) -> str:
@@ -158,10 +154,7 @@ def measured(benchmark: str, ns: float) -> str:
 
 
 def change_shown(row: Mapping[str, Any]) -> tuple[float, float, float]:
-    """The change of a comparison's row and its interval, relative, of what is shown: of times or of rates.
-
-    The interval is NaN where the row has none.
-    """
+    """The relative change of what is shown, times or rates, and its interval, NaN where the row has none."""
     none = float("nan")
     ratio, low, high = (none if is_none(row[name]) else row[name] for name in ("ratio", "low", "high"))
     if is_rate(row["benchmark"]):
@@ -204,10 +197,7 @@ def records(frame: "Rows") -> list[dict[str, Any]]:
 
 
 def csv_text(rows: "Rows", *, header: bool = True) -> str:
-    """Rows as CSV for programs and spreadsheets: a line each, no number rounded.
-
-    Control characters are escaped; text that a spreadsheet would take for a formula begins with a quote.
-    """
+    """Rows as CSV, no number rounded; control characters are escaped, and formulas begin with a quote."""
     import pandas as pd  # noqa: PLC0415
 
     columns = {}

@@ -80,13 +80,19 @@ class Marked:
 
 
 def load_marked(root: Root, run_ids: Collection[str]) -> Rows:
-    """The bursts of runs that may be worth a warning, with BURST_COLUMNS."""
+    """The bursts of runs with a flag, or that lost time to a hypervisor, with BURST_COLUMNS."""
     listing = listing_of(root)
     runs = published(listing, run_id=run_ids)
 
+    def worth(name: str) -> Any:
+        rows = TableFile(listing.place, name, "samples").read(BURST_COLUMNS)
+        flagged = pc.not_equal(rows.column("flags").cast(pa.string()), "")
+        lost = (pc.fill_null(pc.greater(rows.column(name), 0), False) for name in _STEAL)
+        return rows.filter(reduce(pc.or_, lost, flagged))
+
     def own(runs: Sequence[RunSummary], *_: object) -> list[Any]:
         names = [samples_name(run.host_id, run.run_id) for run in runs]
-        found = readable(names, lambda name: _worth(TableFile(listing.place, name, "samples")))
+        found = readable(names, worth)
         return [found.get(name) for name in names]
 
     columns, marks = list(BURST_COLUMNS), stamps(listing.place, runs)
@@ -95,19 +101,8 @@ def load_marked(root: Root, run_ids: Collection[str]) -> Rows:
     return frame
 
 
-def _worth(file: TableFile) -> Any:
-    """The bursts with a flag, or that lost time to a hypervisor."""
-    rows = file.read(BURST_COLUMNS)
-    flagged = pc.not_equal(rows.column("flags").cast(pa.string()), "")
-    lost = (pc.fill_null(pc.greater(rows.column(name), 0), False) for name in _STEAL)
-    return rows.filter(reduce(pc.or_, lost, flagged))
-
-
 def marked(pairs: Rows, bursts: Rows, of_bursts: Mapping[str, int]) -> dict[str, Marked]:
-    """Of each run, by its id. pairs: of the table `pairs`, widened. bursts: with BURST_COLUMNS.
-
-    of_bursts: how many bursts each run has.
-    """
+    """Of each run, by its id. pairs: widened. bursts: with BURST_COLUMNS. of_bursts: how many it has."""
     of_pairs = Counter(pairs["run_id"].astype(str).tolist())
     some = (pairs["flags"] != "").to_numpy(dtype=bool) | (pairs["spread"].to_numpy() > _WIDE)
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -131,11 +126,7 @@ def run_warnings(
     checked: Rows,
     findings: Rows,
 ) -> list[RunWarning]:
-    """The warnings of one run, the most serious first.
-
-    run: as `load_run` returns it. checked: as `cross_checks.compared` returns it. findings: as
-    `check_topology` returns them.
-    """
+    """The warnings of one run, the most serious first; checked: of `compared`, findings: `check_topology`."""
     return [
         *_failed(run, rows),
         *_flags(run, rows),
@@ -169,7 +160,12 @@ def _flags(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:
         elif flag in counts:
             share = counts[flag] / rows.of_bursts
             minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
-            cause = _taken(rows.bursts) if flag == "busy_cpu" else ""
+            cause = ""
+            if flag == "busy_cpu":  # of which a hypervisor, and no other work, took the time
+                marked = rows.bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(","))
+                busy = marked.to_numpy(dtype=bool)
+                taken, of = int((busy & (_steal_shares(rows.bursts) >= _LACK)).sum()), int(busy.sum())
+                cause = f"the hypervisor took it from {taken} of {counted(of, 'burst')}" * bool(taken)
             yield RunWarning(flag, text, percent(share), cause, minor=minor)
 
 
@@ -178,13 +174,6 @@ def _steal_shares(bursts: Rows) -> Floats:
     of_ping, of_pong = (bursts[name].to_numpy(dtype=float) for name in _STEAL)
     shares: Floats = np.nan_to_num(np.fmax(of_ping, of_pong) / 1e6)
     return shares
-
-
-def _taken(bursts: Rows) -> str:
-    """How many of the bursts with `busy_cpu` lacked time that a hypervisor took, and no other work."""
-    busy = bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(",")).to_numpy(dtype=bool)
-    taken = int((busy & (_steal_shares(bursts) >= _LACK)).sum())
-    return f"the hypervisor took it from {taken} of {counted(int(busy.sum()), 'burst')}" if taken else ""
 
 
 def _steal(rows: Marked) -> Iterator[RunWarning]:
