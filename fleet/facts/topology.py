@@ -34,7 +34,7 @@ def parse_size(text: str) -> int | None:
     return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else None
 
 
-_MOST_NODES = 1024
+_NODE = "sys/devices/system/node/node"
 
 
 @dataclass(slots=True)
@@ -96,7 +96,8 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
 
 def frequency_driver(sections: Sections) -> str | None:
     """The cpufreq driver, or several joined by a comma where CPUs differ; None without cpufreq."""
-    policies = _read_groups(sections.get("topology", [])).policy.values()
+    lines = [line for line in sections.get("topology", []) if line.startswith("policy")]
+    policies = _read_groups(lines).policy.values()
     return ", ".join(sorted({driver for _, driver, _ in policies if driver})) or None
 
 
@@ -137,16 +138,14 @@ def _read_groups(lines: Iterable[str]) -> _Groups:
 
 def memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
     """The NUMA nodes with memory (ABI/stable/sysfs-devices-node); of older probes those with CPUs."""
-    path = "sys/devices/system/node/node{}/"
     distances = {
-        node: [int(word) for word in files[path.format(node) + "distance"].split() if _is_number(word)]
-        for node in range(_MOST_NODES)
-        if path.format(node) + "distance" in files
+        node: [int(word) for word in text.split() if _is_number(word)]
+        for node, text in sorted(_of_nodes(files, "distance").items())
     }
     status = "proc/self/status:Mems_allowed_list"
     allowed, found = _list(files, status), []
     for node in _list(files, "sys/devices/system/node/has_memory") or sorted({*_nodes(files).values()}):
-        free = re.fullmatch(r"([0-9]{1,15}) kB", files.get(path.format(node) + "meminfo:MemFree", "").strip())
+        free = re.fullmatch(r"([0-9]{1,15}) kB", files.get(f"{_NODE}{node}/meminfo:MemFree", "").strip())
         far = tuple(zip(distances, distances.get(node, ()), strict=False))
         found.append(
             Node(node, status not in files or node in allowed, int(free[1]) * 1024 if free else None, far)
@@ -155,11 +154,13 @@ def memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
 
 
 def _nodes(files: Mapping[str, str]) -> dict[int, int]:
-    nodes = {}
-    for path, value in files.items():
-        if found := re.fullmatch(r"sys/devices/system/node/node([0-9]{1,6})/cpulist", path):
-            nodes.update(dict.fromkeys(cpus_in(value), int(found[1])))
-    return nodes
+    return {cpu: node for node, text in _of_nodes(files, "cpulist").items() for cpu in cpus_in(text)}
+
+
+def _of_nodes(files: Mapping[str, str], name: str) -> dict[int, str]:
+    """The file of that name of each NUMA node."""
+    found = ((re.fullmatch(rf"{_NODE}([0-9]{{1,6}})/{name}", path), text) for path, text in files.items())
+    return {int(match[1]): text for match, text in found if match}
 
 
 def _kinds(files: Mapping[str, str]) -> dict[int, str]:

@@ -89,7 +89,7 @@ def _open(
         user=endpoint.user,
         port=endpoint.port,
         gateway=gateway if gateway is not None else False,
-        config=fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig()),  # not shared: threads change it
+        config=_settings.config,
         connect_kwargs=connect_kwargs,
         forward_agent=False,
     )
@@ -99,6 +99,16 @@ def _open(
     link.transport.set_keepalive(KEEPALIVE_S)
     notes.extend(check.notes)
     return link
+
+
+class _Settings(threading.local):
+    """fabric's settings, which take longer to make than to use; each thread has its own."""
+
+    def __init__(self) -> None:
+        self.config = fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig())
+
+
+_settings = _Settings()
 
 
 class _Link(fabric.Connection):  # type: ignore[misc]  # fabric has no types
