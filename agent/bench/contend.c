@@ -108,7 +108,6 @@ static void lay(struct side *sides, size_t count, struct random *random)
 		struct side *side = &sides[i];
 		size_t word = side->point->sharing == SHARING_WORDS ? i : 0;
 		bool own = side->point->sharing == SHARING_OWN;
-
 		struct lock *lock = (void *)side->lines[0];
 
 		side->contest.word = own                  ? (uint32_t *)side->arena

@@ -49,17 +49,11 @@ static int add_points(const struct options *options, const struct point_context 
 	return err;
 }
 
-static const struct parameter parameters[] = {
-	{"bytes", NULL, ROLE_ROW, POINT_MEMBER(bytes), .bytes = true},
-	{.name = "pages",
-	 .option = "pages",
-	 ROLE_COLUMN,
-	 POINT_MEMBER(huge_pages),
-	 .word = pages_name,
-	 .words = pages_words},
-	{"stride_bytes", NULL, ROLE_NONE, POINT_MEMBER(stride_bytes), .bytes = true},
-	PARAMETER_THREADS,
-	{.name = NULL}};
+PARAMETERS({"bytes", NULL, ROLE_ROW, POINT_MEMBER(bytes), .bytes = true},
+	   {"pages", "pages", ROLE_COLUMN, POINT_MEMBER(huge_pages), pages_name,
+	    .words = pages_words},
+	   {"stride_bytes", NULL, ROLE_NONE, POINT_MEMBER(stride_bytes), .bytes = true},
+	   PARAMETER_THREADS);
 
 const struct benchmark bench_walk = {
 	.name = "walk",

@@ -59,6 +59,10 @@ void emit_forecast(const struct plan *plan, const struct forecast *forecast,
 	json_count("bursts_max", (uint64_t)plan->rounds_max * plan->visit_count);
 	add_left_out(plan, forecast);
 	json_count("bytes", plan->bytes);
+	bool fills = false; /* the memory's bandwidth */
+	for (size_t i = 0; i < plan->choice_count; i++)
+		fills |= plan->choices[i].benchmark->helper != NULL;
+	json_flag("fills_memory", fills);
 	json_open("nodes", '[');
 	for (size_t i = 0; i < plan->node_count; i++) {
 		json_open(NULL, '{');

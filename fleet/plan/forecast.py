@@ -34,6 +34,7 @@ class Forecast:
     deadline_s: int
     left_out: str = ""
     nodes: Mapping[int, int] = field(default_factory=dict)
+    fills_memory: bool = False
 
     @property
     def time_text(self) -> str:
@@ -45,10 +46,11 @@ class Forecast:
 
     @property
     def memory_text(self) -> str:
-        """The memory of the points; empty where they take none."""
+        """The memory of the points, and whether others lack its bandwidth; empty where they take none."""
         each = ", ".join(f"{size >> 20} MiB on node {node}" for node, size in self.nodes.items())
         on = f" ({each})" if each else ""
-        return f"{self.bytes >> 20} MiB of memory{on}" if self.bytes else ""
+        fills = " and at times all of its bandwidth" if self.fills_memory else ""
+        return f"{self.bytes >> 20} MiB of memory{on}{fills}" if self.bytes else ""
 
 
 def seconds_text(seconds: float) -> str:

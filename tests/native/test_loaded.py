@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fleet.agent.wire.forecast import read
 from tests import needs
 from tests.native.agent import (
     Record,
@@ -87,6 +88,12 @@ def test_without_a_load_the_operation_may_still_be_named() -> None:
     assert [name.partition(".")[0] for name in points(records)] == ["idle"]
     done = run("-b", "loaded", "--op", "faa", "--load", "0")
     assert (done.returncode, "does none of the operations asked for" in done.stderr) == (5, True)
+
+
+def test_a_forecast_says_that_it_takes_all_of_the_bandwidth() -> None:
+    costs = [read(run("-b", name, "--forecast", *two_cpus()).stdout.encode()) for name in ("loaded", "chase")]
+    fills = ["and at times all of its bandwidth" in cost.memory_text for cost in costs]
+    assert fills == [True, False]
 
 
 def test_it_needs_a_second_cpu() -> None:

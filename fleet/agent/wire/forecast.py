@@ -36,6 +36,7 @@ class _Forecast(Struct, tag_field="record", tag="forecast"):
     left_out: str | None
     ms_first: Int64 = 0
     nodes: tuple[_OnNode, ...] = ()
+    fills_memory: bool = False
 
 
 _DECODER = msgspec.json.Decoder(_Forecast)

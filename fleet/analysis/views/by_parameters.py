@@ -62,20 +62,26 @@ def point_tables(pairs: Rows) -> PointTables:
     measured_there = [one for one in OF_OTHERS if one in pairs and pairs[one].notna().any()]
     cells, *others = (_cells(pairs, name, tables, rows, columns) for name in ("median_ns", *measured_there))
     loaded = known.other_unit == "byte"
-    more = ("ratio", "boundary") if known.view is View.BLOCKS else ("knee",) if loaded else ()
+    usually = ("ratio", "boundary") if known.view is View.BLOCKS else ("knee",) if loaded else ()
     titled = [one for one in tables if one.type == "word" or pairs[one.name].nunique() > 1]
     found = []
     for key in _in_order(cells, tables):
         across = _in_order({column for line in cells[key].values() for column in line}, columns)
         heads = [", ".join(one.name.removesuffix("_bytes") for one in rows)]
-        titles = (*heads, *(_label(column, columns) for column in across), *more)
+        shown = [_label(column, columns) for column in across]
+        more = ("words/own",) if {"words", "own"} <= {*shown} else usually
+        titles = (*heads, *shown, *more)
         lines = []
         for row in _in_order(cells[key], rows):
             numbers = [cells[key][row].get(column) for column in across]
             texts = ["-" if ns is None else measured(known.name, ns) for ns in numbers]
             below = [[one[key][row].get(column) for one in others] for column in across if others]
+            by_title = dict(zip(shown, numbers, strict=True))
             if known.view is View.BLOCKS:
-                texts += _ends(row[0], dict(zip(titles[1:], numbers, strict=False)))
+                texts += _ends(row[0], by_title)
+            elif "words/own" in more:
+                own, words = by_title["own"], by_title["words"]
+                texts.append(f"{words / own:.1f}" if own and words else "-")
             if loaded:
                 texts.append(_knee(cells[key], others[-1][key], row, across))
             lines.append((_label(row, rows), *texts))
@@ -85,7 +91,9 @@ def point_tables(pairs: Rows) -> PointTables:
         title = ", ".join(_meaning(one, value) for one, value in values if one in titled)
         found.append(PointTable(title, titles, lines))
     legend = "; ".join([f"{known.heading}, median of pairs", *_words(pairs, [*rows, *columns])])
-    note = "; ".join([bursts_text(pairs), *_notes(known, bool(others))])
+    notes = [bursts_text(pairs), *_notes(known, bool(others))]
+    notes += ["words/own: what false sharing costs"] * any("words/own" in one.titles for one in found)
+    note = "; ".join(notes)
     return PointTables(f"{known.name}/{pairs['variant'].iloc[0]}", legend, found, note)
 
 

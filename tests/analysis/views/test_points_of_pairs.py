@@ -52,3 +52,11 @@ def test_below_what_all_threads_did_stands_who_did_the_least_and_the_most() -> N
     lines = [line.split() for line in text.splitlines()]
     assert lines[2:5] == [["operation", "one", "own"], ["faa", "19.8", "1.00"], ["0.90-1.10", "1.00-1.00"]]
     assert "as shares of the mean" in text
+
+
+def test_words_of_one_line_are_set_against_lines_of_their_own() -> None:
+    rows = [contended("own", 2.0, 1.0, 1.0), contended("words", 9.0, 0.9, 1.1)]
+    text = tables_text(point_tables(pd.DataFrame(rows)))
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[2:4] == [["operation", "words", "own", "words/own"], ["faa", "9.00", "2.00", "4.5"]]
+    assert "words/own: what false sharing costs" in text
