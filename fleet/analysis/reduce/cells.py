@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from fleet.analysis.frame import Rows, Values, below, into_pandas
 from fleet.analysis.reduce.ladders import MEMORY, by_node, plateaus, settings_in_order, size_text
 from fleet.analysis.reduce.load import Into, load_cpus, of_benchmark, view_of, without_points
@@ -92,7 +90,7 @@ def _of_cpus(pairs: Rows, cpus: Rows, text: str) -> Rows:
     else:
         wanted = {run: {cpu for cpu, kind in of_run.items() if kind == text} for run, of_run in kinds.items()}
     ends = zip(*(pairs[name] for name in ("run_id", "ping_cpu", "pong_cpu")), strict=True)
-    found = pairs[np.array([{ping, pong} <= wanted.get(run, set()) for run, ping, pong in ends], dtype=bool)]
+    found = pairs[[{ping, pong} <= wanted.get(run, set()) for run, ping, pong in ends]]
     if found.empty:
         there_text = f"kinds of cores there: {', '.join(there) or 'one'}"
         raise UsageError(f"--cpus {text}: nothing was measured on such CPUs alone; {there_text}.")

@@ -223,10 +223,12 @@ def shown_text(root: Root, shown: Shown, canvas: Canvas, only: Only = ALL, **det
     """The selection for people. detail: as of `show_text`; of several hosts only `as_map` applies."""
     if len(shown.latest) == 1:
         return show_text(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
-    parts = [overview.heading(shown.runs), overview_of(root, shown.runs, canvas, only)]
+    table = _medians(root, shown.runs, only)
+    parts = [overview.heading(shown.runs), _listed(table, shown.runs, canvas, only)]
     if detail.get("as_map"):
         parts += [map_text(root, run_id, canvas, only) for run_id in shown.latest]
-    parts.append(f"Details: fleet show {shown.runs[0].host_name}")
+    there = set(table["host_id"])
+    parts += [f"Details: fleet show {run.host_name}" for run in shown.runs if run.host_id in there][:1]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -234,9 +236,16 @@ def overview_of(
     root: Root, runs: Sequence[RunSummary], canvas: Canvas, only: Only = ALL, *, ends: bool = False
 ) -> str:
     """The overview of runs, and what it leaves out. ends: only the fastest and the slowest host."""
-    table = overview.medians(overview_history(root, runs, only, into=Frame.of_arrow))
+    return _listed(_medians(root, runs, only), runs, canvas, only, ends)
+
+
+def _medians(root: Root, runs: Sequence[RunSummary], only: Only) -> Rows:
+    return overview.medians(overview_history(root, runs, only, into=Frame.of_arrow))
+
+
+def _listed(table: Rows, runs: Sequence[RunSummary], canvas: Canvas, only: Only, ends: bool = False) -> str:
     if ends and len(table):
-        listed = overview.extremes_text(table, canvas.width)
+        text = overview.extremes_text(table, canvas.width)
     else:
-        listed = overview.overview_text(table, canvas)
-    return "\n\n".join(filter(None, (listed, overview.not_shown(table, runs, only))))
+        text = overview.overview_text(table, canvas)
+    return "\n\n".join(filter(None, (text, overview.not_shown(table, runs, only))))

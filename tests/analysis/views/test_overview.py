@@ -161,3 +161,11 @@ def test_a_lesser_load_does_not_stand_for_the_greatest(
     found = cells_of_overview(rows, pd.DataFrame())
     assert set(found["about"]) == {about}
     assert [*found.sort_values("place")["relation"]] == columns
+
+
+def test_details_are_those_of_a_host_that_has_what_was_asked_for(made_lab: Path) -> None:
+    listing = Listing(made_lab / "results")
+    shown = show.chosen(listing, ["all"])
+    assert show.shown_text(listing, shown, Canvas(80)).endswith("Details: fleet show lucca")
+    text = show.shown_text(listing, shown, Canvas(80), Only("bandwidth"))
+    assert text.endswith("Details: fleet show verona")
