@@ -29,7 +29,7 @@ int on_cpu(int cpu, int (*work)(int cpu, void *of), void *of)
 	int err = pthread_create(&thread, NULL, carry_out, &task);
 
 	if (err)
-		return err == EPERM ? -ECHILD : -err;
+		return err == EPERM || err == EACCES ? -ECHILD : -err;
 	pthread_join(thread, NULL);
 	return task.result;
 }
