@@ -1,8 +1,4 @@
-"""One error class per stage, each with its exit code; imports nothing of ours.
-
-A message names the host (if there is one), what was tried, what came back and what to do. An error is raised
-where the cause is known. It ends at the latest in the host's outcome (`session`) or in `cli`.
-"""
+"""An error class per stage, with its exit code; a message names the host, what was tried, what to do."""
 
 from typing import ClassVar
 

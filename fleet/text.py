@@ -1,9 +1,4 @@
-"""Text for people: output of hosts and files escaped, counts, tables, near misses. Pure.
-
-Text is escaped where it leaves, whatever its source: `printable` for terminals and files, `as_json` for JSON;
-CSV, pages and the formats of other tools have functions of their own. A view escapes only newlines
-(`one_line`), where one could pass for a line of ours; `table` does so for its cells.
-"""
+"""Text for people, escaped where it leaves: `printable` for terminals and files, `as_json` for JSON. Pure."""
 
 import json
 import re

@@ -1,8 +1,4 @@
-"""Reads the footer of a Parquet file: its metadata, and of each row group's columns what they hold.
-
-pyarrow is asked for no column's description, since it ends the whole process where one is damaged. A footer
-is one struct of Thrift's compact protocol, whose fields have numbers; parquet.thrift tells what they are.
-"""
+"""Reads a Parquet file's footer itself: pyarrow ends the process where a column's description is damaged."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,9 +1,4 @@
-"""Takes rows and records only as their tables have them: types, bounds, words, lengths, depth. Pure.
-
-What a host says becomes rows, and files of rows may have been written by anyone. Whatever is read passes here
-or is refused with a ValueError, so that nothing behind has to expect what cannot be. The bounds are those of
-the columns in `schema`.
-"""
+"""Takes rows and records as their tables have them, whoever wrote them, or raises ValueError. Pure."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

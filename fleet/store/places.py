@@ -1,9 +1,4 @@
-"""Where a results root is: a folder of this machine, or a prefix in an object store (docs/scale.md).
-
-Names are relative to the root and separated by "/". Both kinds can say what is there, read, and take a
-finished file so that it is there whole or not at all; neither changes or removes one that is there.
-Journals and drafts stay on this machine, in the root's state directory.
-"""
+"""Where a results root is: a folder here, or a prefix in an object store; files are there whole or not."""
 
 import errno
 import os

@@ -1,8 +1,4 @@
-"""Unfinished sessions: the journals of unpublished runs, and the note of what each session was to do.
-
-A session writes `_journal/<session_id>.json` before it connects to anything and removes it when every host
-is stored. So the hosts that a dead controller had not begun are known too.
-"""
+"""Unfinished sessions: the journals of unpublished runs, and the note of what each session set out to do."""
 
 import fcntl
 import os
