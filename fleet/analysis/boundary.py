@@ -20,10 +20,9 @@ _TOGETHER = 64  # runs that are read at a time to find the one that cannot be
 
 
 def apart(root: str | Path | Place, work: Callable[[], _Result]) -> _Result:
-    """Do `work`, which reads runs of `root`, without those that make it fail.
+    """Do `work` without those runs of `root` that make it fail, which StoreWarnings name.
 
-    Each of these is named by a StoreWarning. Raises StoreError where nothing is left without them; what
-    fails with no run to blame is raised as it is.
+    Raises StoreError where nothing is left; what fails with no run to blame is raised as it is.
     """
     failed: dict[str, StoreError] = {}
     while True:

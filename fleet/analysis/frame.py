@@ -244,10 +244,7 @@ def _below(parts: Sequence[Any]) -> Any:
 
 
 def numbered(columns: Sequence[Any], *, sort: bool = False) -> tuple[Ints, Ints]:
-    """For each row the number of its combination of values, and the first row of each combination.
-
-    Numbers are in the order of the rows, or if `sort` in that of the values.
-    """
+    """The number of each row's combination of values, in their order if `sort`, and the first row of each."""
     codes: Ints = np.zeros(len(columns[0]), dtype=np.int64)
     for each in columns:
         place = ranks(column(np.asarray(each)))

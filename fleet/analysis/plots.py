@@ -128,7 +128,6 @@ def run_dots(
     """Draw every run as a dot on its host's line, with a bar at the median of several.
 
     runs: columns `host` and `ns`, a row per run. rounds: the same, a row per round, drawn small beneath.
-    unit: what the numbers are.
     """
     axes = _axes(axes)
     hosts = list(dict.fromkeys(runs["host"]))
@@ -150,10 +149,7 @@ def run_dots(
 
 
 def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit: str = "one way, ns") -> Axes:
-    """Draw cumulative distributions: a step is a level, a long tail to the right is outliers.
-
-    values: by name, not empty; names of relations get their colours. unit: of the values.
-    """
+    """Draw cumulative distributions by name: a step is a level, a long tail to the right is outliers."""
     axes = _axes(axes)
     lowest, highest, alike = np.inf, 0.0, Counter[str]()
     for name, these in values.items():

@@ -82,8 +82,7 @@ class Results:
     def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
         """The medians of a run's pairs, rows ping, columns pong, CPUs in the order of the topology.
 
-        run: a selection, of which the last run counts, or a summary as "summary:NAME"; None for all.
-        benchmark: None for the first.
+        run: a selection, of which the last counts, or "summary:NAME"; None: all. benchmark: None: the first.
         """
         return self._matrix(run, benchmark)[0]
 

@@ -39,8 +39,7 @@ _LESS = np.array([0.577, 0.58, 0.616, 0.632, 0.692, 0.736, 0.814, 0.855, 0.893, 
 class Cleaned(NamedTuple):
     """Series at one level each, without outliers.
 
-    odd: rows and nights, with their distance as a logarithm. elsewhere: rows that have been at another level
-    since a night.
+    odd: rows and nights, with their distance as a logarithm. elsewhere: the same, at another level since.
     """
 
     logs: Floats

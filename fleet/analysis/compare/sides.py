@@ -76,10 +76,7 @@ def selected(
 def relations_of_hosts(
     root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, number: str, only: Only
 ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Of each host its pairs, and a row per run and relation, whose `median_ns` is of the column `number`.
-
-    One host is read at a time. Raises UsageError in the end where no host has such rows.
-    """
+    """Of each host its pairs, and a row per run and relation by the column `number`. UsageError for none."""
     empty = True
     for host, of_host in runs.groupby("host_id", sort=True):
         ids = of_host["run_id"].tolist()

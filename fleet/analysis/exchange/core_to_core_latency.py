@@ -122,7 +122,7 @@ def _csv(block: NumberedLines) -> list[Grid]:
 def _triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]] | None:
     """Rows that end before or at the diagonal, padded to a square; None for other rows.
 
-    The row of the first CPU is empty then, and so not among `rows`, unless its own cell is written out.
+    The row of the first CPU is empty, and not among `rows`, unless its own cell is written out.
     """
     lengths = [len(cells) for _, cells in rows]
     if lengths != list(range(lengths[0], lengths[0] + len(lengths))) or lengths[0] > 2:

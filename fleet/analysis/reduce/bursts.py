@@ -26,10 +26,9 @@ OF_OTHERS = ("least_share", "most_share", "other_rate")
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """`about`: a row per burst, its columns but the ticks. `latencies`: all samples in ns, burst after burst.
+    """`about`: a row per burst, its columns but the ticks. `latencies`: all samples in ns, `counts` a burst.
 
-    A sample of several threads is the time of one unit by all of them together. counts: samples of each
-    burst, at least one.
+    A sample of several threads is the time of one unit by all of them together.
     """
 
     about: Frame

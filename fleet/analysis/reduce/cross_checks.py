@@ -374,10 +374,7 @@ MEANS: Mapping[str, str] = MappingProxyType({check.name: check.text for check in
 
 
 def summary(found: Rows) -> list[tuple[str, ...]]:
-    """A line per check that could be made: its name, the numbers farthest apart, comparisons and breaches.
-
-    found: as `compared` returns it.
-    """
+    """A line per check that could be made: its name, the worst numbers, comparisons and breaches."""
     parts = ((check, found[found["check"] == check]) for check in MEANS if len(found))
     return [(check, *_line(part)) for check, part in parts if len(part)]
 

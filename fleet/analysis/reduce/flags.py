@@ -40,10 +40,7 @@ def flag_counts(flags: Values) -> dict[str, int]:
 
 
 def with_pair_flags(pairs: Rows, precision: Floats | float | None = None) -> Rows:
-    """The rows of `pair_medians` with the flags of the pair added to those of its bursts.
-
-    precision: the interval asked for, as a share, of all or of each; None or NaN for none.
-    """
+    """The rows of `pair_medians` with the flags of pairs, too; precision: asked for, a share, NaN: none."""
     asked = np.asarray(precision, dtype=float)
     raised = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),

@@ -123,10 +123,7 @@ def of_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | Non
 
 
 def colour_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
-    """The ends of the colour scale of one or more maps: the smallest value and the 98th percentile.
-
-    One slow pair must not take all the colours. (0, 1) where nothing was measured.
-    """
+    """The smallest value and the 98th percentile: one slow pair must not take all colours; (0, 1) of none."""
     values = np.concatenate([_values(table).ravel() for table in tables] or [np.empty(0)])
     values = values[np.isfinite(values)]
     if not len(values):

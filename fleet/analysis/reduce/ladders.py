@@ -84,10 +84,9 @@ _OF_PLATEAU: dict[str, Any] = {
 
 
 def memory_levels(cpus: Rows, group: Rows) -> list[tuple[str, int]]:
-    """The data caches of the CPUs of one ladder, nearest first: the name, and the bytes that a CPU may fill.
+    """The data caches of the CPUs of a ladder, nearest first, if known: name, and bytes that a CPU may fill.
 
-    group: the rows of a ladder. A cache that several of its CPUs share is divided by them. Empty where sizes
-    are not known.
+    group: the rows of a ladder. A cache that several of its CPUs share is divided by them.
     """
     first = group.iloc[0]
     rows = cpus[(cpus["run_id"] == first["run_id"])]

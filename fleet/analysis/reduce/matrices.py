@@ -126,8 +126,7 @@ def middles_of(bursts: Bursts) -> tuple[Floats, Ints]:
 def _judged(middles: Floats, about: Frame, counts: Ints, units: Ints) -> dict[str, npt.NDArray[Any]]:
     """The columns that come from a pair's burst medians; pairs of as many bursts are judged together.
 
-    The interval is around the mean, and widened where the median, the headline, is not inside. about: of
-    the bursts. units: as `_units` finds them.
+    The interval is around the mean, and widened where the median is not inside. about: of the bursts.
     """
     columns: dict[str, npt.NDArray[Any]] = {name: np.full(len(counts), np.nan) for name in _JUDGED}
     columns |= {name: np.full(len(counts), None, dtype=object) for name in OF_LEVELS}

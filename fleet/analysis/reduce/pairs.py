@@ -127,8 +127,7 @@ def history(
 ) -> Rows:
     """A row per run, benchmark, variant and relation, oldest first; benchmarks with points are left out.
 
-    Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of
-    `relations` in `reduce.matrices`.
+    Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of `relations`.
     """
     root = listing_of(root)
     runs = published(root, **which)
@@ -138,10 +137,7 @@ def history(
 
 
 def by_run(runs: Sequence[RunSummary], pairs: Rows, keys: Sequence[str] = _CLASS) -> Rows:
-    """The rows of `history` for these pairs, or other cells (`reduce.cells`) in the same columns.
-
-    keys: what a row of a run is of.
-    """
+    """The rows of `history` for these pairs or other cells; keys: what a row of a run is of."""
     found = by_relation(pairs, ["run_id", *keys])
     known = {run.run_id: run for run in runs}
     of = [known[run_id] for run_id in found["run_id"]]

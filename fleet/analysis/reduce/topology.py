@@ -43,11 +43,7 @@ class Layout:
         return tuple(tuple(block) for block in found)
 
     def ruling(self) -> str | None:
-        """The level whose borders are drawn; None where nothing divides the CPUs.
-
-        The finest whose groups hold four CPUs or more on average, else two; siblings get a line only
-        where there is nothing larger.
-        """
+        """The finest level whose groups hold four CPUs on average, or two: its borders are drawn."""
         for size in (4, 2):
             if (level := self.finest(len(self.cpus) // size)) is not None:
                 return level
@@ -59,10 +55,9 @@ class Layout:
         return tuple(level is not None and self.border(at, level) for at in range(len(self.cpus)))
 
     def tiers(self) -> tuple[tuple[tuple[str, int], ...], ...]:
-        """The groups to name beside a map, outermost first: of each its name and how many CPUs it has.
+        """The groups to name beside a map, outermost first: of each its name, if any, and how many CPUs.
 
-        At most two levels: the outermost that divides the CPUs, and the one whose borders are drawn. A name
-        is empty for CPUs that are in no group of the level.
+        At most two levels: the outermost that divides the CPUs, and the one whose borders are drawn.
         """
         counts = {level: len(self.blocks(level)) for level in NAMES}
         outer = next((level for level in NAMES if counts[level] > 1), None)

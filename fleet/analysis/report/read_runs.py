@@ -86,8 +86,7 @@ class Part:
 class Reading:
     """One run. name: its host, with the run where the host has several; anchor: its place on the page.
 
-    detailed: whether it has a section of its own. points: the tables of fetch and interleave, and of what was
-    counted. checks: of `cross_checks.summary`.
+    detailed: whether it has a section of its own. points: tables. checks: of `cross_checks.summary`.
     """
 
     name: str

@@ -87,10 +87,7 @@ class Row:
 
 
 def write_site(root: Root, runs: Sequence[RunSummary], folder: Path, title: str | None = None) -> str:
-    """Write the pages about these runs into a folder; how many were made, in words.
-
-    Raises UsageError where a file of another is in the way, or cannot be written.
-    """
+    """Write the pages about these runs; how many, in words. UsageError where a file of another is there."""
     listing, hosts = listing_of(root), by_host(runs)
     before = _state(folder)
     keys = {host: _key([[run.run_id, dict(run.labels)] for run in own]) for host, own in hosts.items()}
@@ -101,7 +98,7 @@ def write_site(root: Root, runs: Sequence[RunSummary], folder: Path, title: str 
         models.setdefault(_slug(own[-1].cpu_model), []).append(host)
     keys |= {slug: _key([keys[host] for host in own]) for slug, own in models.items()}
     kept |= {slug: one for slug, one in before["models"].items() if one["key"] == keys.get(slug)}
-    files: dict[str, str] = {name: mark for name, mark in before["files"].items() if _stem(name) in kept}
+    files: dict[str, str] = {name: mark for name, mark in before["files"].items() if Path(name).stem in kept}
     new = {host: own for host, own in hosts.items() if host not in kept}
     for name in (*_WHOLE, *(f"m/{host}.html" for host in new)):
         if (folder / name).exists() and name not in before["files"]:
@@ -166,10 +163,6 @@ def _state(folder: Path) -> dict[str, dict[str, Any]]:
         ) from err
     whole = all((folder / name).exists() for name in files)
     return {"machines": machines if whole else {}, "models": models if whole else {}, "files": files}
-
-
-def _stem(name: str) -> str:
-    return name.rpartition("/")[2].rpartition(".")[0] if "/" in name else ""
 
 
 def _slug(model: str | None) -> str:

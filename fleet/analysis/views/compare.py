@@ -49,10 +49,7 @@ ROWS_LISTED = 20  # of the answer
 
 
 def compare_text(comparisons: Sequence[Comparison], width: int | None = None) -> str:
-    """For people: the answer, the details of each comparison, then once what the words mean, and warnings.
-
-    Of several comparisons those with most changes are at the top. width: of the terminal.
-    """
+    """For people: the answer, each comparison, those with most changes first, then legends and warnings."""
     ordered = sorted(comparisons, key=lambda one: -int(are_found(one.relations).sum()))
     several = len(ordered) > 1
     alike = set.intersection(*(set(_differing(one)) for one in ordered)) if several else set()

@@ -46,10 +46,7 @@ def _pairs(rows: Rows) -> Iterator[tuple[Any, ...]]:
 
 
 def events(found: Rows, hello: Mapping[str, Any]) -> PointTables | None:
-    """The tables of one benchmark and variant, one of all relations or one for each; None without counts.
-
-    found: its rows of `per_unit`. hello: of the run. Threads that all do the same share a line.
-    """
+    """The tables of one benchmark and variant; found: of `per_unit`, hello: of the run. None without."""
     if found.empty:
         return None
     first, alike = found.iloc[0], benchmark_named(found.iloc[0]["benchmark"]).view in _SAME_WORK

@@ -48,10 +48,9 @@ def bursts_text(rows: Rows) -> str:
 
 
 def level_table(group: Rows, *, in_cycles: bool = True) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Titles and a row per level; a number is the median over the CPUs that were measured alike.
+    """Titles and a row per level, medians over CPUs measured alike; in_cycles: loads in cycles too.
 
-    group: plateaus of one benchmark and variant, `alike`. cache: as much of it as one CPU may fill; sizes:
-    those measured in it. in_cycles: loads in cycles too.
+    group: plateaus, `alike`. cache: as much of it as one CPU may fill; sizes: those measured in it.
     """
     columns, cycles = settings_in_order(group), in_cycles and _has_cycles(group)
     lines = []

@@ -43,10 +43,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The columns of one benchmark and variant, of each the cells by host.
-
-    title: its name and which of its numbers these are. bursts, flagged: by host, their sum and the share.
-    """
+    """The columns of one benchmark and variant, of each the cells by host; bursts, flagged: by host."""
 
     title: str
     benchmark: str

@@ -172,10 +172,7 @@ def _object(found: "_Found") -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A run as the sections need it. pairs: benchmarks in the order of the plan.
-
-    bursts: all, with BURST_COLUMNS. plateaus: those of its ladders. counters: what was counted for each unit.
-    """
+    """A run as the sections need it. pairs: in the order of the plan. bursts: all. counters: by unit."""
 
     run: dict[str, Any]
     bursts: Rows

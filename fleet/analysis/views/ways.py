@@ -64,22 +64,15 @@ def ways(root: Root, run: dict[str, Any]) -> str:
     parts = []
     for (variant, point), rows in found.groupby(["variant", "point"], sort=False):
         title = f"message/{variant}, point {point}: ns by the receiver's clock, in both directions"
-        lines = [
-            (
-                f"{row['low']}-{row['high']}",
-                *(f"{row[name]:.1f}" for name in ("up_ns", "down_ns", "mean_ns")),
-                _offset(row["least_ns"], row["most_ns"]),
-            )
-            for row in records(rows)
-        ]
+        lines = []
+        for row in records(rows):
+            numbers = (f"{row[name]:.1f}" for name in ("up_ns", "down_ns", "mean_ns"))
+            middle = round((row["most_ns"] + row["least_ns"]) / 2, 1) + 0.0  # no -0.0
+            offset = f"{middle:+.1f} ± {(row['most_ns'] - row['least_ns']) / 2:.1f}"
+            lines.append((f"{row['low']}-{row['high']}", *numbers, offset))
         titles = ("pair", "there", "back", "mean", "offset ± bound")
         parts.append(f"{title}\n{table(titles, lines, right=set(range(5)))}\n{_meaning(rows, run)}")
     return "\n\n".join(parts)
-
-
-def _offset(least_ns: float, most_ns: float) -> str:
-    middle = round((most_ns + least_ns) / 2, 1) + 0.0  # no -0.0
-    return f"{middle:+.1f} ± {(most_ns - least_ns) / 2:.1f}"
 
 
 def _meaning(rows: pd.DataFrame, run: dict[str, Any]) -> str:
