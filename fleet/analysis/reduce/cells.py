@@ -102,10 +102,8 @@ def overview(pairs: Rows, cpus: Rows) -> Rows:
 
     The description of a benchmark chooses them: of pairs each relation; of a ladder the levels, in its first
     setting on the fewest CPUs, of the fastest kind; of products the peaks there, a column a variant; of other
-    points the first of its tables, a column each row, on the nearest CPUs; where threads load the memory for
-    ping, at the greatest load. Added: `about`, that choice in
-    words; `place`, by which columns are in order. pairs: rows of the table `pairs`, all columns where there
-    are points. cpus: those of `cpus` of the same runs.
+    points the first of its tables, a column each row, on the nearest CPUs; of loads under load the greatest.
+    Added: `about`, that choice in words; `place`, by which columns are in order. cpus: of the same runs.
     """
     single = without_points(pairs)
     places = {name: f"{nearness(name)}" for name in single["relation"].unique()}
