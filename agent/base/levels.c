@@ -3,8 +3,9 @@
  * level of most are strays: they count in its median, not in its interval. */
 #include "base/levels.h"
 
-#define FULL  0.9  /* of the visits of the fullest series: others do not decide on states */
-#define QUIET 1e-3 /* scatter from one visit to the next, at least */
+#define HALVINGS 50   /* of what a middle is known to lie between */
+#define FULL     0.9  /* of the visits of the fullest series: others do not decide on states */
+#define QUIET    1e-3 /* scatter from one visit to the next, at least */
 
 static bool has(const struct series *series, size_t round)
 {
@@ -24,29 +25,21 @@ static size_t count_of(const struct series *series)
 static double add_series(const struct series *series, const uint8_t *common, size_t rounds,
 			 double *sums, double *work)
 {
-	size_t count = 0, steps = 0;
-	double before = 0;
+	size_t count = 0;
 
 	for (size_t i = 0; i < rounds; i++)
 		if (common[i])
 			work[count++] = logarithm(series->values[i]);
-	double middle = median(work, count), noise = 0;
+	double *steps = work + count;
 
-	for (size_t i = 0; i < rounds; i++)
-		if (common[i]) {
-			double x = logarithm(series->values[i]);
+	for (size_t i = 1; i < count; i++)
+		steps[i - 1] =
+			work[i] > work[i - 1] ? work[i] - work[i - 1] : work[i - 1] - work[i];
+	double noise = count > 1 ? median(steps, count - 1) : 0;
+	double weight = noise < QUIET ? 1 / (QUIET * QUIET) : 1 / (noise * noise);
 
-			if (steps++)
-				work[steps - 2] = x > before ? x - before : before - x;
-			before = x;
-		}
-	noise = steps > 1 ? median(work, steps - 1) : 0;
-	noise = noise < QUIET ? QUIET : noise;
-	double weight = 1 / (noise * noise);
-
-	for (size_t i = 0, at = 0; i < rounds; i++)
-		if (common[i])
-			sums[at++] += weight * (logarithm(series->values[i]) - middle);
+	for (size_t i = 0; i < count; i++)
+		sums[i] += weight * work[i];
 	return weight;
 }
 
@@ -139,15 +132,32 @@ void states_find(struct series *series, size_t count, double *work, struct state
 	for (size_t i = 0; i < common; i++)
 		sorted[i] = sums[i] /= weights;
 	sort_values(sorted, common);
-	split_sorted(sorted, common, ends);
+	split_sorted(sums, sorted, sorted, common, ends);
 	name_rounds(sums, sorted, ends, rounds, states->of);
 	states->main = main_of(series, count, states->of);
 }
 
-/* The median of sorted values from one place to another. */
+/* The median of the averages of every two of these sorted values, each with itself too: where they
+ * gather at two places, as those of lines in two slices of a cache do, it lies between. */
 static double middle_of(const double *sorted, size_t first, size_t last)
 {
-	return (sorted[(first + last) / 2] + sorted[(first + last + 1) / 2]) / 2;
+	double low = sorted[first], high = sorted[last], count = (double)(last - first + 1);
+
+	for (int i = 0; i < HALVINGS; i++) {
+		double tried = (low + high) / 2, below = 0;
+		size_t end = last + 1;
+
+		for (size_t k = first; k < end; k++) {
+			while (end > k && sorted[k] + sorted[end - 1] > 2 * tried)
+				end--;
+			below += (double)(end - k);
+		}
+		if (4 * below < count * (count + 1))
+			low = tried;
+		else
+			high = tried;
+	}
+	return high;
 }
 
 /* How many bursts in a row are of a state and from `low` to `high`, on average. */
@@ -227,7 +237,7 @@ uint32_t levels_of(const struct series *series, const struct states *states, dou
 		sort_values(sorted, count);
 		for (size_t i = 0; i < count; i++)
 			logs[i] = logarithm(sorted[i]);
-		uint32_t own = split_sorted(logs, count, ends);
+		uint32_t own = split_sorted(work, sorted, logs, count, ends);
 
 		if (levels + own - 1 > LEVELS_MOST) {
 			own = 1;
@@ -269,11 +279,5 @@ struct level level_of_most(const struct series *series, const struct states *sta
 		return (struct level){.levels = 0};
 	const struct level_part *other = most_of(parts, levels, LEVELS_MOST, main);
 
-	return (struct level){
-		.median = main->median,
-		.other = other ? other->median : 0,
-		.interval = main->interval,
-		.ratio = main->ratio,
-		.levels = levels,
-	};
+	return (struct level){*main, other ? other->median : 0, levels};
 }

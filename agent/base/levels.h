@@ -18,7 +18,7 @@ struct series {
 
 /* One of the levels. */
 struct level_part {
-	double median;
+	double median;            /* of the averages of every two of its values */
 	double dwell;             /* how many bursts in a row are at it, on average */
 	size_t count;             /* bursts */
 	struct interval interval; /* of these alone, without strays */
@@ -28,10 +28,9 @@ struct level_part {
 
 /* The level of most bursts of the main state; of equals the faster. Its interval has no strays. */
 struct level {
-	double median, other; /* the latter of the level with most of the other bursts; 0: none */
-	struct interval interval; /* of its bursts alone */
-	double ratio;             /* as of a part */
-	uint32_t levels;          /* how many the pair has */
+	struct level_part main;
+	double other;    /* median of the level with most of the other bursts; 0: none */
+	uint32_t levels; /* how many the pair has */
 };
 
 /* The machine's state in each round, 0 the fastest, and the one that the pair's numbers are of. */

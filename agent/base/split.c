@@ -9,6 +9,7 @@ enum { CUTS_MOST = 200, STRAYS_OF = 10 /* at most one of so many */, SELDOM_LEAS
 
 #define SCATTER_LEAST 1e-4 /* values are rounded */
 #define NEVER         1e300
+#define ALTERNATING   0.5 /* of the changes between two parts that a drawn order has */
 
 /* What parts must be to be levels. */
 struct rule {
@@ -161,10 +162,39 @@ void leave_out_strays(const double *sorted, size_t *first, size_t *last)
 	}
 }
 
-uint32_t split_sorted(const double *sorted, size_t count, size_t ends[LEVELS_MOST + 1])
+/* Do values alternate between those from `low` and those from `middle` to `high` as if drawn? */
+static bool alternate(const double *values, size_t count, double low, double middle, double high)
 {
-	make_cuts(sorted, count);
+	double upper = 0, seen = 0, changes = 0;
+	bool before = false;
+
+	for (size_t i = 0; i < count; i++) {
+		bool now = values[i] >= middle;
+
+		if (values[i] < low || values[i] > high)
+			continue;
+		changes += seen++ > 0 && now != before;
+		upper += now;
+		before = now;
+	}
+	return changes > ALTERNATING * 2 * upper * (seen - upper) / seen / seen * (seen - 1);
+}
+
+uint32_t split_sorted(const double *values, const double *sorted, const double *logs, size_t count,
+		      size_t ends[LEVELS_MOST + 1])
+{
+	make_cuts(logs, count);
 	uint32_t levels = split(&usual, ends);
 
+	for (uint32_t i = levels; i-- > 1;) { /* lines, not levels: see split.py */
+		double gap = logs[(ends[i] + ends[i + 1]) / 2] - logs[(ends[i - 1] + ends[i]) / 2];
+
+		if (gap >= seldom.ratio || !alternate(values, count, sorted[ends[i - 1]],
+						      sorted[ends[i]], sorted[ends[i + 1] - 1]))
+			continue;
+		levels--;
+		for (uint32_t k = i; k <= levels; k++)
+			ends[k] = ends[k + 1];
+	}
 	return levels == 1 && count >= SELDOM_LEAST ? split(&seldom, ends) : levels;
 }

@@ -12,8 +12,10 @@ enum { LEVELS_MOST = 6 };
 /* Of VALUE_LEAST, where a value is smaller. */
 double logarithm(double value);
 
-/* Fills in the ends of the levels of ascending logarithms as places, and says how many they are. */
-uint32_t split_sorted(const double *sorted, size_t count, size_t ends[LEVELS_MOST + 1]);
+/* Fills in the ends of the levels of values as places in ascending order, and says how many they
+ * are. values: in order of time; sorted: the same, ascending; logs: their logarithms. */
+uint32_t split_sorted(const double *values, const double *sorted, const double *logs, size_t count,
+		      size_t ends[LEVELS_MOST + 1]);
 
 /* Narrows a level, given as its first and last place in ascending logarithms, to the part without
  * strays: a few far from all others, at most a tenth of it. */

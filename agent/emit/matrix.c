@@ -73,7 +73,7 @@ static const char *estimator_in_words(const struct plan *plan)
 		return "mean of all samples";
 	if (!strcmp(plan->estimator, "min"))
 		return "minimum of all samples";
-	return plan->rounds_max == 1 ? "median of the samples" : "median of the bursts' medians";
+	return plan->rounds_max == 1 ? "median of the samples" : "middle of the bursts' medians";
 }
 
 /* ---- while it is measured -------------------------------------------------------------------- */
@@ -137,26 +137,17 @@ static int by_visit(const void *a, const void *b)
 	return (left->order > right->order) - (left->order < right->order);
 }
 
-/* Puts the numbers of a visit's bursts into states. */
-static struct states states_of(const struct series *series)
-{
-	struct states states = {.of = rounds};
-	struct series own = *series;
-
-	states_find(&own, 1, work, &states);
-	return states;
-}
-
 /* The bursts of a visit, or of those of several levels the ones at the level of most. */
 static double reduce_bursts(const struct plan *plan, uint32_t visit, double *values, size_t count)
 {
 	if (strcmp(plan->estimator, "median") != 0)
 		return reduce(plan, values, count);
-	const struct series series = {values, count, false};
-	const struct states states = states_of(&series);
+	struct series series = {values, count, false};
+	struct states states = {.of = rounds};
 
+	states_find(&series, 1, work, &states);
 	found_at[visit] = level_of_most(&series, &states, work);
-	return found_at[visit].median;
+	return found_at[visit].main.median;
 }
 
 /* What all bursts of each visit come to; 0 where there were none. The caller frees it. */
@@ -277,8 +268,10 @@ static void add_levels(const struct plan *plan, uint32_t visit)
 	for (size_t i = 0; i < burst_count; i++)
 		if (bursts[i].visit == visit)
 			scratch[count++] = bursts[i].ns;
-	const struct series series = {scratch, count, false};
-	const struct states states = states_of(&series);
+	struct series series = {scratch, count, false};
+	struct states states = {.of = rounds};
+
+	states_find(&series, 1, work, &states);
 	uint32_t levels = levels_of(&series, &states, work, parts);
 
 	text_add(&page, "%8s%d", "", plan_first_cpu(plan, of));

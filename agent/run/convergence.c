@@ -20,9 +20,9 @@ static uint32_t reached_ppm(const struct run *run, const struct history *history
 {
 	if (history->kept < 2)
 		return UINT32_MAX;
-	const struct interval interval = history_level(run->plan, run->histories, history).interval;
+	const struct level level = history_level(run->plan, run->histories, history);
 
-	return root_ppm(interval.half_squared, interval.mean);
+	return root_ppm(level.main.interval.half_squared, level.main.interval.mean);
 }
 
 void convergence_count(const struct run *run, struct totals *totals)
@@ -38,19 +38,6 @@ void convergence_count(const struct run *run, struct totals *totals)
 		totals->reached_ppm = ppm > totals->reached_ppm ? ppm : totals->reached_ppm;
 	}
 	totals->unconverged = plan->visit_count - totals->converged;
-}
-
-static void note_levels(const struct run *run, const struct totals *totals)
-{
-	char text[NOTE_ROOM];
-
-	if (!totals->several_levels)
-		return;
-	snprintf(text, sizeof text,
-		 "%" PRIu64 " of %zu visited pairs have several levels, which no number of rounds "
-		 "brings together: their precision is that of the level of most bursts.",
-		 totals->several_levels, run->plan->visit_count);
-	run->format->note(text);
 }
 
 /* Visits known fairly well that were not measured on, since they scatter too much. */
@@ -104,11 +91,11 @@ static void add_cause(const struct run *run, const struct history *history, stru
 
 	if (level.levels > 1) {
 		text_add(text, "it switches between levels at %.3g and %.3g ns",
-			 ns_of(run, history, level.median), ns_of(run, history, level.other));
+			 ns_of(run, history, level.main.median), ns_of(run, history, level.other));
 		return;
 	}
 	text_add(text, "its bursts scatter by ");
-	add_percent(text, root_ppm(level.interval.variance, level.interval.mean));
+	add_percent(text, root_ppm(level.main.interval.variance, level.main.interval.mean));
 }
 
 static void add_name(const struct plan *plan, const struct visit *visit, struct text *text)
@@ -206,9 +193,8 @@ static void note_poor(const struct schedule *schedule)
 	text_free(&text);
 }
 
-void convergence_note(const struct schedule *schedule, const struct totals *totals)
+void convergence_note(const struct schedule *schedule)
 {
-	note_levels(schedule->run, totals);
 	note_given_up(schedule->run);
 	note_poor(schedule);
 }

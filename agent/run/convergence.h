@@ -8,6 +8,6 @@
 void convergence_count(const struct run *run, struct totals *totals);
 
 /* Notes which visits are known less well than wanted, why, and what would help. */
-void convergence_note(const struct schedule *schedule, const struct totals *totals);
+void convergence_note(const struct schedule *schedule);
 
 #endif

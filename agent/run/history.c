@@ -140,13 +140,13 @@ static uint16_t bursts_needed(const struct history *history, const struct interv
 /* How well is the level known that most of its bursts are at, and what would it take? */
 static void judge(const struct plan *plan, struct history *history, const struct level level)
 {
-	const struct interval interval = level.interval;
+	const struct interval interval = level.main.interval;
 	double independent = interval.correlation < 0 ? interval.correlation : 0;
 	double allowed = interval.mean * plan->precision_ppm / 1e6, fair = allowed * HISTORY_FAIR;
 	bool again = history->fresh ? history->precise : history->settled;
 
 	history->levels = (uint8_t)level.levels;
-	history->mixed = level.ratio >= A_FACTOR;
+	history->mixed = level.main.ratio >= A_FACTOR;
 	history->precise = history->settled = history->fair = false;
 	if (interval.half_squared < 0)
 		return;

@@ -346,7 +346,7 @@ static enum exit_code run_into(struct run *run, struct burst_result *result)
 	const char *reason = why_ended(run);
 
 	if (!reason)
-		convergence_note(&schedule, &totals);
+		convergence_note(&schedule);
 	else if (!strcmp(reason, BUDGET_REASON))
 		note_unreached(run, false);
 	format->end(run, &totals, reason ? reason : "done");

@@ -64,7 +64,7 @@ class Preset(StrEnum):
 
 
 class Estimator(StrEnum):
-    """How samples become the one number of a pair; MEDIAN is the median of its bursts' medians."""
+    """How samples become the one number of a pair; MEDIAN is the middle of its bursts' medians."""
 
     MEDIAN = "median"
     MEAN = "mean"

@@ -94,7 +94,6 @@ def test_a_pair_of_several_levels_ends_when_that_of_most_bursts_is_known(tmp_pat
     _, *rest = simulated(*clock_rows(tmp_path, medians), "--time-budget", "60")
     assert not bursts(rest)
     assert (rest[-1]["converged"], rest[-1]["unconverged"], rest[-1]["several_levels"]) == (1, 0, 1)
-    assert any("1 of 1 visited pairs have several levels" in text for text in notes(rest))
 
 
 def test_a_pair_that_scatters_too_much_for_the_time_there_is_is_not_measured_on(tmp_path: Path) -> None:

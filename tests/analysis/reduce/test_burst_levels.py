@@ -1,6 +1,7 @@
 """A pair's level, modes and drift, on rows of burst medians whose truth is known."""
 
 import math
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from fleet.analysis.reduce.burst_levels import (
     burst_levels,
     drift,
     halves,
+    middles,
 )
 from fleet.analysis.reduce.split import split, states, states_of_rounds
 from tests.intervals import half_width
@@ -25,6 +27,12 @@ def judged(*rows: list[float], times: list[float] | None = None) -> BurstLevels:
     """Levels of pairs, a row of burst medians each, one second apart unless `times` are given."""
     moments = np.array([times or range(len(rows[0]))] * len(rows), dtype=float)
     return burst_levels(np.array(rows, dtype=float), moments)
+
+
+def middle_of(row: list[float]) -> float:
+    """The lower median of the averages of every two values, each with itself too."""
+    averages = sorted((one + other) / 2 for one, other in combinations_with_replacement(row, 2))
+    return averages[(len(averages) - 1) // 2]
 
 
 def drift_of(row: list[float] | np.ndarray, times: list[float] | np.ndarray | None = None) -> float:  # type: ignore[type-arg]
@@ -38,7 +46,7 @@ def drift_of(row: list[float] | np.ndarray, times: list[float] | np.ndarray | No
 def test_one_mode_is_described_by_all_of_its_bursts() -> None:
     row = [50.0, 52.0, 51.0, 50.5, 53.0, 50.2]
     found = judged(row)
-    assert found.median[0] == np.median(row)
+    assert found.median[0] == pytest.approx(middle_of(row))
     assert found.mean[0] == np.mean(row)
     half = half_width(row)
     assert half is not None
@@ -107,7 +115,29 @@ def test_one_wide_or_seldom_left_level_is_no_two(row: list[float]) -> None:
     found = judged(row)
     assert np.isnan(found.other[0])
     assert np.isnan(found.other_share[0])
-    assert found.median[0] == np.median(row)
+    assert found.median[0] == pytest.approx(middle_of(row))
+
+
+def test_the_number_lies_between_places_at_which_bursts_gather_by_chance() -> None:
+    """Lines in two slices of a cache: whichever has more of the bursts, the number hardly moves."""
+    places = np.array([24.8] * 9 + [26.1] * 11), np.array([24.8] * 11 + [26.1] * 9)
+    chance = np.random.default_rng(3)
+    rows = np.array([chance.permutation(each) for each in places for _ in range(20)])
+    found = judged(*rows)
+    assert not found.parts
+    np.testing.assert_allclose(found.median, 25.45)
+
+
+def test_close_levels_that_last_are_parted_and_those_that_alternate_are_one() -> None:
+    lasting, alternating = [50.0] * 15 + [54.0] * 15, [50.0, 54.0] * 15
+    found = judged(lasting, alternating, [50.0, 80.0] * 15)
+    assert sorted(found.parts) == [0, 2]
+    assert found.median.tolist() == [50, 52, 50]
+
+
+def test_the_middle_of_a_long_row_is_close_to_that_of_all_averages() -> None:
+    row = np.random.default_rng(5).lognormal(4, 0.3, 301)
+    assert middles(row[None, :])[0] == pytest.approx(middle_of(row.tolist()), rel=1e-3)
 
 
 def test_modes_just_far_enough_apart_are_two() -> None:
@@ -122,7 +152,7 @@ def test_a_pair_has_as_many_levels_as_are_proved_each_with_its_share_dwell_and_i
     for level, values, share, dwell in zip(
         found.parts[1], (near, middle, far), (0.4, 0.3, 0.3), (2, 3, 3), strict=True
     ):
-        assert level.median == np.median(values)
+        assert level.median == pytest.approx(middle_of(values))
         assert level.half == pytest.approx(halves(np.array([values]))[0])
         assert (level.share, level.dwell) == (pytest.approx(share), dwell)
     assert (found.median[1], found.other[1]) == (pytest.approx(24.05), pytest.approx(29.1))
@@ -150,7 +180,7 @@ def test_levels_close_to_each_other_are_found_where_their_scatter_is_small() -> 
 
 
 def modes_of(row: list[float]) -> tuple[float, float] | None:
-    """The medians of the faster and the slower mode, by trying each split of the row; None for one mode."""
+    """The middles of the faster and the slower mode, by trying each split of the row; None for one mode."""
     logs, count = sorted(np.log(row)), len(row)
     least = math.ceil(count / 10)
     parts = [(logs[:fast], logs[fast:]) for fast in range(least, count - least + 1)]
@@ -159,7 +189,8 @@ def modes_of(row: list[float]) -> tuple[float, float] | None:
     scatter = math.sqrt(min(squares) / (count - 2))
     far = np.mean(slow) - np.mean(fast) > 5 * scatter
     medians = float(np.exp(np.median(fast))), float(np.exp(np.median(slow)))
-    return medians if far and medians[1] / medians[0] > 1.25 else None
+    middles = middle_of(np.exp(fast).tolist()), middle_of(np.exp(slow).tolist())
+    return middles if far and medians[1] / medians[0] > 1.25 else None
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -172,7 +203,7 @@ def test_the_search_for_modes_finds_what_trying_each_split_finds(seed: int) -> N
     found, expected = judged(row), modes_of(row)
     if expected is None:
         assert np.isnan(found.other[0])
-        assert found.median[0] == pytest.approx(np.median(row))
+        assert found.median[0] == pytest.approx(middle_of(row))
     else:
         assert sorted((found.median[0], found.other[0])) == pytest.approx(expected, rel=0.01)
 
