@@ -175,7 +175,7 @@ static bool reduce_visits(struct card *card)
 		by_at[card->places[i].at] = &card->places[i];
 	for (size_t i = 0; values && rows && by_at && card->cells && i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
-		const struct interval *interval = &matrix->levels[i].interval;
+		const struct interval *interval = &matrix->levels[i].main.interval;
 		double ns = matrix->found[i];
 
 		if (visit->choice != matrix->choice || ns <= 0)
