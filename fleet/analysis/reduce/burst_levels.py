@@ -115,7 +115,7 @@ def middles(rows: Floats) -> Floats:
     few far values hardly move it (J. L. Hodges, E. L. Lehmann, Ann. Math. Stat. 34, 1963).
     """
     if (count := rows.shape[1]) > MOST_CUTS:
-        places = np.linspace(0, count - 1, MOST_CUTS).round().astype(np.int64)
+        places = (np.arange(0.5, MOST_CUTS) * count / MOST_CUTS).astype(np.int64)
         rows = np.sort(rows, axis=1)[:, places]
     one, other = np.triu_indices(rows.shape[1])
     middle, chunks = (len(one) - 1) // 2, len(rows) * len(one) // _AVERAGES + 1
