@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Every command as a person meets them, with its module, if that is of another name: only the one called is
 # imported.
 _COMMANDS = """
-init:inventory hosts:inventory check run resume:run runs:show show compare
+init:inventory hosts:inventory check run resume:run runs:show show summaries:show portrait:report compare
 report import:exchange export:exchange label:amend withdraw:amend verify selftest:verify
 clean:check demo completion:app man
 """
@@ -178,7 +178,10 @@ InventoryPath = Annotated[
 
 
 def _check_address_space() -> None:
-    """Raise MemoryLimitError where `ulimit -v` would make pyarrow, numpy or scipy abort or hang."""
+    """Raise MemoryLimitError where pyarrow, numpy or scipy would abort, or try again for ever.
+
+    `ulimit -v` limits addresses, of which libraries and threads reserve far more than they use.
+    """
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY and limit < NEEDED_BYTES:
         raise MemoryLimitError(
