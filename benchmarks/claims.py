@@ -24,7 +24,7 @@ from scipy import stats
 from fleet.analysis.compare.changes import changes_of
 from fleet.analysis.compare.error_rate import judge_relations
 from fleet.analysis.compare.evidence import together
-from fleet.analysis.compare.fleet_effect import mean_change
+from fleet.analysis.compare.fleet_effect import OfHosts, mean_changes
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, interval, least_squares, shrunk
 from fleet.analysis.compare.run_levels import match_values
 from fleet.analysis.reduce.split import run_levels
@@ -90,7 +90,8 @@ def _held(simulations: int, count: int, runs: int, between: float, chance: Chanc
         errors = np.sqrt(shrunk(fit.error**2, np.full(count, fit.freedom))[0])
         added = fit.weights * fit.residuals * (2 * runs / fit.freedom) ** 0.5
         alike = np.zeros(count, dtype=np.int64)
-        _, low, high, *_ = mean_change(fit.moved, errors, added, np.full(count, fit.freedom), alike)
+        one = OfHosts(fit.moved, errors, added, np.full(count, fit.freedom), alike)
+        _, low, high, *_ = mean_changes([one])[0]
         held += low <= np.exp(true) <= high
     return held / simulations
 

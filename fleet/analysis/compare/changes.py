@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.analysis.compare.blocks import InBlock
+from fleet.analysis.compare.blocks import InBlock, by_time
 from fleet.analysis.compare.inference import LEAST_RUNS, counts_at, least_squares, p_of_levels
 from fleet.analysis.compare.run_levels import CELL, CLASS, Matched, by_unit
 from fleet.analysis.reduce.split import run_levels
 
 Turn = tuple[Any, ...]  # the session of a run, and its place there: in order of time
+_LEAST_PASSES = 4  # of both sides: fewer leave too few degrees of freedom
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ def relation_changes(
     A unit's number of a relation is the median of its pairs. `a_ns`, `b_ns`: geometric means over the units.
     `a_within`, `b_within`: the typical half interval inside a single run, which is no error of the change.
     blocks: of each unit; the change is then that within blocks. turns: of each unit; hosts that share one
-    were measured at the same time.
+    were measured at the same time. Without blocks the change is that within passes of both sides, if there
+    are four or more.
     """
     order = list(dict.fromkeys(zip(sides.a["benchmark"], sides.a["variant"], strict=True)))
     ns, measured = _numbers(sides, number, CLASS)
@@ -126,11 +128,13 @@ def _of_frames(
     *,
     switches: bool,
 ) -> Changes:
-    runs = measured.columns
-    of_b, units = runs.get_level_values(0).to_numpy() == "b", runs.get_level_values(1).astype(str)
-    placed = None if blocks is None else [blocks[unit] for unit in units]
-    known = zip(units, of_b, strict=True) if turns is None else (turns[unit] for unit in units)
-    columns: tuple[Turn, ...] = tuple(known)
+    names = [str(name) for name in measured.columns.get_level_values(1)]
+    places = zip(measured.columns.get_level_values(0), names, strict=True)
+    known: list[Turn] = list(places) if turns is None else [turns[name] for name in names]
+    order = sorted(range(len(known)), key=known.__getitem__)
+    runs, columns = measured.columns[order], tuple(known[at] for at in order)
+    of_b = runs.get_level_values(0).to_numpy() == "b"
+    placed = None if blocks is None else [blocks[names[at]] for at in order]
     logs = [np.log(table.reindex(index=ns.index, columns=runs).to_numpy()) for table in (ns, measured)]
     about = limits.to_numpy(dtype=float)
     return changes_of(rows, logs[0], logs[1], of_b, about, placed, columns, switches=switches)
@@ -149,15 +153,20 @@ def changes_of(
 ) -> Changes:
     """The changes of logarithms, a row each, a column per run, NaN where a row lacks it.
 
-    measured: before they were moved to one level. limits: a row each, as of `Matched.about_pairs`.
+    measured: before they were moved to one level. of_b, blocks, turns: of the columns, in order of time.
+    limits: a row each, as of `Matched.about_pairs`.
     """
     most, doubt, wider = limits.T
     weights, residuals = np.full((2, *logs.shape), np.nan)
     moved, freedom, of_levels = np.full(len(rows), np.nan), np.full(len(rows), np.nan), np.zeros(len(rows))
     enough = blocks is not None or min(of_b.sum(), (~of_b).sum()) >= LEAST_RUNS
+    in_passes = blocks is None and max(by_time(of_b), default=0) + 1 >= _LEAST_PASSES
     for at, runs in _alike(logs):
-        side, here = of_b[runs], np.ix_(at, runs)
-        group, times = (None, None) if blocks is None else _in_groups([blocks[run] for run in runs], side)
+        side, here, group, times = of_b[runs], np.ix_(at, runs), None, None
+        if blocks is not None:
+            group, times = _in_groups([blocks[run] for run in runs], side)
+        elif in_passes:
+            group = np.array(by_time(side))
         fit = least_squares(logs[here], side, group, times)
         left = fit.freedom - np.maximum(len(runs) - 2 - most[at], 0)
         known = (left >= LEAST_RUNS - 1) & enough

@@ -3,26 +3,40 @@
 Hosts need not change alike, so their changes vary around a mean (random effects). The variance between hosts
 is DerSimonian and Laird's (Control. Clin. Trials 7 (1986)), that of the mean Hartung and Knapp's (Stat. Med.
 20 (2001)), which does not take the variance between hosts as known. What all hosts of a session have in
-common changes all of them alike, and shows only between passes of both sides: that is added, as for data in
-clusters both ways (Cameron, Gelbach and Miller, J. Bus. Econ. Stat. 29 (2011)), with Satterthwaite's freedom.
+common changes all of them alike, and shows only between runs: that is added, as for data in clusters both
+ways (Cameron, Gelbach and Miller, J. Bus. Econ. Stat. 29 (2011)), moderated over relations, with
+Satterthwaite's freedom.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.arrays import Floats, Ints
-from fleet.analysis.compare.blocks import by_time
 from fleet.analysis.compare.evidence import LEAST_HOSTS, Evidence
-from fleet.analysis.compare.inference import interval
+from fleet.analysis.compare.inference import added, interval, moderated
 from fleet.analysis.compare.run_levels import CLASS
 
 _OF_CHANGE = ("ratio", "low", "high", "p", "error", "freedom", "between", "heterogeneity")
 _NONE = {"q_levels": 0.0, "doubt": 0.0, "shared": 1.0}  # of all hosts
-_LEAST_PASSES = 4  # to tell by how they differ
 COLUMNS = (*CLASS, "hosts", *_OF_CHANGE)
+
+
+class OfHosts(NamedTuple):
+    """The changes of a relation on each host, as logarithms.
+
+    errors: of each, but for what hosts have in common. runs: what each run added to the change of its host
+    by chance, a row per host. freedom: of each host's residuals. measured: the hosts whose runs are the same.
+    """
+
+    changes: Floats
+    errors: Floats
+    runs: Floats
+    freedom: Floats
+    measured: Ints
 
 
 def fleet_effect(evidence: Evidence, comparisons: Collection[int]) -> pd.DataFrame:
@@ -35,61 +49,63 @@ def fleet_effect(evidence: Evidence, comparisons: Collection[int]) -> pd.DataFra
     known = np.flatnonzero(evidence.known & np.isin(evidence.of, list(comparisons)))
     if not len(known):
         return pd.DataFrame(columns=[*COLUMNS, *_NONE])
-    own = np.full(len(evidence.rows), np.nan)
+    own, moved = np.full(len(evidence.rows), np.nan), np.log(evidence.rows["ratio"].to_numpy(dtype=float))
     parts, _ = evidence.variances
     own[evidence.known] = np.sqrt(parts[1:].sum(axis=0) * evidence.scale)
-    found = []
-    for key, part in evidence.rows.iloc[known].groupby(CLASS, sort=False):
-        at = part.index.to_numpy()
-        if len(at) >= LEAST_HOSTS:
-            moved, sessions = np.log(part["ratio"].to_numpy(dtype=float)), evidence.measured[evidence.of[at]]
-            found.append((*key, len(at), *mean_change(moved, own[at], *_by_pass(evidence, at), sessions)))
+    of_class = evidence.rows.iloc[known].groupby(CLASS, sort=False)
+    members = {key: part.index.to_numpy() for key, part in of_class if len(part) >= LEAST_HOSTS}
+    runs, freedom = np.nan_to_num(evidence.weights * evidence.residuals), evidence.freedom
+    runs *= np.sqrt((~np.isnan(evidence.residuals)).sum(axis=1) / freedom)[:, None]
+    hosts = [
+        OfHosts(moved[at], own[at], runs[at], freedom[at], evidence.measured[evidence.of[at]])
+        for at in members.values()
+    ]
+    found = [
+        (*key, len(at), *mean) for (key, at), mean in zip(members.items(), mean_changes(hosts), strict=True)
+    ]
     return pd.DataFrame(found, columns=list(COLUMNS)).assign(**_NONE)
 
 
-def _by_pass(evidence: Evidence, at: Ints) -> tuple[Floats, Floats]:
-    """What each pass of runs of both sides added to these changes by chance, and the freedom of each.
+def mean_changes(relations: Sequence[OfHosts]) -> list[tuple[float, ...]]:
+    """Of each relation the mean ratio, interval, p, error, freedom, relative deviation of hosts, and I²."""
+    weighted, shared, sums = [_weights(one) for one in relations], [], []
+    for at, (one, (weights, *_)) in enumerate(zip(relations, weighted, strict=True)):
+        for group in np.flatnonzero(np.bincount(one.measured) > 1):
+            here = one.measured == group
+            parts, known = weights[here, None] * one.runs[here], float(one.freedom[here].mean())
+            shared.append((at, group, known, float((parts**2).sum())))
+            sums.append(parts.sum(axis=0) * known**0.5)
+    found, of = np.empty((3, 0)), np.array([at for at, *_ in shared], dtype=np.int64)
+    if shared:
+        _, groups, freedom, alone = np.array(shared).T
+        of_session = np.unique(groups, return_inverse=True)[1]
+        found = np.array([*added(*moderated(np.array(sums), freedom, [of_session])), alone])
+    return [_mean(one, *weighted[at], *found[:, of == at]) for at, one in enumerate(relations)]
 
-    Alternated sides balance drifts and steps within passes. Where these are too few, each run is one.
-    """
-    weights, residuals, freedom = evidence.weights[at], evidence.residuals[at], evidence.freedom[at].copy()
-    runs, counts = np.nan_to_num(weights * residuals), (~np.isnan(residuals)).sum(axis=1)
-    groups = evidence.measured[evidence.of[at]]
-    for here in (groups == group for group in np.unique(groups)):
-        passes = np.array(by_time(np.nansum(weights[here], axis=0) > 0))
-        if (count := passes.max() + 1) >= _LEAST_PASSES:
-            runs[here] = runs[here] @ (passes[:, None] == np.arange(len(passes)))
-            counts[here], freedom[here] = count, np.minimum(freedom[here], count - 1)
-    return runs * np.sqrt(counts / freedom)[:, None], freedom
 
-
-def mean_change(
-    changes: Floats, errors: Floats, passes: Floats, freedom: Floats, measured: Ints
-) -> tuple[float, ...]:
-    """The mean ratio with interval, p, error and freedom, the relative deviation between hosts, and I².
-
-    changes: of the hosts, as logarithms. errors: of each, but for what hosts have in common. passes: what
-    each pass of runs added to the change of its host by chance, a row per host. freedom: of each host's
-    passes. measured: the hosts whose passes are the same.
-    """
-    count, fixed = len(changes), 1 / errors**2
-    mean = float((fixed * changes).sum() / fixed.sum())
-    scatter = float((fixed * (changes - mean) ** 2).sum())
+def _weights(one: OfHosts) -> tuple[Floats, float, float]:
+    """The weights of the hosts in their mean, the deviation between hosts, and I²."""
+    count, fixed = len(one.changes), 1 / one.errors**2
+    mean = float((fixed * one.changes).sum() / fixed.sum())
+    scatter = float((fixed * (one.changes - mean) ** 2).sum())
     excess = scatter - (count - 1)
     between = max(excess / float(fixed.sum() - (fixed**2).sum() / fixed.sum()), 0.0)
-    weights = 1 / (errors**2 + between)
-    weights /= weights.sum()
-    mean = float((weights * changes).sum())
-    of_hosts = float((weights * (changes - mean) ** 2).sum()) / (count - 1)
-    parts = weights[:, None] * passes
-    sums = np.array([parts[measured == each].sum(axis=0) for each in np.unique(measured)])
-    of_sessions, alone = float((sums**2).sum()), float((parts**2).sum())
-    common = max(of_sessions - alone, 0.0) / (1 - float((weights**2).sum()))
+    weights = 1 / (one.errors**2 + between)
+    share = max(excess / scatter, 0.0) if scatter else 0.0
+    return weights / weights.sum(), float(np.expm1(between**0.5)), share
+
+
+def _mean(
+    one: OfHosts, weights: Floats, between: float, share: float, shared: Floats, known: Floats, alone: Floats
+) -> tuple[float, ...]:
+    """shared: the variance of each session's runs, of `known` freedom; alone: of that, what hosts explain."""
+    mean, count = float((weights * one.changes).sum()), len(weights)
+    of_hosts = float((weights * (one.changes - mean) ** 2).sum()) / (count - 1)
+    common = max(float((shared - alone).sum()), 0.0) / (1 - float((weights**2).sum()))
     variance = of_hosts + common
-    of_common = float(freedom.mean()) * len(sums)
-    left = variance**2 / (of_hosts**2 / (count - 1) + common * of_sessions / of_common)
+    of_sessions = float((shared**2 / known).sum()) / (float(shared.sum()) or 1.0)
+    left = variance**2 / (of_hosts**2 / (count - 1) + common * of_sessions or 1.0)
     error, left = variance**0.5, max(left, 1.0)
     low, high = np.exp(interval(np.array(mean), np.array(error), left))
     p = float(2 * special.stdtr(left, -abs(mean) / error)) if error else 1.0
-    share = max(excess / scatter, 0.0) if scatter else 0.0
-    return float(np.exp(mean)), float(low), float(high), p, error, left, float(np.expm1(between**0.5)), share
+    return float(np.exp(mean)), float(low), float(high), p, error, left, between, share

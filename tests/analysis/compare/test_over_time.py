@@ -77,7 +77,7 @@ def test_odd_nights_are_named_and_hide_no_change() -> None:
 
 def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> None:
     hosts, relations = np.divmod(np.arange(12), 3)
-    logs = quiet(nights=12)
+    logs = quiet(nights=12, seed=3)
     logs[relations == 1, 6:] += 0.03
     pool = pooled(logs, hosts, relations)
     (one,) = _without_parts(changes(pool.logs), pool)
