@@ -169,7 +169,7 @@ def changes_of(
             group = np.array(by_time(side))
         fit = least_squares(logs[here], side, group, times)
         left = fit.freedom - np.maximum(len(runs) - 2 - most[at], 0)
-        known = (left >= LEAST_RUNS - 1) & enough
+        known = (left >= (1 if in_passes else LEAST_RUNS - 1)) & enough
         if blocks is None:
             known &= min(side.sum(), (~side).sum()) >= LEAST_RUNS - 1
         elif group is None:
