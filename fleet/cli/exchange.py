@@ -127,6 +127,9 @@ def export(
     keep: Annotated[
         list[str] | None, typer.Option(help="Leave in a file of runs: labels, hostname; repeatable.")
     ] = None,
+    without_samples: Annotated[
+        bool, typer.Option("--medians", help="In a file of runs, medians with intervals, not samples.")
+    ] = False,
 ) -> None:
     """Write a run as CSV, as another tool prints it, or whole, for `fleet import`.
 
@@ -149,6 +152,8 @@ def export(
     choice("format", format_, (*FORMATS, *DASHBOARDS))
     if value is not None:
         choice("value", value, VALUES)
+    if without_samples and (output is None or output.suffix not in SUFFIXES):
+        raise UsageError("--medians is for files of runs; name one that ends in .parquet with --output.")
     root = Listing(results)
     if format_ in DASHBOARDS:
         rows = overview_history(root, show.chosen(root, [what] if what else []).runs, Only(benchmark))
@@ -159,7 +164,9 @@ def export(
         return
     if output is not None and output.suffix in SUFFIXES:
         named = select(root.runs, [what], root.place) if what else root.runs[-1:]
-        print_text(export_runs(root, [run.run_id for run in named], output, keep or ()))
+        print_text(
+            export_runs(root, [run.run_id for run in named], output, keep or (), medians=without_samples)
+        )
         return
     if what is None:
         chosen = last_session(root.runs, root.place)[-1]

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from fleet.analysis.exchange.imports import load_imports
 from fleet.analysis.reduce.load import load_samples
+from fleet.analysis.reduce.pairs import load_pairs
 from fleet.errors import StoreError
 from fleet.store import Listing, schema, shared
 from fleet.store.places import Folder, samples_name
@@ -156,3 +158,31 @@ def test_samples_that_the_record_is_not_of_are_refused(root: Path, tmp_path: Pat
     builders.put_table(whole.slice(0, len(whole) - 1), file)
     with pytest.raises(StoreError):
         shared.import_run(Folder(tmp_path / "there"), file)
+
+
+def test_medians_travel_as_a_summary_with_intervals(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
+    file, there = tmp_path / "medians.parquet", tmp_path / "there"
+    done = fleet_here("export", "desk*", "--medians", "-o", str(file), "-r", str(root))
+    assert done.exit_code == 0, done.stderr
+    record = stored(root)
+    for text in (MARKER, record.row["run_id"], record.row["session_id"], record.row["host_id"]):
+        assert text.encode() not in file.read_bytes()
+        assert text not in str(pq.read_table(file).to_pylist())
+    done = fleet_here("import", str(file), "--name", "friend", "-r", str(there))
+    assert (done.exit_code, "summary:friend: imported" in done.stdout) == (0, True), done.stderr
+    pairs = load_pairs(root, run_id=record.row["run_id"])
+    pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]
+    found = load_imports(there)
+    keys = ["benchmark", "ping_cpu", "pong_cpu"]
+    ours, theirs = pairs.sort_values(keys), found.sort_values(keys)
+    assert len(found) == len(pairs) > 0
+    for name, other in (("latency_ns", "median_ns"), ("low_ns", "low_ns"), ("high_ns", "high_ns")):
+        np.testing.assert_array_equal(theirs[name].to_numpy(float), ours[other].to_numpy(float))
+    assert fleet_here("show", "summary:friend", "-r", str(there)).exit_code == 0
+    again = fleet_here("import", str(file), "--name", "friend", "-r", str(there))
+    assert (again.exit_code, "stored already" in again.stderr) == (2, True)
+    shipped = fleet_here("import", str(file), "--name", "rpi4-linux", "-r", str(there))
+    assert (shipped.exit_code, "ships a summary" in shipped.stderr) == (2, True)
+    assert fleet_here("export", "--medians", "-r", str(root)).exit_code == 2
+    file.write_bytes(file.read_bytes()[:-9])
+    assert fleet_here("import", str(file), "--name", "other", "-r", str(there)).exit_code == 11

@@ -3,24 +3,40 @@
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from fleet.analysis.exchange.imports import PREFIX, load_published
+from fleet.analysis.reduce.load import without_points
+from fleet.analysis.reduce.pairs import load_pairs
+from fleet.analysis.views.text import is_none, records
 from fleet.errors import UsageError
 from fleet.plan.options import choice
-from fleet.store.places import samples_name
+from fleet.store import schema
+from fleet.store.columns import rows_of, table
+from fleet.store.imports import write_summary
+from fleet.store.places import Folder, Place, samples_name
 from fleet.store.publish import stored_record
+from fleet.store.reading import TableFile
 from fleet.store.runs import Root, listing_of
-from fleet.store.shared import KEEP, export_run, import_run
+from fleet.store.shared import KEEP, export_run, import_run, scrubbed
+from fleet.store.writing import write_table
 from fleet.text import counted
 
 SUFFIXES = (".parquet", ".zip")
 _MOST_RUNS, _MOST_BYTES = 10_000, 8 << 30
 
 
-def export_runs(root: Root, run_ids: Sequence[str], output: Path, keep: Collection[str]) -> str:
-    """Write these runs, unless to a zip the last alone; what was done. Raises UsageError, StoreError."""
+def export_runs(
+    root: Root, run_ids: Sequence[str], output: Path, keep: Collection[str], *, medians: bool = False
+) -> str:
+    """Write these runs, unless to a zip the last alone; what was done. Raises UsageError, StoreError.
+
+    medians: no samples, but the median and interval of each pair, as a summary.
+    """
     for word in keep:
         choice("keep", word, tuple(KEEP))
     if output.exists():
@@ -34,7 +50,11 @@ def export_runs(root: Root, run_ids: Sequence[str], output: Path, keep: Collecti
         for run_id in chosen:
             record = stored_record(listing.place, samples_name(hosts[run_id], run_id))
             draft = Path(folder) / run_id
-            made = export_run(listing.place, record, draft, keep)
+            if medians:
+                made = scrubbed(record, keep)
+                write_table(draft, table(schema.arrow_schema("summaries"), _medians(root, run_id, made.row)))
+            else:
+                made = export_run(listing.place, record, draft, keep)
             drafts.append(draft.rename(draft.with_name(f"{made.row['run_id']}.parquet")))
             lines.append(f"{run_id} as {made.row['run_id']} of {made.row['host_name']}")
         if output.suffix == ".zip":
@@ -59,10 +79,49 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     for file in files:
         with _unpacked(file) as found:
             for one in found:
+                source = TableFile(Folder(one.absolute().parent), one.name, "samples")
+                if source.metadata.get(b"fleet.table") == b"summaries":
+                    lines.append(_import_medians(place, one, name))
+                    continue
                 record, is_new = import_run(place, one, name)
                 what = "imported" if is_new else "is here already"
                 lines.append(f"{record.row['run_id']} of {record.row['host_name']}: {what}")
     return "\n".join(lines)
+
+
+def _medians(root: Root, run_id: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of `summaries`. row: the scrubbed run."""
+    pairs = without_points(load_pairs(root, run_id=run_id))
+    pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]
+    if pairs.empty:
+        raise UsageError(f"{run_id}: has no latencies between CPUs; export it without --medians.")
+    alike = dict.fromkeys(column.name for column in schema.TABLES["summaries"]) | {
+        **{name: row[name] for name in ("cpu_model", "os", "labels_json")},
+        "summary": row["host_name"],
+        "tool": "fleet",
+        "estimator": "median",
+        "conditions": f"kernel {row['kernel'] or 'unknown'}, {row['started_utc']:%Y-%m-%d}",
+        "source": "fleet export --medians",
+    }
+    own = ("benchmark", "variant", "ping_cpu", "pong_cpu", "samples", "low_ns", "high_ns")
+    return [
+        alike
+        | {name: None if is_none(pair[name]) else pair[name] for name in own}
+        | {"latency_ns": pair["median_ns"], "relation": pair["relation"].partition(" ")[0]}
+        for pair in records(pairs)
+    ]
+
+
+def _import_medians(place: Place, file: Path, name: str | None) -> str:
+    rows = rows_of(TableFile(Folder(file.absolute().parent), file.name, "summaries").read())
+    if not rows:
+        raise UsageError(f"{file}: has no rows.")
+    name = name or str(rows[0]["summary"])
+    if name in set(load_published()["summary"]):
+        raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
+    own = {"summary": name, "imported_utc": datetime.now(UTC)}
+    write_summary(place.address, name, [row | own for row in rows])
+    return f"{PREFIX}{name}: imported"
 
 
 @contextmanager
