@@ -61,7 +61,8 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
     monkeypatch.setattr(runner, "STOP_PATIENCE_S", 0.1)
     platform, at_work = endless_compiler
     toolchain = RequestedToolchain(sdp=str(platform))
-    forge = ssh_host.entry(name="forge", toolchain=toolchain)
+    (scratch := tmp_path / "scratch").mkdir()
+    forge = ssh_host.entry(name="forge", toolchain=toolchain, env={"TMPDIR": str(scratch)})
     hosts = [
         Host(name, "here", Via.LOCAL, build=where, toolchain=toolchain, build_host=forge) for name in "ab"
     ]
@@ -90,3 +91,4 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
     assert [(one.state, one.stage, one.exit_code) for one in outcomes] == [
         (State.INTERRUPTED, "deploy", EXIT_INTERRUPTED)
     ] * 2
+    wait_for(lambda: not list(scratch.iterdir()))

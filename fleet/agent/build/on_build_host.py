@@ -75,7 +75,7 @@ def build_script(
         "listed=$(qcc -V 2>&1 </dev/null)",
         f'case $listed in *{variant}*) ;; *) fail "qcc -V does not list {variant}: $listed" ;; esac',
         'folder=$(mktemp -d "${TMPDIR:-/tmp}/fleet-build-XXXXXX") || exit 1',
-        "trap 'rm -rf \"$folder\"' EXIT",
+        "trap 'cd / && rm -rf \"$folder\"' EXIT; trap 'exit 1' HUP INT PIPE TERM",
         'cd "$folder" || exit 1',
         *unpack(toolchain.sources(sources, build), "exit 1"),
         f"LC_ALL=C {shlex.join(toolchain.arguments(sources, 'agent'))} </dev/null >&2 || exit",
