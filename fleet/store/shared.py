@@ -99,7 +99,7 @@ def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] =
 
 
 def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[RunRecord, bool]:
-    """Publish the run of such a file, trusted in nothing; its record, and whether it is new. StoreError."""
+    """Publish the run of such a file, of which nothing is trusted; its record, and is it new? StoreError."""
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
     record = record_of(file)
     if record.cpus is None:

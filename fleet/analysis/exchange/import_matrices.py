@@ -10,17 +10,16 @@ from typing import Any
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
-from fleet.analysis.exchange.imports import PREFIX, load_published, renumbered, rows_of
+from fleet.analysis.exchange.imports import PREFIX, check_name, renumbered, rows_of
 from fleet.analysis.reduce.load import load_cpus, view_of
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.analysis.selection import select
 from fleet.analysis.views.text import is_none, records
-from fleet.errors import StoreError, UsageError
+from fleet.errors import UsageError
 from fleet.model import Cpu, Topology, View
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.variants import VARIANTS
 from fleet.store import Store
-from fleet.store.ids import checked_key
 from fleet.store.imports import write_summary
 from fleet.text import counted, printable
 
@@ -96,12 +95,7 @@ def _check_cpus(file: Path, grid: Grid, machine: Topology, text: str | None) -> 
 
 
 def _check(name: str, metadata: ImportMetadata) -> None:
-    if name in set(load_published()["summary"]):
-        raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
-    try:
-        checked_key(name, "summary")
-    except StoreError as err:
-        raise UsageError(f"--name: {err}") from err
+    check_name(name)
     for word, known in (
         ("tool", tools.TOOLS),
         ("benchmark", tuple(one for one in VARIANTS if view_of(one) is View.MATRIX)),

@@ -14,11 +14,12 @@ from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views.text import records
-from fleet.errors import UsageError
+from fleet.errors import StoreError, UsageError
 from fleet.model import Cpu, Topology
 from fleet.plan.cpulist import cpu_list
 from fleet.store import schema
 from fleet.store.files import storing
+from fleet.store.ids import checked_key
 from fleet.store.imports import FILES
 from fleet.store.reading import read_files
 from fleet.store.runs import Root, listing_of
@@ -55,6 +56,16 @@ def all_summaries(root: Root) -> pd.DataFrame:
     """Imported summaries, then the published ones."""
     found = (load_imports(root), load_published())
     return pd.concat([frame for frame in found if len(frame)], ignore_index=True)
+
+
+def check_name(name: str) -> None:
+    """Raises UsageError where no summary can be stored under this name."""
+    if name in set(load_published()["summary"]):
+        raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
+    try:
+        checked_key(name, "summary")
+    except StoreError as err:
+        raise UsageError(f"--name: {err}") from err
 
 
 def find_summary(root: Root, name: str) -> pd.DataFrame:

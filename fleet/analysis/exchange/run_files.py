@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fleet.analysis.exchange.imports import PREFIX, load_published
+from fleet.analysis.exchange.imports import PREFIX, check_name
 from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.analysis.views.text import is_none, records
@@ -117,8 +117,7 @@ def _import_medians(place: Place, file: Path, name: str | None) -> str:
     if not rows:
         raise UsageError(f"{file}: has no rows.")
     name = name or str(rows[0]["summary"])
-    if name in set(load_published()["summary"]):
-        raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
+    check_name(name)
     own = {"summary": name, "imported_utc": datetime.now(UTC)}
     write_summary(place.address, name, [row | own for row in rows])
     return f"{PREFIX}{name}: imported"
