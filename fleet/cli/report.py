@@ -39,6 +39,7 @@ def report(
     Example: fleet report rpi5 server1 -o today.html
     """
     from fleet.analysis.compare.sides import sides
+    from fleet.analysis.exchange.imports import PREFIX, matching
     from fleet.analysis.report import output as files
     from fleet.analysis.views.show import chosen as selected
     from fleet.errors import UsageError
@@ -49,15 +50,23 @@ def report(
     if compare and select:
         raise UsageError("--compare A B names the runs of the page; leave the other words out.")
     root, to_stdout = Listing(results), output == "-"
-    if compare:
+    words = [word for word in select or () if not word.startswith(PREFIX)]
+    named = [word for word in select or () if word.startswith(PREFIX)]
+    to_folder = output.endswith("/") or file.is_dir()
+    if named and not to_folder:
+        raise UsageError(f"{named[0]}: a summary is part of a site; name a folder, -o site/.")
+    if named and not (words and root.runs):
+        chosen = []
+    elif compare:
         chosen = [run for side in sides(root, compare) for run in side.runs["run_id"]]
     else:
-        chosen = [run.run_id for run in selected(root, select or ()).runs]
-    if output.endswith("/") or file.is_dir():
+        chosen = [run.run_id for run in selected(root, words).runs]
+    if to_folder:
         from fleet.analysis.report.site import write_site
 
         wanted = set(chosen)
-        typer.echo(write_site(root, [run for run in root.runs if run.run_id in wanted], file, title))
+        runs = [run for run in root.runs if run.run_id in wanted]
+        typer.echo(write_site(root, runs, file, title, matching(root, named)))
         return
     if not to_stdout:
         files.check(file, force=force)

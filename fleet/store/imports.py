@@ -11,13 +11,14 @@ from fleet.store.files import draft, storing
 from fleet.store.gate import check_table
 from fleet.store.ids import checked_key
 from fleet.store.places import place_of
+from fleet.store.reading import TableFile
 from fleet.store.writing import write_table
 
 FILES = "_summaries/*.parquet"
 
 
-def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> str:
-    """Store rows (docs/tables.md) under `name`, a key; return the file's name. UsageError, StoreError."""
+def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> bool:
+    """Store rows (docs/tables.md) under `name`, a key; False where they are there. UsageError, StoreError."""
     place, file = place_of(root), f"_summaries/{checked_key(name, 'summary')}.parquet"
     with storing("store the summary", place):
         place.reach()
@@ -29,6 +30,11 @@ def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -
         with draft(place.state_dir, f"{name}-summary") as path:
             write_table(path, table)
             new = place.put(path, file)
-    if not new:
-        raise UsageError(f"{place}: a summary {name!r} is stored already; choose another --name.")
-    return file
+            if not new and _content(TableFile(place, file, "summaries").read()) != _content(table):
+                raise UsageError(f"{place}: another summary {name!r} is stored already; change --name.")
+    return new
+
+
+def _content(table: "pa.Table") -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.drop_columns(["imported_utc"]).to_pylist()
+    return rows

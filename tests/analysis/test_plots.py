@@ -17,7 +17,7 @@ from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.report import figures
 from tests import simulated
 
-STYLE = Path(plots.__file__).parent / "report" / "templates" / "style.css"
+STYLE = Path(plots.__file__).parent / "report" / "templates" / "base.css"
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Runs as files for others: what leaves, and that it comes back whole."""
 
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from datetime import timedelta
@@ -178,11 +179,27 @@ def test_medians_travel_as_a_summary_with_intervals(root: Path, tmp_path: Path, 
     assert len(found) == len(pairs) > 0
     for name, other in (("latency_ns", "median_ns"), ("low_ns", "low_ns"), ("high_ns", "high_ns")):
         np.testing.assert_array_equal(theirs[name].to_numpy(float), ours[other].to_numpy(float))
-    assert fleet_here("show", "summary:friend", "-r", str(there)).exit_code == 0
+    for words in (("show", "summary:friend"), ("compare", "summary:friend", "summary:rpi4-linux")):
+        done = fleet_here(*words, "-r", str(there))
+        assert done.exit_code == 0
+        assert re.search(r"±95%.*±\d+\.\d%", done.stdout, re.DOTALL)
     again = fleet_here("import", str(file), "--name", "friend", "-r", str(there))
-    assert (again.exit_code, "stored already" in again.stderr) == (2, True)
+    assert (again.exit_code, "is here already" in again.stdout) == (0, True)
+    assert len(load_imports(there)) == len(found)
     shipped = fleet_here("import", str(file), "--name", "rpi4-linux", "-r", str(there))
     assert (shipped.exit_code, "ships a summary" in shipped.stderr) == (2, True)
     assert fleet_here("export", "--medians", "-r", str(root)).exit_code == 2
     file.write_bytes(file.read_bytes()[:-9])
     assert fleet_here("import", str(file), "--name", "other", "-r", str(there)).exit_code == 11
+
+
+def test_medians_of_several_runs_keep_their_own_names(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
+    simulated.publish(root, simulated.desktop("board"), 5)
+    file, there = tmp_path / "all.zip", tmp_path / "there"
+    assert fleet_here("export", "all", "--medians", "-o", str(file), "-r", str(root)).exit_code == 0
+    refused = fleet_here("import", str(file), "--name", "friend", "-r", str(there))
+    count = len(Listing(root).runs)
+    assert (refused.exit_code, f"not for {count} summaries" in refused.stderr) == (2, True)
+    assert load_imports(there).empty
+    assert fleet_here("import", str(file), "-r", str(there)).exit_code == 0
+    assert load_imports(there)["summary"].nunique() == count

@@ -1,7 +1,7 @@
 """Reads stored runs into nights, and says what changed when, as `over_time` tells, and what else did."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -22,7 +22,7 @@ from fleet.store.runs import Root
 from fleet.text import counted
 
 _ROW = ["host", *CLASS]
-_Step = tuple[str, str, str]  # a fact, and its values before and after
+Step = tuple[str, str, str]  # a fact, and its values before and after
 _MOST = 0.75  # of the members that move by half as much as their mean, or more
 _APART = 2  # nights between the dates of a change and of a wider one that it is part of
 
@@ -36,7 +36,9 @@ class History:
     (the interval of `after`), `begin`, `end` (the nights compared), `ratio` with its 95 % interval `low`,
     `high`, `q`, `dated` (a step; else gradual), `changed` (beyond the threshold) and `else`: facts that
     changed in that run. odd: a row per host, relation and `night` far from the nights around it, by `ratio`.
-    elsewhere: a row per host and relation that is at another level since `night`.
+    elsewhere: a row per host and relation that is at another level since `night`. logs: the logarithms of
+    ns that this is said of, a row per host and relation, a column per night. facts: of each host and night
+    the facts that changed since the host's night before, with their values; empty where no change was found.
     """
 
     hosts: tuple[str, ...]
@@ -48,6 +50,8 @@ class History:
     changes: pd.DataFrame
     odd: pd.DataFrame
     elsewhere: pd.DataFrame
+    logs: pd.DataFrame
+    facts: Mapping[str, Mapping[date, set[Step]]]
     caveats: tuple[str, ...]
 
     @property
@@ -77,6 +81,7 @@ def history(root: Root, texts: Sequence[str], *, threshold: float | None = None,
     pool = pooled(clean.logs, *(np.asarray(each) for each in (rows.groupby("host").ngroup(), relations)))
     kept = _without_parts(changes(pool.logs), pool)
     matters, nights = threshold or THRESHOLD, tuple[Any, ...](table.columns)
+    facts = _steps(runs) if kept else {}
     counts = (~np.isnan(logs)).sum(axis=1)
     short = rows.loc[counts < LEAST_NIGHTS, "host"].unique()
     words = f"{folded(short)}: relations with fewer than {LEAST_NIGHTS} nights have no verdict"
@@ -88,9 +93,11 @@ def history(root: Root, texts: Sequence[str], *, threshold: float | None = None,
         nights,
         bool((counts >= LEAST_NIGHTS).any()),
         matters,
-        _table(kept, pool, rows, nights, runs, matters),
+        _table(kept, pool, rows, nights, facts, matters),
         _of_nights(clean.odd, rows, nights),
         _of_nights(clean.elsewhere, rows, nights),
+        table,
+        facts,
         (words,) if len(short) else (),
     )
 
@@ -125,10 +132,9 @@ def _table(
     pool: Pooled,
     rows: pd.DataFrame,
     nights: Sequence[Any],
-    runs: pd.DataFrame,
+    facts: Mapping[str, Mapping[date, set[Step]]],
     threshold: float,
 ) -> pd.DataFrame:
-    steps = _steps(runs) if any(one.dated for one in found) else {}
     listed = []
     for one in found:
         own = rows[pool.members[one.row]]
@@ -139,16 +145,16 @@ def _table(
         places = (known[known < one.at][-1], one.at, one.first, one.last, one.begin, one.end)
         numbers = np.exp([one.moved, one.low, one.high]).tolist()
         changed = abs(one.moved) > np.log1p(threshold)
-        beside = tuple(_else(hosts, nights[one.at], steps)) if one.dated else ()
+        beside = tuple(_else(hosts, nights[one.at], facts)) if one.dated else ()
         about = (hosts, *kind, *(nights[at] for at in places), *numbers)
         listed.append((*about, one.q, one.dated, changed, beside))
     columns = ("hosts", *CLASS, *("before", "after", "first", "last", "begin", "end", "ratio", "low", "high"))
     return pd.DataFrame(listed, columns=[*columns, "q", "dated", "changed", "else"])
 
 
-def _steps(runs: pd.DataFrame) -> dict[str, dict[date, set[_Step]]]:
+def _steps(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
     """Of each host and night which facts changed since the night before that it was measured in."""
-    found = dict[str, dict[date, set[_Step]]]()
+    found = dict[str, dict[date, set[Step]]]()
     for host, of_host in runs.groupby("host_id"):
         last = of_host.groupby("night").tail(1)
         around = of_rows(last)
@@ -162,7 +168,7 @@ def _steps(runs: pd.DataFrame) -> dict[str, dict[date, set[_Step]]]:
     return found
 
 
-def _else(hosts: Sequence[str], night: date, steps: dict[str, dict[date, set[_Step]]]) -> Iterator[str]:
+def _else(hosts: Sequence[str], night: date, steps: Mapping[str, Mapping[date, set[Step]]]) -> Iterator[str]:
     """What else changed in that night, on how many of these hosts, and on how many others in any night."""
     counts = Counter(step for host in hosts for step in steps[host].get(night, ()))
     for step, count in counts.most_common():

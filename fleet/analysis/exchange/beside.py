@@ -1,4 +1,4 @@
-"""Describes summaries and runs side by side. A summary has one number a pair, so no verdict."""
+"""Describes summaries and runs side by side. A summary is of one run, so no verdict."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ import pandas as pd
 
 from fleet.analysis.compare.comparison import load_run_pairs
 from fleet.analysis.compare.sides import sides
-from fleet.analysis.exchange.imports import PREFIX, find_summary
+from fleet.analysis.exchange.imports import PREFIX, find_summary, half_widths
 from fleet.analysis.reduce.load import view_of
-from fleet.analysis.views.text import is_none, records
+from fleet.analysis.views.text import is_none, records, within
 from fleet.errors import UsageError
 from fleet.model import View
 from fleet.store.runs import Root
@@ -27,7 +27,8 @@ def beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     """A row per side, benchmark, variant and relation, all pairs together last.
 
     Columns: `side`, `runs` (0 for a summary), `of` (how a pair's number is made), `benchmark`, `variant`,
-    `relation`, `cells`, `median_ns`, and `ratio` to the first side where it has the same kind, else NaN.
+    `relation`, `cells`, `median_ns`, `half` (the median half width of a pair's interval, a share; NaN: none),
+    and `ratio` to the first side where it has the same kind, else NaN.
     Raises UsageError for a side that is not there.
     """
     named = [text for text in texts if not text.startswith(PREFIX)]
@@ -37,16 +38,19 @@ def beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
         own = runs[text].runs if text in runs else pd.DataFrame()
         if text in runs:
             pairs = load_run_pairs(root, own).astype(dict.fromkeys(_KIND, "object"))
-            numbers = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)["median_ns"].median()
-            rows = numbers.reset_index(name="latency_ns").assign(estimator="median")
+            numbers = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)
+            rows = numbers.agg(latency_ns=("median_ns", "median"), half=("spread", "median")).reset_index()
+            rows = rows.assign(estimator="median")
         else:
             rows = find_summary(root, text)
+            rows = rows.assign(half=half_widths(rows))
         rows = rows[rows["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)]
         if rows.empty:
             raise UsageError(f"{text}: has no pairs of CPUs to compare.")
         every = pd.concat([rows, rows.assign(relation=ALL)])
-        by = every.groupby(_KIND, sort=False, dropna=False)["latency_ns"]
-        found = by.agg(cells="size", median_ns="median").reset_index()
+        by = every.groupby(_KIND, sort=False, dropna=False)
+        numbers_of = {"median_ns": ("latency_ns", "median"), "half": ("half", "median")}
+        found = by.agg(cells=("latency_ns", "size"), **numbers_of).reset_index()
         found = found.sort_values("variant", kind="stable", key=lambda column: column.astype(str))
         parts.append(found.assign(side=text, runs=len(own), of=rows["estimator"].iloc[0]))
     table_ = pd.concat(parts, ignore_index=True)
@@ -59,7 +63,7 @@ def beside_text(rows: pd.DataFrame) -> str:
     """For people: a table per benchmark, the first side above."""
     first = rows["side"].iloc[0]
     names = " beside ".join(rows["side"].unique())
-    parts = [one_line(f"{names}: no verdict is possible, since a summary has one number a pair.")]
+    parts = [one_line(f"{names}: no verdict is possible, since a summary is of one run.")]
     for benchmark, part in rows.groupby("benchmark", sort=False):
         if part.loc[part["relation"] != ALL, "relation"].nunique() == 1:
             part = part[part["relation"] != ALL]  # noqa: PLW2901
@@ -68,8 +72,9 @@ def beside_text(rows: pd.DataFrame) -> str:
             ratio = "-" if is_none(row["ratio"]) or row["side"] == first else f"x{row['ratio']:.3f}"
             source = counted(row["runs"], "run") if row["runs"] else "summary"
             about = (row["side"], source, row["variant"] or "-", row["of"] or "-", row["relation"])
-            lines.append((*about, str(row["cells"]), f"{row['median_ns']:.1f}", ratio))
-        titles = ("side", "from", "variant", "of", "relation", "cells", "median", "ratio")
-        parts.append(f"{benchmark}: one-way latency in ns\n{table(titles, lines, right={5, 6, 7})}")
-    parts.append(one_line(f"ratio: to {first}, only of the same variant and relation."))
+            lines.append((*about, str(row["cells"]), f"{row['median_ns']:.1f}", within(row["half"]), ratio))
+        titles = ("side", "from", "variant", "of", "relation", "cells", "median", "±95%", "ratio")
+        parts.append(f"{benchmark}: one-way latency in ns\n{table(titles, lines, right={5, 6, 7, 8})}")
+    within_run = "±95%: half the interval of the median pair within its run; "
+    parts.append(one_line(f"{within_run}ratio: to {first}, only of the same variant and relation."))
     return "\n\n".join(parts)

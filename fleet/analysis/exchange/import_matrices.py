@@ -74,8 +74,8 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
             cpus, cells = len(numbered.cpus), len(numbered.cells)
             half = "" if cells > cpus * (cpus - 1) // 2 else " (half a matrix)"
             size = f"{counted(cpus, 'CPU')}, {counted(cells, 'cell')}{half}"
-    write_summary(root, name, rows)
-    return f"Stored {PREFIX}{name}: {', '.join(kinds)}, {size}. See it: fleet show {PREFIX}{name}"
+    stored = "Stored" if write_summary(root, name, rows) else "Is here already:"
+    return f"{stored} {PREFIX}{name}: {', '.join(kinds)}, {size}. See it: fleet show {PREFIX}{name}"
 
 
 def _topology(root: str | Path, text: str) -> Topology:

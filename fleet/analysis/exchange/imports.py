@@ -4,6 +4,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -68,6 +69,16 @@ def check_name(name: str) -> None:
         raise UsageError(f"--name: {err}") from err
 
 
+def matching(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """The rows of each summary that these names or globs mean. Raises UsageError where one means none."""
+    every = {str(name): rows for name, rows in all_summaries(root).groupby("summary", sort=False)}
+    found = dict[str, pd.DataFrame]()
+    for text in texts:
+        meant = [name for name in every if fnmatchcase(name, text.removeprefix(PREFIX))]
+        found |= {name: every[name] for name in meant} or {text: find_summary(root, text)}
+    return found
+
+
 def find_summary(root: Root, name: str) -> pd.DataFrame:
     """The rows of a summary, with or without `summary:`. Raises UsageError naming what there is."""
     name = name.removeprefix(PREFIX)
@@ -104,6 +115,12 @@ def rows_of(
     return rows
 
 
+def half_widths(rows: pd.DataFrame) -> "pd.Series[float]":
+    """Half of each pair's interval as a share of its number; NaN where it has none."""
+    low, high = (rows[end].astype(float) for end in ("low_ns", "high_ns"))
+    return (high - low) / 2 / rows["latency_ns"]
+
+
 def renumbered(grid: Grid, cpus: Sequence[int]) -> Grid:
     """The same matrix with its CPUs called `cpus`, in order; for formats that lose their numbers."""
     if len(cpus) != len(grid.cpus):
@@ -128,11 +145,17 @@ def grid_of(rows: pd.DataFrame) -> Grid:
     )
 
 
+def published_cpus(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the CPUs of a summary share, in the columns of `cpus`; of an import nothing is known."""
+    entry = index()["summaries"].get(rows["summary"].iloc[0])
+    return pd.DataFrame([asdict(cpu) for cpu in _cpus(entry)] if entry else [], columns=_CPU_COLUMNS)
+
+
 def published_layout(rows: pd.DataFrame) -> Layout:
     """The CPUs of a summary in topology order, of an import ascending. rows: as of `load_published`."""
-    entry = index()["summaries"].get(rows["summary"].iloc[0])
-    cpus = pd.DataFrame([asdict(cpu) for cpu in _cpus(entry)] if entry else [], columns=_CPU_COLUMNS)
-    return layout(cpus, sorted({int(cpu) for end in ("ping_cpu", "pong_cpu") for cpu in rows[end]}))
+    return layout(
+        published_cpus(rows), sorted({*rows["ping_cpu"].astype(int), *rows["pong_cpu"].astype(int)})
+    )
 
 
 def _cpus(entry: Mapping[str, Any]) -> tuple[Cpu, ...]:

@@ -4,7 +4,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -74,19 +74,25 @@ def export_runs(
 
 def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     """Publish the runs in these files, of a host of this name; what was done. UsageError, StoreError."""
-    place = listing_of(root).place
-    lines = []
-    for file in files:
-        with _unpacked(file) as found:
-            for one in found:
-                source = TableFile(Folder(one.absolute().parent), one.name, "samples")
-                if source.metadata.get(b"fleet.table") == b"summaries":
-                    lines.append(_import_medians(place, one, name))
-                    continue
+    place, lines = listing_of(root).place, []
+    with ExitStack() as stack:
+        found = [one for file in files for one in stack.enter_context(_unpacked(file))]
+        medians = {one for one in found if _is_summary(one)}
+        if name and len(medians) > 1:
+            raise UsageError(f"--name {name}: not for {len(medians)} summaries; leave it out.")
+        for one in found:
+            if one in medians:
+                subject, is_new = _import_medians(place, one, name)
+            else:
                 record, is_new = import_run(place, one, name)
-                what = "imported" if is_new else "is here already"
-                lines.append(f"{record.row['run_id']} of {record.row['host_name']}: {what}")
+                subject = f"{record.row['run_id']} of {record.row['host_name']}"
+            lines.append(f"{subject}: {'imported' if is_new else 'is here already'}")
     return "\n".join(lines)
+
+
+def _is_summary(file: Path) -> bool:
+    source = TableFile(Folder(file.absolute().parent), file.name, "samples")
+    return source.metadata.get(b"fleet.table") == b"summaries"
 
 
 def _medians(root: Root, run_id: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -112,15 +118,14 @@ def _medians(root: Root, run_id: str, row: Mapping[str, Any]) -> list[dict[str, 
     ]
 
 
-def _import_medians(place: Place, file: Path, name: str | None) -> str:
+def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bool]:
     rows = rows_of(TableFile(Folder(file.absolute().parent), file.name, "summaries").read())
     if not rows:
         raise UsageError(f"{file}: has no rows.")
     name = name or str(rows[0]["summary"])
     check_name(name)
     own = {"summary": name, "imported_utc": datetime.now(UTC)}
-    write_summary(place.address, name, [row | own for row in rows])
-    return f"{PREFIX}{name}: imported"
+    return f"{PREFIX}{name}", write_summary(place.address, name, [row | own for row in rows])
 
 
 @contextmanager

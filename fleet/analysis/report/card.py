@@ -94,8 +94,11 @@ def card_of(root: Root, run_id: str) -> Card:
     return card(run, cpus, widened(load_pairs(root, run_id=run_id)))
 
 
-def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame) -> Card:
-    """The same of what was read: its row of `runs`, decoded, and its rows of `cpus` and `pairs`."""
+def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str | None = None) -> Card:
+    """The same of what was read: its row of `runs`, decoded, and its rows of `cpus` and `pairs`.
+
+    foot: the line below, for one that has no agent, day and id.
+    """
     with as_described_by(run["hello"]):
         pairs = without_points(every)
         of_pairs = pairs["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)
@@ -113,9 +116,12 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame) -> Card:
             for row in records(relations(pairs, number_of(run)))
         ]
         model = one_line(run["cpu_model"] or "unknown CPU model")
-        what = one_line(f"{kind}: {benchmark_named(pairs['benchmark'].iloc[0]).heading}")
+        what = one_line(f"{kind.rstrip('/')}: {benchmark_named(pairs['benchmark'].iloc[0]).heading}")
         memory = _memory(plateaus(every, cpus))
-        texts = [*_map_texts(drawn), *_words(model, _counts(order), what, rows, memory, _foot(run, pairs))]
+        texts = [
+            *_map_texts(drawn),
+            *_words(model, _counts(order), what, rows, memory, foot or _foot(run, pairs)),
+        ]
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in rows)
     shades, cell = drawn.shades(), _SIDE / len(order.cpus)
     return Card(

@@ -4,35 +4,34 @@ docs/report.md, "A site". Only pages whose runs changed are made anew, and only 
 lists are ever replaced or removed. The same runs give the same bytes.
 """
 
-import base64
-import contextlib
 import hashlib
 import io
 import json
 import re
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
-from markupsafe import Markup
 from PIL import Image
 
-from fleet.analysis.compare.history import history
-from fleet.analysis.compare.siblings import siblings
+from fleet.analysis.arrays import Floats
 from fleet.analysis.reduce.cells import overview_history
 from fleet.analysis.reduce.heatmap import SHADES
 from fleet.analysis.reduce.load import read_runs
+from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, load_pairs, widened
 from fleet.analysis.report import card as cards
+from fleet.analysis.report.course import SIZE, Course
 from fleet.analysis.report.markup import pages
-from fleet.analysis.report.output import GENERATOR, write
+from fleet.analysis.report.output import write
+from fleet.analysis.report.site_pages import Row, Section, entries, link, machines_of, page, past_of
+from fleet.analysis.report.summary_page import as_run
 from fleet.analysis.selection import by_host
 from fleet.analysis.views import over_time
-from fleet.analysis.views import siblings as views
 from fleet.analysis.views.history import sparkline
 from fleet.analysis.views.text import measured, records, shown_value, within
 from fleet.errors import UsageError
@@ -48,82 +47,74 @@ _MAP = 96  # pixels
 _COURSE = 8  # runs of the index
 _WHOLE = ("index.html", "runs.json", "changes.html", "changes.xml")
 _OF_CHANGE = ("slug", "model", "on", "cells")
+_OF_SUMMARY = "~summary"  # after its name: no host's id has a ~
 _OURS = re.compile(
-    r"(index\.html|runs\.json|changes\.(html|xml)|(m|card|map|model)/[A-Za-z][\w.-]*\.(html|svg|png))\Z"
+    r"(index\.html|runs\.json|changes\.(html|xml)|(m|card|map|model)/[A-Za-z][\w.~-]*\.(html|svg|png))\Z"
 )
-_FACTS = ("kernel", "distribution", "governor", "microcode", "board", "firmware", "hypervisor")
+_FACTS = (
+    *("kernel", "distribution", "governor", "microcode", "board", "firmware", "hypervisor"),
+    *("number", "conditions", "source"),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A table of a page; cells are text or a link."""
+def write_site(
+    root: Root,
+    runs: Sequence[RunSummary],
+    folder: Path,
+    title: str | None = None,
+    summaries: Mapping[str, pd.DataFrame] = MappingProxyType({}),
+) -> str:
+    """Write the pages about these runs and summaries; how many, in words.
 
-    title: str
-    note: str
-    titles: tuple[str, ...]
-    lines: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A machine in the index. slug: of its CPU model. shared: medians in words; far: the last, in ns."""
-
-    host: str
-    name: str
-    run: str
-    date: str
-    model: str
-    slug: str
-    cpus: int
-    kernel: str
-    benchmark: str
-    shared: str
-    far: float | None
-    memory: float | None
-    bandwidth: float | None
-    course: str
-    runs: int
-    has_map: bool
-
-
-def write_site(root: Root, runs: Sequence[RunSummary], folder: Path, title: str | None = None) -> str:
-    """Write the pages about these runs; how many, in words. UsageError where a file of another is there."""
+    summaries: the rows of each by its name. UsageError where a file of another is there.
+    """
     listing, hosts = listing_of(root), by_host(runs)
+    tables = {f"{name}{_OF_SUMMARY}": own for name, own in summaries.items()}
     before = _state(folder)
-    keys = {host: _key([[run.run_id, dict(run.labels)] for run in own]) for host, own in hosts.items()}
+    made_of = {host: _key([[run.run_id, dict(run.labels)] for run in own]) for host, own in hosts.items()}
+    made_of |= {host: _key(own.to_csv()) for host, own in tables.items()}
+    models = dict[str, list[str]]()
+    for host in made_of:
+        known = [hosts[host][-1].cpu_model] if host in hosts else tables[host]["cpu_model"].dropna()
+        model = next(iter(known), None)
+        models.setdefault(_slug(model), []).append(host)
+    of_models = {slug: _key([made_of[host] for host in own]) for slug, own in models.items()}
+    old = {slug: one for slug, one in before["models"].items() if one["key"] == of_models.get(slug)}
+    pasts = {
+        slug: past_of(listing, [",".join(run.run_id for host in own for run in hosts.get(host, ()))])
+        for slug, own in models.items()
+        if slug not in old
+    }
+    marks = {host: mark for one in old.values() for host, mark in one["marks"].items()}
+    marks |= {
+        host: _key([asdict(one) for one in own])
+        for past in pasts.values()
+        for host, own in past.courses.items()
+    }
+    keys = {host: _key([key, marks.get(host)]) for host, key in made_of.items()}
     kept = {host: one for host, one in before["machines"].items() if one["key"] == keys.get(host)}
     found = {host: Row(**one["row"]) for host, one in kept.items()}
-    models = dict[str, list[str]]()
-    for host, own in hosts.items():
-        models.setdefault(_slug(own[-1].cpu_model), []).append(host)
-    keys |= {slug: _key([keys[host] for host in own]) for slug, own in models.items()}
-    kept |= {slug: one for slug, one in before["models"].items() if one["key"] == keys.get(slug)}
-    files: dict[str, str] = {name: mark for name, mark in before["files"].items() if Path(name).stem in kept}
+    there = kept.keys() | old.keys()
+    files: dict[str, str] = {name: mark for name, mark in before["files"].items() if Path(name).stem in there}
     new = {host: own for host, own in hosts.items() if host not in kept}
-    for name in (*_WHOLE, *(f"m/{host}.html" for host in new)):
+    others = {host: own for host, own in tables.items() if host not in kept}
+    for name in (*_WHOLE, *(f"m/{host}.html" for host in [*new, *others])):
         if (folder / name).exists() and name not in before["files"]:
             raise UsageError(f"{folder / name}: not made by fleet; it was not changed. Name another folder.")
-    for row, made in _machines(listing, new):
+    courses = {host: own for past in pasts.values() for host, own in past.courses.items()}
+    for row, made in (*_machines(listing, new, courses), *map(_of_summary, others.items())):
         found[row.host] = row
         for name, data in made.items():
             files[name] = _put(folder, name, data)
     rows = sorted(found.values(), key=lambda row: (row.model, row.name, row.host))
-    changes = {slug: one["changes"] for slug, one in before["models"].items() if slug in models}
-    for slug in models.keys() - kept.keys():
-        texts = [",".join(run.run_id for host in models[slug] for run in hosts[host])]
-        page, changes[slug] = _model(listing, texts, [row for row in rows if row.slug == slug])
-        files[f"model/{slug}.html"] = _put(folder, f"model/{slug}.html", page)
-    subject = title or f"Core-to-core latency and memory of {counted(len(rows), 'machine')}"
-    every = [one for of in changes.values() for one in of]
-    every.sort(key=lambda one: (one["on"], one["slug"], one["cells"]), reverse=True)
-    lines = [(_a(f"model/{one['slug']}.html", one["model"]), *one["cells"]) for one in every]
-    listed = Section("", "Of each CPU model at one error rate.", ("CPU model", *over_time.TITLES), lines)
-    for name, text in (
-        ("index.html", _page("site.html", title=subject, rows=rows, changes=len(every))),
-        ("runs.json", json.dumps([asdict(row) for row in rows], indent=0, ensure_ascii=False)),
-        ("changes.html", _page("tables.html", title="What changed when", up="", sections=[listed])),
-        ("changes.xml", pages().get_template("changes.xml").render(title=subject, entries=_entries(every))),
-    ):
+    changes = {slug: one["changes"] for slug, one in old.items()}
+    for slug, past in pasts.items():
+        of_model = [row for row in rows if row.slug == slug]
+        changes[slug] = [{"slug": slug, "model": of_model[0].model, **one} for one in past.changes]
+        sections = [machines_of(of_model), *past.sections]
+        text = page("tables.html", title=of_model[0].model, up="../", sections=sections)
+        files[f"model/{slug}.html"] = _put(folder, f"model/{slug}.html", text)
+    for name, text in _whole(rows, [one for of in changes.values() for one in of], title):
         mark = hashlib.sha256(text.encode()).hexdigest()
         if before["files"].get(name) != mark or not (folder / name).exists():
             _put(folder, name, text)
@@ -132,11 +123,33 @@ def write_site(root: Root, runs: Sequence[RunSummary], folder: Path, title: str 
         (folder / name).unlink(missing_ok=True)
     state = {
         "machines": {row.host: {"key": keys[row.host], "row": asdict(row)} for row in rows},
-        "models": {slug: {"key": keys[slug], "changes": own} for slug, own in changes.items()},
+        "models": {
+            slug: {
+                "key": of_models[slug],
+                "changes": own,
+                "marks": {host: marks[host] for host in models[slug] if host in marks},
+            }
+            for slug, own in changes.items()
+        },
         "files": files,
     }
     _put(folder, STATE, json.dumps(state, indent=0, sort_keys=True))
-    return f"{folder}: {counted(len(rows), 'machine')}, {len(new)} of them made anew, {len(files)} files"
+    anew = f"{len(new) + len(others)} of them made anew"
+    return f"{folder}: {counted(len(rows), 'machine')}, {anew}, {len(files)} files"
+
+
+def _whole(
+    rows: Sequence[Row], changes: list[dict[str, Any]], title: str | None
+) -> Iterator[tuple[str, str]]:
+    """The files about all machines. changes: in any order."""
+    subject = title or f"Core-to-core latency and memory of {counted(len(rows), 'machine')}"
+    changes.sort(key=lambda one: (one["on"], one["slug"], one["cells"]), reverse=True)
+    lines = [(link(f"model/{one['slug']}.html", one["model"]), *one["cells"]) for one in changes]
+    listed = Section("", "Of each CPU model at one error rate.", ("CPU model", *over_time.TITLES), lines)
+    yield "index.html", page("site.html", title=subject, rows=rows, changes=len(changes))
+    yield "runs.json", json.dumps([asdict(row) for row in rows], indent=0, ensure_ascii=False)
+    yield "changes.html", page("tables.html", title="What changed when", up="", sections=[listed])
+    yield "changes.xml", pages().get_template("changes.xml").render(title=subject, entries=entries(changes))
 
 
 def _state(folder: Path) -> dict[str, dict[str, Any]]:
@@ -152,6 +165,7 @@ def _state(folder: Path) -> dict[str, dict[str, Any]]:
             slug: {
                 "key": one["key"],
                 "changes": [{name: each[name] for name in _OF_CHANGE} for each in one["changes"]],
+                "marks": dict[str, str](one["marks"]),
             }
             for slug, one in found.get("models", {}).items()
         }
@@ -171,58 +185,6 @@ def _slug(model: str | None) -> str:
     return f"cpu-{words}.{hashlib.sha256((model or '').encode()).hexdigest()[:6]}"
 
 
-def _a(link: str, text: str) -> Markup:
-    return Markup('<a href="{}">{}</a>').format(link, one_line(text))
-
-
-def _model(root: Root, texts: Sequence[str], rows: Sequence[Row]) -> tuple[str, list[dict[str, Any]]]:
-    """The page of a CPU model, and what changed on its machines. rows: of these, in their order."""
-    model, slug, found, sections = rows[0].model, rows[0].slug, list[dict[str, Any]](), list[Section]()
-    titles = ("machine", "CPUs", "medians, ns", "memory, ns", "memory, GB/s", "kernel", "date", "runs")
-    numbers = [["" if one is None else f"{one:.1f}" for one in (row.memory, row.bandwidth)] for row in rows]
-    lines = [
-        (
-            _a(f"../m/{row.host}.html", row.name),
-            str(row.cpus),
-            row.shared,
-            *own,
-            row.kernel,
-            row.date,
-            str(row.runs),
-        )
-        for row, own in zip(rows, numbers, strict=True)
-    ]
-    sections.append(Section("Machines", "The last run of each.", titles, lines))
-    with contextlib.suppress(UsageError):  # they have no numbers that are compared
-        past = history(root, texts)
-        cells = over_time.lines(past)
-        for row, own in zip(records(past.changes), cells, strict=True):
-            on = row["after"] if row["dated"] else row["end"]
-            found.append({"slug": slug, "model": model, "on": f"{on}", "cells": list(own)})
-        sections.append(Section("What changed when", over_time.headline(past), over_time.TITLES, cells))
-        for one in siblings(root, texts):
-            if len(one.hosts) > 1:
-                odd = views.lines(one) if one.odd else []
-                sections.append(Section("Equal machines", views.headline(one), views.TITLES, odd))
-    return _page("tables.html", title=model, up="../", sections=sections), found
-
-
-def _entries(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The entries of the feed: a change is the same for as long as its words are."""
-    found = []
-    for one in changes:
-        when, where, change, interval, beside = one["cells"]
-        known = json.dumps([one["slug"], one["cells"]], ensure_ascii=False)
-        about = {
-            "id": uuid.uuid5(uuid.NAMESPACE_OID, known).urn,
-            "on": one["on"],
-            "link": f"model/{one['slug']}.html",
-        }
-        text = f"{one['model']}: {when}, {change} ({interval}). {beside}"
-        found.append({**about, "title": f"{where}: {change}", "text": text})
-    return found
-
-
 def _key(runs: object) -> str:
     return hashlib.sha256(json.dumps([_code(), runs], sort_keys=True).encode()).hexdigest()[:32]
 
@@ -230,7 +192,7 @@ def _key(runs: object) -> str:
 @cache
 def _code() -> str:
     here = Path(__file__).parent
-    sources = [here / "card.py", here / "site.py", *sorted((here / "templates").iterdir())]
+    sources = [*sorted(here.glob("*.py")), *sorted((here / "templates").iterdir())]
     texts = b"".join(path.read_bytes() for path in sources)
     return hashlib.sha256(texts + f"{VERSION} {STATS_VERSION}".encode()).hexdigest()
 
@@ -246,7 +208,7 @@ def _put(folder: Path, name: str, data: str | bytes) -> str:
 
 
 def _machines(
-    root: Root, hosts: Mapping[str, Sequence[RunSummary]]
+    root: Root, hosts: Mapping[str, Sequence[RunSummary]], courses: Mapping[str, Sequence[Course]]
 ) -> Iterator[tuple[Row, dict[str, str | bytes]]]:
     """The row of each machine in the index, and its files."""
     names = list(hosts)
@@ -259,16 +221,31 @@ def _machines(
             own = pairs[pairs["run_id"] == run["run_id"]].reset_index(drop=True)
             of_run = cpus[cpus["run_id"] == run["run_id"]].reset_index(drop=True)
             with as_described_by(run["hello"]):
-                yield _machine(run, of_run, own, past[past["host_id"] == host], len(hosts[host]))
+                of_host = past[past["host_id"] == host]
+                about = (of_run, own, of_host, len(hosts[host]), courses.get(host, ()))
+                yield _machine(run, *about)
+
+
+def _of_summary(found: tuple[str, pd.DataFrame]) -> tuple[Row, dict[str, str | bytes]]:
+    """The same of a summary, a machine without runs."""
+    run, cpus, pairs, foot = as_run(found[1])
+    cells = relations(pairs).assign(run_id=run["run_id"], about="")
+    return _machine(run | {"host_id": found[0]}, cpus, pairs, cells, 0, (), foot)
 
 
 def _machine(
-    run: dict[str, Any], cpus: pd.DataFrame, pairs: pd.DataFrame, past: pd.DataFrame, runs: int
+    run: dict[str, Any],
+    cpus: pd.DataFrame,
+    pairs: pd.DataFrame,
+    past: pd.DataFrame,
+    runs: int,
+    courses: Sequence[Course],
+    foot: str | None = None,
 ) -> tuple[Row, dict[str, str | bytes]]:
     host = run["host_id"]
     last = past[past["run_id"] == run["run_id"]]
     try:
-        card = cards.card(run, cpus, pairs)
+        card = cards.card(run, cpus, pairs, foot)
     except UsageError:  # it has no pairs of CPUs
         card = None
     kind = card.kind if card else ""
@@ -279,7 +256,7 @@ def _machine(
         host=host,
         name=one_line(run["host_name"]),
         run=run["run_id"],
-        date=f"{run['started_utc']:%Y-%m-%d}",
+        date=f"{run['started_utc']:%Y-%m-%d}" if runs else "",
         model=one_line(run["cpu_model"] or "unknown CPU model"),
         slug=_slug(run["cpu_model"]),
         cpus=run["cpus_measured"],
@@ -291,14 +268,21 @@ def _machine(
         far=round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
         memory=_number(last, "chase", "mem"),
         bandwidth=_number(last, "bandwidth", "mem"),
-        course=sparkline(course["median_ns"].to_numpy(dtype=float)[-_COURSE:]) if len(course) > 1 else "",
+        course=_course(course["median_ns"].to_numpy(dtype=float)[-_COURSE:]) if runs else run["interval"],
         runs=runs,
         has_map=card is not None,
     )
     facts = [(name, str(run[name])) for name in _FACTS if run.get(name)]
     made: dict[str, str | bytes] = {
-        f"m/{host}.html": _page(
-            "machine.html", title=row.name, row=row, facts=facts, lines=_lines(last, past), card=card
+        f"m/{host}.html": page(
+            "machine.html",
+            title=row.name,
+            row=row,
+            facts=facts,
+            lines=_lines(last, past),
+            card=card,
+            courses=courses,
+            size=SIZE,
         )
     }
     if card is not None:
@@ -311,6 +295,10 @@ def _machine(
             f"map/{host}.png": buffer.getvalue(),
         }
     return row, made
+
+
+def _course(values: Floats) -> str:
+    return sparkline(values) if len(values) > 1 else ""
 
 
 def _number(last: pd.DataFrame, benchmark: str, level: str) -> float | None:
@@ -329,20 +317,6 @@ def _lines(last: pd.DataFrame, past: pd.DataFrame) -> list[tuple[str, ...]]:
         ends = [measured(row["benchmark"], ns) for ns in (values.min(), values.max())]
         what = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
         number = measured(row["benchmark"], row["median_ns"])
-        course = sparkline(values) if len(values) > 1 else ""
         counts = str(row["pairs"]), str(len(values))
-        found.append((what, row["relation"], number, within(row["spread"]), *counts, *ends, course))
+        found.append((what, row["relation"], number, within(row["spread"]), *counts, *ends, _course(values)))
     return found
-
-
-def _page(name: str, **values: Any) -> str:
-    """A page of the site, whose policy has the digests of its own style and script."""
-    style = pages().get_template("style.css").render(viridis=[], diverging=[], readings=[], thumbnails={})
-    style += (Path(__file__).parent / "templates" / "site.css").read_text(encoding="utf-8")
-    script = (Path(__file__).parent / "templates" / "site.js").read_text(encoding="utf-8")
-    parts = {"style": Markup(f"\n{style}"), "script": Markup(f"\n{script}")}  # noqa: S704  (our own files)
-    digests = {
-        f"{part}_digest": "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for part, text in parts.items()
-    }
-    return pages().get_template(name).render(generator=f"{GENERATOR} {VERSION}", **parts, **digests, **values)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.exchange.imports import PREFIX, all_summaries, find_summary, published_layout
+from fleet.analysis.exchange.imports import PREFIX, all_summaries, find_summary, half_widths, published_layout
 from fleet.analysis.views.heatmap import Canvas, draw
-from fleet.analysis.views.text import json_text, rendered
+from fleet.analysis.views.text import json_text, rendered, within
 from fleet.errors import UsageError
 from fleet.store.runs import Root
 from fleet.text import one_line, table
@@ -71,18 +71,24 @@ def summary_text(rows: pd.DataFrame, canvas: Canvas) -> str:
         grid = part.pivot_table(index="ping_cpu", columns="pong_cpu", values="latency_ns")
         grid = grid.reindex(index=list(order.cpus), columns=list(order.cpus)).astype(float)
         grid = grid.where(grid.notna(), grid.T)
-        by = part.groupby("relation")["latency_ns"].agg(["size", "median", "min", "max"])
+        groups = part.assign(half=half_widths(part)).groupby("relation")
+        by = groups["latency_ns"].agg(["size", "median", "min", "max"]).assign(half=groups["half"].median())
+        shown = ["median", *(["half"] if by["half"].notna().any() else []), "min", "max"]
         lines = [
-            (str(relation), str(int(row["size"])), *(f"{row[what]:.1f}" for what in ("median", "min", "max")))
+            (str(relation), str(int(row["size"])), *(_NUMBERS[what][1](row[what]) for what in shown))
             for relation, row in by.sort_values("median").iterrows()
         ]
+        titles = ("relation", "cells", *(_NUMBERS[what][0] for what in shown))
         parts.append(
             f"{_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share\n"
-            + table(("relation", "cells", "median", "min", "max"), lines, right={1, 2, 3, 4})
+            + table(titles, lines, right={*range(1, len(titles))})
             + "\n\n"
             + rendered(draw(grid, order, canvas), canvas.width, colour=canvas.colour).rstrip("\n")
         )
     return "\n\n".join(parts)
+
+
+_NUMBERS = {name: (name, "{:.1f}".format) for name in ("median", "min", "max")} | {"half": ("±95%", within)}
 
 
 def _kind(row: "pd.Series[Any]") -> str:

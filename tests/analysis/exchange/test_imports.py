@@ -134,8 +134,9 @@ def test_what_is_not_clear_is_asked_for_and_nothing_is_stored(
 def test_a_name_is_used_once(tmp_path: Path) -> None:
     file = saved(tmp_path, CORE_LATENCY)
     import_files(tmp_path, [file], "i3", ImportMetadata())
+    assert import_files(tmp_path, [file], "i3", ImportMetadata()).startswith("Is here already: summary:i3")
     with pytest.raises(UsageError, match="'i3' is stored already"):
-        import_files(tmp_path, [file], "i3", ImportMetadata())
+        import_files(tmp_path, [file], "i3", ImportMetadata(conditions="another day"))
     with pytest.raises(UsageError, match="fleet ships a summary of this name"):
         import_files(tmp_path, [file], "i3-2120t", ImportMetadata())
 

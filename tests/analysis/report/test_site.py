@@ -3,13 +3,19 @@
 import base64
 import hashlib
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
+from fleet.analysis.exchange import imports
 from fleet.analysis.report import site
 from fleet.errors import UsageError
 from fleet.store import Listing, Store
@@ -132,6 +138,107 @@ def test_the_command_writes_a_site_into_a_folder(root: Path, tmp_path: Path, fle
     done = fleet_here("report", "*", "-o", f"{tmp_path}/new/", "-r", str(root))
     assert (done.exit_code, done.stdout.split(":")[0]) == (0, f"{tmp_path}/new"), done.stderr
     assert (tmp_path / "new" / "index.html").is_file()
+
+
+def test_a_summary_has_a_page_that_names_no_interval(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
+    folder = tmp_path / "site"
+    done = fleet_here("report", "board", "summary:rpi4*", "-o", f"{folder}/", "-r", str(root))
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith(f"{folder}: 5 machines, 5 of them made anew")
+    rows = {row["name"]: row for row in json.loads((folder / "runs.json").read_text())}
+    assert (rows["rpi4-qnx800"]["runs"], rows["rpi4-qnx800"]["course"]) == (0, "no interval")
+    assert rows["board"]["runs"] == 1
+    page = Markup((folder / "m" / "rpi4-qnx800~summary.html").read_text())
+    assert page.errors == []
+    assert "QNX 8.0.0" in page.text
+    assert "core_latency's median of each pair" in page.text
+    assert "no interval" in (folder / "card" / "rpi4-qnx800~summary.svg").read_text()
+    again = fleet_here("report", "board", "summary:rpi4*", "-o", f"{folder}/", "-r", str(root))
+    assert "0 of them made anew" in again.stdout
+    assert fleet_here("report", "board", "-o", f"{folder}/", "-r", str(root)).exit_code == 0
+    assert not [name for name in contents(folder) if "summary" in name]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("summary:rpi4-linux", "-o", "a.html"), "a summary is part of a site"),
+        (("summary:nobody", "-o", "a/"), "no summary is called 'nobody'"),
+    ],
+)
+def test_a_summary_that_is_not_there_or_not_for_a_site_is_refused(
+    tmp_path: Path, fleet_here: CALL, words: tuple[str, ...], message: str
+) -> None:
+    done = fleet_here("report", *words, "-r", str(tmp_path / "none"))
+    assert (done.exit_code, message in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.slow
+def test_the_check_of_a_gallery_takes_runs_and_matrices_and_no_others(
+    root: Path, tmp_path: Path, fleet_here: CALL
+) -> None:
+    files, friend = tmp_path / "files", tmp_path / "friend"
+    files.mkdir()
+    for name, more in (("rome", ()), ("milan", ("--medians",))):
+        words = ("export", "board", *more, "-o", f"{files / name}.parquet", "-r", str(root))
+        assert fleet_here(*words).exit_code == 0
+    matrix = Path(imports.FOLDER) / "t7700.cas.txt"
+    assert fleet_here("import", str(matrix), "--name", "t", "-r", str(friend)).exit_code == 0
+    shutil.copy(friend / "_summaries" / "t.parquet", files / "core2.parquet")
+    text = (Path(__file__).parents[3] / "docs" / "gallery.yaml").read_text()
+    steps = [step["run"] for step in yaml.safe_load(text)["jobs"]["site"]["steps"] if "name" in step]
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+    def check() -> int:
+        how = {"cwd": tmp_path, "env": environment, "capture_output": True}
+        done = (subprocess.run(["bash", "-e", "-c", step], check=False, **how) for step in steps)
+        return next((one.returncode for one in done if one.returncode), 0)
+
+    assert len(steps) == 3
+    assert check() == 0
+    names = {row["name"] for row in json.loads((tmp_path / "site" / "runs.json").read_text())}
+    assert {"rome", "milan", "core2", "rpi4-linux"} < names
+    shutil.rmtree(tmp_path / "results")
+    (files / "rome.parquet").write_bytes((files / "rome.parquet").read_bytes()[:-9])
+    assert check() == 11
+
+
+def test_a_machine_has_its_changes_night_by_night(made_lab: Path, tmp_path: Path) -> None:
+    root = Listing(made_lab / "results")
+    site.write_site(root, [run for run in root.runs if run.host_id == "lucca"], tmp_path)
+    text = (tmp_path / "m" / "lucca.html").read_text()
+    page = Markup(text)
+    assert page.errors == []
+    assert "Facts: 2026-11-04: kernel 6.12.1-demo → 6.13.0-demo." in page.text
+    (nights,) = re.findall(r'class="nights" d="([^"]*)"', text)
+    (levels,) = re.findall(r'class="levels" d="M([\d.]+) ([\d.]+)H([\d.]+)M([\d.]+) ([\d.]+)H([\d.]+)"', text)
+    heights = [float(y) for y in re.findall(r"M[\d.]+ ([\d.]+)h0", nights)]
+    places = [float(x) for x in re.findall(r"M([\d.]+) ", nights)]
+    begin, before, until, since, after, end = map(float, levels)
+    assert len(heights) == 14
+    assert (places[0], places[-1]) == (begin, end)
+    assert {until, since} < {*places}
+    middle = (before + after) / 2  # the larger number is higher up
+    assert after < before
+    assert all((height > middle) == (x <= until) for x, height in zip(places, heights, strict=True))
+
+
+def test_a_change_found_later_is_drawn_on_a_page_whose_runs_are_the_same(
+    made_lab: Path, tmp_path: Path
+) -> None:
+    root = Listing(made_lab / "results")
+    runs = [run for run in root.runs if run.host_id == "lucca"]
+    site.write_site(root, runs, tmp_path)
+    before = contents(tmp_path)
+    state = json.loads(before[site.STATE])
+    ((slug, of_model),) = state["models"].items()
+    state["models"][slug] = of_model | {"key": "", "marks": {"lucca": "another course"}}
+    (tmp_path / site.STATE).write_text(json.dumps(state))
+    state["machines"]["lucca"]["key"] = "of another course"
+    (tmp_path / site.STATE).write_text(json.dumps(state))
+    (tmp_path / "m" / "lucca.html").write_text("old")
+    assert "1 of them made anew" in site.write_site(root, runs, tmp_path)
+    assert contents(tmp_path) == before
 
 
 def test_changes_are_on_the_page_of_the_model_on_one_for_all_and_in_a_feed(

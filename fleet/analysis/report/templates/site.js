@@ -15,8 +15,13 @@
     found.textContent = count + " of " + rows.length + " machines";
   }
 
+  function key(row) { // of several medians the last, of the farthest CPUs
+    var text = row.cells[by].textContent;
+    return heads[by].dataset.last === undefined ? text : (/[\d.]*$/.exec(text) || [""])[0];
+  }
+
   function compare(a, b) {
-    var left = a.cells[by].textContent, right = b.cells[by].textContent;
+    var left = key(a), right = key(b);
     if (!left !== !right) return left ? -1 : 1;
     return (down ? -1 : 1) * left.localeCompare(right, "en", { numeric: true });
   }

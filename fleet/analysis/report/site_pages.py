@@ -1,0 +1,132 @@
+"""The pages of a site, and what they tell of a CPU model; `site` writes them, and makes those of machines."""
+
+import base64
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from fleet.analysis.compare.history import history
+from fleet.analysis.compare.siblings import siblings
+from fleet.analysis.report.course import Course, courses
+from fleet.analysis.report.markup import pages
+from fleet.analysis.report.output import GENERATOR
+from fleet.analysis.views import over_time
+from fleet.analysis.views import siblings as views
+from fleet.analysis.views.text import records
+from fleet.errors import UsageError
+from fleet.model.version import VERSION
+from fleet.store.runs import Root
+from fleet.text import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of a page; cells are text or a link."""
+
+    title: str
+    note: str
+    titles: tuple[str, ...]
+    lines: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A machine in the index, or a summary, which has no runs: `course` says whether it has intervals.
+
+    slug: of its CPU model. shared: medians in words; far: the last, in ns.
+    """
+
+    host: str
+    name: str
+    run: str
+    date: str
+    model: str
+    slug: str
+    cpus: int
+    kernel: str
+    benchmark: str
+    shared: str
+    far: float | None
+    memory: float | None
+    bandwidth: float | None
+    course: str
+    runs: int
+    has_map: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What changed on the machines of a model. changes: `on` (a day) and `cells`. courses: of each host."""
+
+    changes: Sequence[dict[str, Any]]
+    sections: Sequence[Section]
+    courses: Mapping[str, Sequence[Course]]
+
+
+def past_of(root: Root, texts: Sequence[str]) -> Past:
+    """What changed when, and which of equal machines is odd; texts: a selection, or an empty one."""
+    try:
+        past = history(root, texts)
+    except UsageError:  # they have no numbers that are compared
+        return Past((), (), {})
+    cells = over_time.lines(past)
+    sections = [Section("What changed when", over_time.headline(past), over_time.TITLES, cells)]
+    for one in siblings(root, texts):
+        if len(one.hosts) > 1:
+            odd = views.lines(one) if one.odd else []
+            sections.append(Section("Equal machines", views.headline(one), views.TITLES, odd))
+    days = [row["after"] if row["dated"] else row["end"] for row in records(past.changes)]
+    changes = [{"on": f"{on}", "cells": list(own)} for on, own in zip(days, cells, strict=True)]
+    return Past(changes, sections, courses(past))
+
+
+def machines_of(rows: Sequence[Row]) -> Section:
+    """The machines of a model, in this order."""
+    titles = ("machine", "CPUs", "medians, ns", "memory, ns", "memory, GB/s", "kernel", "date", "runs")
+    lines = []
+    for row in rows:
+        numbers = ["" if one is None else f"{one:.1f}" for one in (row.memory, row.bandwidth)]
+        about = (row.kernel, row.date, str(row.runs or row.course))
+        lines.append((link(f"../m/{row.host}.html", row.name), str(row.cpus), row.shared, *numbers, *about))
+    return Section("Machines", "The last run of each.", titles, lines)
+
+
+def entries(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The entries of the feed: a change is the same for as long as its words are."""
+    found = []
+    for one in changes:
+        when, where, change, interval, beside = one["cells"]
+        known = json.dumps([one["slug"], one["cells"]], ensure_ascii=False)
+        about = {
+            "id": uuid.uuid5(uuid.NAMESPACE_OID, known).urn,
+            "on": one["on"],
+            "link": f"model/{one['slug']}.html",
+        }
+        text = f"{one['model']}: {when}, {change} ({interval}). {beside}"
+        found.append({**about, "title": f"{where}: {change}", "text": text})
+    return found
+
+
+def link(to: str, text: str) -> Markup:
+    """A cell that leads somewhere."""
+    return Markup('<a href="{}">{}</a>').format(to, one_line(text))
+
+
+def page(name: str, **values: Any) -> str:
+    """A page of the site, whose policy has the digests of its own style and script."""
+    templates = Path(__file__).parent / "templates"
+    base, own, script = (
+        (templates / part).read_text("utf-8") for part in ("base.css", "site.css", "site.js")
+    )
+    parts = {"style": Markup(f"\n{base}{own}"), "script": Markup(f"\n{script}")}  # noqa: S704  (our own files)
+    digests = {
+        f"{part}_digest": "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for part, text in parts.items()
+    }
+    return pages().get_template(name).render(generator=f"{GENERATOR} {VERSION}", **parts, **digests, **values)
