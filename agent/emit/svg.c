@@ -135,7 +135,7 @@ static void add_scale(struct card *card)
 	bool is_log = low > 0 && high > 10 * low;
 	char name[32];
 
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 5; i += high - low < 0.4 ? 4 : 1) { /* no number twice */
 		double value = is_log ? low : low + (1 - (double)i / 4) * (high - low);
 
 		for (int k = 4; is_log && k > i; k--)

@@ -214,7 +214,8 @@ def _map_texts(drawn: Heatmap) -> Iterator[Text]:
                 kind, words = "black" if is_light(shade) else "white", f"{value:.{1 if value < 1000 else 0}f}"
                 x, y = _X + (other + 0.5) * cell, _Y + middle + 0.36 * size
                 yield Text(x, y, size, kind, "middle", words)
-    for at in range(5):
+    low, high = drawn.limits
+    for at in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
         words = f"{value_at(1 - at / 4, drawn.limits):.{1 if drawn.limits[1] < 1000 else 0}f}"
         yield Text(_X + _SIDE + 38, _Y + 11 + at * (_SIDE - 13) / 4, 13, "muted", "start", words)
     yield Text(_X + _SIDE + 38, _Y - 8, 13, "muted", "start", "ns, log" if is_log(drawn.limits) else "ns")
