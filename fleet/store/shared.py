@@ -33,9 +33,14 @@ online allowed measured core cluster llc die package node kind capacity model ma
 """
 STAYS = frozenset(_STAYS.split())  # columns of `runs` and `cpus` that leave as they are
 KEEP: Mapping[str, tuple[str, ...]] = {"labels": ("labels_json",), "hostname": ("host_name", "hostname")}
+_VALUE = (  # that the kernel takes: numbers and lists of CPUs, or its own words
+    r"[\d:.-]+[kKMG]?|on|off|auto|nosmt|force|strict|pt|soft|poll|halt|nomwait|menu|teo|ladder|haltpoll|none|"
+    r"enable|disable|active|passive|guided|no_hwp|hwp_only|always|madvise|never|tsc|hpet|acpi_pm|reliable|"
+    r"unstable|nowatchdog|full|lazy|voluntary|nohz|domain|managed_irq"
+)
 _WORDS = re.compile(  # of a kernel's command line, that matter for latencies
     r"(isolcpus|nohz_full|rcu_nocbs|mitigations|nosmt|maxcpus|(transparent_)?hugepage\w*|[\w.]*idle[\w.]*|"
-    r"[\w.]*pstate[\w.]*|clocksource|tsc|iommu|numa_balancing|preempt)(=[\w,.:-]*)?"
+    rf"[\w.]*pstate[\w.]*|clocksource|tsc|iommu|numa_balancing|preempt)(=({_VALUE})(,({_VALUE}))*)?"
 )
 _EMPTY = {"failed_json": "[]"}
 

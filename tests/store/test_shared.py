@@ -24,6 +24,7 @@ from tests import builders, simulated
 from tests.command import Done
 
 MARKER = "Zq7secret"
+KEPT = "nosmt=force isolcpus=nohz,domain,1-3,8 hugepagesz=1G intel_idle.max_cstate=0 idle=poll tsc=reliable"
 GOES = {  # and what it is replaced by is tested below
     *("run_id", "session_id", "host_id", "host_name", "started_utc", "ended_utc", "kernel_cmdline"),
     *("agent_place", "hostname", "kernel_version", "machine_id", "boot_id", "uptime_s", "user", "notes"),
@@ -35,7 +36,7 @@ CALL = Callable[..., Done]
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
-    facts = {"hostname": MARKER, "kernel_cmdline": f"root=UUID={MARKER} nosmt isolcpus=1-3 ip=::{MARKER}"}
+    facts = {"hostname": MARKER, "kernel_cmdline": f"root=UUID={MARKER} {KEPT} idle={MARKER} ip=::{MARKER}"}
     desk = simulated.desktop(f"desk-{MARKER}", facts=facts)
     for number in range(2):
         simulated.publish(folder, desk, number, benchmarks=("cas", "clock"), labels={"who": MARKER})
@@ -80,7 +81,7 @@ def test_nothing_that_names_somebody_is_in_the_file(root: Path, tmp_path: Path) 
         assert text not in texts
         assert text.encode() not in data
     assert MARKER not in str(pq.read_table(tmp_path / "shared.parquet").to_pylist()[:3])
-    assert made.row["kernel_cmdline"] == "nosmt isolcpus=1-3"
+    assert made.row["kernel_cmdline"] == KEPT
     assert (made.row["started_utc"].hour, made.row["started_utc"].minute) == (0, 0)
     assert made.row["ended_utc"] - made.row["started_utc"] == timedelta(seconds=62)
 
