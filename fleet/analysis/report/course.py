@@ -59,7 +59,7 @@ def _course(found: History, change: Mapping[str, Any], words: tuple[str, ...], h
     dates, far = list(series.index), set(odd["night"])
     usual = series[[night not in far for night in dates]]
     before = usual[[change["begin"] <= night <= change["before"] for night in usual.index]]
-    level = float(before.mean() if len(before) else usual.mean())
+    level = float((before if len(before) else series).mean())
     after, low, high = level + np.log1p(change_shown(change))
     bottom, top = (each([*series, level, low, high]) for each in (min, max))
 
