@@ -23,6 +23,7 @@ enum {
 };
 
 static const char *const places[] = {"/tmp/fleet-agent.lock", "/var/tmp/fleet-agent.lock",
+				     "/data/local/tmp/fleet-agent.lock", /* Android */
 				     "/dev/shmem/fleet-agent.lock"};
 
 /* A file of QNX's /dev/shmem is a name, not regular: so whatever is none of the other kinds. */

@@ -71,9 +71,7 @@ static int start_guardian(void)
 {
 	int ends[2];
 
-	if (pipe(ends))
-		return -errno;
-	if (fcntl(ends[1], F_SETFD, FD_CLOEXEC))
+	if (pipe(ends) || fcntl(ends[1], F_SETFD, FD_CLOEXEC))
 		return -errno;
 	guardian = fork();
 	if (guardian < 0) {

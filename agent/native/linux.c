@@ -164,11 +164,6 @@ void os_clock(struct clock *clock)
 				.ticks = ticks_monotonic_raw};
 }
 
-int os_counter_rate(uint64_t *ticks_per_second)
-{
-	return linux_counter_rate(ticks_per_second);
-}
-
 /* First line of a small file, without its end. */
 int linux_read_line(const char *path, char *line, size_t room)
 {
@@ -289,14 +284,4 @@ int os_waits_read(int account, int64_t *ns)
 void os_waits_close(int account)
 {
 	close(account);
-}
-
-uint32_t os_features(void)
-{
-	return linux_features();
-}
-
-const char *os_missing(uint32_t features, bool *withheld)
-{
-	return linux_missing(features, withheld);
 }

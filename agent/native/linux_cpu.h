@@ -46,7 +46,7 @@ static uint32_t bit(uint64_t word, unsigned number, uint32_t feature)
 #endif
 
 /* Bits of AT_HWCAP and AT_HWCAP2 by their numbers in Linux's uapi/asm/hwcap.h and elf.h. */
-static uint32_t linux_features(void)
+uint32_t os_features(void)
 {
 	uint32_t features = 0;
 
@@ -99,7 +99,7 @@ static uint32_t linux_features(void)
 	return features;
 }
 
-static const char *linux_missing(uint32_t features, bool *withheld)
+const char *os_missing(uint32_t features, bool *withheld)
 {
 #if defined(__x86_64__)
 	return x86_missing(features, withheld, linux_permit_amx);
@@ -110,7 +110,7 @@ static const char *linux_missing(uint32_t features, bool *withheld)
 #endif
 }
 
-static int linux_counter_rate(uint64_t *ticks_per_second)
+int os_counter_rate(uint64_t *ticks_per_second)
 {
 #if defined(__riscv)
 	*ticks_per_second = hwprobe(HWPROBE_TIME_RATE);

@@ -96,6 +96,26 @@ static void look_at_cpu_time(const char *folder, const char *name, struct limits
 	snprintf(limits->cpu_time, sizeof limits->cpu_time, "%s, %g CPUs", name, cpus);
 }
 
+/* Does the group have a limit on huge pages of any size that a pool has? cgroup-v2.rst,
+ * cgroup-v1/hugetlb.rst. Who takes one beyond it dies at the touch. */
+static bool limits_pool(const char *folder)
+{
+	uint64_t limit[2];
+	char name[48];
+
+	for (unsigned i = 0; i < 30; i++) {
+		unsigned shift = 16 + i / 2;
+
+		snprintf(name, sizeof name, "hugetlb.%u%cB.%s", 1u << shift % 10,
+			 "KMG"[shift / 10 - 1], i % 2 ? "max" : "limit_in_bytes");
+		if (numbers_in(folder, name, limit) && limit[0] < NO_LIMIT)
+			return true;
+	}
+	return false;
+}
+
+bool linux_pool_is_limited;
+
 /* Our group below this mount, and all above it up to the mount. */
 static void look_up(const char *root, const char *point, const char *path, struct limits *limits)
 {
@@ -121,36 +141,28 @@ static void look_up(const char *root, const char *point, const char *path, struc
 			 folder[mount] ? folder + mount : "/");
 		look_at_memory(folder, name, limits);
 		look_at_cpu_time(folder, name, limits);
+		linux_pool_is_limited |= limits_pool(folder);
 		end = strlen(folder) > mount ? strrchr(folder, '/') : NULL;
 		if (end)
 			*end = '\0';
 	}
 }
 
-/* Is the word among those of a list with commas? */
-static bool is_among(const char *list, const char *word)
-{
-	size_t length = strlen(word);
-
-	for (const char *at = list; (at = strstr(at, word)); at += length)
-		if ((at == list || at[-1] == ',') && (!at[length] || at[length] == ','))
-			return true;
-	return false;
-}
-
 /* Where the hierarchy of a controller is mounted, or that of version 2: proc(5), mountinfo. */
 static void look_below_mounts(const char *controller, const char *path, struct limits *limits)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
-	char *line = NULL, root[PATH_ROOM], point[PATH_ROOM], type[32], options[256];
+	char *line = NULL, root[PATH_ROOM], point[PATH_ROOM], type[32], options[258] = ",",
+	     word[64];
 	size_t room = 0;
 
+	snprintf(word, sizeof word, ",%s,", controller);
 	while (file && getline(&line, &room, file) >= 0) {
 		const char *rest = strstr(line, " - ");
 
 		if (rest && sscanf(line, "%*s %*s %*s %1023s %1023s", root, point) == 2 &&
-		    sscanf(rest, " - %31s %*s %255s", type, options) == 2 &&
-		    (*controller ? !strcmp(type, "cgroup") && is_among(options, controller)
+		    sscanf(rest, " - %31s %*s %255s", type, options + 1) == 2 &&
+		    (*controller ? !strcmp(type, "cgroup") && strstr(strcat(options, ","), word)
 				 : !strcmp(type, "cgroup2")))
 			look_up(root, point, path, limits);
 	}
@@ -183,16 +195,19 @@ static void look_at_groups(struct limits *limits)
 int os_limits_look(struct limits *limits)
 {
 	int64_t kib = number_of("/proc", "meminfo", "MemAvailable:");
-	struct rlimit space;
-	uint64_t pages[2];
+	struct rlimit space[2];
+	int64_t used[] = {number_of("/proc/self", "status", "VmSize:"),
+			  number_of("/proc/self", "status", "VmData:")};
 
 	if (kib >= 0)
 		limits->memory_bytes = (uint64_t)kib * 1024;
 	look_at_groups(limits);
-	if (!getrlimit(RLIMIT_AS, &space) && space.rlim_cur != RLIM_INFINITY &&
-	    numbers_in("/proc/self", "statm", pages))
-		take_memory(limits, space.rlim_cur, pages[0] * (uint64_t)sysconf(_SC_PAGESIZE),
-			    "ulimit -v");
+	getrlimit(RLIMIT_AS, &space[0]);
+	getrlimit(RLIMIT_DATA, &space[1]);
+	for (int i = 0; i < 2; i++)
+		if (space[i].rlim_cur != RLIM_INFINITY && used[i] >= 0)
+			take_memory(limits, space[i].rlim_cur, (uint64_t)used[i] * 1024,
+				    i ? "ulimit -d" : "ulimit -v");
 	/* A kernel that does not count in groups counts for the machine. */
 	if (limits->kills < 0)
 		limits->kills = number_of("/proc", "vmstat", "oom_kill");

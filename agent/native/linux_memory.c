@@ -62,7 +62,8 @@ static bool pool_has(size_t bytes)
 
 	snprintf(path, sizeof path, "/sys/kernel/mm/hugepages/hugepages-%zukB/free_hugepages",
 		 bytes >> 10);
-	return !linux_read_line(path, line, sizeof line) && strtoul(line, NULL, 10);
+	return !linux_pool_is_limited && !linux_read_line(path, line, sizeof line) &&
+	       strtoul(line, NULL, 10);
 }
 
 /* The size of transparent huge pages; where these are too large, as the 512 MiB of an arm64 kernel
@@ -90,7 +91,8 @@ size_t os_huge_page_bytes(void)
 	return huge_page_bytes(&transparent);
 }
 
-/* From the pool of huge pages of this size if it has enough, otherwise transparent ones. */
+/* From the pool of huge pages of this size if it has enough, and no limit; otherwise transparent
+ * ones. */
 int os_huge_pages_map(void **start, size_t *bytes)
 {
 	bool transparent;
@@ -100,10 +102,12 @@ int os_huge_pages_map(void **start, size_t *bytes)
 	if (!page_bytes)
 		return -ENOTSUP;
 	*bytes = (*bytes + page_bytes - 1) / page_bytes * page_bytes;
-	void *pooled = mmap(NULL, *bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB |
-				    __builtin_ctzl(page_bytes) << POOL_SHIFT,
-			    -1, 0);
+	void *pooled = linux_pool_is_limited
+			       ? MAP_FAILED
+			       : mmap(NULL, *bytes, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB |
+					      __builtin_ctzl(page_bytes) << POOL_SHIFT,
+				      -1, 0);
 
 	if (pooled == MAP_FAILED)
 		return transparent ? map_aligned(*bytes, page_bytes, start) : -ENOTSUP;

@@ -54,11 +54,6 @@ uint64_t history_units(const struct history *history)
 	return history->iterations * bench_grain(visit->choice->benchmark, plan_point(visit));
 }
 
-static void note_failure(struct history *history)
-{
-	history->failed_in_row += history->failed_in_row < UINT8_MAX;
-}
-
 /* Puts a value in its round's place; rounds before it that made no burst have none. */
 static void keep(const struct plan *plan, struct history *history, uint32_t round, double value)
 {
@@ -191,7 +186,7 @@ void history_note(const struct plan *plan, struct history *history, uint32_t rou
 	const struct benchmark *benchmark = history->visit->choice->benchmark;
 
 	if (!result) {
-		note_failure(history);
+		history->failed_in_row += history->failed_in_row < UINT8_MAX;
 		return;
 	}
 	uint32_t samples = result->samples - plan->warmup;
@@ -208,7 +203,7 @@ void history_recall(const struct plan *plan, struct history *history, const uint
 	if (twice_median)
 		note_median(plan, history, history->done, (double)*twice_median / 2);
 	else
-		note_failure(history);
+		history->failed_in_row += history->failed_in_row < UINT8_MAX;
 	history->precise = true; /* until judged, once for all that is recalled */
 	history->done++;
 }

@@ -12,7 +12,7 @@ from fleet.plan.cpulist import cpus_text
 
 _PICKED = re.compile(
     r"(?:Node [0-9]+ )?([CM][a-z]+_allowed_list|Mem(?:Free|Total|Available)|PRETTY_NAME|"
-    r"Max (?:address space|processes|realtime priority))"
+    r"Max (?:address space|data size|processes|realtime priority))"
     r"(?:[:=]\s*|\s+)(.*)"
 )
 # A 64-bit kernel under a 32-bit system, as on many boards.
@@ -70,8 +70,9 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     idle_state, idle_exit_us = settings.parse_idle_state(noise)
     quota = settings.parse_cpu_quota(noise) or (None, None)
     available, limits = _memory(files, "MemAvailable"), [settings.parse_memory_limit(noise)]
-    if (space := _limit(files, "address space")) is not None:
-        limits.append((space, f"ulimit -v, {space / (1 << 20):.0f} MiB"))
+    for what, option in (("address space", "v"), ("data size", "d")):
+        if (space := _limit(files, what)) is not None:
+            limits.append((space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB"))
     limit = min(filter(None, limits), default=None)
     if limit and available is not None and available <= limit[0]:
         limit = None

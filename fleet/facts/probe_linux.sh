@@ -351,7 +351,7 @@ workdir() {
 	section workdir
 	agent=
 	user=
-	own=${HOME:+$HOME/.cache}
+	own=${HOME:+${HOME%/}/.cache}
 	case $XDG_CACHE_HOME in /*) own=$XDG_CACHE_HOME ;; esac
 	case $own in *"$newline"*) own= ;; /*) ;; *) own= ;; esac
 	case $PLACES in
@@ -365,7 +365,8 @@ workdir() {
 
 usual_places() {
 	uid=$(id -u)
-	choose "/var/tmp/fleet-$uid" "/tmp/fleet-$uid" "/dev/shm/fleet-$uid"
+	case $TMPDIR in *"$newline"*) TMPDIR= ;; /*) ;; *) TMPDIR= ;; esac
+	choose "/var/tmp/fleet-$uid" "/tmp/fleet-$uid" "/dev/shm/fleet-$uid" ${TMPDIR:+"${TMPDIR%/}/fleet-$uid"}
 }
 
 linux() {

@@ -4,8 +4,10 @@ import getpass
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +16,7 @@ from fleet.errors import InventoryError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.inventory.starter import comment, written
 
-_TIMEOUT_S = 30
+_TIMEOUT_S, _MIB_MOST = 30, 8
 _SHOWN = 300  # characters of what a program printed
 _NOT_USABLE = re.compile(r"DOWN|DRAIN|FAIL|MAINT|NO_RESPOND|POWER|REBOOT|UNKNOWN|FUTURE|\*")
 
@@ -75,6 +77,8 @@ def _lines(printed: str) -> Iterator[_Listed]:
         if more:
             raise ValueError(f"{line[:_SHOWN]!r} is not NAME [ADDRESS] [KEY=LABEL...]")
         for one in expand_range(name) if name else ():
+            if not NAME.fullmatch(one):
+                raise ValueError(f"no host may be called {one[:_SHOWN]!r}")
             yield _Listed(one, address or one, labels)
 
 
@@ -114,12 +118,13 @@ def _listed(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], lis
     command = (*command, *([allocated] if source == "slurm" and allocated else []))
     program = command[0]
     try:
-        listed = list(read(_output(command)))
+        if len(listed := list(read(_output(command)))) > HOST_LIMIT:
+            raise ValueError(f"more than {HOST_LIMIT} hosts")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as err:
         raise InventoryError(f"{program} printed what is not its list: {type(err).__name__} {err}.") from err
     hosts: dict[str, _Listed] = {}
     left_out = []
-    for one in listed[:HOST_LIMIT]:
+    for one in listed:
         unusable = one.unusable
         if not NAME.fullmatch(one.name) or one.name == ALL:
             unusable = "no host may have that name"
@@ -142,22 +147,28 @@ def _entry(listed: _Listed) -> dict[str, Any]:
 
 
 def _output(command: tuple[str, ...]) -> str:
-    program, by_hand = shutil.which(command[0]), " ".join(command)
-    if program is None:
+    by_hand, limited = shlex.join(command), ["/bin/sh", "-c", f'ulimit -f {_MIB_MOST << 11}; exec "$@"', "-"]
+    if shutil.which(command[0]) is None:
         raise InventoryError(f"PATH leads to no {command[0]}, which has to list the hosts.")
-    try:
-        done = subprocess.run(
-            [program, *command[1:]],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-    except (OSError, subprocess.TimeoutExpired) as err:
-        why = err.strerror if isinstance(err, OSError) else f"it took more than {_TIMEOUT_S} s"
-        raise InventoryError(f"{command[0]} listed no hosts: {why}. Try `{by_hand}`.") from err
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][-_SHOWN:]
-        raise InventoryError(f"{command[0]} ended with {done.returncode}: {said} Try `{by_hand}`.")
-    return done.stdout.decode(errors="replace")
+    with tempfile.TemporaryFile() as printed:
+        try:
+            done = subprocess.run(
+                [*limited, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.PIPE,
+                timeout=_TIMEOUT_S,
+                check=False,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+        except (OSError, subprocess.TimeoutExpired) as err:
+            why = err.strerror if isinstance(err, OSError) else f"it took more than {_TIMEOUT_S} s"
+            raise InventoryError(f"{command[0]} listed no hosts: {why}. Try `{by_hand}`.") from err
+        if printed.tell() >= _MIB_MOST << 20:
+            raise InventoryError(f"{command[0]} printed {_MIB_MOST} MiB or more. Try `{by_hand} | head`.")
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][-_SHOWN:].rstrip(".?!")
+            said = f": {said}" if said else ""
+            raise InventoryError(f"{command[0]} ended with {done.returncode}{said}. Try `{by_hand}`.")
+        printed.seek(0)
+        return printed.read().decode(errors="replace")

@@ -17,6 +17,7 @@ _CONTAINER = (
     Sign("no such file or directory", ProbeError, _NO_SHELL),
     Sign("attempted to invoke a command that was not found", ProbeError, _NO_SHELL),
     Sign("is not running", UnreachableError, "Start the container."),
+    Sign("on running containers", UnreachableError, "Start the container."),
     Sign("o such container", UnreachableError, "Is it running, and is `address` its name? See `ps`."),
     Sign("permission denied", AuthError, "May your user use the daemon (group docker)?"),
     Sign("Cannot connect to the Docker daemon", _PASSING, "Start the daemon, or set DOCKER_HOST."),

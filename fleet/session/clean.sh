@@ -126,7 +126,9 @@ everywhere() {
 	case ${XDG_CACHE_HOME:-} in /*) own=$XDG_CACHE_HOME ;; esac
 	[ -z "$own" ] || place "$1" "$own/fleet" sure
 	[ -z "$HOME" ] || base "$1" "$HOME"
-	for base in "$ROOT"/data/home/* "$ROOT/data/tmp" "$ROOT/var/tmp" "$ROOT/tmp" "$ROOT/dev/shm" "$ROOT/dev/shmem"; do
+	case ${TMPDIR%/} in /tmp | /var/tmp | /dev/shm) TMPDIR= ;; esac
+	for base in "$ROOT"/data/home/* "$ROOT/data/tmp" "$ROOT/var/tmp" "$ROOT/tmp" "$ROOT/dev/shm" "$ROOT/dev/shmem" \
+		${TMPDIR:+"$ROOT${TMPDIR%/}"}; do
 		[ "$base" = "$HOME" ] || [ -L "$base" ] || base "$1" "$base"
 	done
 }

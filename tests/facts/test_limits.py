@@ -175,9 +175,40 @@ def test_probe_and_agent_read_the_same(tmp_path: Path, name: str) -> None:
         assert (int(told[1]), told[2]) == (left, words)
 
 
-def test_the_agent_keeps_to_a_limit_of_the_shell_too() -> None:
-    done = run("-b", "chase", "--sizes", "512G", prefix=("sh", "-c", 'ulimit -v 300000; exec "$@"', "-"))
-    assert "(ulimit -v, 293 MiB)" in done.stderr
+@pytest.mark.parametrize("option", ["-v", "-d"])
+def test_the_agent_keeps_to_a_limit_of_the_shell_too(option: str) -> None:
+    words = f'ulimit {option} 300000; exec "$@"'
+    done = run("-b", "chase", "--sizes", "512G", prefix=("sh", "-c", words, "-"))
+    assert f"(ulimit {option}, 293 MiB)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "mount", "file", "limit", "asks"),
+    [
+        ("0::/a", V2.format("/"), "a/hugetlb.2MB.max", "2097152", False),
+        ("0::/a", V2.format("/"), "a/hugetlb.2MB.max", "max", True),
+        (
+            "7:hugetlb:/",
+            V1.replace("memory", "hugetlb").format("/"),
+            "hugetlb/hugetlb.1GB.limit_in_bytes",
+            "0",
+            False,
+        ),
+        (
+            "7:hugetlb:/",
+            V1.replace("memory", "hugetlb").format("/"),
+            "hugetlb/hugetlb.64KB.limit_in_bytes",
+            str(2**63 - 4096),
+            True,
+        ),
+    ],
+)
+def test_the_pool_is_left_alone_where_a_group_limits_its_pages(
+    tmp_path: Path, cgroup: str, mount: str, file: str, limit: str, asks: bool
+) -> None:
+    root, _ = look(tmp_path, cgroup, mount, {"": {file: limit}})
+    done = run("-b", "chase", "--sizes", "16K", "--rounds", "1", env=preload("groups.c") | {"TREE": root})
+    assert ("asks the pool" in done.stderr) is asks
 
 
 def test_the_limits_of_a_shell_are_facts(tmp_path: Path) -> None:
@@ -186,6 +217,7 @@ def test_the_limits_of_a_shell_are_facts(tmp_path: Path) -> None:
     tree.files["proc/self/limits"] = (
         "Limit                     Soft Limit           Hard Limit           Units     \n"
         "Max processes             40                   96365                processes \n"
+        "Max data size             500000000            unlimited            bytes     \n"
         "Max address space         307200000            unlimited            bytes     \n"
         "Max realtime priority     0                    0                    "
     )
@@ -197,7 +229,7 @@ def test_the_limits_of_a_shell_are_facts(tmp_path: Path) -> None:
     found = linux.parse(
         probe.sections(ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "2"))))
     )
-    assert found.memory_limit is None
+    assert found.memory_limit == "ulimit -d, 477 MiB"
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_containers_by_their_names(listed) -> None:
 @pytest.mark.parametrize(
     ("kind", "program", "printed", "code", "problem"),
     [
-        ("kubectl", "kubectl", "", 1, "kubectl ended with 1: why Try `kubectl get pods -o json`."),
+        ("kubectl", "kubectl", "", 1, "kubectl ended with 1: why. Try `kubectl get pods -o json`."),
         ("kubectl", "kubectl", "{}", 0, "kubectl printed what is not its list: KeyError 'items'"),
         ("podman", "podman", "no json", 0, "podman printed what is not its list: JSONDecodeError"),
         ("docker", "docker", "", 0, "docker lists no host that could be measured."),
@@ -173,7 +173,7 @@ def test_hosts_of_a_session_are_reached_as_their_cluster_is(
         ),
         ("[]", "", "hosts_from: must be slurm"),
         ("[cat, PRINTED]", "", "cat lists no host that could be measured."),
-        ("[cat, PRINTED]", "-oProxyCommand=x\n", "Left out: -oProxyCommand=x: no host may have that name"),
+        ("[cat, PRINTED]", "-oProxyCommand=x\n", "no host may be called '-oProxyCommand=x'"),
         (
             "[cat, PRINTED]",
             "a -oProxyCommand\n",
@@ -181,7 +181,10 @@ def test_hosts_of_a_session_are_reached_as_their_cluster_is(
         ),
         ("[cat, PRINTED]", "a b c\n", "cat printed what is not its list: ValueError 'a b c' is not NAME"),
         ("[cat, PRINTED]", "a b 1/2=3\n", "inventory.yaml:1: hosts.a.labels"),
-        ("[false]", "", "false ended with 1"),
+        ("[false]", "", "false ended with 1. Try `false`."),
+        ("[yes]", "", "yes printed 8 MiB or more. Try `yes | head`."),
+        ("[seq, 20001]", "", "more than 20000 hosts"),
+        ("[cat, PRINTED]", "n1\n-o\n", "no host may be called '-o'"),
         ("[no-such-program]", "", "PATH leads to no no-such-program"),
     ],
 )

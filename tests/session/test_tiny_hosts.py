@@ -89,7 +89,7 @@ def test_toybox_and_mksh_are_enough_where_temporary_files_have_no_place(tmp_path
     for name in names:
         (tmp_path / "bin" / name).symlink_to(toybox)
     hidden = "for d in /tmp /var/tmp /dev/shm; do mount -t tmpfs -o ro none $d; done"
-    shell = f"mount --bind {mksh} $(readlink -f /bin/sh); export PATH=/mnt/bin HOME=/mnt/data XDG_CACHE_HOME="
+    shell = f"mount --bind {mksh} $(readlink -f /bin/sh); export PATH=/mnt/bin HOME= TMPDIR=/mnt/data"
     words = f'mount --bind {tmp_path} /mnt; {hidden}; {shell}; exec "$@"'
     with Fleet(tmp_path) as fleet:
         command = json.dumps(["unshare", "-m", needs.program("bash", "bash"), "-c", words, "-"])
@@ -97,4 +97,6 @@ def test_toybox_and_mksh_are_enough_where_temporary_files_have_no_place(tmp_path
         (found,) = fleet("run", "-b", "clock", "--rounds", "2", "--samples", "3", "-q", "--json").json
         assert found["state"] in {"complete", "partial"}, found["message"]
         assert any(note.startswith("The machine lock could not be taken") for note in found["notes"])
-        assert list((tmp_path / "data/.cache/fleet").glob("fleet-agent-*"))
+        assert list((tmp_path / f"data/fleet-{os.getuid()}").glob("fleet-agent-*"))
+        assert fleet("clean", "-q").exit_code == 0
+        assert list((tmp_path / "data").iterdir()) == []
