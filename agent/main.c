@@ -49,12 +49,11 @@ static const char *reason(int err)
 		return "a thread was found on another CPU than it was bound to";
 	case -ECHILD:
 		return "start a thread: a seccomp filter forbids it, which should allow clone3() "
-		       "or "
-		       "refuse it with ENOSYS";
+		       "or refuse it with ENOSYS";
 	case -EAGAIN:
 	case -ENOMEM:
 		return "no thread can be started; raise the limits on address space (ulimit -v) "
-		       "and processes (ulimit -u) of this account";
+		       "and processes (ulimit -u, or pids.max of its control group)";
 	default:
 		return strerror(-err);
 	}

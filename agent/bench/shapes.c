@@ -24,9 +24,11 @@ const char *gemm_point_name(unsigned kind)
 	return kind_names[kind];
 }
 
-static uint32_t next_multiple(uint32_t number, uint32_t of)
+static uint32_t near_multiple(uint32_t number, uint32_t of)
 {
-	return (number + of - 1) / of * of;
+	uint32_t next = (number + of - 1) / of * of;
+
+	return next <= SIDE_MOST ? next : SIDE_MOST / of * of;
 }
 
 /* Reads a number of MxNxK and moves past it and its x; false if there is none. */
@@ -58,9 +60,9 @@ static int read_shape(const char *text, const struct point_context *context, str
 			SIDE_MOST, text);
 	const struct point asked = *point;
 
-	point->m = next_multiple(point->m, gemm->rows);
-	point->n = next_multiple(point->n, gemm->block);
-	point->k = next_multiple(point->k, gemm->depth);
+	point->m = near_multiple(point->m, gemm->rows);
+	point->n = near_multiple(point->n, gemm->block);
+	point->k = near_multiple(point->k, gemm->depth);
 	*fits = !given || (point->m == asked.m && point->n == asked.n && point->k == asked.k);
 	if (*fits)
 		return 0;
@@ -68,8 +70,8 @@ static int read_shape(const char *text, const struct point_context *context, str
 	       "--shape %s: gemm/%s multiplies %d rows, %d columns and a depth of %d at once; the "
 	       "nearest shape for all its variants is %" PRIu32 "x%" PRIu32 "x%" PRIu32,
 	       text, context->variant->name, gemm->rows, gemm->block, gemm->depth,
-	       next_multiple(asked.m, context->rows), next_multiple(asked.n, context->columns),
-	       next_multiple(asked.k, context->depth));
+	       near_multiple(asked.m, context->rows), near_multiple(asked.n, context->columns),
+	       near_multiple(asked.k, context->depth));
 	if (!context->others)
 		return -1;
 	notes_add(context->others, "gemm/%s is left out: %s.", context->variant->name,

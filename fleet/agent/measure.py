@@ -171,4 +171,5 @@ def _ended_badly(host: Host, agent: Agent, stream: Stream, reader: Reader, why: 
         )
     code = stream.exit_code
     died = f"killed by signal {code - 128}" if code is not None and code > 128 else f"exit code {code}"
-    return f"{host.name}: the run is not complete: {why} ({died}).{' stderr: ' + error if error else ''}"
+    told = f" stderr: {error.rstrip('.')}." if error else ""
+    return f"{host.name}: the run is not complete: {why} ({died}).{told}"

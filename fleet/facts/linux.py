@@ -68,7 +68,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     rt_runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
     idle_state, idle_exit_us = settings.parse_idle_state(noise)
-    quota = settings.parse_cpu_quota(noise) or (None, None)
+    quota, is_root = settings.parse_cpu_quota(noise) or (None, None), system.get("user") == "root"
     available, limits = _memory(files, "MemAvailable"), [settings.parse_memory_limit(noise)]
     for what, option in (("address space", "v"), ("data size", "d")):
         if (space := _limit(files, what)) is not None:
@@ -103,7 +103,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         memory_bytes=_memory(files, "MemTotal"),
         memory_available_bytes=limit[0] if limit else available,
         memory_limit=limit[1] if limit else None,
-        processes_most=_limit(files, "processes"),
+        processes_most=settings.parse_processes(noise, None if is_root else _limit(files, "processes")),
         priority_most=_limit(files, "realtime priority"),
         page_bytes=_whole(system.get("page_bytes")),
         huge_pages=_chosen(files.get("sys/kernel/mm/transparent_hugepage/enabled")),

@@ -137,17 +137,15 @@ def _limits(facts: Facts) -> Iterator[Finding]:
             "Lift it (--mem of Slurm, -m of docker, limits.memory in Kubernetes, MemoryMax= of systemd).",
             "memory_limit",
         )
-    if facts.user == "root":  # whom these limits do not bind
-        return
     if facts.processes_most is not None and facts.processes_most < len(facts.usable_cpus) + OWN_PROCESSES:
         yield _serious(
             "processes",
-            f"This account may have {facts.processes_most} processes and threads; we need one for each of "
+            f"We may have {facts.processes_most} processes and threads; we need one for each of "
             f"{len(facts.usable_cpus)} CPUs and some {OWN_PROCESSES} more.",
-            "ulimit -u unlimited # in a login script, up to the hard limit; else in limits.conf (root)",
+            "ulimit -u unlimited # else in limits.conf (root); or lift pids.max of our control group",
             "processes_most",
         )
-    if facts.priority_most == 0:
+    if facts.priority_most == 0 and facts.user != "root":
         yield _info(
             "priority",
             "This account gets no realtime priority: other programs may run between ours.",

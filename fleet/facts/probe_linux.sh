@@ -162,7 +162,7 @@ noise() {
 	mounts=$(grep -s ' - cgroup' proc/self/mountinfo)
 	IFS=$newline
 	set -f
-	[ -r proc/self/cgroup ] && groups cpu quota && groups memory memory
+	[ -r proc/self/cgroup ] && groups cpu quota && groups memory memory && groups pids pids
 	set +f
 	unset IFS
 }
@@ -206,6 +206,10 @@ quota() {
 	get "$group/cpu.max" && [ -n "$v" ] && echo "quota $v ${name:-/}"
 	get "$group/cpu.cfs_quota_us" && quota=$v
 	get "$group/cpu.cfs_period_us" && [ -n "$quota" ] && echo "quota $quota $v ${name:-/}"
+}
+
+pids() {
+	get "$group/pids.max" && [ -n "$v" ] && echo "pids $v"
 }
 
 # The limits of group $name, what is used of them, and what of that the kernel takes back.

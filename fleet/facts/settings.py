@@ -61,6 +61,13 @@ def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
     return (left, f"control group {group}, {limit / (1 << 20):.0f} MiB") if found else None
 
 
+def parse_processes(lines: Iterable[str], own: int | None) -> int | None:
+    """How many processes and threads we may have: lines `pids MOST` of our groups, and our own limit."""
+    words = (line.partition(" ") for line in lines)
+    groups = [int(most) for kind, _, most in words if kind == "pids" and _COUNT.fullmatch(most)]
+    return min(groups if own is None else [*groups, own], default=None)
+
+
 def parse_throttles(lines: Iterable[str], part: str) -> int | None:
     """How often CPUs were slowed down because of heat since boot: "core" or "package" as `part`.
 

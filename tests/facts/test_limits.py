@@ -1,6 +1,7 @@
 """What limits leave of memory: the probe and the agent read the same numbers, and say the same words."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -224,12 +225,23 @@ def test_the_limits_of_a_shell_are_facts(tmp_path: Path) -> None:
     root = str(tree.write(tmp_path / "root"))
     found = linux.parse(probe.sections(ask(["/bin/sh"], tmp_path / "home", root=root)))
     assert (found.memory_available_bytes, found.memory_limit) == (307200000, "ulimit -v, 293 MiB")
-    assert (found.processes_most, found.priority_most) == (40, 0)
+    assert (found.processes_most, found.priority_most) == (None if os.getuid() == 0 else 40, 0)
     tree.files["proc/self/limits"] = tree.files["proc/self/limits"].replace("307200000", "unlimited")
     found = linux.parse(
         probe.sections(ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "2"))))
     )
     assert found.memory_limit == "ulimit -d, 477 MiB"
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"), [(("max", "12"), 12), (("9", "12"), 9), (("max", "max"), None)]
+)
+def test_processes_are_counted_by_groups_too(
+    tmp_path: Path, limits: tuple[str, str], expected: int | None
+) -> None:
+    folders = {f"pids/{name}": {"pids.max": limit} for name, limit in zip(("a", "a/b"), limits, strict=True)}
+    _, found = look(tmp_path, "8:pids:/a/b", V1.replace("memory", "pids").format("/"), folders)
+    assert found.processes_most == expected
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,8 @@ def test_one_shape_is_named_that_fits_all_variants_and_none_ends_a_run_of_others
     refused = run(*plan, "65x65x65", "--forecast").stderr
     (fitting,) = re.findall(r"nearest shape for all its variants is (\S+)", refused)
     assert run(*plan, fitting, "--forecast").returncode == 0
+    largest = re.findall(r"variants is (\S+)", run(*plan, "4096x4096x4095", "--forecast").stderr)
+    assert run(*plan, *largest, "--forecast").returncode == 0
     beside = run(*plan, "65x65x65", "-b", "gemm,clock", "--forecast")
     (told,) = decode(beside.stdout)
     assert "clock" in {one["benchmark"] for one in told["benchmarks"]}
