@@ -256,8 +256,8 @@ class _Session:
                 seen = (seen + data)[-_SHOWN:]
                 if seen.count(mark) > 1 or re.search(mark + rb" [0-9]*\r", seen):
                     raise ProbeError(
-                        f"{self.host_name}: {self.program} goes through a terminal, which changes what it "
-                        "passes on. Leave out the option that asks for one (-t, -it, --pty, --tty)."
+                        f"{self.host_name}: {self.program} goes through a terminal or joins both outputs. "
+                        "Leave out the option that asks for one (-t, -it, --pty, --tty)."
                     )
             yield is_stderr, data
 
