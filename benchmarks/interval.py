@@ -85,6 +85,7 @@ CASES = (
     two_levels(0.2, 70.0),
     drifting(0.2),
     drifting(1.0),
+    drifting(2.0),
 )
 
 
@@ -126,7 +127,7 @@ def runs_of(
             continue
         at_end = going[ended]
         median[at_end], mean[at_end], half[at_end] = (
-            values[ended] for values in (found.median, found.mean, found.half)
+            values[ended] for values in (found.median, found.mean, found.half + found.lean)
         )
         counts[at_end] = count
         going = going[~ended]

@@ -49,7 +49,7 @@ class BurstLevels:
     strays. other, other_share: median of the level with most of the other bursts and the share of bursts in
     it, NaN where there is one level.
     parts: by pair with several, all of them, the fastest first. drift: relative change over the run, NaN
-    where none is proved.
+    where none is proved. lean: how far the mean over bursts lies, by that drift, from that over time.
     """
 
     median: Floats
@@ -58,6 +58,7 @@ class BurstLevels:
     other: Floats
     other_share: Floats
     drift: Floats
+    lean: Floats
     parts: dict[int, tuple[BurstLevel, ...]]
 
 
@@ -70,13 +71,17 @@ def burst_levels(
     `reduce.split.states` finds them; else by these bursts alone.
     """
     none = np.full(len(bursts), np.nan)
+    moved, mean = drift(bursts, times), bursts.mean(axis=1)
+    since = times - times[:, :1]
+    late = since.mean(axis=1) / np.maximum(since[:, -1], np.finfo(float).tiny) - 0.5
     found = BurstLevels(
         median=middles(bursts),
-        mean=bursts.mean(axis=1),
+        mean=mean,
         half=halves(bursts),
         other=none.copy(),
         other_share=none.copy(),
-        drift=drift(bursts, times),
+        drift=moved,
+        lean=np.abs(np.nan_to_num(moved) * mean * late),
         parts={},
     )
     if states is None or main is None:
@@ -148,7 +153,7 @@ def _part(found: BurstLevels, pair: int, row: Floats, labels: Ints, state: int) 
         others = (level for level in found.parts[pair] if level is not main)
         other = max(others, key=lambda level: level.share)
         found.other[pair], found.other_share[pair] = other.median, other.share
-        found.drift[pair] = np.nan  # switching between levels is not a drift
+        found.drift[pair], found.lean[pair] = np.nan, 0  # switching between levels is not a drift
 
 
 def _level(row: Floats, labels: Ints, label: int) -> BurstLevel:

@@ -13,6 +13,7 @@ from fleet.analysis.arrays import Floats, Ints
 LIKENESS_MARGIN = 1.3  # standard errors of a correlation, 1 / sqrt(count) each
 MOST_LIKENESS = 0.8
 LEAST_EFFECTIVE = 3.0
+LEAST_RUNS = 3  # for an interval between runs
 
 
 def student_t(freedom: int) -> float:
@@ -49,3 +50,11 @@ def t_factor(count: int, effective: Floats | float) -> Floats:
     freedom: Ints = np.maximum(effective, min(float(count), LEAST_EFFECTIVE)).astype(np.int64) - 1
     each, at = np.unique(freedom, return_inverse=True)
     return np.array([student_t(int(one)) for one in each])[at]
+
+
+def between_runs(values: Floats) -> float:
+    """Half the 95 % interval of runs' geometric mean, relative; NaN of fewer than LEAST_RUNS."""
+    logs, count = np.log(values), len(values)
+    if count < LEAST_RUNS:
+        return float("nan")
+    return float(np.expm1(student_t(count - 1) * logs.std(ddof=1) / sqrt(count)))

@@ -138,11 +138,12 @@ def _judged(middles: Floats, about: Frame, counts: Ints, units: Ints) -> dict[st
         *(equal_rows(values, counts) for values in (middles, times, of_visits)), strict=True
     ):
         found = burst_levels(rows, moments, labels, main[pairs])
+        half = found.half + found.lean
         judged = (
             found.median,
-            np.minimum(found.mean - found.half, found.median),
-            np.maximum(found.mean + found.half, found.median),
-            found.half / found.mean,
+            np.minimum(found.mean - half, found.median),
+            np.maximum(found.mean + half, found.median),
+            half / found.mean,
             found.other,
             found.other_share,
             found.drift,

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.cells import are_pairs, history_of
+from fleet.analysis.reduce.interval import between_runs
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.views.text import (
     is_rate,
@@ -100,13 +101,14 @@ def past_of_runs(runs: Sequence[RunSummary], found: Rows) -> str:
         numbers = [measured(str(name), ns) for ns in (geometric_mean(usual), *ends)]
         of = f"{len(usual)} of {len(values)}"
         what = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
-        rows.append((what, str(relation), numbers[0], of, *numbers[1:], sparkline(values)))
+        half = within(between_runs(usual))
+        rows.append((what, str(relation), numbers[0], half, of, *numbers[1:], sparkline(values)))
     first, last = runs[0].started_utc, runs[-1].started_utc
-    titles = ("benchmark", "of", "usual", "runs", "min", "max", "oldest to newest")
+    titles = ("benchmark", "of", "usual", "±95%", "runs", "min", "max", "oldest to newest")
     return (
         f"{len(runs)} comparable runs, {first:%Y-%m-%d} to {last:%Y-%m-%d}: medians by run\n"
-        + table(titles, rows, right={2, 3, 4, 5})
-        + "\nusual: geometric mean of the runs at the level that most are at"
+        + table(titles, rows, right={2, 3, 4, 5, 6})
+        + "\nusual: geometric mean of the runs at the level of most; ±95%: between them"
         + "\nThe last run:"
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.cells import ALL, Only
-from fleet.analysis.reduce.interval import student_t
+from fleet.analysis.reduce.interval import LEAST_RUNS, between_runs
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.selection import by_host
 from fleet.analysis.views.heatmap import Canvas, ranked
@@ -22,7 +22,6 @@ from fleet.store import RunSummary
 from fleet.text import counted, one_line
 from fleet.text import table as laid_out
 
-LEAST_RUNS = 3  # for an interval between runs
 _LONGEST_NAME = 24
 _RANKED_FROM = 3  # hosts; fewer need no colours
 _SEPARATE_UP_TO = 10  # hosts; of more, fewer tables without intervals are easier to read than more with them
@@ -167,10 +166,7 @@ def heading(runs: Sequence[RunSummary]) -> str:
 
 def _over_runs(rows: Rows) -> dict[str, Any]:
     levels = runs_by_level(rows["median_ns"].to_numpy(dtype=float))
-    half = float(rows["spread"].iloc[-1])
-    if len(levels[0]) >= LEAST_RUNS:
-        logs = np.log(levels[0])
-        half = float(np.expm1(student_t(len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5))
+    half = between_runs(levels[0]) if len(levels[0]) >= LEAST_RUNS else float(rows["spread"].iloc[-1])
     known = [(geometric_mean(values), len(values)) for values in levels]
     return {"median_ns": known[0][0], "half": half, "levels": known}
 

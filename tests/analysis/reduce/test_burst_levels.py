@@ -43,6 +43,24 @@ def drift_of(row: list[float] | np.ndarray, times: list[float] | np.ndarray | No
 # Level and interval
 
 
+@pytest.mark.parametrize(
+    "times", [[*range(16)], [*range(13), 15.0, 15.5, 16.0], [*range(9), *np.arange(9, 16, 0.1)]]
+)
+def test_visits_that_crowd_at_the_end_of_a_drift_lean_by_what_they_saw_too_much_of(
+    times: list[float],
+) -> None:
+    """The mean over time of a line is its middle; that over visits is where most of them are."""
+    row = 100 + np.array([times])
+    found = burst_levels(row, np.array([times]))
+    assert np.isfinite(found.drift[0])
+    assert found.lean[0] == pytest.approx(abs(row.mean() - 100 - times[-1] / 2), rel=0.05, abs=1e-9)
+
+
+def test_without_a_drift_visits_may_crowd_anywhere() -> None:
+    steady = burst_levels(np.array([[50.0, 52.0, 51.0, 50.5]]), np.array([[0.0, 7.0, 8.0, 9.0]]))
+    assert steady.lean[0] == 0
+
+
 def test_one_mode_is_described_by_all_of_its_bursts() -> None:
     row = [50.0, 52.0, 51.0, 50.5, 53.0, 50.2]
     found = judged(row)

@@ -61,7 +61,7 @@ def test_a_run_that_is_named_is_shown_alone(root: Path) -> None:
 def test_one_host_is_shown_in_detail_with_its_earlier_runs(root: Path) -> None:
     text = show.shown_text(root, show.chosen(Listing(root), ["quick"]), Canvas(80))
     assert "4 comparable runs" in text
-    assert re.search(r"^cas/cmpxchg +smt .*[▁▂▃▄▅▆▇█]{4}$", text, re.MULTILINE)
+    assert re.search(r"^cas/cmpxchg +smt .* ±\d\.\d% .*[▁▂▃▄▅▆▇█]{4}$", text, re.MULTILINE)
 
 
 def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
