@@ -21,6 +21,11 @@ hosts whose interval does; `none`: relations without a verdict. The first two wi
 `fleet` with 1.96 standard errors of the mean over sessions. Then, in one session of ten (--power-of), one
 relation in eight, or all of three hosts, became so much slower: the share `changed`, and "changed, or at
 another level". 200 sessions with five runs a side take 10 to 30 s of one CPU.
+
+--two: two hosts became twice as slow instead: the share of sessions that name both, with either verdict; of
+their relations that are found; and of findings that are of another host.
+--ideal: of `normal`, `3 %` and `mixed` instead: the share of +5 % (one relation in eight) that a test finds
+which knows the deviation of each relation's runs, under the same rate of errors and threshold.
 """
 
 import argparse
@@ -205,6 +210,38 @@ def rates(
     return np.array(errors), np.array(power)
 
 
+def two_hosts(null: str, hosts: int, relations: int, runs: int, sessions: int, seed: int) -> Floats:
+    """Two hosts became twice as slow: sessions that name both, their relations found, wrong findings."""
+    chance = np.random.default_rng(seed)
+    slow = np.arange(hosts) < 2
+    shares = []
+    for _ in range(sessions):
+        of_b = order(null, runs, chance)
+        logs = numbers(null, hosts, relations, len(of_b), chance)
+        table, _ = judged(null, logs + (slow[:, None, None] & of_b) * np.log(2), of_b)
+        either = table["verdict"].isin([Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL])
+        found = either.to_numpy(dtype=float).reshape(hosts, relations)
+        wrong = found[~slow].sum() / max(found.sum(), 1)
+        shares.append((float(found[slow].any(axis=1).all()), float(found[slow].mean()), float(wrong)))
+    found_of: Floats = np.array(shares).mean(axis=0)
+    return found_of
+
+
+def ideal(null: str, hosts: int, relations: int, runs: int, sessions: int, seed: int) -> Floats:
+    """The share of changes of 5 % that a test finds which knows the deviation of each relation's runs."""
+    chance, found, count = np.random.default_rng(seed), [], hosts * relations
+    spread, change = np.arange(count) % 8 == 0, np.log1p(PLANTED[0])
+    for _ in range(sessions):
+        deviation = np.full(count, SCATTER * (3 if null == "3 %" else 1))
+        if null == "mixed":
+            deviation *= np.exp(chance.uniform(np.log(0.3), np.log(3), count))
+        error = deviation * (2 / runs) ** 0.5
+        moved = chance.normal(0, error) + change * spread
+        q = stats.false_discovery_control(2 * stats.norm.sf(np.abs(moved) / error))
+        found.append(np.mean(((q < LEVEL) & (np.abs(moved) > np.log1p(THRESHOLD)))[spread]))
+    return np.array([np.mean(found)])
+
+
 def line(errors: Floats, power: Floats) -> str:
     """The rates as text."""
     cells = []
@@ -227,7 +264,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--runs", type=int, action="append", help="a side; default: 3, 5 and 10")
     parser.add_argument("--null", choices=NULLS, action="append", help="only these; default: all")
+    parser.add_argument("--two", action="store_true", help="two slow hosts")
+    parser.add_argument("--ideal", action="store_true", help="what a test that knows the noise finds")
     asked = parser.parse_args(arguments)
+    if asked.two or asked.ideal:
+        for null in asked.null or (SWITCHING if asked.two else ("normal", "3 %", "mixed")):
+            for runs in asked.runs or (3, 5, 10):
+                question = two_hosts if asked.two else ideal
+                shares = question(null, asked.hosts, asked.relations, runs, asked.sessions, asked.seed)
+                print(f"{null:<18} {runs:>4} " + " ".join(f"{share:>6.1%}" for share in shares), flush=True)
+        return
     changes = "".join(f"{f'+{change:.0%}':>13}" for change in PLANTED)
     errors = f"{'error':>6} {'verdict':>24} {'each':>21} {'fleet':>6} {'none':>11}"
     print(f"{'null':<18} runs {errors}{changes}  hosts +100%")
