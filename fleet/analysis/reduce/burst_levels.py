@@ -74,16 +74,8 @@ def burst_levels(
     moved, mean = drift(bursts, times), bursts.mean(axis=1)
     since = times - times[:, :1]
     late = since.mean(axis=1) / np.maximum(since[:, -1], np.finfo(float).tiny) - 0.5
-    found = BurstLevels(
-        median=middles(bursts),
-        mean=mean,
-        half=halves(bursts),
-        other=none.copy(),
-        other_share=none.copy(),
-        drift=moved,
-        lean=np.abs(np.nan_to_num(moved) * mean * late),
-        parts={},
-    )
+    lean = np.abs(np.nan_to_num(moved) * mean * late)
+    found = BurstLevels(middles(bursts), mean, halves(bursts), none, none.copy(), moved, lean, parts={})
     if states is None or main is None:
         states = levels_of_bursts(bursts)
         main = of_most(states)
@@ -159,15 +151,8 @@ def _part(found: BurstLevels, pair: int, row: Floats, labels: Ints, state: int) 
 def _level(row: Floats, labels: Ints, label: int) -> BurstLevel:
     of_level, begins = labels == label, np.diff(labels, prepend=-1) != 0
     values = row[of_level]
-    mean, half = _interval(values)
-    return BurstLevel(
-        state=label // LEVELS_MOST,
-        median=float(middles(values[None, :])[0]),
-        mean=mean,
-        half=half,
-        share=float(of_level.mean()),
-        dwell=float(of_level.sum() / (of_level & begins).sum()),
-    )
+    median, dwell = float(middles(values[None, :])[0]), float(of_level.sum() / (of_level & begins).sum())
+    return BurstLevel(label // LEVELS_MOST, median, *_interval(values), float(of_level.mean()), dwell)
 
 
 def _interval(values: Floats) -> tuple[float, float]:

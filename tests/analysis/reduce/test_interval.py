@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fleet.analysis.reduce.burst_levels import halves
-from fleet.analysis.reduce.interval import effective_count, student_t
+from fleet.analysis.reduce.interval import between_runs, effective_count, student_t
 from tests.intervals import half_width
 
 
@@ -60,3 +60,11 @@ def test_the_more_neighbours_resemble_each_other_the_fewer_values_they_are_worth
 ) -> None:
     """n (1 - r) / (1 + r), where r is raised by 1.3 / sqrt(n) and held between 0 and 0.8."""
     assert effective_count(count, r) == pytest.approx(expected)
+
+
+def test_between_runs_is_students_t_over_the_logarithms_of_three_runs_or_more() -> None:
+    values = np.array([50.0, 54.0, 51.0, 57.0])
+    logs = np.log(values)
+    high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))[1]
+    assert between_runs(values) == pytest.approx(math.expm1(high - logs.mean()), rel=1e-3)
+    assert math.isnan(between_runs(values[:2]))
