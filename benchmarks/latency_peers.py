@@ -1,7 +1,7 @@
 """Hold `message`, `interleave`, `chase` and `fetch` against programs that measure the same, side by side.
 
-Usage: python benchmarks/latency_peers.py [--rounds 20] [--visits 5] [--peers DIR] [--only WORDS] [--nice -19]
-       [--realtime 50]
+Usage: python benchmarks/latency_peers.py [--rounds 100] [--seconds 280] [--peers DIR] [--only WORDS]
+       [--nice -19] [--realtime 50]
 
 Peers are looked for in DIR, then on the PATH; a contest whose peer is missing is left out with a note:
 core-to-core-latency (its `-b 3`), multichase with its multiload and fairness, and three programs that
@@ -9,12 +9,11 @@ benchmarks/reference makes of others' loops: mm-amx-interleave (mm_amx_interleav
 (lat_mem_rd_size.c, lmbench) and libxsmm-gemm (libxsmm_gemm.c). Contests without a peer hold numbers of the
 agent against one another.
 
-In each round every contest has some visits by each side, all in shuffled order, a short process each; a
-side's number is the median of its visits of the round; of chases in caches or with stride 256, of idle
-`loaded` and of messages, which others' work can only lengthen, the least. Printed are the deciles of each
-side over the rounds, and the median of the rounds' ratios, ours to theirs, with its 95 % interval (bootstrap
-over rounds). The verdict is `holds` or `fails` where the whole interval is within the limits or outside, else
-`no verdict`.
+In each round, contests in shuffled order, either side runs once, a short process each, one right behind the
+other in random order: what a machine does by turns for seconds is then of both. Printed are the deciles of
+each side over the rounds, and the median of the rounds' ratios, ours to theirs, with its 95 % interval
+(bootstrap over rounds). The verdict is `holds` or `fails` where the whole interval is within the limits or
+outside, else `no verdict`.
 --nice and --realtime are for both sides, on a machine that is not idle. Peers then take turns (SCHED_RR):
 some keep all CPUs and need one for a thread more.
 """
@@ -42,6 +41,7 @@ ROW_BYTES = 1024
 CHASED = {"L1": "24K", "L2": "512K"}
 STRIDES = (64, 256)
 IN_MEMORY = 128 << 20
+MULTILOAD = {"read": "stream-sum", "mix": "stream-triad"}
 RESAMPLES = 4000
 TRIES = 5
 Side = Callable[[], float]
@@ -56,7 +56,6 @@ class Contest:
     ours: Side
     theirs: Side
     limits: tuple[float, float]
-    of_visits: Callable[[Iterable[float]], float] = statistics.median
 
 
 class Tools:
@@ -91,7 +90,7 @@ class Tools:
         self, *plan: str, typical: Callable[[list[int]], float] = statistics.median
     ) -> Iterator[dict[str, object]]:
         """The bursts of one round of the agent; `ns` is added: of a unit in a typical sample."""
-        lines = self.output(self.agent, *plan, *self._plain).splitlines()
+        lines = self.output(self.agent, *self._plain, *plan).splitlines()
         hello, *records = [json.loads(line) for line in lines]
         for burst in records:
             if burst["record"] == "burst":
@@ -165,34 +164,32 @@ def busy(tools: Tools) -> Iterator[None]:
 
 
 def our_chase_in_memory(tools: Tools, pages: str, stride: int) -> float:
-    """The mean of 200 samples of 2 ms, since the peer's number is one of half a second; see multichase()."""
+    """The mean of half a second by 250 samples of 2 ms, as the peer's number is; see multichase()."""
     mark = "" if stride == 64 else f".s{stride}"
     size, point = f"{IN_MEMORY >> 20}M", f"window.{IN_MEMORY >> 20}M{mark}.{pages}"
     plan = ("-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", size)
-    how = ("--stride", str(stride), "--pages", pages, "--samples", "200")
+    how = ("--stride", str(stride), "--pages", pages, "--samples", "250")
     with busy(tools) if stride != 64 else contextlib.nullcontext():
-        typical = statistics.mean if stride == 64 else statistics.median
-        return tools.ns(*plan, *how, typical=typical)[point]
+        return tools.ns(*plan, *how, typical=statistics.mean)[point]
 
 
-def our_load(
-    tools: Tools, rate: str, typical: Callable[[list[int]], float] = statistics.mean
-) -> tuple[float, float]:
-    """A load in ns, and the GB/s that the other CPU reads meanwhile."""
-    operation = ("--op", "read") if rate != "0" else ()
-    plan = ("-b", "loaded", *operation, "--load", rate, "--sizes", f"{IN_MEMORY >> 20}M", "--pages", "huge")
-    (burst,) = tools.bursts(*plan, "--cpus", pair(tools), "--samples", "20", typical=typical)
-    return float(burst["ns"]), float(burst["others_a_ns"])  # type: ignore[arg-type]
+def our_load(tools: Tools, rate: str, operation: str = "read") -> tuple[float, float]:
+    """A load in ns, the median of up to five bursts of 100 ms, and the GB/s that the other CPU moves."""
+    plan = ("-b", "loaded", *(("--op", operation) if rate != "0" else ()), "--load", rate)
+    memory = ("--sizes", f"{IN_MEMORY >> 20}M", "--pages", "huge", "--cpus", pair(tools))
+    how = ("--samples", "20", "--rounds", "5")
+    bursts = [*tools.bursts(*plan, *memory, *how, typical=statistics.mean)]
+    found = [[float(str(one[name])) for one in bursts] for name in ("ns", "others_a_ns")]
+    return statistics.median(found[0]), statistics.median(found[1])
 
 
-def at_the_rate_of(tools: Tools, path: str) -> tuple[float, float]:
-    """A load beside a CPU that reads as fast as multiload's does, and multiload's."""
+def at_the_rate_of(tools: Tools, path: str, operation: str, load: str) -> tuple[float, float]:
+    """A load beside a CPU that moves as much as multiload's does, and multiload's."""
     options = ("-a", "-H", "-m", str(IN_MEMORY), "-s", "256", "-T", "256k", "-n", "1", "-t", "2")
-    text = tools.output(path, *options, "-c", "chaseload", "-l", "stream-sum")
+    text = tools.output(path, *options, "-c", "chaseload", "-l", load)
     cells = text.splitlines()[-1].split(",")
     ns, wanted = float(cells[3]), float(cells[8]) * 1.048576e-3
-    _, got = our_load(tools, f"{wanted:.3f}")
-    ours, got = our_load(tools, f"{wanted * wanted / got:.3f}")
+    ours, got = our_load(tools, f"{wanted:.3f}", operation)
     print(f"multiload {ns:.1f} ns at {wanted:.2f} GB/s, ours {ours:.1f} at {got:.2f}", file=sys.stderr)
     return ours, ns
 
@@ -304,13 +301,14 @@ def of_multichase(tools: Tools) -> Iterator[Contest]:
             ours = partial(our_chase_in_memory, tools, pages, stride)
             theirs = partial(multichase, tools, path, pages, stride)
             name = f"chase memory window, {pages} pages" + (", stride 256" if stride == 256 else "")
-            of_visits = statistics.median if stride == 64 else min
-            yield Contest(name, "ns", ours, theirs, (0, 1.01) if stride == 64 else (0.98, 1.02), of_visits)
-        idle = partial(our_load, tools, "0", statistics.median)
-        yield Contest("loaded idle", "ns", lambda: idle()[0], theirs, (0.98, 1.02), min)
+            yield Contest(name, "ns", ours, theirs, (0, 1.01) if stride == 64 else (0.98, 1.02))
+        idle = partial(our_load, tools, "0")
+        yield Contest("loaded idle", "ns", lambda: idle()[0], theirs, (0.98, 1.02))
+        yield Contest("loaded idle to chase", "ns", lambda: idle()[0], ours, (0.98, 1.02))
     if path := tools.path("multiload"):
-        both = of_one_run(partial(at_the_rate_of, tools, path))
-        yield Contest("loaded at the rate of multiload", "ns", *both, (0.95, 1.05))
+        for operation, load in MULTILOAD.items():
+            both = of_one_run(partial(at_the_rate_of, tools, path, operation, load))
+            yield Contest(f"loaded {operation} at the rate of multiload", "ns", *both, (0.95, 1.05))
     if path := tools.path("fairness"):
         ours, theirs = partial(our_contest, tools), partial(fairness, tools, path)
         yield Contest("contend faa", "ns", ours, theirs, (0.95, 1.05))
@@ -319,7 +317,7 @@ def of_multichase(tools: Tools) -> Iterator[Contest]:
 def contests(tools: Tools) -> Iterator[Contest]:
     if path := tools.path("core-to-core-latency"):
         theirs = partial(core_to_core_latency, tools, path)
-        yield Contest("message", "ns", partial(our_message, tools), theirs, (0.97, 1.03), min)
+        yield Contest("message", "ns", partial(our_message, tools), theirs, (0.97, 1.03))
     if path := tools.path("mm-amx-interleave"):
         yield Contest(
             "interleave 1K, shared to own",
@@ -338,7 +336,7 @@ def contests(tools: Tools) -> Iterator[Contest]:
                     our_chase, tools, f"rising.{size}{mark}.base", "--pages", "base", "--stride", str(stride)
                 )
                 theirs = partial(lat_mem_rd, tools, path, size, stride)
-                yield Contest(f"chase {level} rising, stride {stride}", "ns", ours, theirs, (0, 1.01), min)
+                yield Contest(f"chase {level} rising, stride {stride}", "ns", ours, theirs, (0, 1.01))
     if path := tools.path("libxsmm-gemm"):
         theirs = partial(libxsmm, tools, path)
         yield Contest("product bf16 256x256x256", "ps", partial(our_product, tools), theirs, (0, 1.01))
@@ -349,25 +347,25 @@ def contests(tools: Tools) -> Iterator[Contest]:
 Found = dict[str, list[tuple[float, float]]]
 
 
-def visit(side: Side) -> float:
-    """A side's number; tried again where a program gives up, as some do when they are interrupted."""
-    for _ in range(TRIES - 1):
+def visit(sides: tuple[Side, Side]) -> tuple[float, float] | None:
+    """Both numbers; None where either program gives up time and again, as some do when interrupted."""
+    for _ in range(TRIES):
         with contextlib.suppress(subprocess.CalledProcessError, ValueError, KeyError):
-            return side()
-    return side()
+            numbers = {at: sides[at]() for at in random.sample((0, 1), 2)}
+            return numbers[0], numbers[1]
+    return None
 
 
-def measure(chosen: list[Contest], rounds: int, visits: int) -> Found:
-    """Map contest to the two sides' numbers of each round."""
+def measure(chosen: list[Contest], rounds: int, seconds: float) -> Found:
+    """Map contest to the two sides' numbers of each round; no round begins after so many seconds."""
     found: Found = {contest.name: [] for contest in chosen}
+    until = time.monotonic() + seconds
     for _ in range(rounds):
-        asked = [(contest, side) for contest in chosen for side in (0, 1) for _ in range(visits)]
-        numbers: dict[tuple[str, int], list[float]] = {}
-        for contest, side in random.sample(asked, len(asked)):
-            numbers.setdefault((contest.name, side), []).append(visit((contest.ours, contest.theirs)[side]))
-        for contest in chosen:
-            ours, theirs = (contest.of_visits(numbers[contest.name, side]) for side in (0, 1))
-            found[contest.name].append((ours, theirs))
+        if time.monotonic() > until:
+            break
+        for contest in random.sample(chosen, len(chosen)):
+            if numbers := visit((contest.ours, contest.theirs)):
+                found[contest.name].append(numbers)
     return found
 
 
@@ -393,7 +391,7 @@ def deciles(values: Iterable[float]) -> str:
 def show(contest: Contest, rounds: list[tuple[float, float]]) -> None:
     ratios = [ours / theirs for ours, theirs in rounds]
     low, high = interval(ratios)
-    print(f"{contest.name} {contest.unit}".rstrip())
+    print(f"{contest.name} {contest.unit}".rstrip(), f"({len(rounds)} rounds)")
     print(f"  ours {deciles(one for one, _ in rounds)}, theirs {deciles(one for _, one in rounds)}")
     print(
         f"  ratio {statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}], "
@@ -406,8 +404,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--visits", type=int, default=5, help="of each side in a round")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=3600, help="after which no round begins")
     parser.add_argument("--peers", type=Path, default=Path())
     parser.add_argument("--cpus", default="0,1", help="the pair")
     parser.add_argument("--nice", type=int, default=0, help="of both sides")
@@ -421,11 +419,12 @@ def main() -> None:
         tools = Tools(agent, asked.peers.absolute(), (first, second), asked.nice, asked.realtime)
         chosen = [one for one in contests(tools) if any(w in one.name for w in asked.only.split(","))]
         began, load = time.time(), os.getloadavg()[0]
-        found = measure(chosen, asked.rounds, asked.visits)
+        found = measure(chosen, asked.rounds, asked.seconds)
         took = f"{time.time() - began:.0f} s, load average {load:.1f} before, {os.getloadavg()[0]:.1f} after"
-        print(f"{asked.rounds} rounds of {asked.visits} visits, {took}")
+        print(f"{max(map(len, found.values()), default=0)} rounds, {took}")
         for contest in chosen:
-            show(contest, found[contest.name])
+            if len(found[contest.name]) > 1:
+                show(contest, found[contest.name])
 
 
 if __name__ == "__main__":

@@ -40,8 +40,7 @@ struct states {
 };
 
 /* Splits the rounds in which a pair was visited into states, by all series together, as
- * fleet/analysis/reduce/split.py does. Some value must be there. work: room for three times the
- * longest series. */
+ * fleet/analysis/reduce/split.py does. One value must be there. work: 3 x the longest series. */
 void states_find(struct series *series, size_t count, double *work, struct states *states);
 
 /* Splits the values of a series into as many levels within each state as they prove, by the rule of

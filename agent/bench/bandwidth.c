@@ -190,8 +190,7 @@ static void leave(struct side *side)
 		side->variant->tiles->end();
 }
 
-/* Where the tile lies that comes after so many bytes of tiles; in its rows are `left` from it on.
- */
+/* Where the tile lies behind so many bytes of tiles; in its rows are `left` from it on. */
 static const char *tile_at(const struct side *side, size_t bytes, size_t *left)
 {
 	size_t stride = side->point->stride_bytes, columns = stride / TILE_ROW_BYTES;

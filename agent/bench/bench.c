@@ -42,6 +42,14 @@ int point_arena_of(const struct point *point, const int *cpus, size_t thread)
 	return point->memory_node == NO_NODE ? cpus[thread] : (int)thread;
 }
 
+int point_node_of(const struct point *point, size_t thread, int usual)
+{
+	uint32_t node =
+		thread && point->load_node != NO_NODE ? point->load_node : point->memory_node;
+
+	return node == NO_NODE ? usual : (int)node;
+}
+
 double bench_sample(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
 		    size_t apart)
 {

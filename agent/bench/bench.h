@@ -73,6 +73,7 @@ struct point {
 	uint32_t load_mbps;       /* asked of each thread but ping; LOAD_FULL: as much as goes */
 	const struct variant *load_variant; /* of those; null: as ping */
 	uint32_t memory_node; /* where the memory lies; NO_NODE: where the run has it */
+	uint32_t load_node;   /* that of all but ping; NO_NODE: there, too */
 	uint64_t grain;       /* units that are done together, where they depend on the variant */
 	uint8_t operation, state, order, sharing;
 	bool huge_pages;
@@ -359,9 +360,11 @@ void bench_progress(struct side *side);
 /* How much of its arena a thread has; the first is ping. */
 uint64_t point_arena_bytes(const struct point *point, size_t thread);
 
-/* Whose arena a thread has: its CPU's; on a node of --nodes all CPUs' k-th threads have the same.
- */
+/* Whose arena a thread has: its CPU's; on a node of --nodes all k-th threads share one. */
 int point_arena_of(const struct point *point, const int *cpus, size_t thread);
+
+/* On which node it lies, by a run that has memory there usually. */
+int point_node_of(const struct point *point, size_t thread, int usual);
 
 /* Units that are done together. */
 uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point);

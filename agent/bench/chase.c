@@ -4,8 +4,7 @@
  *
  * Random: one cycle over all lines, translations included. Window: random within a window of 64
  * pages, the windows in random order, so that translations are found. Rising: prefetchers at their
- * best. The cycle is made anew in each round, on pages that are new, and by each point of its kind.
- */
+ * best. The cycle is made anew in each round, on new pages, and by each point of its kind. */
 #include "bench/sizes.h"
 
 #include <errno.h>

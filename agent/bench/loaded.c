@@ -96,7 +96,7 @@ static int add_rates(const struct point_context *context, const uint32_t *rates,
 		for (size_t r = 0; !err && r < count; r++) {
 			point.operation = (uint8_t)(rates[r] ? operations[o] : OPERATION_IDLE);
 			point.load_mbps = rates[r];
-			point.load_variant = helper;
+			point.load_variant = rates[r] ? helper : NULL;
 			if (helper && chosen >> operations[o] & 1)
 				err = add_point(context, point, points, refusal);
 		}
@@ -108,6 +108,7 @@ static int add_points(const struct options *options, const struct point_context 
 		      struct points *points, struct refusal *refusal)
 {
 	bool given = strcmp(options->sizes, "auto");
+	const char *usual = context->by_node ? "0,full" : "0,1,2,4,8,16,full";
 	uint32_t chosen, rates[RATES_MAX];
 	struct sizes sizes;
 	size_t rate_count;
@@ -116,8 +117,7 @@ static int add_points(const struct options *options, const struct point_context 
 	if (err ||
 	    operations_read(options->operations ? options->operations : "read,mix", &chosen,
 			    refusal) ||
-	    read_rates(options->load ? options->load : "0,1,2,4,8,16,full", rates, &rate_count,
-		       refusal))
+	    read_rates(options->load ? options->load : usual, rates, &rate_count, refusal))
 		return -1;
 	if (!given) {
 		uint64_t outside = size_outside(context, 1, memory_most / 2);
@@ -230,7 +230,7 @@ static MEANINGS(operation_words, {OPERATION_IDLE, "the other threads wait"},
 
 static const char *load_variant(const struct point *point)
 {
-	return point->load_mbps ? point->load_variant->name : NULL;
+	return point->load_variant ? point->load_variant->name : NULL;
 }
 
 PARAMETERS({"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,
@@ -241,7 +241,8 @@ PARAMETERS({"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name
 	   {"load_bytes", NULL, ROLE_NONE, POINT_MEMBER(load_bytes), .bytes = true},
 	   {.name = "load_variant", POINT_MEMBER(load_variant), .record = load_variant},
 	   {"stride_bytes", NULL, ROLE_NONE, POINT_MEMBER(stride_bytes), .bytes = true},
-	   PARAMETER_PAGES, PARAMETER_NODE);
+	   PARAMETER_PAGES, PARAMETER_NODE,
+	   {"load_node", "nodes", ROLE_NONE, POINT_MEMBER(load_node), .none = "any", .node = true});
 
 const struct benchmark bench_loaded = {
 	.name = "loaded",

@@ -29,7 +29,8 @@ int burst_take_arenas(struct burst *burst)
 	for (size_t i = 0; !err && order->point->arena_bytes && i < burst->count; i++)
 		if (i == owner || !order->point->one_arena)
 			err = arena_take(point_arena_of(order->point, order->cpus, i),
-					 order->point->huge_pages, order->placement.node,
+					 order->point->huge_pages,
+					 point_node_of(order->point, i, order->placement.node),
 					 &burst->workers[i].arena);
 	for (size_t i = 0; !err && order->point->walk_bytes && i < burst->count; i++) {
 		err = arena_take(order->cpus[i], order->point->walk_huge, -1,

@@ -68,8 +68,7 @@ bool worker_work(struct worker *worker, uint64_t n)
 
 /*
  * A unit of ping's work ends with its last store or load, so the stretch from one stamp to the next
- * holds `iterations` whole units; the untimed work before makes that true of the first sample too.
- */
+ * holds `iterations` whole units; the untimed work before makes that true of the first, too. */
 static bool take_times(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;

@@ -49,8 +49,7 @@ void emit_parameters(const struct benchmark *benchmark, const struct point *poin
 /*
  * Adds the ladder of a choice: a row for each size, a column for each of its other parameters.
  * First the plateaus, the median of the sizes that lie well within a cache or well outside all.
- * found: ns a unit of each visit, 0 where there is none; of CPUs that are visited alike the median.
- */
+ * found: ns a unit of each visit, 0 where there is none; of CPUs visited alike the median. */
 void emit_ladder(struct text *page, const struct plan *plan, const struct choice *choice,
 		 const double *found);
 

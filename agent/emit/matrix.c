@@ -180,8 +180,7 @@ static void add_row(const char *head, const double *cells, size_t count)
 }
 
 /* Rows are ping, columns pong; where each pair was visited once a round, it stands below the
- * diagonal. A benchmark of one CPU has one row. A cell below zero is one of several levels. The
- * caller frees them. */
+ * diagonal. Of one CPU: one row. Below zero: one of several levels. The caller frees them. */
 static double *cells_of(const struct plan *plan, const struct choice *choice,
 			const struct point *point, const double *found)
 {

@@ -1,5 +1,4 @@
-/* arena.h: large memory for the threads of a burst: a stretch for a CPU, kind of page, NUMA node
- * and round. */
+/* arena.h: large memory for threads: a stretch for a CPU, kind of page, NUMA node and round. */
 #ifndef FLEET_MACHINE_ARENA_H
 #define FLEET_MACHINE_ARENA_H
 
@@ -38,8 +37,7 @@ uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes, int node);
 /* From now on arenas outlive their round until the next are mapped: twice the memory is taken. */
 void arena_keep_last(void);
 
-/* Ends the arenas of a round: the next has other physical pages, if arena_keep_last() was called.
- */
+/* Ends the arenas of a round: the next has other pages, if arena_keep_last() was called. */
 void arena_end_round(void);
 
 /* The arena of a CPU that one is wanted for, mapped if it is not. */
@@ -53,8 +51,7 @@ bool arena_write_more(struct arena *arena, size_t wanted_bytes);
 /* Asks where each page that is written lies, if it is wanted on a node. */
 void arena_look(struct arena *arena);
 
-/* Does it lie where it was wanted, now and at each look? If not, says in words where, and gives it
- * back. */
+/* Does it lie where it was wanted, at each look? If not, says where, and gives it back. */
 bool arena_is_placed(struct arena *arena, char *words, size_t room);
 
 /* A thread may still work on it: it is left to it. */

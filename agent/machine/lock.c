@@ -1,7 +1,6 @@
 /*
  * lock.c: a record lock of POSIX on a file anybody may open. The kernel lets it go with the process
- * that holds it, so it cannot be stale; what stands in the file is only for the next one's message.
- */
+ * that holds it, so it cannot be stale; what is in the file is for the next one's message. */
 #include "machine/lock.h"
 
 #include "base/stop.h"

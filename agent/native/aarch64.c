@@ -1,8 +1,7 @@
 /* aarch64: what any 64-bit Arm CPU gives. See native.h.
  *
  * LSE and LL/SC are both built, whatever -march says; os_features() tells which the CPU has. Each
- * asm statement that needs LSE says so itself, because a CPU without it (Cortex-A72) faults on
- * `cas`. */
+ * asm statement that needs LSE says so itself: a CPU without it (Cortex-A72) faults on `cas`. */
 #define POINTER    "r"
 #define LINE(line) "+Q"(*(line))
 #define AGAIN      "sub %w[n], %w[n], #1\n\tcbnz %w[n], 1b"

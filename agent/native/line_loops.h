@@ -2,8 +2,7 @@
  * line_loops.h: the frame of the loops that read and write single lines. For native/<arch>_lines.c
  * only, which defines POINTER, the constraint of a register that may hold an address; CHANGED, the
  * registers that its loops change; WORD, the operand of the word that is received; AGAIN as in
- * core_loops.h; and how addresses are added, copied, moved on by a line and a page, and compared.
- */
+ * core_loops.h; and how addresses are added, copied, moved by a line and a page, compared. */
 #ifndef FLEET_LINE_LOOPS_H
 #define FLEET_LINE_LOOPS_H
 

@@ -251,8 +251,7 @@ int os_switches(int64_t *voluntary, int64_t *involuntary)
 
 /*
  * The eighth number of the first line (Linux Documentation/filesystems/proc.rst). It stands still
- * without CONFIG_PARAVIRT_TIME_ACCOUNTING, as does the scheduler's clock, by which CPU time goes.
- */
+ * without CONFIG_PARAVIRT_TIME_ACCOUNTING, as does the scheduler's clock of CPU time. */
 bool os_knows_steal(void)
 {
 	char line[256];

@@ -101,8 +101,7 @@ enum gemm_value {
 
 /* Rows of A by a panel of B, a part of C: strips of gemm.rows rows, one below the other. A step
  * takes gemm.depth values of k: of A each row's lie together; of B those of each block of columns,
- * there gemm.pack values of the first column, of the second, and so on, then the next gemm.pack of
- * the first. */
+ * there gemm.pack values of the first column, of the second, ...; then the next of the first. */
 struct gemm_tile {
 	const char *a;        /* the first row; aligned as its values are */
 	size_t a_row, a_step; /* bytes from row to row, and from step to step */

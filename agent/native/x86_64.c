@@ -40,8 +40,7 @@ READWRITE(x86_64_readwrite_mov, "mov %[watched], %[seen]\n\t"
 				"xor $1, %[to]")
 
 /* The next load waits for the value of the one before: the count is in no chain with it. One load,
- * since prefetchers follow the stride of each instruction, which is that of the lines only where
- * there is one. */
+ * since prefetchers follow the stride of each instruction: the lines' only where there is one. */
 TIMED void *x86_64_chase_mov(void *line, uint32_t n16)
 {
 	uint64_t n = (uint64_t)n16 * 16;

@@ -23,8 +23,7 @@ enum { TURNS = 4 }; /* of a step */
 
 /* Strip by strip: all sums are 0, or what C holds; then the steps; then C is what they are. It is
  * one statement, so that a strip begins while the stores of the one before are under way. a4 is row
- * 4 of A, row3 the bytes of three rows; `left` has the strips that remain. `store` leaves c at the
- * next. */
+ * 4 of A, row3 the bytes of three rows; `left`: strips to come. `store` leaves c at the next. */
 #define PRODUCT(zero, load, step, store)                                                           \
 	".p2align 6\n"                                                                             \
 	"2:\n\t"                                                                                   \

@@ -67,8 +67,7 @@ struct options {
 };
 
 /* Reads the command line over the defaults, from left to right: what stands after --preset wins
- * over it. A seed not given is drawn from the clock. Everything is resolved but against the
- * machine. */
+ * over it. A seed not given is drawn from the clock. Nothing is held against the machine. */
 int options_parse(struct options *options, int argc, char **argv, struct refusal *refusal);
 
 /* Adds what the words of an option's list mean, for each benchmark that takes some. */

@@ -106,22 +106,28 @@ static int add_group(struct plan *plan, const int *cpus, size_t count, struct re
 	return 0;
 }
 
-/* One CPU of each kind under each last cache, of a plan by nodes on each node; or each asked for.
- */
+/* One CPU of each kind under each last cache; of a plan by nodes at most two a node; or each. */
 static int add_singles(struct plan *plan, const struct member *members, bool each,
 		       struct refusal *refusal)
 {
 	int err = 0;
 
 	for (size_t i = 0; !err && i < plan->cpu_count; i++) {
+		const struct member *member = &members[i], *first = NULL;
 		bool alike = false;
 
-		for (size_t k = 0; !each && k < i && !alike; k++)
-			alike = members[k].kind == members[i].kind &&
-				(plan->node_count ? members[k].node == members[i].node
-						  : members[k].cache == members[i].cache);
+		for (size_t k = 0; !each && k < i && !alike; k++) {
+			const struct member *other = &members[k];
+
+			if (other->kind != member->kind ||
+			    (plan->node_count && other->node != member->node))
+				continue;
+			first = first ? first : other;
+			alike = other->cache == member->cache ||
+				(plan->node_count && other->cache != first->cache);
+		}
 		if (!alike)
-			err = add_group(plan, &members[i].cpu, 1, refusal);
+			err = add_group(plan, &member->cpu, 1, refusal);
 	}
 	return err;
 }

@@ -64,15 +64,6 @@ const struct point *plan_point(const struct visit *visit)
 	return &visit->choice->points[visit->point];
 }
 
-struct placement plan_placement(const struct plan *plan, const struct visit *visit)
-{
-	struct placement placement = plan->placement;
-
-	if (plan_point(visit)->memory_node != NO_NODE)
-		placement.node = (int)plan_point(visit)->memory_node;
-	return placement;
-}
-
 bool plan_is_ladder(const struct benchmark *benchmark)
 {
 	return benchmark == &bench_chase || benchmark == &bench_bandwidth;

@@ -95,8 +95,7 @@ size_t plan_companion(const struct plan *plan, size_t visit, size_t k);
 enum { PAIR_THREADS = 3 };
 
 /* The CPUs of a visit, ping's first; a pair is put together in `pair`, pong last. Ping holds the
- * clock: of a pair the lower CPU in even rounds, the other in odd ones, unless both ways are
- * visited anyway. */
+ * clock: of a pair the lower CPU in even rounds, the other in odd ones, unless ordered. */
 const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
 		     int pair[PAIR_THREADS], size_t *count);
 
@@ -105,9 +104,6 @@ int plan_first_cpu(const struct plan *plan, const struct visit *visit);
 int plan_last_cpu(const struct plan *plan, const struct visit *visit);
 
 const struct point *plan_point(const struct visit *visit);
-
-/* Where the memory of a visit lies, and its lines. */
-struct placement plan_placement(const struct plan *plan, const struct visit *visit);
 
 /* Samples in a burst, warm-ups included. slow: a unit takes long. */
 uint32_t plan_samples(const struct plan *plan, bool slow);

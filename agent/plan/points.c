@@ -53,22 +53,29 @@ static bool is_done_better(const struct plan *plan, const struct choice *choice,
 	return false;
 }
 
-/* Adds a point on each node that --nodes has the benchmark's memory placed on; else as it is. */
+/* Adds a point on each node that --nodes has the benchmark's memory placed on, and where others use
+ * memory on each of theirs; else as it is. */
 static int add_placed(const struct plan *plan, const struct benchmark *benchmark,
 		      struct point point, struct points *points, struct refusal *refusal)
 {
-	size_t length = strlen(point.name), room = sizeof point.name - length;
+	size_t length = strlen(point.name), room = sizeof point.name - length, used;
+	size_t loads = point.load_variant ? plan->node_count : 1;
 	int err = 0;
 
-	point.memory_node = NO_NODE;
+	point.memory_node = point.load_node = NO_NODE;
 	if (!plan->node_count || !bench_has_nodes(benchmark))
 		return points_add(points, &point, refusal);
-	for (size_t n = 0; !err && n < plan->node_count; n++) {
-		point.memory_node = (uint32_t)plan->nodes[n];
-		if (snprintf(point.name + length, room, ".n%d", plan->nodes[n]) >= (int)room)
-			return refuse(refusal, EXIT_OPTIONS, "the point %s has too long a name",
-				      point.name);
-		err = points_add(points, &point, refusal);
+	for (size_t n = 0; !err && n < plan->node_count * loads; n++) {
+		point.memory_node = (uint32_t)plan->nodes[n / loads];
+		used = (size_t)snprintf(point.name + length, room, ".n%u", point.memory_node);
+		if (point.load_variant) {
+			point.load_node = (uint32_t)plan->nodes[n % loads];
+			used += (size_t)snprintf(point.name + length + used, room - used, "-n%u",
+						 point.load_node);
+		}
+		err = used < room ? points_add(points, &point, refusal)
+				  : refuse(refusal, EXIT_OPTIONS,
+					   "the point %s has too long a name", point.name);
 	}
 	return err;
 }
@@ -279,7 +286,8 @@ static int want_arenas(const struct plan *plan, const struct visit *visit)
 
 	for (size_t i = 0; !err && point->arena_bytes && i < (first_only ? 1 : count); i++)
 		err = arena_want(point_arena_of(point, cpus, i), point->huge_pages,
-				 plan_placement(plan, visit).node, point_arena_bytes(point, i));
+				 point_node_of(point, i, plan->placement.node),
+				 point_arena_bytes(point, i));
 	for (size_t i = 0; !err && point->walk_bytes && i < count; i++)
 		err = arena_want(cpus[i], point->walk_huge, -1, point->walk_bytes);
 	return err;

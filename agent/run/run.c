@@ -51,7 +51,7 @@ static struct burst_order order_of(const struct run *run, const struct history *
 		.iterations = history_units(history),
 		.priority = run->priority,
 		.stuck_ns = run->stuck_ns,
-		.placement = plan_placement(run->plan, visit),
+		.placement = run->plan->placement,
 	};
 }
 

@@ -63,6 +63,7 @@ class Parameters:
     load_bytes: int | None = None
     load_variant: str | None = None
     memory_node: int | None = None
+    load_node: int | None = None
     threads: int | None = None
 
 

@@ -38,6 +38,12 @@ def measured(env: dict[str, str], *plan: str) -> list[Record]:
     return decode(done.stdout)
 
 
+def on_nodes(record: Record) -> set[int]:
+    return {
+        record["parameters"][name] for name in ("memory_node", "load_node") if name in record["parameters"]
+    }
+
+
 def cells(records: list[Record]) -> set[tuple[str, int, int]]:
     """Benchmark, first CPU and the memory's node of every visit."""
     return {
@@ -133,28 +139,34 @@ def test_a_page_on_another_node_before_or_after_the_samples_fails_the_burst(
     assert not failed or {one["parameters"]["memory_node"] for one in bursts(records)} <= {0}
 
 
-def test_a_node_has_one_cpu_of_a_kind_however_its_caches_are_shared(tmp_path: Path) -> None:
-    """Two nodes with two last-level caches each."""
+def test_a_node_has_a_cpu_of_a_kind_and_one_of_another_cache(tmp_path: Path) -> None:
+    """Two nodes, one with two last-level caches and one with three."""
     lines = ["arch x86_64", "features avx512", "page_bytes 4096", f"node 0 {GIB} 1", f"node 1 {GIB} 1"]
-    for cpu in range(8):
-        lines += [f"cpu {cpu} {cpu} - - 0 {cpu // 4} -", f"cache 3 Unified 1048576 64 {cpu // 2}"]
+    for cpu in range(10):
+        lines += [f"cpu {cpu} {cpu} - - 0 {cpu // 4 % 2} -", f"cache 3 Unified 1048576 64 {cpu // 2}"]
     (tmp_path / "facts").write_text("\n".join([*lines, "end\n"]))
     plan = ("--forecast", "--facts", str(tmp_path / "facts"), "-b", "chase", "-r", "1")
-    assert json.loads(run(*plan, "--nodes", "all").stdout)["visits"] == 4
-    assert json.loads(run(*plan, "--sizes", "16M").stdout)["visits"] == 4 * 3  # by cache, and in each order
+    assert json.loads(run(*plan, "--nodes", "all").stdout)["visits"] == 4 * 2
+    assert json.loads(run(*plan, "--sizes", "16M").stdout)["visits"] == 5 * 3  # by cache, and in each order
 
 
 @pytest.mark.slow
-def test_loads_under_load_have_all_their_memory_on_the_node(tmp_path: Path) -> None:
+def test_loads_under_load_meet_streams_on_each_node_and_have_all_memory_where_the_point_says(
+    tmp_path: Path,
+) -> None:
     env = machine(tmp_path, {0: (0, 1)}, {0: GIB, 1: GIB}, "0,1") | {"ASTRAY": "1:1:1"}
     records = measured(env, "-b", "loaded", "--load", "0,full", "--nodes", "0,1")
-    assert set(points(records)) == {
-        f"{name}.x2.8M.huge.n{n}" for name in ("idle", "read.full") for n in (0, 1)
-    }
-    assert {one["reason"] for one in failures(records) if one["parameters"]["memory_node"] == 1} <= {
+    streams = {f"read.full.x2.8M.huge.n{n}-n{m}" for n in (0, 1) for m in (0, 1)}
+    assert set(points(records)) == streams | {f"idle.x2.8M.huge.n{n}" for n in (0, 1)}
+    for one in bursts(records) + failures(records):
+        nodes = one["point"].rpartition(".n")[2].replace("-n", " ").split()
+        parameters = one["parameters"]
+        assert [str(parameters[name]) for name in ("memory_node", "load_node") if name in parameters] == nodes
+    astray = [one for one in failures(records) if 1 in on_nodes(one)]
+    assert {one["reason"] for one in astray} <= {
         *("1 of 4 pages on node 2", "1 of 32 pages on node 2", "1 of 64 pages on node 2"),
     } | {one["reason"] for one in failures(records) if "other work" in one["reason"]}
-    assert not [one for one in bursts(records) if one["parameters"]["memory_node"] == 1]
+    assert not [one for one in bursts(records) if 1 in on_nodes(one)]
 
 
 def forecast(folder: Path, nodes: int, *plan: str) -> Record:

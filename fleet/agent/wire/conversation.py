@@ -1,5 +1,6 @@
 """Follows the agent's output (docs/wire.md), refusing what is not allowed: lines in, records out. Pure."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 
@@ -25,6 +26,10 @@ MOVED = 0.03
 """A burst before and after which the core's frequency differs by more than this is `frequency_moved`."""
 SKEW = 0.1
 """A burst whose threads began further apart than this share of a sample is flagged `skewed`."""
+UNEVEN = 0.1
+"""A burst in whose samples the rate of a load differs by more than this is flagged `uneven`."""
+UNDERFED = 0.05
+"""A burst whose load is this much below the rate asked for is flagged `underfed`."""
 
 
 class Reader:
@@ -248,4 +253,18 @@ def flags_of(burst: Burst, hello: Hello) -> tuple[str, ...]:
     if burst.begin_ns is not None:
         sample_ns = median(burst.ticks[burst.warmup :]) * 1e9 / hello.ticks_per_second
         flags += ["skewed"] if max(burst.begin_ns) > SKEW * sample_ns else []
-    return tuple(flags)
+    return (*flags, *_flags_of_load(burst, hello))
+
+
+def _flags_of_load(burst: Burst, hello: Hello) -> Iterator[str]:
+    if burst.other_units is None or not burst.parameters.load_bytes:
+        return
+    moved = [
+        sum(units) / max(ticks, 1) for ticks, *units in zip(burst.ticks, *burst.other_units, strict=True)
+    ]
+    rates = moved[burst.warmup :] or moved
+    if max(rates) > (1 + UNEVEN) * min(rates):
+        yield "uneven"
+    asked = (burst.parameters.load_mbps or 0) * 1e6 / hello.ticks_per_second * len(burst.other_units)
+    if median(rates) < (1 - UNDERFED) * asked:
+        yield "underfed"

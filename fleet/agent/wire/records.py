@@ -62,6 +62,7 @@ class _Parameters(Struct):
     load_bytes: Annotated[int, fits("load_bytes", least=1)] | None = None
     load_variant: Word | None = None
     memory_node: Annotated[int, fits("memory_node")] | None = None
+    load_node: Annotated[int, fits("load_node")] | None = None
     threads: Threads | None = None
 
 

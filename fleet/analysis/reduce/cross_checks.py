@@ -234,7 +234,7 @@ def _rising(numbers: Numbers) -> Found:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "loaded"]
     for _, same in rows.groupby(["variant", "bytes", "threads", "ping_cpu", "memory_node"], dropna=False):
         idle = same[same["operation"] == "idle"]
-        for _, part in same[same["operation"] != "idle"].groupby("operation", sort=False):
+        for _, part in same[same["operation"] != "idle"].groupby(["operation", "load_node"], dropna=False):
             for less, more in pairwise(records(below([idle, part]).sort_values("other_rate", kind="stable"))):
                 fall = less["median_ns"] / more["median_ns"]
                 says = (

@@ -23,12 +23,21 @@ MEANINGS: Mapping[str, str] = {
     "coarse_clock": "bursts have samples too short for the resolution of the clock",
     "frequency_moved": "bursts have a core frequency that changed by more than 3% meanwhile",
     "skewed": "bursts have threads that began further apart than a tenth of a sample",
+    "uneven": "bursts have a load whose rate differs by more than 10% between samples",
+    "underfed": "bursts have a load that stayed more than 5% below the rate asked for; the rate got is shown",
     "outliers": f"pairs have more than {MANY_OUTLIERS:.0%} of their samples above twice the median",
     "not_converged": "pairs did not reach the requested precision",
     "preempted": "bursts were interrupted by other threads on their CPUs",
     "busy_cpu": "bursts got less than 90% of their CPUs",
 }
-MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed")  # medians tolerate a few such bursts
+MINOR_IF_FEW = (
+    "preempted",
+    "busy_cpu",
+    "frequency_moved",
+    "skewed",
+    "uneven",
+    "underfed",
+)  # medians tolerate a few such bursts
 
 
 def flag_counts(flags: Values) -> dict[str, int]:

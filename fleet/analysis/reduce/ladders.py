@@ -1,6 +1,7 @@
 """Ladders: numbers by the size of the memory; and plateaus, the levels of a ladder (docs/reading.md)."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -158,5 +159,6 @@ def _curve(group: Rows) -> dict[int, float]:
 def setting_of(point: str, size: int) -> str:
     """The name of a point without its size, pages, threads and node, and without the usual sharing."""
     left_out = {size_text(size), "base", "huge", "own"}
-    words = (word for word in point.split(".") if word not in left_out)
+    named = re.sub(r"\.n\d+-n(?=\d+$)", ".load on node ", point)
+    words = (word for word in named.split(".") if word not in left_out)
     return " ".join(word for word in words if not (word[:1] in "xn" and word[1:].isdigit()))

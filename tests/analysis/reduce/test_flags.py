@@ -15,7 +15,7 @@ from fleet.analysis.reduce.flags import MEANINGS, PAIR_FLAGS, with_pair_flags
 from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.views.show import show_text
-from fleet.model import Burst, Cpu, End, Estimator
+from fleet.model import Burst, Cpu, End, Estimator, Parameters
 from fleet.store import Store, new_run_id
 from fleet.store.rows import hello_of
 from tests import builders
@@ -140,6 +140,17 @@ def test_many_far_samples_are_outliers(tmp_path: Path) -> None:
     assert (row["flags"], row["outliers"]) == ("outliers", pytest.approx(0.1))
 
 
+def loaded(asked: int | None, *per_cent: int) -> dict[str, object]:
+    """Another CPU moves so much of 2 bytes a tick in each sample."""
+    ticks = (1000,) * (1 + len(per_cent))
+    return {
+        "ticks": ticks,
+        "warmup": 1,
+        "other_units": ((1, *(20 * one for one in per_cent)),),
+        "parameters": Parameters(load_mbps=asked, load_bytes=1 << 20),
+    }
+
+
 @pytest.mark.parametrize(
     ("changes", "flags"),
     [
@@ -160,6 +171,11 @@ def test_many_far_samples_are_outliers(tmp_path: Path) -> None:
         ({"core_mhz": (3091, 3000)}, ("frequency_moved",)),
         ({"begin_ns": (0, 1002)}, ()),  # a sample lasts 501.5 ticks of 20 ns
         ({"begin_ns": (0, 1004)}, ("skewed",)),
+        (loaded(None, 100, 109), ()),
+        (loaded(None, 100, 111), ("uneven",)),
+        (loaded(0, 0, 0), ()),
+        (loaded(100, 100, 105), ()),  # 100 MB/s are 2 bytes a tick
+        (loaded(106, 100, 100), ("underfed",)),
     ],
 )
 def test_what_a_burst_tells_of_itself_becomes_its_flags(
