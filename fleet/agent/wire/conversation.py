@@ -257,7 +257,8 @@ def flags_of(burst: Burst, hello: Hello) -> tuple[str, ...]:
 
 
 def _flags_of_load(burst: Burst, hello: Hello) -> Iterator[str]:
-    if burst.other_units is None or not burst.parameters.load_bytes:
+    point = burst.parameters
+    if burst.other_units is None or point is None or not point.load_bytes:
         return
     moved = [
         sum(units) / max(ticks, 1) for ticks, *units in zip(burst.ticks, *burst.other_units, strict=True)
@@ -265,6 +266,6 @@ def _flags_of_load(burst: Burst, hello: Hello) -> Iterator[str]:
     rates = moved[burst.warmup :] or moved
     if max(rates) > (1 + UNEVEN) * min(rates):
         yield "uneven"
-    asked = (burst.parameters.load_mbps or 0) * 1e6 / hello.ticks_per_second * len(burst.other_units)
+    asked = (point.load_mbps or 0) * 1e6 / hello.ticks_per_second * len(burst.other_units)
     if median(rates) < (1 - UNDERFED) * asked:
         yield "underfed"

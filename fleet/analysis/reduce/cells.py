@@ -1,7 +1,8 @@
 """What comparisons, histories and overviews are about: rows per run and cell, in the columns of `pairs`.
 
 Pairs of CPUs keep their relation. A plateau's relation is its level and setting, as "L2 read" or "mem copy
-x64"; that of any other point is followed by its name, as "package written.chase.128K".
+x64"; that of any other point is followed by its name, as "package written.chase.128K". What others got of
+the memory at full load is a cell of its own: the time of a line of theirs.
 """
 
 import math
@@ -22,6 +23,7 @@ from fleet.store.runs import Root
 from fleet.text import nearest, one_line
 
 _SHOWN = 12
+_LINE, _GOT = 64, ", 64 bytes of others"
 _KIND = ["run_id", "benchmark", "variant"]
 _FASTEST = {"", "P", "big"}
 OVERVIEW = ("benchmark", "variant", "about", "relation", "place")
@@ -42,7 +44,10 @@ def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
     points = others["point"].astype(object).fillna("")
     at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
     named = others.assign(relation=at_point)
-    parts = [without_points(pairs), named]
+    full = named[named["other_rate"].notna() & named["load_mbps"].isna()]
+    ns = _LINE / full["other_rate"]
+    got = full.assign(relation=full["relation"] + _GOT, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan)
+    parts = [without_points(pairs), named, got]
     if placed.any():
         of_node = node_cells(pairs, cpus)
         ends = [f"n{a}-n{b}" for a, b in zip(of_node["cpu_node"], of_node["memory_node"], strict=True)]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.frame import Frame
-from fleet.analysis.reduce.cells import Only, overview_history
+from fleet.analysis.reduce.cells import Only, cells, overview_history
 from fleet.analysis.reduce.cells import overview as cells_of_overview
 from fleet.analysis.reduce.pairs import history
 from fleet.analysis.views import overview, show
@@ -161,6 +161,28 @@ def test_a_lesser_load_does_not_stand_for_the_greatest(
     found = cells_of_overview(rows, pd.DataFrame())
     assert set(found["about"]) == {about}
     assert [*found.sort_values("place")["relation"]] == columns
+
+
+def test_what_others_got_at_full_load_is_a_cell_of_its_own() -> None:
+    """In the order idle, at a rate, at all that goes; a preset's number is the same one."""
+    known = {
+        "run_id": "r",
+        "benchmark": "loaded",
+        "variant": "mov",
+        "relation": "package",
+        "median_ns": 200.0,
+    }
+    asked = {
+        "point": ["idle", "read.16", "read.full"],
+        "load_mbps": [0, 16000, None],
+        "other_rate": [0, 16, 32],
+    }
+    columns_of_pairs = [one.name for one in TABLES["pairs"]]
+    rows = pd.DataFrame(asked).assign(**known).reindex(columns=columns_of_pairs)
+    found = cells(rows, pd.DataFrame())
+    assert [*found["relation"][3:]] == ["package read.full, 64 bytes of others"]
+    assert {*found["median_ns"][:3]} == {200.0}
+    assert [*found["median_ns"][3:]] == [*found["min_ns"][3:]] == [2.0]
 
 
 def test_details_are_those_of_a_host_that_has_what_was_asked_for(made_lab: Path) -> None:
