@@ -9,6 +9,7 @@ import pytest
 
 from fleet.analysis.reduce.cells import Only, cells, overview_history
 from fleet.analysis.reduce.cross_checks import breaches, compared
+from fleet.analysis.reduce.ladders import setting_of
 from fleet.analysis.reduce.load import load_cpus, load_run
 from fleet.analysis.reduce.nodes import node_cells
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -129,6 +130,11 @@ def test_a_name_with_node_0_has_no_size_of_0(shown: tuple[Path, str]) -> None:
     one = burst(next(iter(builders.bursts_of(run))), 0, "chase", (0,), 0, 90.0)
     assert benchmark_named("chase").unfit(one) == ""
     assert "has a size of 0" in benchmark_named("chase").unfit(replace(one, point="window.0M.huge.n0"))
+
+
+def test_each_node_of_a_load_has_a_matrix_of_its_own() -> None:
+    assert setting_of("read.full.x2.256M.huge.n0-n11", SIZE) == "read full load on node 11"
+    assert setting_of("idle.x2.256M.huge.n0", SIZE) == "idle"
 
 
 def test_an_overview_has_own_and_other_memory(shown: tuple[Path, str]) -> None:
