@@ -23,7 +23,7 @@ from fleet.store.runs import Root
 from fleet.text import nearest, one_line
 
 _SHOWN = 12
-_LINE, _GOT = 64, ", 64 bytes of others"
+_LINE, _GOT = 64, ", ns per 64 bytes of others"
 _KIND = ["run_id", "benchmark", "variant"]
 _FASTEST = {"", "P", "big"}
 OVERVIEW = ("benchmark", "variant", "about", "relation", "place")

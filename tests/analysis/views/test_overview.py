@@ -180,7 +180,7 @@ def test_what_others_got_at_full_load_is_a_cell_of_its_own() -> None:
     columns_of_pairs = [one.name for one in TABLES["pairs"]]
     rows = pd.DataFrame(asked).assign(**known).reindex(columns=columns_of_pairs)
     found = cells(rows, pd.DataFrame())
-    assert [*found["relation"][3:]] == ["package read.full, 64 bytes of others"]
+    assert [*found["relation"][3:]] == ["package read.full, ns per 64 bytes of others"]
     assert {*found["median_ns"][:3]} == {200.0}
     assert [*found["median_ns"][3:]] == [*found["min_ns"][3:]] == [2.0]
 
