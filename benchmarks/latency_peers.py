@@ -42,6 +42,7 @@ CHASED = {"L1": "24K", "L2": "512K"}
 STRIDES = (64, 256)
 IN_MEMORY = 128 << 20
 MULTILOAD = {"read": "stream-sum", "mix": "stream-triad"}
+SAME_RATE = 0.01
 RESAMPLES = 4000
 TRIES = 5
 Side = Callable[[], float]
@@ -61,8 +62,9 @@ class Contest:
 class Tools:
     """Where the programs are, and what they know of this machine."""
 
-    def __init__(self, agent: Path, folder: Path, cpus: tuple[int, int], nice: int, realtime: int) -> None:
+    def __init__(self, agent: Path, folder: Path, cpus: tuple[int, int], asked: argparse.Namespace) -> None:
         self.agent, self.folder, self.cpus = agent, folder, cpus
+        nice, realtime, self.windows = asked.nice, asked.realtime, str(asked.windows)
         self.prefix = ("chrt", "-r", str(realtime)) if realtime else ("nice", "-n", str(nice))
         self._plain = ("--rounds", "1", "--priority", str(realtime), "--format", "jsonl")
         self._ticks_per_second = 0
@@ -121,6 +123,11 @@ def number(text: str, pattern: str) -> float:
     return float(found[1])
 
 
+def windows(text: str, pattern: str) -> float:
+    """The median of what a peer says of its windows, which are half a second long or longer."""
+    return statistics.median(map(float, re.findall(pattern, text)))
+
+
 def pair(tools: Tools) -> str:
     return ",".join(map(str, tools.cpus))
 
@@ -164,13 +171,16 @@ def busy(tools: Tools) -> Iterator[None]:
 
 
 def our_chase_in_memory(tools: Tools, pages: str, stride: int) -> float:
-    """The mean of half a second by 250 samples of 2 ms, as the peer's number is; see multichase()."""
+    """The median of 250 samples of 2 ms; see multichase()."""
     mark = "" if stride == 64 else f".s{stride}"
     size, point = f"{IN_MEMORY >> 20}M", f"window.{IN_MEMORY >> 20}M{mark}.{pages}"
     plan = ("-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", size)
     how = ("--stride", str(stride), "--pages", pages, "--samples", "250")
     with busy(tools) if stride != 64 else contextlib.nullcontext():
-        return tools.ns(*plan, *how, typical=statistics.mean)[point]
+        return tools.ns(
+            *plan,
+            *how,
+        )[point]
 
 
 def our_load(tools: Tools, rate: str, operation: str = "read") -> tuple[float, float]:
@@ -178,19 +188,20 @@ def our_load(tools: Tools, rate: str, operation: str = "read") -> tuple[float, f
     plan = ("-b", "loaded", *(("--op", operation) if rate != "0" else ()), "--load", rate)
     memory = ("--sizes", f"{IN_MEMORY >> 20}M", "--pages", "huge", "--cpus", pair(tools))
     how = ("--samples", "20", "--rounds", "5")
-    bursts = [*tools.bursts(*plan, *memory, *how, typical=statistics.mean)]
+    bursts = [*tools.bursts(*plan, *memory, *how)]
     found = [[float(str(one[name])) for one in bursts] for name in ("ns", "others_a_ns")]
     return statistics.median(found[0]), statistics.median(found[1])
 
 
 def at_the_rate_of(tools: Tools, path: str, operation: str, load: str) -> tuple[float, float]:
     """A load beside a CPU that moves as much as multiload's does, and multiload's."""
-    options = ("-a", "-H", "-m", str(IN_MEMORY), "-s", "256", "-T", "256k", "-n", "1", "-t", "2")
+    options = ("-v", "-H", "-m", str(IN_MEMORY), "-s", "256", "-T", "256k", "-n", tools.windows, "-t", "2")
     text = tools.output(path, *options, "-c", "chaseload", "-l", load)
-    cells = text.splitlines()[-1].split(",")
-    ns, wanted = float(cells[3]), float(cells[8]) * 1.048576e-3
+    ns, wanted = windows(text, r"avg=([\d.]+)\(ns\)"), windows(text, r"Total\(MiB/s\)=([\d.]+)") * 1.048576e-3
     ours, got = our_load(tools, f"{wanted:.3f}", operation)
     print(f"multiload {ns:.1f} ns at {wanted:.2f} GB/s, ours {ours:.1f} at {got:.2f}", file=sys.stderr)
+    if abs(got / wanted - 1) > SAME_RATE:
+        raise ValueError("another rate")
     return ours, ns
 
 
@@ -231,12 +242,12 @@ def lat_mem_rd(tools: Tools, path: str, size: str, stride: int) -> float:
 
 
 def multichase(tools: Tools, path: str, pages: str, stride: int) -> float:
-    """One sample of half a second, while the other CPU spins where the stride is that of `loaded`."""
+    """The median of its windows, while the other CPU spins where the stride is that of `loaded`."""
     huge = ("-H",) if pages == "huge" else ()
     pin = ("taskset", "-c", str(tools.cpus[0]))
-    options = ("-a", "-n", "1", "-m", str(IN_MEMORY), "-s", str(stride), "-T", "256k")
+    options = ("-v", "-n", tools.windows, "-m", str(IN_MEMORY), "-s", str(stride), "-T", "256k")
     with busy(tools) if stride != 64 else contextlib.nullcontext():
-        return number(tools.output(*pin, path, *huge, *options), r"([\d.]+)\s*$")
+        return windows(tools.output(*pin, path, *huge, *options), r"avg=([\d.]+)")
 
 
 def our_product(tools: Tools) -> float:
@@ -410,13 +421,14 @@ def main() -> None:
     parser.add_argument("--cpus", default="0,1", help="the pair")
     parser.add_argument("--nice", type=int, default=0, help="of both sides")
     parser.add_argument("--realtime", type=int, default=0, help="priority of both sides; 0: none")
+    parser.add_argument("--windows", type=int, default=1, help="of multichase and multiload in a visit")
     parser.add_argument("--only", default="", help="contests with one of these words in their name")
     asked = parser.parse_args()
     first, second = (int(cpu) for cpu in asked.cpus.split(","))
     with tempfile.TemporaryDirectory() as folder:
         agent = Path(folder) / "fleet-agent"
         subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)
-        tools = Tools(agent, asked.peers.absolute(), (first, second), asked.nice, asked.realtime)
+        tools = Tools(agent, asked.peers.absolute(), (first, second), asked)
         chosen = [one for one in contests(tools) if any(w in one.name for w in asked.only.split(","))]
         began, load = time.time(), os.getloadavg()[0]
         found = measure(chosen, asked.rounds, asked.seconds)
