@@ -232,7 +232,7 @@ struct side {
 		struct {
 			size_t at[2]; /* in what is gone through; of a mix what is written apart */
 			uint64_t grains, begun, due;
-			double grain_ticks; /* 0: as fast as it goes */
+			double grain_ticks;
 			size_t grain;
 		} load; /* loaded, of all but ping */
 		struct {

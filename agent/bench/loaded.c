@@ -14,6 +14,7 @@ enum {
 	STRIDE = 256,
 	PART = 4096, /* bytes that are begun together */
 	PART_MOST = 1 << 16,
+	TOGETHER = 16,      /* parts that are due are done at once, and a mix turns after so many */
 	STEPS = 8,          /* of the clock at least, from one part to the next */
 	ARREARS_A_S = 4000, /* 250 us, longer than interrupts: what is later is not made up for */
 	MBPS_LEAST = 100,   /* that may be asked for */
@@ -146,11 +147,12 @@ static void lay_load(struct side *side)
 	double ticks = (double)side->clock->ticks_per_second / 1e6 / side->point->load_mbps;
 	size_t part = PART;
 
-	while (part < PART_MOST &&
+	side->load.due = side->point->load_mbps == LOAD_FULL ? UINT64_MAX : 0;
+	while (!side->load.due && part < PART_MOST &&
 	       ticks * (double)part < STEPS * (double)side->clock->quantum_ticks)
 		part *= 4;
 	side->load.grain = part;
-	side->load.grain_ticks = side->point->load_mbps == LOAD_FULL ? 0 : ticks * (double)part;
+	side->load.grain_ticks = ticks * (double)part;
 }
 
 static void lay(struct side *sides, size_t count, struct random *random)
@@ -194,26 +196,30 @@ static void move(struct side *side)
 {
 	const struct variant *variant = side->point->load_variant;
 	enum operation operation = side->point->operation;
-	bool mixed = operation == OPERATION_MIX, second = mixed && side->load.grains % 3 == 2;
-	size_t room = side->point->load_bytes / (mixed ? 2 : 1), bytes = side->load.grain;
-	char *to = side->arena + (second ? room : 0) + side->load.at[second];
+	uint64_t parts = side->load.due - side->load.grains,
+		 left = TOGETHER - side->load.grains % TOGETHER;
+	bool mixed = operation == OPERATION_MIX,
+	     second = mixed && side->load.grains / TOGETHER % 3 == 2;
+	size_t room = side->point->load_bytes / (mixed ? 2 : 1), at = side->load.at[second];
+	size_t bytes = (parts < left ? parts : left) * side->load.grain;
+	char *to = side->arena + (second ? room : 0) + at;
 
+	bytes = bytes < room - at ? bytes : room - at;
 	if (mixed)
 		operation = second ? OPERATION_WRITE : OPERATION_READ;
 	side->odd += variant->stream[operation](to, to, bytes) != to + bytes;
-	side->load.at[second] = (side->load.at[second] + bytes) % room;
-	side->load.grains++;
+	side->load.at[second] = (at + bytes) % room;
+	side->load.grains += bytes / side->load.grain;
 	__atomic_store_n(&side->done, side->done + (uint32_t)bytes, __ATOMIC_RELAXED);
 }
 
-/* Of all but ping one part, or nothing, whatever n is: they go on until ping has its samples. */
+/* Of all but ping what is due, or nothing, whatever n is: they go on until ping has its samples. */
 static void work(struct side *side, uint32_t n)
 {
 	if (!side->index) {
 		chase_work(side, n);
 	} else if (side->point->load_mbps) {
-		if (side->load.grain_ticks > 0)
-			wait_until_due(side);
+		wait_until_due(side);
 		move(side);
 	}
 }
