@@ -368,14 +368,12 @@ def visit(sides: tuple[Side, Side]) -> tuple[float, float] | None:
 
 
 def measure(chosen: list[Contest], rounds: int, seconds: float) -> Found:
-    """Map contest to the two sides' numbers of each round; no round begins after so many seconds."""
+    """Map contest to the two sides' numbers of each round; nobody begins after so many seconds."""
     found: Found = {contest.name: [] for contest in chosen}
     until = time.monotonic() + seconds
     for _ in range(rounds):
-        if time.monotonic() > until:
-            break
         for contest in random.sample(chosen, len(chosen)):
-            if numbers := visit((contest.ours, contest.theirs)):
+            if time.monotonic() < until and (numbers := visit((contest.ours, contest.theirs))):
                 found[contest.name].append(numbers)
     return found
 
@@ -416,7 +414,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=3600, help="after which no round begins")
+    parser.add_argument("--seconds", type=float, default=3600, help="after which nobody begins")
     parser.add_argument("--peers", type=Path, default=Path())
     parser.add_argument("--cpus", default="0,1", help="the pair")
     parser.add_argument("--nice", type=int, default=0, help="of both sides")
