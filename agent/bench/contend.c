@@ -1,8 +1,7 @@
 /* contend.c: what an operation on a word costs when several CPUs want it, and who gets it.
  *
  * All threads do the same, without pause, until ping has its samples. Each counts what it has done
- * on a line of its own, which ping reads at each of its stamps. What all have done must be what the
- * words hold in the end. */
+ * on a line of its own, which ping reads at its stamps. What all did must be what words hold. */
 #include "bench/sizes.h"
 
 #include <inttypes.h>

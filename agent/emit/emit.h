@@ -1,7 +1,6 @@
 /* emit.h: what goes to stdout. One file per format; write.c does the writing.
  *
- * Nothing here fails towards the caller: a stdout that can no longer be written is an order to end,
- * and emit_broken() then says so. */
+ * Nothing here fails towards the caller: once stdout cannot be written, emit_broken() says so. */
 #ifndef FLEET_EMIT_H
 #define FLEET_EMIT_H
 

@@ -56,8 +56,7 @@ static void take_memory(struct limits *limits, uint64_t whole, uint64_t used, co
 		 (double)whole / (1 << 20));
 }
 
-/* What the files of a group leave of memory; either version has its own: cgroup-v2.rst,
- * cgroup-v1/memory.rst. */
+/* What the files of a group leave of memory: cgroup-v2.rst, cgroup-v1/memory.rst. */
 static void look_at_memory(const char *folder, const char *name, struct limits *limits)
 {
 	static const char *const files[] = {"memory.max", "memory.high", "memory.limit_in_bytes"};
