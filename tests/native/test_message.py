@@ -63,16 +63,18 @@ def test_the_side_that_sends_first_alternates_from_round_to_round(records: list[
 def test_a_message_takes_no_longer_than_two_round_trips() -> None:
     """It is one transfer, and a round trip of `readwrite` is two: far enough apart on any machine.
 
-    The least of many bursts counts, and of some runs: other programs may hold a CPU for all of one.
+    The least of many bursts counts, and of some runs in which other work left some of both.
     """
     needs.cpus(2)
-    ratios = []
-    for _ in range(8):
+    ratios: list[float] = []
+    while len(ratios) < 8:
         records = measure("-b", "readwrite,message", "--rounds", "5", "--samples", "5")
         least = {"readwrite": math.inf, "message": math.inf}
         for burst in bursts(records):
             name = burst["benchmark"]
             least[name] = min(least[name], min(burst["ticks"]) / burst["iterations"])
+        if math.inf in least.values():
+            continue
         ratios.append(least["message"] / least["readwrite"])
         if ratios[-1] < 2:
             return
@@ -135,8 +137,9 @@ def test_counters_that_are_apart_give_way_to_the_systems_clock(apart_ns: int, cl
 def test_messages_to_a_thread_that_was_not_waiting_are_no_number() -> None:
     needs.cpus(2)
     cpu = max(os.sched_getaffinity(0))
-    done = run(*SHORT, "-f", "jsonl", env=preload("late.c") | {"LATE_CPU": str(cpu)})
-    failed = failures(decode(done.stdout))  # ping's messages come when it has sent its own
+    one = ("-b", "message", "--rounds", "1", "--samples", "1", "-f", "jsonl")
+    done = run(*one, env=preload("late.c") | {"LATE_CPU": str(cpu)})
+    failed = failures(decode(done.stdout))
     assert cpu in {record["pong"] for record in failed}
     assert cpu not in {record["pong"] for record in bursts(decode(done.stdout))}
     assert any(f"pong did not have CPU {cpu} for most" in record["reason"] for record in failed)
