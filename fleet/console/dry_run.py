@@ -2,18 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from fleet.console.hosts import host_object, where
 from fleet.hostnames import folded
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan
+from fleet.model.frozen import asdict
 from fleet.plan.kinds import cpus_words
 from fleet.plan.options import effective
 from fleet.session.dry_run import Cost, PlannedHost
 from fleet.text import as_json, counted, table
 
 _USUAL = (
-    "Not measured before: {hosts}. Taken for machines with caches of 48 KiB and 2 MiB a core and 32 MiB "
+    "Machines unknown: {hosts}. Taken for machines with caches of 48 KiB and 2 MiB a core and 32 MiB "
     "for all; `fleet check` knows the host's."
 )
 
@@ -104,7 +104,7 @@ def plans_json(plans: Sequence[PlannedHost]) -> str:
     for one in plans:
         plan = asdict(one.plan)
         del plan["deadline_s"]  # depends on the host
-        [cost, *others] = one.costs
-        seconds = None if others or cost.forecast is None else asdict(cost.forecast.duration)
+        forecast = one.costs[0].forecast if len(one.costs) == 1 else None
+        seconds = None if forecast is None else asdict(forecast.duration)
         found.append({"host": host_object(one.host), "plan": plan, "seconds": seconds})
     return as_json(found)

@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from textwrap import indent
 
 from fleet.hostnames import folded, group_messages, without_name
 from fleet.model import FORECAST
+from fleet.model.frozen import dataclass
 from fleet.session.clean import Cleaned
 from fleet.session.outcome import Outcome, State
 from fleet.session.resume import Remaining
@@ -32,8 +32,11 @@ class Hints:
         return " ".join(word for word in ("fleet", *words) if word)
 
 
+_NO_HINTS = Hints()
+
+
 def outcomes_text(
-    outcomes: Sequence[Outcome], seconds: float, hints: Hints = Hints(), medians: str = ""
+    outcomes: Sequence[Outcome], seconds: float, hints: Hints = _NO_HINTS, medians: str = ""
 ) -> str:
     """How a session ended, and what to type next; of many hosts a row per state and stage."""
     many = len(outcomes) > MANY

@@ -2,12 +2,12 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import combinations
 
 from fleet.demo.machines import Machine
 from fleet.demo.simulate import SAMPLES, burst, level, ticks_of
 from fleet.model import Burst, Count, Parameters, Relation, Topology
+from fleet.model.frozen import dataclass, replace
 
 COUNTED = ("cycles", "instructions", "snoop_hit_modified")
 _SMT, _PACKAGE, _SYSTEM = Relation.SMT, Relation.PACKAGE, Relation.SYSTEM

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from fleet.facts import arm
 from fleet.facts.linux import parse_compilers
 from fleet.facts.probe import Sections
 from fleet.model import Cpu, Facts, Finding, Load, Severity
+from fleet.model.frozen import dataclass, replace
 
 STANDIN = "qnx-standin"
 """The `os` of an imitation that the tests make out of Linux: its numbers are not those of QNX."""

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from fleet.facts.arm import core_name
 from fleet.facts.probe import Sections
 from fleet.model import Cache, Cpu, Node, last_shared
+from fleet.model.frozen import dataclass, field
 from fleet.plan.cpulist import MAX_CPU, cpu_list
 
 

@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from getopt import GetoptError, gnu_getopt
 from pathlib import Path
@@ -15,6 +14,7 @@ from fleet.inventory import schema
 from fleet.inventory.ansible_listing import listing
 from fleet.inventory.document import read
 from fleet.inventory.starter import as_yaml, comment, written
+from fleet.model.frozen import dataclass, field
 
 _KEYS = {
     "address": ("ansible_host", "ansible_ssh_host"),

@@ -1,7 +1,8 @@
 """The operating systems and architectures there is an agent for, by their names in targets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from fleet.model.frozen import dataclass
 
 OSES = ("linux", "qnx")
 

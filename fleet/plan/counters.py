@@ -3,14 +3,11 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fleet.model import Facts
+from fleet.model.frozen import dataclass
 from fleet.text import nearest
-
-if TYPE_CHECKING:
-    from fleet.model import Facts
 
 MOST = 16  # events at once (agent/machine/counters.h)
 _RAW = 4  # PERF_TYPE_RAW
@@ -67,7 +64,7 @@ def read(text: str) -> tuple[str, ...]:
     return names
 
 
-def resolved(names: Sequence[str], facts: "Facts") -> tuple[str, ...]:
+def resolved(names: Sequence[str], facts: Facts) -> tuple[str, ...]:
     """The events that a host's CPU has, each as the agent reads it: `cycles=0:0x0`."""
     return tuple(
         f"{name}={event.type}:{event.config:#x}{':k' * event.kernel}"
@@ -76,7 +73,7 @@ def resolved(names: Sequence[str], facts: "Facts") -> tuple[str, ...]:
     )
 
 
-def missing(names: Sequence[str], facts: "Facts") -> str | None:
+def missing(names: Sequence[str], facts: Facts) -> str | None:
     """A note about the events that are in no table for the host's CPU; None if there are none."""
     lacking = [name for name, event in _found(names, facts) if event is None]
     if not lacking:
@@ -88,7 +85,7 @@ def missing(names: Sequence[str], facts: "Facts") -> str | None:
     )
 
 
-def _found(names: Sequence[str], facts: "Facts") -> Iterable[tuple[str, Event | None]]:
+def _found(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, Event | None]]:
     family = _family_of(facts)
     known = {**_EVERYWHERE, **(family.events if family else {})}
     for name in _expanded(names, family):
@@ -102,7 +99,7 @@ def _expanded(names: Sequence[str], family: _Family | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(event for name in names for event in groups.get(name, (name,))))
 
 
-def _family_of(facts: "Facts") -> _Family | None:
+def _family_of(facts: Facts) -> _Family | None:
     try:
         family, model = int(facts.cpu_family or "", 0), int(facts.cpu_model_number or "", 0)
     except ValueError:

@@ -1,7 +1,8 @@
 """What a plan costs, as an agent forecasts it (docs/wire.md)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from fleet.model.frozen import dataclass, field
 
 LONG_S = 10.0  # a first round that takes longer is told apart
 

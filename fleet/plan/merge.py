@@ -1,12 +1,12 @@
 """Merges what was asked into one plan per host, and chooses pairs by relation. Connects nowhere."""
 
 import os
-import random
 from collections.abc import Collection
-from dataclasses import replace
 
 from fleet.errors import UsageError
+from fleet.late import random
 from fleet.model import Facts, Host, PairChoice, Pairs, Plan, Relations, RequestedOptions, Topology, merged
+from fleet.model.frozen import replace
 from fleet.plan import counters
 from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text
@@ -61,7 +61,7 @@ def _chosen_pairs(
 def per_relation(count: int, facts: Facts, among: Collection[int], seed: int) -> PairChoice:
     """Choose `count` pairs of each relation by the seed, in bounded memory (reservoir). ValueError."""
     relation = Relations(Topology(facts.cpus), facts.core_kinds)
-    chance = random.Random(seed)  # noqa: S311 - a choice to repeat, not a secret
+    chance = random.Random(seed)
     kept: dict[str, list[tuple[int, int]]] = {}
     seen: dict[str, int] = {}
     cpus = sorted(among)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +23,7 @@ from fleet.model import (
     benchmark_named,
     merged,
 )
+from fleet.model.frozen import dataclass, replace
 from fleet.plan import kinds
 from fleet.plan.cpulist import cpu_list
 from fleet.plan.variants import for_benchmarks

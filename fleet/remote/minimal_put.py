@@ -1,13 +1,13 @@
 """Puts a file on a host with minimal tools, by SFTP or `cat`; verifies it, then renames or copies it."""
 
-import secrets
+import os
 import shlex
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fleet.model.frozen import dataclass
 from fleet.remote.output import Completed, RefusedError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def put(
     timeout_s: float,
 ) -> Completed:
     """Put `data` at `path`: exit code 0 only if it is whole there; else stderr says why. LinkError passes."""
-    new = f"{path}.{secrets.token_hex(8)}"
+    new = f"{path}.{os.urandom(8).hex()}"
     return _Put(partial(run, timeout_s=timeout_s), sftp, data, path, mode, new).put()
 
 

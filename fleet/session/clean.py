@@ -2,11 +2,11 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.errors import LockedError, ProbeError
 from fleet.model import Host
+from fleet.model.frozen import dataclass
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress
 from fleet.session.outcome import Outcome

@@ -1,7 +1,6 @@
 """How far one host has got: its stage, notes and bursts, sent as events; ends in an Outcome."""
 
 import time
-from dataclasses import replace
 
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
@@ -15,6 +14,7 @@ from fleet.errors import (
     UsageError,
 )
 from fleet.model import Burst, Host, Note, Run, RunState
+from fleet.model.frozen import replace
 from fleet.plan.forecast import Duration
 from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
 from fleet.session.outcome import Outcome, State

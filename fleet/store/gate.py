@@ -1,16 +1,15 @@
 """Takes rows and records as their tables have them, whoever wrote them, or raises ValueError. Pure."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fleet.late import msgspec, np, pa
-from fleet.model import Benchmark, Estimator, RunState
+from fleet.model import Benchmark, Cache, Estimator, Facts, Load, Node, RunState, is_relation
+from fleet.model.frozen import dataclass
 from fleet.once import once
 from fleet.store import schema
 from fleet.store.columns import known, raw, text_ends, words
@@ -18,9 +17,6 @@ from fleet.store.decoding import prepared
 from fleet.store.footer import Footer
 from fleet.store.ids import KEY
 from fleet.text import decoding_words
-
-if TYPE_CHECKING:
-    from fleet.model import Facts, Load
 
 EXACT_MAX = 2**53  # of whole numbers that float64 takes as they are
 INT64_MAX = 2**63 - 1
@@ -100,24 +96,15 @@ class _Failed:
     variant: str
 
 
-def _listed(name: str) -> Callable[[], Any]:
-    def shape() -> Any:
-        from fleet import model  # noqa: PLC0415  which a listing need not make
-
-        return GenericAlias(list, getattr(model, name))
-
-    return shape
-
-
-_JSON: Mapping[str, Callable[[], Any]] = {
-    "labels_json": lambda: dict[str, str],
-    "mitigations_json": lambda: dict[str, str],
-    "plan_json": lambda: _Asked,
-    "hello_json": lambda: _Hello,
-    "host_json": lambda: dict[str, Any],
-    "failed_json": lambda: list[_Failed],
-    "caches_json": _listed("Cache"),
-    "nodes_json": _listed("Node"),
+_JSON: Mapping[str, Any] = {
+    "labels_json": dict[str, str],
+    "mitigations_json": dict[str, str],
+    "plan_json": _Asked,
+    "hello_json": _Hello,
+    "host_json": dict[str, Any],
+    "failed_json": list[_Failed],
+    "caches_json": list[Cache],
+    "nodes_json": list[Node],
 }
 """What the columns of JSON hold."""
 
@@ -181,7 +168,7 @@ def from_json(name: str, text: str) -> Any:
         raise ValueError(f"{name}: more than {most} values")
     with _decoding(name):
         value = msgspec.json.decode(text)
-        known = msgspec.convert(value, prepared(_JSON[name]()))
+        known = msgspec.convert(value, prepared(_JSON[name]))
     if name == "failed_json" and any(len(one.reason) > _REASON for one in known):
         raise ValueError(f"{name}: a reason has more than {_REASON} characters")
     if depth(value, _DEPTH) > _DEPTH:
@@ -203,10 +190,8 @@ def depth(value: object, limit: int) -> int:
     return found
 
 
-def check_machine(found: "Facts | Load") -> None:
+def check_machine(found: Facts | Load) -> None:
     """Raise ValueError where a fact of a host, or its load, is not of its column."""
-    from fleet.model import Facts  # noqa: PLC0415
-
     load = found.load if isinstance(found, Facts) else found
     values = {f"{name}_before": getattr(load, name) for name in load.__slots__}
     row_of("runs", values, values)
@@ -287,8 +272,6 @@ def check_table(name: str, table: Any) -> None:
 
 def _strange(relations: set[str], *, kinds: bool) -> list[str]:
     """Those that are no relation. kinds: whether names may have the kinds of cores."""
-    from fleet.model import is_relation  # noqa: PLC0415
-
     known = (one for one in relations if is_relation(one) and (kinds or " " not in one))
     return sorted(relations - {*known, "machine"})
 

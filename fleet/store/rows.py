@@ -4,19 +4,16 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.errors import StoreError
-from fleet.model import Host
+from fleet.model import Hello, Host, Load, Run
+from fleet.model.frozen import dataclass, fields, is_dataclass
 from fleet.once import once
 from fleet.store import gate, schema
-
-if TYPE_CHECKING:
-    from fleet.model import Hello, Load, Run
 
 RECORD = b"fleet.run"  # of the metadata of a samples file
 _EARLIER_WORDS = (12_941, 22_256)  # bytes
@@ -45,7 +42,7 @@ def packed(record: RunRecord) -> str:
     shared = ("run_id", "host_id")
     cpus = [{key: value for key, value in cpu.items() if key not in shared} for cpu in record.cpus or ()]
     *_, words = _usual_words().values()
-    packer = zlib.compressobj(9, zdict=words)
+    packer = zlib.compressobj(6, zdict=words)
     return base64.b64encode(
         packer.compress(to_json({"run": record.row, "cpus": cpus}).encode()) + packer.flush()
     ).decode()
@@ -117,7 +114,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(part.name for part in fields(kind))
 
 
-def hello_of(run: "Run") -> "Hello":
+def hello_of(run: Run) -> Hello:
     """The run's hello; without one no tick has a length, so nothing can be published."""
     if run.hello is None:
         raise StoreError(
@@ -126,7 +123,7 @@ def hello_of(run: "Run") -> "Hello":
     return run.hello
 
 
-def runs_row(run: "Run", contents: Contents) -> dict[str, Any]:
+def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
     """The one row of `runs`."""
     hello, facts = hello_of(run), run.facts
     row = {
@@ -179,7 +176,7 @@ def runs_row(run: "Run", contents: Contents) -> dict[str, Any]:
     return row | {column.name: getattr(facts, column.name) for column in schema.FACTS}
 
 
-def cpus_rows(run: "Run") -> list[dict[str, Any]]:
+def cpus_rows(run: Run) -> list[dict[str, Any]]:
     """A row of `cpus` for every CPU of the host."""
     measured = set(hello_of(run).cpus)
     groups = ("core", "cluster", "llc", "die", "package", "node")
@@ -196,7 +193,7 @@ def cpus_rows(run: "Run") -> list[dict[str, Any]]:
     ]
 
 
-def _benchmarks(run: "Run") -> list[str]:
+def _benchmarks(run: Run) -> list[str]:
     """Each as benchmark/variant where the agent's hello lists them, else the benchmarks asked for."""
     plan = hello_of(run).raw.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, Mapping) else None
@@ -205,7 +202,7 @@ def _benchmarks(run: "Run") -> list[str]:
     return list(run.plan.benchmarks)
 
 
-def _load(load: "Load", when: str) -> dict[str, Any]:
+def _load(load: Load, when: str) -> dict[str, Any]:
     return {f"{part.name}_{when}": getattr(load, part.name) for part in fields(load)}
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
@@ -14,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import MemoryLimitError, StoreError, UsageError
 from fleet.model import BENCHMARKS, Benchmark, RunState, described, learn
+from fleet.model.frozen import dataclass, fields
 from fleet.store import gate
 from fleet.store.amendments import Amendment, amended
 from fleet.store.checksums import opened_json
 from fleet.store.columns import rows_of
 from fleet.store.files import open_regular, read_regular, storing
-from fleet.store.footer import checked_footer, footer_of
+from fleet.store.footer import checked_footer, noted
 from fleet.store.ids import RUN_FILE
 from fleet.store.places import Place, place_of, samples_name
 from fleet.store.reading import TableFile, VanishedError, described_error, leave_out, readable, reading
@@ -220,12 +220,12 @@ def _record(place: Place, name: str) -> "RunRecord":
 
 def glanced(path: Path, *names: str) -> Mapping[str, Any]:
     """Columns of the run of a local samples file, without pyarrow, which takes 0.1 s. OSError, ValueError."""
-    from fleet.store.rows import read_record  # noqa: PLC0415
+    from fleet.store.rows import RECORD, unpacked  # noqa: PLC0415
 
     with os.fdopen(open_regular(path), "rb") as file:
         size = file.seek(0, 2)
         footer = checked_footer(lambda count, at: os.pread(file.fileno(), count, at), size, pages=False)
-    return read_record(footer_of(footer).metadata, names).row
+    return unpacked(noted(footer, RECORD), names).row
 
 
 def _records(place: Place, names: Sequence[str]) -> "dict[str, RunRecord]":

@@ -181,7 +181,15 @@ def test_a_dry_run_of_hosts_not_measured_loads_neither_tables_nor_drawing_nor_re
     assert "Measuring takes about" in done.stdout
     loaded = set(done.stderr.split())
     assert "fleet.console.dry_run" in loaded
-    assert not {"pandas", "numpy", "pyarrow", "rich", "fleet.agent.wire.records", "fleet.model.run"} & loaded
+    assert not {"pandas", "numpy", "pyarrow", "rich", "fleet.agent.wire.records"} & loaded
+
+
+def test_a_dry_run_of_a_kind_of_core_has_no_seconds_as_json(tmp_path: Path) -> None:
+    (tmp_path / "inventory.yaml").write_text("hosts: {one: {address: one.invalid}}\n")
+    with Fleet(tmp_path, {}) as fleet:
+        (planned,) = json.loads(fleet("run", "--dry-run", "--json", "-c", "P").stdout)
+    assert planned["seconds"] is None
+    assert planned["plan"]["cpus"] == "P"
 
 
 def test_a_group_of_the_inventory_selects_stored_runs(made_lab: Path) -> None:

@@ -1,6 +1,6 @@
 """Compiles for QNX on a build host of the inventory, where the controller has no SDP; fetches the binary."""
 
-import secrets
+import os
 import shlex
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ def compile_there(
     build: str,
 ) -> bytes:
     """Compile on the build host over its own connection. Raises BuildError with the compiler's output."""
-    mark = f"fleet-binary-{secrets.token_hex(8)}"
+    mark = f"fleet-binary-{os.urandom(8).hex()}"
     script = build_script(there.toolchain.sdp, toolchain, release, sources, build, mark)
     try:
         with connect(there) as connection:

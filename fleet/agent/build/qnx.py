@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from fleet.agent.build import on_build_host, qnx_sdp
@@ -12,6 +11,7 @@ from fleet.agent.build.on_host import build_on_host
 from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, DeployError
 from fleet.model import Agent, BuildPlace, Facts, Host
+from fleet.model.frozen import dataclass
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 

@@ -4,7 +4,6 @@ They are judged together with those of all other comparisons of a command (`erro
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from fleet.analysis.compare.blocks import InBlock, by_time
 from fleet.analysis.compare.inference import LEAST_RUNS, counts_at, least_squares, p_of_levels
 from fleet.analysis.compare.run_levels import CELL, CLASS, Matched, by_unit
 from fleet.analysis.reduce.split import run_levels
+from fleet.model.frozen import dataclass
 
 Turn = tuple[Any, ...]  # the session of a run, and its place there: in order of time
 _LEAST_PASSES = 4  # of both sides: fewer leave too few degrees of freedom

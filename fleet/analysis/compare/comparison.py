@@ -1,7 +1,6 @@
 """Compares sides of runs, per relation and pair; a run is the unit of replication."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -25,6 +24,7 @@ from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
 from fleet.hostnames import folded
 from fleet.model import View
+from fleet.model.frozen import dataclass, replace
 from fleet.store.runs import Root, listing_of
 from fleet.text import counted
 

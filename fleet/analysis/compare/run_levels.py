@@ -5,7 +5,6 @@ sides are split into levels (`run_levels`); each number is then moved to the lev
 by the difference of the levels within the sides. So the change is that within each level.
 """
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import product
 from typing import Any
@@ -17,6 +16,7 @@ from scipy import special  # type: ignore[import-untyped]  # scipy ships no type
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.inference import LEAST_RUNS, centred, counts_at, equal_shares, least_squares
 from fleet.analysis.reduce.split import BETWEEN_RUNS, run_levels
+from fleet.model.frozen import dataclass, field
 
 CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]

@@ -1,7 +1,6 @@
 """Resolves the sides of a comparison, or one selection, to runs; `selection` has what each can be."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 
@@ -12,6 +11,7 @@ from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.selection import comparable_of_all, matching
 from fleet.errors import StoreError, UsageError
+from fleet.model.frozen import dataclass
 from fleet.store import Listing
 from fleet.store.runs import Root, listing_of
 

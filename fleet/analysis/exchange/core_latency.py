@@ -5,10 +5,10 @@ one names the instructions of `cas`. Rows that a paste has lost at the end are m
 """
 
 import re
-from dataclasses import replace
 from math import floor
 
 from fleet.analysis.exchange.grid import Grid, count_of, row_of, whole_numbers
+from fleet.model.frozen import replace
 
 _TITLES = {"cas": "CAS", "readwrite": "Read/Write"}
 _CAS_TITLES = {  # with the variant and the machine, which is None for any

@@ -4,9 +4,9 @@ It measures half a matrix, below the diagonal, and its number is the mean. A CSV
 """
 
 import re
-from dataclasses import replace
 
 from fleet.analysis.exchange.grid import Grid, count_of, digits, latency, row_of, square, whole_numbers
+from fleet.model.frozen import replace
 
 BENCHMARKS = ("cas", "readwrite", "messages")  # 1), 2) and 3) on its screen
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +16,7 @@ from fleet.analysis.selection import select
 from fleet.analysis.views.text import is_none, records
 from fleet.errors import UsageError
 from fleet.model import Cpu, Topology, View
+from fleet.model.frozen import dataclass, field
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.variants import VARIANTS
 from fleet.store import Store

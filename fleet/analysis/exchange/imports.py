@@ -3,7 +3,6 @@
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
@@ -17,6 +16,7 @@ from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views.text import records
 from fleet.errors import StoreError, UsageError
 from fleet.model import Cpu, Topology
+from fleet.model.frozen import asdict, fields, replace
 from fleet.plan.cpulist import cpu_list
 from fleet.store import schema
 from fleet.store.files import storing

@@ -11,9 +11,10 @@ allowed here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from fleet.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

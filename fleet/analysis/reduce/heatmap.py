@@ -4,7 +4,6 @@ Its renderers are `views.heatmap` (terminal), `report.maps` and a macro (HTML), 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.topology import Layout
+from fleet.model.frozen import dataclass, replace
 from fleet.plan.cpulist import cpus_text
 
 SHADES = 32

@@ -1,16 +1,13 @@
 """The display order of CPUs, and the borders between their groups."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.analysis.frame import Rows
 from fleet.analysis.views.text import is_none, records
-from fleet.model import core_kinds
-
-if TYPE_CHECKING:
-    from fleet.model import Cpu
+from fleet.model import Cpu, core_kinds
+from fleet.model.frozen import dataclass, field
 
 NAMES = {"package": "socket", "node": "node", "die": "die", "llc": "cache", "cluster": "cluster"}
 GROUPS = ("package", "node", "die", "llc", "cluster", "core")  # outermost first
@@ -111,7 +108,7 @@ def kinds_of(cpus: Rows) -> dict[int, str]:
     return core_kinds(tuple(row.values()) for row in records(cpus[["cpu", "kind", "capacity"]]))
 
 
-def layout_of(cpus: Sequence["Cpu"], measured: Sequence[int]) -> Layout:
+def layout_of(cpus: Sequence[Cpu], measured: Sequence[int]) -> Layout:
     """The same of CPUs that are not in a table yet."""
     rows = {cpu.cpu: [getattr(cpu, name) for name in GROUPS] for cpu in cpus}
     return _ordered(rows, measured, core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))

@@ -1,7 +1,6 @@
 """Builds a report: reads the runs, draws them and renders one HTML page without scripts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -43,6 +42,7 @@ from fleet.analysis.views.text import (
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
 from fleet.model import benchmark_named
+from fleet.model.frozen import dataclass, replace
 from fleet.model.version import VERSION
 from fleet.store.runs import Root, listing_of
 

@@ -9,7 +9,6 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +35,7 @@ from fleet.analysis.views.history import sparkline
 from fleet.analysis.views.text import measured, records, shown_value, within
 from fleet.errors import UsageError
 from fleet.model import as_described_by
+from fleet.model.frozen import asdict
 from fleet.model.version import VERSION
 from fleet.store import RunSummary
 from fleet.store.runs import Root, listing_of

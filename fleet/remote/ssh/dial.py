@@ -6,7 +6,6 @@ import re
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +16,7 @@ from paramiko.ssh_exception import ChannelException, IncompatiblePeer, SSHExcept
 
 from fleet.errors import UnreachableError
 from fleet.model import Host
+from fleet.model.frozen import dataclass
 from fleet.remote.ssh.config import Endpoint, route
 from fleet.remote.ssh.host_key import HostKeyCheck
 from fleet.remote.ssh.identities import Identities, SilentError

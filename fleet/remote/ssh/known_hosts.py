@@ -13,9 +13,10 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from fleet.model.frozen import dataclass
 
 _REVOKED, _AUTHORITY = "@revoked", "@cert-authority"
 _BLOCK = 64  # bytes of SHA-1
