@@ -29,11 +29,13 @@ def _tables(cells: Rows, told: list[dict[str, Any]]) -> PointTables:
     distances = {(one["node"], far): str(how) for one in told for far, how in one["distances"]}
     tables = []
     for setting in settings_in_order(cells):
-        found = {
-            (int(str(row)), int(str(node))): float(part["median_ns"].median())
+        both = {
+            (int(str(row)), int(str(node))): (part["median_ns"].median(), part["other_rate"].median())
             for row, of_row in cells[cells["setting"] == setting].groupby("cpu_node")
             for node, part in of_row.groupby("memory_node")
         }
+        found = {cell: float(ns) for cell, (ns, _) in both.items()}
+        rates = {cell: f" at {rate:.1f} GB/s" for cell, (_, rate) in both.items() if rate > 0}
         rows = sorted({row for row, _ in found})
         columns = sorted({node for _, node in found}, key=lambda node: (node not in rows, node))
         lines = []
@@ -42,7 +44,8 @@ def _tables(cells: Rows, told: list[dict[str, Any]]) -> PointTables:
             for node in columns:
                 ns, far = found.get((row, node)), distances.get((row, node))
                 shown = "-" if ns is None else measured(name, ns)
-                line.append(shown + "*" * (row == node) + (f" ({far})" if far else ""))
+                far_text = f" ({far})" if far else ""
+                line.append(shown + "*" * (row == node) + far_text + rates.get((row, node), ""))
             lines.append(tuple(line))
         titles = ("CPUs", *(f"node {node}" for node in columns))
         values = np.array([[found.get((row, node), np.nan) for node in columns] for row in rows])
@@ -51,6 +54,7 @@ def _tables(cells: Rows, told: list[dict[str, Any]]) -> PointTables:
     without = sorted({*cells["memory_node"]} - {*cells["cpu_node"]})
     note = [
         bursts_text(cells),
+        "at: what others get meanwhile" if cells["other_rate"].notna().any() else "",
         "*: own memory" + ("; (10): distance, as the firmware has it" if distances else ""),
         f"without CPUs of the run: node {', '.join(map(str, without))}" if without else "",
         *(f"node {one['node']}: not allowed here" for one in told if not one["allowed"]),

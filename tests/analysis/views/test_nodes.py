@@ -1,6 +1,7 @@
 """Matrices by NUMA node, of made-up machines: what is shown, compared, checked and reported."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,19 @@ def test_a_name_with_node_0_has_no_size_of_0(shown: tuple[Path, str]) -> None:
 def test_each_node_of_a_load_has_a_matrix_of_its_own() -> None:
     assert setting_of("read.full.x2.256M.huge.n0-n11", SIZE) == "read full load on node 11"
     assert setting_of("idle.x2.256M.huge.n0", SIZE) == "idle"
+
+
+def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None:
+    run = builders.a_run(builders.two_sockets(), benchmarks=("loaded",))
+    made = burst(next(iter(builders.bursts_of(run))), 0, "chase", (0, 1), 1, 50.0)
+    parameters = replace(made.parameters or Parameters(), operation="read", load_bytes=SIZE, load_node=0)
+    moved = int(made.ticks[0] * 20e9 / builders.TICKS_PER_SECOND)
+    point, beside = "read.full.x2.256M.huge.n1-n0", ((moved,) * len(made.ticks),)
+    loaded = replace(made, benchmark="loaded", point=point, parameters=parameters, other_units=beside)
+    Store(tmp_path).publish(run, iter([replace(loaded, other_ticks=None)]))
+    text = show_text(tmp_path, run.run_id)
+    assert "read full load on node 0" in text
+    assert re.search(r"^node 0 +100\.0 at 20\.0 GB/s$", text, re.MULTILINE)
 
 
 def test_an_overview_has_own_and_other_memory(shown: tuple[Path, str]) -> None:
