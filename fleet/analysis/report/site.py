@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -44,7 +45,7 @@ from fleet.text import counted, one_line
 STATE = ".fleet-site.json"
 _AT_ONCE = 16  # machines whose pairs are held
 _MAP = 96  # pixels
-_COURSE = 8  # runs of the index
+_COURSE = 6  # runs of the index
 _WHOLE = ("index.html", "runs.json", "changes.html", "changes.xml")
 _OF_CHANGE = ("slug", "model", "on", "cells")
 _OF_SUMMARY = "~summary"  # after its name: no host's id has a ~
@@ -146,7 +147,9 @@ def _whole(
     changes.sort(key=lambda one: (one["on"], one["slug"], one["cells"]), reverse=True)
     lines = [(link(f"model/{one['slug']}.html", one["model"]), *one["cells"]) for one in changes]
     listed = Section("", "Of each CPU model at one error rate.", ("CPU model", *over_time.TITLES), lines)
-    yield "index.html", page("site.html", title=subject, rows=rows, changes=len(changes))
+    groups = [(model, list(own)) for model, own in groupby(rows, lambda row: row.model)]
+    until = max((row.date for row in rows), default="")
+    yield "index.html", page("site.html", title=subject, groups=groups, until=until, changes=len(changes))
     yield "runs.json", json.dumps([asdict(row) for row in rows], indent=0, ensure_ascii=False)
     yield "changes.html", page("tables.html", title="What changed when", up="", sections=[listed])
     yield "changes.xml", pages().get_template("changes.xml").render(title=subject, entries=entries(changes))

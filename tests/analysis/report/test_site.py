@@ -21,6 +21,7 @@ from fleet.errors import UsageError
 from fleet.store import Listing, Store
 from tests import simulated
 from tests.analysis.markup import Markup
+from tests.browser import DESK, Browser
 from tests.command import Done
 
 CALL = Callable[..., Done]
@@ -171,6 +172,30 @@ def test_a_summary_that_is_not_there_or_not_for_a_site_is_refused(
 ) -> None:
     done = fleet_here("report", *words, "-r", str(tmp_path / "none"))
     assert (done.exit_code, message in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.slow
+def test_the_index_is_sorted_and_searched_in_a_browser(root: Path, tmp_path: Path) -> None:
+    simulated.publish(root, simulated.desktop("shelf", model=HOSTILE), 7)
+    write(root, tmp_path / "site")
+    index = tmp_path / "site" / "index.html"
+    assert "rowspan=2>&lt;script" in index.read_text()  # without a script, models are above their machines
+    browser = Browser(tmp_path)
+    assert browser.complaints(index) == []
+    asked = """(() => {
+      const all = (what, of) => Array.from(document.querySelectorAll("#machines " + what), of);
+      const head = all("thead button")[1], input = document.getElementById("q");
+      const names = () => all("tbody tr:not([hidden]) > th", one => one.textContent);
+      const models = all("tbody tr", row => row.cells[0].className);
+      head.click(); head.click();
+      const sorted = names();
+      input.value = "script DESK"; input.dispatchEvent(new Event("input"));
+      return [models, sorted, names(), document.getElementById("found").textContent];
+    })()"""
+    models, names, found, told = browser.ask(index, asked, DESK)
+    assert models == ["model"] * 4
+    assert names == ["single", "shelf", "desk", "board"]
+    assert (found, told) == (["desk"], "1 of 4 machines")
 
 
 @pytest.mark.slow

@@ -1,7 +1,20 @@
 (function () {
   "use strict";
   var table = document.getElementById("machines"), body = table.tBodies[0];
-  var rows = Array.from(body.rows), heads = Array.from(table.tHead.rows[0].cells);
+  var rows = [], heads = Array.from(table.tHead.rows[0].cells);
+  Array.from(table.tBodies).forEach(function (group) { // the model in each row, to sort by others
+    var model = group.rows[0].cells[0];
+    Array.from(group.rows).forEach(function (row) {
+      var cell = document.createElement("td");
+      cell.className = "model";
+      cell.textContent = model.textContent;
+      if (row.contains(model)) model.remove();
+      row.insertBefore(cell, row.firstChild);
+      rows.push(row);
+      body.appendChild(row);
+    });
+    if (group !== body) group.remove();
+  });
   var query = document.getElementById("q"), found = document.getElementById("found");
   var texts = rows.map(function (row) { return row.textContent.toLowerCase(); });
   var by = -1, down = false;
@@ -51,7 +64,7 @@
   }
 
   heads.forEach(function (head, at) {
-    if (!at) return; // the map
+    if (at === 1) return; // the map
     var button = document.createElement("button");
     button.type = "button";
     button.textContent = head.textContent;
