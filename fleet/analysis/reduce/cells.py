@@ -45,10 +45,10 @@ def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
     at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
     named = others.assign(relation=at_point)
     parts = [without_points(pairs), named]
-    if len(named):  # else pairs may be without these columns
+    if "other_rate" in pairs:
         full = named[named["other_rate"].notna() & named["load_mbps"].isna()]
-        got, ns = full["relation"] + _GOT, _LINE / full["other_rate"]
-        parts.append(full.assign(relation=got, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan))
+        ns, relation = _LINE / full["other_rate"], full["relation"] + _GOT
+        parts.append(full.assign(relation=relation, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan))
     if placed.any():
         of_node = node_cells(pairs, cpus)
         ends = [f"n{a}-n{b}" for a, b in zip(of_node["cpu_node"], of_node["memory_node"], strict=True)]
