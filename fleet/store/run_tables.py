@@ -7,17 +7,15 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.errors import StoreError
 from fleet.store import columns, schema
 from fleet.store.files import draft, open_regular, sync
 from fleet.store.places import Folder, Place
 from fleet.store.reading import TableFile, joined, readable
+from fleet.store.rows import RunRecord
 from fleet.store.writing import TableWriter
-
-if TYPE_CHECKING:
-    from fleet.store.rows import RunRecord
 
 TABLES = ("cpus", "runs")  # in the order of writing: whoever sees a run sees its CPUs
 MANY_FILES = 100
@@ -26,14 +24,14 @@ _GROUP_BYTES = 32 << 20  # of a row group in memory: some 60,000 CPUs
 _EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE, AT_FDCWD
 
 
-def add(place: Place, records: "Sequence[RunRecord]") -> None:
+def add(place: Place, records: Sequence[RunRecord]) -> None:
     """Add the rows of runs as one file of each table; again under the same runs changes nothing. OSError."""
     with _locked(place, exclusive=False):
         for table in TABLES if records else ():
             _add(place, table, records)
 
 
-def complete(place: Place, records: "Sequence[RunRecord]") -> None:
+def complete(place: Place, records: Sequence[RunRecord]) -> None:
     """Add the rows that a table lacks, of runs whose session has ended. Raises OSError, StoreError."""
     with _locked(place, exclusive=True) as alone:
         for table in TABLES if alone else ():
@@ -52,7 +50,7 @@ def put_together(place: Place) -> bool:
         return alone and all(_put_together(place.state_dir, table) for table in TABLES)
 
 
-def _add(place: Place, table: str, records: "Sequence[RunRecord]") -> None:
+def _add(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     ids = sorted(record.row["run_id"] for record in records)
     name = ids[-1] if len(ids) == 1 else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
     rows = [row for record in records for row in (record.cpus or () if table == "cpus" else [record.row])]

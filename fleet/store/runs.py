@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.errors import MemoryLimitError, StoreError, UsageError
 from fleet.model import BENCHMARKS, Benchmark, RunState, described, learn
@@ -23,12 +23,10 @@ from fleet.store.footer import checked_footer, noted
 from fleet.store.ids import RUN_FILE
 from fleet.store.places import Place, place_of, samples_name
 from fleet.store.reading import TableFile, VanishedError, described_error, leave_out, readable, reading
+from fleet.store.rows import RECORD, RunRecord, unpacked
 from fleet.store.run_tables import complete, put_together
 from fleet.store.runs_index import RunsIndex
 from fleet.text import nearest
-
-if TYPE_CHECKING:
-    from fleet.store.rows import RunRecord
 
 _NEWEST_SHOWN = 5
 _hidden: ContextVar[frozenset[str]] = ContextVar("hidden", default=frozenset())
@@ -220,15 +218,13 @@ def _record(place: Place, name: str) -> "RunRecord":
 
 def glanced(path: Path, *names: str) -> Mapping[str, Any]:
     """Columns of the run of a local samples file, without pyarrow, which takes 0.1 s. OSError, ValueError."""
-    from fleet.store.rows import RECORD, unpacked  # noqa: PLC0415
-
     with os.fdopen(open_regular(path), "rb") as file:
         size = file.seek(0, 2)
         footer = checked_footer(lambda count, at: os.pread(file.fileno(), count, at), size, pages=False)
     return unpacked(noted(footer, RECORD), names).row
 
 
-def _records(place: Place, names: Sequence[str]) -> "dict[str, RunRecord]":
+def _records(place: Place, names: Sequence[str]) -> dict[str, RunRecord]:
     return readable(names, lambda name: _record(place, name))
 
 
