@@ -136,8 +136,7 @@ def craft(file: Path, seed: int) -> str:
 
 def packed(record: bytes) -> bytes:
     """A record as it stands in a file, whatever it holds."""
-    *_, words = rows._usual_words().values()
-    packer = zlib.compressobj(9, zdict=words)
+    packer = zlib.compressobj(9, zdict=rows._usual_words())
     return base64.b64encode(packer.compress(record) + packer.flush())
 
 

@@ -26,10 +26,6 @@ class Relation(StrEnum):
     SYSTEM = "system"
     UNKNOWN = "unknown"
 
-    @classmethod
-    def _missing_(cls, value: object) -> "Relation | None":
-        return cls.SYSTEM if value == "machine" else None  # its name in tables before schema 1.2
-
 
 KINDS = {
     "P": "performance core",

@@ -1,4 +1,4 @@
-"""CRC-32 of each Parquet file, JSON object and journal line kept (docs/tables.md); older ones have none."""
+"""CRC-32 of each Parquet file, JSON object and journal line kept (docs/tables.md)."""
 
 import json
 import re
@@ -13,7 +13,6 @@ _ROOM = len(_MARK) + 8
 _PIECE = 4 << 20
 _KEY = "crc32"
 _JSON_SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
-_LINE_SEAL = re.compile(rb"\t[0-9a-f]{8}$")
 NOT_AS_WRITTEN = "not what was written (checksum)"
 
 
@@ -45,18 +44,18 @@ def seal(path: Path) -> None:
         file.write(footer)
 
 
-def check(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> tuple[bytes, bool]:
-    """The footer of a Parquet file, and whether it has checksums. pages: compare these, too. DamagedError."""
+def checked_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
+    """The footer of a Parquet file, compared with its checksum. pages: these, too. Raises DamagedError."""
     at = _footer_at(read(_TAIL, max(size - _TAIL, 0)), size)
     room = min(_ROOM, at)
     end = read(size - at + room, at - room)
     expected = _checked_footer(end[:room], end[room:])
-    if expected and pages:
+    if pages:
         crc = 0
         for start in range(0, at - room, _PIECE):
             crc = zlib.crc32(read(min(_PIECE, at - room - start), start), crc)
         _compare("pages", crc, expected)
-    return end[room:], expected is not None
+    return end[room:]
 
 
 def sealed_json(text: str) -> bytes:
@@ -86,11 +85,6 @@ def sealed_line(line: bytes) -> bytes:
     return b"%b\t%08x\n" % (line, zlib.crc32(line))
 
 
-def looks_sealed(line: bytes) -> bool:
-    """Whether a line, given without its newline, ends as one with a checksum does."""
-    return _LINE_SEAL.search(line) is not None
-
-
 def opened_line(line: bytes) -> bytes | None:
     """A kept line, given without its newline, without its checksum; None unless it is as it was written."""
     return line[:-9] if line + b"\n" == sealed_line(line[:-9]) else None
@@ -105,11 +99,11 @@ def _footer_at(tail: bytes, size: int) -> int:
     return at
 
 
-def _checked_footer(seal_: bytes, footer: bytes) -> bytes | None:
-    """Compare the footer; the expected checksum of the pages, or None where there is none."""
+def _checked_footer(seal_: bytes, footer: bytes) -> bytes:
+    """Compare the footer; the expected checksum of the pages."""
     differing = sum(found != meant for found, meant in zip(seal_, _MARK, strict=False))
     if len(seal_) < _ROOM or differing > len(_MARK) // 2:
-        return None
+        raise DamagedError("it has no checksums")
     if differing:
         raise DamagedError(f"the mark of its checksums is {NOT_AS_WRITTEN}")
     _compare("footer", zlib.crc32(footer), seal_[-4:])

@@ -1,4 +1,4 @@
-"""Reads nouns back from the JSON of `rows.to_json`, an older fleet's too; a Host comes without env. Pure."""
+"""Reads nouns back from the JSON of `rows.to_json`; a Host comes without env, of which it has the names."""
 
 from typing import Any, TypeVar
 
@@ -7,8 +7,6 @@ from fleet.once import once
 from fleet.text import decoding_words
 
 T = TypeVar("T")
-_INNER = ("host", "build_host", "plan", "requested")
-_RENAMED = {"wish": "requested"}  # in the note of a session
 
 
 @once
@@ -21,16 +19,13 @@ def prepared(kind: type[T]) -> type[T]:
 def decode(kind: type[T], value: object) -> T:
     """Make a `kind` of what JSON holds. Raises ValueError naming the field that does not fit."""
     try:
-        return msgspec.convert(_as_now(value), prepared(kind))
+        return msgspec.convert(_without_env(value), prepared(kind))
     except msgspec.ValidationError as err:
         raise ValueError(decoding_words(err, kind.__name__)) from err
 
 
-def _as_now(value: Any) -> Any:
-    """Without the `env` of a host, which lists names only; older keys by today's names."""
+def _without_env(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    value = {_RENAMED.get(key, key): item for key, item in value.items() if key != "env"}
-    if value.get("huge_page"):
-        value["pages"] = "huge"
-    return value | {key: _as_now(value[key]) for key in _INNER if key in value}
+    inner = {key: _without_env(value[key]) for key in ("host", "build_host") if key in value}
+    return {key: item for key, item in (value | inner).items() if key != "env"}

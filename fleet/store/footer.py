@@ -1,14 +1,11 @@
 """Reads a Parquet file's footer itself: pyarrow ends the process where a column's description is damaged."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-
-from fleet.store.checksums import DamagedError, check
 
 _DEPTH = 12  # of structs and lists in one another; Parquet has 8
 # The types of values; 1 and 2 are true and false.
 _BYTE, _I16, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 3, 4, 6, 7, 8, 9, 10, 12
-_WITHOUT_CHECKSUMS = (b"1.0", b"1.1")  # versions of the schema
 
 _Wanted = Mapping[int, Any]  # fields of a struct that are kept, and of each those that are kept of it
 _WANTED: _Wanted = {
@@ -48,14 +45,6 @@ class Footer(NamedTuple):
     paths: Sequence[tuple[str, ...]]
     groups: Sequence[Group]
     metadata: Mapping[bytes, bytes]
-
-
-def checked_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
-    """The footer of a Parquet file, as `checksums.check` reads it. Raises DamagedError, ValueError."""
-    data, sealed = check(read, size, pages=pages)
-    if not sealed and footer_of(data).metadata.get(b"fleet.schema_version") not in _WITHOUT_CHECKSUMS:
-        raise DamagedError("it has no checksums, and only files of schema 1.1 may lack them")
-    return data
 
 
 def footer_of(data: bytes) -> Footer:

@@ -126,18 +126,16 @@ def row_of(table: str, values: Mapping[str, Any], names: Iterable[str] | None = 
     return _checked(table, found)
 
 
-def record_of(
-    text: bytes, names: tuple[str, ...] | None, *, with_cpus: bool
-) -> tuple[dict[str, Any], list[dict[str, Any]] | None]:
-    """The row of `runs` in a run's record, and its rows of `cpus`, where it has them. Raises ValueError.
+def record_of(text: bytes, names: tuple[str, ...] | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The row of `runs` in a run's record, and its rows of `cpus`. Raises ValueError.
 
     names: only these columns of `runs`, and no row of `cpus`.
     """
     with _decoding("record"):
-        found = msgspec.json.decode(text, type=_record(names) if with_cpus else _shape("runs", names))
-    row = _checked("runs", found.run if with_cpus else found)
-    if names or not with_cpus:
-        return row, None
+        found = msgspec.json.decode(text, type=_record(names))
+    row = _checked("runs", found.run)
+    if names:
+        return row, []
     shared = {"run_id": row["run_id"], "host_id": row["host_id"]}
     return row, [_checked("cpus", cpu) | shared for cpu in found.cpus]
 
@@ -272,8 +270,7 @@ def check_table(name: str, table: Any) -> None:
 
 def _strange(relations: set[str], *, kinds: bool) -> list[str]:
     """Those that are no relation. kinds: whether names may have the kinds of cores."""
-    known = (one for one in relations if is_relation(one) and (kinds or " " not in one))
-    return sorted(relations - {*known, "machine"})
+    return sorted(one for one in relations if not is_relation(one) or (" " in one and not kinds))
 
 
 def _check_numbers(name: str, values: Any) -> None:

@@ -12,13 +12,12 @@ from typing import Self
 from fleet.errors import LockedError, StoreError
 from fleet.model import Burst
 from fleet.store.burst_columns import BurstColumns
-from fleet.store.checksums import looks_sealed, opened_line, sealed_line
+from fleet.store.checksums import opened_line, sealed_line
 from fleet.store.files import open_regular, storing, sync, write_all
 from fleet.store.ids import RUN_FILE
 
 LOCK_FILE = "lock"
 SYNC_INTERVAL_S = 1.0
-_LOOKED_AT = 8  # lines, to know whether the lines of a part are sealed
 SOON_PUBLISHED_BYTES = 1 << 20  # so much is in the tables, and on the disk, well within that time
 
 
@@ -193,12 +192,8 @@ class Journal:
 
 
 def _whole_lines(path: Path) -> Iterator[bytes | None]:
-    """The lines of a part, checked; where none is sealed, as an older fleet wrote them, as they are."""
     with storing("read the journal", path), os.fdopen(open_regular(path), "rb") as stream:
-        lines = (line[:-1] for line in stream if line.endswith(b"\n"))
-        first = list(islice(lines, _LOOKED_AT))
-        sealed = any(map(looks_sealed, first))
-        yield from (opened_line(line) if sealed else line for line in chain(first, lines))
+        yield from (opened_line(line[:-1]) for line in stream if line.endswith(b"\n"))
 
 
 def _locked(folder: Path) -> int:

@@ -87,4 +87,4 @@ def _compared(place: Place, name: str, record: RunRecord) -> RunRecord:
             f"{place}: {name} is published already, with other samples; nothing was changed. "
             f"The journal is kept: look at both before removing one."
         )
-    return there if there.cpus is not None else RunRecord(there.row, record.cpus)
+    return there

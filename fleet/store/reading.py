@@ -9,9 +9,10 @@ from warnings import warn
 from fleet.errors import FleetError, StoreError, StoreWarning, is_lack_of_memory, lack_of_memory
 from fleet.late import pa, pc, pq
 from fleet.store import schema
+from fleet.store.checksums import checked_footer
 from fleet.store.columns import table as columns_table
 from fleet.store.files import check_regular
-from fleet.store.footer import Footer, checked_footer, footer_of, may_hold
+from fleet.store.footer import Footer, footer_of, may_hold
 from fleet.store.gate import FEW_BYTES, UNPACKED, check_footer, check_held, check_table
 from fleet.store.places import Folder, Place
 
@@ -19,7 +20,6 @@ _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes eac
 
 # Rows, values of a list column, and bytes of texts, that are read at a time.
 _STRETCH, _VALUES, _TEXT_BYTES = 4096, 1 << 18, 8 << 20
-_OLD_SYSTEM, _SYSTEM = "machine", "system"  # the relation across sockets, before schema 1.2 and since
 _READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for is kept in memory
 
 _RESTORE = "If the file is damaged, put it back from a copy, or move all files of that run away."
@@ -125,7 +125,7 @@ def joined(parts: Sequence[Any], table: str, columns: Sequence[str] | None = Non
 
 def chosen(table: Any, name: str, columns: Sequence[str] | None, where: Where) -> Any:
     """Of rows in memory what `read_files` would give: those wanted, in the schema of the table `name`."""
-    return _shaped(_only(table, _old_and_new(where)), _shape(name, columns))
+    return _shaped(_only(table, where), _shape(name, columns))
 
 
 def each(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
@@ -222,7 +222,7 @@ class TableFile:
         self, columns: Sequence[str] | None = None, where: Where | None = None, *, gated: bool = True
     ) -> Any:
         """The rows wanted, in the schema of the table; unless `gated`, the caller calls `check_table`."""
-        where, shape = _old_and_new(where or {}), _shape(self._table, columns)
+        where, shape = where or {}, _shape(self._table, columns)
         groups = self._groups(where)
         if not groups:
             return shape.empty_table()
@@ -231,7 +231,7 @@ class TableFile:
 
     def stretches(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
         """The same, some rows at a time, so that no more than these have to be held."""
-        where, shape = _old_and_new(where or {}), _shape(self._table, columns)
+        where, shape = where or {}, _shape(self._table, columns)
         groups = self._groups(where)
         batches = self._try(
             lambda: self._file.iter_batches(
@@ -303,7 +303,7 @@ def _opened(source: Any, words: Sequence[str]) -> Any:
     open_ = partial(pq.ParquetFile, source, page_checksum_verification=True)
     try:
         return open_(read_dictionary=words)
-    except KeyError:  # a column that an older file lacks
+    except KeyError:  # a column that a small file lacks
         there = open_()
         return open_(read_dictionary=[word for word in words if word in there.schema_arrow.names])
 
@@ -327,9 +327,6 @@ def _shaped(table: Any, shape: Any) -> Any:
         _as(field.type, table.column(field.name)) if field.name in there else pa.nulls(len(table), field.type)
         for field in shape
     ]
-    if "relation" in there & set(shape.names):
-        at = shape.get_field_index("relation")
-        columns[at] = _with_new_relations(columns[at])
     return pa.Table.from_arrays(columns, schema=shape)  # `pa.table` would import pandas
 
 
@@ -355,24 +352,3 @@ def _only(table: Any, where: Where) -> Any:
         mask = pc.is_in(found, pa.array(sorted(values), found.type))
         kept = mask if kept is None else pc.and_(kept, mask)
     return table if kept is None or pc.all(kept).as_py() else table.filter(kept)
-
-
-def _old_and_new(where: Where) -> Where:
-    """The same filter, with the relation `system` under both of its names."""
-    names = {_OLD_SYSTEM, _SYSTEM}
-    relations = set(where.get("relation", ()))
-    return {**where, "relation": relations | names} if relations & names else where
-
-
-def _with_new_relations(column: Any) -> Any:
-    """A column of relations with `system` in place of the name that files before schema 1.2 have."""
-
-    def renamed(words: Any) -> Any:
-        return pc.if_else(pc.equal(words, _OLD_SYSTEM), _SYSTEM, words)
-
-    if not any(_OLD_SYSTEM in chunk.dictionary.to_pylist() for chunk in column.chunks):
-        return column
-    chunks = [
-        pa.DictionaryArray.from_arrays(chunk.indices, renamed(chunk.dictionary)) for chunk in column.chunks
-    ]
-    return pa.chunked_array(chunks, column.type)

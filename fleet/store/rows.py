@@ -16,7 +16,6 @@ from fleet.once import once
 from fleet.store import gate, schema
 
 RECORD = b"fleet.run"  # of the metadata of a samples file
-_EARLIER_WORDS = (12_941, 22_256)  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,56 +30,43 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a samples file says of its run: its rows of `runs` and of `cpus`, these None in schema 1.1."""
+    """What a samples file says of its run: its rows of `runs` and of `cpus`."""
 
     row: Mapping[str, Any]
-    cpus: Sequence[Mapping[str, Any]] | None
+    cpus: Sequence[Mapping[str, Any]]
 
 
 def packed(record: RunRecord) -> str:
     """A record as text for a file's metadata: JSON, deflated with a dictionary of its usual words, base64."""
     shared = ("run_id", "host_id")
-    cpus = [{key: value for key, value in cpu.items() if key not in shared} for cpu in record.cpus or ()]
-    *_, words = _usual_words().values()
-    packer = zlib.compressobj(6, zdict=words)
+    cpus = [{key: value for key, value in cpu.items() if key not in shared} for cpu in record.cpus]
+    packer = zlib.compressobj(6, zdict=_usual_words())
     return base64.b64encode(
         packer.compress(to_json({"run": record.row, "cpus": cpus}).encode()) + packer.flush()
     ).decode()
 
 
-def read_record(metadata: Mapping[bytes, bytes], names: tuple[str, ...] | None = None) -> RunRecord:
-    """The record of a run from the metadata of its samples file. Raises ValueError where there is none.
-
-    names: only these columns of `runs`.
-    """
-    return unpacked(metadata.get(RECORD, b""), names)
+def read_record(metadata: Mapping[bytes, bytes]) -> RunRecord:
+    """The record of a run from the metadata of its samples file. Raises ValueError where there is none."""
+    return unpacked(metadata.get(RECORD, b""))
 
 
 def unpacked(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
-    """The record that `packed` wrote, or the plain JSON of schema 1.1. Raises ValueError."""
-    if text.startswith(b"{"):
-        return RunRecord(*gate.record_of(text, names, with_cpus=False))
+    """The record that `packed` wrote; names: only these columns of `runs`. Raises ValueError."""
     try:
-        deflated = base64.b64decode(text, validate=True)
-        unpacker = zlib.decompressobj(zdict=_usual_words().get(deflated[2:6], b""))
-        plain = unpacker.decompress(deflated, gate.RECORD_BYTES)
+        unpacker = zlib.decompressobj(zdict=_usual_words())
+        plain = unpacker.decompress(base64.b64decode(text, validate=True), gate.RECORD_BYTES)
     except zlib.error as err:
         raise ValueError(f"its record of the run cannot be unpacked: {err}") from err
     if not unpacker.eof:
         raise ValueError(f"its record of the run is cut off, or of more than {gate.RECORD_BYTES} bytes")
-    return RunRecord(*gate.record_of(plain, names, with_cpus=True))
+    return RunRecord(*gate.record_of(plain, names))
 
 
 @once
-def _usual_words() -> dict[bytes, bytes]:
-    """Text that records have much of, by the checksum with which zlib's header names it; the newest last.
-
-    Files are read with it for ever, so it only grows: earlier files were written with its beginning.
-    """
-    words = Path(__file__).with_name("record_words.txt").read_bytes()
-    return {
-        zlib.adler32(part).to_bytes(4): part for part in (*(words[:end] for end in _EARLIER_WORDS), words)
-    }
+def _usual_words() -> bytes:
+    """Text that records have much of. No file written with it is read without it."""
+    return Path(__file__).with_name("record_words.txt").read_bytes()
 
 
 def to_json(value: Any) -> str:

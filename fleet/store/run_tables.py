@@ -53,7 +53,7 @@ def put_together(place: Place) -> bool:
 def _add(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     ids = sorted(record.row["run_id"] for record in records)
     name = ids[-1] if len(ids) == 1 else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
-    rows = [row for record in records for row in (record.cpus or () if table == "cpus" else [record.row])]
+    rows = [row for record in records for row in (record.cpus if table == "cpus" else [record.row])]
     with draft(place.state_dir, f"{name}-{table}") as path:
         _write(path, [columns.table(schema.arrow_schema(table), rows)])
         place.put(path, f"_{table}/{name}.parquet")

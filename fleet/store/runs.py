@@ -16,10 +16,10 @@ from fleet.model import BENCHMARKS, Benchmark, RunState, described, learn
 from fleet.model.frozen import dataclass, fields
 from fleet.store import gate
 from fleet.store.amendments import Amendment, amended
-from fleet.store.checksums import opened_json
+from fleet.store.checksums import checked_footer, opened_json
 from fleet.store.columns import rows_of
 from fleet.store.files import open_regular, read_regular, storing
-from fleet.store.footer import checked_footer, noted
+from fleet.store.footer import noted
 from fleet.store.ids import RUN_FILE
 from fleet.store.places import Place, place_of, samples_name
 from fleet.store.reading import TableFile, VanishedError, described_error, leave_out, readable, reading

@@ -135,16 +135,12 @@ def rewritten(file: TableFile, path: Path, record: RunRecord) -> RunRecord:
 
 
 def _sizes(file: TableFile) -> list[int]:
-    """The chunks, in bursts, that are hashed apart; of schema 1.1 they follow from bursts of equal length."""
-    sizes_text = file.metadata.get(b"fleet.chunks")
-    if sizes_text:
-        known = _CHUNKS.fullmatch(sizes_text) is not None
-        sizes = [int(size) for size in sizes_text.split(b",")] if known else []
-        if sum(sizes) != file.rows or 0 in sizes:
-            raise StoreError(f"{file.what}: its list of chunks is damaged. Restore it from a copy.")
-    else:
-        each = -(-CHUNK_SAMPLES * file.rows // max(file.values("ticks"), 1))
-        sizes = [min(each, file.rows - at) for at in range(0, file.rows, max(each, 1))] or [0]
+    """The chunks, in bursts, that are hashed apart."""
+    if not (text := file.metadata.get(b"fleet.chunks")):
+        return [file.rows]
+    sizes = [int(size) for size in text.split(b",")] if _CHUNKS.fullmatch(text) else []
+    if sum(sizes) != file.rows or 0 in sizes:
+        raise StoreError(f"{file.what}: its list of chunks is damaged. Restore it from a copy.")
     return sizes
 
 

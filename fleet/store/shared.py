@@ -64,10 +64,9 @@ def scrubbed(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     found["host_name"] = found["host_name"] or host
     ids = {"run_id": found["run_id"], "host_id": host}
     cpus = [
-        {column.name: _left(column, cpu, ()) for column in schema.TABLES["cpus"]} | ids
-        for cpu in record.cpus or ()
+        {column.name: _left(column, cpu, ()) for column in schema.TABLES["cpus"]} | ids for cpu in record.cpus
     ]
-    return RunRecord(found, None if record.cpus is None else cpus)
+    return RunRecord(found, cpus)
 
 
 def _left(column: schema.Column, row: Mapping[str, Any], kept: Collection[str]) -> Any:
@@ -107,8 +106,6 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
     """Publish the run of such a file, of which nothing is trusted; its record, and is it new? StoreError."""
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
     record = record_of(file)
-    if record.cpus is None:
-        raise StoreError(f"{path}: a file of an early fleet, which cannot be imported.")
     if content_sha256(file) != record.row["content_sha256"] or file.rows != record.row["bursts"]:
         raise StoreError(f"{path}: does not hold the samples that its record is of; nothing was imported.")
     run_id, host_id = record.row["run_id"], record.row["host_id"]

@@ -112,11 +112,11 @@ def _table_file(place: Place, name: str, table: str, records: Mapping[str, bytes
 
 
 def _wanted(table: str, records: Mapping[str, bytes]) -> dict[tuple[str, int | None], Mapping[str, Any]]:
-    """The rows that a table is to have of runs, by run and CPU; none of a run whose record has none."""
+    """The rows that a table is to have of runs, by run and CPU."""
     shape, rows = schema.arrow_schema(table), list[Mapping[str, Any]]()
     for kept in records.values():
         record = unpacked(kept)
-        rows += [record.row] if table == "runs" else record.cpus or ()
+        rows += [record.row] if table == "runs" else record.cpus
     whole = columns.table(shape, [{name: row.get(name) for name in shape.names} for row in rows])
     return {(row["run_id"], row.get("cpu")): row for row in whole.to_pylist()}
 

@@ -16,7 +16,6 @@ from fleet.store.places import place_of
 from fleet.store.verify import verify
 from tests import builders
 
-RECORDED = Path(__file__).parents[1] / "recordings" / "results"
 EVENTS = ("cycles", "odd", "r04d2")
 RAW = {
     "counters": [{"event": event} for event in EVENTS],
@@ -60,13 +59,12 @@ def test_a_run_of_several_chunks_has_all_of_them(tmp_path: Path, monkeypatch: py
     assert verify(place_of(tmp_path)).problems == ()
 
 
-def test_a_run_without_counters_has_no_file_and_an_old_root_no_rows(tmp_path: Path) -> None:
+def test_a_run_without_counters_has_no_file_and_no_rows(tmp_path: Path) -> None:
     Store(tmp_path).publish(builders.a_run(), [builders.a_burst()])
     assert not (tmp_path / "_counters").exists()
-    assert load_counters(tmp_path).empty
-    old = load_counters(RECORDED / "version-1.1-partial-server")
-    assert old.empty
-    assert "running_ns" in old
+    none = load_counters(tmp_path)
+    assert none.empty
+    assert "running_ns" in none
 
 
 def test_a_damaged_file_is_named_and_left_out(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ together = Barrier(8)
 
 def read(_):
     together.wait()
-    gate.record_of(record, None, with_cpus=True)
+    gate.record_of(record, None)
 
 
 sys.setswitchinterval(1e-6)

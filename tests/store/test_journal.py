@@ -1,6 +1,5 @@
 import json
 import os
-import shutil
 import subprocess
 import sys
 import zlib
@@ -11,12 +10,10 @@ import pandas as pd
 import pytest
 
 from fleet.errors import LockedError, StoreError
-from fleet.model import Pages, PairChoice, Pairs, Preset, RequestedOptions, Side
+from fleet.model import RequestedOptions
 from fleet.store import Intent, Store
 from fleet.store import journal as journal_module
 from tests import builders, needs
-
-NOTES = Path(__file__).parents[1] / "recordings" / "journal"
 
 
 @pytest.fixture
@@ -42,15 +39,6 @@ def test_a_line_that_is_not_what_was_written_is_known(store: Store) -> None:
     for changed in (b"two", b"\t", b"\n", zlib.crc32(b"one").to_bytes(4).hex().encode()):
         journal.path.write_bytes(whole.replace(changed, b"?", 1))
         assert None in journal.lines()
-
-
-def test_a_journal_that_an_older_fleet_left_is_read_as_it_is(store: Store) -> None:
-    with store.journal(builders.a_run()) as journal:
-        journal.path.write_bytes(b"\nYou have new mail.\n{}\ntorn")
-        assert list(journal.lines()) == [b"", b"You have new mail.", b"{}"]
-        journal.begin_part()
-        journal.append(b"{}")
-    assert [list(part) for part in journal.parts()][1] == [b"{}"]
 
 
 def test_a_line_torn_by_a_power_cut_is_left_out(store: Store) -> None:
@@ -250,28 +238,6 @@ def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
         journal.append(b"second")
         assert [list(part) for part in journal.parts()] == [[b"first"], [b"second"]]
     assert journal.path.name == "stream-2.jsonl"
-
-
-def test_a_note_that_an_older_fleet_left_is_understood(store: Store) -> None:
-    """Recorded before the requested options had units and their present class."""
-    folder = store.state_dir / "_journal"
-    folder.mkdir(parents=True)
-    shutil.copy(NOTES / "s20260102T030400Z-00000001.json", folder)
-    (intent,) = store.intents()
-    assert (intent.hosts, dict(intent.labels)) == (("a", "b"), {"kernel": "6.12"})
-    assert intent.requested == RequestedOptions(
-        benchmarks=("cas",),
-        preset=Preset.C2CLAT,
-        rounds=3,
-        precision=0.02,
-        spread_s=1.5,
-        pairs=PairChoice(Pairs.LISTED, ((0, 1), (0, 4))),
-        owner=Side.PONG,
-        pages=Pages.HUGE,
-        boost=False,
-        cpus=(0, 1),
-        deadline_s=90,
-    )
 
 
 def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_well(store: Store) -> None:

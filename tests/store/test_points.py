@@ -71,7 +71,7 @@ def test_points_are_told_apart_whichever_run_pandas_reads_first(
     assert verify(place_of(tmp_path)).problems == ()
 
 
-def test_samples_without_points_have_the_digest_of_schema_1_1(tmp_path: Path) -> None:
+def test_samples_without_points_have_the_digest_of_a_table_without_their_columns(tmp_path: Path) -> None:
     run = builders.a_run()
     path = tmp_path / Store(tmp_path).publish(run, builders.bursts_of(run))
     digest = read_record(pq.read_metadata(path).metadata).row["content_sha256"]

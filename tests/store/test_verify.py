@@ -1,5 +1,4 @@
 import random
-import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -7,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis import load_cpus, load_pairs, load_runs, load_samples
+from fleet.analysis import load_pairs, load_samples
 from fleet.errors import StoreError
 from fleet.store import Store, reading, samples
 from fleet.store.checksums import seal
@@ -15,8 +14,6 @@ from fleet.store.places import place_of
 from fleet.store.verify import verify
 from tests import builders, simulated
 from tests.command import Fleet
-
-RECORDED = Path(__file__).parents[1] / "recordings" / "results"
 
 
 @pytest.fixture
@@ -83,16 +80,11 @@ def test_other_samples_than_those_published_are_found(root: Path) -> None:
     assert "not the samples that were published" in problem
 
 
-@pytest.mark.parametrize(("version", "refused"), [(b"1.1", False), (b"1.2", True), (b"", True)])
-def test_a_file_without_checksums_is_read_only_if_it_is_older_than_they(
-    root: Path, version: bytes, refused: bool
-) -> None:
+def test_a_file_without_checksums_is_refused(root: Path) -> None:
     file = samples_file(root)
     table = pq.ParquetFile(file).read()
-    about = {**pq.read_metadata(file).metadata, b"fleet.schema_version": version}
-    pq.write_table(table.replace_schema_metadata(about), file)
-    said = " ".join(verify(place_of(root)).problems)
-    assert ("it has no checksums" in said) == refused, said
+    pq.write_table(table.replace_schema_metadata(pq.read_metadata(file).metadata), file)
+    assert "it has no checksums" in " ".join(verify(place_of(root)).problems)
 
 
 def test_a_row_of_another_publication_is_found(root: Path) -> None:
@@ -151,24 +143,6 @@ def test_the_command_names_what_is_damaged_and_exits_with_11(tmp_path: Path) -> 
         assert "checksum" in done.stdout
         assert "3 files: 1 problem." in done.stdout
         assert fleet("verify", "--json").json["runs"] == 1
-
-
-@pytest.mark.parametrize("name", ["version-1.1-two-hosts", "version-1.1-partial-server"])
-def test_roots_of_schema_1_1_are_read_and_verified(name: str, tmp_path: Path) -> None:
-    root = shutil.copytree(RECORDED / name, tmp_path / name)
-    assert verify(place_of(root)).problems == ()
-    assert len(Store(root).runs()) == len(load_runs(root)) == 2
-    assert set(load_cpus(root)["run_id"]) == set(load_runs(root)["run_id"])
-    assert load_samples(root)["ticks"].map(len).sum() == pd.read_parquet(root)["ticks"].map(len).sum()
-
-
-def test_a_root_with_runs_of_both_versions_is_one_table(tmp_path: Path) -> None:
-    root = shutil.copytree(RECORDED / "version-1.1-two-hosts", tmp_path / "root")
-    simulated.publish(root, simulated.desktop("a-new-host"), rounds=2)
-    simulated.publish(root, simulated.desktop("z-new-host"), rounds=2)
-    assert len(pd.read_parquet(root)) == len(load_samples(root)) == 2 * 12 + 2 * 56
-    assert len(pd.read_parquet(root / "_runs")) == len(Store(root).runs()) == 4
-    assert len(pd.read_parquet(root / "_cpus")) == len(load_cpus(root)) == 2 * 2 + 2 * 8
 
 
 def test_a_samples_file_of_another_program_is_named_wherever_it_is_read(root: Path) -> None:

@@ -16,7 +16,7 @@ from fleet.analysis.reduce.nodes import is_local, node_cells
 from fleet.analysis.reduce.pairs import OF_HISTORY, by_run, load_pairs, widened
 from fleet.analysis.reduce.topology import kinds_of
 from fleet.errors import UsageError
-from fleet.model import BENCHMARKS, Parameter, Relation, View, benchmark_named, is_relation, nearness
+from fleet.model import BENCHMARKS, Parameter, View, benchmark_named, is_relation, nearness
 from fleet.plan.cpulist import cpu_list
 from fleet.store import RunSummary
 from fleet.store.runs import Root
@@ -259,7 +259,6 @@ def history_of(
     pairs, cpus = _loaded(root, runs, note, into=into)
     rows = cells(of_benchmark(pairs, benchmark), cpus, what if point else None)
     if not point:
-        what = str(Relation(what)) if what == "machine" else what
         known = [name for name in rows["relation"].unique() if is_relation(name) or is_level(name)]
         wanted = {name for name in known if what in (name, name.partition(" ")[0])}
         if not wanted:

@@ -15,10 +15,8 @@ from fleet.analysis.frame import Rows, Values, into_pandas, numbered
 from fleet.errors import StoreError, UsageError
 from fleet.model import Shape, View, benchmark_named
 from fleet.store.columns import table as columns_table
-from fleet.store.files import storing
-from fleet.store.gate import row_of
 from fleet.store.packs import packed_records
-from fleet.store.places import Place, counters_name, samples_name
+from fleet.store.places import counters_name, samples_name
 from fleet.store.publish import stored_record
 from fleet.store.reading import TableFile, read_files
 from fleet.store.rows import RunRecord, to_json
@@ -87,11 +85,8 @@ def _runs_rows(found: _Records) -> list[dict[str, Any]]:
     return [{**record.row, "labels_json": to_json(dict(run.labels))} for run, record in found]
 
 
-def _cpus_rows(listing: Listing, found: _Records) -> list[Mapping[str, Any]]:
-    rows: list[Mapping[str, Any]] = []
-    for run, record in found:
-        rows += _cpus_of_1_1(listing.place, run.run_id) if record.cpus is None else record.cpus
-    return rows
+def _cpus_rows(records: _Records) -> list[Mapping[str, Any]]:
+    return [cpu for _, record in records for cpu in record.cpus]
 
 
 def load_run(root: Root, run_id: str) -> dict[str, Any]:
@@ -112,7 +107,7 @@ def read_runs(
         if run_id not in found:
             raise StoreError(f"{root}: run {run_id} is not published.")
     ordered = [found[run_id] for run_id in run_ids]
-    return ordered, into(_table("runs", rows)), into(_table("cpus", _cpus_rows(listing, records)))
+    return ordered, into(_table("runs", rows)), into(_table("cpus", _cpus_rows(records)))
 
 
 class Texts(dict[str, Any]):
@@ -134,7 +129,7 @@ def load_cpus(root: Root, *, into: Into = into_pandas, **which: Unpack[Runs]) ->
     """Read the `cpus` table: one row per run and CPU."""
     listing = listing_of(root)
     found = _records(listing, published(listing, **which))
-    return into(_table("cpus", _cpus_rows(listing, found)))
+    return into(_table("cpus", _cpus_rows(found)))
 
 
 def load_counters(root: Root, *, into: Into = into_pandas, **which: Unpack[Runs]) -> Rows:
@@ -281,21 +276,6 @@ def _records(listing: Listing, runs: Sequence[RunSummary]) -> _Records:
         return [(runs[0], stored_record(listing.place, samples_name(runs[0].host_id, runs[0].run_id)))]
     found = packed_records(listing.place, runs)
     return [(run, found[run.run_id]) for run in runs if run.run_id in found]
-
-
-def _cpus_of_1_1(place: Place, run_id: str) -> list[Mapping[str, Any]]:
-    """The CPUs of a run whose samples file does not carry them, from `_cpus`; none where it lacks them."""
-    with storing("look for CPUs", place):
-        names = place.files("_cpus/*.parquet")
-    own = f"_cpus/{run_id}.parquet"
-    where = {"run_id": [run_id]}
-    table = read_files(place, [own] if own in names else names, "cpus", where=where, skip_damaged=True)
-    try:
-        return [row_of("cpus", row) for row in table.to_pylist()]
-    except ValueError as err:
-        raise StoreError(
-            f"{place}: its table of CPUs cannot be read: {err}. Restore it from a copy."
-        ) from err
 
 
 def _table(table: str, rows: Sequence[Mapping[str, Any]]) -> Any:

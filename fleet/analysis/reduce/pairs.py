@@ -189,7 +189,7 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     asked = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
     hosts = {run.run_id: run.host_id for run in runs}
     kinds = {
-        run.run_id: core_kinds((cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus or ())
+        run.run_id: core_kinds((cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus)
         for run, record in zip(runs, records, strict=True)
     }
     pairs = of_kinds(pairs, kinds)
