@@ -1,12 +1,10 @@
 """The A/A test: splits runs of an unchanged machine into two sides and counts the false alarms."""
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.compare.changes import pair_changes, relation_changes
 from fleet.analysis.compare.comparison import load_run_pairs
@@ -15,7 +13,7 @@ from fleet.analysis.compare.evidence import together
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL
 from fleet.analysis.compare.run_levels import match_levels
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, are_virtual
-from fleet.analysis.reduce.load import load_runs, load_samples, samples_long
+from fleet.analysis.reduce.load import load_runs
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import kind_of, percent, records
 from fleet.errors import UsageError
@@ -24,11 +22,9 @@ from fleet.text import nearest, table
 
 SIZES = (3, 5, 10)
 SPLITS = 12  # of each order, at most; they share runs, so more would tell little more
-_NAIVE_RUNS = 12
-_NAIVE_PAIRS = 16
 _KIND = ["benchmark", "variant"]
 _SHARES = ("interval_share", "verdict_share", "pair_share")
-COLUMNS = ("host_id", *_KIND, "runs", "order", "splits", *_SHARES, "naive_share")
+COLUMNS = ("host_id", *_KIND, "runs", "order", "splits", *_SHARES)
 
 
 def false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.DataFrame:
@@ -36,8 +32,7 @@ def false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.Da
 
     order: how runs were dealt to the sides: random, interleaved (A B B A), or blocks, one after the other.
     `interval_share`: of the relations compared, those whose interval excludes no change (5 % expected);
-    `verdict_share`: those called changed; `pair_share`: of the pairs, those with p < 0.05; `naive_share`: of
-    the pairs of one run and the next, those that Mann-Whitney's test on samples finds different.
+    `verdict_share`: those called changed; `pair_share`: of the pairs, those with p < 0.05.
 
     Runs of one host, plan, agent, kernel and boot belong together. Raises UsageError if no host has six.
     """
@@ -61,11 +56,10 @@ def false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.Da
 
 def false_alarms_text(found: pd.DataFrame, width: int | None = None) -> str:
     """The share of false alarms by the order of the runs, the table, and a legend. width: of the terminal."""
-    titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs", "samples")
-    shares = [name for name in COLUMNS if name.endswith("_share")]
+    titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs")
     rows = []
     for row in records(found):
-        counts = (str(row["runs"]), str(row["splits"]), *(percent(row[name]) for name in shares))
+        counts = (str(row["runs"]), str(row["splits"]), *(percent(row[name]) for name in _SHARES))
         rows.append((row["host_id"], kind_of(row), row["order"], *counts))
     changed = [
         f"{percent(np.average(part['verdict_share'], weights=part['splits']))} ({order})"
@@ -75,10 +69,9 @@ def false_alarms_text(found: pd.DataFrame, width: int | None = None) -> str:
         (
             f"Nothing changed between these runs. False alarms: {', '.join(changed)}.",
             "",
-            table(titles, rows, right=set(range(3, 9)), width=width, drop=("splits",)),
+            table(titles, rows, right=set(range(3, 8)), width=width, drop=("splits",)),
             "order: interleaved is A B B A, blocks is all of A before all of B; runs: a side",
             "interval: excludes no change (expected: 5%); changed: by its verdict; pairs: p < 0.05",
-            "samples: pairs that a Mann-Whitney test on the samples of two single runs finds different",
             "Splits share runs, so the shares are approximate.",
         )
     )
@@ -123,10 +116,7 @@ def _of_group(root: Root, runs: pd.DataFrame, chance: np.random.Generator) -> It
             found.append(alarms.assign(runs=size, order=order, splits=1))
     tallies = pd.concat(found).groupby([*_KIND, "runs", "order"], sort=False)
     rows = tallies[[*_SHARES]].mean().assign(splits=tallies["splits"].sum()).reset_index()
-    firsts = runs["run_id"].tolist()[:_NAIVE_RUNS]
-    for (benchmark, variant), part in rows.groupby(_KIND, sort=False):
-        naive = _naive(root, firsts, str(benchmark), str(variant))
-        yield from records(part.assign(host_id=runs["host_id"][0], naive_share=naive))
+    yield from records(rows.assign(host_id=runs["host_id"][0]))
 
 
 def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str, *, virtual: bool) -> pd.DataFrame:
@@ -144,21 +134,3 @@ def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str, *, virtual: bool) -> 
     called = pairs[_KIND].assign(pair_share=pairs["p"] < LEVEL)
     shares = table.groupby(_KIND, sort=False).mean().join(called.groupby(_KIND).mean())
     return shares.fillna(0.0).reset_index()
-
-
-def _naive(root: Root, run_ids: Sequence[str], benchmark: str, variant: str) -> float:
-    """Share of pairs that Mann-Whitney's test on the samples of consecutive runs finds different."""
-    kept = []
-    for run_id in run_ids:
-        samples = load_samples(root, run_id=run_id, benchmark=benchmark)
-        long = samples_long(samples[samples["variant"] == variant])
-        long = long[~long["is_warmup"]]
-        ends = long[["ping_cpu", "pong_cpu"]]
-        kept.append(dict(iter(long.groupby([ends.min(axis=1), ends.max(axis=1)])["latency_ns"])))
-    p = [
-        stats.mannwhitneyu(one[pair], other[pair]).pvalue
-        for one, other in pairwise(kept)
-        for pair in list(one)[:_NAIVE_PAIRS]
-        if pair in other
-    ]
-    return float(np.mean(np.array(p) < LEVEL)) if p else float("nan")

@@ -32,7 +32,7 @@ def keep_at(root: Path, levels: Iterable[float], **facts: object) -> None:
 
 
 @pytest.mark.slow
-def test_an_unchanged_machine_is_seldom_called_changed_and_samples_mislead(
+def test_an_unchanged_machine_is_seldom_called_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(false_alarms, "SPLITS", 12)
@@ -41,7 +41,6 @@ def test_an_unchanged_machine_is_seldom_called_changed_and_samples_mislead(
     assert list(found.index) == ["random", "interleaved", "blocks"]
     assert (found["runs"] == 3).all()
     assert found.loc["random", "interval_share"] <= 0.35
-    assert (found["naive_share"] > 0.5).all()
     assert "False alarms: " in false_alarms.false_alarms_text(found.reset_index())
 
 
