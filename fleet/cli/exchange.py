@@ -109,7 +109,7 @@ def export(
             "--format",
             "-F",
             help="Matrix: csv, core_latency, core-to-core-latency, c2clat. Samples: samples. "
-            "Medians of hosts: bmf, openmetrics, markdown.",
+            "Medians of hosts: openmetrics, markdown.",
         ),
     ] = "csv",
     benchmark: OfBenchmark = None,

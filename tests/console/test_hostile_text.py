@@ -108,7 +108,6 @@ COMMANDS = (
     "show all --map --ladder --ways",
     "export -F openmetrics",
     "export -F markdown",
-    "export -F bmf",
     "export -b cas",
     "export -b cas -F core_latency",
     "export -b cas -F core-to-core-latency",

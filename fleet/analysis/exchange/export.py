@@ -17,7 +17,7 @@ from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
 from fleet.analysis.reduce.load import load_run, samples_in_parts, samples_long, view_of
 from fleet.analysis.reduce.pairs import pairs_of_run
 from fleet.analysis.views.overview import how_wide
-from fleet.analysis.views.text import csv_text, is_none, json_text, kind_of, records, within
+from fleet.analysis.views.text import csv_text, kind_of, records, within
 from fleet.errors import UsageError
 from fleet.model import Pairs, View, as_described_by
 from fleet.store.runs import Root
@@ -167,18 +167,6 @@ _KIND = ("benchmark", "variant", "relation")
 _METRIC = "fleet_median_latency_seconds"
 
 
-def bmf(table: pd.DataFrame) -> str:
-    """Bencher's Metric Format: a JSON object, in ns, with the 95 % interval as its bounds."""
-    found = {}
-    for row in records(table):
-        value: dict[str, float] = {"value": row["median_ns"]}
-        if not is_none(row["half"]):
-            low, high = (row["median_ns"] * (1 + sign * row["half"]) for sign in (-1, 1))
-            value |= {"lower_value": low, "upper_value": high}
-        found["/".join(row[name] for name in ("host_name", *_KIND))] = {"latency": value}
-    return json_text(found) + "\n"
-
-
 def openmetrics(table: pd.DataFrame) -> str:
     """OpenMetrics text, in seconds as its rules ask; for the textfile collector of node_exporter."""
     lines = [
@@ -207,7 +195,6 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], Any]] = {
-    "bmf": bmf,
     "openmetrics": openmetrics,
     "markdown": markdown,
 }

@@ -1,13 +1,12 @@
 """Medians for other programs: each format as its readers take it, with the numbers of `fleet show`."""
 
-import json
 import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from fleet.analysis.exchange.export import bmf, markdown, openmetrics
+from fleet.analysis.exchange.export import markdown, openmetrics
 from fleet.analysis.reduce.cells import overview_history
 from fleet.analysis.views.overview import medians
 from fleet.analysis.views.show import chosen
@@ -28,13 +27,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def table(root: Path) -> pd.DataFrame:
     found = medians(overview_history(root / "results", chosen(Listing(root / "results"), ["all"]).runs))
     return found.assign(host_name='quo"ted|')
-
-
-def test_bencher_gets_every_number_with_its_bounds(table: pd.DataFrame) -> None:
-    found = json.loads(bmf(table))
-    assert len(found) == len(table)
-    value = found['quo"ted|/cas/cmpxchg/smt']["latency"]
-    assert value["lower_value"] < value["value"] < value["upper_value"]
 
 
 def test_prometheus_gets_seconds_and_escaped_labels(table: pd.DataFrame) -> None:
@@ -58,10 +50,10 @@ def test_the_command_writes_the_last_session_or_a_selection(root: Path) -> None:
     with Fleet(root) as fleet:
         assert fleet("export", "-F", "markdown").stdout.count("\n") == 4
         assert fleet("export", "all", "-F", "openmetrics", "-b", "cas").stdout.endswith("# EOF\n")
-        assert fleet("export", "-F", "bmf", "-b", "chase").exit_code == 2
+        assert fleet("export", "-F", "openmetrics", "-b", "chase").exit_code == 2
 
 
-@pytest.mark.parametrize("format_", ["bmf", "openmetrics", "markdown"])
+@pytest.mark.parametrize("format_", ["openmetrics", "markdown"])
 def test_runs_without_latencies_between_cpus_are_no_empty_table(format_: str, made_lab: Path) -> None:
     with Fleet(made_lab) as fleet:
         done = fleet("export", "verona", "-F", format_, "-b", "bandwidth")
