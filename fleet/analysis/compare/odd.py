@@ -15,6 +15,7 @@ from fleet.analysis.reduce.split import run_levels
 LEAST_MACHINES = 4  # of a verdict: each is held against three or more
 _REMOVED = 5  # at most one machine in so many is left out of what the others are held against
 _ROUNDS = 10
+_MAYBE = 0.1  # q of a machine that the first round leaves out: one odd machine makes others look alike
 _BULK, _TAIL = 0.75, 0.975  # of the distances, whose ratio tells how heavy their tails are
 _KNOWN = 2.5  # twice the standard error of the logarithm of that ratio, times the root of how many there are
 _MOST_FREEDOM = 200.0
@@ -43,9 +44,9 @@ class Distances(NamedTuple):
         """The standard error of each distance."""
         return np.asarray(self.scatter * np.sqrt(1 + 1 / np.maximum(self.others, 1)))
 
-    def found(self, threshold: float) -> Bools:
-        """Which are odd: q < 0.05, and beyond the threshold, a share."""
-        return np.asarray((self.q < LEVEL) & (np.abs(self.moved) > np.log1p(threshold)))
+    def found(self, threshold: float, level: float = LEVEL) -> Bools:
+        """Which are odd: q below the level, and beyond the threshold, a share."""
+        return np.asarray((self.q < level) & (np.abs(self.moved) > np.log1p(threshold)))
 
 
 def numbers(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Floats, Bools, Floats]:
@@ -111,16 +112,16 @@ def distances(logs: Floats, threshold: float, share: float = 1.0, noise: Floats 
     logs: NaN where a machine has no number. share: of the error rate. noise: as `numbers` returns it; the
     variance of a machine is larger by as much as its runs vary more than those of most. Externally
     studentised: the machine itself is no part of what it is held against; the variance between machines is
-    shrunk over rows. Once odd ones are found, all are tested again without them. Of a mean the tails are
-    lighter than of machines, so the degrees of freedom are at most those of Student's distribution that all
-    distances fit.
+    shrunk over rows. What may be odd, then what is, is left out, and all are tested again. Of a mean the
+    tails are lighter than of machines, so the degrees of freedom are at most those of Student's distribution
+    that all distances fit.
     """
     out, more = np.zeros(logs.shape, dtype=bool), np.zeros(logs.shape[1])
     if noise is not None and not np.isnan(noise).all():
         more = np.nan_to_num(np.maximum(noise - mean(noise, axis=0), 0.0))
-    for _ in range(_ROUNDS):
+    for level in [_MAYBE] + [LEVEL] * _ROUNDS:
         tested = _tested(logs, out, share, more)
-        strange = np.where(tested.found(threshold), np.abs(tested.moved / tested.error), 0.0)
+        strange = np.where(tested.found(threshold, level), np.abs(tested.moved / tested.error), 0.0)
         rank = np.argsort(np.argsort(-strange, axis=1), axis=1)
         new = (strange > 0) & (rank < logs.shape[1] // _REMOVED)
         if (new == out).all():

@@ -23,6 +23,7 @@ _CLIPPED_TO = 0.78  # of the variance of a mean, what residuals tell that were c
 _AROUND = 15  # nights of a step, or a quarter of all
 _LIKELY = 1.92  # log likelihood that a 95 % interval leaves out
 _MOST_CORRELATED = 0.9
+_DATES = 2  # times as likely as for so many rows alone, since the date of a step is chosen too
 # By number of nights (`python -m benchmarks.over_time --table`): the effective number of
 # splits of which the largest t is taken; the share of the variance that is left after the best split, and its
 # correlation from night to night; of a correlation of 0.5 the share that is seen, and of the variance.
@@ -293,4 +294,4 @@ def _is_step(values: Floats, cut: int, wider: float, rows: int) -> bool:
     smooth = window - np.polynomial.Polynomial.fit(turns, window, 3)(turns)
     step = np.concatenate([part - part.mean() for part in (window[:place], window[place:])])
     squares = [max(float(each @ each), ROUNDING) for each in (smooth, step)]
-    return bool(len(window) / 2 / wider * np.log(squares[0] / squares[1]) >= np.log(rows))
+    return bool(len(window) / 2 / wider * np.log(squares[0] / squares[1]) >= np.log(_DATES * rows))

@@ -47,8 +47,8 @@ def test_missing_nights_are_just_missing() -> None:
 
 def test_several_changes_of_a_row_are_all_found() -> None:
     logs = quiet(nights=60)
-    logs[3, 20:] += 0.05
-    logs[3, 40:] += 0.06
+    logs[3, 20:] += 0.03
+    logs[3, 40:] += 0.1
     assert [(one.row, one.at) for one in changes(logs)] == [(3, 20), (3, 40)]
 
 
