@@ -29,7 +29,7 @@ from fleet.store.rows import (
 from tests import builders
 
 CONTENTS = Contents(7, 70, 2, "5ha")
-PACKED = b"ePmVOI1cg25YUEDsWFBQKgIWKgqIvQlAJoiPstVAARzxCsi7ChQgk5MK0ASsAEvBCga1sbUAfpMgbA=="
+PACKED = b"eLvZVKLGg14JqIC4E1BBqchQSUcBcfsfkAnio1zmpwC2VAH53j4FSCNTAbpnXwF2RoSCATDTAwB+kyBs"
 
 
 def with_raw(run: Run, **raw: Any) -> Run:
@@ -161,7 +161,7 @@ def test_the_tables_of_one_row_and_of_many_read_the_same(tmp_path: Path) -> None
     assert len(pd.read_parquet(tmp_path / "_runs")) == 1
 
 
-def test_a_record_is_read_back_and_so_is_one_written_with_the_first_words() -> None:
+def test_a_record_is_read_back_and_so_is_one_written_before() -> None:
     run = builders.a_run()
     record = RunRecord(runs_row(run, CONTENTS), cpus_rows(run))
     assert unpacked(packed(record).encode()) == record

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from fleet.analysis.exchange.imports import PREFIX, check_name
 from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.pairs import load_pairs
@@ -52,7 +54,7 @@ def export_runs(
             draft = Path(folder) / run_id
             if medians:
                 made = scrubbed(record, keep)
-                write_table(draft, table(schema.arrow_schema("summaries"), _medians(root, run_id, made.row)))
+                write_medians(draft, made.row, load_pairs(root, run_id=run_id))
             else:
                 made = export_run(listing.place, record, draft, keep)
             drafts.append(draft.rename(draft.with_name(f"{made.row['run_id']}.parquet")))
@@ -95,12 +97,15 @@ def _is_summary(file: Path) -> bool:
     return source.metadata.get(b"fleet.table") == b"summaries"
 
 
-def _medians(root: Root, run_id: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of `summaries`. row: the scrubbed run."""
-    pairs = without_points(load_pairs(root, run_id=run_id))
+def write_medians(path: Path, row: Mapping[str, Any], pairs: pd.DataFrame) -> None:
+    """Write the median and interval of each pair of CPUs as a summary. UsageError where there is none.
+
+    row: the scrubbed run; pairs: its table.
+    """
+    pairs = without_points(pairs)
     pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]
     if pairs.empty:
-        raise UsageError(f"{run_id}: has no latencies between CPUs; export it without --medians.")
+        raise UsageError(f"{row['run_id']}: has no latencies between CPUs; export it without --medians.")
     alike = dict.fromkeys(column.name for column in schema.TABLES["summaries"]) | {
         **{name: row[name] for name in ("cpu_model", "os", "labels_json")},
         "summary": row["host_name"],
@@ -110,12 +115,13 @@ def _medians(root: Root, run_id: str, row: Mapping[str, Any]) -> list[dict[str, 
         "source": "fleet export --medians",
     }
     own = ("benchmark", "variant", "ping_cpu", "pong_cpu", "samples", "low_ns", "high_ns")
-    return [
+    rows = [
         alike
         | {name: None if is_none(pair[name]) else pair[name] for name in own}
         | {"latency_ns": pair["median_ns"], "relation": pair["relation"].partition(" ")[0]}
         for pair in records(pairs)
     ]
+    write_table(path, table(schema.arrow_schema("summaries"), rows))
 
 
 def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bool]:

@@ -8,7 +8,9 @@ import hashlib
 import io
 import json
 import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -19,6 +21,7 @@ import pandas as pd
 from PIL import Image
 
 from fleet.analysis.arrays import Floats
+from fleet.analysis.exchange.run_files import write_medians
 from fleet.analysis.reduce.cells import overview_history
 from fleet.analysis.reduce.heatmap import SHADES
 from fleet.analysis.reduce.load import read_runs
@@ -39,7 +42,10 @@ from fleet.model import as_described_by
 from fleet.model.frozen import asdict
 from fleet.model.version import VERSION
 from fleet.store import RunSummary
+from fleet.store.places import Place, samples_name
+from fleet.store.publish import stored_record
 from fleet.store.runs import Root, listing_of
+from fleet.store.shared import scrubbed
 from fleet.text import counted, one_line
 
 STATE = ".fleet-site.json"
@@ -50,7 +56,7 @@ _WHOLE = ("index.html", "runs.json", "changes.html", "changes.xml")
 _OF_CHANGE = ("slug", "model", "on", "cells")
 _OF_SUMMARY = "~summary"  # after its name: no host's id has a ~
 _OURS = re.compile(
-    r"(index\.html|runs\.json|changes\.(html|xml)|(m|card|map|model)/[A-Za-z][\w.~-]*\.(html|svg|png))\Z"
+    r"(index\.html|runs\.json|changes\.(html|xml)|(m|card|map|model)/[A-Za-z][\w.~-]*\.(html|svg|png|parquet))\Z"
 )
 _FACTS = (
     *("kernel", "distribution", "governor", "microcode", "board", "firmware", "hypervisor"),
@@ -226,7 +232,17 @@ def _machines(
             with as_described_by(run["hello"]):
                 of_host = past[past["host_id"] == host]
                 about = (of_run, own, of_host, len(hosts[host]), courses.get(host, ()))
-                yield _machine(run, *about)
+                yield _machine(run, *about, file=_file(listing_of(root).place, run, own))
+
+
+def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | None:
+    """The medians of a run, as `fleet export --medians --keep hostname` writes them; None of none."""
+    record = stored_record(place, samples_name(run["host_id"], run["run_id"]))
+    with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
+        path = Path(folder, "medians.parquet")
+        write_medians(path, scrubbed(record, ("hostname",)).row, pairs)
+        return path.read_bytes()
+    return None
 
 
 def _of_summary(found: tuple[str, pd.DataFrame]) -> tuple[Row, dict[str, str | bytes]]:
@@ -244,6 +260,7 @@ def _machine(
     runs: int,
     courses: Sequence[Course],
     foot: str | None = None,
+    file: bytes | None = None,
 ) -> tuple[Row, dict[str, str | bytes]]:
     host = run["host_id"]
     last = past[past["run_id"] == run["run_id"]]
@@ -286,8 +303,11 @@ def _machine(
             card=card,
             courses=courses,
             size=SIZE,
+            file=file,
         )
     }
+    if file:
+        made[f"m/{host}.parquet"] = file
     if card is not None:
         side, buffer = min(_MAP, len(card.cells)), io.BytesIO()
         small = cards.picture(card.cells).resize((side, side), Image.Resampling.NEAREST)

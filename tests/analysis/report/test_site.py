@@ -12,10 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 import yaml
 
 from fleet.analysis.exchange import imports
+from fleet.analysis.reduce.load import without_points
+from fleet.analysis.reduce.pairs import load_pairs
 from fleet.analysis.report import site
 from fleet.errors import UsageError
 from fleet.store import Listing, Store
@@ -58,7 +61,7 @@ def test_every_machine_has_a_row_and_a_page_and_links_lead_somewhere(root: Path,
         *("m/desk.html", "card/desk.svg", "card/desk.png", "map/desk.png"),
     } < {*found}
     assert sum(name.startswith("model/cpu-") for name in found) == 3
-    assert "card/single.svg" not in found
+    assert {"card/single.svg", "m/single.parquet"} & {*found} == set()
     for name, data in found.items():
         if name.endswith(".html"):
             page = Markup(data.decode())
@@ -139,6 +142,17 @@ def test_the_command_writes_a_site_into_a_folder(root: Path, tmp_path: Path, fle
     done = fleet_here("report", "*", "-o", f"{tmp_path}/new/", "-r", str(root))
     assert (done.exit_code, done.stdout.split(":")[0]) == (0, f"{tmp_path}/new"), done.stderr
     assert (tmp_path / "new" / "index.html").is_file()
+
+
+def test_a_machine_has_its_medians_as_a_file_to_import(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
+    write(root, tmp_path / "site")
+    done = fleet_here("import", f"{tmp_path}/site/m/desk.parquet", "-r", f"{tmp_path}/other")
+    assert (done.exit_code, done.stderr) == (0, "")
+    taken = pd.read_parquet(tmp_path / "other" / "_summaries" / "desk.parquet")
+    last = [run.run_id for run in Listing(root).runs if run.host_id == "desk"][-1]
+    own = without_points(load_pairs(root, run_id=last))
+    assert sorted(taken["latency_ns"]) == pytest.approx(sorted(own["median_ns"]))
+    assert taken["low_ns"].notna().all()
 
 
 def test_a_summary_has_a_page_that_names_no_interval(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
