@@ -100,6 +100,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("selftest bord", 2, "did you mean 'board'?"),
         ("import /dev/null --name ../x", 2, "--name: summary '../x'"),
         ("import /dev/null --name x -b clock", 2, "there are cas, readwrite"),
+        ("import nothing.parquet", 2, "nothing.parquet: no such file"),
         (f"report {CLOCK} -o ROOT/../page.html --force", 0, "page.html: 1 run, "),
         (f"report {CLOCK} -o /dev/null --force", 2, "is a device"),
     ],

@@ -136,6 +136,8 @@ def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bo
 
 @contextmanager
 def _unpacked(file: Path) -> Iterator[list[Path]]:
+    if not file.is_file():
+        raise UsageError(f"{file}: no such file.")
     if file.suffix != ".zip":
         yield [file]
         return
