@@ -14,6 +14,7 @@ from fleet.analysis.reduce.split import run_levels
 
 LEAST_NIGHTS = 8
 _SIDE = 3  # nights on either side of a split
+_STRETCH = 30  # nights, by which one and a half times as many are tested too
 _WINDOW = 7  # nights of the running median
 _CLIPPED = 16  # nights, from which on outliers are clipped
 _FAR, _NEAR = 5.0, 2.0  # standard deviations: beyond, a night is odd; and what counts of any
@@ -23,7 +24,7 @@ _CLIPPED_TO = 0.78  # of the variance of a mean, what residuals tell that were c
 _AROUND = 15  # nights of a step, or a quarter of all
 _LIKELY = 1.92  # log likelihood that a 95 % interval leaves out
 _MOST_CORRELATED = 0.9
-_DATES = 2  # times as likely as for so many rows alone, since the date of a step is chosen too
+_DATES = 2  # times as likely as for so many changes alone, since the date of a step is chosen too
 # By number of nights (`python -m benchmarks.over_time --table`): the effective number of
 # splits of which the largest t is taken; the share of the variance that is left after the best split, and its
 # correlation from night to night; of a correlation of 0.5 the share that is seen, and of the variance.
@@ -169,18 +170,19 @@ def changes(logs: Floats) -> list[Change]:
     """The changes of all rows at one error rate, by row and night.
 
     Of all splits with three nights on either side the largest t, its variance shrunk over rows and widened by
-    the correlation from night to night, that too shrunk. Rows with q < 0.05 are split further at the same p.
+    the correlation from night to night, that too shrunk. Long rows are judged by their stretches as well.
+    Rows with q < 0.05 are split further at the same p.
     """
     whole = [np.flatnonzero(~np.isnan(row)) for row in logs]
     kept = [(row, nights) for row, nights in enumerate(whole) if len(nights) >= LEAST_NIGHTS]
     if not kept:
         return []
-    p, _, widened = _tested(logs, kept)
+    p, _, widened = _judged(logs, kept)
     q = false_discovery(p)
-    limit = float(p[q < LEVEL].max(initial=0.0))
+    limit = LEVEL * float(np.mean(q < LEVEL))  # of p, by that of q
     parts, ends = kept, dict[int, list[int]]()
     while True:
-        p, at, _ = _tested(logs, parts)
+        p, at, _ = _judged(logs, parts)
         further, same = [], []
         for (row, nights), each, cut in zip(parts, p, at, strict=True):
             if each > limit or limit == 0.0:
@@ -198,6 +200,35 @@ def changes(logs: Floats) -> list[Change]:
     for row, cuts in sorted(ends.items()):
         found += _of_row(logs[row], row, whole[row], sorted(cuts), *about[row], len(kept))
     return found
+
+
+def _judged(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
+    """As `_tested`; half of the error rate of a long part goes to its stretches, which overlap by half.
+
+    In the whole, steps that follow one another hide each other, and so do one up and one down.
+    """
+    p, at, wider = _tested(logs, parts)
+    begins = [
+        [*range(0, len(nights) - _STRETCH, _STRETCH // 2), len(nights) - _STRETCH]
+        if 2 * len(nights) >= 3 * _STRETCH
+        else []
+        for _, nights in parts
+    ]
+    counts = np.array([len(each) for each in begins])
+    p = np.where(counts > 0, np.minimum(2 * p, 1.0), p)
+    for turn in range(counts.max(initial=0)):
+        which = np.flatnonzero(counts > turn)
+        first = np.array([begins[one][turn] for one in which])
+        stretches = [
+            (parts[one][0], parts[one][1][begin : begin + _STRETCH])
+            for one, begin in zip(which, first, strict=True)
+        ]
+        found, cuts, wide = _tested(logs, stretches)
+        found = np.minimum(2 * counts[which] * found, 1.0)
+        better = found < p[which]
+        for old, new in ((p, found), (at, first + cuts), (wider, wide)):
+            old[which[better]] = new[better]
+    return p, at, wider
 
 
 def _tested(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
@@ -254,7 +285,7 @@ def _of_row(
     values, told = logs[nights], _CLIPPED_TO if len(nights) >= _CLIPPED else 1.0
     for begin, at, end in zip(edges, edges[1:], edges[2:], strict=False):
         first, cut, last = np.searchsorted(nights, (begin, at, end))
-        dated = _is_step(values, int(cut), wider, rows)
+        dated = _is_step(values, int(cut), wider, rows * len(cuts))
         moved, (low, high), (near, far) = _difference(values[first:last], int(cut - first), wider, told)
         likely = int(nights[first + near]), int(nights[first + far])
         one = Change(row, at, *likely, int(nights[first]), int(nights[last - 1]), moved, low, high, q, dated)
@@ -286,12 +317,12 @@ def _difference(
     return moved, (float(low), float(high)), (int(close.min()), int(close.max()))
 
 
-def _is_step(values: Floats, cut: int, wider: float, rows: int) -> bool:
-    """Whether a step is likelier than a smooth course around it, for so many rows."""
+def _is_step(values: Floats, cut: int, wider: float, many: int) -> bool:
+    """Whether a step is likelier than a smooth course around it, for so many changes that may be one."""
     around = max(_AROUND, len(values) // 4)
     window, place = values[max(cut - around, 0) : cut + around], min(cut, around)
     turns = np.linspace(-1, 1, len(window))
     smooth = window - np.polynomial.Polynomial.fit(turns, window, 3)(turns)
     step = np.concatenate([part - part.mean() for part in (window[:place], window[place:])])
     squares = [max(float(each @ each), ROUNDING) for each in (smooth, step)]
-    return bool(len(window) / 2 / wider * np.log(squares[0] / squares[1]) >= np.log(_DATES * rows))
+    return bool(len(window) / 2 / wider * np.log(squares[0] / squares[1]) >= np.log(_DATES * many))

@@ -45,11 +45,12 @@ def test_missing_nights_are_just_missing() -> None:
     assert (step.row, step.at) == (3, 19)
 
 
-def test_several_changes_of_a_row_are_all_found() -> None:
+@pytest.mark.parametrize("second", [0.05, -0.05])
+def test_changes_of_a_row_that_follow_one_another_are_all_found(second: float) -> None:
     logs = quiet(nights=60)
-    logs[3, 20:] += 0.03
-    logs[3, 40:] += 0.1
-    assert [(one.row, one.at) for one in changes(logs)] == [(3, 20), (3, 40)]
+    logs[3, 20:] += 0.05
+    logs[3, 40:] += second
+    assert [(one.row, one.at, one.dated) for one in changes(logs)] == [(3, 20, True), (3, 40, True)]
 
 
 def test_levels_met_again_are_one_and_a_lasting_switch_is_named() -> None:
