@@ -295,7 +295,8 @@ def png(card: Card) -> bytes:
     buffer = io.BytesIO()
     about = PngInfo()
     about.add_text("Software", CARD)
-    image.save(buffer, "png", pnginfo=about)
+    few = image.quantize(dither=Image.Dither.NONE)  # 256 colours: a third of the bytes
+    few.save(buffer, "png", pnginfo=about)
     return buffer.getvalue()
 
 

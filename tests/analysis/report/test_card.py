@@ -113,7 +113,7 @@ def test_the_same_run_gives_the_same_bytes(root: Path) -> None:
 
 
 def test_the_png_is_as_large_as_the_svg_and_light(root: Path) -> None:
-    image = Image.open(BytesIO(cards.png(cards.card(*read(root)))))
+    image = Image.open(BytesIO(cards.png(cards.card(*read(root))))).convert("RGB")
     assert image.size == (1200, 630)
     assert image.getpixel((5, 5)) == (255, 255, 255)
 
