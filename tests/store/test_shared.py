@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import zipfile
 from collections.abc import Callable
 from datetime import timedelta
@@ -195,11 +196,12 @@ def test_medians_travel_as_a_summary_with_intervals(root: Path, tmp_path: Path, 
 
 
 def test_medians_of_several_runs_keep_their_own_names(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
-    simulated.publish(root, simulated.desktop("board"), 5)
+    two = shutil.copytree(root, tmp_path / "two")
+    simulated.publish(two, simulated.desktop("board"), 5)
     file, there = tmp_path / "all.zip", tmp_path / "there"
-    assert fleet_here("export", "all", "--medians", "-o", str(file), "-r", str(root)).exit_code == 0
+    assert fleet_here("export", "all", "--medians", "-o", str(file), "-r", str(two)).exit_code == 0
     refused = fleet_here("import", str(file), "--name", "friend", "-r", str(there))
-    count = len(Listing(root).runs)
+    count = len(Listing(two).runs)
     assert (refused.exit_code, f"not for {count} summaries" in refused.stderr) == (2, True)
     assert load_imports(there).empty
     assert fleet_here("import", str(file), "-r", str(there)).exit_code == 0
