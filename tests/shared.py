@@ -22,9 +22,12 @@ def run_folder() -> Path:
     return Path(os.environ[VARIABLE])
 
 
-def agents_cache() -> Path:
-    """An XDG_CACHE_HOME with the agents that were built before."""
-    return run_folder() / "cache"
+def agents_cache(kind: str = "cache") -> Path:
+    """An XDG_CACHE_HOME with the agents that were built before.
+
+    kind: "dynamic" is never given static ones, which load no library for a test.
+    """
+    return run_folder() / kind
 
 
 def local_connection(host: Host, kind: type[CommandConnection] = CommandConnection) -> CommandConnection:

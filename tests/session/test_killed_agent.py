@@ -10,6 +10,7 @@ import pytest
 from tests import needs
 from tests.command import Fleet
 from tests.native.preload import preload
+from tests.shared import agents_cache
 
 PLAN = ("-b", "chase,clock", "--sizes", "16K,64K,8M", "--pages", "base", "--cpus", "0", "--rounds", "2")
 """Memory is written 4 MiB at a time."""
@@ -25,7 +26,7 @@ def test_what_kills_the_agent_is_given_up_and_the_rest_is_stored(
 ) -> None:
     needs.program("cc", "gcc")
     env = preload("lethal.c") | {"LETHAL_BYTES": str(6 << 20), "LETHAL_SIGNAL": str(int(number))}
-    with Fleet(tmp_path) as fleet:
+    with Fleet(tmp_path, environment={"XDG_CACHE_HOME": str(agents_cache("dynamic"))}) as fleet:
         fleet.inventory(f"hosts:\n  here: {{via: local, env: {json.dumps(env)}}}\n")
         (found,) = fleet("run", *PLAN, "--json").json
         assert found["state"] == "partial"

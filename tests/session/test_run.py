@@ -149,6 +149,7 @@ def test_a_run_stores_what_was_asked_and_what_was_reached(fleet: Fleet) -> None:
 
 def test_a_time_budget_that_ends_in_the_first_round_stores_what_was_measured(fleet: Fleet) -> None:
     env = preload("slow.c")  # the forecast cannot know it
+    fleet.environment["XDG_CACHE_HOME"] = str(agents_cache("dynamic"))
     fleet.inventory(LOCAL.replace("b2}}", f"b2}}, env: {json.dumps(env)}}}"))
     plan = ("-b", "chase", "--sizes", "8K..16K,64K", "-c", two_cpus().partition(",")[0])
     done = fleet("run", *plan, "--time-budget", "1")
