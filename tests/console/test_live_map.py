@@ -64,7 +64,8 @@ def test_pairs_without_a_burst_yet_stay_dark_and_the_rest_has_its_colour() -> No
     rows = [line for line in lines if "▀" in line]
     assert len(rows) == 32
     assert all(line.count("▀") == 64 for line in rows)
-    colours = [set(re.findall(r"38;2;(\d+;\d+;\d+)", line)) for line in rows]
+    # Rich keeps the codes of a style as it first wrote them: for another test maybe those of 256 colours.
+    colours = [set(re.findall(r"38;(2;\d+;\d+;\d+|5;\d+)", line)) for line in rows]
     assert all(len(found) >= 2 for found in colours)  # of what shares a cache, and of what does not
     assert all("\x1b[30" in line for line in rows)  # the diagonal, and two odd CPUs
 
