@@ -177,15 +177,16 @@ def changes(logs: Floats) -> list[Change]:
     kept = [(row, nights) for row, nights in enumerate(whole) if len(nights) >= LEAST_NIGHTS]
     if not kept:
         return []
-    p, _, widened = _judged(logs, kept)
+    p, at, widened = _judged(logs, kept)
     q = false_discovery(p)
     limit = LEVEL * float(np.mean(q < LEVEL))  # of p, by that of q
+    if limit == 0.0:
+        return []
     parts, ends = kept, dict[int, list[int]]()
     while True:
-        p, at, _ = _judged(logs, parts)
         further, same = [], []
         for (row, nights), each, cut in zip(parts, p, at, strict=True):
-            if each > limit or limit == 0.0:
+            if each > limit:
                 same.append((row, nights))
                 continue
             ends.setdefault(row, []).append(int(nights[cut]))
@@ -193,6 +194,7 @@ def changes(logs: Floats) -> list[Change]:
         if not further:
             break
         parts = same + [part for part in further if len(part[1]) >= 2 * _SIDE]
+        p, at, _ = _judged(logs, parts)
     about = {
         row: (each, wide) for (row, _), each, wide in zip(kept, q.tolist(), widened.tolist(), strict=True)
     }

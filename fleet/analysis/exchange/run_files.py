@@ -54,7 +54,7 @@ def export_runs(
             draft = Path(folder) / run_id
             if medians:
                 made = scrubbed(record, keep)
-                write_medians(draft, made.row, load_pairs(root, run_id=run_id))
+                write_table(draft, medians_of(made.row, load_pairs(root, run_id=run_id)))
             else:
                 made = export_run(listing.place, record, draft, keep)
             drafts.append(draft.rename(draft.with_name(f"{made.row['run_id']}.parquet")))
@@ -97,8 +97,8 @@ def _is_summary(file: Path) -> bool:
     return source.metadata.get(b"fleet.table") == b"summaries"
 
 
-def write_medians(path: Path, row: Mapping[str, Any], pairs: pd.DataFrame) -> None:
-    """Write the median and interval of each pair of CPUs as a summary. UsageError where there is none.
+def medians_of(row: Mapping[str, Any], pairs: pd.DataFrame) -> Any:
+    """The median and interval of each pair of CPUs, a table of `summaries`. UsageError where there is none.
 
     row: the scrubbed run; pairs: its table.
     """
@@ -121,7 +121,7 @@ def write_medians(path: Path, row: Mapping[str, Any], pairs: pd.DataFrame) -> No
         | {"latency_ns": pair["median_ns"], "relation": pair["relation"].partition(" ")[0]}
         for pair in records(pairs)
     ]
-    write_table(path, table(schema.arrow_schema("summaries"), rows))
+    return table(schema.arrow_schema("summaries"), rows)
 
 
 def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bool]:

@@ -21,7 +21,7 @@ import pandas as pd
 from PIL import Image
 
 from fleet.analysis.arrays import Floats
-from fleet.analysis.exchange.run_files import write_medians
+from fleet.analysis.exchange.run_files import medians_of
 from fleet.analysis.reduce.cells import overview_history
 from fleet.analysis.reduce.heatmap import SHADES
 from fleet.analysis.reduce.load import read_runs
@@ -46,6 +46,7 @@ from fleet.store.places import Place, samples_name
 from fleet.store.publish import stored_record
 from fleet.store.runs import Root, listing_of
 from fleet.store.shared import scrubbed
+from fleet.store.writing import write_table
 from fleet.text import counted, one_line
 
 STATE = ".fleet-site.json"
@@ -93,11 +94,8 @@ def write_site(
         if slug not in old
     }
     marks = {host: mark for one in old.values() for host, mark in one["marks"].items()}
-    marks |= {
-        host: _key([asdict(one) for one in own])
-        for past in pasts.values()
-        for host, own in past.courses.items()
-    }
+    courses = {host: own for past in pasts.values() for host, own in past.courses.items()}
+    marks |= {host: _key([asdict(one) for one in own]) for host, own in courses.items()}
     keys = {host: _key([key, marks.get(host)]) for host, key in made_of.items()}
     kept = {host: one for host, one in before["machines"].items() if one["key"] == keys.get(host)}
     found = {host: Row(**one["row"]) for host, one in kept.items()}
@@ -108,7 +106,6 @@ def write_site(
     for name in (*_WHOLE, *(f"m/{host}.html" for host in [*new, *others])):
         if (folder / name).exists() and name not in before["files"]:
             raise UsageError(f"{folder / name}: not made by fleet; it was not changed. Name another folder.")
-    courses = {host: own for past in pasts.values() for host, own in past.courses.items()}
     for row, made in (*_machines(listing, new, courses), *map(_of_summary, others.items())):
         found[row.host] = row
         for name, data in made.items():
@@ -146,11 +143,11 @@ def write_site(
 
 
 def _whole(
-    rows: Sequence[Row], changes: list[dict[str, Any]], title: str | None
+    rows: Sequence[Row], found: Sequence[dict[str, Any]], title: str | None
 ) -> Iterator[tuple[str, str]]:
-    """The files about all machines. changes: in any order."""
+    """The files about all machines. found: the changes, in any order."""
     subject = title or f"Core-to-core latency and memory of {counted(len(rows), 'machine')}"
-    changes.sort(key=lambda one: (one["on"], one["slug"], one["cells"]), reverse=True)
+    changes = sorted(found, key=lambda one: (one["on"], one["slug"], one["cells"]), reverse=True)
     lines = [(link(f"model/{one['slug']}.html", one["model"]), *one["cells"]) for one in changes]
     listed = Section("", "Of each CPU model at one error rate.", ("CPU model", *over_time.TITLES), lines)
     groups = [(model, list(own)) for model, own in groupby(rows, lambda row: row.model)]
@@ -240,7 +237,7 @@ def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | 
     record = stored_record(place, samples_name(run["host_id"], run["run_id"]))
     with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
         path = Path(folder, "medians.parquet")
-        write_medians(path, scrubbed(record, ("hostname",)).row, pairs)
+        write_table(path, medians_of(scrubbed(record, ("hostname",)).row, pairs), lasting=False)
         return path.read_bytes()
     return None
 
