@@ -25,8 +25,9 @@ from fleet.analysis.compare.changes import changes_of
 from fleet.analysis.compare.error_rate import judge_relations
 from fleet.analysis.compare.evidence import together
 from fleet.analysis.compare.fleet_effect import OfHosts, mean_changes
-from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, interval, least_squares, shrunk
+from fleet.analysis.compare.inference import LEVEL, interval, least_squares, shrunk
 from fleet.analysis.compare.run_levels import match_values
+from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.split import run_levels
 
 THRESHOLD = 0.03

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.analysis.compare.inference import LEAST_RUNS, interval, least_squares
+from fleet.analysis.compare.inference import interval, least_squares
 from fleet.analysis.compare.run_levels import CELL
+from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.split import geometric_mean, run_levels
 
 _LEAST_SWITCHING = 2  # runs; one in a hundred of a pair at one level is split by chance

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pandas as pd
 
-from fleet.analysis.compare.inference import LEAST_RUNS
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.reduce.flags import MEANINGS, flag_counts
+from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.views.sections import NUMBERS
 from fleet.analysis.views.text import percent, records
 from fleet.text import counted

@@ -10,9 +10,10 @@ from fleet.analysis.compare.changes import pair_changes, relation_changes
 from fleet.analysis.compare.comparison import load_run_pairs
 from fleet.analysis.compare.error_rate import judge_relations
 from fleet.analysis.compare.evidence import together
-from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL
+from fleet.analysis.compare.inference import LEVEL
 from fleet.analysis.compare.run_levels import match_levels
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, are_virtual
+from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import load_runs
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import kind_of, percent, records

@@ -10,11 +10,11 @@ import numpy as np
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.arrays import Bools, Floats, Ints
+from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.split import BETWEEN_RUNS, run_levels
 
 LEVEL = 0.05
 POWER = 0.8
-LEAST_RUNS = 3
 # The resolution of the clock bounds the precision of a number; a sample is at least 1,000 clock steps.
 ROUNDING = (0.001**2) / 12
 OWN_SHARE = 0.75  # of the sides' order that a drift must leave, so that it is told from the change

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, ROUNDING, false_discovery, shrunk
+from fleet.analysis.compare.inference import LEVEL, ROUNDING, false_discovery, shrunk
+from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.split import run_levels
 
 LEAST_MACHINES = 4  # of a verdict: each is held against three or more

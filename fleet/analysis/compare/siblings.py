@@ -8,13 +8,14 @@ import pandas as pd
 
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.caveats import number_of_all
-from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, detectable, interval
+from fleet.analysis.compare.inference import LEVEL, detectable, interval
 from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, beside_the_same, distances, numbers
 from fleet.analysis.compare.run_levels import CLASS
 from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
 from fleet.analysis.compare.verdicts import THRESHOLD, are_virtual
 from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.environment import of_rows
+from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import view_of, without_points
 from fleet.analysis.reduce.matrices import grid
 from fleet.hostnames import folded

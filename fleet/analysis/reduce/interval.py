@@ -13,7 +13,7 @@ from fleet.analysis.arrays import Floats, Ints
 LIKENESS_MARGIN = 1.3  # standard errors of a correlation, 1 / sqrt(count) each
 MOST_LIKENESS = 0.8
 LEAST_EFFECTIVE = 3.0
-LEAST_RUNS = 3  # for an interval between runs
+LEAST_RUNS = 3  # for an interval between runs, or a verdict
 
 
 def student_t(freedom: int) -> float:
