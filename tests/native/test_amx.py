@@ -15,6 +15,7 @@ from tests.native.targets import X86_64
 
 SIMULATOR = Path(__file__).with_name("amx")
 SOURCE = AGENT / "native" / "x86_64_amx.c"
+ALONE = ("-static", "-Wl,--unresolved-symbols=ignore-all")  # the making of plans is not linked, nor called
 TILES = re.compile(r"^(ld|st)?tile|^tdp|^prefetcht0")
 
 
@@ -36,14 +37,17 @@ def compiled(folder: Path, *arguments: str) -> None:
 def simulator(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The objects of a program with loops on tiles, but for those."""
     folder = tmp_path_factory.mktemp("simulator")
-    sources = (SIMULATOR / "simulator.c", AGENT / "bench/matrices.c", AGENT / "base/random.c")
+    ours = ("bench/matrices.c", "bench/gemm.c", "bench/bandwidth.c", "base/random.c")
+    sources = (SIMULATOR / "simulator.c", *(AGENT / name for name in ours))
     compiled(folder, "-c", *map(str, sources))
     return [str(folder / f"{source.stem}.o") for source in sources]
 
 
 def program(folder: Path, simulator: list[str], source: Path = SOURCE) -> Path:
     """The program with the loops of a source."""
-    compiled(folder, f'-DKERNELS="{source}"', "-o", "products", str(SIMULATOR / "products.c"), *simulator)
+    compiled(
+        folder, f'-DKERNELS="{source}"', "-o", "products", str(SIMULATOR / "products.c"), *simulator, *ALONE
+    )
     return folder / "products"
 
 
@@ -148,9 +152,15 @@ def test_the_simulator_refuses_what_a_cpu_would(products: Path, misuse: str, wor
         ("0x7a, 0x4b, 0x4c, 0x11, 0x40", "0x7a, 0x4b, 0x4c, 0x11, 0x20"),  # C to elsewhere
         ("0x7b, 0x4b, 0x4c, 0x13, 0x40", "0x7b, 0x4b, 0x4c, 0x13, 0x00"),  # C from elsewhere
         ("0x4b, 0x5e, 0xcc", "0x4a, 0x5e, 0xcc"),  # unsigned bytes
+        (".strips = true", ".strips = false"),  # a call for each strip
+        ("tile->add ? 16 *", "tile->add ? 8 *"),  # lines of C ahead, from the middle of a strip
+        ("prefetcht2", "prefetcht1"),  # B ahead, into another cache
+        ("(ahead_amx_bf16, BF16, B_AHEAD)", '(ahead_amx_bf16, BF16, "")'),  # no B ahead
     ],
 )
-def test_one_wrong_byte_is_found(tmp_path: Path, simulator: list[str], good: str, bad: str) -> None:
+def test_one_wrong_byte_or_line_ahead_is_found(
+    tmp_path: Path, simulator: list[str], good: str, bad: str
+) -> None:
     binary = changed(tmp_path, simulator, good, bad)
     codes = {simulated(binary, kind, "64", "128", "128").returncode for kind in ("bf16", "int8")}
     assert codes & {1, 99}, codes

@@ -3,13 +3,14 @@
  *
  *   products KIND M N K    multiplies in every way the benchmark does, and
  *                          compares
- *   products peak KIND     runs the loop on registers, and counts
- *   products tile STRIDE   reads a matrix of such rows by bandwidth's loop, in
- *                          two parts; also tileblock
+ *   products peak KIND     does what gemm does on registers, and counts
+ *   products tile STRIDE   reads a matrix of such rows as bandwidth does, in two
+ *                          parts; also tileblock
  *   products unconfigured | released | small | twice | unknown
  */
 #include KERNELS
 #include "bench/matrices.h"
+#include "bench/sizes.h"
 #include "simulator.h"
 #include "base/stop.h"
 
@@ -20,6 +21,41 @@
 /* Nobody stops this program. */
 bool stop_asked_at_work(void) { return false; }
 
+enum { PART_STEPS_MOST = 8, LINES_OF_A_ROW = 4, LINE = 64 };
+
+/* Row after row of C of each strip, where it is added to of the next, and of
+ * the B that comes next, if asked. */
+static bool prefetches(const struct gemm *gemm, const struct gemm_tile *tile,
+                       bool ahead) {
+  const uint64_t parts = (tile->steps + PART_STEPS_MOST - 1) / PART_STEPS_MOST;
+  const uint64_t rows_a_step = gemm->depth / 16;
+  const char *of_b = tile->ahead;
+  uint64_t left = tile->steps, lines = 0, lines_of_b = 0;
+  bool right = true;
+
+  for (uint64_t part = parts; part > 0; part--) {
+    uint64_t steps = (left + part - 1) / part;
+    bool adds = tile->add || part < parts;
+
+    for (uint64_t strip = 0; strip < tile->strips; strip++)
+      for (uint64_t row = 0; row < rows_a_step * steps; row++)
+        for (int i = 0; i < LINES_OF_A_ROW; i++)
+          right &= simulator_prefetched(
+              1, (long)lines++,
+              tile->c + ((strip + adds) * gemm->rows + row) * tile->c_row +
+                  i * LINE);
+    for (uint64_t step = 0; ahead && step < tile->strips * steps; step++) {
+      for (int i = 0; i < LINES_OF_A_ROW; i++)
+        right &= simulator_prefetched(3, (long)lines_of_b++, of_b + i * LINE);
+      of_b += tile->ahead_step;
+    }
+    left -= steps;
+  }
+  return right && simulator_prefetches(1) == (long)lines &&
+         simulator_prefetches(3) == (long)lines_of_b;
+}
+
+/* All strips of these shapes fit into one call. */
 static int product(const struct gemm *gemm, struct point point, bool ahead) {
   const struct gemm_reference *reference = gemm_reference(gemm, &point);
   struct gemm_layout layout;
@@ -38,6 +74,8 @@ static int product(const struct gemm *gemm, struct point point, bool ahead) {
   simulator_end();
   uint32_t down = point.m / gemm->rows / layout.strips;
   uint32_t calls = down * ((point.n + gemm->columns - 1) / gemm->columns);
+
+  bool right = down == 1;
 
   for (uint32_t i = 0; i < times * calls; i++) {
     uint32_t row = i % calls % down, column = i % calls / down;
@@ -59,6 +97,7 @@ static int product(const struct gemm *gemm, struct point point, bool ahead) {
     simulator_begin();
     (ahead ? gemm->multiply_ahead : gemm->multiply)(&tile);
     simulator_end();
+    right &= prefetches(gemm, &tile, ahead);
   }
   simulator_begin();
   gemm->end();
@@ -66,10 +105,10 @@ static int product(const struct gemm *gemm, struct point point, bool ahead) {
   bool exact =
       gemm_is_exact(gemm, &layout, reference, c, times, words, sizeof words);
 
-  if (!exact)
-    printf("%s\n", words);
+  if (!exact || !right)
+    printf("%s\n", exact ? "not the calls or lines ahead" : words);
   free(c);
-  return exact ? 0 : 1;
+  return exact && right ? 0 : 1;
 }
 
 static int products(const struct gemm *gemm, char **sides) {
@@ -120,22 +159,34 @@ static void misuse(const char *what) {
   simulator_end();
 }
 
+/* The benchmark's own work on a side, so many units in each call. */
+static void done(const struct benchmark *benchmark, struct side *side,
+                 const uint32_t *units, size_t calls) {
+  simulator_begin();
+  benchmark->lay(side, 1, NULL);
+  benchmark->prepare(side);
+  for (size_t i = 0; i < calls; i++)
+    benchmark->work(side, units[i]);
+  benchmark->leave(side);
+  simulator_end();
+}
+
 /* In two calls, of which the second begins within a row of tiles. */
 static int reads(const struct tiles *tiles, size_t stride) {
   enum { HEIGHT = 48, MOST = 2048 };
   static char memory[HEIGHT * MOST] __attribute__((aligned(4096)));
   static uint8_t loads[sizeof memory];
   size_t columns = stride / TILE_ROW_BYTES, bytes = HEIGHT * stride;
-  size_t all = bytes / TILE_BYTES, first = columns + columns / 2;
+  uint32_t first = (uint32_t)(columns + columns / 2) * TILE_BYTES;
+  const struct variant variant = {.tiles = tiles};
+  const struct point point = {.operation = OPERATION_READ,
+                              .bytes = bytes,
+                              .stride_bytes = (uint32_t)stride};
+  struct side side = {.variant = &variant, .point = &point, .arena = memory};
 
   simulator_watch(memory, sizeof memory, loads);
-  simulator_begin();
-  tiles->begin();
-  const char *at = tiles->read(memory, stride, columns, first);
-  const char *end =
-      tiles->read(at, stride, columns - first % columns, all - first);
-  tiles->end();
-  simulator_end();
+  done(&bench_bandwidth, &side, (uint32_t[]){first, (uint32_t)bytes - first},
+       2);
   for (size_t i = 0; i < sizeof memory; i++)
     if (loads[i] != (i < bytes)) {
       printf("byte %zu was loaded %d times\n", i, loads[i]);
@@ -143,28 +194,30 @@ static int reads(const struct tiles *tiles, size_t stride) {
     }
   printf("%ld\n", simulator_count());
   bool block = tiles == &x86_64_tileblock;
-  return end != memory + bytes || tiles->begin == tiles->end ||
+  return side.odd || side.sweep.at || tiles->begin == tiles->end ||
          tiles->stride != (block ? 64 : 256) || tiles->is_fixed != block;
 }
 
-/* Three turns; the values are 2 KiB, and nothing behind them is loaded. */
+/* Four turns, asked for in parts; the values are 2 KiB, and nothing behind
+ * them is loaded. A turn that is not asked for whole waits for the rest. */
 static int peak(const struct gemm *gemm) {
-  enum { TURNS = 3, VALUES = 2048 };
-  static char memory[2 * VALUES] __attribute__((aligned(4096)));
-  static uint8_t loads[sizeof memory];
+  const uint32_t turn = (uint32_t)gemm->peak_operations;
+  const uint32_t parts[] = {3 * turn + 5, turn + 2};
+  const struct variant variant = {.gemm = gemm};
+  const struct point point = {.operation = GEMM_PEAK};
+  static struct side side;
+  static uint8_t loads[sizeof side.product.values + LINE];
   int wrong = 0;
 
-  gemm_write_values(gemm, memory);
-  simulator_watch(memory, sizeof memory, loads);
-  simulator_begin();
-  gemm->begin();
-  gemm->peak(memory, TURNS);
-  gemm->end();
-  simulator_end();
-  for (size_t i = 0; i < sizeof memory; i++)
-    wrong |= loads[i] != (i < VALUES ? 2 : 0);
+  side.variant = &variant;
+  side.point = &point;
+  simulator_watch(side.product.values, sizeof loads, loads);
+  done(&bench_gemm, &side, parts, sizeof parts / sizeof *parts);
+  for (size_t i = 0; i < sizeof loads; i++)
+    wrong |= loads[i] != (i < sizeof side.product.values ? 4 : 0);
   printf("%ld\n", simulator_apart());
-  return wrong || simulator_operations() != TURNS * (long)gemm->peak_operations;
+  return wrong || side.product.owed != 7 ||
+         simulator_operations() != 4L * turn;
 }
 
 static const struct gemm *kind(const char *word) {

@@ -50,6 +50,11 @@ static struct {
   uint8_t *loads;
 } watched;
 
+static struct {
+  long count;
+  const uint8_t *lines[PREFETCHES_MOST];
+} prefetched[4]; /* by level, 1 to 3 */
+
 static void die(const char *why, const uint8_t *at) {
   fprintf(stderr, "simulator: %s:", why);
   for (int i = 0; i < 10; i++)
@@ -72,17 +77,18 @@ static uint64_t value_of(const greg_t *registers, unsigned number) {
   return (uint64_t)registers[places[number]];
 }
 
-static void decode_memory(const uint8_t *at, const greg_t *registers,
-                          struct decoded *found) {
-  unsigned mod = at[4] >> 6, base = at[4] & 7, index = 4, scale = 0;
-  bool high_index = !(at[1] & 0x40), high_base = !(at[1] & 0x20);
+/* at: the byte of the form; high: bits 1 and 0 of a prefix REX. */
+static void decode_memory(const uint8_t *at, unsigned high,
+                          const greg_t *registers, struct decoded *found) {
+  unsigned mod = at[0] >> 6, base = at[0] & 7, index = 4, scale = 0;
   int32_t offset = 0;
 
+  found->end = at + 1;
   found->sib = base == 4;
   if (found->sib) {
-    base = at[5] & 7;
-    index = (at[5] >> 3 & 7) + (high_index ? 8 : 0);
-    scale = at[5] >> 6;
+    base = at[1] & 7;
+    index = (at[1] >> 3 & 7) + (high & 2 ? 8 : 0);
+    scale = at[1] >> 6;
     found->end++;
   }
   if (mod == 0 && base == 5)
@@ -93,7 +99,7 @@ static void decode_memory(const uint8_t *at, const greg_t *registers,
     memcpy(&offset, found->end, sizeof offset);
     found->end += sizeof offset;
   }
-  found->address = (uint8_t *)(value_of(registers, base + (high_base ? 8 : 0)) +
+  found->address = (uint8_t *)(value_of(registers, base + (high & 1 ? 8 : 0)) +
                                (uint64_t)(int64_t)offset);
   if (index != 4)
     found->stride = value_of(registers, index) << scale;
@@ -109,7 +115,7 @@ static struct decoded decode(const uint8_t *at, const greg_t *registers) {
                           .end = at + 5};
 
   if (found.memory)
-    decode_memory(at, registers, &found);
+    decode_memory(at + 4, ~at[1] >> 5 & 3, registers, &found);
   return found;
 }
 
@@ -238,6 +244,19 @@ static void carry_out(const struct decoded *found, const uint8_t *at) {
   count++;
 }
 
+/* prefetcht0 to prefetcht2, which the CPU then carries out. */
+static void note_prefetch(const uint8_t *at, const greg_t *registers) {
+  unsigned rex = (at[0] & 0xf0) == 0x40 ? *at++ : 0;
+  unsigned level = at[2] >> 3 & 7;
+  struct decoded found = {.end = NULL};
+
+  if (at[0] != 0x0f || at[1] != 0x18 || at[2] >> 6 == 3 || !level || level > 3)
+    return;
+  decode_memory(at + 2, rex, registers, &found);
+  if (prefetched[level].count < PREFETCHES_MOST)
+    prefetched[level].lines[prefetched[level].count++] = found.address;
+}
+
 /* ---- single steps
  * ----------------------------------------------------------------------------
  */
@@ -250,8 +269,10 @@ static void step(int number, siginfo_t *info, void *context) {
   for (;;) {
     const uint8_t *at = (const uint8_t *)registers[REG_RIP];
 
-    if (!is_tile_instruction(at))
+    if (!is_tile_instruction(at)) {
+      note_prefetch(at, registers);
       return;
+    }
     struct decoded found = decode(at, registers);
 
     carry_out(&found, at);
@@ -262,6 +283,7 @@ static void step(int number, siginfo_t *info, void *context) {
 void simulator_begin(void) {
   struct sigaction action = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
 
+  memset(prefetched, 0, sizeof prefetched);
   sigaction(SIGTRAP, &action, NULL);
   __asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
 }
@@ -282,3 +304,10 @@ long simulator_count(void) { return count; }
 long simulator_operations(void) { return products.operations; }
 
 long simulator_apart(void) { return products.apart; }
+
+bool simulator_prefetched(int level, long number, const void *line) {
+  return number < prefetched[level].count &&
+         prefetched[level].lines[number] == line;
+}
+
+long simulator_prefetches(int level) { return prefetched[level].count; }

@@ -8,6 +8,7 @@
 #ifndef SIMULATOR_H
 #define SIMULATOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,5 +31,11 @@ long simulator_operations(void);
  * waits where that is less than a product takes.
  */
 long simulator_apart(void);
+
+enum { PREFETCHES_MOST = 1 << 16 };
+
+/* Since simulator_begin(), into the caches from this level on; was this the line of that number? */
+long simulator_prefetches(int level);
+bool simulator_prefetched(int level, long number, const void *line);
 
 #endif
