@@ -95,18 +95,15 @@ static void look_at_cpu_time(const char *folder, const char *name, struct limits
 	snprintf(limits->cpu_time, sizeof limits->cpu_time, "%s, %g CPUs", name, cpus);
 }
 
-/* Does the group have a limit on huge pages of any size that a pool has? cgroup-v2.rst,
- * cgroup-v1/hugetlb.rst. Who takes one beyond it dies at the touch. */
-static bool limits_pool(const char *folder)
+/* A limit on the pool's pages, beyond which a touch kills? cgroup-v2.rst, cgroup-v1/hugetlb.rst. */
+static bool limits_pool(const char *folder, const char *end)
 {
 	uint64_t limit[2];
 	char name[48];
 
-	for (unsigned i = 0; i < 30; i++) {
-		unsigned shift = 16 + i / 2;
-
+	for (unsigned shift = 16; shift < 31; shift++) {
 		snprintf(name, sizeof name, "hugetlb.%u%cB.%s", 1u << shift % 10,
-			 "KMG"[shift / 10 - 1], i % 2 ? "max" : "limit_in_bytes");
+			 "KMG"[shift / 10 - 1], end);
 		if (numbers_in(folder, name, limit) && limit[0] < NO_LIMIT)
 			return true;
 	}
@@ -115,8 +112,9 @@ static bool limits_pool(const char *folder)
 
 bool linux_pool_is_limited;
 
-/* Our group below this mount, and all above it up to the mount. */
-static void look_up(const char *root, const char *point, const char *path, struct limits *limits)
+/* Our group below a mount, and all above it. pool: how limits on the pool's pages end, or NULL. */
+static void look_up(const char *root, const char *point, const char *path, const char *pool,
+		    struct limits *limits)
 {
 	size_t skip = strcmp(root, "/") ? strlen(root) : 0, mount = strlen(point);
 	char folder[PATH_ROOM], name[96];
@@ -140,7 +138,7 @@ static void look_up(const char *root, const char *point, const char *path, struc
 			 folder[mount] ? folder + mount : "/");
 		look_at_memory(folder, name, limits);
 		look_at_cpu_time(folder, name, limits);
-		linux_pool_is_limited |= limits_pool(folder);
+		linux_pool_is_limited |= pool && limits_pool(folder, pool);
 		end = strlen(folder) > mount ? strrchr(folder, '/') : NULL;
 		if (end)
 			*end = '\0';
@@ -148,7 +146,8 @@ static void look_up(const char *root, const char *point, const char *path, struc
 }
 
 /* Where the hierarchy of a controller is mounted, or that of version 2: proc(5), mountinfo. */
-static void look_below_mounts(const char *controller, const char *path, struct limits *limits)
+static void look_below_mounts(const char *controller, const char *path, const char *pool,
+			      struct limits *limits)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	char *line = NULL, root[PATH_ROOM], point[PATH_ROOM], type[32], options[258] = ",",
@@ -163,7 +162,7 @@ static void look_below_mounts(const char *controller, const char *path, struct l
 		    sscanf(rest, " - %31s %*s %255s", type, options + 1) == 2 &&
 		    (*controller ? !strcmp(type, "cgroup") && strstr(strcat(options, ","), word)
 				 : !strcmp(type, "cgroup2")))
-			look_up(root, point, path, limits);
+			look_up(root, point, path, pool, limits);
 	}
 	free(line);
 	if (file)
@@ -181,9 +180,13 @@ static void look_at_groups(struct limits *limits)
 
 		if (!path)
 			continue;
+		const char *pool = path == list + 1          ? "max"
+				   : strstr(list, "hugetlb") ? "limit_in_bytes"
+							     : NULL;
+
 		path[strcspn(path, "\n")] = '\0';
 		list[1 + strcspn(list + 1, ",:")] = '\0'; /* one names the mount of all */
-		look_below_mounts(list + 1, path + 1, limits);
+		look_below_mounts(list + 1, path + 1, pool, limits);
 	}
 	free(line);
 	if (file)

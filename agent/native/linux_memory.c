@@ -91,8 +91,7 @@ size_t os_huge_page_bytes(void)
 	return huge_page_bytes(&transparent);
 }
 
-/* From the pool of huge pages of this size if it has enough, and no limit; otherwise transparent
- * ones. */
+/* From the pool of huge pages if it has enough, and no limit; otherwise transparent ones. */
 int os_huge_pages_map(void **start, size_t *bytes)
 {
 	bool transparent;

@@ -41,7 +41,8 @@ class Forecaster:
     def of_facts(self, host: Host, facts: Facts, plan: Plan, *, build: bool = True) -> Forecast | None:
         """Ask an agent of our own, as `on_host`. build: make it if need be, or BuildError; else None."""
         machine = machine_lines(facts)
-        alike = machine.replace(f"memory_bytes {facts.memory_available_bytes}\n", "")
+        nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
+        alike = machine_lines(replace(facts, memory_available_bytes=None, nodes=nodes))
         key = (alike, *agent_arguments(replace(plan, seed=0)))
         if (known := self._known.get(key)) is not None and not known.bytes:
             return known

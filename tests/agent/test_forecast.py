@@ -10,7 +10,7 @@ import pytest
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.forecast import Forecaster
 from fleet.agent.wire.forecast import usual_machine
-from fleet.model import Host, RequestedOptions
+from fleet.model import Host, Node, RequestedOptions
 from fleet.plan.merge import plan_on
 from tests.shared import agents_cache
 
@@ -33,7 +33,12 @@ def test_hosts_that_are_alike_share_an_answer_that_does_not_depend_on_their_memo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
-    machines = [replace(usual_machine(range(4)), memory_available_bytes=gib << 30) for gib in (4, 5)]
+    machines = [
+        replace(
+            usual_machine(range(4)), memory_available_bytes=gib << 30, nodes=(Node(0, free_bytes=gib << 30),)
+        )
+        for gib in (4, 5)
+    ]
     started = []
     run = subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda words, **how: started.append(words) or run(words, **how))
