@@ -52,7 +52,7 @@ class Forecaster:
         program = f"/proc/self/fd/{agent.fileno()}"
         try:
             done = subprocess.run(
-                [program, "--forecast", "--facts=/dev/stdin", *agent_arguments(plan)],
+                [program, "--forecast", "--facts=/proc/self/fd/0", *agent_arguments(plan)],
                 input=machine.encode(),
                 capture_output=True,
                 pass_fds=(agent.fileno(),),

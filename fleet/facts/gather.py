@@ -12,7 +12,7 @@ from fleet.model import Facts, Host, Load
 from fleet.model.client import by_hand
 from fleet.model.frozen import replace
 from fleet.remote.connection import Connection
-from fleet.remote.output import Completed
+from fleet.remote.output import Completed, never_ended
 
 PROBE_TIMEOUT_S = 30.0
 LOAD_TIMEOUT_S = 20.0
@@ -101,8 +101,8 @@ def _check_compilers(connection: Connection, host: Host, why: LinkError) -> None
         for command in (":", host.toolchain.cc or ":", *_COMPILERS):
             connection.run(f"{command} --version >/dev/null 2>&1", timeout_s=COMPILER_TIMEOUT_S)
             asked = command
-    except LinkError:
-        if asked:
+    except LinkError as err:
+        if asked and str(err) == never_ended(host.name, COMPILER_TIMEOUT_S):
             raise ProbeError(
                 f"{host.name}: the compiler there, {command!r}, never answers --version. Does it wait for a "
                 "licence? Try it by hand, or give the host a PATH without it as `env:` in the inventory."

@@ -32,9 +32,7 @@ def client_words(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
 
 def by_hand(host: Host) -> str:
     """The command that asks a host's shell without fleet."""
-    if host.via is Via.LOCAL:
-        return "/bin/sh -c uname"
-    if host.command:
+    if host.command or host.via is Via.LOCAL:
         return shlex.join(client_words(host, ("/bin/sh", "-c", "uname")))
     jump, port = ("-J", ",".join(host.jump)), ("-p", str(host.port))
     keys = (word for file in host.identity_files for word in ("-i", file))

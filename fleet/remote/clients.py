@@ -22,6 +22,10 @@ _CONTAINER = (
     Sign("permission denied", AuthError, "May your user use the daemon (group docker)?"),
     Sign("Cannot connect to the Docker daemon", _PASSING, "Start the daemon, or set DOCKER_HOST."),
 )
+_WORKS = (
+    " If that works: it may need an option that passes stdin on (-i), or, as ssh does, fleet's words as one "
+    '("{shell}", the last word of `command`).'
+)
 _NO_CLUSTER = "Does kubeconfig name the cluster? `kubectl cluster-info`."
 _OVER = "The allocation is over, as when a node fails without `salloc --no-kill`: ask for a new one."
 _SIGNS = {
@@ -57,19 +61,13 @@ def client_of(host: Host, timeout_s: float) -> Client:
     """The client program that the host's entry names; for this machine its shell."""
     if host.via is Via.OPENSSH:
         return openssh(host, timeout_s)
-    if host.via is Via.LOCAL:
-        return Client(
-            program="sh",
-            words=lambda mark, _: shell.loader(mark),
-            by_hand=by_hand(host),
-            answer_s=timeout_s,
-            ends_input=True,
-        )
-    program = os.path.basename(host.command[0])  # noqa: PTH119
+    local = host.via is Via.LOCAL
+    program = os.path.basename((*host.command, "sh")[0])  # noqa: PTH119
     return Client(
         program=program,
         words=lambda mark, _: client_words(host, shell.loader(mark)),
-        by_hand=by_hand(host),
+        by_hand=f"`{by_hand(host)}`." + _WORKS * (not local),
         answer_s=timeout_s,
         signs=_SIGNS.get(program, ()),
+        ends_input=local,
     )

@@ -39,9 +39,9 @@ class Sign:
 class Client:
     """A program that gives a shell on a host.
 
-    words: to start it, from a session's mark and a folder, where it may write MARK.log. answer_s: until its
-    shell answers. shares: later sessions need the first one. ends_input: end-of-file on its stdin surely
-    reaches the host. own_code: its exit code for its own failures, where no command's is mistaken for it.
+    words: to start it, from a session's mark and a folder, where it may write MARK.log. by_hand: what to try.
+    answer_s: until its shell answers. shares: later sessions need the first one. ends_input: end-of-file on
+    stdin surely reaches the host. own_code: its exit code for its own failures, unless a command's is alike.
     """
 
     program: str
@@ -138,7 +138,7 @@ class CommandConnection(Connection):
         except TimeoutError:
             raise UnreachableError(
                 f"{self.host_name}: {client.program} did not reach the host's shell within "
-                f"{client.answer_s:g} s{_quoted(session.log())}. Try `{client.by_hand}`."
+                f"{client.answer_s:g} s{_quoted(session.log())}. Try {client.by_hand}"
             ) from None
         self._shell = session
 
@@ -187,12 +187,12 @@ class CommandConnection(Connection):
             return ProbeError(
                 f"{self.host_name}: {client.program} connected, but instead of /bin/sh there was an exit "
                 f"code, {session.ended_with}{_quoted(session.printed())}. fleet needs an account that may "
-                f"run commands; try `{client.by_hand}`."
+                f"run commands; try {client.by_hand}"
             )
         sign = next((sign for sign in client.signs if sign.text in log), Sign("", UnreachableError))
         if sign.remedy:  # of the lines the one that it answers
             log = next(line for line in log.split("; ") if sign.text in line)
-        remedy = sign.remedy or f"Try `{client.by_hand}`."
+        remedy = sign.remedy or f"Try {client.by_hand}"
         return sign.error(f"{self.host_name}: {client.program} could not connect{_quoted(log)}. {remedy}")
 
     def _broken(self, session: "_Session") -> LinkError:
@@ -232,7 +232,7 @@ class _Session:
             if (done := answer(self._unchanged(received) if first else received, out, err)) is not None:
                 return done
         finally:
-            self.heard = (err.bytes(), out.bytes())
+            self.heard = (err.bytes(), *((out.bytes(),) if first else ()))
         self.ended_with = self.process.wait(max(0.0, deadline - time.monotonic()))
         return None
 
@@ -254,10 +254,10 @@ class _Session:
         for is_stderr, data in received:
             if not is_stderr:
                 seen = (seen + data)[-_SHOWN:]
-                if seen.count(mark) > 1 or re.search(mark + rb" [0-9]*\r", seen):
+                if seen.count(mark) > 1 or re.search(rb"[^\n]%b|%b [0-9]*\r" % (mark, mark), seen):
                     raise ProbeError(
-                        f"{self.host_name}: {self.program} goes through a terminal or joins both outputs. "
-                        "Leave out the option that asks for one (-t, -it, --pty, --tty)."
+                        f"{self.host_name}: {self.program} goes through a terminal, joins both outputs or "
+                        "labels lines. Leave out the option for that (-t, -it, --pty, --tty, --label)."
                     )
             yield is_stderr, data
 

@@ -51,7 +51,7 @@ class Connection(abc.ABC):
         if self._minimal_tools:
             with self.sftp(timeout_s) as sftp:
                 return minimal_put.put(self.run, sftp, data, path, mode, timeout_s)
-        return self.run(put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
+        return self.run(put_command(path, mode, data), stdin=data, timeout_s=timeout_s)
 
     def use_minimal_tools(self, path: str) -> None:
         """From now on use only tools on `path`, the PATH of every command; `put` goes by `minimal_put`."""

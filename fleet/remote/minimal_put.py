@@ -2,13 +2,13 @@
 
 import os
 import shlex
-import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from fleet.model.frozen import dataclass
 from fleet.remote.output import Completed, RefusedError
+from fleet.remote.shell import cksum
 
 if TYPE_CHECKING:
     from fleet.remote.ssh.sftp import SftpChannel
@@ -17,7 +17,6 @@ _NO_PROGRAM = 127
 _NOT_THERE = 95
 _COPIED = 96
 _HAS_CAT = f"cat </dev/null || exit {_NO_PROGRAM}"  # asked first: a redirection makes the file even so
-_REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 def put(
@@ -31,13 +30,6 @@ def put(
     """Put `data` at `path`: exit code 0 only if it is whole there; else stderr says why. LinkError passes."""
     new = f"{path}.{os.urandom(8).hex()}"
     return _Put(partial(run, timeout_s=timeout_s), sftp, data, path, mode, new).put()
-
-
-def cksum(data: bytes) -> str:
-    """What POSIX `cksum` prints first for `data`: CRC-32 with the highest bit first, the length appended."""
-    length = len(data).to_bytes((len(data).bit_length() + 7) // 8, "little")
-    mirrored = zlib.crc32((data + length).translate(_REVERSED), 0xFFFFFFFF)
-    return str(int(f"{mirrored:032b}"[::-1], 2))
 
 
 @dataclass(slots=True)
@@ -97,7 +89,7 @@ class _Put:
 
     def _arrived(self, sums: Completed, path: str) -> bool:
         """Whether the host's `cksum` of the file, or the file itself, is what was sent."""
-        if sums.stdout.split()[:2] == [cksum(self._data).encode(), str(len(self._data)).encode()]:
+        if sums.stdout.split()[:2] == cksum(self._data).encode().split():
             return True
         back = self._run(f"cat {shlex.quote(path)}")
         if back.exit_code == 0:

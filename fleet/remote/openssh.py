@@ -41,7 +41,7 @@ def openssh(host: Host, timeout_s: float) -> Client:
     return Client(
         program="ssh",
         words=words,
-        by_hand=_by_hand(_command(host, timeout_s, Path())),
+        by_hand=f"`{_by_hand(_command(host, timeout_s, Path()))}`.",
         signs=_SIGNS,
         answer_s=timeout_s + _USER_ACTS_S,
         env={"SSH_ASKPASS_REQUIRE": "never"},

@@ -81,7 +81,7 @@ def answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> 
             raise
         raise LinkError(
             f"{out.host_name}: a command ended, but nothing came on its {missing[0]}, which fleet needs. "
-            "Does a login script or a ForceCommand close or redirect it?"
+            "Does a login script, a ForceCommand or a client program close it, redirect it or hold it back?"
         ) from None
     return None
 

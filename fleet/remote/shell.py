@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import zlib
 from collections.abc import Mapping
 
 # Read by the host's login shell, whichever that is (sh, csh, fish, ...): so no newline, no backslash before
@@ -26,6 +27,7 @@ SCRIPT = (
 )
 LOADER = f"exec /bin/sh -c '{SCRIPT}' "
 STOP = b"stop\n"
+_REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 _SILENCE_S = 60  # of a controller that sends an empty line every 10 s: it is gone
 
 
@@ -71,11 +73,19 @@ def _with_env(command: str, env: Mapping[str, str]) -> str:
     return f"{exports}{command}\n"
 
 
-def put_command(path: str, mode: int, size: int) -> str:
-    """Write stdin to `path`: beside it first, then, if all `size` bytes have come, renamed over it."""
+def cksum(data: bytes) -> str:
+    """What POSIX `cksum` prints of a stdin: CRC-32, highest bit first, the length appended; the size."""
+    length = len(data).to_bytes((len(data).bit_length() + 7) // 8, "little")
+    mirrored = zlib.crc32((data + length).translate(_REVERSED), 0xFFFFFFFF)
+    return f"{int(f'{mirrored:032b}'[::-1], 2)} {len(data)}"
+
+
+def put_command(path: str, mode: int, data: bytes) -> str:
+    """Write stdin to `path`: beside it first, then renamed over it if size and `cksum` are `data`'s."""
     new = shlex.quote(f"{path}.{os.urandom(8).hex()}")
     return (
-        f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {size} ] && "
-        f"chmod {mode:o} {new} && mv -f {new} {shlex.quote(path)}; then exit 0; fi; "
+        f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {len(data)} ] && "
+        f"case $(cksum < {new} 2>/dev/null) in '{cksum(data)}'*|'');; *)echo 'other bytes came' >&2; false;; "
+        f"esac && chmod {mode:o} {new} && mv -f {new} {shlex.quote(path)}; then exit 0; fi; "
         f"rm -f {new}; exit 1"
     )

@@ -5,6 +5,9 @@ leaves: what it runs outlives it, as with kubectl, docker and a killed srun.
 banner: prints on both outputs before anything else.
 terminal: runs it on a pseudo-terminal, which echoes, adds CR and joins both outputs, as with `-t`.
 returns: adds CR before each LF of the output, and nothing else.
+labels: puts a number before each line of the output, as `srun --label` does.
+no-input: passes no stdin on, as `docker exec` without -i.
+flips: changes "a lot of data" that it passes on.
 dies: ends with exit code 0 after the third line of output, as a cut stream of kubectl's does.
 """
 
@@ -28,7 +31,7 @@ def main(arguments: list[str]) -> int:
     child = subprocess.Popen(
         words,
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE if {"dies", "returns"} & set(habits) else None,
+        stdout=subprocess.PIPE if {"dies", "labels", "returns"} & habits else None,
         start_new_session=True,
     )
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # podman's exit code for that
@@ -37,10 +40,13 @@ def main(arguments: list[str]) -> int:
     if "leaves" in habits:  # somebody else holds the pipe open, whatever becomes of us
         held = f"exec sleep 20 <&- >&- 2>&- {pipe}>&{pipe}"
         subprocess.Popen(["sh", "-c", held], pass_fds=[pipe], start_new_session=True)
-    threading.Thread(target=feed, args=(pipe, "keeps-eof" in habits), daemon=True).start()
-    if child.stdout and "returns" in habits:
+    if "no-input" in habits:
+        os.close(pipe)
+    else:
+        threading.Thread(target=feed, args=(pipe, habits), daemon=True).start()
+    if child.stdout and "dies" not in habits:
         for line in child.stdout:
-            os.write(1, line.replace(b"\n", b"\r\n"))
+            os.write(1, b"0: " + line if "labels" in habits else line.replace(b"\n", b"\r\n"))
     elif child.stdout:
         for _ in range(3):
             os.write(1, child.stdout.readline())
@@ -48,12 +54,14 @@ def main(arguments: list[str]) -> int:
     return child.wait()
 
 
-def feed(pipe: int, keeps_eof: bool) -> None:
+def feed(pipe: int, habits: set[str]) -> None:
     """Copy our stdin to the pipe."""
     while data := os.read(0, 1 << 16):
+        if "flips" in habits:
+            data = data.replace(b"a lot of data", b"a lot of date")
         while data:
             data = data[os.write(pipe, data) :]
-    if not keeps_eof:
+    if "keeps-eof" not in habits:
         os.close(pipe)
 
 

@@ -139,16 +139,32 @@ def test_a_client_without_a_word_is_given_up_in_time_and_ended(tmp_path: Path) -
     wait_for(lambda: not is_running(int((tmp_path / "pid").read_text())))
 
 
-@pytest.mark.parametrize("habits", [("terminal",), ("returns",), ("banner", "returns", "keeps-eof")])
-def test_a_terminal_on_the_way_is_named_at_once(habits: Sequence[str]) -> None:
-    with pytest.raises(ProbeError, match=r"board: python\S* goes through a terminal or .*-it"):
+@pytest.mark.parametrize(
+    "habits", [("terminal",), ("returns",), ("labels", "banner"), ("banner", "returns", "keeps-eof")]
+)
+def test_what_changes_the_output_is_named_at_once(habits: Sequence[str]) -> None:
+    with pytest.raises(ProbeError, match=r"board: python\S* goes through a terminal, .*-it, .*--label"):
         connect(with_habits(*habits))
+
+
+def test_a_client_that_keeps_stdin_to_itself_is_told_from_one_that_finds_no_host() -> None:
+    with pytest.raises(UnreachableError, match=r"could not connect. Try .*stdin on \(-i\)"):
+        connect(with_habits("no-input"))
+
+
+def test_a_file_that_arrives_damaged_is_not_put_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with connect(with_habits("flips")) as connection:
+        assert connection.put(b"some data", str(path)).exit_code == 0
+        done = connection.put(b"a lot of data", str(path))
+    assert (done.exit_code, done.stderr.strip()) == (1, b"other bytes came")
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"some data"]
 
 
 def test_a_client_that_dies_is_a_broken_link_though_it_says_0() -> None:
     with (
         connect(with_habits("dies")) as connection,
-        pytest.raises(LinkError, match=r"python\S* session broke"),
+        pytest.raises(LinkError, match=r"python\S* session broke\. What"),
     ):
         connection.run("echo one; echo two; echo three; sleep 60")
 
