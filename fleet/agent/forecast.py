@@ -42,7 +42,8 @@ class Forecaster:
         """Ask an agent of our own, as `on_host`. build: make it if need be, or BuildError; else None."""
         machine = machine_lines(facts)
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
-        alike = machine_lines(replace(facts, memory_available_bytes=None, nodes=nodes))
+        without = replace(facts, memory_available_bytes=None, nodes=nodes)
+        alike = machine if without == facts else machine_lines(without)
         key = (alike, *agent_arguments(replace(plan, seed=0)))
         if (known := self._known.get(key)) is not None and not known.bytes:
             return known

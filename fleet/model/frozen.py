@@ -1,4 +1,4 @@
-"""The dataclasses of fleet; frozen ones are made in a third of the time, as only `__init__` is compiled."""
+"""The dataclasses of fleet; of frozen ones only `__init__` is compiled, when the first instance is made."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -27,7 +27,12 @@ else:
             for name, method in _METHODS.items():
                 if plain.__dict__.get(name) is None:
                     setattr(cls, name, method)
-            cls.__init__ = _init_of(cls)
+
+            def first(self: Any, *values: Any, **named: Any) -> None:
+                cls.__init__ = _init_of(cls)
+                cls.__init__(self, *values, **named)
+
+            cls.__init__ = first
             return cls
 
         return made

@@ -89,7 +89,7 @@ def _of_machine(facts: Facts) -> Iterator[str]:
 
 
 def _words(*words: str | int | None) -> str:
-    return " ".join("-" if word is None else str(word) for word in words)
+    return " ".join(["-" if word is None else str(word) for word in words])
 
 
 def usual_machine(cpus: Sequence[int]) -> Facts:
