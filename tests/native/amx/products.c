@@ -160,15 +160,16 @@ static void misuse(const char *what) {
 }
 
 /* The benchmark's own work on a side, so many units in each call. */
-static void done(const struct benchmark *benchmark, struct side *side,
+static bool done(const struct benchmark *benchmark, struct side *side,
                  const uint32_t *units, size_t calls) {
   simulator_begin();
   benchmark->lay(side, 1, NULL);
-  benchmark->prepare(side);
+  bool prepared = !benchmark->prepare(side);
   for (size_t i = 0; i < calls; i++)
     benchmark->work(side, units[i]);
   benchmark->leave(side);
   simulator_end();
+  return prepared && side->first == benchmark->grain(side->point);
 }
 
 /* In two calls, of which the second begins within a row of tiles. */
@@ -185,8 +186,8 @@ static int reads(const struct tiles *tiles, size_t stride) {
   struct side side = {.variant = &variant, .point = &point, .arena = memory};
 
   simulator_watch(memory, sizeof memory, loads);
-  done(&bench_bandwidth, &side, (uint32_t[]){first, (uint32_t)bytes - first},
-       2);
+  bool right = done(&bench_bandwidth, &side,
+                    (uint32_t[]){first, (uint32_t)bytes - first}, 2);
   for (size_t i = 0; i < sizeof memory; i++)
     if (loads[i] != (i < bytes)) {
       printf("byte %zu was loaded %d times\n", i, loads[i]);
@@ -194,7 +195,7 @@ static int reads(const struct tiles *tiles, size_t stride) {
     }
   printf("%ld\n", simulator_count());
   bool block = tiles == &x86_64_tileblock;
-  return side.odd || side.sweep.at || tiles->begin == tiles->end ||
+  return !right || side.first != bytes || side.odd || side.sweep.at || tiles->begin == tiles->end ||
          tiles->stride != (block ? 64 : 256) || tiles->is_fixed != block;
 }
 
@@ -204,15 +205,18 @@ static int peak(const struct gemm *gemm) {
   const uint32_t turn = (uint32_t)gemm->peak_operations;
   const uint32_t parts[] = {3 * turn + 5, turn + 2};
   const struct variant variant = {.gemm = gemm};
-  const struct point point = {.operation = GEMM_PEAK};
+  const struct point point = {.operation = GEMM_PEAK, .grain = turn};
+  static char values[sizeof((struct side *)0)->product.values];
   static struct side side;
   static uint8_t loads[sizeof side.product.values + LINE];
-  int wrong = 0;
+  int wrong;
 
   side.variant = &variant;
   side.point = &point;
   simulator_watch(side.product.values, sizeof loads, loads);
-  done(&bench_gemm, &side, parts, sizeof parts / sizeof *parts);
+  gemm_write_values(gemm, values);
+  wrong = !done(&bench_gemm, &side, parts, sizeof parts / sizeof *parts) ||
+          memcmp(values, side.product.values, sizeof values);
   for (size_t i = 0; i < sizeof loads; i++)
     wrong |= loads[i] != (i < sizeof side.product.values ? 4 : 0);
   printf("%ld\n", simulator_apart());
