@@ -30,7 +30,7 @@ def test_what_kills_the_agent_is_given_up_and_the_rest_is_stored(
         fleet.inventory(f"hosts:\n  here: {{via: local, env: {json.dumps(env)}}}\n")
         (found,) = fleet("run", *PLAN, "--json").json
         assert found["state"] == "partial"
-        assert f"8M.base 0-0: the agent was killed by {number.name}." in found["message"]
+        assert f"8M.base 0-0: the agent was killed by {number.name}" in found["message"]
         assert any("Given up after an agent was killed: " in note for note in found["notes"])
         failed = json.loads(pd.read_parquet(fleet.results / "_runs")["failed_json"][0])
         killed = [one for one in failed if f"killed by {number.name}" in one["reason"]]

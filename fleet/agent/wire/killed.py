@@ -33,8 +33,10 @@ def verdict(reader: Reader, after: Sequence[bytes]) -> bytes | None:
     before, now = reader.hello.raw.get("memory_kills"), machine.memory_kills
     kills = now - before if isinstance(before, int) and now is not None else None
     limit = f"; {machine.memory_limit}" if machine.memory_limit else ""
-    reason = f"for lack of memory (oom_kill {kills}{limit})" if kills and name == "KILL" else f"by SIG{name}"
     what = "variant" if name in BY_VARIANT else "point" if kills == 0 and name == "KILL" else "memory"
+    reason = f"by SIG{name}" + " (for lack of memory?)" * (what == "memory")
+    if kills and name == "KILL":
+        reason = f"for lack of memory (oom_kill {kills}{limit})"
     record = msgspec.json.decode(reader.visiting)
     return msgspec.json.encode(
         record | {"record": "failed", "reason": f"the agent was killed {reason}", "given_up": what}

@@ -18,9 +18,9 @@ LACKED = b'{"record":"machine","memory_limit":"control group /job, 160 MiB","mem
     [
         ("KILL", LACKED, "for lack of memory (oom_kill 1; control group /job, 160 MiB)", "memory"),
         ("KILL", LACKED.replace(b"3", b"2"), "by SIGKILL", "point"),
-        ("KILL", LACKED.replace(b"3", b"null"), "by SIGKILL", "memory"),
-        ("KILL", b"sh: out of memory", "by SIGKILL", "memory"),
-        ("BUS", LACKED, "by SIGBUS", "memory"),
+        ("KILL", LACKED.replace(b"3", b"null"), "by SIGKILL (for lack of memory?)", "memory"),
+        ("KILL", b"sh: out of memory", "by SIGKILL (for lack of memory?)", "memory"),
+        ("BUS", LACKED, "by SIGBUS (for lack of memory?)", "memory"),
         ("SEGV", LACKED, "by SIGSEGV", "variant"),
     ],
 )
