@@ -48,7 +48,7 @@ def import_(
 
     Example: fleet import friend.csv --name friend-9950x -b cas --cpu-model 'Ryzen 9 9950X'
     """
-    from fleet.analysis.exchange import import_matrices, run_files
+    from fleet.analysis.exchange import imports, run_files
     from fleet.errors import UsageError
     from fleet.plan import options
 
@@ -60,7 +60,7 @@ def import_(
     if name is None:
         raise UsageError("--name is missing: what to call the summary.")
 
-    metadata = import_matrices.ImportMetadata(
+    metadata = imports.ImportMetadata(
         tool=tool,
         benchmark=benchmark,
         variant=variant,
@@ -73,7 +73,7 @@ def import_(
         topology=topology,
         labels=options.labels(label or []),
     )
-    typer.echo(import_matrices.import_files(results, files, name, metadata))
+    typer.echo(imports.import_files(results, files, name, metadata))
 
 
 def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) -> NoReturn:

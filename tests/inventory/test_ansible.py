@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import InventoryError
-from fleet.inventory import ansible, ansible_listing, select
+from fleet.inventory import ansible, select
 from fleet.model import Host, HostKeyPolicy, Via
 from tests import needs
 from tests.command import Fleet
@@ -223,7 +223,7 @@ def test_an_ansible_that_hangs_or_talks_is_an_error(
     program.chmod(0o700)
     (tmp_path / "hosts").write_text("h\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(ansible_listing, "_TIMEOUT_S", 1)
+    monkeypatch.setattr(ansible, "_TIMEOUT_S", 1)
     with pytest.raises(InventoryError, match=words):
         ansible.from_ansible(tmp_path / "hosts")
 

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from fleet.remote.watchdog import Watchdog
+from fleet.remote.ssh.connection import Watchdog
 
 
 def test_limits_fire_when_they_are_due_and_lifted_ones_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """A matrix as it is drawn: CPUs or groups in order, the lines between them, the colour scale and its shades.
 
-Its renderers are `views.heatmap` (terminal), `report.maps` and a macro (HTML), `report.card`, and `plots`.
+Its renderers are `views.heatmap` (terminal), `report.page` and a macro (HTML), `report.card`, and `plots`.
 """
 
 from collections.abc import Sequence

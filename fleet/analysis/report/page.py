@@ -1,27 +1,34 @@
 """Builds a report: reads the runs, draws them and renders one HTML page without scripts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.colors import Colormap
 
 from fleet.analysis import plots
+from fleet.analysis.arrays import Ints
 from fleet.analysis.reduce.cells import OVERVIEW, in_order
 from fleet.analysis.reduce.environment import properties
 from fleet.analysis.reduce.heatmap import (
     MOST_NUMBERS,
     Heatmap,
     Limits,
+    blocks_of,
     colour_limits,
     is_log,
     of_cpus,
     of_groups,
 )
-from fleet.analysis.report import figures, maps
+from fleet.analysis.reduce.topology import Layout
+from fleet.analysis.report import figures
 from fleet.analysis.report.differences import Difference, Forest, Residual, differences
+from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.headline import overview_of, tables, warnings
 from fleet.analysis.report.ladders import picture
 from fleet.analysis.report.markup import number, pages
@@ -38,17 +45,24 @@ from fleet.analysis.views.text import (
     shown_value,
     sides_text,
     span_text,
+    within,
 )
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
 from fleet.model import benchmark_named
 from fleet.model.frozen import dataclass, replace
 from fleet.model.version import VERSION
+from fleet.plan.cpulist import cpus_text
 from fleet.store.runs import Root, listing_of
+from fleet.text import one_line
 
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _LEAST_MAP = 4  # CPUs; a smaller map shows nothing
 _FRONT = 300  # CSS pixels of a map on the first screen
+_SIDE = 640  # CSS pixels
+_MOST_PAIR_TIPS = 64  # CPUs; of more, a tip is about the pairs of two groups
+_MOST_CELL = 26
+_TEXT, _DIGIT, _TIER = 9.5, 6.0, 16  # CSS pixels: a line of labels, a digit, a line of names
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +211,14 @@ def _map(reading: Reading, part: Part, shared: dict[str, Limits], readings: Sequ
     drawn = of_cpus(part.table, order)
     number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
     fits, few = len(order.cpus) <= MOST_NUMBERS, len(readings) <= MANY_RUNS
-    named = fits or (few and len(order.cpus) <= maps.MOST_PAIR_TIPS)
-    tips = maps.pair_tips(records(part.pairs), order, part.number) if named else {}
+    named = fits or (few and len(order.cpus) <= _MOST_PAIR_TIPS)
+    tips = _pair_tips(records(part.pairs), order, part.number) if named else {}
     if fits and few:
         return Map(drawn.limits, drawn, number, tips, None)
     shapes = (
         [(f"M{b} {a}h1v1h-1zM{a} {b}h1v1h-1z", text) for (a, b), text in tips.items()]
         if named
-        else maps.block_tips(part.pairs, order, part.number)
+        else _block_tips(part.pairs, order, part.number)
     )
     scales = [("own", drawn), *([("common", replace(drawn, limits=common))] if len(readings) > 1 else [])]
     title = (
@@ -212,7 +226,7 @@ def _map(reading: Reading, part: Part, shared: dict[str, Limits], readings: Sequ
         "its numbers are in the tables and in fleet show"
     )
     grouped = None if fits else of_groups(part.table, order)
-    return Map(drawn.limits, grouped, number, {}, maps.picture(title, drawn, scales, shapes))
+    return Map(drawn.limits, grouped, number, {}, _map_picture(title, drawn, scales, shapes))
 
 
 def _front(reading: Reading) -> tuple[str, Markup] | None:
@@ -221,7 +235,7 @@ def _front(reading: Reading) -> tuple[str, Markup] | None:
         if part.table is not None and len(reading.order.cpus) >= _LEAST_MAP:
             drawn = of_cpus(part.table, reading.order)
             title = f"Map of {part.name} on {reading.name}, small; the section of the run has it with numbers"
-            return f"{part.name}: dark is fast", maps.picture(title, drawn, [("own", drawn)], side=_FRONT)
+            return f"{part.name}: dark is fast", _map_picture(title, drawn, [("own", drawn)], side=_FRONT)
     if reading.ladders:
         ladder = reading.ladders[0]
         return f"{ladder.name}: {ladder.heading} by {ladder.axis}", picture(reading, ladder, 0)
@@ -249,7 +263,7 @@ def _ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
 def _residual(difference: Difference, residual: Residual) -> Markup:
     a, b = difference.found.a.name, difference.found.b.name
     title = f"Change of {residual.kind} from {a} to {b} relative to its relation, in %"
-    return maps.picture(title, residual.drawn, [("own", residual.drawn)], palette=plots.CHANGES)
+    return _map_picture(title, residual.drawn, [("own", residual.drawn)], palette=plots.CHANGES)
 
 
 def _forest(forest: Forest, place: int) -> Markup:
@@ -266,3 +280,91 @@ def _forest(forest: Forest, place: int) -> Markup:
         partial(plots.forest, rows.assign(name=names), threshold=forest.threshold),
         margins=(14 + 7 * int(names.str.len().max()), 42, 18, 8),
     )
+
+
+def _map_picture(
+    title: str,
+    drawn: Heatmap,
+    scales: Sequence[tuple[str, Heatmap]],
+    tips: Sequence[tuple[str, str]] = (),
+    *,
+    palette: str | Colormap = "viridis",
+    side: int = _SIDE,
+) -> Markup:
+    """A map as SVG of at most `side` CSS pixels, a pixel a pair so that it stays small, and its labels.
+
+    scales: classes of elements, and the map coloured as that scale has it. tips: the path of some cells, in
+    cells from the upper left corner, and what to say of them. title: its content, for screen readers.
+    """
+    cell = min(_MOST_CELL, side / len(drawn.labels))
+    size = cell * len(drawn.labels)
+    beside = _DIGIT * max(map(len, drawn.labels)) + 8
+    margin = beside + _TIER * len(drawn.tiers)
+    every = max(1, int(np.ceil(_TEXT / cell)))  # CPU that has room for its number
+    svg = (
+        pages()
+        .get_template("map.svg")
+        .render(
+            title=one_line(title),
+            whole=f"{margin + size + 2:.0f}",
+            margin=margin,
+            near=margin - 4,
+            size=size,
+            cell=cell,
+            labels=[(name, margin + (at + 0.5) * cell) for at, name in enumerate(drawn.labels)][::every],
+            upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
+            groups=[*_groups(drawn, cell, margin, margin - beside)],
+            pictures=[(name, thumbnail(scaled, palette)) for name, scaled in scales],
+            borders=[margin + place * cell for place, border in enumerate(drawn.borders) if border],
+            tips=tips,
+        )
+    )
+    return Markup(svg)  # noqa: S704  (the template escapes)
+
+
+def _pair_tips(rows: Sequence[dict[str, Any]], order: Layout, number: str) -> dict[tuple[int, int], str]:
+    """What to say of each pair, by one of its cells. rows: of `pairs`. number: the column that is drawn."""
+    places, found = {cpu: place for place, cpu in enumerate(order.cpus)}, {}
+    for row in rows:
+        ping, pong = row["ping_cpu"], row["pong_cpu"]
+        half = f" {within(row['spread'])}".removesuffix(" -") if number == "median_ns" else ""
+        flags = f", {row['flags']}" if row["flags"] else ""
+        text = one_line(f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns{half}{flags}")
+        found[places[ping], places[pong]] = text
+    return found
+
+
+def _block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[str, str]]:
+    """A tip for the pairs between two groups of CPUs: what they share, their median, lowest and highest."""
+    blocks, _ = blocks_of(order)
+    of_cpu = {cpu: at for at, block in enumerate(blocks) for cpu in block}
+    first, second = (pairs[name].map(of_cpu).to_numpy() for name in ("ping_cpu", "pong_cpu"))
+    block = np.minimum(first, second) * len(blocks) + np.maximum(first, second)
+    starts = np.cumsum([0, *map(len, blocks)])
+    found = []
+    for key, part in pairs.groupby(block, sort=True):
+        a, b = divmod(int(str(key)), len(blocks))
+        across = ", ".join(dict.fromkeys(part["relation"]))
+        values = part[number]
+        where = " and ".join(cpus_text(blocks[at]) for at in dict.fromkeys((a, b)))
+        cells = "".join(dict.fromkeys((_block(starts, a, b), _block(starts, b, a))))
+        text = f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to {values.max():.1f})"
+        found.append((cells, text))
+    return found
+
+
+def _block(starts: Ints, row: int, column: int) -> str:
+    width, height = (int(starts[at + 1] - starts[at]) for at in (column, row))
+    return f"M{starts[column]} {starts[row]}h{width}v{height}h-{width}z"
+
+
+def _groups(
+    drawn: Heatmap, cell: float, margin: float, far: float
+) -> Iterator[tuple[str, float, float, float]]:
+    """The names of groups, or numbers where only these fit, where each begins and ends, and how far out."""
+    for line, tier in enumerate(reversed(drawn.tiers)):
+        bounds = np.cumsum([0, *(count for _, count in tier)]) * cell + margin
+        for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
+            fitting = (one for one in (name, name.rpartition(" ")[2]) if len(one) * _DIGIT + 4 <= high - low)
+            if name:
+                yield next(fitting, ""), low, high, far - _TIER * line

@@ -21,6 +21,7 @@ import pandas as pd
 from PIL import Image
 
 from fleet.analysis.arrays import Floats
+from fleet.analysis.exchange.imports import PREFIX, half_widths, published_cpus
 from fleet.analysis.exchange.run_files import medians_of
 from fleet.analysis.reduce.cells import overview_history
 from fleet.analysis.reduce.heatmap import SHADES
@@ -32,16 +33,15 @@ from fleet.analysis.report.course import SIZE, Course
 from fleet.analysis.report.markup import pages
 from fleet.analysis.report.output import write
 from fleet.analysis.report.site_pages import Row, Section, entries, link, machines_of, page, past_of
-from fleet.analysis.report.summary_page import as_run
 from fleet.analysis.selection import by_host
 from fleet.analysis.views import over_time
 from fleet.analysis.views.history import sparkline
-from fleet.analysis.views.text import measured, records, shown_value, within
+from fleet.analysis.views.text import is_none, measured, records, shown_value, within
 from fleet.errors import UsageError
 from fleet.model import as_described_by
 from fleet.model.frozen import asdict
 from fleet.model.version import VERSION
-from fleet.store import RunSummary
+from fleet.store import RunSummary, schema
 from fleet.store.places import Place, samples_name
 from fleet.store.publish import stored_record
 from fleet.store.runs import Root, listing_of
@@ -244,7 +244,7 @@ def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | 
 
 def _of_summary(found: tuple[str, pd.DataFrame]) -> tuple[Row, dict[str, str | bytes]]:
     """The same of a summary, a machine without runs."""
-    run, cpus, pairs, foot = as_run(found[1])
+    run, cpus, pairs, foot = _as_run(found[1])
     cells = relations(pairs).assign(run_id=run["run_id"], about="")
     return _machine(run | {"host_id": found[0]}, cpus, pairs, cells, 0, (), foot)
 
@@ -340,3 +340,32 @@ def _lines(last: pd.DataFrame, past: pd.DataFrame) -> list[tuple[str, ...]]:
         counts = str(row["pairs"]), str(len(values))
         found.append((what, row["relation"], number, within(row["spread"]), *counts, *ends, _course(values)))
     return found
+
+
+def _as_run(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, str]:
+    """A summary's row of `runs`, decoded, with what else is known; rows of `cpus` and `pairs`; a card's foot.
+
+    rows: of one summary. No interval is made up: `spread` is NaN where the summary has none.
+    """
+    first = {name: None if is_none(value) else value for name, value in rows.iloc[0].items()}
+    spread = half_widths(rows)
+    pairs = rows.assign(variant=rows["variant"].fillna(""), median_ns=rows["latency_ns"], spread=spread)
+    pairs = pairs.reindex(columns=[column.name for column in schema.TABLES["pairs"]])
+    numbers = dict.fromkeys(("bursts", "flagged_bursts", "p99_ns"), float("nan"))
+    pairs = pairs.assign(run_id=f"{PREFIX}{first['summary']}", flags="", **numbers)
+    kept = ("cpu_model", "os", "conditions", "source")
+    kinds: Sequence[str] = (pairs["benchmark"] + "/" + pairs["variant"]).unique().tolist()
+    interval = "no interval" if spread.isna().all() else "with intervals"
+    number = f"{first['tool']}'s {first['estimator'] or 'number'} of each pair"
+    run = dict.fromkeys(column.name.removesuffix("_json") for column in schema.TABLES["runs"])
+    run |= {name: first[name] for name in kept} | {
+        "run_id": f"{PREFIX}{first['summary']}",
+        "host_name": first["summary"],
+        "number": number,
+        "interval": interval,
+        "cpus_measured": len({*rows["ping_cpu"], *rows["pong_cpu"]}),
+        "benchmarks": kinds,
+        "hello": {},
+    }
+    foot = one_line(" · ".join(filter(None, (number, interval, first["conditions"], first["source"]))))
+    return run, published_cpus(rows), pairs, foot

@@ -1,10 +1,12 @@
 """A host over SSH: a shell that runs one command after another; every wait has a time limit."""
 
 import contextlib
+import heapq
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Self
 
 import paramiko
@@ -21,10 +23,56 @@ from fleet.remote.ssh.dial import Dialled, dial
 from fleet.remote.ssh.sftp import SftpChannel, open_sftp
 from fleet.remote.ssh.sockets import DEAD_PEER_S
 from fleet.remote.stream import Stream
-from fleet.remote.watchdog import WATCHDOG
 
 _HANG_UP_AFTER_S = 1.0
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
+_Calls = list[Callable[[], None]]  # what is called at a limit; empty once that is lifted
+
+
+class Watchdog:
+    """Calls functions at a time limit, unless it is lifted: one thread for all; Timer starts one each."""
+
+    def __init__(self) -> None:
+        self._limits: list[tuple[float, int, _Calls]] = []
+        self._numbers = count()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def after(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
+        """Call `call` after so many seconds; return what lifts this limit, from any thread, also twice."""
+        calls = [call]
+        with self._changed:
+            entry = (time.monotonic() + seconds, next(self._numbers), calls)
+            heapq.heappush(self._limits, entry)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+                self._thread.start()
+            elif self._limits[0] is entry:
+                self._changed.notify()
+        return calls.clear
+
+    def _watch(self) -> None:
+        while True:
+            due = self._next_due()
+            threading.Thread(target=_call, args=(due,), daemon=True).start()  # closing may take a while
+
+    def _next_due(self) -> _Calls:
+        with self._changed:
+            while True:
+                while self._limits and not self._limits[0][2]:
+                    heapq.heappop(self._limits)
+                left = self._limits[0][0] - time.monotonic() if self._limits else None
+                if left is not None and left <= 0:
+                    return heapq.heappop(self._limits)[2]
+                self._changed.wait(left)
+
+
+def _call(due: _Calls) -> None:
+    for call in due.copy():
+        call()
+
+
+WATCHDOG = Watchdog()
 
 
 class SshConnection(Connection):

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.compare.burst_levels import compare_burst_levels
-from fleet.analysis.compare.comparison import compare
+from fleet.analysis.compare.comparison import compare, compare_burst_levels
 from fleet.analysis.views.compare import compare_json, compare_text
 from fleet.store import Store
 from tests import builders

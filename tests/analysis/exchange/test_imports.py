@@ -9,8 +9,14 @@ import pytest
 
 from fleet.analysis.exchange.beside import beside, beside_text
 from fleet.analysis.exchange.export import export
-from fleet.analysis.exchange.import_matrices import ImportMetadata, import_files
-from fleet.analysis.exchange.imports import find_summary, grid_of, load_imports, load_published
+from fleet.analysis.exchange.imports import (
+    ImportMetadata,
+    find_summary,
+    grid_of,
+    import_files,
+    load_imports,
+    load_published,
+)
 from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.imports import list_text, summary_text
 from fleet.errors import FleetError, UsageError
