@@ -44,12 +44,13 @@ def _nodes(printed: str) -> Iterator[_Listed]:
 def _pods(printed: str) -> Iterator[_Listed]:
     """Format: `kubectl get pods -o json`. A pod's name changes with each restart; its node is the host."""
     for pod in json.loads(printed)["items"]:
-        spec, pod_name, phase = pod["spec"], pod["metadata"]["name"], pod["status"]["phase"]
-        labels = {"namespace": pod["metadata"]["namespace"]}
+        spec, meta = pod["spec"], pod["metadata"]
+        phase = "Terminating" if meta.get("deletionTimestamp") else pod["status"]["phase"]
+        labels = {"namespace": meta["namespace"]}
         if len(spec["containers"]) > 1:
             labels["container"] = spec["containers"][0]["name"]
         unusable = f"it is {phase}" if phase != "Running" else ""
-        yield _Listed(spec.get("nodeName", pod_name), pod_name, labels, unusable)
+        yield _Listed(spec.get("nodeName") or meta["name"], meta["name"], labels, unusable)
 
 
 def _containers(printed: str) -> Iterator[_Listed]:
@@ -120,8 +121,13 @@ def _listed(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], lis
     try:
         if len(listed := list(read(_output(command)))) > HOST_LIMIT:
             raise ValueError(f"more than {HOST_LIMIT} hosts")
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as err:
-        raise InventoryError(f"{program} printed what is not its list: {type(err).__name__} {err}.") from err
+        for one in listed:
+            "".join((one.name, one.address, *one.labels.values()))  # all are texts, or it is a TypeError
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
+        problem = f"{type(err).__name__} {err}"[:_SHOWN]
+        raise InventoryError(
+            f"{program} printed what is not its list: {problem}. See `{shlex.join(command)}`."
+        ) from err
     hosts: dict[str, _Listed] = {}
     left_out = []
     for one in listed:

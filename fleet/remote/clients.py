@@ -2,7 +2,6 @@
 
 import math
 import os
-import shlex
 import shutil
 from functools import partial
 from pathlib import Path
@@ -90,7 +89,7 @@ def _openssh(host: Host, timeout_s: float) -> Client:
     return Client(
         program="ssh",
         words=words,
-        by_hand=f"`{_by_hand(_command(host, timeout_s, Path()))}`.",
+        by_hand=f"`{by_hand(host)}`.",
         signs=_OPENSSH_SIGNS,
         answer_s=timeout_s + _USER_ACTS_S,
         env={"SSH_ASKPASS_REQUIRE": "never"},
@@ -133,13 +132,6 @@ def _command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:
         *(("-l", host.user) if host.user else ()),
         *("--", host.address),
     )
-
-
-def _by_hand(ssh: tuple[str, ...]) -> str:
-    """The command for a person to try: without the settings that matter to a program only."""
-    settings = {at + offset for at, word in enumerate(ssh) if word == "-o" for offset in (0, 1)}
-    words = [word for at, word in enumerate(ssh) if at and at not in settings]
-    return shlex.join(["ssh", *words, "/bin/sh -c uname"])
 
 
 def client_of(host: Host, timeout_s: float) -> Client:

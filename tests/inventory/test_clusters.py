@@ -22,9 +22,12 @@ DOCKER = '{"ID":"1","Names":"web,alias","Image":"nginx"}\n{"ID":"2","Names":"db"
 PODMAN = json.dumps([{"Id": "1", "Names": ["bench"]}, {"Id": "2", "Names": ["_odd name\n  x: 1"]}], indent=2)
 
 
-def pod(name: str, node: str, phase: str = "Running", containers: int = 1) -> dict[str, object]:
+def pod(
+    name: str, node: object, phase: str = "Running", containers: int = 1, **meta: str
+) -> dict[str, object]:
     spec = {"nodeName": node, "containers": [{"name": f"c{number}"} for number in range(containers)]}
-    return {"metadata": {"name": name, "namespace": "lab"}, "spec": spec, "status": {"phase": phase}}
+    meta = {"name": name, "namespace": "lab", **meta}
+    return {"metadata": meta, "spec": spec, "status": {"phase": phase}}
 
 
 PODS = json.dumps(
@@ -34,6 +37,7 @@ PODS = json.dumps(
             pod("bench-y8", "node-b"),
             pod("other", "node-b"),
             pod("late", "node-c", "Pending"),
+            pod("old", "node-a", deletionTimestamp="2026-11-26T01:00:00Z"),
         ]
     }
 )
@@ -83,6 +87,7 @@ def test_a_pods_host_is_its_node(listed) -> None:
     ]
     assert "# Left out: other: node-b is there already, by bench-y8." in text
     assert "# Left out: late: it is Pending." in text
+    assert "# Left out: old: it is Terminating." in text
 
 
 def test_containers_by_their_names(listed) -> None:
@@ -98,6 +103,8 @@ def test_containers_by_their_names(listed) -> None:
     [
         ("kubectl", "kubectl", "", 1, "kubectl ended with 1: why. Try `kubectl get pods -o json`."),
         ("kubectl", "kubectl", "{}", 0, "kubectl printed what is not its list: KeyError 'items'"),
+        ("kubectl", "kubectl", json.dumps({"items": [pod("a", 7)]}), 0, "list: TypeError sequence item 0"),
+        ("kubectl", "kubectl", "[" * 9999, 0, "RecursionError maximum recursion depth exceeded"),
         ("podman", "podman", "no json", 0, "podman printed what is not its list: JSONDecodeError"),
         ("docker", "docker", "", 0, "docker lists no host that could be measured."),
         ("slurm", "scontrol", NODES.splitlines()[2], 0, "could be measured. Left out: n3: it is DOWN*."),
