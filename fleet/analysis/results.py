@@ -13,16 +13,8 @@ from fleet.analysis.compare.comparison import compare as compared
 from fleet.analysis.compare.history import history
 from fleet.analysis.compare.siblings import siblings
 from fleet.analysis.exchange.imports import PREFIX, all_summaries, find_summary, published_layout
+from fleet.analysis.reduce import load
 from fleet.analysis.reduce.heatmap import Limits
-from fleet.analysis.reduce.load import (
-    load_cpus,
-    load_runs,
-    load_samples,
-    of_benchmark,
-    samples_long,
-    view_of,
-    without_points,
-)
 from fleet.analysis.reduce.matrices import matrix as laid_out
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
@@ -61,21 +53,21 @@ class Results:
     def runs(self, *selection: str) -> pd.DataFrame:
         """The table `runs`: a row per run, oldest first."""
         now, ids = self._chosen(selection)
-        return load_runs(now, run_id=ids)
+        return load.load_runs(now, run_id=ids)
 
     @_runs_apart
     def pairs(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
         """A row per run, benchmark, variant, point and pair, in ns one way. benchmark: `cas`, `cas/llsc`."""
         now, ids = self._chosen(selection)
         rows = widened(load_pairs(now, run_id=ids))
-        return _with_unit(of_benchmark(rows, benchmark))
+        return _with_unit(load.of_benchmark(rows, benchmark))
 
     @_runs_apart
     def samples(self, *selection: str, benchmark: str | None = None, warmups: bool = False) -> pd.DataFrame:
         """Every sample as a row, with its burst's columns and `latency_ns`. warmups: with them, marked."""
         now, ids = self._chosen(selection)
-        bursts = load_samples(now, run_id=ids)
-        long = samples_long(of_benchmark(bursts, benchmark))
+        bursts = load.load_samples(now, run_id=ids)
+        long = load.samples_long(load.of_benchmark(bursts, benchmark))
         return _with_unit(long if warmups else long[~long["is_warmup"]].reset_index(drop=True))
 
     @_runs_apart
@@ -90,7 +82,7 @@ class Results:
         """What others published, or one of them: a row per pair, `latency_ns`."""
         root = Listing(self._place)
         rows = all_summaries(root) if name is None else find_summary(root, name)
-        return _with_unit(of_benchmark(rows, benchmark).reset_index(drop=True))
+        return _with_unit(load.of_benchmark(rows, benchmark).reset_index(drop=True))
 
     @_runs_apart
     def heatmap(
@@ -138,14 +130,14 @@ class Results:
         now, ids = self._chosen([run] if run is not None else [])
         if not ids:
             raise UsageError(f"{self._place}: no run is stored here.")
-        rows = without_points(widened(load_pairs(now, run_id=ids[-1])))
-        rows = rows[rows["benchmark"].map(lambda name: view_of(name) is View.MATRIX).astype(bool)]
-        rows = of_benchmark(rows, benchmark)
+        rows = load.without_points(widened(load_pairs(now, run_id=ids[-1])))
+        rows = rows[rows["benchmark"].map(lambda name: load.view_of(name) is View.MATRIX).astype(bool)]
+        rows = load.of_benchmark(rows, benchmark)
         if rows.empty:
             raise UsageError(f"{ids[-1]}: has no pairs of CPUs.")
         rows = _first_kind(rows)
         cpus = sorted({*rows["ping_cpu"], *rows["pong_cpu"]})
-        order = layout(load_cpus(now, run_id=ids[-1]), cpus)
+        order = layout(load.load_cpus(now, run_id=ids[-1]), cpus)
         return _laid_out(rows, order, "median_ns", rows["host_id"].iloc[0])
 
 

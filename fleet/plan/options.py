@@ -6,23 +6,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from fleet import model
 from fleet.errors import UsageError
-from fleet.model import (
-    BENCHMARKS,
-    Benchmark,
-    Host,
-    LinePolicy,
-    Order,
-    Pages,
-    PairChoice,
-    Pairs,
-    Plan,
-    Preset,
-    RequestedOptions,
-    Side,
-    benchmark_named,
-    merged,
-)
 from fleet.model.frozen import dataclass, replace
 from fleet.plan import kinds
 from fleet.plan.cpulist import cpu_list
@@ -33,24 +18,24 @@ BURST_SAMPLES = 40_000  # as many fit into a line of the wire, warm-ups counted 
 FEW_PAIRS = 8  # of each relation, of benchmarks with many points
 BUDGET_S = 20.0  # the agent's usual time budget, where 20 rounds take no more
 LONGEST_S = 1_000_000_000
-_ORDERED, _HALF = PairChoice(Pairs.ORDERED), PairChoice(Pairs.HALF)
+_ORDERED, _HALF = model.PairChoice(model.Pairs.ORDERED), model.PairChoice(model.Pairs.HALF)
 
 
 @dataclass(frozen=True, slots=True)
-class EffectiveOptions(RequestedOptions):
+class EffectiveOptions(model.RequestedOptions):
     """Options with the agent's own default wherever nothing was asked for."""
 
-    benchmarks: tuple[str, ...] = Plan().benchmarks
+    benchmarks: tuple[str, ...] = model.Plan().benchmarks
     variant: str = "auto"
     samples: int = 5
     warmup: int = 1
     rounds: int = 10
     precision: float = 0.01
     spread_s: float = 5.0
-    pairs: PairChoice = _HALF
-    order: Order = Order.SHUFFLED
-    line: LinePolicy = LinePolicy.FRESH
-    owner: Side = Side.PING
+    pairs: model.PairChoice = _HALF
+    order: model.Order = model.Order.SHUFFLED
+    line: model.LinePolicy = model.LinePolicy.FRESH
+    owner: model.Side = model.Side.PING
     sizes: str = "auto"
     operations: tuple[str, ...] = ("read", "write", "copy", "nt")
     threads: tuple[str, ...] = ("1", "all")
@@ -62,13 +47,15 @@ class EffectiveOptions(RequestedOptions):
 
 DEFAULTS = EffectiveOptions()
 _BACK_TO_BACK = replace(DEFAULTS, precision=0.0, spread_s=0.0)  # what a number of rounds brings with it
-_AS_OTHER_TOOLS = RequestedOptions(rounds=1, order=Order.SEQUENTIAL, line=LinePolicy.FIXED)
-PRESETS: Mapping[Preset, RequestedOptions] = {
-    Preset.CORE_LATENCY: replace(_AS_OTHER_TOOLS, samples=500, iterations=4000, warmup=0, pairs=_ORDERED),
-    Preset.CORE_TO_CORE_LATENCY: replace(
+_AS_OTHER_TOOLS = model.RequestedOptions(rounds=1, order=model.Order.SEQUENTIAL, line=model.LinePolicy.FIXED)
+PRESETS: Mapping[model.Preset, model.RequestedOptions] = {
+    model.Preset.CORE_LATENCY: replace(
+        _AS_OTHER_TOOLS, samples=500, iterations=4000, warmup=0, pairs=_ORDERED
+    ),
+    model.Preset.CORE_TO_CORE_LATENCY: replace(
         _AS_OTHER_TOOLS, samples=300, iterations=1000, warmup=1, pairs=_HALF
     ),
-    Preset.C2CLAT: replace(_AS_OTHER_TOOLS, samples=1000, iterations=100, warmup=0, pairs=_HALF),
+    model.Preset.C2CLAT: replace(_AS_OTHER_TOOLS, samples=1000, iterations=100, warmup=0, pairs=_HALF),
 }
 
 
@@ -113,20 +100,22 @@ class Option:
         return f"{self.name}: {self.kind.show(value)}"
 
 
-def _listed(benchmarks: Iterable[Benchmark]) -> str:
+def _listed(benchmarks: Iterable[model.Benchmark]) -> str:
     return ", ".join(one.name for one in benchmarks)
 
 
 def _having(option: str) -> str:
     """The benchmarks with a parameter that this option of the agent asks for."""
     return _listed(
-        one for one in BENCHMARKS.values() if any(part.option == option for part in one.parameters)
+        one for one in model.BENCHMARKS.values() if any(part.option == option for part in one.parameters)
     )
 
 
 def _words_of(option: str) -> tuple[str, ...]:
     """The words that this option of the agent takes, each once."""
-    parameters = (part for one in BENCHMARKS.values() for part in one.parameters if part.option == option)
+    parameters = (
+        part for one in model.BENCHMARKS.values() for part in one.parameters if part.option == option
+    )
     return tuple(dict.fromkeys(word for part in parameters for word in part.words))
 
 
@@ -134,7 +123,7 @@ _NODE = kinds.whole(0, 1023)
 OPTIONS = (
     Option("benchmarks", kinds.BENCHMARKS, "What to measure.", letter="b", flag="benchmark"),
     Option("variant", kinds.VARIANT, "Instructions; auto: the best that the CPU has."),
-    Option("preset", kinds.one_of(Preset), "Sample as this tool does.", "none"),
+    Option("preset", kinds.one_of(model.Preset), "Sample as this tool does.", "none"),
     Option("samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
     Option(
         *("iterations", kinds.whole(1, 1_000_000_000), "Round trips in a sample.", "chosen for each pair"),
@@ -164,12 +153,12 @@ OPTIONS = (
     Option("pairs", kinds.PAIRS, "Pairs: each once, both ways, some of each relation, or these."),
     Option(
         *("few_pairs", kinds.FEW_PAIRS),
-        f"{_listed(one for one in BENCHMARKS.values() if one.many_points)}: pairs.",
+        f"{_listed(one for one in model.BENCHMARKS.values() if one.many_points)}: pairs.",
         "per-relation:8, or as --pairs",
     ),
-    Option("order", kinds.one_of(Order), "Order of the pairs in a round."),
-    Option("line", kinds.one_of(LinePolicy), "Cache lines: new for every burst, or the same."),
-    Option("owner", kinds.one_of(Side), "The thread that touches lines first."),
+    Option("order", kinds.one_of(model.Order), "Order of the pairs in a round."),
+    Option("line", kinds.one_of(model.LinePolicy), "Cache lines: new for every burst, or the same."),
+    Option("owner", kinds.one_of(model.Side), "The thread that touches lines first."),
     Option("node", _NODE, "NUMA node of the lines.", "where the owner runs"),
     Option(
         *("nodes", kinds.all_or_list(_NODE, "all, or a list of NUMA nodes such as 0,2")),
@@ -188,7 +177,7 @@ OPTIONS = (
         flag="stride",
     ),
     Option(
-        *("pages", kinds.one_of(Pages), "Pages of the memory timed."),
+        *("pages", kinds.one_of(model.Pages), "Pages of the memory timed."),
         "huge for chase, bandwidth, gemm if there are any",
     ),
     Option(
@@ -244,28 +233,28 @@ BY_NAME: Mapping[str, Option] = MappingProxyType({option.name: option for option
 
 
 @lru_cache(maxsize=64)  # asked several times for each host
-def effective(options: RequestedOptions) -> EffectiveOptions:
+def effective(options: model.RequestedOptions) -> EffectiveOptions:
     """What the agent makes of these options, with those of a preset and its own defaults below them."""
-    given = merged(PRESETS[options.preset], options) if options.preset else options
-    return merged(DEFAULTS if given.rounds is None else _BACK_TO_BACK, given)
+    given = model.merged(PRESETS[options.preset], options) if options.preset else options
+    return model.merged(DEFAULTS if given.rounds is None else _BACK_TO_BACK, given)
 
 
-def few_pairs(plan: Plan) -> PairChoice | None:
+def few_pairs(plan: model.Plan) -> model.PairChoice | None:
     """The pairs of benchmarks with many points, as requested or by default; None: as of all others."""
-    many = any(benchmark_named(name).many_points for name in plan.benchmarks)
+    many = any(model.benchmark_named(name).many_points for name in plan.benchmarks)
     if plan.few_pairs is not None or plan.pairs is not None or not many:
         return plan.few_pairs
-    return PairChoice(Pairs.PER_RELATION, per_relation=FEW_PAIRS)
+    return model.PairChoice(model.Pairs.PER_RELATION, per_relation=FEW_PAIRS)
 
 
-def of_host(host: Host) -> RequestedOptions:
+def of_host(host: model.Host) -> model.RequestedOptions:
     """The plan options of a host's inventory entry."""
     return replace(host.plan, cpus=host.cpus, priority=host.priority)
 
 
-def requested(given: Mapping[str, str | None]) -> RequestedOptions:
+def requested(given: Mapping[str, str | None]) -> model.RequestedOptions:
     """Read plan options of a command line, by name; None: not given. Raises UsageError."""
-    return RequestedOptions(
+    return model.RequestedOptions(
         **{
             name: read(BY_NAME[name].flag, text, BY_NAME[name].kind)
             for name, text in given.items()
@@ -283,7 +272,7 @@ def read(flag: str, text: str, kind: kinds.Kind) -> Any:
         raise UsageError(f"--{flag} {shown}: {err}") from err
 
 
-def agent_arguments(plan: Plan) -> list[str]:
+def agent_arguments(plan: model.Plan) -> list[str]:
     """The arguments of the agent for a plan: its preset before what wins over it."""
     if plan.variant is not None:
         plan = replace(plan, variant=for_benchmarks(plan.variant, plan.benchmarks))

@@ -13,18 +13,9 @@ from matplotlib.colors import Colormap
 
 from fleet.analysis import plots
 from fleet.analysis.arrays import Ints
+from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.cells import OVERVIEW, in_order
 from fleet.analysis.reduce.environment import properties
-from fleet.analysis.reduce.heatmap import (
-    MOST_NUMBERS,
-    Heatmap,
-    Limits,
-    blocks_of,
-    colour_limits,
-    is_log,
-    of_cpus,
-    of_groups,
-)
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report import figures
 from fleet.analysis.report.differences import Difference, Forest, Residual, differences
@@ -72,8 +63,8 @@ class Map:
     limits: of its scale. cells: shown in numbers. tips: by row and column, of one of a pair's two cells.
     """
 
-    limits: Limits
-    cells: Heatmap | None
+    limits: heatmap.Limits
+    cells: heatmap.Heatmap | None
     number: str
     tips: Mapping[tuple[int, int], str]
     picture: Markup | None
@@ -91,7 +82,7 @@ def render(
     overall = overview_of(readings, tables_read)
     starts = [reading.run["started_utc"] for reading in readings]
     found = _maps_by_kind(detailed)
-    shared = {kind: colour_limits([table for _, table in of_kind]) for kind, of_kind in found.items()}
+    shared = {kind: heatmap.colour_limits([table for _, table in of_kind]) for kind, of_kind in found.items()}
     thumbnails = _thumbnails(found, shared)
     return (
         pages()
@@ -125,10 +116,10 @@ def render(
             ladder_of=picture,
             roofline_of=roofline,
             measured=measured,
-            is_log=is_log,
+            is_log=heatmap.is_log,
             change_shown=change_shown,
             interval=interval,
-            most_numbers=MOST_NUMBERS,
+            most_numbers=heatmap.MOST_NUMBERS,
             sides_text=sides_text,
         )
     )
@@ -152,13 +143,13 @@ def _maps_by_kind(readings: Sequence[Reading]) -> dict[str, list[tuple[Reading, 
 
 
 def _thumbnails(
-    found: Mapping[str, Sequence[tuple[Reading, pd.DataFrame]]], shared: Mapping[str, Limits]
+    found: Mapping[str, Sequence[tuple[Reading, pd.DataFrame]]], shared: Mapping[str, heatmap.Limits]
 ) -> dict[str, list[tuple[Reading, str]]]:
     """By benchmark each run with its map as a small picture, all in one scale; of most runs first."""
     several = [kind for kind in found if len(found[kind]) > 1]
     return {
         kind: [
-            (reading, figures.thumbnail(of_cpus(table, reading.order, shared[kind]), "viridis"))
+            (reading, figures.thumbnail(heatmap.of_cpus(table, reading.order, shared[kind]), "viridis"))
             for reading, table in found[kind]
         ]
         for kind in sorted(several, key=lambda kind: -len(found[kind]))
@@ -204,13 +195,13 @@ def _panel(kind: str, column: str, runs: pd.DataFrame, rounds: pd.DataFrame | No
     )
 
 
-def _map(reading: Reading, part: Part, shared: dict[str, Limits], readings: Sequence[Reading]) -> Map:
+def _map(reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readings: Sequence[Reading]) -> Map:
     """The map of a part; readings: all of the page, of which a few leave room for numbers of pairs."""
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     common, order = shared[part.name], reading.order
-    drawn = of_cpus(part.table, order)
+    drawn = heatmap.of_cpus(part.table, order)
     number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
-    fits, few = len(order.cpus) <= MOST_NUMBERS, len(readings) <= MANY_RUNS
+    fits, few = len(order.cpus) <= heatmap.MOST_NUMBERS, len(readings) <= MANY_RUNS
     named = fits or (few and len(order.cpus) <= _MOST_PAIR_TIPS)
     tips = _pair_tips(records(part.pairs), order, part.number) if named else {}
     if fits and few:
@@ -225,7 +216,7 @@ def _map(reading: Reading, part: Part, shared: dict[str, Limits], readings: Sequ
         f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; "
         "its numbers are in the tables and in fleet show"
     )
-    grouped = None if fits else of_groups(part.table, order)
+    grouped = None if fits else heatmap.of_groups(part.table, order)
     return Map(drawn.limits, grouped, number, {}, _map_picture(title, drawn, scales, shapes))
 
 
@@ -233,7 +224,7 @@ def _front(reading: Reading) -> tuple[str, Markup] | None:
     """The picture of a run with its caption, for the first screen: its first map, or ladder."""
     for part in reading.parts:
         if part.table is not None and len(reading.order.cpus) >= _LEAST_MAP:
-            drawn = of_cpus(part.table, reading.order)
+            drawn = heatmap.of_cpus(part.table, reading.order)
             title = f"Map of {part.name} on {reading.name}, small; the section of the run has it with numbers"
             return f"{part.name}: dark is fast", _map_picture(title, drawn, [("own", drawn)], side=_FRONT)
     if reading.ladders:
@@ -284,8 +275,8 @@ def _forest(forest: Forest, place: int) -> Markup:
 
 def _map_picture(
     title: str,
-    drawn: Heatmap,
-    scales: Sequence[tuple[str, Heatmap]],
+    drawn: heatmap.Heatmap,
+    scales: Sequence[tuple[str, heatmap.Heatmap]],
     tips: Sequence[tuple[str, str]] = (),
     *,
     palette: str | Colormap = "viridis",
@@ -336,7 +327,7 @@ def _pair_tips(rows: Sequence[dict[str, Any]], order: Layout, number: str) -> di
 
 def _block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[str, str]]:
     """A tip for the pairs between two groups of CPUs: what they share, their median, lowest and highest."""
-    blocks, _ = blocks_of(order)
+    blocks, _ = heatmap.blocks_of(order)
     of_cpu = {cpu: at for at, block in enumerate(blocks) for cpu in block}
     first, second = (pairs[name].map(of_cpu).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     block = np.minimum(first, second) * len(blocks) + np.maximum(first, second)
@@ -359,7 +350,7 @@ def _block(starts: Ints, row: int, column: int) -> str:
 
 
 def _groups(
-    drawn: Heatmap, cell: float, margin: float, far: float
+    drawn: heatmap.Heatmap, cell: float, margin: float, far: float
 ) -> Iterator[tuple[str, float, float, float]]:
     """The names of groups, or numbers where only these fit, where each begins and ends, and how far out."""
     for line, tier in enumerate(reversed(drawn.tiers)):

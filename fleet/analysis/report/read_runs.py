@@ -14,17 +14,9 @@ import pandas as pd
 
 from fleet.analysis.arrays import Floats, Ints
 from fleet.analysis.compare.comparison import Tables
+from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, compared, summary
 from fleet.analysis.reduce.ladders import by_node
-from fleet.analysis.reduce.load import (
-    latencies,
-    load_counters,
-    load_samples,
-    read_runs,
-    samples_in_parts,
-    view_of,
-    without_points,
-)
 from fleet.analysis.reduce.matrices import by_relation, matrix
 from fleet.analysis.reduce.pairs import load_pairs, of_kinds, widened
 from fleet.analysis.reduce.topology import Layout, layouts
@@ -118,7 +110,7 @@ class _Rows:
 def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
     """Read the runs, each once, grouped by host; and their tables. StoreError for one that is not stored."""
     listing = listing_of(root)
-    rows, runs, cpus = read_runs(listing, list(dict.fromkeys(run_ids)))
+    rows, runs, cpus = load.read_runs(listing, list(dict.fromkeys(run_ids)))
     hosts = list(dict.fromkeys(row["host_id"] for row in rows))
     rows.sort(key=lambda row: (hosts.index(row["host_id"]), row["started_utc"]))
     counts = Counter(row["host_id"] for row in rows)
@@ -161,7 +153,7 @@ def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _medians(pairs: pd.DataFrame) -> dict[str, Medians]:
-    return medians_of(by_relation(without_points(pairs), _BY_RELATION))
+    return medians_of(by_relation(load.without_points(pairs), _BY_RELATION))
 
 
 def _rows(
@@ -177,7 +169,7 @@ def _rows(
     pairs = widened(load_pairs(listing, run_id=ids))
     others = [run_id for run_id in ids if run_id not in detailed]
     brief = load_marked(listing, others)
-    in_detail = [load_samples(listing, run_id=run_id, columns=BURST_COLUMNS) for run_id in detailed]
+    in_detail = [load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS) for run_id in detailed]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for number in dict.fromkeys(map(number_of, runs)):
         own = [run["run_id"] for run in runs if number_of(run) == number]
@@ -187,7 +179,7 @@ def _rows(
     past |= _medians(pairs)
     earlier = {run_id: [row for one in before[run_id] for row in past.get(one, ())] for run_id in ids}
     places = dict.fromkeys(ids, slice(0)) | rows_by_run(pairs)
-    counters = load_counters(listing, run_id=ids)
+    counters = load.load_counters(listing, run_id=ids)
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
     return _Rows(
         pairs,
@@ -223,12 +215,12 @@ def _reading(
         kind: Part(
             name=kind,
             heading=benchmark_named(kind.partition("/")[0]).heading,
-            of_cpus=view_of(kind) is View.CPUS,
+            of_cpus=load.view_of(kind) is View.CPUS,
             number=number_of(run),
             relations=relations[kind],
         )
         for kind in kinds
-        if view_of(kind) in (View.MATRIX, View.CPUS)
+        if load.view_of(kind) in (View.MATRIX, View.CPUS)
     }
     reading = Reading(*names, detailed, run, rows.orders[run_id], list(parts.values()))
     checked = NO_COMPARISONS
@@ -259,11 +251,11 @@ def _in_detail(
         benchmark, _, variant = kind.partition("/")
         own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant) & ~placed]
         if kind in parts:
-            stored = samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
+            stored = load.samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
             bursts = (of_kinds(part.assign(run_id=run_id), {run_id: reading.order.kinds}) for part in stored)
             found.append(_part_in_detail(parts[kind], own, bursts, reading.order))
-        elif len(own) and view_of(kind) is not View.LADDER:
-            points.append(products(own) if view_of(kind) is View.PRODUCTS else point_tables(own))
+        elif len(own) and load.view_of(kind) is not View.LADDER:
+            points.append(products(own) if load.view_of(kind) is View.PRODUCTS else point_tables(own))
         if run_id in rows.counters:
             counts = per_unit(rows.counters[run_id], pairs)
             own_counts = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]
@@ -277,7 +269,7 @@ def _part_in_detail(part: Part, pairs: pd.DataFrame, parts: Iterable[pd.DataFram
     rounds = list[pd.DataFrame]()
     of_relations = {row["relation"]: _Thinned(_MOST_DRAWN) for row in part.relations}
     for samples in parts:
-        latency, burst, is_warmup = latencies(samples)
+        latency, burst, is_warmup = load.latencies(samples)
         latency, burst = latency[~is_warmup], burst[~is_warmup]
         relation = samples["relation"].astype(str).to_numpy()
         for name, kept in of_relations.items():

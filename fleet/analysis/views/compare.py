@@ -10,35 +10,7 @@ from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.cells import are_pairs, is_level
-from fleet.analysis.views.answer import (
-    COLUMNS,
-    SHORT,
-    are_found,
-    by_sides,
-    cells_of,
-    headline,
-    headlines,
-    names_of,
-    open_rows,
-)
-from fleet.analysis.views.text import (
-    change_shown,
-    csv_text,
-    in_words,
-    indented,
-    is_none,
-    is_too_wide,
-    json_text,
-    kind_of,
-    measured,
-    pair_text,
-    percent,
-    records,
-    sides_text,
-    signed,
-    span_text,
-    within,
-)
+from fleet.analysis.views import answer, text
 from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import folded
 from fleet.text import counted, one_line, table
@@ -50,7 +22,7 @@ ROWS_LISTED = 20  # of the answer
 
 def compare_text(comparisons: Sequence[Comparison], width: int | None = None) -> str:
     """For people: the answer, each comparison, those with most changes first, then legends and warnings."""
-    ordered = sorted(comparisons, key=lambda one: -int(are_found(one.relations).sum()))
+    ordered = sorted(comparisons, key=lambda one: -int(answer.are_found(one.relations).sum()))
     several = len(ordered) > 1
     alike = set.intersection(*(set(_differing(one)) for one in ordered)) if several else set()
     parts = ["\n\n".join(_parts(one, alike, width)) for one in ordered]
@@ -68,12 +40,12 @@ def compare_text(comparisons: Sequence[Comparison], width: int | None = None) ->
 
 
 def _answer(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
-    yield "\n".join(headlines(ordered))
-    if rows := [(name, *cells[:2], *cells[3:]) for name, cells in open_rows(ordered)]:
-        titles, less = ("host", *COLUMNS[:2], *COLUMNS[3:]), ("A", "B", "95 % interval")
+    yield "\n".join(answer.headlines(ordered))
+    if rows := [(name, *cells[:2], *cells[3:]) for name, cells in answer.open_rows(ordered)]:
+        titles, less = ("host", *answer.COLUMNS[:2], *answer.COLUMNS[3:]), ("A", "B", "95 % interval")
         shown = table(titles, rows[:ROWS_LISTED], right={3, 4, 5, 6}, width=width, drop=less)
         yield shown + f"\n{len(rows) - ROWS_LISTED} more below" * (len(rows) > ROWS_LISTED)
-    for sides, group in by_sides(ordered).items():
+    for sides, group in answer.by_sides(ordered).items():
         if len(group[0].fleet):
             yield _fleet(sides, group[0].fleet, width)
 
@@ -85,20 +57,21 @@ def _caveats(ordered: Sequence[Comparison]) -> Iterator[str]:
         for caveat in one.caveats:
             about.setdefault(caveat, []).append(one.b.name)
     for caveat, names in about.items():
-        yield caveat if len(names) == len(ordered) else f"{folded(names, SHORT)}: {caveat}"
+        yield caveat if len(names) == len(ordered) else f"{folded(names, answer.SHORT)}: {caveat}"
 
 
 def _differing(one: Comparison) -> list[_Differing]:
     return [
-        (bool(row["between"]), row["what"], str(row["a"]), str(row["b"])) for row in records(one.environment)
+        (bool(row["between"]), row["what"], str(row["a"]), str(row["b"]))
+        for row in text.records(one.environment)
     ]
 
 
 def _fleet(sides: tuple[str, str], effects: pd.DataFrame, width: int | None) -> str:
     titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "between hosts", "I²", "verdict")
     rows = [
-        (*shown[:3], *shown[5:7], within(row["between"]), percent(row["heterogeneity"]), shown[7])
-        for row, shown in ((row, cells_of(row)) for row in records(effects))
+        (*shown[:3], *shown[5:7], text.within(row["between"]), text.percent(row["heterogeneity"]), shown[7])
+        for row, shown in ((row, answer.cells_of(row)) for row in text.records(effects))
     ]
     laid_out = table(titles, rows, right={2, 3, 4, 5, 6}, width=width, drop=("I²", "between hosts"))
     return f"{one_line(f'All hosts, {sides[1]} against {sides[0]}')}\n{laid_out}"
@@ -109,13 +82,13 @@ def compare_json(comparisons: Sequence[Comparison]) -> str:
     names = ("unit", "threshold", "relations", "pairs", "levels", "environment", "caveats", "fleet")
     sides = ({"a": _side(one.a), "b": _side(one.b)} for one in comparisons)
     found = zip(sides, comparisons, strict=True)
-    return json_text([side | {name: getattr(one, name) for name in names} for side, one in found])
+    return text.json_text([side | {name: getattr(one, name) for name in names} for side, one in found])
 
 
 def compare_csv(comparisons: Sequence[Comparison]) -> str:
     """One row per comparison and relation, with the two sides' names."""
     rows = [one.relations.assign(a=one.a.name, b=one.b.name, unit=one.unit) for one in comparisons]
-    return csv_text(pd.concat(rows)).rstrip("\n")
+    return text.csv_text(pd.concat(rows)).rstrip("\n")
 
 
 def _parts(one: Comparison, alike: set[_Differing], width: int | None) -> Iterator[str]:
@@ -140,31 +113,42 @@ def _environment(
         if rows:
             heading = f"{title}, on each host alike" if of_all else title
             shown = table(("", "A", "B"), rows, right=set())
-            if is_too_wide(indented(shown), width):
+            if text.is_too_wide(text.indented(shown), width):
                 shown = "\n".join(f"{name}\n  A  {a}\n  B  {b}" for name, a, b in rows)
-            yield f"{heading}\n{indented(shown)}"
+            yield f"{heading}\n{text.indented(shown)}"
 
 
 def _head(one: Comparison) -> Iterator[str]:
-    yield headline(one)
+    yield answer.headline(one)
     for letter, side in (("A", one.a), ("B", one.b)):
-        when = span_text(side.runs["started_utc"].min(), side.runs["started_utc"].max())
+        when = text.span_text(side.runs["started_utc"].min(), side.runs["started_utc"].max())
         hosts = side.hosts[0] if len(side.hosts) == 1 else f"{len(side.hosts)} hosts"
         runs = counted(len(side.runs), "run")
         yield one_line(f"  {letter}  {side.name}: {runs} of {hosts}, {when} UTC")
 
 
 def _verdicts(one: Comparison, width: int | None) -> str:
-    found = are_found(one.relations)
+    found = answer.are_found(one.relations)
     rows = pd.concat([one.relations[found], one.relations[~found]])
-    return table(COLUMNS, map(cells_of, records(rows)), right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
+    return table(
+        answer.COLUMNS,
+        map(answer.cells_of, text.records(rows)),
+        right={2, 3, 4, 5, 6},
+        width=width,
+        drop=("pairs",),
+    )
 
 
 def _description(one: Comparison) -> str:
     titles = ("benchmark", "relation", "pairs", "A", "B", "difference", "within A", "within B")
     rows = [
-        (*names_of(row), signed(change_shown(row)[0]), within(row["a_within"]), within(row["b_within"]))
-        for row in records(one.relations)
+        (
+            *answer.names_of(row),
+            text.signed(text.change_shown(row)[0]),
+            text.within(row["a_within"]),
+            text.within(row["b_within"]),
+        )
+        for row in text.records(one.relations)
     ]
     return table(titles, rows, right=set(range(2, 8)))
 
@@ -189,12 +173,12 @@ def _legend(comparisons: Sequence[Comparison]) -> str:
             how += " Than all hosts: beside the median change of all measured together, which is taken out."
         if rows["why"].str.contains("detects").any():
             how += " Detects: in 8 of 10 comparisons."
-    return f"{_meanings(rows)}A, B: {sides_text(rows['benchmark'], units)}{how}"
+    return f"{_meanings(rows)}A, B: {text.sides_text(rows['benchmark'], units)}{how}"
 
 
 def _meanings(rows: pd.DataFrame) -> str:
     shared = rows["relation"].where(are_pairs(rows["relation"]), rows["relation"].str.partition(" ")[0])
-    words = [in_words(shared)]
+    words = [text.in_words(shared)]
     if rows["relation"].map(is_level).any():
         words.append("L1, L2, LLC, mem: levels of memory")
     if rows["relation"].str.contains(r" x(?:[2-9]|\d\d+)$").any():
@@ -216,12 +200,12 @@ def _pairs(one: Comparison) -> Iterator[str]:
     )
     if len(own):
         rows = []
-        for row in records(own.head(PAIRS_LISTED)):
-            sides = (measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns"))
+        for row in text.records(own.head(PAIRS_LISTED)):
+            sides = (text.measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns"))
             changes = (f"{row[name] - 1:+.1%}" for name in ("ratio", "usual"))
-            rows.append((kind_of(row), pair_text(row), row["relation"], *sides, *changes))
+            rows.append((text.kind_of(row), text.pair_text(row), row["relation"], *sides, *changes))
         titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
-        yield indented(table(titles, rows, right={3, 4, 5, 6}))
+        yield text.indented(table(titles, rows, right={3, 4, 5, 6}))
     if len(own) > PAIRS_LISTED:
         yield f"  {len(own) - PAIRS_LISTED} more with --json"
 
@@ -239,30 +223,37 @@ def levels_text(levels: pd.DataFrame, width: int | None) -> str:
     keys = ["benchmark", "variant", "ping_cpu", "pong_cpu"]
     pairs = levels.groupby(keys, sort=False).ngroup()
     rows = []
-    for row in records(levels[pairs < LISTED]):
+    for row in text.records(levels[pairs < LISTED]):
         change = [_shown(row[name], "{:+.1%}", -1) for name in ("ratio", "low", "high")]
         moved = [_shown(row[name], "{:+.0%}") for name in ("moved", "moved_low", "moved_high")]
         dwell = "/".join(_shown(row[name], "{:.1f}") for name in ("a_dwell", "b_dwell"))
         numbers = (*(_level_ns(row, side) for side in "ab"), change[0], _interval(change[1:]))
-        shares = (*(percent(row[f"{side}_share"]) for side in "ab"), moved[0], _interval(moved[1:]))
-        rows.append((kind_of(row), pair_text(row), *numbers, *shares, dwell))
+        shares = (*(text.percent(row[f"{side}_share"]) for side in "ab"), moved[0], _interval(moved[1:]))
+        rows.append((text.kind_of(row), text.pair_text(row), *numbers, *shares, dwell))
     titles = ("benchmark", "pair", "A", "B", "change", "95 % interval", *_OF_SHARES, "in a row")
     less = ("in a row", "its interval", "95 % interval")
     room = None if width is None else width - 2
     shown = table(titles, rows, right=set(range(2, 11)), width=room, drop=less)
-    lines = ["Levels within the runs, not judged (share: of bursts; B - A: of the shares)", indented(shown)]
+    lines = [
+        "Levels within the runs, not judged (share: of bursts; B - A: of the shares)",
+        text.indented(shown),
+    ]
     if (more := int(pairs.max()) + 1 - LISTED) > 0:
         lines.append(f"  {counted(more, 'more pair')} with --json")
     return "\n".join(lines)
 
 
 def _shown(value: Any, number: str, more: int = 0) -> str:
-    return "-" if is_none(value) else number.format(value + more)
+    return "-" if text.is_none(value) else number.format(value + more)
 
 
 def _level_ns(row: dict[str, Any], side: str) -> str:
     ns, spread = row[f"{side}_ns"], row[f"{side}_spread"]
-    return "-" if is_none(ns) else f"{measured(row['benchmark'], ns)} {within(spread)}".removesuffix(" -")
+    return (
+        "-"
+        if text.is_none(ns)
+        else f"{text.measured(row['benchmark'], ns)} {text.within(spread)}".removesuffix(" -")
+    )
 
 
 def _interval(ends: Sequence[str]) -> str:

@@ -11,18 +11,7 @@ from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.cells import are_pairs, history_of
 from fleet.analysis.reduce.interval import between_runs
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
-from fleet.analysis.views.text import (
-    is_rate,
-    kind_of,
-    labels_alike,
-    labels_text,
-    measured,
-    percent,
-    records,
-    units_text,
-    with_labels_alike,
-    within,
-)
+from fleet.analysis.views import text
 from fleet.errors import UsageError
 from fleet.model import RunState
 from fleet.store import RunSummary
@@ -60,13 +49,13 @@ def past_text(found: Rows, width: int | None = None) -> str:
     names = ["started (UTC)", "host", "run", "benchmark", *["of"] * several]
     numbers = ["pairs", "median", "min", "max", "p99", "±95%", "flagged"]
     titles, right = [*names, *numbers, "labels"], range(len(names), len(names) + len(numbers))
-    rows = records(found)
-    alike = labels_alike([row["labels"] for row in rows])
+    rows = text.records(found)
+    alike = text.labels_alike([row["labels"] for row in rows])
     lines = [_line(row, several=several, alike=alike) for row in rows]
     drop = ("p99", "min", "max", "run", "flagged", "pairs")
     listed = table(titles, lines, right=right, width=width, drop=drop)
     levels = not are_pairs(found["relation"]).any()
-    number = units_text(found["benchmark"])
+    number = text.units_text(found["benchmark"])
     shown = listed.partition("\n")[0].split()
     parts, part = ("CPUs and groups", "of them") if levels else ("pairs", "pair")
     of_pairs, of_pair = (
@@ -74,7 +63,7 @@ def past_text(found: Rows, width: int | None = None) -> str:
         for names in (("median", "min", "max"), ("p99", "±95%"))
     )
     what = f"{number}; {of_pairs}: of {parts}; {of_pair}: of the median {part}"
-    whole = with_labels_alike(listed, alike) + _courses(found)
+    whole = text.with_labels_alike(listed, alike) + _courses(found)
     words = {name.partition(" ")[0] for name in relations}
     end = one_line(f"What changed when: fleet compare {rows[-1]['host_name']}")
     return f"{', '.join(sorted(words)) if several else relations[0]}: {what}\n{whole}\n\n{end}"
@@ -97,11 +86,11 @@ def past_of_runs(runs: Sequence[RunSummary], found: Rows) -> str:
     for (name, variant, about, _, relation), part in found.groupby(keys, sort=False):
         values = part["median_ns"].to_numpy(dtype=float)
         usual = runs_by_level(values)[0]
-        ends = sorted((values.min(), values.max()), reverse=is_rate(str(name)))
-        numbers = [measured(str(name), ns) for ns in (geometric_mean(usual), *ends)]
+        ends = sorted((values.min(), values.max()), reverse=text.is_rate(str(name)))
+        numbers = [text.measured(str(name), ns) for ns in (geometric_mean(usual), *ends)]
         of = f"{len(usual)} of {len(values)}"
         what = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
-        half = within(between_runs(usual))
+        half = text.within(between_runs(usual))
         rows.append((what, str(relation), numbers[0], half, of, *numbers[1:], sparkline(values)))
     first, last = runs[0].started_utc, runs[-1].started_utc
     titles = ("benchmark", "of", "usual", "±95%", "runs", "min", "max", "oldest to newest")
@@ -124,16 +113,16 @@ def sparkline(values: npt.ArrayLike) -> str:
 
 
 def _line(row: dict[str, Any], *, several: bool, alike: Container[str]) -> tuple[str, ...]:
-    least, most = ("max_ns", "min_ns") if is_rate(row["benchmark"]) else ("min_ns", "max_ns")
+    least, most = ("max_ns", "min_ns") if text.is_rate(row["benchmark"]) else ("min_ns", "max_ns")
     return (
         f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}",
         row["host_name"],
         row["run_id"],
-        kind_of(row),
+        text.kind_of(row),
         *([row["relation"]] if several else []),
         str(row["pairs"]),
-        *(measured(row["benchmark"], row[name]) for name in ("median_ns", least, most, "p99_ns")),
-        within(row["spread"]),
-        percent(row["flagged_share"]),
-        labels_text(row["labels"], without=alike),
+        *(text.measured(row["benchmark"], row[name]) for name in ("median_ns", least, most, "p99_ns")),
+        text.within(row["spread"]),
+        text.percent(row["flagged_share"]),
+        text.labels_text(row["labels"], without=alike),
     )

@@ -4,17 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.analysis.frame import Frame, Rows
+from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import ALL, Only, overview_history
 from fleet.analysis.reduce.cross_checks import compared
 from fleet.analysis.reduce.ladders import LADDER, by_node, ladders, plateaus
-from fleet.analysis.reduce.load import (
-    load_counters,
-    load_cpus,
-    load_samples,
-    read_runs,
-    view_of,
-    without_points,
-)
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.nodes import CELL, node_cells
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -98,7 +91,7 @@ def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) ->
     parts = [sections.header(found.run, found.order)]
     for name, rows in found.pairs[~by_node(found.pairs)].groupby("benchmark", sort=False):
         for variant, part in rows.groupby("variant", sort=False):
-            match view_of(str(name)):
+            match load.view_of(str(name)):
                 case View.CPUS:
                     parts.append(sections.cpus(part, found.order))
                 case View.MATRIX:
@@ -140,8 +133,10 @@ def map_text(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:
     maps = [
         f"{name}/{variant} on {found.run['host_name']}\n"
         + sections.drawing(part, found.order, canvas, found.run, as_map=True)
-        for (name, variant), part in without_points(found.pairs).groupby(["benchmark", "variant"], sort=False)
-        if view_of(str(name)) is View.MATRIX
+        for (name, variant), part in load.without_points(found.pairs).groupby(
+            ["benchmark", "variant"], sort=False
+        )
+        if load.view_of(str(name)) is View.MATRIX
     ]
     return "\n\n".join(maps)
 
@@ -149,7 +144,7 @@ def map_text(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:
 def shows_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
     """The pairs of several runs as CSV for programs: the table `pairs`, a header line, no number rounded."""
     rows = widened(load_pairs(root, run_id=run_ids))
-    rows = only.of(rows, load_cpus(root, run_id=run_ids) if only.cpus else rows)
+    rows = only.of(rows, load.load_cpus(root, run_id=run_ids) if only.cpus else rows)
     return csv_text(rows).removesuffix("\n")
 
 
@@ -159,7 +154,7 @@ def _object(found: "_Found") -> dict[str, Any]:
         "run": {key: value for key, value in found.run.items() if key != "probe"},
         "cpus": list(found.order.cpus),
         "number": number,
-        "relations": records(relations(without_points(found.pairs), number)),
+        "relations": records(relations(load.without_points(found.pairs), number)),
         "plateaus": records(found.plateaus.drop(columns=["host_id", "run_id"])),
         "ladder": records(
             ladders(found.pairs)[[*LADDER, "bytes", "pages", "median_ns", "low_ns", "high_ns"]]
@@ -185,12 +180,12 @@ class _Found:
 
 def _load(root: Root, run_id: str, only: Only) -> _Found:
     into: dict[str, Any] = {"run_id": run_id, "into": Frame.of_arrow}
-    (run,), _, cpus = read_runs(root, [run_id], Frame.of_arrow)
+    (run,), _, cpus = load.read_runs(root, [run_id], Frame.of_arrow)
     pairs = _as_planned(widened(load_pairs(root, **into)), run["benchmarks"])
     pairs = only.of(pairs, cpus)
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
-    bursts = load_samples(root, columns=BURST_COLUMNS, **into)
-    counters = per_unit(load_counters(root, **into), pairs)
+    bursts = load.load_samples(root, columns=BURST_COLUMNS, **into)
+    counters = per_unit(load.load_counters(root, **into), pairs)
     return _Found(run, bursts, pairs, cpus, plateaus(pairs, cpus), layout(cpus, measured), counters)
 
 

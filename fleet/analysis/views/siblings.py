@@ -6,19 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.compare.siblings import MEAN, Siblings
-from fleet.analysis.views.text import (
-    change_shown,
-    csv_text,
-    in_words,
-    interval,
-    is_none,
-    json_text,
-    measured,
-    records,
-    signed,
-    units_text,
-    within,
-)
+from fleet.analysis.views import text
 from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import folded
 from fleet.text import counted, one_line, table
@@ -36,13 +24,13 @@ def siblings_text(groups: Sequence[Siblings], width: int | None = None) -> str:
         parts.append(f"Without siblings: {folded(alone)}")
     shown = pd.concat([_shown(one) for one in several]) if several else pd.DataFrame()
     if len(shown):
-        units = units_text(filter(None, shown["benchmark"]))
+        units = text.units_text(filter(None, shown["benchmark"]))
         legend = f"Others: {units}; mean of the others ± standard deviation"
         if (shown["relation"] == MEAN).any():
             legend += "; all: the mean over relations"
         if shown["relation"].str.startswith("CPU ").any():
             legend += "; a CPU: against the same CPU of the others, beside its machine"
-        words = in_words(name for name in shown["relation"] if name != MEAN)
+        words = text.in_words(name for name in shown["relation"] if name != MEAN)
         parts.append("\n".join(filter(None, (words, f"{legend}."))))
     parts.append(warnings_text([caveat for one in groups for caveat in one.caveats]))
     return "\n\n".join(filter(None, parts))
@@ -53,14 +41,14 @@ def siblings_json(groups: Sequence[Siblings]) -> str:
     about = ("hosts", "about", "runs", "threshold", "judged", "odd", "smallest")
     names = (*about, "rows", "environment", "caveats")
     found = [{name: getattr(one, name) for name in names} for one in groups]
-    return json_text(
-        [one | {"smallest": None if is_none(one["smallest"]) else one["smallest"]} for one in found]
+    return text.json_text(
+        [one | {"smallest": None if text.is_none(one["smallest"]) else one["smallest"]} for one in found]
     )
 
 
 def siblings_csv(groups: Sequence[Siblings]) -> str:
     """A row per host and number, with its group's number."""
-    return csv_text(pd.concat([one.rows.assign(group=at) for at, one in enumerate(groups)])).rstrip("\n")
+    return text.csv_text(pd.concat([one.rows.assign(group=at) for at, one in enumerate(groups)])).rstrip("\n")
 
 
 def _shown(one: Siblings) -> pd.DataFrame:
@@ -83,7 +71,7 @@ def _part(one: Siblings, width: int | None) -> Iterator[str]:
     elif one.judged:
         yield f"  One relation {one.smallest:.1%} apart would be found in 8 of 10 such comparisons."
     for host, facts in one.environment.groupby("host", sort=False):
-        words = (f"{row['what']} {row['value']}, others {row['others']}" for row in records(facts))
+        words = (f"{row['what']} {row['value']}, others {row['others']}" for row in text.records(facts))
         yield one_line(f"{host} also differs in {'; '.join(words)}")
 
 
@@ -98,15 +86,24 @@ def headline(one: Siblings) -> str:
 
 def lines(one: Siblings) -> list[tuple[str, ...]]:
     """The cells of each number of an odd machine, under TITLES."""
-    return [_line(row) for row in records(_shown(one))]
+    return [_line(row) for row in text.records(_shown(one))]
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:
     this = others = "-"
-    if not is_none(row["ns"]):
-        this, others = (measured(row["benchmark"], row[name]) for name in ("ns", "others_ns"))
-        others += f" {within(row['scatter'])}" * (not is_none(row["scatter"]))
-    change, low, high = change_shown(row)
+    if not text.is_none(row["ns"]):
+        this, others = (text.measured(row["benchmark"], row[name]) for name in ("ns", "others_ns"))
+        others += f" {text.within(row['scatter'])}" * (not text.is_none(row["scatter"]))
+    change, low, high = text.change_shown(row)
     benchmark = f"{row['benchmark']}/{row['variant']}" if row["benchmark"] else "-"
-    q = "-" if is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
-    return (row["host"], benchmark, row["relation"], this, others, signed(change), interval(low, high), q)
+    q = "-" if text.is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
+    return (
+        row["host"],
+        benchmark,
+        row["relation"],
+        this,
+        others,
+        text.signed(change),
+        text.interval(low, high),
+        q,
+    )
