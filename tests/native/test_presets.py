@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from fleet.analysis.exchange.grid import Grid
-from fleet.analysis.exchange.tools import ESTIMATORS, FORMATS
+from fleet.analysis.exchange.tools import FORMATS, TOOLS
 from tests import needs
 from tests.native.agent import bursts, decode, run
 from tests.native.build import build
@@ -87,13 +87,13 @@ def test_the_matrix_is_followed_by_least_median_mean_and_most(scripted):
 
 
 @pytest.mark.parametrize("pairs", ["half", "ordered"])
-@pytest.mark.parametrize("tool", sorted(ESTIMATORS))
+@pytest.mark.parametrize("tool", sorted(TOOLS))
 def test_a_matrix_is_printed_as_the_controller_exports_it(scripted, tool, pairs):
     plan = ("-b", "cas,readwrite", "-c", "0,1", "-p", pairs, "-r", "2", "-s", "7", "-i", "10")
     printed = run(*plan, "--format", tool, binary=scripted)
     assert printed.returncode == 0, printed.stderr
     hello, *records = decode(run(*plan, "--format", "jsonl", binary=scripted).stdout)
-    reduce = {"median": statistics.median, "mean": statistics.fmean, "min": min}[ESTIMATORS[tool]]
+    reduce = {"median": statistics.median, "mean": statistics.fmean, "min": min}[TOOLS[tool].estimator]
     expected = ""
     for benchmark in ("cas", "readwrite"):
         taken = [burst for burst in bursts(records) if burst["benchmark"] == benchmark]

@@ -115,7 +115,7 @@ def rows_of(
     either = ("variant", "samples", "iterations", "cpu_model", "os", "conditions", "source", "imported_utc")
     constant = {key: columns.get(key) or getattr(grid, key, None) for key in either}
     constant |= {"summary": name, "benchmark": benchmark, "tool": tool}
-    constant["estimator"] = columns.get("estimator") or tools.ESTIMATORS[tool]
+    constant["estimator"] = columns.get("estimator") or tools.TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
     rows = []
     for (row, column), value in grid.cells.items():

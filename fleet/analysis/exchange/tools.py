@@ -1,24 +1,289 @@
-"""Reads and writes the matrices of other tools, as they print them. Pure text.
+"""Reads and writes the matrices of other tools, as they print them (docs/exchange.md). Pure text.
 
-Each tool has a module with `claims(text)`, `read(text)` and `write(grid)`.
+core_latency (C++, Linux and QNX): a heading per benchmark, then left-aligned columns. Its matrix is full, its
+number the median. An old version names no benchmark: it had only `cas`; a newer one names the instructions of
+`cas`. Rows that a paste has lost at the end are missing cells.
+c2clat (C++): a full matrix of minima with zeros on the diagonal, as a table or for gnuplot (-p); an old
+version plots without headings.
+core-to-core-latency (Rust): its screen, its --csv, or both in one file. It measures half a matrix, below the
+diagonal, and its number is the mean. A CSV holds no CPU numbers.
 """
 
+import re
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from math import floor
+from typing import NamedTuple
 
-from fleet.analysis.exchange import c2clat, core_latency, core_to_core_latency
-from fleet.analysis.exchange.grid import Grid, write_csv
+from fleet.analysis.exchange.grid import (
+    Grid,
+    count_of,
+    digits,
+    latency,
+    row_of,
+    square,
+    whole_numbers,
+    write_csv,
+)
 from fleet.errors import UsageError
+from fleet.model.frozen import replace
 from fleet.plan.cpulist import MAX_CPU
 
-TOOLS: Mapping[str, ModuleType] = {
-    "core_latency": core_latency,
-    "c2clat": c2clat,
-    "core-to-core-latency": core_to_core_latency,
+_TITLES = {"cas": "CAS", "readwrite": "Read/Write"}
+_CAS_TITLES = {  # with the variant and the machine, which is None for any
+    "CAS (CPP)": ("c11", None),
+    "CAS_x86_64": ("cmpxchg", "x86_64"),
+    "CAS_x86": ("cmpxchg", "i386"),
+    "CAS_arm64": ("llsc", "aarch64"),
+    "CAS_arm64_lse": ("lse", "aarch64"),
 }
-ESTIMATORS: Mapping[str, str] = dict(zip(TOOLS, ("median", "min", "mean"), strict=True))
+_BENCHMARKS = {title: name for name, title in _TITLES.items()}
+_TITLE = re.compile(r"Running (?:(.+) )?Core Benchmark$")
+_COUNT = re.compile(r"(Samples|Iterations): (\d+)$")
+_CORE_LATENCY_WIDTH = 5
+_PLOT_BEGIN, _PLOT_END = "$data << EOD", "EOD"
+_PLOT_OF_WRITES = "Inter-core one-way write latency"
+_C2CLAT_WIDTH = 4
+_OF_SECTION = ("cas", "readwrite", "messages")  # 1), 2) and 3) on its screen
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_SECTION = re.compile(r"([123])\) \S")
+_COUNTS = re.compile(r"Num (samples|(?:iterations|round trips) per samples?): (\d+)$")
+_CELL = r"\s*(?:[\d.eE+-]+|nan|NaN|inf)?\s*"
+_CSV = re.compile(rf"{_CELL}(?:[,;]{_CELL})*")
+_ERROR_OF_MEAN = re.compile(r"±\s*\d+(?:\.\d+)?")
+_MOST_BENCHMARKS = 3
+
+NumberedLines = list[tuple[int, str]]
+
+
+def _is_core_latency(text: str) -> bool:
+    return any(_TITLE.match(line.strip()) for line in text.splitlines())
+
+
+def _read_core_latency(text: str) -> list[Grid]:
+    found: list[Grid] = []
+    head = Grid(())
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if title := _TITLE.match(line.strip()):
+            variant, arch = _CAS_TITLES.get(title[1], (None, None))
+            name = "cas" if variant else _BENCHMARKS.get(title[1] or "CAS", str(title[1]).lower())
+            head = Grid((), benchmark=name, variant=variant, arch=arch)
+        elif count := _COUNT.match(line.strip()):
+            head = replace(head, **{count[1].lower(): count_of(count[2])})  # type: ignore[arg-type]
+        elif line.startswith("  ") and (cpus := whole_numbers(line.split())):
+            cells = {}
+            for offset, cpu in enumerate(cpus):
+                at = number + offset + 1
+                if offset and (at > len(lines) or not lines[at - 1].strip()):
+                    break
+                words = lines[at - 1].split() if at <= len(lines) else []
+                cells.update(row_of(words, at, cpu, [other for other in cpus if other != cpu]))
+            found.append(replace(head, cpus=cpus, cells=cells))
+    return found
+
+
+def _write_core_latency(grid: Grid) -> str:
+    """Write one matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
+    cells = {where: floor(value) for where, value in grid.symmetric().items()}
+    lines = [f"Running {_title(grid)} Core Benchmark"]
+    lines += [f" Samples: {grid.samples}"] * (grid.samples is not None)
+    lines += [f" Iterations: {grid.iterations}"] * (grid.iterations is not None)
+    table = [("", *grid.cpus), *((row, *(cells.get((row, x), "") for x in grid.cpus)) for row in grid.cpus)]
+    lines += ["", *("".join(f"{word:<{_CORE_LATENCY_WIDTH}} " for word in row) for row in table)]
+    return "\n".join(lines) + "\n"
+
+
+def _title(grid: Grid) -> str:
+    """The title by the variant; that of old versions for instructions the tool does not have."""
+    if grid.benchmark == "cas":
+        for title, (variant, arch) in _CAS_TITLES.items():
+            if variant == grid.variant and (arch is None or grid.arch in (None, arch)):
+                return title
+    return _TITLES.get(grid.benchmark or "", grid.benchmark or "Unknown")
+
+
+def _is_c2clat(text: str) -> bool:
+    return any(_c2clat_heading(line) or line.strip() == _PLOT_BEGIN for line in text.splitlines())
+
+
+def _read_c2clat(text: str) -> list[Grid]:
+    lines = text.splitlines()
+    benchmark = "cas" if _PLOT_OF_WRITES in text else "readwrite"
+    for number, line in enumerate(lines, 1):
+        if line.strip() == _PLOT_BEGIN and not _c2clat_heading("".join(lines[number : number + 1])):
+            return [_plotted(lines, number)]
+        if cpus := _c2clat_heading(line):
+            rows = [_c2clat_row(lines, number + offset, cpu, len(cpus)) for offset, cpu in enumerate(cpus, 1)]
+            return [Grid(tuple(sorted(cpus)), square(rows, cpus), benchmark=benchmark)]
+    return []
+
+
+def _write_c2clat(grid: Grid) -> str:
+    """Write the matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
+    cells = grid.symmetric()
+    texts = [
+        [0 if row == column else floor(cells[row, column]) if (row, column) in cells else "nan"
+         for column in grid.cpus]
+        for row in grid.cpus
+    ]  # fmt: skip
+    lines = [("CPU", *grid.cpus), *((cpu, *row) for cpu, row in zip(grid.cpus, texts, strict=True))]
+    return "".join(" ".join(f"{word:>{_C2CLAT_WIDTH}}" for word in line) + "\n" for line in lines)
+
+
+def _c2clat_heading(line: str) -> tuple[int, ...] | None:
+    words = line.split()
+    return whole_numbers(words[1:]) if words[:1] == ["CPU"] else None
+
+
+def _c2clat_row(lines: list[str], number: int, cpu: int, count: int) -> list[float | None]:
+    words = lines[number - 1].split() if number <= len(lines) else []
+    if words[:1] != [str(cpu)] or len(words) != count + 1:
+        raise ValueError(f"line {number}: the row of CPU {cpu} with {count} values was expected.")
+    return [latency(word, number) for word in words[1:]]
+
+
+def _plotted(lines: list[str], begin: int) -> Grid:
+    rows: list[list[float | None]] = []
+    for number, line in enumerate(lines[begin:], begin + 1):
+        if line.strip() == _PLOT_END:
+            break
+        rows.append([latency(word, number) for word in line.split()])
+        if len(rows[-1]) != len(rows[0]):
+            raise ValueError(f"line {number}: {len(rows[-1])} values where {len(rows[0])} were expected.")
+    if not rows or len(rows) != len(rows[0]):
+        raise ValueError(f"line {begin}: {len(rows)} rows are not a square matrix.")
+    cpus = tuple(range(len(rows)))
+    return Grid(cpus, square(rows, cpus), benchmark="readwrite")
+
+
+def _is_core_to_core(text: str) -> bool:
+    """Whether this is its output, or a square of numbers in its format."""
+    lines = [line.strip() for line in _COLOR.sub("", text).splitlines()]
+    return any(line.startswith("Num cores:") for line in lines) or (
+        any(lines)
+        and all(_CSV.fullmatch(line) for line in lines)
+        and any("," in x or ";" in x for x in lines)
+    )
+
+
+def _read_core_to_core(text: str) -> list[Grid]:
+    """Read every matrix, the exact one where a screen and a CSV hold the same. Raises ValueError."""
+    head, screens, blocks = _parts(text)
+    titles = [grid.benchmark for grid in screens]
+    exact = [grid for block in blocks for grid in _csv(block)]
+    if not exact:
+        return screens
+    if not titles:
+        names: list[str | None] = list(_OF_SECTION) if len(exact) > 1 else [None]
+        return [
+            replace(head, cpus=grid.cpus, cells=grid.cells, benchmark=name)
+            for grid, name in zip(exact, names, strict=False)
+        ]
+    if [len(grid.cpus) for grid in exact] != [len(grid.cpus) for grid in screens]:
+        raise ValueError(f"{len(screens)} matrices on the screen but {len(exact)} in the CSV.")
+    return [
+        replace(seen, cells={(seen.cpus[i], seen.cpus[j]): value for (i, j), value in grid.cells.items()})
+        for seen, grid in zip(screens, exact, strict=True)
+    ]
+
+
+def _write_core_to_core(grid: Grid) -> str:
+    """Write its --csv: a row per CPU, empty cells where there is no number. It has no CPU numbers."""
+    cells = {ends: digits(value) for ends, value in grid.cells.items()}
+    rows = ([cells.get((row, column), "") for column in grid.cpus] for row in grid.cpus)
+    return "".join(f"{','.join(row)}\n" for row in rows)
+
+
+def _parts(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:
+    """Sort the lines: properties of all matrices, matrices of the screen, blocks of CSV."""
+    head, benchmark = Grid(()), None
+    screens: list[Grid] = []
+    blocks: list[NumberedLines] = []
+    lines = _COLOR.sub("", text).removeprefix("\ufeff").splitlines()
+    at = 0
+    while at < len(lines):
+        line = lines[at].strip()
+        at += 1
+        if line.startswith("CPU: "):
+            head = replace(head, cpu_model=line.removeprefix("CPU: "))
+        elif count := _COUNTS.match(line):
+            name = "samples" if count[1] == "samples" else "iterations"
+            head = replace(head, **{name: count_of(count[2])})  # type: ignore[arg-type]
+        elif section := _SECTION.match(line):
+            benchmark = _OF_SECTION[int(section[1]) - 1]
+        elif (cpus := whole_numbers(line.split())) and len(cpus) > 1:
+            cells = {}
+            for cpu in cpus:
+                cells.update(_screen_row(lines[at] if at < len(lines) else "", at + 1, cpu, cpus))
+                at += 1
+            screens.append(replace(head, cpus=cpus, cells=cells, benchmark=benchmark))
+        elif _CSV.fullmatch(line):
+            block = [(at, line)]
+            while at < len(lines) and _CSV.fullmatch(lines[at].strip()):
+                at += 1
+                block.append((at, lines[at - 1].strip()))
+            if any("," in line or ";" in line for _, line in block):
+                blocks.append(block)
+    return head, screens, blocks
+
+
+def _screen_row(line: str, number: int, cpu: int, cpus: tuple[int, ...]) -> dict[tuple[int, int], float]:
+    words = _ERROR_OF_MEAN.sub(" ", line).split()
+    others = [other for other in cpus if other != cpu]
+    before = cpus[: cpus.index(cpu)]
+    return row_of(words, number, cpu, others if len(words) - 1 == len(others) else before)
+
+
+def _csv(block: NumberedLines) -> list[Grid]:
+    """The matrices of one block of CSV: as many rows as columns each, one below the other."""
+    separator = ";" if any(";" in line for _, line in block) else ","
+    rows = [(number, line.split(separator)) for number, line in block if line]
+    if triangle := _triangle(rows):
+        rows = triangle
+    width = max(len(cells) for _, cells in rows)
+    usual = len(rows[0][1])
+    for number, cells in rows:
+        if len(cells) != usual:
+            raise ValueError(
+                f"line {number}: {len(cells)} values where {usual} were expected; the file is damaged "
+                "(lines that ran together?)."
+            )
+    if not width or len(rows) % width or len(rows) // width > _MOST_BENCHMARKS:
+        raise ValueError(f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square matrix.")
+    cpus = tuple(range(width))
+    values = [[latency(cell, number) for cell in cells] for number, cells in rows]
+    return [Grid(cpus, square(values[begin : begin + width], cpus)) for begin in range(0, len(values), width)]
+
+
+def _triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]] | None:
+    """Rows that end before or at the diagonal, padded to a square; None for other rows.
+
+    The row of the first CPU is empty, and not among `rows`, unless its own cell is written out.
+    """
+    lengths = [len(cells) for _, cells in rows]
+    if lengths != list(range(lengths[0], lengths[0] + len(lengths))) or lengths[0] > 2:
+        return None
+    first_is_there = lengths[0] == 1 and latency(rows[0][1][0], rows[0][0]) is None
+    full = rows if first_is_there else [(rows[0][0], [""]), *rows]
+    return [(number, [*cells[: len(full)], *[""] * (len(full) - len(cells))]) for number, cells in full]
+
+
+class Tool(NamedTuple):
+    """What tells a tool's output, reads its matrices (ValueError names a damaged line) and writes one."""
+
+    claims: Callable[[str], bool]
+    read: Callable[[str], list[Grid]]
+    write: Callable[[Grid], str]
+    estimator: str
+
+
+TOOLS: Mapping[str, Tool] = {
+    "core_latency": Tool(_is_core_latency, _read_core_latency, _write_core_latency, "median"),
+    "c2clat": Tool(_is_c2clat, _read_c2clat, _write_c2clat, "min"),
+    "core-to-core-latency": Tool(_is_core_to_core, _read_core_to_core, _write_core_to_core, "mean"),
+}
 FORMATS: Mapping[str, tuple[Callable[[Grid], str], str]] = {  # what writes it, its estimator
-    **{name: (module.write, ESTIMATORS[name]) for name, module in TOOLS.items()},
+    **{name: (one.write, one.estimator) for name, one in TOOLS.items()},
     "csv": (write_csv, "median"),
 }
 
@@ -29,14 +294,14 @@ def read(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid
     where: the file's name. Raises UsageError for text no tool prints and for a damaged matrix, with its line.
     """
     if tool is None:
-        tool = next((name for name, module in TOOLS.items() if module.claims(text)), None)
+        tool = next((name for name, one in TOOLS.items() if one.claims(text)), None)
     if tool is None:
         raise UsageError(
             f"{where}: unknown format. fleet reads the output of core-to-core-latency (screen or --csv), "
             f"core_latency and c2clat, of CPUs up to {MAX_CPU}; if this is one of them, name it with --tool."
         )
     try:
-        grids: list[Grid] = TOOLS[tool].read(text)
+        grids = TOOLS[tool].read(text)
     except ValueError as err:
         raise UsageError(f"{where}: {err}") from err
     if not grids:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.compare.chance import largest_by_chance
 from fleet.analysis.compare.comparison import Comparison, Tables, compare
+from fleet.analysis.compare.inference import largest_by_chance
 from fleet.analysis.plots import CHANGES
 from fleet.analysis.reduce.heatmap import Heatmap, of_changes
 from fleet.analysis.reduce.matrices import grids, matrix
