@@ -1,16 +1,18 @@
 """Where the agent for a QNX host comes from: four places in order, or the one the inventory asks for."""
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from fleet.agent.build import on_build_host, qnx_sdp
+from fleet.agent.build import qnx_sdp
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Builder, last_lines
-from fleet.agent.build.on_host import build_on_host
+from fleet.agent.build.on_controller import Builder, Connect, last_lines
+from fleet.agent.build.on_host import build_on_host, unpack
+from fleet.agent.build.qnx_sdp import CFLAGS, HOMES, HOST, TARGETS, VARIANTS
 from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
-from fleet.errors import BuildError, DeployError
-from fleet.model import Agent, BuildPlace, Facts, Host
+from fleet.errors import BuildError, DeployError, FleetError
+from fleet.model import Agent, BuildPlace, Facts, Host, Target
 from fleet.model.frozen import dataclass
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
@@ -18,6 +20,7 @@ from fleet.remote.connection import Connection
 _ORDER = (BuildPlace.HOST, BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST, BuildPlace.PREBUILT)
 _PROOF = "#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n"
 _PROOF_TIMEOUT_S = 60.0
+BUILD_TIMEOUT_S = 300.0
 
 
 class _AbsentError(BuildError):
@@ -140,12 +143,12 @@ def _source(place: BuildPlace, job: _Job) -> tuple[str, Callable[[Connection, Bu
             return qnx_sdp.compile_with(toolchain, sources, build, builder.cancellation.closing)
     else:
         there = job.build_host()
-        toolchain = on_build_host.toolchain_on(there, facts.target, job.release, host.toolchain.cflags)
+        toolchain = toolchain_on(there, facts.target, job.release, host.toolchain.cflags)
         words = f"would be built with qcc on the build host {there.name} and sent"
 
         def compiled(builder: Builder, build: str) -> bytes:
             connect = builder.connect
-            return on_build_host.compile_there(connect, there, toolchain, job.release, sources, build)
+            return compile_there(connect, there, toolchain, job.release, sources, build)
 
     def sent(connection: Connection, builder: Builder) -> Agent:
         built = builder.once(toolchain, sources, partial(compiled, builder))
@@ -203,3 +206,78 @@ def _none(job: _Job, failed: Sequence[BuildError]) -> BuildError:
         + f"Install an SDP for QNX {release or '7 or 8'} in one of these places, or name an SDP, a build "
         "host or a prebuilt agent for this host in the inventory."
     )
+
+
+def toolchain_on(there: Host, target: Target, release: int | None, extra: tuple[str, ...]) -> tc.Toolchain:
+    """The qcc of a build host; only the build host knows which of its SDPs it belongs to."""
+    name = f"qcc on the build host {there.name}" + (f" (QNX {release})" if release else "")
+    command = ("qcc", f"-V{VARIANTS[target.arch]}")
+    place = f"{release or ''}@{there.name}:{there.toolchain.sdp or ''}"
+    return tc.Toolchain(name, command, (*CFLAGS, *extra), target, place)
+
+
+def compile_there(
+    connect: Connect,
+    there: Host,
+    toolchain: tc.Toolchain,
+    release: int | None,
+    sources: Mapping[str, bytes],
+    build: str,
+) -> bytes:
+    """Compile on the build host over its own connection. Raises BuildError with the compiler's output."""
+    mark = f"fleet-binary-{os.urandom(8).hex()}"
+    script = build_script(there.toolchain.sdp, toolchain, release, sources, build, mark)
+    try:
+        with connect(there) as connection:
+            done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
+    except FleetError as err:  # the target host is fine; `qnx` tries the next place
+        raise BuildError(f"{toolchain.name}: {err}") from err
+    _, found, binary = done.stdout.partition(f"{mark}\n".encode())
+    if done.exit_code != 0 or not found:
+        raise BuildError(f"{toolchain.name}: exit code {done.exit_code}: {last_lines(done.stderr)}")
+    return binary
+
+
+def build_script(
+    sdp: str | None,
+    toolchain: tc.Toolchain,
+    release: int | None,
+    sources: Mapping[str, bytes],
+    build: str,
+    mark: str,
+) -> bytes:
+    """The sh script that finds the SDP, compiles and prints mark and binary; it leaves nothing behind."""
+    homes = [sdp] if sdp is not None else list(HOMES)
+    names = [name for known, name in TARGETS.items() if release in (None, known)]
+    variant = toolchain.command[1].removeprefix("-V")
+    lines = [
+        "umask 077",
+        'fail() { echo "$1" >&2; exit 1; }',
+        "looked=",
+        f'fits() {{ [ -x "$1/usr/bin/qcc" ] && [ -d "$2" ] && case ${{2##*/}} in {"|".join(names)}) ;;'
+        " *) false ;; esac && QNX_HOST=$1 QNX_TARGET=$2; }",
+        "inside() {",
+        f'  for name in {" ".join(names)}; do fits "$1/{HOST}" "$1/target/$name" && return 0; done',
+        '  looked="$looked $1"; return 1',
+        "}",
+        *([] if sdp is not None else ['fits "${QNX_HOST:-}" "${QNX_TARGET:-}" ||']),
+        *(f"inside {_path(home)} ||" for home in homes),
+        f'fail "no SDP for QNX {release or "7 or 8"} there. Looked at'
+        f'{"" if sdp is not None else " QNX_HOST and QNX_TARGET;"}$looked"',
+        'export QNX_HOST QNX_TARGET PATH="$QNX_HOST/usr/bin:$PATH"',
+        'export QNX_CONFIGURATION_EXCLUSIVE="${QNX_CONFIGURATION_EXCLUSIVE:-$HOME/.qnx}"',
+        "listed=$(qcc -V 2>&1 </dev/null)",
+        f'case $listed in *{variant}*) ;; *) fail "qcc -V does not list {variant}: $listed" ;; esac',
+        'folder=$(mktemp -d "${TMPDIR:-/tmp}/fleet-build-XXXXXX") || exit 1',
+        "trap 'cd / && rm -rf \"$folder\"' EXIT; trap 'exit 1' HUP INT PIPE TERM",
+        'cd "$folder" || exit 1',
+        *unpack(toolchain.sources(sources, build), "exit 1"),
+        f"LC_ALL=C {shlex.join(toolchain.arguments(sources, 'agent'))} </dev/null >&2 || exit",
+        f"echo {mark} && cat agent",
+    ]
+    return "\n".join(lines).encode() + b"\n"
+
+
+def _path(home: str) -> str:
+    """Quote a path for sh; a leading ~/ is the home there."""
+    return f'"$HOME"/{shlex.quote(home[2:])}' if home.startswith("~/") else shlex.quote(home)

@@ -249,14 +249,13 @@ def history_of(
     benchmark: str | None = None,
     point: bool = False,
     note: Callable[[str], None] | None = None,
-    into: Into = into_pandas,
 ) -> Rows:
     """A row per run and cell, oldest first, in the columns of `reduce.pairs.history`.
 
     what: a relation such as "package" or "package P-E", a level such as "L2", a level and its setting such as
     "L2 read", or if `point` a point's name. Raises UsageError where no run has it.
     """
-    pairs, cpus = _loaded(root, runs, note, into=into)
+    pairs, cpus = _loaded(root, runs, note, into=into_pandas)
     rows = cells(of_benchmark(pairs, benchmark), cpus, what if point else None)
     if not point:
         known = [name for name in rows["relation"].unique() if is_relation(name) or is_level(name)]

@@ -93,17 +93,15 @@ def of_cpus(table: npt.ArrayLike, order: Layout, limits: Limits | None = None) -
     return Heatmap(labels, order.borders(), _values(table), ends, tiers=order.tiers())
 
 
-def of_groups(
-    table: npt.ArrayLike, order: Layout, most: int = MOST_GROUPS, limits: Limits | None = None
-) -> Heatmap:
+def of_groups(table: npt.ArrayLike, order: Layout, most: int = MOST_GROUPS) -> Heatmap:
     """A cell per two groups of CPUs, at most `most`: the median of their pairs, or of those within one."""
     blocks, groups = blocks_of(order, most)
     places, cells = {cpu: place for place, cpu in enumerate(order.cpus)}, _values(table)
     at = [[places[cpu] for cpu in block] for block in blocks]
     values = np.array([[_median(cells[np.ix_(a, b)]) for b in at] for a in at])
     labels = tuple(cpus_text(block) for block in blocks)
-    ends, borders = limits or colour_limits([table]), (False,) * len(blocks)
-    return Heatmap(labels, borders, values, ends, groups, _tiers_of(order, blocks))
+    borders = (False,) * len(blocks)
+    return Heatmap(labels, borders, values, colour_limits([table]), groups, _tiers_of(order, blocks))
 
 
 def of_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | None = None) -> Heatmap:

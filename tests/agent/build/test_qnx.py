@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleet.agent import deploy as deploying
-from fleet.agent.build import elf, on_build_host, qnx, qnx_sdp, source
+from fleet.agent.build import elf, qnx, qnx_sdp, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import deploy
@@ -411,7 +411,7 @@ def test_flags_for_qnx_ask_for_its_names_and_link_nothing_it_has_not() -> None:
     target = Target("qnx", "aarch64")
     for toolchain in (
         tc.on_host("clang", target),
-        on_build_host.toolchain_on(BUILDER, target, 8, ()),
+        qnx.toolchain_on(BUILDER, target, 8, ()),
         qnx_sdp.Sdp(Path("/sdk/host"), Path("/sdk/target/qnx"), 8).toolchain(target),
     ):
         assert "-D_QNX_SOURCE" in toolchain.cflags
@@ -425,6 +425,6 @@ def test_the_major_version_is_read_from_the_release(release: str | None, found: 
 
 def test_builds_for_two_versions_are_two_builds() -> None:
     target, files = Target("qnx", "x86_64"), {"main.c": b""}
-    make = partial(on_build_host.toolchain_on, BUILDER, target, extra=())
+    make = partial(qnx.toolchain_on, BUILDER, target, extra=())
     assert tc.build_id(files, make(release=7)) != tc.build_id(files, make(release=8))
     assert b"works clang" in qnx.proof_script(["clang"], "/tmp")
