@@ -38,13 +38,13 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from fleet.analysis.compare.blocks import InBlock
 from fleet.analysis.compare.changes import Changes, changes_of
 from fleet.analysis.compare.error_rate import judge_relations
 from fleet.analysis.compare.evidence import together
 from fleet.analysis.compare.fleet_effect import fleet_effect
 from fleet.analysis.compare.inference import LEVEL
 from fleet.analysis.compare.run_levels import ONE_LEVEL, match_values
+from fleet.analysis.compare.sides import InBlock
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict
 from fleet.analysis.reduce.burst_levels import burst_levels
 from fleet.analysis.reduce.split import run_levels

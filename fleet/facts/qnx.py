@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from fleet.facts import arm
 from fleet.facts.linux import parse_compilers
 from fleet.facts.probe import Sections
+from fleet.facts.topology import core_name
 from fleet.model import Cpu, Facts, Finding, Load, Severity
 from fleet.model.frozen import dataclass, replace
 
@@ -190,7 +190,7 @@ def _agreed(
 def _cpu(processor: Processor, arch: str) -> Cpu:
     name = processor.name or None
     if name is None and arch == "aarch64":
-        name = arm.core_name(f"{processor.midr >> 24:#x}", f"{processor.midr >> 4 & 0xFFF:#x}")
+        name = core_name(f"{processor.midr >> 24:#x}", f"{processor.midr >> 4 & 0xFFF:#x}")
     return Cpu(cpu=processor.number, model=name, max_khz=processor.mhz * 1000 or None)
 
 

@@ -1,13 +1,17 @@
 """The probe's topology, cpus and NUMA lines as model.Cpu, one per CPU present. Pure; used by `linux`."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from fleet.facts.arm import core_name
 from fleet.facts.probe import Sections
 from fleet.model import Cache, Cpu, Node, last_shared
 from fleet.model.frozen import dataclass, field
 from fleet.plan.cpulist import MAX_CPU, cpu_list
+
+# Names of Arm cores by the numbers in MIDR_EL1 (Arm's manuals; the kernel's asm/cputype.h).
+_CORES: Mapping[str, Mapping[str, str]] = json.loads(Path(__file__).with_name("arm_cores.json").read_text())
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
@@ -179,3 +183,13 @@ def _is_number(text: str) -> bool:
 
 def _or_none(text: str) -> str | None:
     return None if text == "-" else text
+
+
+def core_name(implementer: str, part: str) -> str | None:
+    """Name the core: ("0x41", "0xd0b") -> "Cortex-A76"; an unknown one by number; None for no numbers."""
+    try:
+        numbers = (int(implementer, 16), int(part, 16))
+    except ValueError:
+        return None
+    names = _CORES.get(f"{numbers[0]:#x}", {})
+    return names.get(f"{numbers[1]:#x}", f"Arm implementer {numbers[0]:#x} part {numbers[1]:#x}")

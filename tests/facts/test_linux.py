@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from fleet.agent.wire.forecast import machine_lines
 from fleet.facts import linux, probe, settings
-from fleet.facts.arm import core_name
-from fleet.facts.topology import parse_cpu_list, parse_size
+from fleet.facts.topology import core_name, parse_cpu_list, parse_size
 from fleet.model import Facts, Node
 from fleet.plan.cpulist import cpus_text
 from tests.facts import trees

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.analysis.compare.blocks import InBlock, blocks_of
 from fleet.analysis.compare.caveats import caveats, number_of_all
 from fleet.analysis.compare.changes import Changes, pair_changes, relation_changes
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
@@ -15,7 +14,7 @@ from fleet.analysis.compare.evidence import together
 from fleet.analysis.compare.fleet_effect import fleet_effect
 from fleet.analysis.compare.inference import interval, least_squares
 from fleet.analysis.compare.run_levels import CELL, Matched, about_levels, match_levels
-from fleet.analysis.compare.sides import NOTHING, ComparisonSide, sides
+from fleet.analysis.compare.sides import NOTHING, ComparisonSide, InBlock, blocks_of, sides
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, are_virtual
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.cells import ALL, Only, are_pairs, cells

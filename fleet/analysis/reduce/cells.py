@@ -10,9 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fleet.analysis.frame import Rows, Values, below, into_pandas
-from fleet.analysis.reduce.ladders import MEMORY, by_node, plateaus, settings_in_order, size_text
+from fleet.analysis.reduce.ladders import (
+    MEMORY,
+    by_node,
+    is_local,
+    node_cells,
+    plateaus,
+    settings_in_order,
+    size_text,
+)
 from fleet.analysis.reduce.load import Into, load_cpus, of_benchmark, view_of, without_points
-from fleet.analysis.reduce.nodes import is_local, node_cells
 from fleet.analysis.reduce.pairs import OF_HISTORY, by_run, load_pairs, widened
 from fleet.analysis.reduce.topology import kinds_of
 from fleet.errors import UsageError

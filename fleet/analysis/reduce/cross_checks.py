@@ -14,9 +14,8 @@ from typing import Any, cast
 
 from fleet.analysis.frame import Frame, Rows, Values, below
 from fleet.analysis.reduce.core_limits import core_of
-from fleet.analysis.reduce.ladders import MEMORY, ladders, plateaus
+from fleet.analysis.reduce.ladders import MEMORY, is_local, ladders, node_cells, plateaus
 from fleet.analysis.reduce.load import view_of, without_points
-from fleet.analysis.reduce.nodes import is_local, node_cells
 from fleet.analysis.views.text import is_none, records
 from fleet.model import View
 from fleet.model.frozen import dataclass

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fleet.analysis.arrays import Bools
-from fleet.analysis.frame import Rows, below
+from fleet.analysis.frame import Rows, Values, below
+from fleet.analysis.views.text import records
 from fleet.model import View, benchmark_named
 
 MEMORY = "mem"
@@ -18,10 +19,11 @@ _NUMBERS = ("median_ns", "low_ns", "high_ns", "spread", "mean_ns", "min_ns", "p9
 _INSIDE, _OUTSIDE = 2, 2  # times smaller than its cache, times larger than the one before
 STEP = 1.5  # times slower, at least, is another level
 _UNITS = ("", "K", "M", "G")
+NODE_CELL = ["benchmark", "variant", "setting", "cpu_node", "memory_node"]
 
 
 def by_node(pairs: Rows) -> Bools:
-    """Which rows of `pairs` have their memory on a NUMA node that was asked for (`reduce.nodes`)."""
+    """Which rows of `pairs` have their memory on a NUMA node that was asked for; see `node_cells`."""
     found = np.zeros(len(pairs), dtype=bool)
     for name in pairs["benchmark"].unique():
         node = benchmark_named(str(name)).node
@@ -162,3 +164,34 @@ def setting_of(point: str, size: int) -> str:
     named = re.sub(r"\.n\d+-n(?=\d+$)", ".load on node ", point)
     words = (word for word in named.split(".") if word not in left_out)
     return " ".join(word for word in words if not (word[:1] in "xn" and word[1:].isdigit()))
+
+
+def node_cells(pairs: Rows, cpus: Rows) -> Rows:
+    """The rows that have their memory on a node that was asked for, in their columns and those of NODE_CELL.
+
+    A cell has the CPUs of one node and the memory of another. `cpu_node`: of ping, -1 if unknown.
+    `setting`: as of a ladder, with x1 for one CPU; of several CPUs only the largest group of a cell is kept.
+    pairs: of any runs; cpus: of the same.
+    """
+    rows = pairs[by_node(pairs)]
+    if rows.empty:
+        return rows.assign(cpu_node=0, setting="")
+    known = dict(zip(zip(cpus["run_id"], cpus["cpu"], strict=True), cpus["node"].fillna(-1), strict=True))
+    ends = zip(rows["run_id"], rows["ping_cpu"], strict=True)
+    names = {name: benchmark_named(str(name)).node for name in rows["benchmark"].unique()}
+    memory = [row[node.name] for row in records(rows) if (node := names[row["benchmark"]])]
+    threads = rows["threads"].fillna(1).astype(int)
+    points = zip(rows["point"], rows["bytes"], threads, strict=True)
+    rows = rows.assign(
+        cpu_node=[int(known.get(end, -1)) for end in ends],
+        memory_node=[int(node) for node in memory],
+        setting=[setting_of(str(point), int(size)) + " x1" * (count == 1) for point, size, count in points],
+        threads=threads,
+    )
+    most = rows.groupby(["run_id", *NODE_CELL], observed=True)["threads"].transform("max")
+    return rows[rows["threads"] == most]
+
+
+def is_local(cells: Rows) -> Values:
+    """Whether the memory is of the CPUs' own node."""
+    return cells["cpu_node"] == cells["memory_node"]

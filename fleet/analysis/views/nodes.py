@@ -9,8 +9,7 @@ import numpy as np
 
 from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.heatmap import Heatmap, colour_limits
-from fleet.analysis.reduce.ladders import settings_in_order
-from fleet.analysis.reduce.nodes import node_cells
+from fleet.analysis.reduce.ladders import node_cells, settings_in_order
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import bursts_text
 from fleet.analysis.views.text import measured, shown_value

@@ -7,9 +7,8 @@ from fleet.analysis.frame import Frame, Rows
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import ALL, Only, overview_history
 from fleet.analysis.reduce.cross_checks import compared
-from fleet.analysis.reduce.ladders import LADDER, by_node, ladders, plateaus
+from fleet.analysis.reduce.ladders import LADDER, NODE_CELL, by_node, ladders, node_cells, plateaus
 from fleet.analysis.reduce.matrices import relations
-from fleet.analysis.reduce.nodes import CELL, node_cells
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.reduce.topology_check import check_topology, host_history
@@ -159,7 +158,7 @@ def _object(found: "_Found") -> dict[str, Any]:
         "ladder": records(
             ladders(found.pairs)[[*LADDER, "bytes", "pages", "median_ns", "low_ns", "high_ns"]]
         ),
-        "nodes": records(node_cells(found.pairs, found.cpus)[[*CELL, "threads", *_OF_CELL]]),
+        "nodes": records(node_cells(found.pairs, found.cpus)[[*NODE_CELL, "threads", *_OF_CELL]]),
         "counters": records(found.counters),
         "pairs": records(found.pairs.drop(columns=["host_id", "run_id", "stats_version"])),
     }

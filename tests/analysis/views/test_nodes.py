@@ -10,9 +10,8 @@ import pytest
 
 from fleet.analysis.reduce.cells import Only, cells, overview_history
 from fleet.analysis.reduce.cross_checks import breaches, compared
-from fleet.analysis.reduce.ladders import setting_of
+from fleet.analysis.reduce.ladders import node_cells, setting_of
 from fleet.analysis.reduce.load import load_cpus, load_run
-from fleet.analysis.reduce.nodes import node_cells
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.report.page import render
 from fleet.analysis.views.show import show_text, shows_json
