@@ -239,7 +239,7 @@ class _Session:
     def printed(self) -> str:
         """What came instead of an answer, on one line."""
         heard = next((text.strip() for text in self.heard if text.strip()), b"")
-        return _one_line(heard.decode("utf-8", "replace"))
+        return _one_line(heard.decode("utf-8", "replace").replace(self.mark, ""))
 
     def log(self) -> str:
         """What the client itself printed, on one line; all that came where it does not keep that apart."""

@@ -166,7 +166,7 @@ def test_a_client_that_dies_is_a_broken_link_though_it_says_0() -> None:
         connect(with_habits("dies")) as connection,
         pytest.raises(LinkError, match=r"python\S* session broke\. What"),
     ):
-        connection.run("echo one; echo two; echo three; sleep 60")
+        connection.run("echo $0 >&2; echo one; echo two; echo three; sleep 60")
 
 
 @pytest.mark.parametrize("habits", [(), ("keeps-eof",), ("keeps-eof", "leaves"), ("leaves",)])
