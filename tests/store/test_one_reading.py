@@ -146,7 +146,7 @@ def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
 ) -> None:
     from fleet.analysis.report import read_runs  # noqa: PLC0415
 
-    whole, parts, asked = read_runs.load_samples, read_runs.samples_in_parts, set[str]()
+    whole, parts, asked = read_runs.load.load_samples, read_runs.load.samples_in_parts, set[str]()
 
     def without_ticks(root: Listing, **how: Any) -> pd.DataFrame:
         assert "ticks" not in how["columns"]
@@ -156,8 +156,8 @@ def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
         asked.add(run_id)
         return parts(root, run_id, **how)
 
-    monkeypatch.setattr(read_runs, "load_samples", without_ticks)
-    monkeypatch.setattr(read_runs, "samples_in_parts", spied)
+    monkeypatch.setattr(read_runs.load, "load_samples", without_ticks)
+    monkeypatch.setattr(read_runs.load, "samples_in_parts", spied)
     listing = Listing(root)
     page = render(listing, [run.run_id for run in listing.runs])
     last = {run.host_id: run.run_id for run in listing.runs}
