@@ -3,7 +3,7 @@
 .venv/bin/python -m benchmarks.forecast [--priority N] [--only NAME]
 
 Simulated machines have many CPUs on the two of this one (tests/native/trouble/many.c), so of them only pairs
-on different real CPUs, and single threads, take the time that they would take on a machine of that size.
+and single threads take the time that they would take on a machine of that size.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from tests.native.preload import preload
 TIMEOUT_S = 1800
 
 
-def apart(cpus: int, count: int) -> str:
-    """So many pairs of simulated CPUs that are on different real ones, from all over the machine."""
-    pairs = [pair for pair in combinations(range(cpus), 2) if (pair[0] ^ pair[1]) & 2]
-    return ",".join(f"{one}-{other}" for one, other in pairs[:: max(1, len(pairs) // count)][:count])
+def some(cpus: int) -> str:
+    """At most 2,000 pairs, from all over the machine."""
+    pairs = [f"{one}-{other}" for one, other in combinations(range(cpus), 2)]
+    return ",".join(pairs[:: max(1, len(pairs) // 2000)][:2000])
 
 
 def cases() -> dict[str, tuple[int, list[str]]]:
@@ -38,10 +38,11 @@ def cases() -> dict[str, tuple[int, list[str]]]:
         "cas,readwrite, 300 rounds": (0, ["-b", "cas,readwrite", "-r", "300"]),
     }
     for cpus in (8, 64, 256):
-        pairs = ["-p", apart(cpus, 2000), "--threads", "1"]
+        pairs = ["-p", some(cpus), "--threads", "1"]
         names = "cas,readwrite,clock,chase,bandwidth"
         found[f"{cpus} CPUs, 2 rounds"] = (cpus, ["-b", names, "-r", "2", *pairs])
         found[f"{cpus} CPUs, 30 s"] = (cpus, ["-b", "cas,readwrite", "--time-budget", "30", *pairs])
+    found["256 CPUs, all pairs once"] = (256, ["-b", "cas,readwrite", "-r", "1"])
     return found
 
 

@@ -1,7 +1,7 @@
 /*
- * Preloaded into the agent: a machine with the CPUs listed in MANY_CPUS (two
- * real ones take their part, by turns). Numbers and bookkeeping are what it is
- * for; its times mean nothing.
+ * Preloaded into the agent: a machine with the CPUs listed in MANY_CPUS. Two
+ * real ones take their part, by turns, so a pair is on both. Numbers, bookkeeping
+ * and what a visit costs are what it is for; its latencies mean nothing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,6 +15,7 @@
 enum { ROOM = 4096 }; /* CPUs the pretended kernel has masks for */
 
 static __thread int bound = -1;
+static unsigned turn; /* of the real CPUs, as threads ask for theirs */
 static int bound_of[1 << 12]; /* the same for all threads, by the end of their
                                  number; + 1 */
 
@@ -43,7 +44,7 @@ int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *mask) {
     if (CPU_ISSET_S((size_t)cpu, size, mask))
       bound = cpu;
   bound_of[gettid() % (1 << 12)] = bound + 1;
-  real = 1ul << (bound / 2 % 2);
+  real = 1ul << (__atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) & 1);
   return syscall(SYS_sched_setaffinity, pid, sizeof real, &real) < 0 ? -1 : 0;
 }
 
