@@ -181,10 +181,15 @@ def test_a_cpu_that_is_taken_away_ends_its_burst_and_not_the_run(benchmark, samp
         wait_until_it_spins(process.pid, wait_for_worker(process.pid, second))
         (group / "cpuset.cpus").write_text(str(first))
         records = decode(process.stdout.read())
-    taken, *refused = (record["reason"] for record in wrong(records))
-    assert re.fullmatch(f"p[io]ng is no longer bound to CPU {second}", taken)
-    assert refused
-    assert all(re.fullmatch(f"pin p[io]ng to {second}: Invalid argument", reason) for reason in refused)
+    reasons = [record["reason"] for record in wrong(records)]
+    gone, refused = (
+        f"p[io]ng is no longer bound to CPU {second}",
+        f"pin p[io]ng to {second}: Invalid argument",
+    )
+    held = "p[io]ng did not have CPU .*"  # where other programs hold the one that is left
+    assert re.fullmatch(f"{gone}|{held}", reasons[0])
+    assert re.fullmatch(refused, reasons[-1])
+    assert all(re.fullmatch(f"{gone}|{held}|{refused}", reason) for reason in reasons)
     assert records[-1]["reason"] == "done"
 
 
