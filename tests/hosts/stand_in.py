@@ -28,15 +28,15 @@ def main(arguments: list[str]) -> int:
         os.write(2, b'Defaulted container "bench" out of: bench, init\n')
     if "terminal" in habits:
         return os.waitstatus_to_exitcode(pty.spawn(words))
+    source, pipe = os.pipe()
     child = subprocess.Popen(
         words,
-        stdin=subprocess.PIPE,
+        stdin=source,
         stdout=subprocess.PIPE if {"dies", "labels", "returns"} & habits else None,
         start_new_session=True,
     )
+    os.close(source)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # podman's exit code for that
-    assert child.stdin
-    pipe = child.stdin.fileno()
     if "leaves" in habits:  # somebody else holds the pipe open, whatever becomes of us
         held = f"exec sleep 20 <&- >&- 2>&- {pipe}>&{pipe}"
         subprocess.Popen(["sh", "-c", held], pass_fds=[pipe], start_new_session=True)
