@@ -1,14 +1,10 @@
 """`python -m fleet` and the `fleet` command. Started processes import it and run nothing."""
 
-import ctypes
 import gc
 import os
 import sys
-from contextlib import suppress
 
 from fleet.errors import EXIT_INTERRUPTED
-
-_MMAP_THRESHOLD = -3  # of mallopt(3)
 
 
 def main() -> None:
@@ -16,8 +12,6 @@ def main() -> None:
     gc.set_threshold(100_000)  # nearly all objects stay: of modules, of thousands of runs, of a session
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others keep memory for each of our threads
-    with suppress(OSError, AttributeError, TypeError):  # glibc's first value; not said, it grows to 32 MiB
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 128 << 10)  # and freed arrays leave holes below it
     try:
         from fleet.cli import main as program  # noqa: PLC0415  takes a while
 

@@ -1,10 +1,13 @@
 """What takes long to load, loaded when it is first asked for: libraries, and the modules of a package."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["fs", "futures", "msgspec", "names_of", "np", "pa", "pc", "pq", "random", "tempfile"]
+
+_MMAP_THRESHOLD = -3  # of mallopt(3)
 
 if TYPE_CHECKING:
     import random
@@ -28,9 +31,19 @@ else:
             setattr(self, name, found)  # asked for some 300 times a run
             return found
 
+    class _Arrow(_Late):
+        def __getattr__(self, name: str) -> Any:
+            import ctypes  # noqa: PLC0415  numpy loads it anyway
+
+            with suppress(
+                OSError, AttributeError, TypeError
+            ):  # glibc's first value; unsaid, it grows to 32 MiB
+                ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 128 << 10)  # and freed arrays leave holes below it
+            return super().__getattr__(name)
+
     msgspec, np, random, tempfile = map(_Late, ("msgspec", "numpy", "random", "tempfile"))
     futures = _Late("concurrent.futures")
-    pa, fs, pc, pq = map(_Late, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet"))
+    pa, fs, pc, pq = map(_Arrow, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet"))
 
 
 def names_of(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

@@ -1,4 +1,4 @@
-"""The dataclasses of fleet; of frozen ones only `__init__` is compiled, when the first instance is made."""
+"""The dataclasses of fleet; of frozen ones only `__init__` is compiled, when it is first asked for."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -27,15 +27,21 @@ else:
             for name, method in _METHODS.items():
                 if plain.__dict__.get(name) is None:
                     setattr(cls, name, method)
-
-            def first(self: Any, *values: Any, **named: Any) -> None:
-                cls.__init__ = _init_of(cls)
-                cls.__init__(self, *values, **named)
-
-            cls.__init__ = first
+            cls.__init__ = _Init(cls)
             return cls
 
         return made
+
+
+class _Init:
+    """The `__init__` of a frozen dataclass, compiled when it is first asked for."""
+
+    def __init__(self, cls: Any) -> None:
+        self._cls = cls
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        self._cls.__init__ = made = _init_of(self._cls)
+        return made.__get__(instance, owner)
 
 
 def _init_of(cls: Any) -> Any:
