@@ -37,6 +37,7 @@ def facts_here(host: Host):
         return gather(connection, host)
 
 
+@pytest.mark.slow
 def test_a_compiler_that_never_tells_its_version_is_named(home, monkeypatch):
     monkeypatch.setattr("fleet.facts.gather.PROBE_TIMEOUT_S", 1.0)
     monkeypatch.setattr("fleet.facts.gather.COMPILER_TIMEOUT_S", 1.0)

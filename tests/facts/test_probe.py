@@ -97,6 +97,7 @@ def test_what_travels_is_the_script_without_comments(system):
     assert not re.search(r"(^|[\s;])# ", text, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_576_cpus_take_little_text(tmp_path):
     root = trees.huge_server().write(tmp_path / "root")
     answer = ask(["/bin/sh"], tmp_path / "home", root=str(root))

@@ -238,6 +238,7 @@ def test_reads_by_tiles_take_the_rows_asked_for_or_refuse_them() -> None:
     assert found == {("tile", "9K", 576), ("tile", "18K", 576), ("tile", "27K", 576)} | blocks
 
 
+@pytest.mark.slow
 def test_tiles_are_used_where_the_cpu_has_them_and_otherwise_refused_with_the_reason() -> None:
     small = (
         "--shape",

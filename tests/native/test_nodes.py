@@ -121,9 +121,8 @@ def test_options_that_contradict_nodes_are_refused(tmp_path: Path) -> None:
 def test_of_one_node_all_is_a_matrix_of_one_column(tmp_path: Path) -> None:
     records = measured(machine(tmp_path, {0: (0, 1)}, {0: GIB}, "0"), "--nodes", "all", "--threads", "node")
     assert "Of NUMA nodes only 0 can be used: matrices have one column." in notes(records)
-    assert {(one["ping"], one["pong"]) for one in bursts(records) if one["benchmark"] == "bandwidth"} == {
-        (0, 1)
-    }
+    visits = [one for one in records if one.get("benchmark") == "bandwidth"]
+    assert {(one["ping"], one["pong"]) for one in visits} == {(0, 1)}
 
 
 @pytest.mark.parametrize(("look", "failed"), [(1, True), (2, True), (3, False)])

@@ -126,6 +126,7 @@ def test_any_login_shell_will_do(fleet: Fleet, host_with, shell: str, package: s
 @pytest.mark.parametrize(
     "shell", ["posh", *(pytest.param(shell, marks=pytest.mark.slow) for shell in ("yash", "mksh", "ksh93"))]
 )
+@pytest.mark.slow
 def test_any_posix_shell_will_do_as_bin_sh(fleet: Fleet, host_with, shell: str) -> None:
     """It answers the probe and builds the agent from sources it unpacks itself."""
     host = host_with(odd.bin_sh(shell, {"ksh93": "ksh93u+m"}.get(shell, shell)))

@@ -147,6 +147,7 @@ def test_a_run_stores_what_was_asked_and_what_was_reached(fleet: Fleet) -> None:
     assert "not_converged: pairs did not reach the requested precision (1 of 1" in fleet("show").stdout
 
 
+@pytest.mark.slow
 def test_a_time_budget_that_ends_in_the_first_round_stores_what_was_measured(fleet: Fleet) -> None:
     env = preload("slow.c")  # the forecast cannot know it
     fleet.environment["XDG_CACHE_HOME"] = str(agents_cache("dynamic"))

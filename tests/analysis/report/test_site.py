@@ -97,6 +97,7 @@ def test_the_same_runs_give_the_same_bytes_and_nothing_is_written_again(root: Pa
     assert times(tmp_path / "one") == before | {site.STATE: times(tmp_path / "one")[site.STATE]}
 
 
+@pytest.mark.slow
 def test_a_new_run_makes_its_machine_and_the_index_anew_alone(root: Path, tmp_path: Path) -> None:
     write(root, tmp_path / "site")
     before = times(tmp_path / "site")
