@@ -1,13 +1,24 @@
 """What takes long to load, loaded when it is first asked for: libraries, and the modules of a package."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["fs", "futures", "msgspec", "names_of", "np", "pa", "pc", "pq", "random", "tempfile"]
+__all__ = [
+    "before_arrow",
+    "fs",
+    "futures",
+    "msgspec",
+    "names_of",
+    "np",
+    "pa",
+    "pc",
+    "pq",
+    "random",
+    "tempfile",
+]
 
-_MMAP_THRESHOLD = -3  # of mallopt(3)
+before_arrow: list[Callable[[], object]] = []  # called before pyarrow is loaded
 
 if TYPE_CHECKING:
     import random
@@ -33,12 +44,9 @@ else:
 
     class _Arrow(_Late):
         def __getattr__(self, name: str) -> Any:
-            import ctypes  # noqa: PLC0415  numpy loads it anyway
-
-            with suppress(
-                OSError, AttributeError, TypeError
-            ):  # glibc's first value; unsaid, it grows to 32 MiB
-                ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 128 << 10)  # and freed arrays leave holes below it
+            for call in before_arrow:
+                call()
+            before_arrow.clear()
             return super().__getattr__(name)
 
     msgspec, np, random, tempfile = map(_Late, ("msgspec", "numpy", "random", "tempfile"))

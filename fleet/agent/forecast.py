@@ -40,16 +40,16 @@ class Forecaster:
 
     def of_facts(self, host: Host, facts: Facts, plan: Plan, *, build: bool = True) -> Forecast | None:
         """Ask an agent of our own, as `on_host`. build: make it if need be, or BuildError; else None."""
-        machine = machine_lines(facts)
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
         without = replace(facts, memory_available_bytes=None, nodes=nodes)
-        alike = machine if without == facts else machine_lines(without)
+        alike = machine_lines(without)
         key = (alike, *agent_arguments(replace(plan, seed=0)))
         if (known := self._known.get(key)) is not None and not known.bytes:
             return known
         agent = self._own_agent(build=build)
         if agent is None:
             return None
+        machine = alike if without == facts else machine_lines(facts)
         program = f"/proc/self/fd/{agent.fileno()}"
         try:
             done = subprocess.run(

@@ -61,7 +61,6 @@ _SIGNS = {
 _KEEPALIVE_S, _MISSED = 5, 3  # a host that answers none of so many is gone
 _USER_ACTS_S = 60.0  # the user may have to touch a token
 _NO_SESSION = 255  # ssh's own exit code
-_BUSY = partial(UnreachableError, passing=True)
 _OPENSSH_SIGNS = (
     Sign("Host key verification failed", HostKeyError),
     Sign("REMOTE HOST IDENTIFICATION HAS CHANGED", HostKeyError),
@@ -69,10 +68,10 @@ _OPENSSH_SIGNS = (
     Sign("Permission denied (", AuthError),
     Sign("Too many authentication failures", AuthError),
     Sign("No supported authentication methods", AuthError),
-    Sign("kex_exchange_identification", _BUSY),
-    Sign("banner exchange", _BUSY),
-    Sign("Connection reset by", _BUSY),
-    Sign("Connection closed by", _BUSY),
+    Sign("kex_exchange_identification", _PASSING),
+    Sign("banner exchange", _PASSING),
+    Sign("Connection reset by", _PASSING),
+    Sign("Connection closed by", _PASSING),
 )
 
 
