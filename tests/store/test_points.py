@@ -54,6 +54,26 @@ def test_the_frequency_behind_the_samples_counts_more_than_that_before_and_after
     assert pd.read_parquet(tmp_path)["core_ghz"].tolist() == pytest.approx([3.1])
 
 
+def test_a_pair_takes_the_cycles_of_its_bursts_whatever_their_frequencies(tmp_path: Path) -> None:
+    """Two bursts are at another level, of one the frequency is wrong."""
+    taken = [(mhz, 1) for mhz in (3900, 3000, 4100, 2900, 4000, 3100, 2800)] + [
+        (3000, 2),
+        (4000, 2),
+        (2000, 1.2),
+    ]
+    alone = {name: value for name, value in AT_POINT.items() if name != "other_ticks"} | {"cpus": (0, 2)}
+    bursts = [
+        builders.a_burst(
+            **{**alone, "round": place, "sample_mhz": mhz, "ticks": (round(times * 3e9 / mhz),) * 5}
+        )
+        for place, (mhz, times) in enumerate(taken)
+    ]
+    Store(tmp_path / "all").publish(builders.a_run(), bursts)
+    Store(tmp_path / "one").publish(builders.a_run(), bursts[:1])
+    many, one = (load_pairs(tmp_path / name).iloc[0] for name in ("all", "one"))
+    assert many["median_ns"] * many["core_ghz"] == pytest.approx(one["median_ns"] * one["core_ghz"])
+
+
 @pytest.mark.parametrize("hosts", [("a", "b"), ("b", "a")])
 def test_points_are_told_apart_whichever_run_pandas_reads_first(
     hosts: tuple[str, str], tmp_path: Path

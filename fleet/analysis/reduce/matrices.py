@@ -70,6 +70,8 @@ def pairs_of(
     pair = np.repeat(np.arange(len(begins)), counts)
     first = about[begins].assign(samples=np.bincount(pair, samples, len(begins)).astype(np.int64))
     ends = _ends(first, ordered=ordered)
+    judged = _judged(middles, about, counts, _units(first, ends))
+    times = middles / judged["median_ns"][pair]
     table = Frame(
         {
             **{name: first[name] for name in (*KIND, "point", "unit")},
@@ -77,7 +79,7 @@ def pairs_of(
             "pong_cpu": ends[1],
             "relation": first["relation"],
             "bursts": counts,
-            **_judged(middles, about, counts, _units(first, ends)),
+            **judged,
             "asymmetry": asymmetry(middles, _turned(about) & (not ordered), pair, len(begins)),
             **_flags(about["flags"], pair, len(begins)),
             "samples": first["samples"].to_numpy(),
@@ -85,7 +87,7 @@ def pairs_of(
         }
     )
     outliers = np.bincount(pair, far, len(begins)) / table["samples"]
-    whole: Frame = table.assign(**_parameters(first, about, pair), outliers=outliers)
+    whole: Frame = table.assign(**_parameters(first, about, pair, times), outliers=outliers)
     return whole.sort_values(PAIR, kind="stable")
 
 
@@ -101,10 +103,20 @@ def pair_numbers(about: Frame, *, ordered: bool) -> Ints:
     return numbered(keys)[0]
 
 
-def _parameters(first: Frame, about: Frame, pair: Ints) -> dict[str, Any]:
-    """Of each pair the parameters of its point, and medians over its bursts, `about`."""
-    numbers = {name: about[name].to_numpy(np.float64) for name in ("core_ghz", *OF_OTHERS)}
+def _parameters(first: Frame, about: Frame, pair: Ints, times: Floats) -> dict[str, Any]:
+    """Of each pair the parameters of its point, and medians over its bursts, `about`.
+
+    times: of each burst its median, as a multiple of its pair's. That by the pair's frequency is how many
+    cycles the bursts take; of these the half nearest to it counts, as others may be at another level.
+    """
+    numbers = {name: about[name].to_numpy(np.float64) for name in OF_OTHERS}
     of_bursts = {name: medians(values, pair, len(first)) for name, values in numbers.items()}
+    order = np.lexsort((np.abs(times - 1), pair))
+    sizes = np.bincount(pair, minlength=len(first))
+    rank = np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    near = order[rank < sizes[pair] / 2 + 1]
+    ghz = about["core_ghz"].to_numpy(np.float64) * times
+    of_bursts["core_ghz"] = medians(ghz[near], pair[near], len(first))
     return {name: first[name] for name in PARAMETERS} | of_bursts
 
 
