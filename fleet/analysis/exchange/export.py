@@ -12,14 +12,15 @@ import pandas as pd
 
 from fleet.analysis.arrays import Ints
 from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.grid import Grid
+from fleet.analysis.exchange.grid import Grid, matrix_csv
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
-from fleet.analysis.reduce.load import load_run, samples_in_parts, samples_long, view_of
-from fleet.analysis.reduce.pairs import pairs_of_run
+from fleet.analysis.reduce.ladders import node_cells, node_matrix
+from fleet.analysis.reduce.load import load_cpus, load_run, samples_in_parts, samples_long, view_of
+from fleet.analysis.reduce.pairs import load_pairs, pairs_of_run, widened
 from fleet.analysis.views.overview import how_wide
-from fleet.analysis.views.text import csv_text, kind_of, records, within
+from fleet.analysis.views.text import csv_text, kind_of, records, shown_value, within
 from fleet.errors import UsageError
-from fleet.model import Pairs, View, as_described_by
+from fleet.model import Pairs, View, as_described_by, benchmark_named
 from fleet.store.runs import Root
 from fleet.text import one_line, printable
 
@@ -49,7 +50,8 @@ def export(
         if what.startswith(PREFIX):
             yield write(grid_of(_chosen(find_summary(root, what), benchmark, what)))
         else:
-            yield write(_of_run(root, what, benchmark, value or estimator))
+            made = _of_run(root, what, tool, benchmark, value or estimator)
+            yield write(made) if isinstance(made, Grid) else made
 
 
 def write_new(path: Path, pieces: Iterator[str]) -> None:
@@ -65,11 +67,18 @@ def write_new(path: Path, pieces: Iterator[str]) -> None:
         raise UsageError(f"{path}: cannot be written: {err.strerror}.") from err
 
 
-def _of_run(root: Root, run_id: str, benchmark: str | None, value: str) -> Grid:
+def _of_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: str) -> Grid | str:
+    """The matrix of pairs, or the text of one by NUMA node, which of the tools only `csv` writes."""
     run = load_run(root, run_id)
     ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
-    chosen = _chosen_of(_measured(root, run_id), benchmark, run_id)
     with as_described_by(run["hello"]):
+        kinds = _measured(root, run_id)
+        placed = _by_node(root, run_id, kinds) if tool == "csv" else {}
+        chosen = _chosen_of([*_of_pairs(kinds), *placed], benchmark, run_id)
+        if chosen in placed:
+            rows, columns, cells = node_matrix(placed[chosen], f"{value}_ns")
+            shown = {ends: shown_value(chosen.partition("/")[0], ns) for ends, ns in cells.items()}
+            return matrix_csv("node", rows, columns, shown)
         pairs = pairs_of_run(root, run_id, chosen, ordered=ordered)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
@@ -88,6 +97,16 @@ def _of_run(root: Root, run_id: str, benchmark: str | None, value: str) -> Grid:
     )
 
 
+def _by_node(root: Root, run_id: str, kinds: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """The cells of each matrix by NUMA node, by benchmark/variant and setting."""
+    names = [name for name in {kind.partition("/")[0] for kind in kinds} if benchmark_named(name).node]
+    if not names:
+        return {}
+    pairs = widened(load_pairs(root, run_id=run_id, benchmark=names))
+    cells = node_cells(pairs, load_cpus(root, run_id=run_id))
+    return dict(iter(cells.groupby(_kinds(cells) + " " + cells["setting"].astype(str), sort=False)))
+
+
 def _measured(root: Root, run_id: str) -> list[str]:
     """Each benchmark/variant of the stored samples, whatever the host said it would measure."""
     parts = samples_in_parts(root, run_id, columns=["benchmark", "variant"])
@@ -102,13 +121,16 @@ def _kinds(rows: pd.DataFrame) -> "pd.Series[str]":
 
 def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFrame:
     kinds = _kinds(rows)
-    chosen: pd.DataFrame = rows[kinds == _chosen_of(kinds.unique(), benchmark, what)]
+    chosen: pd.DataFrame = rows[kinds == _chosen_of(_of_pairs(kinds.unique()), benchmark, what)]
     return chosen
 
 
-def _chosen_of(kinds: Iterable[str], benchmark: str | None, what: str) -> str:
-    there = [kind for kind in kinds if view_of(kind) is View.MATRIX]
-    wanted = [kind for kind in there if benchmark is None or benchmark in (kind, kind.partition("/")[0])]
+def _of_pairs(kinds: Iterable[str]) -> list[str]:
+    return [kind for kind in kinds if view_of(kind) is View.MATRIX]
+
+
+def _chosen_of(there: Sequence[str], benchmark: str | None, what: str) -> str:
+    wanted = [kind for kind in there if benchmark in (None, kind, *(kind.partition(at)[0] for at in "/ "))]
     if not there:
         raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
     if len(wanted) != 1:

@@ -38,9 +38,14 @@ class Grid:
 
 def write_csv(grid: Grid) -> str:
     """For a spreadsheet: a row and a column for each CPU by its number, both sides of the diagonal."""
-    cells = {ends: digits(round(value, 2)) for ends, value in grid.symmetric().items()}
-    lines = [["CPU", *map(str, grid.cpus)]]
-    lines += [[str(row), *(cells.get((row, column), "") for column in grid.cpus)] for row in grid.cpus]
+    return matrix_csv("CPU", grid.cpus, grid.cpus, grid.symmetric())
+
+
+def matrix_csv(corner: str, rows: Sequence[int], columns: Sequence[int], cells: Cells) -> str:
+    """The same of other rows and columns."""
+    texts = {ends: digits(round(value, 2)) for ends, value in cells.items()}
+    lines = [[corner, *map(str, columns)]]
+    lines += [[str(row), *(texts.get((row, column), "") for column in columns)] for row in rows]
     return "".join(f"{','.join(line)}\n" for line in lines)
 
 

@@ -124,7 +124,7 @@ def overview(pairs: Rows, cpus: Rows) -> Rows:
     views = {name: view_of(str(name)) for name in pairs["benchmark"].unique()}
     if {*views.values()} - {*_OF_PAIRS}:
         placed = node_cells(pairs, cpus)
-        parts += [_key_nodes(one) for _, one in placed.groupby(_KIND, sort=False, observed=True)]
+        parts += [key_nodes(one) for _, one in placed.groupby(_KIND, sort=False, observed=True)]
         pairs = pairs[~by_node(pairs)]
         parts.append(_key_levels(plateaus(pairs, cpus)))
         for (name, *_), rows in pairs.groupby(_KIND[1:], sort=False, observed=True):
@@ -136,7 +136,7 @@ def overview(pairs: Rows, cpus: Rows) -> Rows:
     return cells
 
 
-def _key_nodes(rows: Rows) -> Rows:
+def key_nodes(rows: Rows) -> Rows:
     """Of one run, benchmark and variant its first setting, memory of the CPUs' own node and of others."""
     setting = settings_in_order(rows)[0]
     rows = rows[rows["setting"] == setting]

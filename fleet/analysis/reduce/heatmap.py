@@ -3,7 +3,7 @@
 Its renderers are `views.heatmap` (terminal), `report.page` and a macro (HTML), `report.card`, and `plots`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -91,6 +91,14 @@ def of_cpus(table: npt.ArrayLike, order: Layout, limits: Limits | None = None) -
     labels = tuple(str(cpu) for cpu in order.cpus)
     ends = limits or colour_limits([table])
     return Heatmap(labels, order.borders(), _values(table), ends, tiers=order.tiers())
+
+
+def of_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[int, int], float]) -> Heatmap:
+    """A cell per node of CPUs and node of memory, as of `node_matrix`; square, so some rows may be empty."""
+    nodes = list(dict.fromkeys((*rows, *columns)))
+    values = np.array([[cells.get((row, column), np.nan) for column in nodes] for row in nodes])
+    labels, borders = tuple(f"n{node}" for node in nodes), (False,) * len(nodes)
+    return Heatmap(labels, borders, values, colour_limits([values]))
 
 
 def of_groups(table: npt.ArrayLike, order: Layout, most: int = MOST_GROUPS) -> Heatmap:

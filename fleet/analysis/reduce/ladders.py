@@ -20,6 +20,7 @@ _INSIDE, _OUTSIDE = 2, 2  # times smaller than its cache, times larger than the 
 STEP = 1.5  # times slower, at least, is another level
 _UNITS = ("", "K", "M", "G")
 NODE_CELL = ["benchmark", "variant", "setting", "cpu_node", "memory_node"]
+NodeMatrix = dict[tuple[int, int], float]  # by the node of CPUs and that of memory
 
 
 def by_node(pairs: Rows) -> Bools:
@@ -190,6 +191,17 @@ def node_cells(pairs: Rows, cpus: Rows) -> Rows:
     )
     most = rows.groupby(["run_id", *NODE_CELL], observed=True)["threads"].transform("max")
     return rows[rows["threads"] == most]
+
+
+def node_matrix(cells: Rows, column: str = "median_ns") -> tuple[list[int], list[int], NodeMatrix]:
+    """Of one setting the nodes of rows (CPUs), of columns (memory; those without CPUs last), the medians."""
+    found = {
+        (int(str(row)), int(str(node))): float(part[column].median())
+        for row, of_row in cells.groupby("cpu_node")
+        for node, part in of_row.groupby("memory_node")
+    }
+    rows = sorted({row for row, _ in found})
+    return rows, sorted({node for _, node in found}, key=lambda node: (node not in rows, node)), found
 
 
 def is_local(cells: Rows) -> Values:

@@ -21,9 +21,10 @@ from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
 from fleet.analysis.arrays import Ints
+from fleet.analysis.reduce.cells import key_nodes
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, flag_counts
-from fleet.analysis.reduce.heatmap import SHADES, Heatmap, is_log, of_cpus, value_at
-from fleet.analysis.reduce.ladders import plateaus
+from fleet.analysis.reduce.heatmap import SHADES, Heatmap, is_log, of_cpus, of_nodes, value_at
+from fleet.analysis.reduce.ladders import node_cells, node_matrix, plateaus
 from fleet.analysis.reduce.load import read_runs, view_of, without_points
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -31,8 +32,9 @@ from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.report.markup import pages
 from fleet.analysis.report.output import CARD, CARDS
 from fleet.analysis.views.heatmap import is_light, rgb_of
+from fleet.analysis.views.nodes import BY_NODE
 from fleet.analysis.views.sections import number_of
-from fleet.analysis.views.text import measured, records, within
+from fleet.analysis.views.text import measured, records, shown_value, within
 from fleet.errors import UsageError
 from fleet.model import View, as_described_by, benchmark_named
 from fleet.model.frozen import dataclass
@@ -46,7 +48,7 @@ _LEFT, _RIGHT, _FOOT = 700.0, 1160.0, 588.0  # of the words
 _COLUMNS = ((_LEFT, "start"), (940.0, "end"), (1050.0, "end"), (_RIGHT, "end"))
 _NUMBERED = 16  # CPUs; of more the numbers would be too small to read
 _MOST_ROWS = 9
-_TITLES = ("shared", "median", "±95%", "pairs")
+_TITLES = ("median", "±95%", "pairs")
 _EM = 0.64  # of a font's size a character is wide, in most sans-serif fonts less
 _FONTS = "mpl-data/fonts/ttf/DejaVuSans"  # of matplotlib, which is not imported
 _STYLE = (
@@ -89,7 +91,7 @@ class Card:
 
 
 def card_of(root: Root, run_id: str) -> Card:
-    """The card of a run's first benchmark of pairs. Raises UsageError where it has none, or StoreError."""
+    """The card of a run's first benchmark of pairs, else by NUMA node. UsageError for none, or StoreError."""
     (run,), _, cpus = read_runs(root, [run_id])
     return card(run, cpus, widened(load_pairs(root, run_id=run_id)))
 
@@ -101,37 +103,55 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str
     """
     with as_described_by(run["hello"]):
         pairs = without_points(every)
-        of_pairs = pairs["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)
-        named = pairs["benchmark"] + "/" + pairs["variant"]
-        there = named[of_pairs].unique().tolist()
+        pairs = pairs[pairs["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)]
+        if by_node := pairs.empty:
+            pairs = node_cells(every, cpus)
+        named = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
+        there = named.unique().tolist()
         kind = next((kind for kind in (*run["benchmarks"], *there) if kind in there), None)
         if kind is None:
             why = "has no pairs of CPUs for a card; write a page: -o report.html."
             raise UsageError(f"{run['run_id']}: {why}")
-        pairs = pairs[named == kind]
-        order = layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
-        drawn = of_cpus(matrix(pairs, order.cpus, number_of(run)), order)
-        rows = [
-            (row["relation"], f"{row['median_ns']:.1f} ns", within(row["spread"]), f"{row['pairs']}")
-            for row in records(relations(pairs, number_of(run)))
+        pairs, what = pairs[named == kind], kind.rstrip("/")
+        name = str(pairs["benchmark"].iloc[0])
+        if by_node:
+            pairs = key_nodes(pairs)
+            what = f"{what} {pairs['about'].iloc[0]}"
+            order = layout(cpus, cpus["cpu"][cpus["measured"]].tolist())
+            drawn = of_nodes(*node_matrix(pairs, number_of(run)))
+        else:
+            order = layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
+            drawn = of_cpus(matrix(pairs, order.cpus, number_of(run)), order)
+        table = [("memory" if by_node else "shared", *_TITLES)] + [
+            (
+                row["relation"],
+                f"{measured(name, row['median_ns'])} {_unit(name)}",
+                within(row["spread"]),
+                row["pairs"],
+            )
+            for row in records(relations(pairs, number_of(run)).astype({"pairs": str}))
         ]
         model = one_line(run["cpu_model"] or "unknown CPU model")
-        what = one_line(f"{kind.rstrip('/')}: {benchmark_named(pairs['benchmark'].iloc[0]).heading}")
-        memory = _memory(plateaus(every, cpus))
+        what = one_line(f"{what}: {benchmark_named(name).heading}")
+        memory = BY_NODE if by_node else _memory(plateaus(every, cpus))
         texts = [
-            *_map_texts(drawn),
-            *_words(model, _counts(order), what, rows, memory, foot or _foot(run, pairs)),
+            *_map_texts(drawn, name),
+            *_words(model, _counts(order), what, table, memory, foot or _foot(run, pairs)),
         ]
-    listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in rows)
-    shades, cell = drawn.shades(), _SIDE / len(order.cpus)
+    listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
+    shades, cell = drawn.shades(), _SIDE / len(drawn.labels)
     return Card(
         kind,
         f"{model}, {what}: {listed}",
         np.where(shades < 0, SHADES, shades),
         [at * cell for at, border in enumerate(drawn.borders) if border],
         texts,
-        [_TITLES, *rows],
+        table,
     )
+
+
+def _unit(benchmark: str) -> str:
+    return benchmark_named(benchmark).rate or "ns"
 
 
 def _counts(order: Layout) -> str:
@@ -172,7 +192,7 @@ def _line(x: float, y: float, most: float, words: str, kind: str = "ink", room: 
 
 
 def _words(
-    model: str, counts: str, what: str, rows: Sequence[tuple[str, ...]], memory: str, foot: str
+    model: str, counts: str, what: str, table: Sequence[tuple[str, ...]], memory: str, foot: str
 ) -> Iterator[Text]:
     y = 76.0
     for line in textwrap.wrap(model, 26)[:3]:
@@ -181,9 +201,10 @@ def _words(
     yield _line(_LEFT, y, 17, counts)
     yield _line(_LEFT, y + 32, 15, what, "muted")
     y += 66
+    titles, *rows = table
     more = len(rows) - _MOST_ROWS + 1 if len(rows) > _MOST_ROWS else 0
     step = 36 if len(rows) <= _MOST_ROWS // 2 else 27
-    shown = [_TITLES, *rows[: len(rows) - more], *([(f"and {more} more",)] if more else [])]
+    shown = [titles, *rows[: len(rows) - more], *([(f"and {more} more",)] if more else [])]
     for place, row in enumerate(shown):
         for (x, anchor), cell in zip(_COLUMNS, row, strict=False):
             yield Text(x, y, 0.6 * step, "ink" if place else "muted", anchor, cell)
@@ -193,7 +214,7 @@ def _words(
     yield _line(40, _FOOT + 22, 14, foot, "muted", _SIZE[0] - 80)
 
 
-def _map_texts(drawn: Heatmap) -> Iterator[Text]:
+def _map_texts(drawn: Heatmap, benchmark: str) -> Iterator[Text]:
     """The names of groups, the numbers of a small map, and its scale."""
     cell, numbered = _SIDE / len(drawn.labels), len(drawn.labels) <= _NUMBERED
     for line, tier in enumerate(reversed(drawn.tiers)):
@@ -204,21 +225,23 @@ def _map_texts(drawn: Heatmap) -> Iterator[Text]:
             if shown := next((one for one in names if 13 * _EM * len(one) + 4 <= high - low), ""):
                 yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", shown)
                 yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", shown, upright=True)
-    size = min(24.0, cell / 3.6)
+    size, values = min(24.0, cell / 3.6), shown_value(benchmark, drawn.values)
     for at, label in enumerate(drawn.labels if numbered else ()):
         middle = (at + 0.5) * cell
         yield Text(_X + middle, _Y - 8, 13, "muted", "middle", label)
         yield Text(_X - 8, _Y + middle + 5, 13, "muted", "end", label)
-        for other, (value, shade) in enumerate(zip(drawn.values[at], drawn.shades()[at], strict=True)):
+        for other, (value, shade) in enumerate(zip(values[at], drawn.shades()[at], strict=True)):
             if shade >= 0:
                 kind, words = "black" if is_light(shade) else "white", f"{value:.{1 if value < 1000 else 0}f}"
                 x, y = _X + (other + 0.5) * cell, _Y + middle + 0.36 * size
                 yield Text(x, y, size, kind, "middle", words)
-    low, high = drawn.limits
+    low, high = sorted(shown_value(benchmark, end) for end in drawn.limits)
     for at in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
-        words = f"{value_at(1 - at / 4, drawn.limits):.{1 if drawn.limits[1] < 1000 else 0}f}"
+        value = shown_value(benchmark, value_at(1 - at / 4, drawn.limits))
+        words = f"{value:.{1 if high < 1000 else 0}f}"
         yield Text(_X + _SIDE + 38, _Y + 11 + at * (_SIDE - 13) / 4, 13, "muted", "start", words)
-    yield Text(_X + _SIDE + 38, _Y - 8, 13, "muted", "start", "ns, log" if is_log(drawn.limits) else "ns")
+    words = f"{_unit(benchmark)}{', log' if is_log(drawn.limits) else ''}"
+    yield Text(_X + _SIDE + 38, _Y - 8, 13, "muted", "start", words)
 
 
 def _pictures(card: Card) -> list[tuple[tuple[float, ...], Ints]]:

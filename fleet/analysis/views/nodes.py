@@ -9,11 +9,13 @@ import numpy as np
 
 from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.heatmap import Heatmap, colour_limits
-from fleet.analysis.reduce.ladders import node_cells, settings_in_order
+from fleet.analysis.reduce.ladders import NodeMatrix, node_cells, node_matrix, settings_in_order
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import bursts_text
 from fleet.analysis.views.text import measured, shown_value
 from fleet.model import benchmark_named
+
+BY_NODE = "rows: nodes of the CPUs, columns: of the memory"
 
 
 def node_tables(pairs: Rows, cpus: Rows, run: Mapping[str, Any]) -> list[PointTables]:
@@ -28,15 +30,10 @@ def _tables(cells: Rows, told: list[dict[str, Any]]) -> PointTables:
     distances = {(one["node"], far): str(how) for one in told for far, how in one["distances"]}
     tables = []
     for setting in settings_in_order(cells):
-        both = {
-            (int(str(row)), int(str(node))): (part["median_ns"].median(), part["other_rate"].median())
-            for row, of_row in cells[cells["setting"] == setting].groupby("cpu_node")
-            for node, part in of_row.groupby("memory_node")
-        }
-        found = {cell: float(ns) for cell, (ns, _) in both.items()}
-        rates = {cell: f" at {rate:.1f} GB/s" for cell, (_, rate) in both.items() if rate > 0}
-        rows = sorted({row for row, _ in found})
-        columns = sorted({node for _, node in found}, key=lambda node: (node not in rows, node))
+        part = cells[cells["setting"] == setting]
+        rows, columns, found = node_matrix(part)
+        others = node_matrix(part, "other_rate")[2]
+        rates = {cell: f" at {rate:.1f} GB/s" for cell, rate in others.items() if rate > 0}
         lines = []
         for row in rows:
             line = [f"node {row}"]
@@ -58,11 +55,11 @@ def _tables(cells: Rows, told: list[dict[str, Any]]) -> PointTables:
         f"without CPUs of the run: node {', '.join(map(str, without))}" if without else "",
         *(f"node {one['node']}: not allowed here" for one in told if not one["allowed"]),
     ]
-    legend = f"{benchmark_named(name).heading}; rows: nodes of the CPUs, columns: of the memory"
+    legend = f"{benchmark_named(name).heading}; {BY_NODE}"
     return PointTables(f"{name}/{variant}", legend, tables, "; ".join(filter(None, note)))
 
 
-def _ratio(name: str, found: Mapping[tuple[int, int], float]) -> str:
+def _ratio(name: str, found: NodeMatrix) -> str:
     """What remote memory is to a node's own, and the worst pair; empty where there is none."""
     shown = {cell: shown_value(name, ns) for cell, ns in found.items()}
     ratios = {

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from fleet.analysis.exchange.export import export
 from fleet.analysis.reduce.cells import Only, cells, overview_history
 from fleet.analysis.reduce.cross_checks import breaches, compared
+from fleet.analysis.reduce.heatmap import SHADES
 from fleet.analysis.reduce.ladders import node_cells, setting_of
 from fleet.analysis.reduce.load import load_cpus, load_run
 from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.report import card as cards
 from fleet.analysis.report.page import render
 from fleet.analysis.views.show import show_text, shows_json
+from fleet.errors import UsageError
 from fleet.model import Burst, Host, Node, Parameters, Run, benchmark_named
 from fleet.store import Store
 from fleet.store.runs import listing_of
@@ -60,11 +64,11 @@ def burst(template: Burst, at: int, benchmark: str, cpus: tuple[int, ...], node:
     )
 
 
-def publish(root: Path, number: int = 0, name: str = "numa", slower: float = 1.0) -> Run:
+def publish(
+    root: Path, slower: float = 1.0, benchmarks: tuple[str, ...] = ("chase", "bandwidth"), number: int = 0
+) -> Run:
     run_id = f"r20260102T03{number:02}05Z-0badcaf{number}"
-    run = builders.a_run(
-        builders.two_sockets(), run_id, Host(name, "192.0.2.7"), benchmarks=("chase", "bandwidth")
-    )
+    run = builders.a_run(builders.two_sockets(), run_id, Host("numa", "192.0.2.7"), benchmarks=benchmarks)
     nodes = tuple(Node(n, True, 8 << 30, tuple(enumerate(far))) for n, far in DISTANCES.items())
     run = replace(run, facts=replace(run.facts, nodes=(*nodes, Node(3, allowed=False))))
     template = next(iter(builders.bursts_of(run)))
@@ -86,7 +90,7 @@ def publish(root: Path, number: int = 0, name: str = "numa", slower: float = 1.0
                     1 / GBS[row, node] * noise,
                 ),
             )
-            made += [replace(one, round=round_) for one in both]
+            made += [replace(one, round=round_) for one in both if one.benchmark in benchmarks]
     Store(root).publish(run, iter(made))
     return run
 
@@ -182,3 +186,37 @@ def test_a_report_has_the_matrices(shown: tuple[Path, str]) -> None:
 def test_cells_of_unknown_cpus_have_no_node(shown: tuple[Path, str]) -> None:
     pairs, cpus = rows(shown[0])
     assert {*node_cells(pairs, cpus[:0])["cpu_node"]} == {-1}
+
+
+@pytest.mark.parametrize(("name", "cells"), [("chase", NS), ("bandwidth", GBS), ("bandwidth/mov read", GBS)])
+def test_a_matrix_is_exported_with_the_memory_of_nodes_without_cpus(
+    shown: tuple[Path, str], name: str, cells: dict[tuple[int, int], float]
+) -> None:
+    heading, *lines = [line.split(",") for line in "".join(export(*shown, "csv", name)).splitlines()]
+    assert heading == ["node", "0", "1", "2"]
+    assert [line[0] for line in lines] == ["0", "1"]
+    exported = {
+        (row, node): float(text) for row, line in enumerate(lines) for node, text in enumerate(line[1:])
+    }
+    assert exported == {cell: pytest.approx(value, rel=0.002) for cell, value in cells.items()}
+
+
+def test_an_export_is_of_one_setting_and_other_tools_have_no_nodes(shown: tuple[Path, str]) -> None:
+    with pytest.raises(UsageError, match="one of bandwidth/mov read, chase/mov window x1"):
+        list(export(*shown, "csv", None))
+    with pytest.raises(UsageError, match="has no pairs of CPUs"):
+        list(export(*shown, "c2clat", "chase"))
+    samples = "".join(export(*shown, "samples", "chase")).splitlines()
+    assert len(samples) == 1 + 3 * 3 * len(NS)
+    assert all(",chase," in line for line in samples[1:])
+
+
+def test_the_card_of_a_run_without_pairs_is_its_first_matrix(shown: tuple[Path, str], tmp_path: Path) -> None:
+    card = cards.card_of(*shown)
+    assert (card.cells[2] == SHADES).all()  # node 2 has no CPUs
+    assert card.cells[0, 0] < card.cells[0, 1] < card.cells[0, 2] < SHADES
+    assert ("remote", "200.2 ns") in [row[:2] for row in card.rows]
+    run = publish(tmp_path, benchmarks=("bandwidth",))
+    words = [text.words for text in cards.card_of(tmp_path, run.run_id).texts]
+    assert {"n2", "GB/s", "199.8", "20.0", "bandwidth/mov read by node: GB/s"} <= {*words}
+    assert card.cells[0, 0] == cards.card_of(tmp_path, run.run_id).cells[0, 0]  # the fastest is dark
