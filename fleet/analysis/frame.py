@@ -125,12 +125,7 @@ class Frame:
         return zip(*(values.tolist() for values in self._columns.values()), strict=True)
 
     def sort_values(
-        self,
-        by: str | Sequence[str],
-        *,
-        ascending: bool = True,
-        na_position: str = "last",
-        kind: str = "",
+        self, by: str | Sequence[str], *, ascending: bool = True, na_position: str = "last", kind: str = ""
     ) -> "Frame":
         """In this order, equals as they were."""
         places = []

@@ -18,14 +18,7 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fleet.analysis.arrays import Floats, Ints
-from fleet.analysis.reduce.heatmap import (
-    MOST_NUMBERS,
-    Heatmap,
-    Limits,
-    colour_limits,
-    is_log,
-    of_cpus,
-)
+from fleet.analysis.reduce.heatmap import MOST_NUMBERS, Heatmap, Limits, colour_limits, is_log, of_cpus
 from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.reduce.topology import Layout
 from fleet.text import one_line

@@ -59,8 +59,7 @@ class Evidence:
     @cached_property
     def known(self) -> Bools:
         """Of which changes enough runs are known."""
-        found: Bools = ~np.isnan(self.freedom)
-        return found
+        return ~np.isnan(self.freedom)
 
     @cached_property
     def variances(self) -> tuple[Floats, Floats]:

@@ -249,8 +249,7 @@ def _of_levels(logs: Floats, labels: Ints) -> list[float]:
 
 def _shared(labels: Ints, of_b: Bools) -> Bools:
     """Which runs are at levels that both sides have."""
-    found: Bools = np.isin(labels, np.intersect1d(labels[of_b], labels[~of_b]))
-    return found
+    return np.isin(labels, np.intersect1d(labels[of_b], labels[~of_b]))
 
 
 def _replaced(side: pd.DataFrame, values: pd.DataFrame, number: str) -> pd.DataFrame:

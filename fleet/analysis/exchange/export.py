@@ -121,8 +121,7 @@ def _kinds(rows: pd.DataFrame) -> "pd.Series[str]":
 
 def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFrame:
     kinds = _kinds(rows)
-    chosen: pd.DataFrame = rows[kinds == _chosen_of(_of_pairs(kinds.unique()), benchmark, what)]
-    return chosen
+    return rows[kinds == _chosen_of(_of_pairs(kinds.unique()), benchmark, what)]
 
 
 def _of_pairs(kinds: Iterable[str]) -> list[str]:
@@ -216,10 +215,7 @@ def markdown(table: pd.DataFrame) -> str:
     return "\n".join([*lines, ""])
 
 
-DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], Any]] = {
-    "openmetrics": openmetrics,
-    "markdown": markdown,
-}
+DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], Any]] = {"openmetrics": openmetrics, "markdown": markdown}
 
 
 def _cell(text: str) -> str:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from numbers import Integral
-from types import MappingProxyType
 from typing import Any, cast
 
 from fleet.analysis.frame import Frame, Rows, Values, below
@@ -63,15 +62,6 @@ class Numbers:
 Found = Iterator[tuple[float, str, bool]]  # how far off, which numbers, and whether that is a breach
 
 
-@dataclass(frozen=True, slots=True)
-class CrossCheck:
-    """One check. name: as in warnings. text: what a breach is, the same for every run."""
-
-    name: str
-    text: str
-    compared: Callable[[Numbers], Found]
-
-
 def can_compare(benchmarks: Collection[str]) -> bool:
     """Whether runs of these have numbers that must fit together; a name may have a variant behind it."""
     return any(
@@ -89,9 +79,8 @@ def compared(run: Mapping[str, Any], pairs: Rows, cpus: Rows) -> Rows:
     if not can_compare(set(pairs["benchmark"])):
         return cast(Rows, NO_COMPARISONS)
     numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus), node_cells(pairs, cpus))
-    found = [(check.name, *one) for check in CHECKS for one in check.compared(numbers)]
-    made: Rows = type(pairs)(found, columns=list(COLUMNS)).astype({"breach": bool})
-    return made
+    found = [(check, *one) for check, (_, each) in CHECKS.items() for one in each(numbers)]
+    return type(pairs)(found, columns=list(COLUMNS)).astype({"breach": bool})
 
 
 def breaches(found: Rows) -> Rows:
@@ -341,35 +330,30 @@ def _name(key: Any) -> str:
     return " ".join([f"{benchmark}/{variant}", str(what), *(word for word in map(str, many) if word != "1")])
 
 
-CHECKS = (
-    CrossCheck("l1_cycles", "a load from L1 does not take a whole number of cycles from 3 to 6", _cycles),
-    CrossCheck("ladder_order", "a farther level of memory is faster than a nearer one", _order),
-    CrossCheck("port_limit", "memory is faster than the loads and stores of a core can be", _ports),
-    CrossCheck("group_rate", "CPUs together move or multiply more than the sum of each alone", _groups),
-    CrossCheck("one_buffer", "reading one buffer is slower than reading a buffer each", _shared),
-    CrossCheck(
-        "fetch_cas", "fetching a written line takes less than 0.6 or more than 1.3 times cas", _written
-    ),
-    CrossCheck(
-        "contend_cas", "of two CPUs, a turn is not cas, an addition takes more or a lock less", _contended
-    ),
-    CrossCheck("sharing_readwrite", "a write that one CPU answers is no round trip of readwrite", _answered),
-    CrossCheck("contend_places", "sharing a line or a word costs less than not sharing it", _places),
-    CrossCheck("contend_own", "an operation on a line of its own takes longer beside more CPUs", _own_lines),
-    CrossCheck("loaded_idle", "a load without load differs from a chase over the same by over 2%", _idle),
-    CrossCheck("loaded_rate", "CPUs get over 3% more of the memory beside a chase than alone", _rate),
-    CrossCheck("loaded_order", "a load takes less beside CPUs that use more of the memory", _rising),
-    CrossCheck(
-        "message_readwrite", "a message takes less than readwrite, or over 4 clock readings more", _messages
-    ),
-    CrossCheck("fetch_own", "fetching own lines differs from a chase over them by over 10%", _own),
-    CrossCheck("fetch_memory", "fetching from memory differs from a chase by over 20%", _from_memory),
-    CrossCheck("interleave_nt", "stores past the caches to separate pages disturb each other", _interleaved),
-    CrossCheck("node_order", "memory of another NUMA node is nearer than a node's own", _nodes),
-    CrossCheck("gemm_peak", "a product of matrices is faster than its unit's peak", _products),
-    CrossCheck("gemm_units", "a peak of products is higher than the units of a core can reach", _units),
-)
-MEANS: Mapping[str, str] = MappingProxyType({check.name: check.text for check in CHECKS})
+# Each check: what a breach is, the same for every run, and the comparisons.
+CHECKS: Mapping[str, tuple[str, Callable[[Numbers], Found]]] = {
+    "l1_cycles": ("a load from L1 does not take a whole number of cycles from 3 to 6", _cycles),
+    "ladder_order": ("a farther level of memory is faster than a nearer one", _order),
+    "port_limit": ("memory is faster than the loads and stores of a core can be", _ports),
+    "group_rate": ("CPUs together move or multiply more than the sum of each alone", _groups),
+    "one_buffer": ("reading one buffer is slower than reading a buffer each", _shared),
+    "fetch_cas": ("fetching a written line takes less than 0.6 or more than 1.3 times cas", _written),
+    "contend_cas": ("of two CPUs, a turn is not cas, an addition takes more or a lock less", _contended),
+    "sharing_readwrite": ("a write that one CPU answers is no round trip of readwrite", _answered),
+    "contend_places": ("sharing a line or a word costs less than not sharing it", _places),
+    "contend_own": ("an operation on a line of its own takes longer beside more CPUs", _own_lines),
+    "loaded_idle": ("a load without load differs from a chase over the same by over 2%", _idle),
+    "loaded_rate": ("CPUs get over 3% more of the memory beside a chase than alone", _rate),
+    "loaded_order": ("a load takes less beside CPUs that use more of the memory", _rising),
+    "message_readwrite": ("a message takes less than readwrite, or over 4 clock readings more", _messages),
+    "fetch_own": ("fetching own lines differs from a chase over them by over 10%", _own),
+    "fetch_memory": ("fetching from memory differs from a chase by over 20%", _from_memory),
+    "interleave_nt": ("stores past the caches to separate pages disturb each other", _interleaved),
+    "node_order": ("memory of another NUMA node is nearer than a node's own", _nodes),
+    "gemm_peak": ("a product of matrices is faster than its unit's peak", _products),
+    "gemm_units": ("a peak of products is higher than the units of a core can reach", _units),
+}
+MEANS = {check: text for check, (text, _) in CHECKS.items()}
 
 
 def summary(found: Rows) -> list[tuple[str, ...]]:

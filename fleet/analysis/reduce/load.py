@@ -141,11 +141,7 @@ def load_counters(root: Root, *, into: Into = into_pandas, **which: Unpack[Runs]
 
 
 def published(
-    root: Root,
-    *,
-    run_id: Chosen = None,
-    host_id: Chosen = None,
-    labels: Mapping[str, str] | None = None,
+    root: Root, *, run_id: Chosen = None, host_id: Chosen = None, labels: Mapping[str, str] | None = None
 ) -> list[RunSummary]:
     """The published runs that match, oldest first. Opens no file that an earlier listing has seen."""
     ids, hosts, listing = several(run_id), several(host_id), listing_of(root)
@@ -246,8 +242,7 @@ def sample_ticks(samples: Rows) -> Ints | Floats:
 def of_both(benchmarks: Values) -> Bools:
     """Which rows are of a benchmark of pairs; they have other_ticks if both threads took times."""
     pairs = [name for name in benchmarks.unique() if benchmark_named(str(name)).shape is Shape.PAIR]
-    found: Bools = benchmarks.isin(pairs).to_numpy()
-    return found
+    return benchmarks.isin(pairs).to_numpy()
 
 
 def mean_of_both(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:

@@ -118,13 +118,7 @@ def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterat
     yield from zip(runs, tables, strict=True)
 
 
-def history(
-    root: Root,
-    *,
-    relation: Chosen = None,
-    benchmark: Chosen = None,
-    **which: Unpack[Runs],
-) -> Rows:
+def history(root: Root, *, relation: Chosen = None, benchmark: Chosen = None, **which: Unpack[Runs]) -> Rows:
     """A row per run, benchmark, variant and relation, oldest first; benchmarks with points are left out.
 
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of `relations`.

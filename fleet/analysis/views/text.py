@@ -173,11 +173,7 @@ def rendered(text: Any, width: int | None, *, colour: bool) -> str:
         return printable(text.plain)
     page = StringIO()
     console = console_class()(
-        file=page,
-        force_terminal=True,
-        width=width or _NO_LIMIT,
-        highlight=False,
-        legacy_windows=False,
+        file=page, force_terminal=True, width=width or _NO_LIMIT, highlight=False, legacy_windows=False
     )
     console.print(text, end="", soft_wrap=True)
     return page.getvalue()

@@ -120,12 +120,7 @@ def marked(pairs: Rows, bursts: Rows, of_bursts: Mapping[str, int]) -> dict[str,
 NOTHING = Marked([], 0, cast(Rows, Frame()), 0)
 
 
-def run_warnings(
-    run: dict[str, Any],
-    rows: Marked,
-    checked: Rows,
-    findings: Rows,
-) -> list[RunWarning]:
+def run_warnings(run: dict[str, Any], rows: Marked, checked: Rows, findings: Rows) -> list[RunWarning]:
     """The warnings of one run, the most serious first; checked: of `compared`, findings: `check_topology`."""
     return [
         *_failed(run, rows),

@@ -391,4 +391,4 @@ def test_breaches_are_warnings_of_show_and_of_the_report(tmp_path: Path) -> None
 def test_every_check_is_explained_among_the_flags() -> None:
     page = (Path(__file__).parents[3] / "docs" / "flags.md").read_text()
     for check in CHECKS:
-        assert f"| `{check.name}` |" in page
+        assert f"| `{check}` |" in page
