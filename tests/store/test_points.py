@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -54,24 +55,28 @@ def test_the_frequency_behind_the_samples_counts_more_than_that_before_and_after
     assert pd.read_parquet(tmp_path)["core_ghz"].tolist() == pytest.approx([3.1])
 
 
-def test_a_pair_takes_the_cycles_of_its_bursts_whatever_their_frequencies(tmp_path: Path) -> None:
-    """Two bursts are at another level, of one the frequency is wrong."""
-    taken = [(mhz, 1) for mhz in (3900, 3000, 4100, 2900, 4000, 3100, 2800)] + [
-        (3000, 2),
-        (4000, 2),
-        (2000, 1.2),
-    ]
+def by_its_clock(root: Path, *taken: tuple[float, float]) -> tuple[float, float]:
+    """`median_ns` and `core_ghz` of a pair of bursts with these frequencies in MHz and times in cycles."""
     alone = {name: value for name, value in AT_POINT.items() if name != "other_ticks"} | {"cpus": (0, 2)}
     bursts = [
-        builders.a_burst(
-            **{**alone, "round": place, "sample_mhz": mhz, "ticks": (round(times * 3e9 / mhz),) * 5}
-        )
-        for place, (mhz, times) in enumerate(taken)
+        builders.a_burst(**alone, round=place, sample_mhz=mhz, ticks=(round(cycles * 3e6 / mhz),) * 5)
+        for place, (mhz, cycles) in enumerate(taken)
     ]
-    Store(tmp_path / "all").publish(builders.a_run(), bursts)
-    Store(tmp_path / "one").publish(builders.a_run(), bursts[:1])
-    many, one = (load_pairs(tmp_path / name).iloc[0] for name in ("all", "one"))
-    assert many["median_ns"] * many["core_ghz"] == pytest.approx(one["median_ns"] * one["core_ghz"])
+    Store(root / str(len(taken))).publish(builders.a_run(), bursts)
+    row = load_pairs(root / str(len(taken))).iloc[0]
+    return row["median_ns"], row["core_ghz"]
+
+
+def test_a_pair_takes_the_cycles_of_its_bursts_whatever_their_frequencies(tmp_path: Path) -> None:
+    """Two bursts are at another level, of one the frequency is wrong."""
+    taken = [(mhz, 1000) for mhz in (3900, 3000, 4100, 2900, 4000, 3100, 2800)]
+    many = by_its_clock(tmp_path, *taken, (3000, 2000), (4000, 2000), (2000, 1200))
+    assert np.prod(many) == pytest.approx(np.prod(by_its_clock(tmp_path, (3000, 1000))))
+
+
+def test_the_frequency_of_a_pair_is_one_that_its_bursts_had(tmp_path: Path) -> None:
+    taken = [(mhz, cycles) for mhz in (3000, 3100) for cycles in (100, 300, 1000, 3000, 10000)]
+    assert 3 <= by_its_clock(tmp_path, *taken)[1] <= 3.1
 
 
 @pytest.mark.parametrize("hosts", [("a", "b"), ("b", "a")])

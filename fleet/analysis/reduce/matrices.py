@@ -106,17 +106,18 @@ def pair_numbers(about: Frame, *, ordered: bool) -> Ints:
 def _parameters(first: Frame, about: Frame, pair: Ints, times: Floats) -> dict[str, Any]:
     """Of each pair the parameters of its point, and medians over its bursts, `about`.
 
-    times: of each burst its median, as a multiple of its pair's. That by the pair's frequency is how many
-    cycles the bursts take; of these the half nearest to it counts, as others may be at another level.
+    times: of each burst its median, as a multiple of its pair's. That by the pair's frequency, one that its
+    bursts had, is how many cycles they take; of these the half nearest to it counts, as others may be at
+    another level.
     """
     numbers = {name: about[name].to_numpy(np.float64) for name in OF_OTHERS}
     of_bursts = {name: medians(values, pair, len(first)) for name, values in numbers.items()}
-    order = np.lexsort((np.abs(times - 1), pair))
+    ghz, order = about["core_ghz"].to_numpy(np.float64), np.lexsort((np.abs(times - 1), pair))
     sizes = np.bincount(pair, minlength=len(first))
-    rank = np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    near = order[rank < sizes[pair] / 2 + 1]
-    ghz = about["core_ghz"].to_numpy(np.float64) * times
-    of_bursts["core_ghz"] = medians(ghz[near], pair[near], len(first))
+    begins = np.cumsum(sizes) - sizes
+    near = order[np.arange(len(pair)) - begins[pair] < sizes[pair] / 2 + 1]
+    found = medians((ghz * times)[near], pair[near], len(first))
+    of_bursts["core_ghz"] = np.clip(found, *(ends.reduceat(ghz, begins) for ends in (np.fmin, np.fmax)))
     return {name: first[name] for name in PARAMETERS} | of_bursts
 
 
