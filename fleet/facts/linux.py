@@ -11,7 +11,7 @@ from fleet.model import Compiler, Cpu, Facts, Load, arch_named
 from fleet.plan.cpulist import cpus_text
 
 _PICKED = re.compile(
-    r"(?:Node [0-9]+ )?([CM][a-z]+_allowed_list|Mem(?:Free|Total|Available)|PRETTY_NAME|"
+    r"(?:Node [0-9]+ | *)([CM][a-z]+_allowed_list|Mem(?:Free|Total|Available)|PRETTY_NAME|MB|SMBA|"
     r"Max (?:address space|data size|processes|realtime priority))"
     r"(?:[:=]\s*|\s+)(.*)"
 )
@@ -107,6 +107,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         priority_most=_limit(files, "realtime priority"),
         page_bytes=_whole(system.get("page_bytes")),
         huge_pages=_chosen(files.get("sys/kernel/mm/transparent_hugepage/enabled")),
+        resctrl=settings.parse_resctrl(files, cpuinfo.get("vendor_id")),
         clock_source=files.get("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governor=_common(cpu.governor for cpu in cpus),
         frequency_driver=topology.frequency_driver(sections),

@@ -129,6 +129,12 @@ def _limits(facts: Facts) -> Iterator[Finding]:
             "Lift the limit: no --cpus for docker, no CPU limit in Kubernetes, no CPUQuota= in systemd.",
             "cpu_quota",
         )
+    if ":" in (facts.resctrl or ""):
+        yield _warning(
+            "resctrl",
+            f"Our memory bandwidth is limited by resctrl ({facts.resctrl}).",
+            "Lift the limit in the schemata of our group below /sys/fs/resctrl (root).",
+        )
     if facts.memory_limit is not None and facts.memory_available_bytes is not None:
         yield _info(
             "memory",

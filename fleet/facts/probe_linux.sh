@@ -28,7 +28,9 @@ grep_all() {
 # not. A group of CPUs is printed once, for its lowest.
 files() {
 	dmi=sys/class/dmi/id
-	paths="etc/machine-id proc/sys/kernel/random/boot_id proc/uptime proc/cmdline proc/self/cgroup proc/self/limits \
+	get proc/self/cpu_resctrl_groups
+	paths="proc/self/cpu_resctrl_groups sys/fs/resctrl/${v#res:}/schemata \
+		etc/machine-id proc/sys/kernel/random/boot_id proc/uptime proc/cmdline proc/self/cgroup proc/self/limits \
 		proc/sys/kernel/numa_balancing proc/sys/kernel/sched_rt_runtime_us \
 		sys/kernel/mm/transparent_hugepage/enabled sys/hypervisor/type \
 		sys/devices/system/clocksource/clocksource0/current_clocksource \

@@ -1,10 +1,11 @@
-"""The probe's noise section: idle states, throttling, CPU quota, irqbalance. Pure; used by `linux`."""
+"""What limits and disturbs a host: idle states, throttling, quotas, irqbalance. Pure; used by `linux`."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 _COUNT = re.compile(r"[0-9]{1,18}")
 _NO_LIMIT = 1 << 60  # bytes; version 1 of control groups writes a number near 2^63
+_WHOLE_OF_AMD, _WHOLE = {"2048", "4096", "8192"}, {"100", "4294967295"}  # per cent, and MB/s where so mounted
 _IDLE = re.compile(r"^sys/.*/cpuidle/state([0-9]+)/([a-z]+):")
 _IRQBALANCE = re.compile(r"proc/[0-9]+/comm:irqbalance")
 
@@ -59,6 +60,24 @@ def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
                 found += [(max(0, limit - kept), limit, group[:80]) for limit in whole if limit < _NO_LIMIT]
     left, limit, group = min(found, key=lambda one: one[0], default=(0, 0, ""))
     return (left, f"control group {group}, {limit / (1 << 20):.0f} MiB") if found else None
+
+
+def parse_resctrl(files: Mapping[str, str], vendor: str | None) -> str | None:
+    """How the memory bandwidth of our group is limited, such as "MB:0=50", else "no limit" or "not mounted".
+
+    files: as of `parse_files`. Format: Linux Documentation/filesystems/resctrl.rst (MB and SMBA of schemata).
+    """
+    group = files.get("proc/self/cpu_resctrl_groups")
+    if group is None or group == "res:":
+        return group and "not mounted"
+    lines = {path: text for path, text in files.items() if path.startswith("sys/fs/resctrl/")}
+    whole, found = _WHOLE_OF_AMD if vendor in ("AuthenticAMD", "HygonGenuine") else _WHOLE, []
+    for path, text in lines.items():
+        name, parts = path.rpartition(":")[2], re.findall(r"([0-9]+)= *([0-9]+)", text)
+        limits = [f"{domain}={most}" for domain, most in parts if most not in whole]
+        if limits and name in ("MB", "SMBA"):
+            found.append(f"{name}:{';'.join(limits)}")
+    return " ".join(found) or ("no limit" if lines else None)
 
 
 def parse_processes(lines: Iterable[str], own: int | None) -> int | None:

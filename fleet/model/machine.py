@@ -189,6 +189,7 @@ class Facts:
     priority_most: int | None = None
     page_bytes: int | None = None
     huge_pages: str | None = None
+    resctrl: str | None = None
     clock_source: str | None = None
     governor: str | None = None
     frequency_driver: str | None = None

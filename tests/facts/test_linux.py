@@ -79,6 +79,31 @@ def test_a_two_socket_server_with_cpus_switched_off(facts):
     assert "2 of 32 CPUs are offline: 5,21." in found.notes
 
 
+@pytest.mark.parametrize(
+    ("group", "schemata", "vendor", "expected"),
+    [
+        (None, "    MB:0=50", "GenuineIntel", None),  # the root group's need not be ours
+        ("res:", None, "GenuineIntel", "not mounted"),
+        ("res:/", None, "GenuineIntel", None),  # mounted, but not in our container
+        ("res:/", "    L3:0=ffff;1=ffff", "GenuineIntel", "no limit"),
+        ("res:/", "    MB:0=100;1=100\n    L3:0=7ff;1=7ff", "GenuineIntel", "no limit"),
+        ("res:batch", "    L3:0=7ff;1=7ff\n    MB:0=100;1= 50", "GenuineIntel", "MB:1=50"),
+        ("res:batch", "    MB:0=4096;1=4294967295", "GenuineIntel", "MB:0=4096"),
+        ("res:batch", "  SMBA:0=  64;1=2048\n    MB:0=2048;1=4096", "AuthenticAMD", "SMBA:0=64"),
+        ("res:batch", "    MB:0= 100;1=  16", "AuthenticAMD", "MB:0=100;1=16"),
+    ],
+)
+def test_a_limit_of_memory_bandwidth_is_that_of_our_group(facts, group, schemata, vendor, expected):
+    tree = trees.Tree(2)
+    tree.files["proc/cpuinfo"] = f"processor\t: 0\nvendor_id\t: {vendor}\nflags\t\t: fpu\n"
+    tree.files["sys/fs/resctrl/other/schemata"] = "    MB:0=10"
+    if group is not None:
+        tree.files["proc/self/cpu_resctrl_groups"] = f"{group}\nmon:"
+    if schemata is not None:
+        tree.files[f"sys/fs/resctrl/{(group or '').removeprefix('res:')}/schemata"] = schemata
+    assert facts(tree).resctrl == expected
+
+
 def test_nodes_with_memory_also_without_cpus_or_where_we_may_not_have_any(facts):
     tree, node = trees.Tree(2), "sys/devices/system/node"
     tree.files |= {

@@ -47,6 +47,7 @@ PLANTED = [
     ("container", INFO, {"container": "docker"}),
     ("quota", WARNING, {"cpu_quota": 0.4, "cpu_limit": "control group /, 0.4 CPUs"}),
     ("quota", INFO, {"cpu_quota": 0.5, "cpu_limit": "control group /, 0.5 CPUs"}),
+    ("resctrl", WARNING, {"resctrl": "MB:0=50"}),
     ("memory", INFO, {"memory_limit": "ulimit -v, 96 MiB", "memory_available_bytes": 96 << 20}),
     ("processes", SERIOUS, {"processes_most": 9, "cpus": (Cpu(0, node=0), Cpu(1, node=1))}),
     ("priority", INFO, {"priority_most": 0}),
@@ -70,7 +71,7 @@ PLANTED = [
     ("busy", WARNING, {"load": Load(running=3)}),
 ]
 SENTENCES = {"boost", "temperature", "hypervisor", "container", "quota", "clock", "mitigations"}
-SENTENCES |= {"isolation", "tick", "memory", "priority", "pages"}
+SENTENCES |= {"resctrl", "isolation", "tick", "memory", "priority", "pages"}
 
 
 def test_a_quiet_machine_has_no_findings() -> None:
