@@ -128,8 +128,13 @@ def _of_pairs(kinds: Iterable[str]) -> list[str]:
     return [kind for kind in kinds if view_of(kind) is View.MATRIX]
 
 
+def _names(kind: str) -> tuple[str, ...]:
+    """How one may call it: itself, and without its variant, its setting or both."""
+    return (kind, re.sub(r"/\S*", "", kind), kind.partition(" ")[0], kind.partition("/")[0])
+
+
 def _chosen_of(there: Sequence[str], benchmark: str | None, what: str) -> str:
-    wanted = [kind for kind in there if benchmark in (None, kind, *(kind.partition(at)[0] for at in "/ "))]
+    wanted = [kind for kind in there if benchmark in (None, *_names(kind))]
     if not there:
         raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
     if len(wanted) != 1:

@@ -188,7 +188,7 @@ def test_cells_of_unknown_cpus_have_no_node(shown: tuple[Path, str]) -> None:
     assert {*node_cells(pairs, cpus[:0])["cpu_node"]} == {-1}
 
 
-@pytest.mark.parametrize(("name", "cells"), [("chase", NS), ("bandwidth", GBS), ("bandwidth/mov read", GBS)])
+@pytest.mark.parametrize(("name", "cells"), [("chase", NS), ("bandwidth", GBS), ("bandwidth read", GBS)])
 def test_a_matrix_is_exported_with_the_memory_of_nodes_without_cpus(
     shown: tuple[Path, str], name: str, cells: dict[tuple[int, int], float]
 ) -> None:
