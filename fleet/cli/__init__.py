@@ -14,17 +14,9 @@ from typing import NoReturn
 
 import typer
 
-from fleet.cli.app import app, print_text, terminal
+from fleet import errors
+from fleet.cli import app as cli
 from fleet.cli.streams import escaping
-from fleet.errors import (
-    EXIT_BUG,
-    EXIT_INTERRUPTED,
-    FleetError,
-    MemoryLimitError,
-    StoreWarning,
-    is_lack_of_memory,
-    lack_of_memory,
-)
 
 
 def main() -> None:
@@ -32,10 +24,10 @@ def main() -> None:
     _prepare_output()
     try:
         try:
-            app(prog_name="fleet")  # also for `python -m fleet`: completion asks by this name
+            cli.app(prog_name="fleet")  # also for `python -m fleet`: completion asks by this name
         finally:
             sys.stdout.flush()  # a full disk shows here, or else after the last word of ours
-    except FleetError as err:
+    except errors.FleetError as err:
         _trace(err.__cause__)
         _end(_wrapped(f"fleet: {err}"), err.exit_code)
     except OSError as err:
@@ -46,15 +38,15 @@ def main() -> None:
             sys.exit(1)
         _end(f"fleet: {what}: {err.strerror or err}", 1)
     except KeyboardInterrupt:
-        _end("fleet: interrupted", EXIT_INTERRUPTED)
+        _end("fleet: interrupted", errors.EXIT_INTERRUPTED)
     except SystemExit as ended:
         _end("", int(ended.code or 0))
     except Exception as err:
-        if is_lack_of_memory(err):
-            print_text(f"fleet: {lack_of_memory(err)}", err=True)
-            os._exit(MemoryLimitError.exit_code)  # a thread that was not started may be waited for
+        if errors.is_lack_of_memory(err):
+            cli.print_text(f"fleet: {errors.lack_of_memory(err)}", err=True)
+            os._exit(errors.MemoryLimitError.exit_code)  # a thread that was not started may be waited for
         traceback.print_exc()
-        _end("fleet: a bug in fleet; please report it with the lines above", EXIT_BUG)
+        _end("fleet: a bug in fleet; please report it with the lines above", errors.EXIT_BUG)
 
 
 def _prepare_output() -> None:
@@ -85,7 +77,7 @@ def _trace(cause: BaseException | None) -> None:
 def _wrapped(text: str) -> str:
     from fleet.analysis.views.text import fitted
 
-    return fitted(text, terminal(sys.stderr)["width"])
+    return fitted(text, cli.terminal(sys.stderr)["width"])
 
 
 def _warn(
@@ -93,7 +85,7 @@ def _warn(
 ) -> None:
     """Print a warning of ours, once; those of libraries are not shown."""
     text = str(message)
-    if issubclass(category, StoreWarning) and text not in shown:
+    if issubclass(category, errors.StoreWarning) and text not in shown:
         shown.add(text)
         _trace(getattr(message, "__cause__", None))
-        print_text(f"fleet: warning: {text}", err=True)
+        cli.print_text(f"fleet: warning: {text}", err=True)

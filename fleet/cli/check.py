@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleet.cli.app import (
-    CONNECT_TIMEOUT_S,
-    INVENTORY,
-    ConnectTimeout,
-    InventoryPath,
-    Json,
-    Parallel,
-    Quiet,
-    Select,
-    app,
-    load_inventory,
-    print_text,
-    stop_on_signals,
-)
+from fleet.cli import app as cli
 from fleet.cli.plan_options import NOT_GIVEN, with_plan_options
 from fleet.model import Host, RequestedOptions
 
@@ -28,16 +15,16 @@ if TYPE_CHECKING:
     from fleet.session.context import HostAccess
 
 
-@app.command(short_help="Name what would disturb a run on each host; changes nothing.")
+@cli.app.command(short_help="Name what would disturb a run on each host; changes nothing.")
 @with_plan_options
 def check(
-    select: Select = None,
-    inventory: InventoryPath = INVENTORY,
+    select: cli.Select = None,
+    inventory: cli.InventoryPath = cli.INVENTORY,
     requested: RequestedOptions = NOT_GIVEN,
-    parallel: Parallel = 32,
-    connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
-    quiet: Quiet = False,
-    json: Json = False,
+    parallel: cli.Parallel = 32,
+    connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
+    quiet: cli.Quiet = False,
+    json: cli.Json = False,
     script: Annotated[
         bool, typer.Option("--script", help="Print what a scheduler's step has to start.")
     ] = False,
@@ -58,23 +45,23 @@ def check(
 
         typer.echo(step_script(), nl=False)
         return
-    chosen = load_inventory(inventory).select(select or [])
+    chosen = cli.load_inventory(inventory).select(select or [])
     check_together(chosen, requested)
     with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
         checked = check_hosts(chosen, access, requested)
-    (typer.echo if json else print_text)(checks_json(checked) if json else checks_text(checked))
+    (typer.echo if json else cli.print_text)(checks_json(checked) if json else checks_text(checked))
     raise typer.Exit(outcome.exit_code([one.outcome for one in checked]))
 
 
-@app.command(short_help="Remove from the hosts what fleet left there.")
+@cli.app.command(short_help="Remove from the hosts what fleet left there.")
 def clean(
-    select: Select = None,
-    inventory: InventoryPath = INVENTORY,
-    parallel: Parallel = 32,
-    connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
+    select: cli.Select = None,
+    inventory: cli.InventoryPath = cli.INVENTORY,
+    parallel: cli.Parallel = 32,
+    connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only list it.")] = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    quiet: cli.Quiet = False,
+    json: cli.Json = False,
 ) -> None:
     """Remove from the hosts what fleet left there.
 
@@ -84,11 +71,11 @@ def clean(
     from fleet.session import outcome
     from fleet.session.clean import clean as clean_hosts
 
-    chosen = load_inventory(inventory).select(select or [])
+    chosen = cli.load_inventory(inventory).select(select or [])
     with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
         cleaned = clean_hosts(chosen, access, dry_run=dry_run)
     shown = cleaned_json(cleaned) if json else cleaned_text(cleaned, dry_run=dry_run)
-    (typer.echo if json else print_text)(shown)
+    (typer.echo if json else cli.print_text)(shown)
     raise typer.Exit(outcome.exit_code([one.outcome for one in cleaned]))
 
 
@@ -100,5 +87,5 @@ def _access(
     from fleet.remote.connect import connect
     from fleet.session.context import HostAccess
 
-    with progress(hosts, quiet=quiet) as show, stop_on_signals():
+    with progress(hosts, quiet=quiet) as show, cli.stop_on_signals():
         yield HostAccess(connect=partial(connect, timeout_s=connect_timeout_s), emit=show, parallel=parallel)

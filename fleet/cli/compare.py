@@ -6,18 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from fleet.cli.app import (
-    RESULTS,
-    Json,
-    OfBenchmark,
-    OfCpus,
-    ResultsPath,
-    app,
-    paged,
-    runs_apart,
-    terminal,
-    with_groups,
-)
+from fleet.cli import app as cli
 from fleet.cli.completion import side_words
 from fleet.errors import EXIT_CHANGED, UsageError
 
@@ -25,20 +14,20 @@ if TYPE_CHECKING:
     from fleet.store import Listing
 
 
-@app.command(short_help="Say what changed between runs, and what is equivalent.")
-@runs_apart
+@cli.app.command(short_help="Say what changed between runs, and what is equivalent.")
+@cli.runs_apart
 def compare(
     sides: Annotated[
         list[str],
         typer.Argument(
             help="A host, group, label=value, host@label=value, a run, several by commas, or summary:NAME.",
-            callback=with_groups,
+            callback=cli.with_groups,
             autocompletion=side_words,
         ),
     ],
-    results: ResultsPath = RESULTS,
-    benchmark: OfBenchmark = None,
-    cpus: OfCpus = None,
+    results: cli.ResultsPath = cli.RESULTS,
+    benchmark: cli.OfBenchmark = None,
+    cpus: cli.OfCpus = None,
     point: Annotated[
         str | None, typer.Option(help="Compare this point of a ladder: random.512K.huge.")
     ] = None,
@@ -53,7 +42,7 @@ def compare(
             "--fail-on-change", help="Exit with 20 for a change or an odd machine, 2 without a verdict."
         ),
     ] = False,
-    json: Json = False,
+    json: cli.Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Say what changed from the first side to the others, and what is equivalent.
@@ -68,7 +57,7 @@ def compare(
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
-    root, width = Listing(results), terminal()["width"]
+    root, width = Listing(results), cli.terminal()["width"]
     how = {"threshold": _share(threshold), "only": Only(benchmark, cpus)}
     if siblings or (len(sides) < 2 and not beside.is_beside(sides)):
         if point is not None or blocks is not None:
@@ -83,7 +72,7 @@ def compare(
     if json or csv:
         typer.echo((answer.json if json else answer.csv)())
     else:
-        paged(answer.text(), width)
+        cli.paged(answer.text(), width)
     if fail_on_change:
         answer.fail_on_change()
 

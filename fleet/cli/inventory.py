@@ -6,23 +6,12 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import (
-    INVENTORY,
-    RESULTS,
-    InventoryPath,
-    Json,
-    ResultsPath,
-    Select,
-    app,
-    load_inventory,
-    print_text,
-    terminal,
-)
+from fleet.cli import app as cli
 
 
-@app.command(short_help="Write a commented inventory.yaml to start from.")
+@cli.app.command(short_help="Write a commented inventory.yaml to start from.")
 def init(
-    inventory: InventoryPath = INVENTORY,
+    inventory: cli.InventoryPath = cli.INVENTORY,
     from_ssh_config: Annotated[
         bool, typer.Option("--from-ssh-config", help="With the hosts of ~/.ssh/config.")
     ] = False,
@@ -63,12 +52,12 @@ def init(
     typer.echo(f"Wrote {inventory}. Next: fleet hosts, then fleet run.")
 
 
-@app.command(short_help="Show what the inventory resolves to; connects to nothing.")
+@cli.app.command(short_help="Show what the inventory resolves to; connects to nothing.")
 def hosts(
-    select: Select = None,
-    inventory: InventoryPath = INVENTORY,
-    results: ResultsPath = RESULTS,
-    json: Json = False,
+    select: cli.Select = None,
+    inventory: cli.InventoryPath = cli.INVENTORY,
+    results: cli.ResultsPath = cli.RESULTS,
+    json: cli.Json = False,
 ) -> None:
     """Show what the inventory resolves to, and when each host was last measured.
 
@@ -76,7 +65,7 @@ def hosts(
     """
     from fleet.console.hosts import hosts_json, hosts_text
 
-    chosen = load_inventory(inventory).select(select or [])
+    chosen = cli.load_inventory(inventory).select(select or [])
     if json:
         typer.echo(hosts_json(chosen))
         return
@@ -87,4 +76,4 @@ def hosts(
     # a bucket would have to be connected to
     stored = Listing(place).runs if isinstance(place, Folder) else []
     measured = {run.host_id: run.started_utc for run in stored}
-    print_text(hosts_text(chosen, measured, terminal()["width"]))
+    cli.print_text(hosts_text(chosen, measured, cli.terminal()["width"]))

@@ -11,27 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fleet.cli.app import (
-    CONNECT_TIMEOUT_S,
-    INVENTORY,
-    RECONNECT_S,
-    RESULTS,
-    ConnectTimeout,
-    InventoryPath,
-    Json,
-    Lock,
-    Parallel,
-    Quiet,
-    Reconnect,
-    ResultsPath,
-    Select,
-    app,
-    check_hosts,
-    load_inventory,
-    print_text,
-    stop_on_signals,
-    terminal,
-)
+from fleet.cli import app as cli
 from fleet.cli.plan_options import NOT_GIVEN, with_plan_options
 from fleet.errors import UsageError
 from fleet.model import Host, RequestedOptions
@@ -44,20 +24,20 @@ if TYPE_CHECKING:
     from fleet.store import Store
 
 
-@app.command(short_help="Measure every CPU pair of the hosts; store the raw samples.")
+@cli.app.command(short_help="Measure every CPU pair of the hosts; store the raw samples.")
 @with_plan_options
 def run(
-    select: Select = None,
-    inventory: InventoryPath = INVENTORY,
-    results: ResultsPath = RESULTS,
+    select: cli.Select = None,
+    inventory: cli.InventoryPath = cli.INVENTORY,
+    results: cli.ResultsPath = cli.RESULTS,
     requested: RequestedOptions = NOT_GIVEN,
     label: Annotated[
         list[str] | None, typer.Option("--label", "-l", help="key=value, stored with every run; repeatable.")
     ] = None,
-    parallel: Parallel = 32,
-    connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
-    lock: Lock = None,
-    reconnect: Reconnect = RECONNECT_S,
+    parallel: cli.Parallel = 32,
+    connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
+    lock: cli.Lock = None,
+    reconnect: cli.Reconnect = cli.RECONNECT_S,
     shard: Annotated[
         str | None, typer.Option(help="Only this part of the hosts, such as 2/4.", metavar="I/N")
     ] = None,
@@ -77,8 +57,8 @@ def run(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
     map_: Annotated[bool, typer.Option("--map", help="Draw heat maps as they fill.")] = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    quiet: cli.Quiet = False,
+    json: cli.Json = False,
 ) -> None:
     """Measure every CPU pair of the chosen hosts and store the raw samples.
 
@@ -88,7 +68,7 @@ def run(
     from fleet.session.alternate import alternation, turns
 
     chosen = _hosts(inventory, select or [], shard)
-    check_hosts(chosen, requested)
+    cli.check_hosts(chosen, requested)
     labels = read_labels(label or [])
     sides = alternation(alternate, switch, labels)
     if not chosen:
@@ -128,26 +108,26 @@ def run(
     raise typer.Exit(outcome.exit_code(ended))
 
 
-@app.command(short_help="Finish a session that was interrupted.")
+@cli.app.command(short_help="Finish a session that was interrupted.")
 def resume(
     session: Annotated[
         str | None, typer.Argument(help="A session id, or its beginning; default: the last.")
     ] = None,
-    inventory: InventoryPath = INVENTORY,
-    results: ResultsPath = RESULTS,
+    inventory: cli.InventoryPath = cli.INVENTORY,
+    results: cli.ResultsPath = cli.RESULTS,
     publish_partial: Annotated[
         bool, typer.Option("--publish-partial", help="Store what arrived, as partial runs.")
     ] = False,
     forget: Annotated[
         bool, typer.Option("--forget", help="Remove the journals of the session named.")
     ] = False,
-    parallel: Parallel = 32,
-    connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
-    lock: Lock = None,
-    reconnect: Reconnect = RECONNECT_S,
+    parallel: cli.Parallel = 32,
+    connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
+    lock: cli.Lock = None,
+    reconnect: cli.Reconnect = cli.RECONNECT_S,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
-    quiet: Quiet = False,
-    json: Json = False,
+    quiet: cli.Quiet = False,
+    json: cli.Json = False,
 ) -> None:
     """Finish a session that was interrupted; measure nothing twice.
 
@@ -165,7 +145,7 @@ def resume(
     remaining = resume.find(store, session)
     damaged = store.damaged()
     if damaged:
-        print_text("\n".join(damaged), err=True)
+        cli.print_text("\n".join(damaged), err=True)
     if remaining is None:
         typer.echo("[]" if json else f"{store.place}: no unfinished session there.")
         return
@@ -176,11 +156,13 @@ def resume(
         resume.forget(remaining, store)
         typer.echo(f"Session {remaining.session_id} is given up; its journals are removed.")
         return
-    found = [] if publish_partial else load_inventory(inventory, remaining.intent.listed or None).select([])
+    found = (
+        [] if publish_partial else cli.load_inventory(inventory, remaining.intent.listed or None).select([])
+    )
     known = {host.name: host for host in found}
     hosts = resume.hosts_of(remaining, known, partial=publish_partial)
     not_begun = [host for host in hosts if host.name in remaining.hosts and not publish_partial]
-    check_hosts(not_begun, remaining.intent.requested)
+    cli.check_hosts(not_begun, remaining.intent.requested)
     started = time.monotonic()
     store.make_ready()
     with _followed(hosts, (), quiet=quiet, json=json) as so_far:
@@ -191,7 +173,7 @@ def resume(
     without = given_up_text(remaining, damaged)
     print_outcomes(store, ended, started, hints_of(results, inventory, logs), json=json, without=without)
     if more := resume.others(store, remaining):
-        print_text(more, err=True)
+        cli.print_text(more, err=True)
     raise typer.Exit(outcome.exit_code(ended) if ended else StoreError.exit_code if damaged else 0)
 
 
@@ -210,7 +192,7 @@ def _followed(
         if json:
             typer.echo(summary.outcomes_json([*before, *(row.ended_now() for row in known.of.values())]))
 
-    with progress(hosts, quiet=quiet, as_map=as_map) as show, stop_on_signals(leave):
+    with progress(hosts, quiet=quiet, as_map=as_map) as show, cli.stop_on_signals(leave):
 
         def take(event: "Event") -> None:
             known.take(event)
@@ -234,7 +216,7 @@ def _context(
 
 
 def _hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[Host, ...]:
-    chosen = load_inventory(inventory).select(select)
+    chosen = cli.load_inventory(inventory).select(select)
     if shard is None:
         return chosen
     from fleet.session import shards
@@ -254,14 +236,17 @@ def _print_plans(chosen: Sequence[Host], requested: RequestedOptions, results: s
     if json:
         typer.echo(dry_run.plans_json(plans))
     else:
-        print_text(dry_run.plans_text(plans))
+        cli.print_text(dry_run.plans_text(plans))
 
 
 def hints_of(results: str, inventory: Path, logs: str) -> "Hints":
     """The options to repeat in a command: those that are not what the command would take anyway."""
     from fleet.console.summary import Hints
 
-    usual = (os.environ.get("FLEET_RESULTS", RESULTS), os.environ.get("FLEET_INVENTORY", str(INVENTORY)))
+    usual = (
+        os.environ.get("FLEET_RESULTS", cli.RESULTS),
+        os.environ.get("FLEET_INVENTORY", str(cli.INVENTORY)),
+    )
     given = (("-r", results, usual[0]), ("-f", str(inventory), usual[1]))
     at, of = (f"{flag} {shlex.quote(value)}" if value != default else "" for flag, value, default in given)
     return Hints(at, of, logs)
@@ -287,7 +272,7 @@ def print_outcomes(
     from fleet.console.numbers import medians_text
     from fleet.console.summary import outcomes_text
 
-    seconds, page = time.monotonic() - started, terminal()
+    seconds, page = time.monotonic() - started, cli.terminal()
     medians = medians_text(store, outcomes, **page, as_map=as_map)
     text = outcomes_text(outcomes, seconds, hints, medians) if outcomes else without
     typer.echo(fitted(text, page["width"]))

@@ -4,35 +4,24 @@ from typing import Annotated
 
 import typer
 
+from fleet.cli import app as cli
 from fleet.cli import completion
-from fleet.cli.app import (
-    RESULTS,
-    Json,
-    OfBenchmark,
-    OfCpus,
-    ResultsPath,
-    SelectRuns,
-    app,
-    paged,
-    runs_apart,
-    terminal,
-)
 
 
-@app.command(short_help="List stored runs, or how a relation has changed over time.")
-@runs_apart
+@cli.app.command(short_help="List stored runs, or how a relation has changed over time.")
+@cli.runs_apart
 def runs(
-    select: SelectRuns = None,
+    select: cli.SelectRuns = None,
     relation: Annotated[
         str | None, typer.Option("--relation", help="This relation or level, run by run: smt, L2, mem, …")
     ] = None,
     point: Annotated[str | None, typer.Option(help="This point, run by run: random.512K.huge.")] = None,
-    benchmark: OfBenchmark = None,
+    benchmark: cli.OfBenchmark = None,
     summaries: Annotated[
         bool, typer.Option("--summaries", help="List what others measured, shipped or imported.")
     ] = False,
-    results: ResultsPath = RESULTS,
-    json: Json = False,
+    results: cli.ResultsPath = cli.RESULTS,
+    json: cli.Json = False,
 ) -> None:
     """List stored runs, or how a relation or level has changed.
 
@@ -61,8 +50,8 @@ def runs(
         if json:
             typer.echo(views.runs_json(listed))
         else:
-            width = terminal()["width"]
-            paged(views.runs_text(listed, width=width), width)
+            width = cli.terminal()["width"]
+            cli.paged(views.runs_text(listed, width=width), width)
         return
     from fleet.analysis.views import history
     from fleet.analysis.views.text import json_text
@@ -76,20 +65,20 @@ def runs(
     if json:
         typer.echo(json_text(found))
     else:
-        width = terminal()["width"]
-        paged(history.past_text(found, width), width)
+        width = cli.terminal()["width"]
+        cli.paged(history.past_text(found, width), width)
 
 
-@app.command(short_help="Show latencies: many hosts in a table, one in detail.")
-@runs_apart
+@cli.app.command(short_help="Show latencies: many hosts in a table, one in detail.")
+@cli.runs_apart
 def show(
-    select: SelectRuns = None,
-    benchmark: OfBenchmark = None,
-    cpus: OfCpus = None,
+    select: cli.SelectRuns = None,
+    benchmark: cli.OfBenchmark = None,
+    cpus: cli.OfCpus = None,
     ladder: Annotated[bool, typer.Option("--ladder", help="Every size and every counted event.")] = False,
     map_: Annotated[bool, typer.Option("--map", help="Draw heat maps.")] = False,
-    results: ResultsPath = RESULTS,
-    json: Json = False,
+    results: cli.ResultsPath = cli.RESULTS,
+    json: cli.Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print every pair and point as CSV.")] = False,
     ways: Annotated[
         bool, typer.Option("--ways", help="Both directions of messages, and the offset of clocks.")
@@ -122,27 +111,29 @@ def show(
     elif csv:
         typer.echo(views.shows_csv(root, shown.latest, only))
     else:
-        page = terminal()
+        page = cli.terminal()
         text = views.shown_text(
             root, shown, Canvas(**page), only, all_sizes=ladder, both_ways=ways, as_map=map_
         )
-        paged(text, page["width"])
+        cli.paged(text, page["width"])
 
 
 def _summaries(names: list[str], results: str, *, json: bool) -> None:
     from fleet.analysis.views import imports as views
     from fleet.analysis.views.heatmap import Canvas
 
-    page = terminal()
+    page = cli.terminal()
     if json:
         typer.echo(views.summaries_json(results, names))
     else:
-        paged(views.summaries_text(results, names, Canvas(**page)), page["width"])
+        cli.paged(views.summaries_text(results, names, Canvas(**page)), page["width"])
 
 
-@app.command("summaries", hidden=True)  # the name of both before
+@cli.app.command("summaries", hidden=True)  # the name of both before
 def summaries_(
-    name: Annotated[str | None, typer.Argument()] = None, results: ResultsPath = RESULTS, json: Json = False
+    name: Annotated[str | None, typer.Argument()] = None,
+    results: cli.ResultsPath = cli.RESULTS,
+    json: cli.Json = False,
 ) -> None:
     """List what others measured, or show one.
 

@@ -10,14 +10,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from fleet.errors import (
-    EXIT_INTERRUPTED,
-    EXIT_SOME_FAILED,
-    FleetError,
-    StoreError,
-    UnreachableError,
-    UsageError,
-)
+from fleet import errors
 from fleet.model import Host, RunState
 from fleet.model.frozen import dataclass
 from fleet.model.version import VERSION
@@ -75,7 +68,7 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
         isinstance(store.place, Folder)
         and not (store.state_dir / "_journal" / f"{job.session_id}.json").exists()
     ):
-        raise StoreError(
+        raise errors.StoreError(
             f"{store.place}: a worker does not see the folder that the controller writes to. Give a folder "
             f"that all of them share, or an s3:// address."
         )
@@ -151,11 +144,13 @@ def _client(address: str) -> Iterator[Any]:
             yield client
         return
     if not re.fullmatch(r"(tcp|tls|ucx|ws|wss)://\S+", address):
-        raise UsageError(f"--dask {address}: neither a scheduler (tcp://host:8786, tls://…) nor local:N.")
+        raise errors.UsageError(
+            f"--dask {address}: neither a scheduler (tcp://host:8786, tls://…) nor local:N."
+        )
     try:
         client = distributed.Client(address, timeout=ANSWER_S)
     except (OSError, TimeoutError) as err:
-        raise UnreachableError(f"--dask {address}: no scheduler answers there: {err}.") from err
+        raise errors.UnreachableError(f"--dask {address}: no scheduler answers there: {err}.") from err
     with client:
         yield client
 
@@ -165,16 +160,16 @@ def _workers(client: Any) -> int:
     try:
         client.wait_for_workers(1, timeout=ANSWER_S)
     except TimeoutError:
-        raise UnreachableError(
+        raise errors.UnreachableError(
             "--dask: the scheduler has no workers. Start `dask worker` somewhere."
         ) from None
     try:
         versions = client.run(_version)
     except Exception as err:
-        raise UsageError(f"--dask: fleet {VERSION} must be installed on every worker: {err}.") from err
+        raise errors.UsageError(f"--dask: fleet {VERSION} must be installed on every worker: {err}.") from err
     if others := {worker: version for worker, version in versions.items() if version != VERSION}:
         named = ", ".join(f"{worker} has {version}" for worker, version in sorted(others.items())[:5])
-        raise UsageError(f"--dask: workers need fleet {VERSION}, as here: {named}.")
+        raise errors.UsageError(f"--dask: workers need fleet {VERSION}, as here: {named}.")
     return len(versions)
 
 
@@ -186,7 +181,7 @@ def _distributed() -> ModuleType:
     try:
         return importlib.import_module("distributed")
     except ModuleNotFoundError:
-        raise UsageError("--dask: not installed here: pip install 'corefleet[dask]'.") from None
+        raise errors.UsageError("--dask: not installed here: pip install 'corefleet[dask]'.") from None
 
 
 def _stored(host: Host, run: RunSummary) -> Outcome:
@@ -195,20 +190,20 @@ def _stored(host: Host, run: RunSummary) -> Outcome:
         host,
         State.COMPLETE if complete else State.PARTIAL,
         run_id=run.run_id,
-        exit_code=0 if complete else EXIT_SOME_FAILED,
+        exit_code=0 if complete else errors.EXIT_SOME_FAILED,
         bursts=run.bursts or 0,
     )
 
 
 def _lost(host: Host, error: BaseException) -> Outcome:
-    if isinstance(error, FleetError):
+    if isinstance(error, errors.FleetError):
         return Outcome(host, State.FAILED, stage=error.stage, message=str(error), exit_code=error.exit_code)
     reason = " ".join(str(error).split()).rstrip(".")
     text = (
         f"{host.name}: its shard was given up: {type(error).__name__}: {reason}. What had arrived is in the "
         f"journals of the workers; `fleet resume` there continues the run."
     )
-    return Outcome(host, State.FAILED, stage="shard", message=text, exit_code=EXIT_SOME_FAILED)
+    return Outcome(host, State.FAILED, stage="shard", message=text, exit_code=errors.EXIT_SOME_FAILED)
 
 
 def _withdrawn(host: Host) -> Outcome:
@@ -216,4 +211,4 @@ def _withdrawn(host: Host) -> Outcome:
         f"{host.name}: stopped. A worker elsewhere that is measuring it finishes and stores it; what one "
         f"on this machine measured is in the journal, for `fleet resume`."
     )
-    return Outcome(host, State.INTERRUPTED, stage="shard", message=text, exit_code=EXIT_INTERRUPTED)
+    return Outcome(host, State.INTERRUPTED, stage="shard", message=text, exit_code=errors.EXIT_INTERRUPTED)

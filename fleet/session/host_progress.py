@@ -2,17 +2,9 @@
 
 import time
 
+from fleet import errors
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
-from fleet.errors import (
-    EXIT_BUG,
-    EXIT_INTERRUPTED,
-    EXIT_SOME_FAILED,
-    FleetError,
-    RefusedError,
-    StoreError,
-    UsageError,
-)
 from fleet.model import Burst, Host, Note, Run, RunState
 from fleet.model.frozen import replace
 from fleet.plan.forecast import Duration
@@ -102,29 +94,29 @@ class HostProgress:
                 f"{' '.join(filter(None, (first.benchmark, first.point)))} "
                 f"{first.ping_cpu}-{first.pong_cpu}: {first.reason}."
             )
-        return self._outcome(State.PARTIAL, f"{self.host.name}: {why}", EXIT_SOME_FAILED)
+        return self._outcome(State.PARTIAL, f"{self.host.name}: {why}", errors.EXIT_SOME_FAILED)
 
     def complete(self) -> Outcome:
         """The outcome of a host where all work is done."""
         return self._outcome(State.COMPLETE)
 
-    def failed(self, err: FleetError) -> Outcome:
+    def failed(self, err: errors.FleetError) -> Outcome:
         """The outcome of a known error."""
-        lost = isinstance(err, StoreError) and err.lost
+        lost = isinstance(err, errors.StoreError) and err.lost
         kept = "" if lost else self._kept(resume="`fleet resume" not in str(err))
         outcome = self._outcome(State.FAILED, f"{err}{kept}", err.exit_code, err.stage)
-        refused = isinstance(err, RefusedError | UsageError)
+        refused = isinstance(err, errors.RefusedError | errors.UsageError)
         return replace(outcome, given_up=refused, run_id=None if refused else outcome.run_id)
 
     def interrupted(self) -> Outcome:
         """The outcome of a cancelled session."""
         text = f"{self.host.name}: stopped in stage {self._stage}.{self._kept()}"
-        return self._outcome(State.INTERRUPTED, text, EXIT_INTERRUPTED)
+        return self._outcome(State.INTERRUPTED, text, errors.EXIT_INTERRUPTED)
 
     def crashed(self, err: Exception) -> Outcome:
         """The outcome of an unexpected exception: a bug in fleet."""
         text = f"{self.host.name}: a bug in fleet, please report it: {type(err).__name__}: {err}."
-        return self._outcome(State.FAILED, f"{text}{self._kept()}", EXIT_BUG)
+        return self._outcome(State.FAILED, f"{text}{self._kept()}", errors.EXIT_BUG)
 
     def _kept(self, *, resume: bool = True) -> str:
         """resume: whether nothing else is advised already."""

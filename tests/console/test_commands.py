@@ -11,8 +11,7 @@ import pytest
 import typer
 from click.testing import CliRunner
 
-from fleet.cli import app
-from fleet.cli.app import with_groups
+from fleet.cli.app import app, with_groups
 from fleet.cli.help import PANELS
 from fleet.remote.ssh import config_lookup
 from fleet.store import Store

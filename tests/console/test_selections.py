@@ -9,8 +9,8 @@ import click
 import pytest
 import typer
 
-from fleet.cli import app, completion
-from fleet.cli.app import MODULES
+from fleet.cli import completion
+from fleet.cli.app import MODULES, app
 from tests.command import Done, Fleet
 from tests.console.test_commands import completed
 

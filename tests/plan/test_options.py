@@ -10,7 +10,7 @@ import click
 import pytest
 from typer.main import get_command
 
-from fleet.cli import app
+from fleet.cli.app import app
 from fleet.errors import UsageError
 from fleet.inventory import schema
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan, Preset, RequestedOptions

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from fleet.analysis.report.page import render
 from fleet.analysis.views.show import show_text
-from fleet.cli import app
+from fleet.cli.app import app
 from fleet.model import Cache, Cpu, Host
 from fleet.store import Listing, Store, new_run_id, places, run_tables
 from fleet.store.places import Folder
