@@ -10,15 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fleet.analysis.frame import Rows, Values, below, into_pandas
-from fleet.analysis.reduce.ladders import (
-    MEMORY,
-    by_node,
-    is_local,
-    node_cells,
-    plateaus,
-    settings_in_order,
-    size_text,
-)
+from fleet.analysis.reduce import ladders
 from fleet.analysis.reduce.load import Into, load_cpus, of_benchmark, view_of, without_points
 from fleet.analysis.reduce.pairs import OF_HISTORY, by_run, load_pairs, widened
 from fleet.analysis.reduce.topology import kinds_of
@@ -45,7 +37,7 @@ def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
     views = pairs["benchmark"].map(lambda name: view_of(str(name)))
     if point is not None:
         return _at_point(pairs, point)
-    placed = by_node(pairs)
+    placed = ladders.by_node(pairs)
     others = pairs[~views.isin([View.MATRIX, View.CPUS, View.LADDER]) & ~placed]
     # Of a benchmark that nobody described there may be no point.
     points = others["point"].astype(object).fillna("")
@@ -57,11 +49,11 @@ def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
         ns, relation = _LINE / full["other_rate"], full["relation"] + _GOT
         parts.append(full.assign(relation=relation, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan))
     if placed.any():
-        of_node = node_cells(pairs, cpus)
+        of_node = ladders.node_cells(pairs, cpus)
         ends = [f"n{a}-n{b}" for a, b in zip(of_node["cpu_node"], of_node["memory_node"], strict=True)]
         parts.append(of_node.assign(relation=ends + of_node["setting"].map(" {}".format)))
     if (views == View.LADDER).any():
-        levels = plateaus(pairs, cpus)
+        levels = ladders.plateaus(pairs, cpus)
         of_level = levels["level"] + " " + levels["setting"] + _threads_text(levels) + _kinds_text(levels)
         parts.append(levels.assign(relation=of_level))
     filled = [part for part in parts if len(part)]
@@ -123,10 +115,10 @@ def overview(pairs: Rows, cpus: Rows) -> Rows:
     parts = [single.assign(about="", place=single["relation"].map(places).astype(str))]
     views = {name: view_of(str(name)) for name in pairs["benchmark"].unique()}
     if {*views.values()} - {*_OF_PAIRS}:
-        placed = node_cells(pairs, cpus)
+        placed = ladders.node_cells(pairs, cpus)
         parts += [key_nodes(one) for _, one in placed.groupby(_KIND, sort=False, observed=True)]
-        pairs = pairs[~by_node(pairs)]
-        parts.append(_key_levels(plateaus(pairs, cpus)))
+        pairs = pairs[~ladders.by_node(pairs)]
+        parts.append(_key_levels(ladders.plateaus(pairs, cpus)))
         for (name, *_), rows in pairs.groupby(_KIND[1:], sort=False, observed=True):
             if views[name] is View.PRODUCTS:
                 parts += [_peaks(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
@@ -138,14 +130,14 @@ def overview(pairs: Rows, cpus: Rows) -> Rows:
 
 def key_nodes(rows: Rows) -> Rows:
     """Of one run, benchmark and variant its first setting, memory of the CPUs' own node and of others."""
-    setting = settings_in_order(rows)[0]
+    setting = ladders.settings_in_order(rows)[0]
     rows = rows[rows["setting"] == setting]
-    where = is_local(rows).map({True: "local", False: "remote"})
+    where = ladders.is_local(rows).map({True: "local", False: "remote"})
     return rows.assign(about=f"{setting} by node", place=where, relation=where)
 
 
 def _key_levels(rows: Rows) -> Rows:
-    settings = [one for _, part in rows.groupby("benchmark") for one in settings_in_order(part)]
+    settings = [one for _, part in rows.groupby("benchmark") for one in ladders.settings_in_order(part)]
     near = sorted(rows["relation"].unique(), key=nearness)
     for name, order in (("threads", sorted({*rows["threads"]})), ("setting", settings), ("relation", near)):
         rows = rows.assign(at=rows[name].map({one: at for at, one in enumerate(order)}))
@@ -191,7 +183,9 @@ def _key_points(rows: Rows) -> Rows:
         rows = _first(rows, columns, last=known.view is View.BLOCKS)
         words += [str(rows[one.name].iloc[0]) for one in columns if one.type == "word"]
     values = {value: row[0].place(value) for value in rows[row[0].name].unique()}
-    labels = {value: size_text(int(value)) if row[0].type == "bytes" else str(value) for value in values}
+    labels = {
+        value: ladders.size_text(int(value)) if row[0].type == "bytes" else str(value) for value in values
+    }
     return rows.assign(
         about=", ".join(filter(None, (" ".join(words), near))),
         place=rows[row[0].name].map(lambda value: f"{int(values[value]):020}"),
@@ -279,7 +273,7 @@ def history_of(
 def is_level(text: str) -> bool:
     """Whether a text begins with the name of a level of memory, such as "L2", "LLC" or "mem read"."""
     name = text.partition(" ")[0]
-    return name in ("LLC", MEMORY) or (name[:1] == "L" and name[1:].isdigit())
+    return name in ("LLC", ladders.MEMORY) or (name[:1] == "L" and name[1:].isdigit())
 
 
 def _at_point(pairs: Rows, point: str) -> Rows:
@@ -289,5 +283,5 @@ def _at_point(pairs: Rows, point: str) -> Rows:
         listed = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
         why = f"these runs have no such point{nearest(point, known)} There are {listed or 'none'}."
         raise UsageError(one_line(f"--point {point}: {why}"))
-    ladders = rows["benchmark"].map(lambda name: view_of(str(name)) is View.LADDER).astype(bool)
-    return rows.assign(relation=rows["relation"].where(~ladders, point))
+    of_ladders = rows["benchmark"].map(lambda name: view_of(str(name)) is View.LADDER).astype(bool)
+    return rows.assign(relation=rows["relation"].where(~of_ladders, point))

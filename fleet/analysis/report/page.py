@@ -26,18 +26,8 @@ from fleet.analysis.report.markup import number, pages
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
+from fleet.analysis.views import text
 from fleet.analysis.views.sections import level_lines
-from fleet.analysis.views.text import (
-    SHARED,
-    change_shown,
-    interval,
-    measured,
-    records,
-    shown_value,
-    sides_text,
-    span_text,
-    within,
-)
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
 from fleet.model import benchmark_named
@@ -92,7 +82,7 @@ def render(
             generator=f"{GENERATOR} {VERSION}",
             made=datetime.now(UTC),
             readings=readings,
-            span=span_text(min(starts), max(starts)),
+            span=text.span_text(min(starts), max(starts)),
             kinds=list(dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"])),
             warnings=warnings(readings),
             tables=tables(overall, readings),
@@ -106,7 +96,7 @@ def render(
             environment=properties([reading.run for reading in readings]),
             viridis=figures.palette("viridis"),
             diverging=figures.palette(plots.CHANGES),
-            meanings=SHARED,
+            meanings=text.SHARED,
             topology_of=topology_lines,
             levels_of=level_lines,
             map_of=_map,
@@ -115,12 +105,12 @@ def render(
             forest_of=_forest,
             ladder_of=picture,
             roofline_of=roofline,
-            measured=measured,
+            measured=text.measured,
             is_log=heatmap.is_log,
-            change_shown=change_shown,
-            interval=interval,
+            change_shown=text.change_shown,
+            interval=text.interval,
             most_numbers=heatmap.MOST_NUMBERS,
-            sides_text=sides_text,
+            sides_text=text.sides_text,
         )
     )
 
@@ -165,7 +155,8 @@ def _history(rows: pd.DataFrame, readings: Sequence[Reading]) -> dict[str, list[
         known = benchmark_named(str(benchmark))
         for column, runs in group.groupby("relation", sort=False):
             shown = runs.assign(
-                host=runs["host_name"].map(figures.short), ns=shown_value(str(benchmark), runs["median_ns"])
+                host=runs["host_name"].map(figures.short),
+                ns=text.shown_value(str(benchmark), runs["median_ns"]),
             )
             rounds = [
                 part.rounds[part.rounds["relation"] == column].assign(
@@ -203,11 +194,11 @@ def _map(reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readin
     number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
     fits, few = len(order.cpus) <= heatmap.MOST_NUMBERS, len(readings) <= MANY_RUNS
     named = fits or (few and len(order.cpus) <= _MOST_PAIR_TIPS)
-    tips = _pair_tips(records(part.pairs), order, part.number) if named else {}
+    tips = _pair_tips(text.records(part.pairs), order, part.number) if named else {}
     if fits and few:
         return Map(drawn.limits, drawn, number, tips, None)
     shapes = (
-        [(f"M{b} {a}h1v1h-1zM{a} {b}h1v1h-1z", text) for (a, b), text in tips.items()]
+        [(f"M{b} {a}h1v1h-1zM{a} {b}h1v1h-1z", tip) for (a, b), tip in tips.items()]
         if named
         else _block_tips(part.pairs, order, part.number)
     )
@@ -318,10 +309,10 @@ def _pair_tips(rows: Sequence[dict[str, Any]], order: Layout, number: str) -> di
     places, found = {cpu: place for place, cpu in enumerate(order.cpus)}, {}
     for row in rows:
         ping, pong = row["ping_cpu"], row["pong_cpu"]
-        half = f" {within(row['spread'])}".removesuffix(" -") if number == "median_ns" else ""
+        half = f" {text.within(row['spread'])}".removesuffix(" -") if number == "median_ns" else ""
         flags = f", {row['flags']}" if row["flags"] else ""
-        text = one_line(f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns{half}{flags}")
-        found[places[ping], places[pong]] = text
+        tip = one_line(f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns{half}{flags}")
+        found[places[ping], places[pong]] = tip
     return found
 
 
@@ -339,8 +330,8 @@ def _block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[s
         values = part[number]
         where = " and ".join(cpus_text(blocks[at]) for at in dict.fromkeys((a, b)))
         cells = "".join(dict.fromkeys((_block(starts, a, b), _block(starts, b, a))))
-        text = f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to {values.max():.1f})"
-        found.append((cells, text))
+        tip = f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to {values.max():.1f})"
+        found.append((cells, tip))
     return found
 
 

@@ -8,19 +8,8 @@ from fleet.analysis.reduce.flags import PAIR_FLAGS
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.reduce.matrices import OF_LEVELS, grid, relations
 from fleet.analysis.reduce.topology import Layout
+from fleet.analysis.views import text
 from fleet.analysis.views.heatmap import Canvas, draw
-from fleet.analysis.views.text import (
-    in_words,
-    is_none,
-    is_too_wide,
-    kind_of,
-    labels_text,
-    pair_text,
-    percent,
-    records,
-    rendered,
-    within,
-)
 from fleet.analysis.views.topology import topology_lines
 from fleet.model import View, benchmark_named
 from fleet.text import counted, one_line, table
@@ -41,7 +30,7 @@ def header(run: dict[str, Any], order: Layout) -> str:
     clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
     if run["clock_cost_ticks"] is not None:
         clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
-    cpus, labels = counted(run["cpus_measured"], "CPU"), labels_text(run["labels"])
+    cpus, labels = counted(run["cpus_measured"], "CPU"), text.labels_text(run["labels"])
     preset = f"preset {run['preset']}: the number of a pair is its {_IN_WORDS[run['estimator']]}"
     lines = (
         f"{run['host_name']}  {run['run_id']}  {run['started_utc']:%Y-%m-%d %H:%M} UTC  {run['state']}",
@@ -74,14 +63,14 @@ def benchmark(
             row["relation"],
             str(row["pairs"]),
             *(f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns")),
-            within(row["spread"]),
-            percent(row["flagged_share"]),
+            text.within(row["spread"]),
+            text.percent(row["flagged_share"]),
         )
-        for row in records(relations(pairs, number))
+        for row in text.records(relations(pairs, number))
     ]
     lines.append(table(titles, rows, right=set(range(1, 8))))
     if legend:
-        lines.append(in_words(row[0] for row in rows))
+        lines.append(text.in_words(row[0] for row in rows))
         lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
     lines.append(_reached(pairs, number))
     lines += _extremes(pairs, number, canvas.width)
@@ -93,12 +82,12 @@ def drawing(pairs: Rows, order: Layout, canvas: Canvas, run: dict[str, Any], *, 
     values = grid(pairs, order.cpus, number_of(run))
     label = benchmark_named(pairs["benchmark"].iloc[0]).label
     drawn = draw(values, order, canvas, label=label, marked=_flagged(pairs), as_map=as_map)
-    return rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
+    return text.rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
 def cpus(pairs: Rows, order: Layout) -> str:
     """A benchmark of single CPUs: a row for each; of many CPUs, for those furthest from the median."""
-    first, costs = pairs.iloc[0], {row["ping_cpu"]: row for row in records(pairs)}
+    first, costs = pairs.iloc[0], {row["ping_cpu"]: row for row in text.records(pairs)}
     low, middle, high = (getattr(pairs["median_ns"], what)() for what in ("min", "median", "max"))
     heading = benchmark_named(first["benchmark"]).heading
     title = f"{first['benchmark']}/{first['variant']}: {heading}, per CPU"
@@ -111,8 +100,8 @@ def cpus(pairs: Rows, order: Layout) -> str:
         (
             str(cpu),
             *(f"{costs[cpu][name]:.1f}" for name in ("median_ns", "min_ns", "p99_ns")),
-            within(costs[cpu]["spread"]),
-            percent(costs[cpu]["flagged_bursts"] / costs[cpu]["bursts"]),
+            text.within(costs[cpu]["spread"]),
+            text.percent(costs[cpu]["flagged_bursts"] / costs[cpu]["bursts"]),
         )
         for cpu in shown
     ]
@@ -129,8 +118,10 @@ def _reached(pairs: Rows, number: str) -> str:
         return f"interval: none; it needs at least 2 bursts a pair ({bursts})"
     middle, worst = pairs["spread"].median(), pairs["spread"].max()
     if len(pairs) == 1:
-        return f"interval: {within(worst)} ({bursts})"
-    return f"interval: half the pairs within {within(middle)}, all within {within(worst)} ({bursts})"
+        return f"interval: {text.within(worst)} ({bursts})"
+    return (
+        f"interval: half the pairs within {text.within(middle)}, all within {text.within(worst)} ({bursts})"
+    )
 
 
 def _flagged(pairs: Rows) -> frozenset[tuple[int, int]]:
@@ -148,18 +139,18 @@ def _extremes(pairs: Rows, number: str, width: int | None) -> list[str]:
             ordered = part.sort_values(number, kind="stable")
             ends = (ordered.head(PAIRS_LISTED), ordered.tail(PAIRS_LISTED).iloc[::-1])
             texts = [  # the heading has the point
-                [f"{row['ping_cpu']}-{row['pong_cpu']} {row[number]:.1f}" for row in records(end)]
+                [f"{row['ping_cpu']}-{row['pong_cpu']} {row[number]:.1f}" for row in text.records(end)]
                 for end in ends
             ]
             rows.append((part[number].median(), str(relation), texts))
-    longest = max((len(text) for *_, ends in rows for end in ends for text in end), default=0)
+    longest = max((len(one) for *_, ends in rows for end in ends for one in end), default=0)
     for count in range(PAIRS_LISTED, 0, -1):
         listed = [
-            (relation, *("  ".join(f"{text:>{longest}}" for text in end[:count]) for end in ends))
+            (relation, *("  ".join(f"{one:>{longest}}" for one in end[:count]) for end in ends))
             for _, relation, ends in sorted(rows)
         ]
         shown = table(("relation", "fastest pairs", "slowest pairs"), listed)
-        if not is_too_wide(shown, width):
+        if not text.is_too_wide(shown, width):
             break
     return [shown] if rows else []
 
@@ -168,12 +159,12 @@ def level_lines(pairs: Rows) -> list[str]:
     """All levels of the pairs that have several, those that leave the more frequent one most often first."""
     found = pairs[pairs["levels_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
     shown = []
-    for row in records(found.head(PAIRS_LISTED)):
+    for row in text.records(found.head(PAIRS_LISTED)):
         each = (
-            f"{state} {ns:.1f} {within(spread)} ({percent(share)} of bursts, {dwell:.1f} in a row)"
+            f"{state} {ns:.1f} {text.within(spread)} ({text.percent(share)} of bursts, {dwell:.1f} in a row)"
             for ns, share, spread, dwell, state in zip(*(row[name] for name in OF_LEVELS), strict=True)
         )
-        shown.append(f"levels of {pair_text(row)}: {', '.join(each)}")
+        shown.append(f"levels of {text.pair_text(row)}: {', '.join(each)}")
     if len(found) > PAIRS_LISTED:
         shown.append(f"{len(found) - PAIRS_LISTED} more pairs with several levels (fleet show --json)")
     return shown
@@ -187,14 +178,14 @@ def states(pairs: Rows, width: int | None) -> str:
     most = most.sort_values("other_share", ascending=False, kind="stable")
     shown = []
     for pair in list(zip(*(most[end].tolist() for end in ends), strict=True))[:PAIRS_LISTED]:
-        own = records(of_pairs[(of_pairs[ends[0]] == pair[0]) & (of_pairs[ends[1]] == pair[1])])
+        own = text.records(of_pairs[(of_pairs[ends[0]] == pair[0]) & (of_pairs[ends[1]] == pair[1])])
         columns = [_by_state(row) for row in own]
         titles = (f"states of {pair[0]}-{pair[1]}", *(_kind(row) for row in own))
         lines = [
             (state, *(column.get(state, "-") for column in columns)) for state in sorted({*chain(*columns)})
         ]
         drawn = table(titles, lines, width=width)
-        if is_too_wide(drawn, width):
+        if text.is_too_wide(drawn, width):
             every = [
                 (state, _kind(row), column[state])
                 for state in sorted({*chain(*columns)})
@@ -213,13 +204,13 @@ def states(pairs: Rows, width: int | None) -> str:
 def _by_state(row: dict[str, Any]) -> dict[str, str]:
     """The levels of each state; of a pair with one level, that."""
     if row["levels_ns"] is None:
-        return {"A": f"{row['median_ns']:.1f} {within(row['spread'])}"}
+        return {"A": f"{row['median_ns']:.1f} {text.within(row['spread'])}"}
     found: dict[str, str] = {}
     for ns, share, spread, dwell, state in zip(*(row[name] for name in OF_LEVELS), strict=True):
-        text = f"{ns:.1f} {within(spread)} ({percent(share)}, {dwell:.1f})"
-        found[state] = f"{found[state]}; {text}" if state in found else text
+        shown = f"{ns:.1f} {text.within(spread)} ({text.percent(share)}, {dwell:.1f})"
+        found[state] = f"{found[state]}; {shown}" if state in found else shown
     return found
 
 
 def _kind(row: Any) -> str:
-    return kind_of(row) + ("" if is_none(row["point"]) else f" {row['point']}")
+    return text.kind_of(row) + ("" if text.is_none(row["point"]) else f" {row['point']}")
