@@ -1,12 +1,11 @@
 """A host over SSH: a shell that runs one command after another; every wait has a time limit."""
 
 import contextlib
-import heapq
 import math
+import sched
 import threading
 import time
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Self
 
 import paramiko
@@ -26,50 +25,40 @@ from fleet.remote.stream import Stream
 
 _HANG_UP_AFTER_S = 1.0
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
-_Calls = list[Callable[[], None]]  # what is called at a limit; empty once that is lifted
 
 
 class Watchdog:
     """Calls functions at a time limit, unless it is lifted: one thread for all; Timer starts one each."""
 
     def __init__(self) -> None:
-        self._limits: list[tuple[float, int, _Calls]] = []
-        self._numbers = count()
+        self._limits = sched.scheduler(time.monotonic)
         self._changed = threading.Condition()
+        self._looks_at = math.inf
         self._thread: threading.Thread | None = None
 
     def after(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
         """Call `call` after so many seconds; return what lifts this limit, from any thread, also twice."""
         calls = [call]
         with self._changed:
-            entry = (time.monotonic() + seconds, next(self._numbers), calls)
-            heapq.heappush(self._limits, entry)
+            due = self._limits.enter(seconds, 0, _call, (calls,)).time
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
                 self._thread.start()
-            elif self._limits[0] is entry:
+            elif due < self._looks_at:
                 self._changed.notify()
         return calls.clear
 
     def _watch(self) -> None:
-        while True:
-            due = self._next_due()
-            threading.Thread(target=_call, args=(due,), daemon=True).start()  # closing may take a while
-
-    def _next_due(self) -> _Calls:
         with self._changed:
             while True:
-                while self._limits and not self._limits[0][2]:
-                    heapq.heappop(self._limits)
-                left = self._limits[0][0] - time.monotonic() if self._limits else None
-                if left is not None and left <= 0:
-                    return heapq.heappop(self._limits)[2]
+                left = self._limits.run(blocking=False)
+                self._looks_at = math.inf if left is None else time.monotonic() + left
                 self._changed.wait(left)
 
 
-def _call(due: _Calls) -> None:
-    for call in due.copy():
-        call()
+def _call(calls: list[Callable[[], None]]) -> None:
+    for call in calls.copy():
+        threading.Thread(target=call, daemon=True).start()  # closing may take a while
 
 
 WATCHDOG = Watchdog()
