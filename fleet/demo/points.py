@@ -1,8 +1,10 @@
 """Makes up bursts of the benchmarks that have points, but for ladders of memory. Seeded, and pure."""
 
+import json
 import random
 from collections.abc import Iterator
 from itertools import combinations
+from pathlib import Path
 
 from fleet.demo.machines import Machine
 from fleet.demo.simulate import SAMPLES, burst, level, ticks_of
@@ -10,50 +12,15 @@ from fleet.model import Burst, Count, Parameters, Relation, Topology
 from fleet.model.frozen import dataclass, replace
 
 COUNTED = ("cycles", "instructions", "snoop_hit_modified")
-_SMT, _PACKAGE, _SYSTEM = Relation.SMT, Relation.PACKAGE, Relation.SYSTEM
-_MESSAGE_NS = {_SMT: 9.0, _PACKAGE: 61.0, _SYSTEM: 148.0}
+# Of a unit, by relation; of an operation of two threads, and of one in each core; of a load by the lines it
+# is one of, of a translation by the base pages; shares of the peak of products, of those from memory by size.
+_MADE_UP = json.loads(Path(__file__).with_suffix(".json").read_text())
 _AHEAD_NS = 4.0  # what the clock of the second socket is ahead of the first one's
-_STATES = {  # ns of a line, each naming the next
-    "own": {_SMT: 1.1, _PACKAGE: 1.1, _SYSTEM: 1.1},
-    "written": {_SMT: 5.6, _PACKAGE: 58.0, _SYSTEM: 141.0},
-    "clean": {_SMT: 1.9, _PACKAGE: 44.0, _SYSTEM: 96.0},
-    "both": {_SMT: 1.1, _PACKAGE: 1.1, _SYSTEM: 1.1},
-    "evicted": {_SMT: 31.0, _PACKAGE: 31.0, _SYSTEM: 88.0},
-    "memory": {_SMT: 97.0, _PACKAGE: 97.0, _SYSTEM: 152.0},
-}
-_SWAP_NS = {_SMT: 6.0, _PACKAGE: 63.0, _SYSTEM: 150.0}
 _OVERLAPPED = 0.12  # of the latency, where a line need not wait for the one before
 _OWN_LINE_NS, _MOST_NS = 1.1, 5.4  # of a line written alone, and of one that both write beside each other
-_BOUNDARY_NS = {_SMT: 3.0, _PACKAGE: 44.0, _SYSTEM: 118.0}
 _BLOCKS = tuple(64 << power for power in range(0, 11, 2))
-_CONTENDED_NS = {  # of an operation of all threads together: of two, and of one in each core
-    "faa.one": (28.0, 61.0),
-    "faa.words": (27.0, 60.0),
-    "faa.own": (2.6, 0.7),
-    "swap.one": (28.0, 62.0),
-    "cas.one": (55.0, 190.0),
-    "turn.one": (54.0, 118.0),
-    "ticket.one": (67.0, 171.0),
-    "mcs.one": (121.0, 236.0),
-}
-_WATCHED = {"watch": ((21.0, 66.0), 0.3), "watch-all": ((112.0, 431.0), 1.0)}  # ns, and how many are seen
-_CACHED_NS = ((768, 1.31), (32768, 3.9), (1 << 16, 13.6))  # of a load, by the lines it is one of
-_WALKED_NS = ((64, 0.0), (2048, 1.9), (1 << 16, 8.4))  # of a translation, by the base pages
-_LOAD_NS, _MOST_GBPS = 97.0, {"read": 16.0, "mix": 13.0}  # of an idle memory, and of all threads of a package
-_LOAD_BYTES = 1 << 28
+_LOAD_NS, _LOAD_BYTES = 97.0, 1 << 28  # of an idle memory
 _PEAK_GOPS = 116.0  # of a core
-_SHARES = {  # of the peak: by how products are made, and of those from memory by size
-    "hot.rows": 0.81,
-    "hot.odd": 0.77,
-    "hot.blocked": 0.92,
-    "stream.16K": 0.79,
-    "stream.4M": 0.62,
-    "stream.240M": 0.21,
-    "deep.16K": 0.74,
-    "deep.4M": 0.55,
-    "deep.240M": 0.18,
-}
-_BYTES = {"16K": 16 << 10, "4M": 4 << 20, "240M": 240 << 20}
 _LINES, _MESSAGES, _OPERATIONS, _CONTENTIONS, _LOADS = 512, 100, 1 << 25, 2048, 1 << 15
 _INSTRUCTIONS = 3  # of a line or a message
 _FETCHED_PAIRS = 2  # of each relation
@@ -108,7 +75,7 @@ def points(machine: Machine) -> Iterator[_Point]:
     for cpus in ((0,), tuple(cores)):
         yield from _products(cpus)
     for place, group in enumerate((cores[:2], cores)):
-        for words, ns in _CONTENDED_NS.items():
+        for words, ns in _MADE_UP["contended_ns"].items():
             yield _contended(words, ns[place], tuple(group))
         yield from _watched(place, tuple(group))
     yield from _walks()
@@ -116,7 +83,7 @@ def points(machine: Machine) -> Iterator[_Point]:
 
 
 def _message(pair: tuple[int, int], relation: Relation) -> _Point:
-    ns, ahead = _MESSAGE_NS[relation], _AHEAD_NS * (relation is _SYSTEM)
+    ns, ahead = _MADE_UP["message_ns"][relation], _AHEAD_NS * (relation is Relation.SYSTEM)
     what = ("message", "mov", "x1", "message")
     return _Point(
         *what, pair, ns - ahead, _MESSAGES, Parameters(pages="base", threads=2), pair, 1.0, ns + ahead
@@ -133,18 +100,20 @@ def _contended(words: str, ns: float, cpus: tuple[int, ...]) -> _Point:
 
 def _watched(place: int, cpus: tuple[int, ...]) -> Iterator[_Point]:
     """A write to a line that all others look at, and one that waits until all have answered."""
-    for operation, (ns, seen) in _WATCHED.items():
+    for operation, watched in _MADE_UP["watched"].items():
+        ns, seen = watched["ns"][place], watched["seen"]
         what = Parameters(operation=operation, pages="base", threads=len(cpus))
         name = f"watch.k{len(cpus) - 1}{'.all' if seen == 1 else ''}"
-        pair, rate = (cpus[0], cpus[-1]), seen / ns[place]
-        yield _Point("sharing", "lock", name, "write", pair, ns[place], _CONTENTIONS, what, cpus, rate=rate)
+        pair, rate = (cpus[0], cpus[-1]), seen / ns
+        yield _Point("sharing", "lock", name, "write", pair, ns, _CONTENTIONS, what, cpus, rate=rate)
 
 
 def _walks() -> Iterator[_Point]:
     """Loads from one page after the other; of huge pages all translations are at hand."""
+    parts = _MADE_UP["cached_ns"], _MADE_UP["walked_ns"]
     for power in range(4, 17):
         pages, size = 1 << power, f"{4 << power}K" if power < 8 else f"{4 << power >> 10}M"
-        cached, walked = (next(ns for most, ns in part if pages <= most) for part in (_CACHED_NS, _WALKED_NS))
+        cached, walked = (next(ns for most, ns in part if pages <= most) for part in parts)
         for kind, ns in (("base", cached + walked), ("huge", cached)):
             what = Parameters(bytes=pages << 12, stride_bytes=4160, pages=kind, threads=1)
             yield _Point("walk", "mov", f"{size}.{kind}", "load", (0, 0), ns, _LOADS, what, (0,))
@@ -158,7 +127,7 @@ def _loads(cpus: tuple[int, ...]) -> Iterator[_Point]:
     )
     idle = replace(what, operation="idle")
     yield _Point("loaded", "mov", f"idle.{end}", "load", pair, _LOAD_NS, _LOADS, idle, cpus, rate=0.0)
-    for operation, most in _MOST_GBPS.items():
+    for operation, most in _MADE_UP["most_gbps"].items():
         for asked in (1, 2, 4, 8, None):
             each = min(asked or most, most / (threads - 1))
             share = each * (threads - 1) / most
@@ -172,21 +141,20 @@ def _loads(cpus: tuple[int, ...]) -> Iterator[_Point]:
 
 def _fetches(pair: tuple[int, int], relation: Relation) -> Iterator[_Point]:
     shared = Parameters(bytes=_LINES * 256, stride_bytes=256, operation="read", pages="base", threads=2)
-    for state, ns in _STATES.items():
-        modified = float(state == "written" and relation is not _SMT)
+    for state, ns in _MADE_UP["state_ns"].items():
+        modified = float(state == "written" and relation is not Relation.SMT)
         for order, factor in (("chase", 1.0), ("stream", _OVERLAPPED)):
             name, setting = f"{state}.{order}.128K", replace(shared, state=state, order=order)
             line = max(ns[relation] * factor, 0.5)
             yield _Point("fetch", "mov", name, "line", pair, line, _LINES, setting, pair, modified)
     setting = replace(shared, operation="swap", state="both", order="chase")
-    yield _Point(
-        "fetch", "mov", "both.swap.128K", "line", pair, _SWAP_NS[relation], _LINES, setting, pair, 0.0
-    )
+    line = _MADE_UP["swap_ns"][relation]
+    yield _Point("fetch", "mov", "both.swap.128K", "line", pair, line, _LINES, setting, pair, 0.0)
 
 
 def _blocks(pair: tuple[int, int], relation: Relation) -> Iterator[_Point]:
     for block in _BLOCKS:
-        beside = min(_OWN_LINE_NS + _BOUNDARY_NS[relation] / (block / 64), _MOST_NS)
+        beside = min(_OWN_LINE_NS + _MADE_UP["boundary_ns"][relation] / (block / 64), _MOST_NS)
         size = f"{block >> 10}K" if block >= 1 << 10 else str(block)
         for sharing, ns in (("own", _OWN_LINE_NS), ("shared", beside)):
             setting = Parameters(
@@ -202,11 +170,10 @@ def _products(cpus: tuple[int, ...]) -> Iterator[_Point]:
     every = 1 / _PEAK_GOPS  # ns of an operation
     alone = Parameters(operation="peak", threads=threads)
     yield _Point(*kind, f"peak.x{threads}", "operation", pair, every, _OPERATIONS, alone, cpus)
-    for words, share in _SHARES.items():
+    for words, share in _MADE_UP["peak_shares"].items():
         what, _, size = words.rpartition(".") if words[-1] in "KM" else (words, "", "")
-        setting = Parameters(
-            bytes=_BYTES.get(size, 540_736), stride_bytes=512, operation=what, pages="huge", threads=threads
-        )
+        alike = replace(alone, stride_bytes=512, operation=what, pages="huge")
+        setting = replace(alike, bytes=_MADE_UP["product_bytes"][size])
         name = f"{what}.256x256x256{f'.{size}' if size else ''}.huge.x{threads}"
         yield _Point(*kind, name, "operation", pair, every / share, _OPERATIONS, setting, cpus)
 
