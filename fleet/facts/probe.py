@@ -2,10 +2,11 @@
 
 import hashlib
 import re
-import shlex
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
+
+from fleet.remote.shell import assigned
 
 MARK = "@fleet-probe-7c1e9b3a@"
 Sections = dict[str, list[str]]
@@ -44,15 +45,14 @@ def script(
         "ROOT": root,
         "READ_ONLY": "1" if read_only else "",
     }
-    head = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
-    return f"{head}\n{_text(names)}\nmain </dev/null 2>/dev/null\n".encode()
+    return f"{assigned(settings)}\n{_text(names)}\nmain </dev/null 2>/dev/null\n".encode()
 
 
 def load_script(names: Sequence[str]) -> bytes:
     """The small probe that only asks how busy and warm the host is; empty for no scripts."""
     if not names:
         return b""
-    return f"MARK={shlex.quote(MARK)} ROOT=\n{_text(names)}\nload_only </dev/null 2>/dev/null\n".encode()
+    return f"{assigned({'MARK': MARK})} ROOT=\n{_text(names)}\nload_only </dev/null 2>/dev/null\n".encode()
 
 
 @cache

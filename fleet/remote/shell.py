@@ -68,6 +68,11 @@ def question(command: str, env: Mapping[str, str], mark: str) -> bytes:
     return f"{_with_env(command, env)}ask {mark}\n".encode(errors="surrogateescape")
 
 
+def assigned(settings: Mapping[str, str]) -> str:
+    """The variables of a script that follows, set in one line."""
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
+
+
 def _with_env(command: str, env: Mapping[str, str]) -> str:
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
     return f"{exports}{command}\n"

@@ -1,12 +1,12 @@
 """`fleet clean`: removes what fleet made on hosts, and nothing else."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fleet.errors import LockedError, ProbeError
 from fleet.model import Host
 from fleet.model.frozen import dataclass
+from fleet.remote.shell import assigned
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress
 from fleet.session.outcome import Outcome
@@ -60,8 +60,8 @@ def clean(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = False) -
 def script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes:
     """The script for `/bin/sh`: one function, so a truncated one does nothing. root: a test's own tree."""
     settings = {"MARK": MARK, "PLACES": host.workdir or "", "DRY": "1" if dry_run else "", "ROOT": root}
-    head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
-    return f"{head}{_SCRIPT.read_text(encoding='utf-8')}\nmain </dev/null 2>/dev/null\n".encode()
+    text = _SCRIPT.read_text(encoding="utf-8")
+    return f"{assigned(settings)}\n{text}\nmain </dev/null 2>/dev/null\n".encode()
 
 
 def _answer(host: Host, output: bytes) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import last_lines
@@ -14,6 +14,7 @@ from fleet.model.frozen import replace
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
+from fleet.remote.shell import assigned
 
 BUILD_TIMEOUT_S = 300.0  # small boards need a while
 VERSIONS_TIMEOUT_S = 30.0
@@ -21,16 +22,7 @@ _END_OF_FILE = "fleet-end-of-file"
 _BUILD_FAILED = 93
 _NEXT = "fleet-next-compiler"
 _PLACED = "fleet-agent-placed "
-
-# Runs the compiler, $1, until it ends or nobody listens any more, and stdin ends. With `setsid` it has a
-# group of its own and $2 is 0, which ends all of it from within. Its number could not be used safely: some
-# versions of `kill` read -1234 as -1, every process there is. Without `setsid` what compiles ends by itself.
-_COMPILE = """\
-(eval "$1") </dev/null >&2 3<&- & cc=$!
-{ read -r end <&3; kill -9 ${2:-$cc}; } & watch=$!
-wait $cc; code=$?
-kill $watch 2>/dev/null
-exit $code"""
+_UNPACKED_HERE = "# The sources are unpacked here."
 
 
 def build_on_host(
@@ -112,42 +104,28 @@ def answering(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Co
 
 def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, workdir: str) -> bytes:
     """The sh script that unpacks, compiles and places, with `sh` and `cat` alone; 93: the compiler failed."""
-    scratch = f"build-{build}-$$"
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
     units = [shlex.quote(f"../{name}") for name in sources if name.endswith(".c")]
     halves = [f"(cd {i} && {cc} -I.. -c {' '.join(units[i::2])})" for i in (0, 1)]  # two compilers at once
     compiler = (
         f"{halves[0]} & one=$!; {halves[1]}; two=$?; wait $one && [ $two = 0 ] && {cc} -o agent [01]/*.o"
     )
-    lines = [
-        "umask 077",
-        f"cd {shlex.quote(workdir)} && mkdir {scratch} && cd {scratch} || exit 1",
-        f'trap "cd .. && rm -rf {scratch}" 0; trap "exit 1" HUP INT PIPE TERM',
-        *unpack(toolchain.sources(sources, build), "exit 1"),
-        "LC_ALL=C TMPDIR=$PWD; export LC_ALL TMPDIR",
-        "build() {",  # read to its end before stdin is the watch's
-        "mkdir 0 1 || exit 1",
-        f"set -- {shlex.quote(_COMPILE)} sh {shlex.quote(compiler)}",
-        'if command -v setsid >/dev/null; then setsid /bin/sh -c "$@" 0; else /bin/sh -c "$@"; fi 3<&0 &&'
-        f" [ -f agent ] || exit {_BUILD_FAILED}",
-        "set -- $(sha256sum agent 2>/dev/null)",  # not everywhere; the rest of sh only
-        f"name={tc.file_name(build)}",
-        f"case $1 in {'?' * 64}) name=$name-${{1%{'?' * (64 - tc.HASH_DIGITS)}}} ;; esac",
-        "mv -f agent ../$name || exit 1",
-        f'echo; echo "{_PLACED}$name"',
-        "exit 0",
-        "}",
-        "build",
-    ]
-    return "\n".join(lines).encode() + b"\n"
+    settings = {"WORKDIR": workdir, "BUILD": build, "NAME": tc.file_name(build), "COMPILER": compiler}
+    settings |= {"HASH": "?" * 64, "REST": "?" * (64 - tc.HASH_DIGITS), "PLACED": _PLACED}
+    return with_sources("on_host.sh", settings, toolchain.sources(sources, build))
 
 
-def unpack(sources: Mapping[str, bytes], on_failure: str) -> list[str]:
-    """Lines of sh that write the sources into the current folder, with `mkdir` and `cat` alone."""
+def with_sources(
+    script: str, settings: Mapping[str, str], sources: Mapping[str, bytes], head: str = ""
+) -> bytes:
+    """A script beside this file with its variables set, that unpacks the sources by `mkdir` and `cat` alone.
+
+    head: sh text before it.
+    """
     folders = sorted({str(PurePosixPath(name).parent) for name in sources} - {"."})
-    lines = [f"mkdir {shlex.join(folders)} || {on_failure}"] if folders else []
-    for name, text in sources.items():
-        lines.append(f"cat > {shlex.quote(name)} <<'{_END_OF_FILE}' || {on_failure}")
-        lines.append(text.decode().rstrip("\n"))
-        lines.append(_END_OF_FILE)
-    return lines
+    lines = [f"mkdir {shlex.join(folders)} || exit 1"] if folders else []
+    for name, content in sources.items():
+        lines += [f"cat > {shlex.quote(name)} <<'{_END_OF_FILE}' || exit 1"]
+        lines += [content.decode().rstrip("\n"), _END_OF_FILE]
+    text, unpacked = Path(__file__).with_name(script).read_text(encoding="utf-8"), "\n".join(lines)
+    return f"{assigned(settings)}\n{head}\n{text.replace(_UNPACKED_HERE, unpacked)}".encode()

@@ -8,7 +8,7 @@ from functools import partial
 from fleet.agent.build import qnx_sdp
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder, Connect, last_lines
-from fleet.agent.build.on_host import build_on_host, unpack
+from fleet.agent.build.on_host import build_on_host, with_sources
 from fleet.agent.build.qnx_sdp import CFLAGS, HOMES, HOST, TARGETS, VARIANTS
 from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, DeployError, FleetError
@@ -247,35 +247,18 @@ def build_script(
     mark: str,
 ) -> bytes:
     """The sh script that finds the SDP, compiles and prints mark and binary; it leaves nothing behind."""
-    homes = [sdp] if sdp is not None else list(HOMES)
     names = [name for known, name in TARGETS.items() if release in (None, known)]
-    variant = toolchain.command[1].removeprefix("-V")
-    lines = [
-        "umask 077",
-        'fail() { echo "$1" >&2; exit 1; }',
-        "looked=",
-        f'fits() {{ [ -x "$1/usr/bin/qcc" ] && [ -d "$2" ] && case ${{2##*/}} in {"|".join(names)}) ;;'
-        " *) false ;; esac && QNX_HOST=$1 QNX_TARGET=$2; }",
-        "inside() {",
-        f'  for name in {" ".join(names)}; do fits "$1/{HOST}" "$1/target/$name" && return 0; done',
-        '  looked="$looked $1"; return 1',
-        "}",
-        *([] if sdp is not None else ['fits "${QNX_HOST:-}" "${QNX_TARGET:-}" ||']),
-        *(f"inside {_path(home)} ||" for home in homes),
-        f'fail "no SDP for QNX {release or "7 or 8"} there. Looked at'
-        f'{"" if sdp is not None else " QNX_HOST and QNX_TARGET;"}$looked"',
-        'export QNX_HOST QNX_TARGET PATH="$QNX_HOST/usr/bin:$PATH"',
-        'export QNX_CONFIGURATION_EXCLUSIVE="${QNX_CONFIGURATION_EXCLUSIVE:-$HOME/.qnx}"',
-        "listed=$(qcc -V 2>&1 </dev/null)",
-        f'case $listed in *{variant}*) ;; *) fail "qcc -V does not list {variant}: $listed" ;; esac',
-        'folder=$(mktemp -d "${TMPDIR:-/tmp}/fleet-build-XXXXXX") || exit 1',
-        "trap 'cd / && rm -rf \"$folder\"' EXIT; trap 'exit 1' HUP INT PIPE TERM",
-        'cd "$folder" || exit 1',
-        *unpack(toolchain.sources(sources, build), "exit 1"),
-        f"LC_ALL=C {shlex.join(toolchain.arguments(sources, 'agent'))} </dev/null >&2 || exit",
-        f"echo {mark} && cat agent",
-    ]
-    return "\n".join(lines).encode() + b"\n"
+    settings = {
+        "SDP": sdp or "",
+        "RELEASE": str(release or "7 or 8"),
+        "HOST": HOST,
+        "NAMES": " ".join(names),
+        "VARIANT": toolchain.command[1].removeprefix("-V"),
+        "COMPILE": shlex.join(toolchain.arguments(sources, "agent")),
+        "MARK": mark,
+    }
+    homes = f"set -- {' '.join(map(_path, HOMES if sdp is None else [sdp]))}"
+    return with_sources("qnx.sh", settings, toolchain.sources(sources, build), homes)
 
 
 def _path(home: str) -> str:
