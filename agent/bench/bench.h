@@ -331,6 +331,7 @@ struct benchmark {
 	X(chase)                                                                                   \
 	X(walk)                                                                                    \
 	X(bandwidth)                                                                               \
+	X(memcpy)                                                                                  \
 	X(loaded)                                                                                  \
 	X(interleave)                                                                              \
 	X(gemm)

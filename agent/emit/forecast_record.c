@@ -3,7 +3,6 @@
 #include "emit/json.h"
 
 #include "base/build.h"
-#include "plan/cost.h"
 
 static void add_ms(const char *key, double seconds)
 {

@@ -83,17 +83,6 @@ static double cell_ns(const struct ladder *ladder, const struct point *column, u
 	return count ? median(ladder->values, count) : 0;
 }
 
-/* The median over the CPUs of one point. */
-static double point_ns(const struct ladder *ladder, const struct point *point)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < ladder->plan->visit_count; i++)
-		if (plan_point(&ladder->plan->visits[i]) == point && ladder->found[i] > 0)
-			ladder->values[count++] = ladder->found[i];
-	return count ? median(ladder->values, count) : 0;
-}
-
 /* Latencies in ns, rates in GB/s. */
 static void add_row(struct text *page, const struct ladder *ladder, const char *head,
 		    uint64_t first, uint64_t last)
@@ -162,29 +151,6 @@ static void add_title(struct text *page, const struct ladder *ladder)
 	}
 }
 
-/* Of products a row per point: operations a second, and their share of what registers do. */
-static void add_products(struct text *page, const struct ladder *ladder)
-{
-	const struct choice *choice = ladder->choice;
-
-	text_add(page, "%s, variant %s: Gop/s of each CPU, and the share of its peak\n",
-		 choice->benchmark->name, choice->variant->name);
-	for (size_t p = 0; p < choice->point_count; p++) {
-		const struct point *point = &choice->points[p];
-		const struct point *peak = point;
-
-		while (peak->operation != GEMM_PEAK)
-			peak--;
-		double ns = point_ns(ladder, point), peak_ns = point_ns(ladder, peak);
-
-		if (ns > 0)
-			text_add(page, "\n%-*s %9.1f", POINT_ROOM, point->name, 1 / ns);
-		if (ns > 0 && peak_ns > 0)
-			text_add(page, " %5.1f %%", 100 * peak_ns / ns);
-	}
-	text_add(page, "\n");
-}
-
 /* A line for each point and first CPU. */
 static void add_visits(struct text *page, const struct ladder *ladder)
 {
@@ -211,10 +177,9 @@ void emit_ladder(struct text *page, const struct plan *plan, const struct choice
 
 	bool made = make(&ladder);
 
-	if (made && choice->benchmark->compares) {
-		add_products(page, &ladder);
-	} else if (made &&
-		   (choice->benchmark->all_counted || choice->points[0].memory_node != NO_NODE)) {
+	bool sizes = choice->benchmark->view && !strcmp(choice->benchmark->view, "ladder");
+
+	if (made && (!sizes || choice->points[0].memory_node != NO_NODE)) {
 		add_visits(page, &ladder);
 	} else if (made) {
 		add_title(page, &ladder);

@@ -47,24 +47,14 @@ static double mean(const double *values, size_t count)
 	return sum / (double)count;
 }
 
-static double least(const double *values, size_t count)
-{
-	double found = values[0];
-
-	for (size_t i = 1; i < count; i++)
-		if (values[i] < found)
-			found = values[i];
-	return found;
-}
-
 /* The samples of a burst, or the bursts of a visit, to one number. */
 static double reduce(const struct plan *plan, double *values, size_t count)
 {
 	if (!strcmp(plan->estimator, "mean"))
 		return mean(values, count);
-	if (!strcmp(plan->estimator, "min"))
-		return least(values, count);
-	return median(values, count);
+	double middle = median(values, count); /* which sorts them */
+
+	return strcmp(plan->estimator, "min") ? middle : values[0];
 }
 
 static const char *estimator_in_words(const struct plan *plan)
@@ -341,8 +331,8 @@ static void add_points(const struct plan *plan, const struct choice *choice, con
 			continue;
 		double middle = median(scratch, count);
 
-		text_add(&page, "%-28s %8.1f %8.1f %8.1f\n", choice->points[i].name,
-			 least(scratch, count), middle, scratch[count - 1]);
+		text_add(&page, "%-28s %8.1f %8.1f %8.1f\n", choice->points[i].name, scratch[0],
+			 middle, scratch[count - 1]);
 	}
 }
 

@@ -16,23 +16,31 @@ static double either_way(const struct tool_matrix *matrix, size_t row, size_t co
 	return there > 0 ? there : matrix->ns[column * matrix->count + row];
 }
 
-static void add_c2clat(struct text *page, const struct tool_matrix *matrix)
+/* Whole ns in columns of so many characters, those of a negative width on their left. `none` stands
+ * for no number, `self` for a CPU with itself; `end` ends each line. */
+static void add_columns(struct text *page, const struct tool_matrix *matrix, int width,
+			const char *corner, const char *none, const char *self, const char *end)
 {
-	text_add(page, "%4s", "CPU");
+	text_add(page, "%*s", width, corner);
 	for (size_t i = 0; i < matrix->count; i++)
-		text_add(page, " %4d", matrix->cpus[i]);
+		text_add(page, " %*d", width, matrix->cpus[i]);
 	for (size_t row = 0; row < matrix->count; row++) {
-		text_add(page, "\n%4d", matrix->cpus[row]);
+		text_add(page, "%s\n%*d", end, width, matrix->cpus[row]);
 		for (size_t column = 0; column < matrix->count; column++) {
 			double ns = either_way(matrix, row, column);
 
-			if (ns > 0 || row == column)
-				text_add(page, " %4" PRIu64, row == column ? 0 : (uint64_t)ns);
+			if (row != column && ns > 0)
+				text_add(page, " %*" PRIu64, width, (uint64_t)ns);
 			else
-				text_add(page, " %4s", "nan");
+				text_add(page, " %*s", width, row == column ? self : none);
 		}
 	}
-	text_add(page, "\n");
+	text_add(page, "%s\n", end);
+}
+
+static void add_c2clat(struct text *page, const struct tool_matrix *matrix)
+{
+	add_columns(page, matrix, 4, "CPU", "nan", "0", "");
 }
 
 /* Titles by the instructions; `arch` null: of any machine. */
@@ -61,23 +69,9 @@ static const char *title_of(const struct choice *choice)
 static void add_core_latency(struct text *page, const struct tool_matrix *matrix)
 {
 	text_add(page,
-		 "Running %s Core Benchmark\n Samples: %" PRIu64 "\n Iterations: %" PRIu64
-		 "\n\n%-5s ",
-		 title_of(matrix->choice), matrix->samples, matrix->iterations, "");
-	for (size_t i = 0; i < matrix->count; i++)
-		text_add(page, "%-5d ", matrix->cpus[i]);
-	for (size_t row = 0; row < matrix->count; row++) {
-		text_add(page, "\n%-5d ", matrix->cpus[row]);
-		for (size_t column = 0; column < matrix->count; column++) {
-			double ns = either_way(matrix, row, column);
-
-			if (ns > 0)
-				text_add(page, "%-5" PRIu64 " ", (uint64_t)ns);
-			else
-				text_add(page, "%-5s ", "");
-		}
-	}
-	text_add(page, "\n");
+		 "Running %s Core Benchmark\n Samples: %" PRIu64 "\n Iterations: %" PRIu64 "\n\n",
+		 title_of(matrix->choice), matrix->samples, matrix->iterations);
+	add_columns(page, matrix, -5, "", "", "", " ");
 }
 
 /* The shortest number that reads back as exactly this one. */

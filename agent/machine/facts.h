@@ -59,4 +59,8 @@ extern const struct feature_name {
 	const char *name;
 } machine_features[];
 
+/* Calls `work` in a thread on that CPU. What it returns there; -errno if it did not begin, -ECHILD
+ * if a filter refuses threads. */
+int on_cpu(int cpu, int (*work)(int cpu, void *of), void *of);
+
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/interval.h"
 #include "base/stop.h"
-#include "machine/on_cpu.h"
+#include "machine/facts.h"
 
 enum { ADDS = 16384, SHORT = ADDS / 16, STRETCHES = 3 }; /* multiples of 16, as arch_adds() wants */
 

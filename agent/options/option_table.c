@@ -81,7 +81,7 @@ const struct option option_table[] = {
 	         "sharing all; of loaded read,mix)."},
 	{NULL, 0, "threads", TEXT, AT(threads), .value = "LIST",
 	 .help = "bandwidth, gemm, contend, sharing, loaded: how many work at once: numbers, which take cores first; "
-	         "llc, package: those that share one; cores, node: one of each core of a package or NUMA node; "
+	         "smt, llc, package: those that share a core, a last cache or a package; cores, node: one of each core of a package or NUMA node; "
 	         "all. 1 takes a CPU of each kind under each last cache, or each of --cpus (default: 1,all; of "
 	         "contend and sharing 2,all; of loaded cores; with --nodes node instead)."},
 	{NULL, 0, "nodes", TEXT, AT(nodes), .value = "LIST",

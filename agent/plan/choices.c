@@ -1,6 +1,8 @@
 /* choices.c: from names to benchmarks and their variants. */
 #include "plan/parts.h"
 
+#include "bench/sizes.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,24 +23,22 @@ bool plan_next_word(const char **at, char word[WORD_ROOM])
 	return true;
 }
 
-bool plan_has_word(const char *list, const char *wanted)
+static const char *benchmark_name(unsigned i)
 {
-	char word[WORD_ROOM];
-
-	if (!strcmp(list, "all"))
-		return true;
-	while (plan_next_word(&list, word))
-		if (!strcmp(word, wanted))
-			return true;
-	return false;
+	return bench_all[i]->name;
 }
 
-static const struct benchmark *find_benchmark(const char *name)
+/* Into a mask by the place in bench_all. */
+static int read_benchmarks(const char *list, uint32_t *mask, struct refusal *refusal)
 {
-	for (size_t i = 0; bench_all[i]; i++)
-		if (!strcmp(bench_all[i]->name, name))
-			return bench_all[i];
-	return NULL;
+	unsigned count = 0;
+
+	while (bench_all[count])
+		count++;
+	*mask = UINT32_MAX;
+	return strcmp(list, "all")
+		       ? words_read("benchmark", list, benchmark_name, count, mask, refusal)
+		       : 0;
 }
 
 /* The variant meant for a benchmark: what stands alone is for all, one not named takes auto. */
@@ -193,35 +193,13 @@ static int add_choices(struct plan *plan, const struct benchmark *benchmark, con
 	return refuse_variant(plan->machine, benchmark, name, refusal);
 }
 
-static int refuse_benchmark(const char *name, struct refusal *refusal)
-{
-	struct text known = {0};
-
-	for (size_t i = 0; bench_all[i]; i++)
-		text_add(&known, "%s, ", bench_all[i]->name);
-	refuse(refusal, EXIT_OPTIONS, "--benchmark knows %sand all, not '%s'", known.data, name);
-	text_free(&known);
-	return -1;
-}
-
-static int check_benchmarks(const char *list, struct refusal *refusal)
-{
-	char name[WORD_ROOM];
-
-	if (!strcmp(list, "all"))
-		return 0;
-	while (plan_next_word(&list, name))
-		if (!find_benchmark(name))
-			return refuse_benchmark(name, refusal);
-	return 0;
-}
-
 /* In a list of variants each word is benchmark=variant, of a benchmark that is measured. */
-static int check_variants(const struct options *options, const char *benchmarks,
+static int check_variants(const struct options *options, uint32_t benchmarks,
 			  struct refusal *refusal)
 {
 	const char *list = options->variant;
 	char word[WORD_ROOM];
+	uint32_t named;
 
 	if (!strpbrk(list, "=,"))
 		return 0;
@@ -235,7 +213,7 @@ static int check_variants(const struct options *options, const char *benchmarks,
 				"not '%s'",
 				options->variant);
 		word[span] = '\0';
-		if (!find_benchmark(word) || !plan_has_word(benchmarks, word))
+		if (read_benchmarks(word, &named, refusal) || named & ~benchmarks)
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--variant names '%s', which is not measured", word);
 	}
@@ -261,12 +239,13 @@ static int name_lacking(const struct plan *plan, struct text *lacking, struct no
 int plan_choose_benchmarks(struct plan *plan, const struct options *options, struct notes *notes,
 			   struct refusal *refusal)
 {
-	const char *list = options->benchmarks;
 	char variant[WORD_ROOM];
 	struct text lacking = {0};
 	size_t room = 0;
+	uint32_t wanted;
 
-	if (check_benchmarks(list, refusal) || check_variants(options, list, refusal))
+	if (read_benchmarks(options->benchmarks, &wanted, refusal) ||
+	    check_variants(options, wanted, refusal))
 		return -1;
 	for (size_t b = 0; bench_all[b]; b++)
 		for (size_t i = 0; bench_variant(bench_all[b], i); i++)
@@ -277,7 +256,7 @@ int plan_choose_benchmarks(struct plan *plan, const struct options *options, str
 	for (size_t b = 0; bench_all[b]; b++) {
 		const struct benchmark *benchmark = bench_all[b];
 
-		if (!plan_has_word(list, benchmark->name))
+		if (!(wanted >> b & 1))
 			continue;
 		if (plan->cpu_count < 2 &&
 		    (benchmark->shape == SHAPE_PAIR || benchmark->all_counted)) {

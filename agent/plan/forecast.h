@@ -1,4 +1,4 @@
-/* forecast.h: how many rounds a plan will make, and how long they take. */
+/* forecast.h: how many rounds a plan will make, and about how long they and their bursts take. */
 #ifndef FLEET_PLAN_FORECAST_H
 #define FLEET_PLAN_FORECAST_H
 
@@ -34,5 +34,23 @@ void forecast_add_left_out(struct text *text, const struct forecast *forecast,
 /* Adds the sentence that is printed before the first burst. */
 void forecast_add_sentence(struct text *text, const struct forecast *forecast,
 			   const struct plan *plan);
+
+/* How many times as long it takes where a quota of CPU time stops its threads. */
+double cost_stretch(const struct plan *plan, const struct visit *visit);
+
+/* Seconds of a burst. */
+double cost_burst_s(const struct plan *plan, const struct visit *visit);
+
+/* Seconds of trials before the first bursts, one visit to each point. */
+double cost_points_s(const struct plan *plan);
+
+/* Of all visits: of their trials, and of a burst each with writing the memory they work on. */
+struct cost {
+	size_t visits;
+	double once_s, round_s;
+};
+
+/* Of one choice of the plan, or of all: null. */
+struct cost cost_of(const struct plan *plan, const struct choice *choice);
 
 #endif

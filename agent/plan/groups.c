@@ -137,6 +137,7 @@ static int64_t shared_of(const struct member *member, const char *word)
 	return !strcmp(word, "llc")       ? member->cache
 	       : !strcmp(word, "package") ? member->package
 	       : !strcmp(word, "node")    ? member->node
+	       : !strcmp(word, "smt")     ? member->core
 	       : !strcmp(word, "cores")   ? (member->package == UNKNOWN ? 0 : member->package)
 					  : 0;
 }
@@ -198,14 +199,14 @@ static int add_word(struct plan *plan, const struct member *members, const char 
 	unsigned long number = strtoul(word, &end, 10);
 
 	if (!strcmp(word, "llc") || !strcmp(word, "package") || !strcmp(word, "cores") ||
-	    !strcmp(word, "node") || !strcmp(word, "all"))
+	    !strcmp(word, "node") || !strcmp(word, "smt") || !strcmp(word, "all"))
 		return add_sharing(plan, members, word, scratch, refusal);
 	if (*word < '0' || *word > '9' || *end || !number)
-		return refuse(
-			refusal, EXIT_OPTIONS,
-			"--threads wants a list of llc, cores, node, package, all and numbers, not "
-			"'%s'",
-			word);
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--threads wants a list of smt, llc, cores, node, package, all and "
+			      "numbers, not "
+			      "'%s'",
+			      word);
 	if (number > plan->cpu_count)
 		return refuse(refusal, EXIT_OPTIONS, "--threads %lu: there are only %zu CPUs",
 			      number, plan->cpu_count);

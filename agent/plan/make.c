@@ -1,7 +1,7 @@
 /* make.c: from the options to a plan for this machine. */
 #include "plan/parts.h"
 
-#include "plan/cost.h"
+#include "plan/forecast.h"
 
 #include <string.h>
 

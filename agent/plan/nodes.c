@@ -16,6 +16,18 @@ static size_t count_words(const char *list)
 	return count;
 }
 
+static bool has_word(const char *list, const char *wanted)
+{
+	char word[WORD_ROOM];
+
+	if (!strcmp(list, "all"))
+		return true;
+	while (plan_next_word(&list, word))
+		if (!strcmp(word, wanted))
+			return true;
+	return false;
+}
+
 static int refuse_list(const struct machine *machine, const char *list, struct refusal *refusal)
 {
 	struct text there = {0};
@@ -47,7 +59,7 @@ int plan_choose_nodes(struct plan *plan, const struct options *options, struct n
 		const struct node *node = &machine->nodes[i];
 
 		snprintf(name, sizeof name, "%d", node->number);
-		if (!plan_has_word(list, name))
+		if (!has_word(list, name))
 			continue;
 		if (node->allowed)
 			plan->nodes[plan->node_count++] = node->number;

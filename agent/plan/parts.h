@@ -27,9 +27,6 @@ const struct variant *plan_best_variant(const struct machine *machine,
 enum { WORD_ROOM = 32 };
 bool plan_next_word(const char **at, char word[WORD_ROOM]);
 
-/* Is it in such a list? All are in "all". */
-bool plan_has_word(const char *list, const char *wanted);
-
 /* The bit of a benchmark in the uses of groups. */
 uint32_t plan_use(const struct benchmark *benchmark);
 

@@ -4,7 +4,7 @@
 #include "base/stop.h"
 #include "bench/sizes.h"
 #include "machine/arena.h"
-#include "plan/cost.h"
+#include "plan/forecast.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
-/* done.c: see done.h. */
-#include "run/done.h"
+/* done.c: what an earlier agent has measured of this plan. */
+#include "run/history.h"
 
 #include "base/text.h"
-#include "run/history.h"
 
 #include <stdlib.h>
 #include <string.h>

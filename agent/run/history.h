@@ -59,4 +59,8 @@ void history_judge(const struct plan *plan, struct history *histories, void (*id
 struct level history_level(const struct plan *plan, const struct history *histories,
 			   const struct history *history);
 
+/* Takes over what an earlier agent measured from the file of --done, whose format docs/wire.md has.
+ * Nothing is measured yet. */
+int done_take(struct run *run, const char *path, struct refusal *refusal);
+
 #endif

@@ -7,12 +7,9 @@
 #include "emit/emit.h"
 #include "machine/arena.h"
 #include "machine/frequency.h"
-#include "plan/cost.h"
 #include "plan/forecast.h"
 #include "run/convergence.h"
-#include "run/done.h"
 #include "run/schedule.h"
-#include "run/unreached.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 #include "run/schedule.h"
 
 #include "base/stop.h"
-#include "plan/cost.h"
 #include "plan/forecast.h"
 
 #include <stdlib.h>

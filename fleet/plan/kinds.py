@@ -169,7 +169,7 @@ def _each(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
 def _threads(text: str) -> tuple[str, ...]:
     """Read "1,llc,all"; repeats are dropped."""
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
-    if not all(re.fullmatch(r"llc|cores|node|package|all|[1-9][0-9]{0,5}", word) for word in words):
+    if not all(re.fullmatch(r"smt|llc|cores|node|package|all|[1-9][0-9]{0,5}", word) for word in words):
         raise _refused(THREADS.allowed, text)
     return words
 
@@ -267,7 +267,7 @@ SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _s
 SHAPE = Kind("MxNxK", f"auto, or such as 256x256x256, at most {_SIDE} each", _shape)
 BLOCKS = Kind("SIZES", "a list such as 64,256..64K, powers of two from 64 to 64K", _blocks, lists=True)
 LOAD = Kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _load, lists=True)
-THREADS = _words("a list of llc, cores, node, package, all and numbers", _threads)
+THREADS = _words("a list of smt, llc, cores, node, package, all and numbers", _threads)
 COUNTERS = _words("generic, coherence, or a list of events and codes such as r04d2", counters.read)
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _governor)
 SWITCH = Kind("STATE", "on or off", lambda text: among(text, ("on", "off")) == "on", _state, _state)

@@ -210,6 +210,7 @@ def test_what_needs_two_cpus_is_left_out_where_there_is_one(machine):
         "chase",
         "walk",
         "bandwidth",
+        "memcpy",
         "gemm",
     ]
     left_out = "cas, readwrite, message, fetch, contend, sharing, loaded, interleave need two CPUs"

@@ -86,23 +86,19 @@ def test_what_streams_takes_the_memory_asked_for_and_names_it(gemm: list[Record]
             assert burst["parameters"]["bytes"] > 1 << 20
 
 
-def test_the_page_for_people_has_rates_and_shares_of_the_peak() -> None:
+def test_the_page_for_people_has_rates() -> None:
     """Of units of 0.005 ns, more or less."""
     rates = {}
     for scatter in ("0", "0.5"):
         settings = {"UNIT_US": "0.000005", "SCATTER": scatter}
         plan = ("-b", "gemm", "-v", "c11", "-c", "0", "--threads", "1", "-r", "1", "--iterations", "9999")
         page = run(*plan, "--sizes", "1M", binary=build(simulated=True), env=settings).stdout
-        assert page.startswith("gemm, variant c11: Gop/s of each CPU, and the share of its peak\n")
-        found = re.findall(r"^(\S+)\.x1 +([0-9.]+) +([0-9.]+) %$", page, re.M)
+        assert page.startswith("gemm, variant c11: Gop/s\n")
+        found = re.findall(r"^ *(\S+)\.x1 from CPU 0 +([0-9.]+)$", page, re.M)
         assert found[0][0] == "peak"
         assert len(found) == len(KINDS)
-        peak = float(found[0][1])
-        assert all(
-            float(share) == pytest.approx(100 * float(rate) / peak, abs=0.2) for _, rate, share in found
-        )
-        rates[scatter] = {float(rate) for _, rate, _ in found}
-    assert rates["0"] == {200.0}
+        rates[scatter] = {float(rate) for _, rate in found}
+    assert rates["0"] <= {200.0, 200.02}  # of whole ticks
     assert len(rates["0.5"]) > 2
 
 

@@ -1,0 +1,118 @@
+/* memcpy.c: what a call of the C library's memcpy() costs that copies few bytes.
+ *
+ * The calls follow one another from and to the same places, which stay in the first cache. Their
+ * sizes stand in a table, so that the compiler knows none of them. */
+#include "bench/sizes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LEAST = 16, MOST = 4096, LINE = 64, CALLS = 1024 };
+enum { TO = 2 * MOST + 17 * LINE, TABLE = 4 * MOST }; /* in the arena; what is copied begins it */
+
+/* How the calls of a point are, its operation. */
+enum { ALIGNED, UNALIGNED, SHUFFLED, KINDS };
+
+static void *(*volatile const copy)(void *to, const void *from, size_t bytes) = memcpy;
+
+static VARIANTS(variants, {.name = "libc"});
+
+static const char *kind_name(unsigned kind)
+{
+	static const char *const names[] = {"aligned", "unaligned", "shuffled"};
+
+	return names[kind];
+}
+
+static int add_points(const struct options *options, const struct point_context *context,
+		      struct points *points, struct refusal *refusal)
+{
+	struct point point = {.threads = 1, .arena_bytes = TABLE + CALLS * sizeof(uint16_t)};
+	char size[SIZE_ROOM];
+	int err = 0;
+
+	(void)options;
+	(void)context;
+	for (point.bytes = LEAST; point.bytes <= MOST; point.bytes *= 2)
+		for (point.operation = 0; !err && point.operation < KINDS; point.operation++) {
+			size_name(point.bytes, size);
+			snprintf(point.name, sizeof point.name, "%s.%s", kind_name(point.operation),
+				 size);
+			point.spared = point.bytes == LEAST ? SPARED_NEVER : SPARED_FIRST;
+			err = points_add(points, &point, refusal);
+		}
+	return err;
+}
+
+static void lay(struct side *sides, size_t count, struct random *random)
+{
+	size_t aside = sides->point->operation == UNALIGNED;
+
+	(void)count;
+	(void)random;
+	sides->sweep.from = sides->arena + aside;
+	sides->sweep.to = sides->arena + TO + 3 * aside;
+	sides->first = CALLS;
+}
+
+static uint16_t *table_of(const struct side *side)
+{
+	return (void *)(side->arena + TABLE);
+}
+
+/* Shuffled: from 1 byte on, in the same order on every machine. */
+static int prepare(struct side *side)
+{
+	struct random random = random_start(0, 0);
+	uint64_t most = side->point->bytes;
+
+	for (size_t i = 0; i < TABLE; i++)
+		side->arena[i] = i < TO ? (char)(i * 7 + 1) : 0;
+	for (size_t i = 0; i < CALLS; i++)
+		table_of(side)[i] = (uint16_t)(i && side->point->operation == SHUFFLED
+						       ? 1 + random_below(&random, most)
+						       : most);
+	return 0;
+}
+
+static void work(struct side *side, uint32_t n)
+{
+	const uint16_t *table = table_of(side);
+
+	while (n--)
+		copy(side->sweep.to, side->sweep.from, table[side->sweep.at++ % CALLS]);
+}
+
+static bool check(const struct side *sides, size_t count, char *words, size_t room)
+{
+	snprintf(words, room, "a call did not copy what it should");
+	return count && !memcmp(sides->sweep.to, sides->sweep.from, sides->point->bytes);
+}
+
+static MEANINGS(kinds, {ALIGNED, "from and to the start of a page"},
+		{UNALIGNED, "from 1 byte behind it to 3 bytes behind it"},
+		{SHUFFLED, "aligned, sizes from 1 byte to this in random order"});
+
+PARAMETERS({"bytes", NULL, ROLE_ROW, POINT_MEMBER(bytes), .bytes = true},
+	   {"operation", NULL, ROLE_COLUMN, POINT_MEMBER(operation), kind_name, .words = kinds},
+	   PARAMETER_THREADS);
+
+const struct benchmark bench_memcpy = {
+	.name = "memcpy",
+	.question = "What a call of the C library costs that copies few bytes",
+	.unit = "call",
+	.heading = "ns per call",
+	.parameters = parameters,
+	.shape = SHAPE_GROUP,
+	.threads = "1",
+	.all_timed = true,
+	.least = 64,
+	.chunk = 1 << 12,
+	.sample_us = 100,
+	.native_variants = variants,
+	.points = add_points,
+	.lay = lay,
+	.prepare = prepare,
+	.work = work,
+	.check = check,
+};

@@ -1,0 +1,27 @@
+"""`memcpy`: calls of the C library that copy few bytes."""
+
+from fleet.analysis.reduce.ladders import size_text
+from tests.native.agent import bursts, decode, measure, points, run, wrong
+from tests.native.preload import preload
+
+SHORT = ("-b", "memcpy", "-c", "0", "--rounds", "1", "--samples", "2")
+
+
+def test_each_size_is_copied_aligned_unaligned_and_with_others() -> None:
+    records = measure(*SHORT)
+    sizes = [size_text(16 << power) for power in range(9)]
+    kinds = ("aligned", "unaligned", "shuffled")
+    assert wrong(records) == []
+    assert points(records) == [f"{kind}.{size}" for size in sizes for kind in kinds]
+    for burst in bursts(records):
+        parameters = burst["parameters"]
+        assert burst["point"] == f"{parameters['operation']}.{size_text(parameters['bytes'])}"
+        assert burst["unit"] == "call"
+
+
+def test_a_library_that_does_not_copy_all_fails_the_burst() -> None:
+    done = run(*SHORT, "--format", "jsonl", env=preload("short_copies.c"))
+    found = {(record["point"], record["reason"]) for record in wrong(decode(done.stdout))}
+    reason = "a call did not copy what it should"
+    assert found == {(f"{kind}.2K", reason) for kind in ("aligned", "unaligned", "shuffled")}
+    assert done.returncode == 0
