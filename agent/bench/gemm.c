@@ -4,7 +4,6 @@
  * A product of m x k by k x n values is 2mnk operations. After each burst C is compared with the
  * product in whole numbers, bit for bit. */
 #include "bench/matrices.h"
-#include "bench/shapes.h"
 
 #include <errno.h>
 #include <stdlib.h>

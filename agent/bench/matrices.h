@@ -1,8 +1,13 @@
-/* matrices.h: the matrices that gemm multiplies: where they lie, what they hold, their product. */
+/* matrices.h: what gemm multiplies: its points, where matrices lie, what they hold, their product.
+ */
 #ifndef FLEET_BENCH_MATRICES_H
 #define FLEET_BENCH_MATRICES_H
 
-#include "bench/bench.h"
+#include "bench/sizes.h"
+
+/* Adds the points of the context's variant. */
+int gemm_add_points(const struct options *options, const struct point_context *context,
+		    struct points *points, struct refusal *refusal);
 
 void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gemm_layout *layout);
 

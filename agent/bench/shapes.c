@@ -1,6 +1,4 @@
 /* shapes.c: the points of gemm: what is multiplied, and in which shape. */
-#include "bench/shapes.h"
-
 #include "bench/matrices.h"
 
 #include <inttypes.h>
