@@ -163,7 +163,7 @@ def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object)
             "must be read, swap, write, faa, cas, store, modify, turn, ticket, mcs, watch, watch-all, "
             "copy, nt, zero, ntcopy, idle or mix, not 'red'",
         ),
-        ("threads", "0", "must be a list of llc, cores, node, package, all and numbers"),
+        ("threads", "0", "must be a list of smt, llc, cores, node, package, all and numbers"),
         ("samples", "007", "must be a whole number"),
         ("separation_bytes", "6", "from 4 to 1048576, a multiple of 4; not '6'"),
     ],
