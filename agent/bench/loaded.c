@@ -54,18 +54,15 @@ static void rate_name(uint32_t mbps, char name[SIZE_ROOM])
 {
 	if (mbps == LOAD_FULL)
 		snprintf(name, SIZE_ROOM, "full.");
-	else if (mbps % 1000)
-		snprintf(name, SIZE_ROOM, "at%" PRIu32 "M.", mbps);
 	else if (mbps)
-		snprintf(name, SIZE_ROOM, "at%" PRIu32 "G.", mbps / 1000);
-	else
-		*name = '\0';
+		snprintf(name, SIZE_ROOM, "at%" PRIu32 "%s.", mbps % 1000 ? mbps : mbps / 1000,
+			 mbps % 1000 ? "M" : "G");
 }
 
 static int add_point(const struct point_context *context, struct point point, struct points *points,
 		     struct refusal *refusal)
 {
-	char size[SIZE_ROOM], rate[SIZE_ROOM];
+	char size[SIZE_ROOM], rate[SIZE_ROOM] = "";
 
 	point.arena_bytes = point.bytes;
 	point.load_bytes = size_outside(context, point.threads - 1, memory_most);
@@ -98,7 +95,7 @@ static int add_rates(const struct point_context *context, const uint32_t *rates,
 			point.operation = (uint8_t)(rates[r] ? operations[o] : OPERATION_IDLE);
 			point.load_mbps = rates[r];
 			point.load_variant = rates[r] ? helper : NULL;
-			if (helper && chosen >> operations[o] & 1)
+			if (helper && (chosen >> operations[o] | chosen >> point.operation) & 1)
 				err = add_point(context, point, points, refusal);
 		}
 	}
@@ -108,7 +105,6 @@ static int add_rates(const struct point_context *context, const uint32_t *rates,
 static int add_points(const struct options *options, const struct point_context *context,
 		      struct points *points, struct refusal *refusal)
 {
-	bool given = strcmp(options->sizes, "auto");
 	const char *usual = context->by_node ? "0,full" : "0,1,2,4,8,16,full";
 	uint32_t chosen, rates[RATES_MAX];
 	struct sizes sizes;
@@ -120,7 +116,7 @@ static int add_points(const struct options *options, const struct point_context 
 			    refusal) ||
 	    read_rates(options->load ? options->load : usual, rates, &rate_count, refusal))
 		return -1;
-	if (!given) {
+	if (!strcmp(options->sizes, "auto")) {
 		uint64_t outside = size_outside(context, 1, memory_most / 2);
 
 		sizes.count = 1;

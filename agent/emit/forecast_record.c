@@ -58,10 +58,14 @@ void emit_forecast(const struct plan *plan, const struct forecast *forecast,
 	json_count("bursts_max", (uint64_t)plan->rounds_max * plan->visit_count);
 	add_left_out(plan, forecast);
 	json_count("bytes", plan->bytes);
-	bool fills = false; /* the memory's bandwidth */
-	for (size_t i = 0; i < plan->choice_count; i++)
-		fills |= plan->choices[i].benchmark->helper != NULL;
-	json_flag("fills_memory", fills);
+	uint64_t most = 0; /* MB/s */
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		const struct point *point = plan_point(&plan->visits[i]);
+		uint64_t load = point->load_mbps * (point->threads - UINT64_C(1));
+
+		most = load > most ? load : most;
+	}
+	json_count("load_mbps", most);
 	json_open("nodes", '[');
 	for (size_t i = 0; i < plan->node_count; i++) {
 		json_open(NULL, '{');

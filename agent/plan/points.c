@@ -159,8 +159,8 @@ static int drop_empty(struct plan *plan, struct refusal *refusal)
 			plan->choices[kept++] = moved;
 		} else if (last && !any && choice->benchmark->can)
 			return refuse(refusal, EXIT_VARIANT,
-				      "%s/%s does none of the operations asked for",
-				      choice->benchmark->name, choice->variant->name);
+				      "%s has no point of the operations and threads asked for",
+				      choice->benchmark->name);
 	}
 	plan->choice_count = kept;
 	return 0;

@@ -75,7 +75,7 @@ def _costs(plans: Sequence[PlannedHost]) -> str:
             alike[one.measured, cost.cpus, _cost(cost)].append(one.host.name)
     usual = {words for measured, _, words in alike if not measured}
     if len(alike) > 1 and len(usual) == 1 and len(alike) == sum(not key[0] for key in alike):
-        lines = [f"Measuring takes about {usual.pop()}."]
+        lines = [f"Measuring takes about {usual.pop().removesuffix('.')}."]
     elif not alike:
         return "How many CPUs of that kind there are, and so how long it takes, `fleet check` tells."
     else:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from fleet.model.frozen import dataclass, field
 
+_FULL = (1 << 31) - 1  # MB/s: as much as goes
 LONG_S = 10.0  # a first round that takes longer is told apart
 
 
@@ -22,7 +23,10 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a plan costs on a machine (docs/wire.md). left_out: empty for nothing. nodes: bytes on each."""
+    """What a plan costs on a machine (docs/wire.md). left_out: empty for nothing. nodes: bytes on each.
+
+    load_mbps: the most that is asked of the memory's bandwidth; load_s: how long points with a load take.
+    """
 
     cpus: int
     pairs: int
@@ -35,7 +39,8 @@ class Forecast:
     deadline_s: int
     left_out: str = ""
     nodes: Mapping[int, int] = field(default_factory=dict)
-    fills_memory: bool = False
+    load_mbps: int = 0
+    load_s: float = 0.0
 
     @property
     def time_text(self) -> str:
@@ -47,11 +52,12 @@ class Forecast:
 
     @property
     def memory_text(self) -> str:
-        """The memory of the points, and whether others lack its bandwidth; empty where they take none."""
+        """The memory of the points, and what others lack of its bandwidth; empty where they take none."""
         each = ", ".join(f"{size >> 20} MiB on node {node}" for node, size in self.nodes.items())
         on = f" ({each})" if each else ""
-        fills = " and at times all of its bandwidth" if self.fills_memory else ""
-        return f"{self.bytes >> 20} MiB of memory{on}{fills}" if self.bytes else ""
+        most = "all" if self.load_mbps >= _FULL else f"{self.load_mbps / 1000:g} GB/s"
+        load = f" and for {seconds_text(self.load_s)} up to {most} of its bandwidth" if self.load_mbps else ""
+        return f"{self.bytes >> 20} MiB of memory{on}{load}" if self.bytes else ""
 
 
 def seconds_text(seconds: float) -> str:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked, short, split
-from fleet.model import Cache, Cpu, Facts, Node
+from fleet.model import Cache, Cpu, Facts, Node, benchmark_named
 from fleet.plan.forecast import Duration, Forecast
 
 # The agent's names of features that Linux calls otherwise.
@@ -19,6 +19,11 @@ _TABLE_ENTRY = 8  # bytes: a huge page has as many base pages as a page of the p
 class _OnNode(Struct):
     node: Int64
     bytes: Int64
+
+
+class _OfBenchmark(Struct):
+    benchmark: str
+    ms: Int64
 
 
 class _Forecast(Struct, tag_field="record", tag="forecast"):
@@ -36,7 +41,8 @@ class _Forecast(Struct, tag_field="record", tag="forecast"):
     left_out: str | None
     ms_first: Int64 = 0
     nodes: tuple[_OnNode, ...] = ()
-    fills_memory: bool = False
+    load_mbps: Int64 = 0
+    benchmarks: tuple[_OfBenchmark, ...] = ()
 
 
 _DECODER = msgspec.json.Decoder(_Forecast)
@@ -54,8 +60,11 @@ def read(output: bytes) -> Forecast:
     nodes = {one.node: one.bytes for one in found.nodes}
     values = msgspec.structs.asdict(found) | {"left_out": found.left_out or "", "nodes": nodes}
     lasts = Duration(*(values.pop(name) / 1000 for name in ("ms", "ms_max", "ms_first")))
+    loads = [
+        one.ms for one in values.pop("benchmarks") if benchmark_named(one.benchmark).other_unit == "byte"
+    ]
     del values["protocol"]
-    return Forecast(duration=lasts, **values)
+    return Forecast(duration=lasts, load_s=sum(loads) / 1000, **values)
 
 
 def machine_lines(facts: Facts) -> str:

@@ -1,8 +1,8 @@
 """What comparisons, histories and overviews are about: rows per run and cell, in the columns of `pairs`.
 
 Pairs of CPUs keep their relation. A plateau's relation is its level and setting, as "L2 read" or "mem copy
-x64"; that of any other point is followed by its name, as "package written.chase.128K". What others got of
-the memory at full load is a cell of its own: the time of a line of theirs.
+x64"; that of any other point is followed by its name, as "package written.chase.128K". What others get of
+the memory at full load is a number of its own, as of a benchmark `load`.
 """
 
 import math
@@ -15,14 +15,27 @@ from fleet.analysis.reduce.load import Into, load_cpus, of_benchmark, view_of, w
 from fleet.analysis.reduce.pairs import OF_HISTORY, by_run, load_pairs, widened
 from fleet.analysis.reduce.topology import kinds_of
 from fleet.errors import UsageError
-from fleet.model import BENCHMARKS, Parameter, View, benchmark_named, is_relation, nearness
+from fleet.model import (
+    BENCHMARKS,
+    Benchmark,
+    Parameter,
+    Shape,
+    View,
+    benchmark_named,
+    is_relation,
+    learn,
+    nearness,
+)
 from fleet.plan.cpulist import cpu_list
 from fleet.store import RunSummary
 from fleet.store.runs import Root
 from fleet.text import nearest, one_line
 
 _SHOWN = 12
-_LINE, _GOT = 64, ", ns per 64 bytes of others"
+_LOAD = Benchmark(
+    "load", "", "byte", 1, Shape.GROUP, View.TABLE, "GB/s of all other threads at full load", rate="GB/s"
+)
+learn([_LOAD])
 _KIND = ["run_id", "benchmark", "variant"]
 _FASTEST = {"", "P", "big"}
 OVERVIEW = ("benchmark", "variant", "about", "relation", "place")
@@ -43,11 +56,7 @@ def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
     points = others["point"].astype(object).fillna("")
     at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
     named = others.assign(relation=at_point)
-    parts = [without_points(pairs), named]
-    if "other_rate" in pairs:
-        full = named[named["other_rate"].notna() & named["load_mbps"].isna()]
-        ns, relation = _LINE / full["other_rate"], full["relation"] + _GOT
-        parts.append(full.assign(relation=relation, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan))
+    parts = [without_points(pairs), named, _of_load(named)]
     if placed.any():
         of_node = ladders.node_cells(pairs, cpus)
         ends = [f"n{a}-n{b}" for a, b in zip(of_node["cpu_node"], of_node["memory_node"], strict=True)]
@@ -58,6 +67,17 @@ def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
         parts.append(levels.assign(relation=of_level))
     filled = [part for part in parts if len(part)]
     return below(filled) if filled else pairs[:0]
+
+
+def _of_load(rows: Rows) -> Rows:
+    """What others get, of rows at full load."""
+    if "other_rate" not in rows:
+        return rows[:0]
+    full = rows[rows["other_rate"].notna() & rows["load_mbps"].isna()]
+    ns, variant = 1 / full["other_rate"], full["load_variant"].astype(object).fillna("")
+    return full.assign(
+        benchmark=_LOAD.name, variant=variant, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan
+    )
 
 
 def are_pairs(relations: Values) -> Values:
@@ -123,7 +143,8 @@ def overview(pairs: Rows, cpus: Rows) -> Rows:
             if views[name] is View.PRODUCTS:
                 parts += [_peaks(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
             elif views[name] in (View.TABLE, View.BLOCKS):
-                parts += [_key_points(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
+                chosen = [_key_points(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
+                parts += [*chosen, *map(_of_load, chosen)]
     cells: Rows = below([part for part in parts if len(part)] or parts[:1])
     return cells
 
@@ -178,7 +199,7 @@ def _key_points(rows: Rows) -> Rows:
     if columns and columns[0].none:  # the greatest load of the run, the same in each row, beside none at all
         loads = rows[columns[0].name].fillna(math.inf)
         rows = rows[(loads == loads.max()) | (loads == 0)]
-        words.append(columns[0].none if math.isinf(loads.max()) else f"load {loads.max():g}")
+        words.append(columns[0].none if math.isinf(loads.max()) else f"{loads.max() / 1000:g} GB/s each")
     else:
         rows = _first(rows, columns, last=known.view is View.BLOCKS)
         words += [str(rows[one.name].iloc[0]) for one in columns if one.type == "word"]

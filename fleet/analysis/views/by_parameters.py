@@ -12,7 +12,7 @@ from fleet.model import Benchmark, Parameter, View, benchmark_named, nearness
 from fleet.model.frozen import dataclass
 from fleet.text import one_line, table
 
-_LINE, _KNEE = 64, 1.5
+_LINE, _KNEE, _RATE = 64, 1.5, "_mbps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +171,7 @@ def _shown(parameter: Parameter, value: Any) -> str:
         return parameter.none or ""
     if parameter.type == "bytes":
         return size_text(int(value))
+    value = value / 1000 if parameter.name.endswith(_RATE) else value
     return f"{value:g}" if parameter.type == "count" else str(value)
 
 
@@ -186,7 +187,7 @@ def _words(pairs: Rows, parameters: Sequence[Parameter]) -> Iterator[str]:
         if one is _RELATION:
             yield "columns: what the CPUs share"
         elif one.none:
-            yield f"columns: {one.name.replace('_mbps', ', MB/s each')}"
+            yield f"columns: {one.name.replace(_RATE, ', GB/s each')}"
         elif meanings := [f"{word}: {meaning}" for word, meaning in one.words.items() if word in there]:
             yield ", ".join(meanings)
 

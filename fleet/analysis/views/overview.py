@@ -149,7 +149,8 @@ def not_shown(table: Rows, runs: Sequence[RunSummary], only: Only = ALL) -> str:
             if run.host_id not in {host for host, _ in there}:
                 found.setdefault(f"nothing was measured{only}", {})[run.host_name] = None
         elif left_out := ", ".join(sorted(name for name in names if (run.host_id, name) not in there)):
-            what = f"nothing of {left_out} stands for it here; see `fleet show HOST --ladder`"
+            what = f"nothing of {left_out} stands for it here; "
+            what += "`fleet show HOST --ladder` says what there is or failed"
             found.setdefault(what, {})[run.host_name] = None
     return "\n".join(one_line(f"{folded(hosts, 60)}: {what}") for what, hosts in found.items())
 

@@ -1,5 +1,6 @@
 """The warnings of a run, for `fleet show` and the report: what to know before relying on its numbers."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
@@ -28,6 +29,7 @@ _WIDE = 0.05  # widest interval without a warning, where no precision was reques
 _CHANCE = 0.01  # of pairs without drift, the share that the test reports by chance
 _FEW_BURSTS = 0.05  # of a run's bursts; fewer do not move its medians
 _LISTED = 3
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _FELT = 0.01  # of a burst's time; less that a hypervisor took is no matter
 _LACK = 0.1  # what of it a burst with `busy_cpu` has lacked at least
 # Keys of warnings, the most serious first.
@@ -141,10 +143,22 @@ def warnings_text(warnings: Sequence[object]) -> str:
 def _failed(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:
     if not rows.of_pairs:
         yield RunWarning("empty", "no samples are stored, so there are no latencies")
-    reasons = Counter(failed["reason"] for failed in run["failed"])
-    if reasons:
-        listed = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(_LISTED))
-        yield RunWarning("partial", "bursts failed and have no samples", str(reasons.total()), listed)
+    alike: dict[str, list[str]] = {}
+    for failed in run["failed"]:
+        alike.setdefault(_NUMBER.sub("#", failed["reason"]), []).append(failed["reason"])
+    if alike:
+        most = sorted(alike.values(), key=len, reverse=True)
+        listed = "; ".join(f"{_in_one(reasons)} ({len(reasons)})" for reasons in most[:_LISTED])
+        of = Counter(failed["benchmark"] for failed in run["failed"])
+        each = ": " + ", ".join(f"{name} {count}" for name, count in of.most_common()) if len(of) > 1 else ""
+        yield RunWarning("partial", "bursts failed and have no samples", f"{of.total()}{each}", listed)
+
+
+def _in_one(reasons: Sequence[str]) -> str:
+    """Reasons that differ in numbers as one: of each number the least and the most."""
+    found = [sorted(set(one), key=float) for one in zip(*map(_NUMBER.findall, reasons), strict=True)]
+    ranges = iter(one[0] if len(one) == 1 else f"{one[0]} to {one[-1]}" for one in found)
+    return _NUMBER.sub(lambda _: next(ranges), reasons[0])
 
 
 def _flags(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:

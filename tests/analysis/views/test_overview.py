@@ -115,9 +115,8 @@ def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
     assert columns["fetch/mov read chase, smt"] == ["own", "written", "clean", "both", "evicted", "memory"]
     assert columns["interleave/avx2 write shared, smt"] == ["64", "256", "1K", "4K", "16K", "64K"]
     assert columns["gemm peak"] == ["avx2"]
-    assert {*table["benchmark"]} == {
-        kind.partition("/")[0] for run in listing.runs for kind in run.benchmarks
-    }
+    names = {kind.partition("/")[0] for run in listing.runs for kind in run.benchmarks}
+    assert {*table["benchmark"]} == {*names, "load"}
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -148,7 +147,7 @@ def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
     [
         ({"read": [1000, 16000, None], "mix": [1000, None]}, "full, package", ["idle", "read", "mix"]),
         ({"read": [1000, 16000], "mix": [1000, None]}, "full, package", ["idle", "mix"]),
-        ({"read": [1000, 16000], "mix": [1000]}, "load 16000, package", ["idle", "read"]),
+        ({"read": [1000, 16000], "mix": [1000]}, "16 GB/s each, package", ["idle", "read"]),
     ],
 )
 def test_a_lesser_load_does_not_stand_for_the_greatest(
@@ -163,8 +162,7 @@ def test_a_lesser_load_does_not_stand_for_the_greatest(
     assert [*found.sort_values("place")["relation"]] == columns
 
 
-def test_what_others_got_at_full_load_is_a_cell_of_its_own() -> None:
-    """In the order idle, at a rate, at all that goes; a preset's number is the same one."""
+def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
     known = {
         "run_id": "r",
         "benchmark": "loaded",
@@ -175,14 +173,20 @@ def test_what_others_got_at_full_load_is_a_cell_of_its_own() -> None:
     asked = {
         "point": ["idle", "read.16", "read.full"],
         "load_mbps": [0, 16000, None],
+        "load_variant": [None, "avx2", "avx2"],
+        "operation": ["idle", "read", "read"],
         "other_rate": [0, 16, 32],
     }
     columns_of_pairs = [one.name for one in TABLES["pairs"]]
     rows = pd.DataFrame(asked).assign(**known).reindex(columns=columns_of_pairs)
     found = cells(rows, pd.DataFrame())
-    assert [*found["relation"][3:]] == ["package read.full, ns per 64 bytes of others"]
-    assert {*found["median_ns"][:3]} == {200.0}
-    assert [*found["median_ns"][3:]] == [*found["min_ns"][3:]] == [2.0]
+    assert [*found["benchmark"]] == ["loaded", "loaded", "loaded", "load"]
+    assert (found["variant"].iloc[3], found["relation"].iloc[3]) == ("avx2", "package read.full")
+    assert [*found["median_ns"]] == [200.0, 200.0, 200.0, 1 / 32]
+    beside = cells_of_overview(rows, pd.DataFrame())
+    assert [*beside["benchmark"]] == ["loaded", "loaded", "load"]
+    assert [*beside["relation"]] == ["idle", "read", "read"]
+    assert measured("load", beside["median_ns"].iloc[2]) == "32.0"
 
 
 def test_details_are_those_of_a_host_that_has_what_was_asked_for(made_lab: Path) -> None:

@@ -167,6 +167,20 @@ def test_warnings_end_the_text(tmp_path: Path) -> None:
     assert "wider than ±5.0% (1 of 1): cas 0-1" in text
 
 
+def test_reasons_that_differ_in_numbers_alone_are_one(tmp_path: Path) -> None:
+    shares = {"cas": ("98.9", "9.5"), "readwrite": ("30",)}
+    failed = [
+        Failed(name, "cmpxchg", 1, 0, 1, f"ping had CPU 0 for {share} % of its samples")
+        for name, of_name in shares.items()
+        for share in of_name
+    ]
+    failed.append(Failed("cas", "cmpxchg", 1, 0, 1, "no progress for 5 s"))
+    run = replace(builders.a_run(rounds=2), failed=tuple(failed))
+    Store(tmp_path).publish(run, [builders.a_burst()])
+    text = show_text(tmp_path, run.run_id)
+    assert "(4: cas 3, readwrite 1): ping had CPU 0 for 9.5 to 98.9 % of its samples (3); no progr" in text
+
+
 def test_what_the_hypervisor_took_is_told_apart_from_other_work(tmp_path: Path) -> None:
     run = builders.a_run(rounds=4)
     busy = {"flags": ("busy_cpu",), "ran_ppm": (700_000, 1_000_000)}
