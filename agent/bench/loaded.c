@@ -22,7 +22,7 @@ enum {
 	RATES_MAX = 32,
 };
 
-static const uint64_t memory_least = UINT64_C(64) << 20, memory_most = UINT64_C(512) << 20;
+static const uint64_t memory_least = UINT64_C(64) << 20, memory_most = UINT64_C(4) << 30;
 static const enum operation operations[] = {OPERATION_READ, OPERATION_MIX, OPERATION_WRITE,
 					    OPERATION_NT};
 

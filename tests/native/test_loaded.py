@@ -1,6 +1,7 @@
 """`loaded`: loads while other threads use the memory; points, rates, and what each sample counts."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +110,18 @@ def test_a_forecast_says_how_much_of_the_bandwidth_it_takes(plan: tuple[str, ...
     cost = read(run("-b", *plan, "--forecast", *two_cpus()).stdout.encode())
     assert cost.memory_text.partition(" of memory and for ")[2].partition(" s")[2] == load
     assert load in cost.memory_text
+
+
+def test_the_memory_grows_with_the_last_level_cache(tmp_path: Path) -> None:
+    """Most loads would hit a large one."""
+    costs = []
+    for mib in (32, 480):
+        cpus = [f"cpu {cpu} {cpu} - - 0 0 -\ncache 3 Unified {mib << 20} 64 0" for cpu in (0, 1)]
+        facts = tmp_path / f"{mib}"
+        facts.write_text("\n".join(["arch x86_64", "features avx512", "page_bytes 4096", *cpus, "end\n"]))
+        done = run("-b", "loaded", "--forecast", "--facts", str(facts))
+        costs.append(read(done.stdout.encode()).bytes)
+    assert costs[1] == 15 * costs[0]
 
 
 def test_it_needs_a_second_cpu() -> None:
