@@ -104,7 +104,7 @@ def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails() -> None:
     [
         (["-c", "0"], 3, "contend needs two CPUs"),
         (["--threads", "1"], 2, "no point of contend"),
-        (["--op", "nt"], 5, "none of the operations asked for"),
+        (["--op", "nt"], 5, "no point of the operations and threads asked for"),
         (["--op", "modify", "--share", "one"], 2, "no point of contend"),
         (["--share", "here"], 2, "there is: own, one, shared, words"),
     ],

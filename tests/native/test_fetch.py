@@ -100,7 +100,7 @@ def test_operations_and_states_can_be_chosen() -> None:
         (["--state", "ours"], 2, "there is: own, written, clean, both, third, taken, evicted, memory"),
         (["--stride", "96"], 2, "a power of two from 64 to 2048"),
         (["--stride", "4096"], 2, "a power of two from 64 to 2048"),
-        (["--op", "nt"], 5, "none of the operations asked for"),
+        (["--op", "nt"], 5, "no point of the operations and threads asked for"),
         (["--few-pairs", "0-0"], 2, "with itself"),
     ],
 )

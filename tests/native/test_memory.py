@@ -160,7 +160,7 @@ def test_an_automatic_sample_lasts_long_enough_and_holds_whole_passes() -> None:
         (["--sizes", "16K,"], 2, "multiples of 4K"),
         (["--sizes", "900G"], 2, "no more than half of the"),
         (["--op", "red"], 2, "there is: read, write, nt"),
-        (["--op", "nt", "-v", "bandwidth=c11"], 5, "none of the operations asked for"),
+        (["--op", "nt", "-v", "bandwidth=c11"], 5, "no point of the operations and threads asked for"),
         (["--threads", "9999"], 2, "there are only"),
         (["--threads", "some"], 2, "llc, cores, node, package, all and numbers"),
         (["--share", "both"], 2, "there is: own, one"),

@@ -36,7 +36,10 @@ def test_watchers_count_what_they_see_and_answer_each_write(variant: str) -> Non
 
 @pytest.mark.parametrize(
     ("args", "code", "words"),
-    [(["-c", "0"], 3, "sharing needs two CPUs"), (["--op", "faa"], 5, "none of the operations asked for")],
+    [
+        (["-c", "0"], 3, "sharing needs two CPUs"),
+        (["--op", "faa"], 5, "no point of the operations and threads asked for"),
+    ],
 )
 def test_what_cannot_be_watched_is_refused(args: list[str], code: int, words: str) -> None:
     needs.cpus(2)
