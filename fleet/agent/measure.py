@@ -33,11 +33,6 @@ class PostRunCommand:
     command: str
     lines: list[bytes] = field(default_factory=list)
 
-    def add_line(self, line: bytes) -> None:
-        """Take a line of output; lines beyond a limit are dropped."""
-        if len(self.lines) < _POST_RUN_LINES:
-            self.lines.append(line)
-
 
 def agent_command(
     agent: Agent, plan: Plan, *, lock: str | None = None, done: str | None = None, post_run: str | None = None
@@ -95,7 +90,7 @@ def measure(
         ended = False
         for line in stream:
             if ended:
-                after.add_line(line)
+                after.lines += [line] if len(after.lines) < _POST_RUN_LINES else []
             elif line.endswith(_POST_RUN_MARK.encode()) and reader.hello is not None:
                 ended = True
             else:
@@ -139,7 +134,7 @@ def _read(run: Run, so_far: RunSoFar, reader: Reader, line: bytes) -> Record | N
     try:
         record = reader.feed(line)
         if isinstance(record, Hello):
-            _check_build(run.host, run.agent, record)
+            _check_build(run, record)
             check_same_run(so_far.hello, record)
     except WireError as err:
         raise AgentError(
@@ -148,11 +143,11 @@ def _read(run: Run, so_far: RunSoFar, reader: Reader, line: bytes) -> Record | N
     return record
 
 
-def _check_build(host: Host, agent: Agent, hello: Hello) -> None:
-    if hello.build != agent.build:
+def _check_build(run: Run, hello: Hello) -> None:
+    if hello.build != run.agent.build:
         raise AgentError(
-            f"{host.name}: {agent.path} is build {hello.build}, but {agent.build} was put there. "
-            f"Somebody replaced it; inspect it, then remove it: rm {shlex.quote(agent.path)}"
+            f"{run.host.name}: {run.agent.path} is build {hello.build}, but {run.agent.build} was put there. "
+            f"Somebody replaced it; inspect it, then remove it: rm {shlex.quote(run.agent.path)}"
         )
 
 

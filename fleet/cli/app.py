@@ -41,9 +41,8 @@ clean:check demo completion:app man
 """
 UPKEEP = ("verify", "selftest", "clean", "demo", "completion")  # listed apart, at the end
 MODULES = {name: module or name for name, _, module in (word.partition(":") for word in _COMMANDS.split())}
-
-
 _SUGGESTION = " Did you mean "
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class InOrder(TyperGroup):
@@ -83,9 +82,6 @@ class InOrder(TyperGroup):
             text, found, suggestion = err.message.partition(_SUGGESTION)
             once = text + found + suggestion.partition(_SUGGESTION)[0]
             raise click.UsageError(once, ctx) from err
-
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _Program(typer.Typer):
@@ -177,21 +173,13 @@ InventoryPath = Annotated[
 ]
 
 
-def _check_address_space() -> None:
-    """Raise MemoryLimitError where pyarrow, numpy or scipy would abort, or try again for ever.
-
-    `ulimit -v` limits addresses, of which libraries and threads reserve far more than they use.
-    """
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY and limit < NEEDED_BYTES:
+def _root(text: str) -> str:
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]  # of addresses: libraries and threads reserve many
+    if limit != resource.RLIM_INFINITY and limit < NEEDED_BYTES:  # pyarrow, numpy or scipy would abort
         raise MemoryLimitError(
             f"the address space of this process is limited to {limit >> 20} MiB (`ulimit -v`), and fleet "
             f"needs {NEEDED_BYTES >> 20} MiB to read or write tables. Raise the limit: `ulimit -v unlimited`."
         )
-
-
-def _root(text: str) -> str:
-    _check_address_space()
     if not text.strip():
         raise typer.BadParameter("names no place; give a folder, or s3://bucket/prefix.")
     if not text.isprintable():  # neither are bytes that are no UTF-8, which pyarrow cannot write to
@@ -237,6 +225,7 @@ Parallel = Annotated[
 NEEDED_BYTES = 1 << 30  # of address space
 CONNECT_TIMEOUT_S = 15.0
 RECONNECT_S = 60.0
+SAME_SIGNAL_S = 1.0
 ConnectTimeout = Annotated[
     float, _duration(0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer.")
 ]
@@ -309,9 +298,6 @@ def runs_apart(command: _Function) -> _Function:
             raise ended
 
     return cast("_Function", shown)
-
-
-SAME_SIGNAL_S = 1.0
 
 
 def print_text(text: str, *, err: bool = False) -> None:

@@ -3,11 +3,11 @@
 import getpass
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 
-from fleet.agent.build.on_controller import Builder
+from fleet.agent.build.on_controller import Builder, Connect
 from fleet.agent.forecast import Forecaster
 from fleet.model import Host, LockPolicy, RequestedOptions, Run
 from fleet.model.frozen import dataclass, field
@@ -20,8 +20,6 @@ from fleet.store import Store
 DEFAULT_PARALLEL = 32
 RECONNECT_S = 60.0
 POLL_S = 0.2
-
-Connect = Callable[[Host], AbstractContextManager[Connection]]
 
 
 class MachineTurns:

@@ -45,16 +45,13 @@ class _Forecast(Struct, tag_field="record", tag="forecast"):
     benchmarks: tuple[_OfBenchmark, ...] = ()
 
 
-_DECODER = msgspec.json.Decoder(_Forecast)
-
-
 def read(output: bytes) -> Forecast:
     """Read the record; what other processes wrote before it is skipped. Raises WireError."""
     records = (record for _, record in map(split, output.splitlines()))
     lines = [record for record in records if record.startswith(b'{"record":"forecast"')]
     if len(lines) != 1:
         raise WireError(f"a record `forecast` expected, got {short(output)}")
-    found = checked(_DECODER, lines[0])
+    found = checked(msgspec.json.Decoder(_Forecast), lines[0])
     if found.protocol != PROTOCOL or not (found.left_out or "").isprintable():
         raise WireError(f"a record `forecast` of protocol {PROTOCOL} expected, got {short(lines[0])}")
     nodes = {one.node: one.bytes for one in found.nodes}

@@ -18,16 +18,13 @@ class _Machine(Struct):
     memory_kills: Int64 | None = None
 
 
-_MACHINE = msgspec.json.Decoder(_Machine)
-
-
 def verdict(reader: Reader, after: Sequence[bytes]) -> bytes | None:
     """The `failed` record of the visit the agent was killed in, or None. after: signal and `machine`."""
     name = after[0].decode("ascii", "replace") if after else ""
     if reader.hello is None or reader.visiting is None or name not in (*BY_VARIANT, "KILL", "BUS"):
         return None
     try:
-        machine = checked(_MACHINE, after[1]) if len(after) > 1 else _Machine()
+        machine = checked(msgspec.json.Decoder(_Machine), after[1]) if len(after) > 1 else _Machine()
     except WireError:
         machine = _Machine()
     before, now = reader.hello.raw.get("memory_kills"), machine.memory_kills

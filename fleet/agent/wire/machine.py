@@ -58,9 +58,6 @@ class _Cpu(Struct, tag_field="record", tag="cpu"):
     package: Annotated[int, fits("package", "cpus")] | None = None
 
 
-_MACHINE, _CPU = msgspec.json.Decoder(_Machine), msgspec.json.Decoder(_Cpu)
-
-
 def describe(connection: Connection, agent: Agent, facts: Facts) -> Facts:
     """The facts, completed by what the agent says of CPUs where the probe does not suffice, or a note."""
     if not SYSTEMS[facts.target.os].agent_topology:
@@ -80,10 +77,11 @@ def read(output: bytes) -> Machine:
     lines = [line for line in output.splitlines() if line.startswith(b'{"record":')]
     if not lines:
         raise WireError(f"a record `machine` of protocol {PROTOCOL} expected, got {short(output)}")
-    first = checked(_MACHINE, lines[0])
+    first = checked(msgspec.json.Decoder(_Machine), lines[0])
     if first.protocol != PROTOCOL:
         raise WireError(f"a record `machine` of protocol {PROTOCOL} expected, got {short(lines[0])}")
-    cpus = [checked(_CPU, line) for line in lines[1 : CPU_LIMIT + 2]]
+    decoder = msgspec.json.Decoder(_Cpu)
+    cpus = [checked(decoder, line) for line in lines[1 : CPU_LIMIT + 2]]
     if len(cpus) != first.cpus or len(cpus) > CPU_LIMIT:
         raise WireError(f"machine: {len(cpus)} CPUs arrived, {first.cpus} were announced")
     if len({cpu.cpu for cpu in cpus}) < len(cpus):
@@ -132,17 +130,14 @@ def _cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
     }
     if arch == "aarch64":
         groups |= _of_mpidr({record.cpu: record.hardware_id for record in records})
-    leaders = {name: _leaders(group) for name, group in groups.items()}
+    leaders: dict[str, Any] = {name: _leaders(group) for name, group in groups.items()}
     caches = _caches(records)
     return tuple(
         Cpu(
             cpu=record.cpu,
             model=record.name,
             max_khz=(record.mhz or 0) * 1000 or None,
-            core=leaders["core"].get(record.cpu),
-            cluster=leaders["cluster"].get(record.cpu),
-            die=leaders["die"].get(record.cpu),
-            package=leaders["package"].get(record.cpu),
+            **{name: leader.get(record.cpu) for name, leader in leaders.items()},
             llc=last_shared(caches[record.cpu]),
             caches=caches[record.cpu],
         )
