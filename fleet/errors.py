@@ -2,6 +2,12 @@
 
 from typing import ClassVar
 
+EXIT_SOME_FAILED = 1
+EXIT_CHANGED = 20  # fleet compare --fail-on-change
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+_LACK = ("failed to map segment", "cannot allocate memory", "can't start new thread", "launch worker thread")
+
 
 class FleetError(Exception):
     """Something to act on: its text is the message, `stage` its word in tables, `exit_code` the program's."""
@@ -82,9 +88,6 @@ class MemoryLimitError(FleetError, stage="memory", exit_code=13):
     """Memory, or the number of threads, is too limited here; the message names the limit."""
 
 
-_LACK = ("failed to map segment", "cannot allocate memory", "can't start new thread", "launch worker thread")
-
-
 def is_lack_of_memory(err: BaseException) -> bool:
     """Whether this is how a library says that it got no memory or no thread."""
     return isinstance(err, MemoryError) or any(sign in str(err).lower() for sign in _LACK)
@@ -97,12 +100,6 @@ def lack_of_memory(err: BaseException, where: str = "") -> MemoryLimitError:
         f"{where}out of memory or threads: {reason}. Look at `ulimit -v`, `ulimit -u` and the limits of the "
         "container; free some memory, or measure fewer hosts at once (--parallel)."
     )
-
-
-EXIT_SOME_FAILED = 1
-EXIT_CHANGED = 20  # fleet compare --fail-on-change
-EXIT_BUG = 70
-EXIT_INTERRUPTED = 130
 
 
 class StoreWarning(UserWarning):

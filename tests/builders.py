@@ -185,6 +185,11 @@ _USUAL: dict[str, Any] = {
 }
 
 
+def key_of(burst: Burst) -> tuple[str, str, str | None, int, int, int]:
+    """What makes a burst unique in its run."""
+    return burst.benchmark, burst.variant, burst.point, burst.round, burst.ping_cpu, burst.pong_cpu
+
+
 def put_table(table: Any, path: Path, **options: Any) -> None:
     """Write a table over a file as somebody else may, with checksums that fit."""
     pq.write_table(table, path, **options)

@@ -65,6 +65,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     hypervisor = parse_hypervisor(files, cpuinfo, system)
     container = parse_container(files, system)
     idle_driver = files.get(_CPU + "cpuidle/current_driver")
+    governors = Counter(cpu.governor for cpu in cpus if cpu.governor)
     rt_runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
     idle_state, idle_exit_us = settings.parse_idle_state(noise)
@@ -95,7 +96,9 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         cpu_stepping=cpuinfo.get("stepping") or _arm_stepping(cpuinfo),
         microcode=cpuinfo.get("microcode"),
         cpu_flags=tuple((cpuinfo.get("flags") or cpuinfo.get("Features") or "").split()),
-        board=_board(files, system),
+        board=_joined(files, "board_vendor", "board_name")
+        or system.get("device_tree")
+        or _joined(files, "sys_vendor", "product_name"),
         firmware=_joined(files, "bios_vendor", "bios_version"),
         firmware_date=files.get(_DMI + "bios_date"),
         hypervisor=hypervisor,
@@ -109,7 +112,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         huge_pages=_chosen(files.get("sys/kernel/mm/transparent_hugepage/enabled")),
         resctrl=settings.parse_resctrl(files, cpuinfo.get("vendor_id")),
         clock_source=files.get("sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        governor=_common(cpu.governor for cpu in cpus),
+        governor=", ".join(name for name, _ in governors.most_common()) or None,
         frequency_driver=topology.frequency_driver(sections),
         boost=parse_boost(files),
         idle_driver=None if idle_driver == "none" else idle_driver,
@@ -264,14 +267,6 @@ def _arm_stepping(cpuinfo: Mapping[str, str]) -> str | None:
         return None
 
 
-def _board(files: Mapping[str, str], system: Mapping[str, str]) -> str | None:
-    return (
-        _joined(files, "board_vendor", "board_name")
-        or system.get("device_tree")
-        or _joined(files, "sys_vendor", "product_name")
-    )
-
-
 def _joined(files: Mapping[str, str], *names: str) -> str | None:
     return " ".join(files[_DMI + name] for name in names if files.get(_DMI + name)) or None
 
@@ -290,11 +285,6 @@ def _notes(
         yield f"We may not use {len(barred)} of {len(cpus)} CPUs (affinity or cpuset): {cpus_text(barred)}."
     if found_arch != arch_named(system.get("uname_m", "")):
         yield f"A 32-bit system under a 64-bit kernel ({system['uname_m']}): the agent is {found_arch}."
-
-
-def _common(values: Iterable[str | None]) -> str | None:
-    """The one value all share, or all of them, the most frequent first."""
-    return ", ".join(name for name, _ in Counter(value for value in values if value).most_common()) or None
 
 
 def _memory(files: Mapping[str, str], which: str) -> int | None:

@@ -110,7 +110,7 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
         kernel=release,
         kernel_version=uname.get("build"),
         board=uname.get("board"),
-        cpu_model=_common([cpu.model for cpu in cpus]),
+        cpu_model=" + ".join(dict.fromkeys(cpu.model for cpu in cpus if cpu.model)) or None,
         cpu_flags=first.flags if first else (),
         memory_bytes=pidin.memory_bytes,
         cpus=cpus,
@@ -202,10 +202,6 @@ def _with_midr(facts: Facts, midr: int) -> Facts:
         cpu_model_number=f"0x{midr >> 4 & 0xFFF:03x}",
         cpu_stepping=f"r{midr >> 20 & 0xF}p{midr & 0xF}",
     )
-
-
-def _common(names: Sequence[str | None]) -> str | None:
-    return " + ".join(dict.fromkeys(name for name in names if name)) or None
 
 
 def _value(text: str, pattern: str) -> str | None:

@@ -10,6 +10,7 @@ from fleet.model import Cache, Cpu, Node, last_shared
 from fleet.model.frozen import dataclass, field
 from fleet.plan.cpulist import MAX_CPU, cpu_list
 
+_NODE = "sys/devices/system/node/node"
 # Names of Arm cores by the numbers in MIDR_EL1 (Arm's manuals; the kernel's asm/cputype.h).
 _CORES: Mapping[str, Mapping[str, str]] = json.loads(Path(__file__).with_name("arm_cores.json").read_text())
 
@@ -36,9 +37,6 @@ def parse_size(text: str) -> int | None:
     """Bytes of a cache size in sysfs (ABI/testing/sysfs-devices-system-cpu): "48K" -> 49152; else None."""
     found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text)
     return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else None
-
-
-_NODE = "sys/devices/system/node/node"
 
 
 @dataclass(slots=True)

@@ -218,7 +218,10 @@ class _Resolver:
         """Host names by group, parents before children, otherwise in the file's order: later ones win."""
         own = {group: self._own_members(group) for group in self.groups}
         for group in self.groups:
-            self._check_children(group)
+            for index, child in enumerate(self.groups[group].get("children", ())):
+                if child not in self.groups:
+                    path = ("groups", group, "children", index)
+                    self.problem(path, f"no group is called {child!r}{nearest(child, self.groups)}")
         if self.document.problems:
             return {}
         everything = {group: set[str]() for group in self._parents_first()}
@@ -246,12 +249,6 @@ class _Resolver:
                 found |= matched
         return found
 
-    def _check_children(self, group: str) -> None:
-        for index, child in enumerate(self.groups[group].get("children", ())):
-            if child not in self.groups:
-                path = ("groups", group, "children", index)
-                self.problem(path, f"no group is called {child!r}{nearest(child, self.groups)}")
-
     def _parents_first(self) -> list[str]:
         waiting = {group: set(self.groups[group].get("children", ())) for group in self.groups}
         order: list[str] = []
@@ -270,7 +267,9 @@ class _Resolver:
         written, entry = self.entries[name]
         merged: dict[str, Any] = {}
         for layer in (self.defaults, *(self.groups[group] for group in groups), entry):
-            _merge(merged, layer)
+            for key, value in layer.items():
+                if key not in {"hosts", "children"}:
+                    merged[key] = {**merged.get(key, {}), **value} if key in _BY_KEY else value
         if merged.get("build") is BuildPlace.PREBUILT and "binary" not in merged.get("toolchain", {}):
             path = ("hosts", written, "build")
             self.problem(path, f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well")
@@ -339,14 +338,6 @@ class _Resolver:
             self.problem(path, f"no host is called {named!r}{nearest(named, hosts)}")
             return host
         return replace(host, build_host=hosts[named])
-
-
-def _merge(merged: dict[str, Any], layer: Mapping[str, Any]) -> None:
-    for key, value in layer.items():
-        if key in _BY_KEY:
-            merged[key] = {**merged.get(key, {}), **value}
-        elif key not in {"hosts", "children"}:
-            merged[key] = value
 
 
 def _typed(merged: Mapping[str, Any], directory: Path, *, default_address: str, name: str) -> dict[str, Any]:

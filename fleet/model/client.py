@@ -20,6 +20,7 @@ PRESETS = {
     "podman": ("podman", "exec", "-i", "{address}"),
     "docker": ("docker", "exec", "-i", "{address}"),
 }
+_ADVICE = {"user": "set `user`", "port": "set `port`", "label": "set the label", "env": "set the variable"}
 _TEMPLATE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
@@ -63,9 +64,6 @@ def _filled(word: str, host: Host, shell: str) -> str | None:
 
     filled = _TEMPLATE.sub(value, word)
     return None if left_out else filled
-
-
-_ADVICE = {"user": "set `user`", "port": "set `port`", "label": "set the label", "env": "set the variable"}
 
 
 def _value(name: str, written: str, host: Host) -> str | None:

@@ -34,6 +34,9 @@ KINDS = {
     "middle": "slower cores",
     "LITTLE": "the slowest cores",
 }
+_PLACES = {str(relation): place for place, relation in enumerate(Relation)}
+_OF_KIND = {name: place for place, name in enumerate(KINDS)}
+_GROUPS = (Relation.PACKAGE, Relation.NODE, Relation.DIE, Relation.CLUSTER, Relation.LLC)
 
 
 def core_kinds(cpus: Iterable[tuple[int, str | None, int | None]]) -> dict[int, str]:
@@ -65,10 +68,6 @@ def is_relation(text: str) -> bool:
     """Whether a text is the name of a relation, with kinds of cores or without."""
     name, _, kinds = text.partition(" ")
     return name in _PLACES and (not kinds or _OF_KIND.keys() >= {*kinds.split("-")})
-
-
-_PLACES = {str(relation): place for place, relation in enumerate(Relation)}
-_OF_KIND = {name: place for place, name in enumerate(KINDS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +252,6 @@ class Finding:
     found: str
     remedy: str
     evidence: str
-
-
-_GROUPS = (Relation.PACKAGE, Relation.NODE, Relation.DIE, Relation.CLUSTER, Relation.LLC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from fleet.model.plan import Estimator, Plan
 from fleet.model.state import RunState
 
 FORECAST = "Expected:"  # begins the note of an agent that says how long it will measure; no warning
+Count = tuple[int, int, int]
+"""Of an event in one thread: the raw count, and for how many ns it was wanted and really counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,6 @@ class Parameters:
     threads: int | None = None
 
 
-Count = tuple[int, int, int]
-"""Of an event in one thread: the raw count, and for how many ns it was wanted and really counted."""
-
-
 @dataclass(frozen=True, slots=True)
 class Burst:
     """The few samples of one pair taken at one visit; the unit the tables store (docs/tables.md).
@@ -117,11 +115,6 @@ class Burst:
         if not self.other_ticks or benchmark_named(self.benchmark).shape is not Shape.PAIR:
             return self.ticks
         return [(one + other) / 2 for one, other in zip(self.ticks, self.other_ticks[0], strict=True)]
-
-    @property
-    def key(self) -> tuple[str, str, str | None, int, int, int]:
-        """What makes a burst unique in its run."""
-        return (self.benchmark, self.variant, self.point, self.round, self.ping_cpu, self.pong_cpu)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from fleet.late import msgspec, np, pa
 from fleet.model import Benchmark, Cache, Estimator, Facts, Load, Node, RunState, is_relation
-from fleet.model.frozen import dataclass
 from fleet.once import once
 from fleet.store import schema
 from fleet.store.columns import known, raw, text_ends, words
@@ -49,48 +48,41 @@ _LEAST = {"iterations": 1, "ns_per_tick": 1e-7}
 _KEYS = frozenset(("run_id", "session_id", "host_id"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
+class _Event(TypedDict):
     event: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(TypedDict):
     benchmark: str
     variant: str
-    points: list[str] | None = None
+    points: NotRequired[list[str] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    benchmarks: list[_Kind] = ()  # type: ignore[assignment]  # an empty list
+class _Plan(TypedDict):
+    benchmarks: NotRequired[list[_Kind]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Hello:
+class _Hello(TypedDict):
     """Of a stored hello what is read again."""
 
-    plan: _Plan = _Plan()
-    counters: tuple[_Event, ...] = ()
-    benchmarks: tuple[Benchmark, ...] = ()
+    plan: NotRequired[_Plan]
+    counters: NotRequired[list[_Event]]
+    benchmarks: NotRequired[list[Benchmark]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Pairs:
+class _Pairs(TypedDict):
     which: str
-    per_relation: int | None = None
-    listed: list[tuple[int, int]] | None = None
+    per_relation: NotRequired[int | None]
+    listed: NotRequired[list[tuple[int, int]] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(TypedDict):
     """Of a stored plan what is read by its name."""
 
-    pairs: _Pairs | None = None
+    pairs: NotRequired[_Pairs | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
+class _Failed(TypedDict):
     reason: str
     benchmark: str
     variant: str
@@ -167,7 +159,7 @@ def from_json(name: str, text: str) -> Any:
     with _decoding(name):
         value = msgspec.json.decode(text)
         known = msgspec.convert(value, prepared(_JSON[name]))
-    if name == "failed_json" and any(len(one.reason) > _REASON for one in known):
+    if name == "failed_json" and any(len(one["reason"]) > _REASON for one in known):
         raise ValueError(f"{name}: a reason has more than {_REASON} characters")
     if depth(value, _DEPTH) > _DEPTH:
         raise ValueError(f"{name}: more than {_DEPTH} levels of objects and lists")

@@ -124,9 +124,12 @@ class Journal:
                 write_all(self._descriptor, data)
                 self._length += len(data)
                 self._waiting += len(data)
-                self._sync_now_and_then()
+                if time.monotonic() - self._synced >= SYNC_INTERVAL_S:
+                    self.check()
+                    self._sync(self._descriptor)
         except StoreError:
-            self._drop_torn_line()
+            with suppress(OSError):  # where even that fails, `parts` leaves the torn line out
+                os.ftruncate(self._descriptor, self._length)
             raise
 
     def settle(self) -> None:
@@ -134,10 +137,6 @@ class Journal:
         if self._descriptor is not None and self._waiting > SOON_PUBLISHED_BYTES:
             with storing("write the journal", self.path, kept=True):
                 self._sync(self._descriptor)
-
-    def lines(self) -> Iterator[bytes | None]:
-        """Read back every whole line of all parts, without its newline."""
-        return chain.from_iterable(self.parts())
 
     def close(self) -> None:
         """Bring everything to the disk, close, and let go of the lock. Safe to call twice."""
@@ -170,12 +169,6 @@ class Journal:
             if error is None:
                 raise
 
-    def _sync_now_and_then(self) -> None:
-        if time.monotonic() - self._synced >= SYNC_INTERVAL_S:
-            assert self._descriptor is not None  # noqa: S101
-            self.check()
-            self._sync(self._descriptor)
-
     def _sync(self, descriptor: int) -> None:
         os.fsync(descriptor)
         self._synced, self._waiting = time.monotonic(), 0
@@ -183,12 +176,6 @@ class Journal:
             for path in (self.folder / RUN_FILE, self.folder, self.folder.parent):
                 sync(path)
             self._named = True
-
-    def _drop_torn_line(self) -> None:
-        """Cut back to the last whole line; where even that fails, `parts` leaves the torn one out."""
-        if self._descriptor is not None:
-            with suppress(OSError):
-                os.ftruncate(self._descriptor, self._length)
 
 
 def _whole_lines(path: Path) -> Iterator[bytes | None]:

@@ -34,14 +34,12 @@ REMEDIES = {
 """What to do about a damaged file of a table."""
 
 Where = Mapping[str, Collection[Any]]  # for a column, the values of the rows wanted
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 class VanishedError(StoreError):
     """A file that was listed is there no more: another has put it together with others, or removed it."""
-
-
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 
 def read_files(
@@ -213,7 +211,7 @@ class TableFile:
         for size in sizes:
             while sum(map(len, held)) < size and (part := self._try(lambda: _table_of(next(batches, None)))):
                 held.append(part)
-            whole = self._try(lambda: _one_table(held))  # noqa: B023  called at once
+            whole = self._try(lambda: pa.concat_tables(held).unify_dictionaries().combine_chunks())  # noqa: B023  called at once
             part, held = whole.slice(0, size), [whole.slice(size)]
             self._try(lambda: self._shaped(part, shape))  # noqa: B023  called at once
             yield self._try(lambda: _cast(part, shape))  # noqa: B023  called at once
@@ -310,10 +308,6 @@ def _opened(source: Any, words: Sequence[str]) -> Any:
 
 def _table_of(batch: Any | None) -> Any | None:
     return None if batch is None else pa.Table.from_batches([batch])
-
-
-def _one_table(parts: Sequence[Any]) -> Any:
-    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 
 def _shape(table: str, columns: Sequence[str] | None) -> Any:

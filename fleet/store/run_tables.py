@@ -60,9 +60,10 @@ def _add(place: Place, table: str, records: Sequence[RunRecord]) -> None:
 
 
 def _write(path: Path, groups: Iterable[Any]) -> None:
-    """A file with these as row groups, without dictionaries: of all run ids in each they are far larger."""
+    """A file of row groups, if any; without dictionaries, which of all run ids in each are far larger."""
     groups = iter(groups)
-    first = next(groups)
+    if (first := next(groups, None)) is None:
+        return
     many = len(first) > 1  # what helps to find rows among others only costs where there is one
     known = ["run_id", "host_id", "session_id"] if many else False
     with TableWriter(path, first.schema, use_dictionary=False, write_statistics=known) as file:
@@ -109,9 +110,7 @@ def _put_together(root: Path, table: str) -> bool:
 
 def _join(paths: Sequence[Path], folder: Path, table: str) -> None:
     """Write the rows of files as one file; what cannot be read is kept for whoever mends it."""
-    groups = _groups(paths, folder, table)
-    if (first := next(groups, None)) is not None:
-        _write(folder / f"{table}-{os.urandom(8).hex()}.parquet", itertools.chain([first], groups))
+    _write(folder / f"{table}-{os.urandom(8).hex()}.parquet", _groups(paths, folder, table))
 
 
 def _groups(paths: Sequence[Path], folder: Path, table: str) -> Iterator[Any]:

@@ -67,6 +67,8 @@ _OTHERWISE_NAMED = {
     "flagged": "flagged_bursts",
 }
 _COLUMN_OF = {field.name: _OTHERWISE_NAMED.get(field.name, field.name) for field in fields(RunSummary)}
+_KEYS = ("run_id", "content_sha256")
+_Row = dict[str, Any]
 _COLUMNS = (*_COLUMN_OF.values(), "hello_json")  # of which only benchmarks that this version does not know
 
 
@@ -290,12 +292,6 @@ def _nothing_in(place: Place) -> str:
     if Listing(place).every:
         return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
     return f"{place}: nothing is published here yet. `fleet run` measures; --results names another root."
-
-
-_KEYS = ("run_id", "content_sha256")
-
-
-_Row = dict[str, Any]
 
 
 def _listed_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row]:

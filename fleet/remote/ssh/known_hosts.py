@@ -20,6 +20,8 @@ from fleet.model.frozen import dataclass
 
 _REVOKED, _AUTHORITY = "@revoked", "@cert-authority"
 _BLOCK = 64  # bytes of SHA-1
+_loaded: "dict[str, tuple[tuple[int, int] | None, KnownHosts]]" = {}
+_lock = threading.Lock()
 _PADS = [bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C)]  # of HMAC (RFC 2104)
 
 
@@ -126,10 +128,6 @@ def add(file: str, name: str, key_type: str, blob: bytes) -> None:
 def fingerprint(blob: bytes) -> str:
     """Write a public key's fingerprint as `ssh-keygen -l` does."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
-
-
-_loaded: dict[str, tuple[tuple[int, int] | None, KnownHosts]] = {}
-_lock = threading.Lock()
 
 
 def _load(file: str) -> KnownHosts:

@@ -13,7 +13,6 @@ from fleet.remote.output import RefusedError
 OPEN_TIMEOUT_S = 15.0  # a host whose SFTP does not answer counts as having none
 _FAILURES = (SSHException, SFTPError, EOFError, OSError)
 
-
 Limit = Callable[[], AbstractContextManager[object]]
 
 

@@ -13,6 +13,7 @@ from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.line import WireError
 from fleet.agent.wire.records import TEXT_LIMIT
 from fleet.model import Burst, End, Failed, Hello
+from tests.builders import key_of
 
 HELLO: dict[str, Any] = {
     "record": "hello",
@@ -64,7 +65,7 @@ def test_a_burst_arrives_number_for_number() -> None:
     burst = records.decode(line(BURST))
     assert isinstance(burst, Burst)
     assert burst.ticks == (300_000, 250_001, 250_002)
-    assert burst.key == ("cas", "cmpxchg", None, 0, 0, 3)
+    assert key_of(burst) == ("cas", "cmpxchg", None, 0, 0, 3)
     assert (burst.line_page, burst.line_offset, burst.line_node) == (34359738368, 128, None)
 
 
