@@ -48,6 +48,15 @@ def test_the_marks_in_a_table_of_levels_are_explained_where_they_occur(tmp_path:
     assert f">{ladder.legend}" in render(tmp_path, [run.run_id])
 
 
+def test_of_several_runs_the_figure_on_the_first_screen_says_whose_it_is(tmp_path: Path) -> None:
+    runs = [memory.publish(tmp_path), memory.publish(tmp_path, started="2026-01-03T00:00:00Z")]
+    ids = [run.run_id for run in runs]
+    one, two = (
+        re.findall("<figcaption>(.*?)</figcaption>", render(tmp_path, some))[0] for some in (ids[:1], ids)
+    )
+    assert two == f"{one}, on m {ids[0]}"
+
+
 @pytest.mark.slow
 def test_runs_are_compared_by_level(tmp_path: Path) -> None:
     slow = {**memory.BYTES, "read": {**memory.BYTES["read"], "L2": 0.005}}
