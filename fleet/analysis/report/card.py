@@ -29,7 +29,7 @@ from fleet.analysis.reduce.load import read_runs, view_of, without_points
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.report.markup import pages
+from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import CARD, CARDS
 from fleet.analysis.views.heatmap import is_light, rgb_of
 from fleet.analysis.views.nodes import BY_NODE
@@ -51,12 +51,6 @@ _MOST_ROWS = 9
 _TITLES = ("median", "±95%", "pairs")
 _EM = 0.64  # of a font's size a character is wide, in most sans-serif fonts less
 _FONTS = "mpl-data/fonts/ttf/DejaVuSans"  # of matplotlib, which is not imported
-_STYLE = (
-    ".page{fill:#fff}.ink,.strong{fill:#1b1f24}.muted{fill:#57606a}.white{fill:#fff}.black{fill:#000}"
-    ".strong{font-weight:bold}.edge{stroke:#fff}.start{text-anchor:start}.middle{text-anchor:middle}"
-    ".end{text-anchor:end}image{image-rendering:pixelated}@media(prefers-color-scheme:dark){"
-    ".page{fill:#15181c}.ink,.strong{fill:#e6e8eb}.muted{fill:#a3abb5}.edge{stroke:#15181c}}"
-)
 _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
 _INKS = {"ink": "#1b1f24", "strong": "#1b1f24", "muted": "#57606a", "white": "#fff", "black": "#000"}
 
@@ -287,11 +281,10 @@ def _png(cells: Ints) -> bytes:
 
 def svg(card: Card) -> str:
     """The card as SVG, light or dark as the page it is shown on; the last line but one is its foot."""
-    (width, height), found = _SIZE, pages().get_template("card.svg")
     encoded = ((place, base64.b64encode(_png(cells)).decode()) for place, cells in _pictures(card))
     pictures = [(place, f"data:image/png;base64,{data}") for place, data in encoded]
-    about = {"width": width, "height": height, "x": _X, "y": _Y, "side": _SIDE, "style": _STYLE, "mark": CARD}
-    return found.render(card=card, pictures=pictures, **about) + "\n"
+    (width, height), about = _SIZE, {"x": _X, "y": _Y, "side": _SIDE, "mark": CARD}
+    return filled("card.svg", card=card, pictures=pictures, width=width, height=height, **about) + "\n"
 
 
 def png(card: Card) -> bytes:

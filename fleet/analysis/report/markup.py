@@ -7,13 +7,19 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from fleet.analysis.views.text import is_none, percent, signed, within
+from fleet.analysis.reduce import heatmap
+from fleet.analysis.views import text
 from fleet.text import counted, one_line
 
 
+def filled(template: str, **values: Any) -> str:
+    """A template with these values."""
+    return _templates().get_template(template).render(values)
+
+
 @cache
-def pages() -> jinja2.Environment:
-    """All templates, with their filters."""
+def _templates() -> jinja2.Environment:
+    """All, with their filters and the modules that they call."""
     found = jinja2.Environment(
         loader=jinja2.PackageLoader("fleet.analysis.report"),
         autoescape=True,
@@ -22,15 +28,16 @@ def pages() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"counted": counted, "within": within, "percent": percent, "signed": signed}
-    found.filters |= {"number": number, "px": "{:.1f}".format}
+    found.filters |= {"counted": counted, "number": number, "px": "{:.1f}".format}
+    found.filters |= {name: getattr(text, name) for name in ("within", "percent", "signed")}
+    found.globals |= {"text": text, "heatmap": heatmap}
     found.filters["moment"] = lambda when: f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
     return found
 
 
 def number(value: float | None) -> str:
     """Nanoseconds with one decimal, from a thousand on with none."""
-    if is_none(value) or value is None:
+    if text.is_none(value) or value is None:
         return "-"
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 

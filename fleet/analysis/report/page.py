@@ -22,7 +22,7 @@ from fleet.analysis.report.differences import Difference, Forest, Residual, diff
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.headline import overview_of, tables, warnings
 from fleet.analysis.report.ladders import picture
-from fleet.analysis.report.markup import number, pages
+from fleet.analysis.report.markup import filled, number
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
@@ -74,44 +74,34 @@ def render(
     found = _maps_by_kind(detailed)
     shared = {kind: heatmap.colour_limits([table for _, table in of_kind]) for kind, of_kind in found.items()}
     thumbnails = _thumbnails(found, shared)
-    return (
-        pages()
-        .get_template("page.html")
-        .render(
-            title=title or _title(readings),
-            generator=f"{GENERATOR} {VERSION}",
-            made=datetime.now(UTC),
-            readings=readings,
-            span=text.span_text(min(starts), max(starts)),
-            kinds=list(dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"])),
-            warnings=warnings(readings),
-            tables=tables(overall, readings),
-            dots=_history(overall, readings) if len(readings) > 1 else {},
-            detailed=detailed,
-            anchors={reading.anchor for reading in detailed},
-            front=None if thumbnails else _front(detailed[0]),
-            thumbnails=thumbnails,
-            shared=shared,
-            differences=differences(root, readings, tables_read, sides),
-            environment=properties([reading.run for reading in readings]),
-            viridis=figures.palette("viridis"),
-            diverging=figures.palette(plots.CHANGES),
-            meanings=text.SHARED,
-            topology_of=topology_lines,
-            levels_of=level_lines,
-            map_of=_map,
-            ecdf_of=_ecdf,
-            residual_of=_residual,
-            forest_of=_forest,
-            ladder_of=picture,
-            roofline_of=roofline,
-            measured=text.measured,
-            is_log=heatmap.is_log,
-            change_shown=text.change_shown,
-            interval=text.interval,
-            most_numbers=heatmap.MOST_NUMBERS,
-            sides_text=text.sides_text,
-        )
+    return filled(
+        "page.html",
+        title=title or _title(readings),
+        generator=f"{GENERATOR} {VERSION}",
+        made=datetime.now(UTC),
+        readings=readings,
+        span=text.span_text(min(starts), max(starts)),
+        kinds=list(dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"])),
+        warnings=warnings(readings),
+        tables=tables(overall, readings),
+        dots=_history(overall, readings) if len(readings) > 1 else {},
+        detailed=detailed,
+        anchors={reading.anchor for reading in detailed},
+        front=None if thumbnails else _front(detailed[0]),
+        thumbnails=thumbnails,
+        shared=shared,
+        differences=differences(root, readings, tables_read, sides),
+        environment=properties([reading.run for reading in readings]),
+        viridis=figures.palette("viridis"),
+        diverging=figures.palette(plots.CHANGES),
+        topology_of=topology_lines,
+        levels_of=level_lines,
+        map_of=_map,
+        ecdf_of=_ecdf,
+        residual_of=_residual,
+        forest_of=_forest,
+        ladder_of=picture,
+        roofline_of=roofline,
     )
 
 
@@ -283,23 +273,20 @@ def _map_picture(
     beside = _DIGIT * max(map(len, drawn.labels)) + 8
     margin = beside + _TIER * len(drawn.tiers)
     every = max(1, int(np.ceil(_TEXT / cell)))  # CPU that has room for its number
-    svg = (
-        pages()
-        .get_template("map.svg")
-        .render(
-            title=one_line(title),
-            whole=f"{margin + size + 2:.0f}",
-            margin=margin,
-            near=margin - 4,
-            size=size,
-            cell=cell,
-            labels=[(name, margin + (at + 0.5) * cell) for at, name in enumerate(drawn.labels)][::every],
-            upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
-            groups=[*_groups(drawn, cell, margin, margin - beside)],
-            pictures=[(name, thumbnail(scaled, palette)) for name, scaled in scales],
-            borders=[margin + place * cell for place, border in enumerate(drawn.borders) if border],
-            tips=tips,
-        )
+    svg = filled(
+        "map.svg",
+        title=one_line(title),
+        whole=f"{margin + size + 2:.0f}",
+        margin=margin,
+        near=margin - 4,
+        size=size,
+        cell=cell,
+        labels=[(name, margin + (at + 0.5) * cell) for at, name in enumerate(drawn.labels)][::every],
+        upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
+        groups=[*_groups(drawn, cell, margin, margin - beside)],
+        pictures=[(name, thumbnail(scaled, palette)) for name, scaled in scales],
+        borders=[margin + place * cell for place, border in enumerate(drawn.borders) if border],
+        tips=tips,
     )
     return Markup(svg)  # noqa: S704  (the template escapes)
 

@@ -30,7 +30,7 @@ from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, load_pairs, widened
 from fleet.analysis.report import card as cards
 from fleet.analysis.report.course import SIZE, Course
-from fleet.analysis.report.markup import pages
+from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import write
 from fleet.analysis.report.site_pages import Row, Section, entries, link, machines_of, page, past_of
 from fleet.analysis.selection import by_host
@@ -155,7 +155,7 @@ def _whole(
     yield "index.html", page("site.html", title=subject, groups=groups, until=until, changes=len(changes))
     yield "runs.json", json.dumps([asdict(row) for row in rows], indent=0, ensure_ascii=False)
     yield "changes.html", page("tables.html", title="What changed when", up="", sections=[listed])
-    yield "changes.xml", pages().get_template("changes.xml").render(title=subject, entries=entries(changes))
+    yield "changes.xml", filled("changes.xml", title=subject, entries=entries(changes))
 
 
 def _state(folder: Path) -> dict[str, dict[str, Any]]:

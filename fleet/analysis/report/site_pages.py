@@ -13,7 +13,7 @@ from markupsafe import Markup
 from fleet.analysis.compare.history import history
 from fleet.analysis.compare.siblings import siblings
 from fleet.analysis.report.course import Course, courses
-from fleet.analysis.report.markup import pages
+from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.views import over_time
 from fleet.analysis.views import siblings as views
@@ -129,4 +129,4 @@ def page(name: str, **values: Any) -> str:
         f"{part}_digest": "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         for part, text in parts.items()
     }
-    return pages().get_template(name).render(generator=f"{GENERATOR} {VERSION}", **parts, **digests, **values)
+    return filled(name, generator=f"{GENERATOR} {VERSION}", **parts, **digests, **values)
