@@ -120,13 +120,10 @@ def _read_c2clat(text: str) -> list[Grid]:
 
 def _write_c2clat(grid: Grid) -> str:
     """Write the matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
-    cells = grid.symmetric()
-    texts = [
-        [0 if row == column else floor(cells[row, column]) if (row, column) in cells else "nan"
-         for column in grid.cpus]
-        for row in grid.cpus
-    ]  # fmt: skip
-    lines = [("CPU", *grid.cpus), *((cpu, *row) for cpu, row in zip(grid.cpus, texts, strict=True))]
+    cells = {where: floor(value) for where, value in grid.symmetric().items()}
+    cells |= {(cpu, cpu): 0 for cpu in grid.cpus}
+    rows = ((row, *(cells.get((row, column), "nan") for column in grid.cpus)) for row in grid.cpus)
+    lines = [("CPU", *grid.cpus), *rows]
     return "".join(" ".join(f"{word:>{_C2CLAT_WIDTH}}" for word in line) + "\n" for line in lines)
 
 

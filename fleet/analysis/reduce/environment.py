@@ -142,9 +142,5 @@ def _row(name: str, values: list[str]) -> Property:
     ((most, count),) = Counter(values).most_common(1)
     differs = count < len(values) and name not in _ALWAYS_OTHERWISE
     agreed = differs and count > len(values) / 2
-    return Property(
-        name.replace("_", " ").replace(".", " ", 1),
-        tuple(values),
-        tuple(agreed and v != most for v in values),
-        differs,
-    )
+    odd = tuple(agreed and value != most for value in values)
+    return Property(name.replace("_", " ").replace(".", " ", 1), tuple(values), odd, differs)

@@ -30,14 +30,8 @@ MEANINGS: Mapping[str, str] = {
     "preempted": "bursts were interrupted by other threads on their CPUs",
     "busy_cpu": "bursts got less than 90% of their CPUs",
 }
-MINOR_IF_FEW = (
-    "preempted",
-    "busy_cpu",
-    "frequency_moved",
-    "skewed",
-    "uneven",
-    "underfed",
-)  # medians tolerate a few such bursts
+# Medians tolerate a few such bursts.
+MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed", "uneven", "underfed")
 
 
 def flag_counts(flags: Values) -> dict[str, int]:

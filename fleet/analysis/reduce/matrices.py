@@ -152,15 +152,9 @@ def _judged(middles: Floats, about: Frame, counts: Ints, units: Ints) -> dict[st
     ):
         found = burst_levels(rows, moments, labels, main[pairs])
         half = found.half + found.lean
-        judged = (
-            found.median,
-            np.minimum(found.mean - half, found.median),
-            np.maximum(found.mean + half, found.median),
-            half / found.mean,
-            found.other,
-            found.other_share,
-            found.drift,
-        )
+        low, high = np.minimum(found.mean - half, found.median), np.maximum(found.mean + half, found.median)
+        others = (found.other, found.other_share, found.drift)
+        judged = (found.median, low, high, half / found.mean, *others)
         for name, column in zip(_JUDGED, judged, strict=True):
             columns[name][pairs] = column
         for row, parts in found.parts.items():

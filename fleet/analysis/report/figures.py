@@ -96,15 +96,8 @@ def _fitted(svg: ET.Element, name: str, title: str, size: tuple[int, int]) -> Ma
             _share_style(element)
     height = float(svg.attrib["viewBox"].split()[3])
     svg.attrib.clear()
-    svg.attrib.update(
-        {
-            "viewBox": f"0 0 {size[0]} {height:g}",
-            "width": str(size[0]),
-            "height": f"{height:g}",
-            "role": "img",
-            "aria-label": one_line(title),
-        }
-    )
+    of_size = {"viewBox": f"0 0 {size[0]} {height:g}", "width": str(size[0]), "height": f"{height:g}"}
+    svg.attrib.update(of_size | {"role": "img", "aria-label": one_line(title)})
     return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704  (ElementTree has escaped every text)
 
 

@@ -107,21 +107,13 @@ def _draw(every: Sequence[Products], axes: Axes) -> None:
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(low, max(y) * 1.5))
     (x0, y0), (x1, y1) = axes.transData.transform([(left, low), (10 * left, 10 * low)])
     rise = float(np.degrees(np.arctan2(y1 - y0, x1 - x0)))
+    along: Any = {"rotation": rise, "rotation_mode": "anchor", "va": "bottom", "fontsize": 8, "clip_on": True}
     colours = dict(zip(dict.fromkeys(rows["variant"]), itertools.cycle(_COLOURS)))
     for (at, one), style in zip(enumerate(every), itertools.cycle(_STYLES)):
         for level, rate in one.roofs.items():
             begin = max(left, low / rate)
             axes.plot([begin, tops[at] / rate], [begin * rate, tops[at]], style, color="#888888", linewidth=1)
-            axes.text(
-                begin * 1.3,
-                begin * 1.3 * rate,
-                level,
-                fontsize=8,
-                rotation=rise,
-                rotation_mode="anchor",
-                va="bottom",
-                clip_on=True,
-            )
+            axes.text(begin * 1.3, begin * 1.3 * rate, level, **along)
         for row in peaks[peaks["cpus"] == at].to_dict("records"):
             begin = max(left, row["gops"] / max(one.roofs.values(), default=math.inf))
             axes.plot([begin, right], [row["gops"]] * 2, style, color=colours[row["variant"]], linewidth=1.6)

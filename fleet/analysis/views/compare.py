@@ -130,26 +130,16 @@ def _head(one: Comparison) -> Iterator[str]:
 def _verdicts(one: Comparison, width: int | None) -> str:
     found = answer.are_found(one.relations)
     rows = pd.concat([one.relations[found], one.relations[~found]])
-    return table(
-        answer.COLUMNS,
-        map(answer.cells_of, text.records(rows)),
-        right={2, 3, 4, 5, 6},
-        width=width,
-        drop=("pairs",),
-    )
+    lines = map(answer.cells_of, text.records(rows))
+    return table(answer.COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
 
 
 def _description(one: Comparison) -> str:
     titles = ("benchmark", "relation", "pairs", "A", "B", "difference", "within A", "within B")
-    rows = [
-        (
-            *answer.names_of(row),
-            text.signed(text.change_shown(row)[0]),
-            text.within(row["a_within"]),
-            text.within(row["b_within"]),
-        )
-        for row in text.records(one.relations)
-    ]
+    rows = []
+    for row in text.records(one.relations):
+        halves = (text.within(row[f"{side}_within"]) for side in "ab")
+        rows.append((*answer.names_of(row), text.signed(text.change_shown(row)[0]), *halves))
     return table(titles, rows, right=set(range(2, 8)))
 
 
@@ -249,11 +239,9 @@ def _shown(value: Any, number: str, more: int = 0) -> str:
 
 def _level_ns(row: dict[str, Any], side: str) -> str:
     ns, spread = row[f"{side}_ns"], row[f"{side}_spread"]
-    return (
-        "-"
-        if text.is_none(ns)
-        else f"{text.measured(row['benchmark'], ns)} {text.within(spread)}".removesuffix(" -")
-    )
+    if text.is_none(ns):
+        return "-"
+    return f"{text.measured(row['benchmark'], ns)} {text.within(spread)}".removesuffix(" -")
 
 
 def _interval(ends: Sequence[str]) -> str:

@@ -114,15 +114,8 @@ def sparkline(values: npt.ArrayLike) -> str:
 
 def _line(row: dict[str, Any], *, several: bool, alike: Container[str]) -> tuple[str, ...]:
     least, most = ("max_ns", "min_ns") if text.is_rate(row["benchmark"]) else ("min_ns", "max_ns")
-    return (
-        f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}",
-        row["host_name"],
-        row["run_id"],
-        text.kind_of(row),
-        *([row["relation"]] if several else []),
-        str(row["pairs"]),
-        *(text.measured(row["benchmark"], row[name]) for name in ("median_ns", least, most, "p99_ns")),
-        text.within(row["spread"]),
-        text.percent(row["flagged_share"]),
-        text.labels_text(row["labels"], without=alike),
-    )
+    started = f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    run = (started, row["host_name"], row["run_id"], text.kind_of(row), *[row["relation"]] * several)
+    numbers = (text.measured(row["benchmark"], row[name]) for name in ("median_ns", least, most, "p99_ns"))
+    ends = (text.within(row["spread"]), text.percent(row["flagged_share"]))
+    return (*run, str(row["pairs"]), *numbers, *ends, text.labels_text(row["labels"], without=alike))

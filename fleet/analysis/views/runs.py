@@ -33,13 +33,5 @@ def _run_line(run: RunSummary, alike: Container[str]) -> tuple[str, ...]:
     counts = ("-" if count is None else str(count) for count in (run.pairs, run.bursts))
     kinds, more = run.benchmarks, len(run.benchmarks) - _MOST_KINDS + 1
     kinds = (*kinds[:-more], f"+{more}") if more > 1 else kinds
-    return (
-        run.run_id,
-        run.host_name,
-        str(started)[:19],  # of ten thousand runs the time that strftime takes is seen
-        run.target,
-        ",".join(kinds),
-        *counts,
-        f"{run.state}{failed}",
-        labels_text(dict(run.labels), without=alike),
-    )
+    what = (run.run_id, run.host_name, str(started)[:19], run.target, ",".join(kinds))  # strftime is slow
+    return (*what, *counts, f"{run.state}{failed}", labels_text(dict(run.labels), without=alike))

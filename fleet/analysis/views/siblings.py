@@ -95,15 +95,6 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
         this, others = (text.measured(row["benchmark"], row[name]) for name in ("ns", "others_ns"))
         others += f" {text.within(row['scatter'])}" * (not text.is_none(row["scatter"]))
     change, low, high = text.change_shown(row)
-    benchmark = f"{row['benchmark']}/{row['variant']}" if row["benchmark"] else "-"
+    of = text.kind_of(row) if row["benchmark"] else "-", row["relation"]
     q = "-" if text.is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
-    return (
-        row["host"],
-        benchmark,
-        row["relation"],
-        this,
-        others,
-        text.signed(change),
-        text.interval(low, high),
-        q,
-    )
+    return (row["host"], *of, this, others, text.signed(change), text.interval(low, high), q)
