@@ -67,16 +67,13 @@ def relation_changes(
     """
     order = list(dict.fromkeys(zip(sides.a["benchmark"], sides.a["variant"], strict=True)))
     ns, measured = _numbers(sides, number, CLASS)
-    about = [side.groupby(CLASS).agg(spread=("spread", "median")) for side in (sides.a, sides.b)]
+    within = {
+        f"{name}_within": side.groupby(CLASS)["spread"].median().reindex(ns.index).to_numpy()
+        for name, side in (("a", sides.a), ("b", sides.b))
+    }
     cells = sides.a.drop_duplicates(CELL)
-    rows = ns.index.to_frame(index=False).assign(
-        pairs=cells.groupby(CLASS).size().reindex(ns.index).to_numpy(),
-        **_of_sides(ns),
-        **{
-            f"{side}_within": part["spread"].reindex(ns.index).to_numpy()
-            for side, part in zip("ab", about, strict=True)
-        },
-    )
+    pairs = cells.groupby(CLASS).size().reindex(ns.index).to_numpy()
+    rows = ns.index.to_frame(index=False).assign(pairs=pairs, **_of_sides(ns), **within)
     by = [cells[name] for name in CLASS]
     limits = sides.about_pairs(cells).groupby(by).median().reindex(ns.index)
     place = [order.index(kind) for kind in zip(rows["benchmark"], rows["variant"], strict=True)]
@@ -93,9 +90,8 @@ def pair_changes(
     ns = ns.dropna()
     rows = ns.index.to_frame(index=False)
     means = {name: values for name, values in _of_sides(ns).items() if name.endswith("_ns")}
-    found = _of_frames(
-        rows.assign(**means), ns, measured, sides.about_pairs(rows), None, turns, switches=switches
-    )
+    about = (ns, measured, sides.about_pairs(rows), None, turns)
+    found = _of_frames(rows.assign(**means), *about, switches=switches)
     return found.only(np.flatnonzero(~np.isnan(found.freedom)))
 
 

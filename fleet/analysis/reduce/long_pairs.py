@@ -75,14 +75,9 @@ def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> Frame:
             samples.setdefault(_pair(bursts.about, begin, ordered), _Samples()).add(latencies.copy())
     whole = below(about)
     order = by_pair(whole, ordered=ordered)
-    return pairs_of(
-        whole[order],
-        np.concatenate(counts)[order],
-        np.concatenate(middles)[order],
-        np.concatenate(far)[order],
-        partial(_columns, samples, ordered),
-        ordered=ordered,
-    )
+    sizes, beyond = (np.concatenate(each)[order] for each in (counts, far))
+    middle, of_samples = np.concatenate(middles)[order], partial(_columns, samples, ordered)
+    return pairs_of(whole[order], sizes, middle, beyond, of_samples, ordered=ordered)
 
 
 def _pair(bursts: Frame, at: int, ordered: bool) -> tuple[object, ...]:

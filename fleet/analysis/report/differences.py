@@ -115,17 +115,13 @@ def _forests(compared: Sequence[Comparison]) -> list[Forest]:
             if row["low"] is not None:
                 key = (row["benchmark"], row["variant"], row["relation"])
                 found.setdefault(key, []).append(_forest_row(row, label))
-    return [
-        Forest(
-            f"{key[0]}/{key[1]}",
-            key[2],
-            compared[0].threshold,
-            pd.DataFrame([*([_forest_row(pooled[key], "all hosts")] if key in pooled else []), *rows]),
-            pooled.get(key),
-        )
-        for key, rows in found.items()
-        if len(rows) > 1
-    ]
+    forests = []
+    for key, rows in found.items():
+        if len(rows) > 1:
+            above = [_forest_row(pooled[key], "all hosts")] if key in pooled else []
+            about = (f"{key[0]}/{key[1]}", key[2], compared[0].threshold)
+            forests.append(Forest(*about, pd.DataFrame([*above, *rows]), pooled.get(key)))
+    return forests
 
 
 def _forest_row(row: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -141,20 +141,19 @@ def _history(rows: pd.DataFrame, readings: Sequence[Reading]) -> dict[str, list[
     found: dict[str, list[tuple[str, Markup]]] = {}
     for (benchmark, variant, about), group in in_order(rows).groupby(list(OVERVIEW[:3]), sort=False):
         kind = f"{benchmark}/{variant}".rstrip("/")
-        parts = [(reading, part) for reading in readings for part in reading.parts if part.name == kind]
+        in_detail = [
+            part.rounds.assign(host=figures.short(reading.run["host_name"]))
+            for reading in readings
+            for part in reading.parts
+            if part.name == kind and len(part.rounds)
+        ]
         known = benchmark_named(str(benchmark))
         for column, runs in group.groupby("relation", sort=False):
             shown = runs.assign(
                 host=runs["host_name"].map(figures.short),
                 ns=text.shown_value(str(benchmark), runs["median_ns"]),
             )
-            rounds = [
-                part.rounds[part.rounds["relation"] == column].assign(
-                    host=figures.short(reading.run["host_name"])
-                )
-                for reading, part in parts
-                if len(part.rounds)
-            ]
+            rounds = [one[one["relation"] == column] for one in in_detail]
             ticks = pd.concat(rounds) if rounds else None
             if len(shown) > 1:
                 title = f"{kind} {about}".rstrip()

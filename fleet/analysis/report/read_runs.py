@@ -211,17 +211,12 @@ def _reading(
     run_id = run["run_id"]
     relations = rows.relations.get(run_id, {})
     kinds = list(dict.fromkeys(kind for kind in (*run["benchmarks"], *relations) if kind in relations))
-    parts = {
-        kind: Part(
-            name=kind,
-            heading=benchmark_named(kind.partition("/")[0]).heading,
-            of_cpus=load.view_of(kind) is View.CPUS,
-            number=number_of(run),
-            relations=relations[kind],
-        )
-        for kind in kinds
-        if load.view_of(kind) in (View.MATRIX, View.CPUS)
-    }
+    parts = {}
+    for kind in kinds:
+        known = benchmark_named(kind.partition("/")[0])
+        if known.view in (View.MATRIX, View.CPUS):
+            of_cpus = known.view is View.CPUS
+            parts[kind] = Part(kind, known.heading, of_cpus, number_of(run), relations[kind])
     reading = Reading(*names, detailed, run, rows.orders[run_id], list(parts.values()))
     checked = NO_COMPARISONS
     if detailed or can_compare(kinds):

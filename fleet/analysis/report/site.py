@@ -125,18 +125,13 @@ def write_site(
         files[name] = mark
     for name in before["files"].keys() - files.keys():
         (folder / name).unlink(missing_ok=True)
-    state = {
-        "machines": {row.host: {"key": keys[row.host], "row": asdict(row)} for row in rows},
-        "models": {
-            slug: {
-                "key": of_models[slug],
-                "changes": own,
-                "marks": {host: marks[host] for host in models[slug] if host in marks},
-            }
-            for slug, own in changes.items()
-        },
-        "files": files,
+    machines = {row.host: {"key": keys[row.host], "row": asdict(row)} for row in rows}
+    of_hosts = {slug: {host: marks[host] for host in models[slug] if host in marks} for slug in changes}
+    about = {
+        slug: {"key": of_models[slug], "changes": own, "marks": of_hosts[slug]}
+        for slug, own in changes.items()
     }
+    state = {"machines": machines, "models": about, "files": files}
     _put(folder, STATE, json.dumps(state, indent=0, sort_keys=True))
     anew = f"{len(new) + len(others)} of them made anew"
     return f"{folder}: {counted(len(rows), 'machine')}, {anew}, {len(files)} files"
@@ -290,30 +285,17 @@ def _machine(
         has_map=card is not None,
     )
     facts = [(name, str(run[name])) for name in _FACTS if run.get(name)]
-    made: dict[str, str | bytes] = {
-        f"m/{host}.html": page(
-            "machine.html",
-            title=row.name,
-            row=row,
-            facts=facts,
-            lines=_lines(last, past),
-            card=card,
-            courses=courses,
-            size=SIZE,
-            file=file,
-        )
-    }
+    about = {"row": row, "facts": facts, "lines": _lines(last, past), "card": card, "courses": courses}
+    whole = page("machine.html", title=row.name, size=SIZE, file=file, **about)
+    made: dict[str, str | bytes] = {f"m/{host}.html": whole}
     if file:
         made[f"m/{host}.parquet"] = file
     if card is not None:
         side, buffer = min(_MAP, len(card.cells)), io.BytesIO()
         small = cards.picture(card.cells).resize((side, side), Image.Resampling.NEAREST)
         small.save(buffer, "png", transparency=SHADES)
-        made |= {
-            f"card/{host}.svg": cards.svg(card),
-            f"card/{host}.png": cards.png(card),
-            f"map/{host}.png": buffer.getvalue(),
-        }
+        made |= {f"card/{host}{suffix}": write(card) for suffix, write in cards.FORMATS.items()}
+        made[f"map/{host}.png"] = buffer.getvalue()
     return row, made
 
 

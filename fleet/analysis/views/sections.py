@@ -58,16 +58,11 @@ def benchmark(
     what = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
     lines = [f"{name}: {heading}{what}, by what two CPUs share"]
     titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged")
-    rows = [
-        (
-            row["relation"],
-            str(row["pairs"]),
-            *(f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns")),
-            text.within(row["spread"]),
-            text.percent(row["flagged_share"]),
-        )
-        for row in text.records(relations(pairs, number))
-    ]
+    rows = []
+    for row in text.records(relations(pairs, number)):
+        numbers = (f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns"))
+        ends = (text.within(row["spread"]), text.percent(row["flagged_share"]))
+        rows.append((row["relation"], str(row["pairs"]), *numbers, *ends))
     lines.append(table(titles, rows, right=set(range(1, 8))))
     if legend:
         lines.append(text.in_words(row[0] for row in rows))
@@ -96,15 +91,11 @@ def cpus(pairs: Rows, order: Layout) -> str:
     if len(shown) > _FEW_CPUS:
         shown = sorted(shown, key=lambda cpu: -abs(costs[cpu]["median_ns"] / middle - 1))[:PAIRS_LISTED]
         summary += "; furthest from the median:"
-    rows = [
-        (
-            str(cpu),
-            *(f"{costs[cpu][name]:.1f}" for name in ("median_ns", "min_ns", "p99_ns")),
-            text.within(costs[cpu]["spread"]),
-            text.percent(costs[cpu]["flagged_bursts"] / costs[cpu]["bursts"]),
-        )
-        for cpu in shown
-    ]
+    rows = []
+    for row in map(costs.__getitem__, shown):
+        numbers = (f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "p99_ns"))
+        ends = (text.within(row["spread"]), text.percent(row["flagged_bursts"] / row["bursts"]))
+        rows.append((str(row["ping_cpu"]), *numbers, *ends))
     listed = table(("cpu", "median", "min", "p99", "±95%", "flagged"), rows, right=set(range(6)))
     return "\n".join((title, summary, listed, *level_lines(pairs)))
 
@@ -119,9 +110,8 @@ def _reached(pairs: Rows, number: str) -> str:
     middle, worst = pairs["spread"].median(), pairs["spread"].max()
     if len(pairs) == 1:
         return f"interval: {text.within(worst)} ({bursts})"
-    return (
-        f"interval: half the pairs within {text.within(middle)}, all within {text.within(worst)} ({bursts})"
-    )
+    all_pairs = f"all within {text.within(worst)} ({bursts})"
+    return f"interval: half the pairs within {text.within(middle)}, {all_pairs}"
 
 
 def _flagged(pairs: Rows) -> frozenset[tuple[int, int]]:
