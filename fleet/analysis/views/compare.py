@@ -214,27 +214,23 @@ def levels_text(levels: pd.DataFrame, width: int | None) -> str:
     pairs = levels.groupby(keys, sort=False).ngroup()
     rows = []
     for row in text.records(levels[pairs < LISTED]):
-        change = [_shown(row[name], "{:+.1%}", -1) for name in ("ratio", "low", "high")]
-        moved = [_shown(row[name], "{:+.0%}") for name in ("moved", "moved_low", "moved_high")]
-        dwell = "/".join(_shown(row[name], "{:.1f}") for name in ("a_dwell", "b_dwell"))
-        numbers = (*(_level_ns(row, side) for side in "ab"), change[0], _interval(change[1:]))
-        shares = (*(text.percent(row[f"{side}_share"]) for side in "ab"), moved[0], _interval(moved[1:]))
-        rows.append((text.kind_of(row), text.pair_text(row), *numbers, *shares, dwell))
+        change, low, high = text.change_shown(row)
+        moved, least, most = (row[name] for name in ("moved", "moved_low", "moved_high"))
+        dwells = (row[name] for name in ("a_dwell", "b_dwell"))
+        dwell = "/".join("-" if text.is_none(one) else f"{one:.1f}" for one in dwells)
+        numbers = (*(_level_ns(row, side) for side in "ab"), text.signed(change), text.interval(low, high))
+        shares = (text.percent(row[f"{side}_share"]) for side in "ab")
+        apart = (text.signed(moved, 0), text.interval(least, most, 0), dwell)
+        rows.append((text.kind_of(row), text.pair_text(row), *numbers, *shares, *apart))
     titles = ("benchmark", "pair", "A", "B", "change", "95 % interval", *_OF_SHARES, "in a row")
     less = ("in a row", "its interval", "95 % interval")
     room = None if width is None else width - 2
     shown = table(titles, rows, right=set(range(2, 11)), width=room, drop=less)
-    lines = [
-        "Levels within the runs, not judged (share: of bursts; B - A: of the shares)",
-        text.indented(shown),
-    ]
+    title = "Levels within the runs, not judged (share: of bursts; B - A: of the shares)"
+    lines = [title, text.indented(shown)]
     if (more := int(pairs.max()) + 1 - LISTED) > 0:
         lines.append(f"  {counted(more, 'more pair')} with --json")
     return "\n".join(lines)
-
-
-def _shown(value: Any, number: str, more: int = 0) -> str:
-    return "-" if text.is_none(value) else number.format(value + more)
 
 
 def _level_ns(row: dict[str, Any], side: str) -> str:
@@ -242,7 +238,3 @@ def _level_ns(row: dict[str, Any], side: str) -> str:
     if text.is_none(ns):
         return "-"
     return f"{text.measured(row['benchmark'], ns)} {text.within(spread)}".removesuffix(" -")
-
-
-def _interval(ends: Sequence[str]) -> str:
-    return "-" if ends[0] == "-" else f"{ends[0]} to {ends[1]}"

@@ -67,14 +67,14 @@ def within(share: float | None) -> str:
     return "-" if is_none(share) else f"±{share:.1%}"
 
 
-def signed(share: float) -> str:
+def signed(share: float, digits: int = 1) -> str:
     """A change, as +1.2%; - without one."""
-    return "-" if is_none(share) else f"{share:+.1%}"
+    return "-" if is_none(share) else f"{share:+.{digits}%}"
 
 
-def interval(low: float, high: float) -> str:
+def interval(low: float, high: float, digits: int = 1) -> str:
     """From one change to another; - without one."""
-    return "-" if is_none(low) or is_none(high) else f"{low:+.1%} to {high:+.1%}"
+    return "-" if is_none(low) or is_none(high) else f"{signed(low, digits)} to {signed(high, digits)}"
 
 
 def percent(share: float | None) -> str:
