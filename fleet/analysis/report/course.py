@@ -48,15 +48,15 @@ def courses(found: History) -> dict[str, list[Course]]:
 
 
 def _course(found: History, change: Mapping[str, Any], words: tuple[str, ...], host: str) -> Course:
-    rows, odd = found.logs.loc[[host]], found.odd[found.odd["host"] == host]
+    rows, far_off = found.logs.loc[[host]], found.odd[found.odd["host"] == host]
     kind = change["benchmark"]
     if kind:
         own = [change[name] for name in CLASS]
-        rows, odd = rows.loc[[(host, *own)]], odd[(odd[CLASS] == own).all(axis=1)]
+        rows, far_off = rows.loc[[(host, *own)]], far_off[(far_off[CLASS] == own).all(axis=1)]
     else:  # of several relations their mean, each beside its own middle
         rows = rows.sub(rows.median(axis=1), axis=0)
     series = rows.mean().dropna() * (-1 if is_rate(kind) else 1)
-    dates, far = list(series.index), set(odd["night"])
+    dates, far = list(series.index), set(far_off["night"])
     usual = series[[night not in far for night in dates]]
     before = usual[[change["begin"] <= night <= change["before"] for night in usual.index]]
     level = float((before if len(before) else series).mean())
@@ -85,14 +85,7 @@ def _course(found: History, change: Mapping[str, Any], words: tuple[str, ...], h
 
     dots = [((x(night), y(log)), night in far) for night, log in zip(dates, series, strict=True)]
     begin, until, since, end = (x(change[name]) for name in ("begin", "before", "after", "end"))
-    return Course(
-        words,
-        tuple(place for place, is_far in dots if not is_far),
-        tuple(place for place, is_far in dots if is_far),
-        ((begin, until, y(level)), (since, max(end, since), y(after))),
-        (y(high), y(low)),
-        tuple(ticks()),
-        tuple((y(log), text(log)) for log in (bottom, top)),
-        f"{dates[0]}",
-        f"{dates[-1]}",
-    )
+    nights, odd = (tuple(place for place, is_odd in dots if is_odd is which) for which in (False, True))
+    levels = ((begin, until, y(level)), (since, max(end, since), y(after)))
+    scale, ends = tuple((y(log), text(log)) for log in (bottom, top)), (f"{dates[0]}", f"{dates[-1]}")
+    return Course(words, nights, odd, levels, (y(high), y(low)), tuple(ticks()), scale, *ends)

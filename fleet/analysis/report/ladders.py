@@ -84,15 +84,9 @@ def _ladders(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Ladder]:
     for key, part in alike(rows, "benchmark", "variant").items():
         own = known.get(key, levels[:0])
         titles, lines = level_table(own) if len(own) else ((), [])
-        yield Ladder(
-            f"{key[0]}/{key[1]}",
-            benchmark_named(str(key[0])).heading,
-            cpus_text(part),
-            titles,
-            lines,
-            part.groupby(["benchmark", "setting", "bytes"], sort=True).agg(**numbers).reset_index(),
-            own,
-        )
+        steps = part.groupby(["benchmark", "setting", "bytes"], sort=True).agg(**numbers).reset_index()
+        about = (f"{key[0]}/{key[1]}", benchmark_named(str(key[0])).heading, cpus_text(part))
+        yield Ladder(*about, titles, lines, steps, own)
 
 
 def picture(reading: Any, ladder: Ladder, place: int) -> Markup:
@@ -103,17 +97,12 @@ def picture(reading: Any, ladder: Ladder, place: int) -> Markup:
         for line in ladder.lines
     ]
     what = f"{ladder.name}, {ladder.cpus}, on {reading.name}: {ladder.heading} by {ladder.axis}"
+    levels = ladder.levels if ladder.over == "bytes" else None
+    how: dict[str, Any] = {"settings": order, "rate": is_rate(ladder.benchmark), "over": ladder.over}
     return figures.draw(
         f"{reading.anchor}-ladder-{place}",
         ". ".join([what, "; ".join(cells)]),
         (_WIDTH, _HEIGHT),
-        partial(
-            plots.ladder,
-            ladder.steps,
-            ladder.levels if ladder.over == "bytes" else None,
-            settings=order,
-            rate=is_rate(ladder.benchmark),
-            over=ladder.over,
-        ),
+        partial(plots.ladder, ladder.steps, levels, **how),
         margins=(54, 42, 12, 22 + 18 * -(-len(order) // _IN_A_LINE)),
     )

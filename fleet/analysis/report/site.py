@@ -340,14 +340,8 @@ def _as_run(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFr
     interval = "no interval" if spread.isna().all() else "with intervals"
     number = f"{first['tool']}'s {first['estimator'] or 'number'} of each pair"
     run = dict.fromkeys(column.name.removesuffix("_json") for column in schema.TABLES["runs"])
-    run |= {name: first[name] for name in kept} | {
-        "run_id": f"{PREFIX}{first['summary']}",
-        "host_name": first["summary"],
-        "number": number,
-        "interval": interval,
-        "cpus_measured": len({*rows["ping_cpu"], *rows["pong_cpu"]}),
-        "benchmarks": kinds,
-        "hello": {},
-    }
+    run |= {name: first[name] for name in kept} | {"number": number, "interval": interval, "hello": {}}
+    run |= {"run_id": f"{PREFIX}{first['summary']}", "host_name": first["summary"], "benchmarks": kinds}
+    run |= {"cpus_measured": len({*rows["ping_cpu"], *rows["pong_cpu"]})}
     foot = one_line(" · ".join(filter(None, (number, interval, first["conditions"], first["source"]))))
     return run, published_cpus(rows), pairs, foot

@@ -103,12 +103,9 @@ def entries(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     for one in changes:
         when, where, change, interval, beside = one["cells"]
         known = json.dumps([one["slug"], one["cells"]], ensure_ascii=False)
-        about = {
-            "id": uuid.uuid5(uuid.NAMESPACE_OID, known).urn,
-            "on": one["on"],
-            "link": f"model/{one['slug']}.html",
-        }
+        urn, page = uuid.uuid5(uuid.NAMESPACE_OID, known).urn, f"model/{one['slug']}.html"
         text = f"{one['model']}: {when}, {change} ({interval}). {beside}"
+        about = {"id": urn, "on": one["on"], "link": page}
         found.append({**about, "title": f"{where}: {change}", "text": text})
     return found
 

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.exchange.imports import PREFIX, all_summaries, find_summary, half_widths, published_layout
+from fleet.analysis.reduce.matrices import grid
 from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.text import json_text, rendered, within
 from fleet.errors import UsageError
@@ -68,9 +69,6 @@ def summary_text(rows: pd.DataFrame, canvas: Canvas) -> str:
         + one_line(f"as {first['tool']} printed it; from {first['source']}")
     ]
     for _, part in rows.groupby(["benchmark", "variant"], sort=False, dropna=False):
-        grid = part.pivot_table(index="ping_cpu", columns="pong_cpu", values="latency_ns")
-        grid = grid.reindex(index=list(order.cpus), columns=list(order.cpus)).astype(float)
-        grid = grid.where(grid.notna(), grid.T)
         groups = part.assign(half=half_widths(part)).groupby("relation")
         by = groups["latency_ns"].agg(["size", "median", "min", "max"]).assign(half=groups["half"].median())
         shown = ["median", *(["half"] if by["half"].notna().any() else []), "min", "max"]
@@ -79,12 +77,10 @@ def summary_text(rows: pd.DataFrame, canvas: Canvas) -> str:
             for relation, row in by.sort_values("median").iterrows()
         ]
         titles = ("relation", "cells", *(_NUMBERS[what][0] for what in shown))
-        parts.append(
-            f"{_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share\n"
-            + table(titles, lines, right={*range(1, len(titles))})
-            + "\n\n"
-            + rendered(draw(grid, order, canvas), canvas.width, colour=canvas.colour).rstrip("\n")
-        )
+        title = f"{_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share"
+        drawn = draw(grid(part, order.cpus, "latency_ns"), order, canvas)
+        parts.append(f"{title}\n{table(titles, lines, right={*range(1, len(titles))})}")
+        parts.append(rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n"))
     return "\n\n".join(parts)
 
 

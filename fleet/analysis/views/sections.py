@@ -171,14 +171,13 @@ def states(pairs: Rows, width: int | None) -> str:
         own = text.records(of_pairs[(of_pairs[ends[0]] == pair[0]) & (of_pairs[ends[1]] == pair[1])])
         columns = [_by_state(row) for row in own]
         titles = (f"states of {pair[0]}-{pair[1]}", *(_kind(row) for row in own))
-        lines = [
-            (state, *(column.get(state, "-") for column in columns)) for state in sorted({*chain(*columns)})
-        ]
+        known = sorted({*chain(*columns)})
+        lines = [(state, *(column.get(state, "-") for column in columns)) for state in known]
         drawn = table(titles, lines, width=width)
         if text.is_too_wide(drawn, width):
             every = [
                 (state, _kind(row), column[state])
-                for state in sorted({*chain(*columns)})
+                for state in known
                 for row, column in zip(own, columns, strict=True)
                 if state in column
             ]

@@ -129,14 +129,12 @@ def map_text(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:
         found = _load(root, run_id, only)
     except UsageError:
         return ""
-    maps = [
-        f"{name}/{variant} on {found.run['host_name']}\n"
-        + sections.drawing(part, found.order, canvas, found.run, as_map=True)
-        for (name, variant), part in load.without_points(found.pairs).groupby(
-            ["benchmark", "variant"], sort=False
-        )
-        if load.view_of(str(name)) is View.MATRIX
-    ]
+    maps = []
+    kinds = load.without_points(found.pairs).groupby(["benchmark", "variant"], sort=False)
+    for (name, variant), part in kinds:
+        if load.view_of(str(name)) is View.MATRIX:
+            drawn = sections.drawing(part, found.order, canvas, found.run, as_map=True)
+            maps.append(f"{name}/{variant} on {found.run['host_name']}\n{drawn}")
     return "\n\n".join(maps)
 
 
