@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from fleet.facts.findings import finding
 from fleet.facts.linux import parse_compilers
 from fleet.facts.probe import Sections
 from fleet.facts.topology import core_name
-from fleet.model import Cpu, Facts, Finding, Load, Severity
+from fleet.model import Cpu, Facts, Finding, Load
 from fleet.model.frozen import dataclass, replace
 
 STANDIN = "qnx-standin"
@@ -48,20 +49,8 @@ def is_answer(sections: Sections) -> bool:
 def findings(facts: Facts, _: Load | None = None) -> Iterator[Finding]:
     """All findings; nothing that could disturb a measurement is known of a QNX host."""
     if facts.os == STANDIN:
-        yield Finding(
-            "stand-in",
-            Severity.SERIOUS,
-            "The host is a stand-in made of Linux, not QNX: its numbers say nothing about QNX.",
-            "",
-            "os",
-        )
-    yield Finding(
-        "untold",
-        Severity.INFO,
-        "QNX publishes no clock rates, load, temperature or hypervisor: what disturbs is not known.",
-        "Look with `pidin` and hogs for busy threads, and keep what the board is set to as labels.",
-        "os",
-    )
+        yield finding("stand-in", facts)
+    yield finding("untold", facts)
 
 
 def parse_uname(line: str) -> dict[str, str]:
