@@ -1,8 +1,9 @@
 """What comparisons, histories and overviews are about: rows per run and cell, in the columns of `pairs`.
 
 Pairs of CPUs keep their relation. A plateau's relation is its level and setting, as "L2 read" or "mem copy
-x64"; that of any other point is followed by its name, as "package written.chase.128K". What others get of
-the memory at full load is a number of its own, as of a benchmark `load`.
+x64"; that of any other point is followed by its name, as "package written.chase.128K", of loads under load
+in short, as "package read full". What others get of the memory at full load is a number of its own, as of a
+benchmark `load`.
 """
 
 import math
@@ -14,6 +15,7 @@ from fleet.analysis.reduce import ladders
 from fleet.analysis.reduce.load import Into, load_cpus, of_benchmark, view_of, without_points
 from fleet.analysis.reduce.pairs import OF_HISTORY, by_run, load_pairs, widened
 from fleet.analysis.reduce.topology import kinds_of
+from fleet.analysis.views.text import records
 from fleet.errors import UsageError
 from fleet.model import (
     BENCHMARKS,
@@ -52,11 +54,15 @@ def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
         return _at_point(pairs, point)
     placed = ladders.by_node(pairs)
     others = pairs[~views.isin([View.MATRIX, View.CPUS, View.LADDER]) & ~placed]
+    loads = others["benchmark"].map(lambda name: benchmark_named(str(name)).other_unit == "byte").astype(bool)
+    under_load, others = others[loads], others[~loads]
     # Of a benchmark that nobody described there may be no point.
     points = others["point"].astype(object).fillna("")
     at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
-    named = others.assign(relation=at_point)
-    parts = [without_points(pairs), named, _of_load(named)]
+    parts = [without_points(pairs), others.assign(relation=at_point)]
+    if len(under_load):
+        under_load = under_load.assign(relation=_at_load(under_load))
+        parts += [under_load, _of_load(under_load)]
     if placed.any():
         of_node = ladders.node_cells(pairs, cpus)
         ends = [f"n{a}-n{b}" for a, b in zip(of_node["cpu_node"], of_node["memory_node"], strict=True)]
@@ -69,15 +75,31 @@ def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
     return below(filled) if filled else pairs[:0]
 
 
+def _at_load(rows: Rows) -> list[str]:
+    """What is done meanwhile, by relation. What differs between machines is named only where it must be.
+
+    These are the size, where a run has several, and the threads: where it has several, or each has a rate.
+    """
+    several = {
+        key[0]: [part[name].nunique() > 1 for name in ("bytes", "threads")]
+        for key, part in rows.groupby(_KIND, sort=False, observed=True)
+    }
+    names = []
+    for row in records(rows):
+        size, (sizes, threads) = int(row["bytes"]), several[row["run_id"]]
+        name = f"{row['relation']} {ladders.setting_of(row['point'], size)}"
+        name += f" {ladders.size_text(size)}" * sizes
+        names.append(name + f" x{row['threads']:.0f}" if threads or row["load_mbps"] else name)
+    return names
+
+
 def _of_load(rows: Rows) -> Rows:
     """What others get, of rows at full load."""
     if "other_rate" not in rows:
         return rows[:0]
     full = rows[rows["other_rate"].notna() & rows["load_mbps"].isna()]
-    ns, variant = 1 / full["other_rate"], full["load_variant"].astype(object).fillna("")
-    return full.assign(
-        benchmark=_LOAD.name, variant=variant, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan
-    )
+    ns = 1 / full["other_rate"]
+    return full.assign(benchmark=_LOAD.name, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan)
 
 
 def are_pairs(relations: Values) -> Values:

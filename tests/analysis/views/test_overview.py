@@ -171,9 +171,10 @@ def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
         "median_ns": 200.0,
     }
     asked = {
-        "point": ["idle", "read.16", "read.full"],
+        "point": ["idle.x2.64M.huge", "read.at16G.x2.64M.huge", "read.full.x2.64M.huge"],
+        "threads": [2, 2, 2],
+        "bytes": [1 << 26] * 3,
         "load_mbps": [0, 16000, None],
-        "load_variant": [None, "avx2", "avx2"],
         "operation": ["idle", "read", "read"],
         "other_rate": [0, 16, 32],
     }
@@ -181,7 +182,7 @@ def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
     rows = pd.DataFrame(asked).assign(**known).reindex(columns=columns_of_pairs)
     found = cells(rows, pd.DataFrame())
     assert [*found["benchmark"]] == ["loaded", "loaded", "loaded", "load"]
-    assert (found["variant"].iloc[3], found["relation"].iloc[3]) == ("avx2", "package read.full")
+    assert [*found["relation"]] == [f"package {one}" for one in ("idle", "read at16G x2", *2 * ["read full"])]
     assert [*found["median_ns"]] == [200.0, 200.0, 200.0, 1 / 32]
     beside = cells_of_overview(rows, pd.DataFrame())
     assert [*beside["benchmark"]] == ["loaded", "loaded", "load"]
