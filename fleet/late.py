@@ -4,20 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "before_arrow",
-    "fs",
-    "futures",
-    "msgspec",
-    "names_of",
-    "np",
-    "pa",
-    "pc",
-    "pq",
-    "random",
-    "tempfile",
-]
-
 before_arrow: list[Callable[[], object]] = []  # called before pyarrow is loaded
 
 if TYPE_CHECKING:

@@ -20,18 +20,6 @@ REPEATS = 12  # of one machine on the day before
 NOTE = "Made up by `fleet demo`: no machine was measured."
 _FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 _KERNELS = {"old": "6.12.1-demo", "new": "6.13.0-demo"}
-_INVENTORY = """\
-# A lab to learn on, made by `fleet demo`. The machines are made up: nothing can connect to them, but
-# `fleet hosts`, `fleet runs`, `fleet show`, `fleet compare` and `fleet report` have all of them.
-hosts:
-{hosts}
-  # This machine, which `fleet run localhost` measures for real:
-  localhost: {{via: local}}
-
-groups:
-  servers: {{hosts: [rome, milan]}}
-  nodes: {{hosts: [{nodes}]}}
-"""
 
 
 def write(folder: Path, note: Callable[[str], None]) -> int:
@@ -73,7 +61,8 @@ def inventory() -> str:
         labels = ", ".join(f"{key}: {value}" for key, value in machine.labels.items())
         entries.append(f"  {machine.name}: {{address: {machine.name}.invalid, labels: {{{labels}}}}}")
     nodes = ", ".join(machine.name for machine in MACHINES if machine.labels["kind"] == "node")
-    return _INVENTORY.format(hosts="\n".join(entries), nodes=nodes)
+    text = Path(__file__).with_name("inventory.yaml").read_text(encoding="utf-8")
+    return text.format(hosts="\n".join(entries), nodes=nodes)
 
 
 def _everything() -> Iterator[Burst]:

@@ -20,18 +20,8 @@ from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord, to_json
 from fleet.store.samples import content_sha256, record_of, rewritten
 
-_STAYS = """
-state benchmarks cpus_measured pairs bursts samples failed_bursts flagged_bursts preset estimator precision
-precision_reached converged unconverged content_sha256 target agent_build agent_compiler agent_cflags
-fleet_version clock ticks_per_second clock_cost_ticks clock_quantum_ticks load_1m_before load_1m_after
-running_before running_after temperature_c_before temperature_c_after steal_ticks_before steal_ticks_after os
-arch kernel distribution libc cpu_model cpu_vendor cpu_family cpu_model_number cpu_stepping microcode board
-firmware firmware_date hypervisor container memory_bytes page_bytes huge_pages resctrl clock_source governor
-frequency_driver boost idle_driver idle_state idle_exit_us cpu_quota rt_runtime_us irqbalance core_throttles
-package_throttles smt numa_balancing cpu_flags isolated_cpus nohz_full_cpus mitigations_json nodes_json cpu
-online allowed measured core cluster llc die package node kind capacity model max_khz isolated caches_json
-"""
-STAYS = frozenset(_STAYS.split())  # columns of `runs` and `cpus` that leave as they are
+# Columns of `runs` and `cpus` that leave as they are.
+STAYS = frozenset(Path(__file__).with_suffix(".txt").read_text().split())
 KEEP: Mapping[str, tuple[str, ...]] = {"labels": ("labels_json",), "hostname": ("host_name", "hostname")}
 _VALUE = (  # that the kernel takes: numbers and lists of CPUs, or its own words
     r"[\d:.-]+[kKMG]?|on|off|auto|nosmt|force|strict|pt|soft|poll|halt|nomwait|menu|teo|ladder|haltpoll|none|"
