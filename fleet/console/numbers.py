@@ -9,6 +9,7 @@ from fleet.store.reading import described_error
 
 # Reducing more would delay the end of a session; `fleet show` does it.
 MOST_BURSTS, MOST_HOSTS = 400_000, 50
+MOST_LIKE = 20  # runs of a host, to say how far they differ
 
 
 def medians_text(
@@ -19,13 +20,18 @@ def medians_text(
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
         return ""
-    from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415  numpy takes a while
+    from fleet.analysis.selection import by_host, comparable  # noqa: PLC0415  numpy takes a while
+    from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
     from fleet.analysis.views.show import map_text, overview_of  # noqa: PLC0415
 
     try:
         root, canvas = Listing(store.place), Canvas(width, colour)
         runs = [run for run in root.runs if run.run_id in stored]
-        parts = [overview_of(root, runs, canvas, ends=len(stored) > MANY)]
+        many, hosts = len(stored) > MANY, {run.host_id for run in runs}
+        others = [run for run in root.runs if run.host_id in hosts and not many]
+        earlier = [run for of_host in by_host(others).values() for run in comparable(of_host)[-MOST_LIKE:]]
+        earlier = [run for run in earlier if run.run_id not in stored]
+        parts = [overview_of(root, runs, canvas, earlier, ends=many)]
         if as_map and len(runs) <= MANY:
             parts += [map_text(root, run.run_id, canvas) for run in runs]
     except Exception as err:  # of a run that another wrote

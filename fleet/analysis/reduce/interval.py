@@ -54,7 +54,11 @@ def t_factor(count: int, effective: Floats | float) -> Floats:
 
 def between_runs(values: Floats) -> float:
     """Half the 95 % interval of runs' geometric mean, relative; NaN of fewer than LEAST_RUNS."""
-    logs, count = np.log(values), len(values)
-    if count < LEAST_RUNS:
+    return float(np.expm1(np.log1p(of_one_run(values)) / sqrt(len(values))))
+
+
+def of_one_run(values: Floats) -> float:
+    """The same of each of the runs, around what they have in common."""
+    if len(values) < LEAST_RUNS:
         return float("nan")
-    return float(np.expm1(student_t(count - 1) * logs.std(ddof=1) / sqrt(count)))
+    return float(np.expm1(student_t(len(values) - 1) * np.log(values).std(ddof=1)))

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fleet.analysis.arrays import Floats
 from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.cells import ALL, Only
-from fleet.analysis.reduce.interval import LEAST_RUNS, between_runs
+from fleet.analysis.reduce.interval import LEAST_RUNS, between_runs, of_one_run
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.selection import by_host
 from fleet.analysis.views.heatmap import Canvas, ranked
@@ -66,32 +67,39 @@ class Group:
         return list(dict.fromkeys(host for cells in self.columns.values() for host in cells))
 
 
-def medians(rows: Rows) -> Rows:
-    """A row per host and column of the overview. rows: of `reduce.cells.overview_history`.
+def medians(rows: Rows, like: Rows | None = None) -> Rows:
+    """A row per host and column of the overview. rows, like: of `reduce.cells.overview_history`.
+
+    like: the same of all comparable runs of these hosts, to say how far one of them may be off.
 
     Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`, `place`, `runs`, `median_ns`
     (the geometric mean of the runs' medians, of those at the level that most runs are at), `half` (half its
-    95 % interval, relative: `how_wide` says between what; NaN where this host has none of the kind), `levels`
-    (ns and runs of each level, that of most runs first), `bursts` and `flagged_bursts` of all these runs.
+    95 % interval, relative: `how_wide` says between what; NaN where this host has none of the kind), `behind`
+    (the runs that it is from), `levels` (ns and runs of each level, that of most runs first), `bursts` and
+    `flagged_bursts` of all these runs.
     """
+    alike = (rows if like is None else like).groupby(_KEYS, sort=False)
+    others = {key: part["median_ns"].to_numpy(dtype=float) for key, part in alike}
     found = [
         dict(zip(_KEYS, key, strict=True))
         | {"runs": len(part)}
-        | _over_runs(part)
+        | _over_runs(part, others[key])
         | {"bursts": part["bursts"].sum(), "flagged_bursts": (part["flagged_share"] * part["bursts"]).sum()}
         for key, part in rows.groupby(_KEYS, sort=False)
     ]
-    if any(one["runs"] >= LEAST_RUNS for one in found):
-        found = [one if one["runs"] >= LEAST_RUNS else {**one, "half": math.nan} for one in found]
-    columns = [*_KEYS, "runs", "median_ns", "half", "levels", "bursts", "flagged_bursts"]
+    if any(one["behind"] >= LEAST_RUNS for one in found):
+        found = [one if one["behind"] >= LEAST_RUNS else {**one, "half": math.nan} for one in found]
+    columns = [*_KEYS, "runs", "median_ns", "half", "behind", "levels", "bursts", "flagged_bursts"]
     return type(rows)(found, columns=columns)
 
 
 def how_wide(table: Rows) -> str:
     """What ±95% is in a table of `medians`: one thing in all of its rows."""
+    if table["behind"].max() < LEAST_RUNS:
+        return "of the median pair, within the run"
     if table["runs"].max() >= LEAST_RUNS:
         return f"between the runs of a host, {LEAST_RUNS} or more"
-    return "of the median pair, within the run"
+    return f"how far a run may be off, by {LEAST_RUNS} or more of the host that are like it"
 
 
 def groups(table: Rows) -> list[Group]:
@@ -165,11 +173,16 @@ def heading(runs: Sequence[RunSummary]) -> str:
     )
 
 
-def _over_runs(rows: Rows) -> dict[str, Any]:
+def _over_runs(rows: Rows, like: Floats) -> dict[str, Any]:
     levels = runs_by_level(rows["median_ns"].to_numpy(dtype=float))
-    half = between_runs(levels[0]) if len(levels[0]) >= LEAST_RUNS else float(rows["spread"].iloc[-1])
     known = [(geometric_mean(values), len(values)) for values in levels]
-    return {"median_ns": known[0][0], "half": half, "levels": known}
+    found = {"median_ns": known[0][0], "levels": known, "behind": len(levels[0])}
+    if len(levels[0]) >= LEAST_RUNS:
+        return found | {"half": between_runs(levels[0])}
+    for runs in runs_by_level(like):
+        if len(runs) >= LEAST_RUNS and runs.min() <= known[0][0] <= runs.max():
+            return found | {"half": of_one_run(runs), "behind": len(runs)}
+    return found | {"half": float(rows["spread"].iloc[-1])}
 
 
 def _fastest_first(table: Rows) -> list[str]:

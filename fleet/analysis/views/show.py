@@ -222,14 +222,16 @@ def shown_text(root: Root, shown: Shown, canvas: Canvas, only: Only = ALL, **det
 
 
 def overview_of(
-    root: Root, runs: Sequence[RunSummary], canvas: Canvas, only: Only = ALL, *, ends: bool = False
+    root: Root, runs: Sequence[RunSummary], canvas: Canvas, earlier: Sequence[RunSummary] = (), *, ends: bool
 ) -> str:
-    """The overview of runs, and what it leaves out. ends: only the fastest and the slowest host."""
-    return _listed(_medians(root, runs, only), runs, canvas, only, ends)
+    """The overview of runs, and what it leaves out. earlier: runs like them. ends: only the extreme hosts."""
+    return _listed(_medians(root, runs, ALL, earlier), runs, canvas, ALL, ends)
 
 
-def _medians(root: Root, runs: Sequence[RunSummary], only: Only) -> Rows:
-    return overview.medians(overview_history(root, runs, only, into=Frame.of_arrow))
+def _medians(root: Root, runs: Sequence[RunSummary], only: Only, earlier: Sequence[RunSummary] = ()) -> Rows:
+    known = overview_history(root, [*earlier, *runs], only, into=Frame.of_arrow)
+    rows = known[known["run_id"].isin({run.run_id for run in runs})] if earlier else known
+    return overview.medians(rows, known)
 
 
 def _listed(table: Rows, runs: Sequence[RunSummary], canvas: Canvas, only: Only, ends: bool = False) -> str:

@@ -3,8 +3,10 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t
 
 from fleet.analysis.frame import Frame
 from fleet.analysis.reduce.cells import Only, cells, overview_history
@@ -49,6 +51,25 @@ def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path
     row = table[(table["host_id"] == "slow") & (table["relation"] == "smt")].iloc[0]
     assert past.min() <= row["median_ns"] <= past.max()
     assert 0 < row["half"] < 0.2
+
+
+def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
+    """Of hosts with fewer than three such runs nothing is said then."""
+    listing = Listing(root)
+    new = show.chosen(listing, []).runs[:1]
+    history = overview_history(root, show.chosen(listing, ["slow", "quick", "other"]).runs)
+    rows = history[history["run_id"] == new[0].run_id]
+    alone, among = (overview.medians(rows, like).set_index(["benchmark", "relation"]) for like in (None, history))
+    assert (alone["median_ns"] == among["median_ns"]).all()
+    assert overview.how_wide(alone) == "of the median pair, within the run"
+    assert overview.how_wide(among).startswith("how far a run may be off")
+    same = history[history["host_id"] == new[0].host_id]
+    for key, part in same.groupby(["benchmark", "relation"]):
+        logs = np.log(part["median_ns"])
+        assert (len(part), among.loc[key, "behind"]) == (4, 4)
+        assert among.loc[key, "half"] == pytest.approx(np.expm1(t.ppf(0.975, 3) * logs.std()), rel=1e-3)
+    two = same.groupby(["benchmark", "relation"]).tail(2)
+    assert overview.how_wide(overview.medians(rows[rows["host_id"] == new[0].host_id], two)).endswith("the run")
 
 
 def test_a_run_that_is_named_is_shown_alone(root: Path) -> None:
