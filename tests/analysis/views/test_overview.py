@@ -59,7 +59,9 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
     new = show.chosen(listing, []).runs[:1]
     history = overview_history(root, show.chosen(listing, ["slow", "quick", "other"]).runs)
     rows = history[history["run_id"] == new[0].run_id]
-    alone, among = (overview.medians(rows, like).set_index(["benchmark", "relation"]) for like in (None, history))
+    alone, among = (
+        overview.medians(rows, like).set_index(["benchmark", "relation"]) for like in (None, history)
+    )
     assert (alone["median_ns"] == among["median_ns"]).all()
     assert overview.how_wide(alone) == "of the median pair, within the run"
     assert overview.how_wide(among).startswith("how far a run may be off")
@@ -69,7 +71,9 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
         assert (len(part), among.loc[key, "behind"]) == (4, 4)
         assert among.loc[key, "half"] == pytest.approx(np.expm1(t.ppf(0.975, 3) * logs.std()), rel=1e-3)
     two = same.groupby(["benchmark", "relation"]).tail(2)
-    assert overview.how_wide(overview.medians(rows[rows["host_id"] == new[0].host_id], two)).endswith("the run")
+    assert overview.how_wide(overview.medians(rows[rows["host_id"] == new[0].host_id], two)).endswith(
+        "the run"
+    )
 
 
 def test_a_run_that_is_named_is_shown_alone(root: Path) -> None:
