@@ -86,10 +86,10 @@ def _at_load(rows: Rows) -> list[str]:
     }
     names = []
     for row in records(rows):
-        size, (sizes, threads) = int(row["bytes"]), several[row["run_id"]]
-        name = f"{row['relation']} {ladders.setting_of(row['point'], size)}"
+        size, (sizes, threads) = int(row["bytes"] or 0), several[row["run_id"]]
+        name = f"{row['relation']} {ladders.setting_of(str(row['point']), size)}"
         name += f" {ladders.size_text(size)}" * sizes
-        names.append(name + f" x{row['threads']:.0f}" if threads or row["load_mbps"] else name)
+        names.append(name + f" x{row['threads'] or 0:.0f}" if threads or row["load_mbps"] else name)
     return names
 
 

@@ -215,6 +215,20 @@ def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
     assert measured("load", beside["median_ns"].iloc[2]) == "32.0"
 
 
+def test_loads_of_several_sizes_and_numbers_of_threads_are_told_apart() -> None:
+    known = {"run_id": "r", "benchmark": "loaded", "variant": "mov", "relation": "package"}
+    asked = {
+        "point": ["read.full.x2.64M.huge", "read.full.x8.1G.huge", "idle.x8.1G.huge"],
+        "threads": [2, 8, 8],
+        "bytes": [1 << 26, 1 << 30, 1 << 30],
+        "load_mbps": [None, None, 0],
+    }
+    columns_of_pairs = [one.name for one in TABLES["pairs"]]
+    found = cells(pd.DataFrame(asked).assign(**known).reindex(columns=columns_of_pairs), pd.DataFrame())
+    names = ("read full 64M x2", "read full 1G x8", "idle 1G x8")
+    assert [*found["relation"]] == [f"package {name}" for name in names]
+
+
 def test_details_are_those_of_a_host_that_has_what_was_asked_for(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
     shown = show.chosen(listing, ["all"])
