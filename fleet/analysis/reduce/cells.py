@@ -66,7 +66,8 @@ def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
     if placed.any():
         of_node = ladders.node_cells(pairs, cpus)
         ends = [f"n{a}-n{b}" for a, b in zip(of_node["cpu_node"], of_node["memory_node"], strict=True)]
-        parts.append(of_node.assign(relation=ends + of_node["setting"].map(" {}".format)))
+        of_node = of_node.assign(relation=ends + of_node["setting"].map(" {}".format))
+        parts += [of_node, _of_load(of_node)]
     if (views == View.LADDER).any():
         levels = ladders.plateaus(pairs, cpus)
         of_level = levels["level"] + " " + levels["setting"] + _threads_text(levels) + _kinds_text(levels)

@@ -152,6 +152,10 @@ def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None
     text = show_text(tmp_path, run.run_id)
     assert "read full load on node 0" in text
     assert re.search(r"^node 0 +100\.0 at 20\.0 GB/s$", text, re.MULTILINE)
+    found = cells(*rows(tmp_path))
+    assert [*found["benchmark"]] == ["loaded", "load"]
+    assert {*found["relation"]} == {"n0-n1 read full load on node 0"}
+    assert [*found["median_ns"]] == pytest.approx([100.0, 1 / 20], rel=1e-3)
 
 
 def test_an_overview_has_own_and_other_memory(shown: tuple[Path, str]) -> None:
