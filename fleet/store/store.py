@@ -114,10 +114,6 @@ class Store(Sessions):
         with storing("complete the tables _runs and _cpus", self.place):
             runs.complete_session(self.place, session_id)
 
-    def runs(self) -> list[RunSummary]:
-        """Every run, oldest first, the unfinished among them. Reads no samples."""
-        return runs.Listing(self.place).with_unfinished()
-
     def published(self, *, withdrawn: bool = False) -> list[RunSummary]:
         """The runs whose samples can be read, oldest first. withdrawn: with those that were withdrawn."""
         listing = runs.Listing(self.place)
@@ -130,10 +126,6 @@ class Store(Sessions):
     def withdraw(self, run_ids: Collection[str], *, undo: bool = False) -> None:
         """Keep the runs, but read them no longer; undo: read them again. Raises StoreError."""
         amend(self.place, run_ids, Amendment(withdrawn=not undo))
-
-    def unfinished(self) -> list[RunSummary]:
-        """The runs that are only a journal, oldest first: under way elsewhere, or cut short."""
-        return runs.unfinished(self.place)
 
     def _journal_dir(self, run_id: str) -> Path:
         return self.state_dir / "_journal" / checked_key(run_id, "run")

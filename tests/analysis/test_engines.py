@@ -13,7 +13,7 @@ from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.model import Host
-from fleet.store import Store, new_run_id
+from fleet.store import Listing, Store, new_run_id
 from tests import builders, needs
 
 PAGE = Path(__file__).parents[2] / "docs" / "reading.md"
@@ -26,7 +26,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("a", "b"):
         run = builders.a_run(builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1"))
         Store(root).publish(run, builders.bursts_of(run, seed=ord(name)))
-    Store(root).runs()
+    Listing(root).with_unfinished()
     load_pairs(root)
     monkeypatch.chdir(tmp_path)
     return root

@@ -12,7 +12,7 @@ import pytest
 
 from fleet.errors import LockedError, StoreError
 from fleet.model import RequestedOptions
-from fleet.store import Intent, Store
+from fleet.store import Intent, Listing, Store
 from fleet.store import journal as journal_module
 from tests import builders, needs
 
@@ -177,7 +177,7 @@ def test_a_disk_that_fills_while_publishing_keeps_the_journal(small_disk: Path) 
         store.publish(run, builders.bursts_of(run, samples=100))
     assert list(chain.from_iterable(journal.parts())) == [b"arrived"]
     assert pd.read_parquet(small_disk).empty
-    assert [left.state for left in store.runs()] == ["unfinished"]
+    assert [left.state for left in Listing(store.place).with_unfinished()] == ["unfinished"]
 
 
 def test_a_journal_at_its_size_limit_is_an_error_and_keeps_whole_lines(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from fleet.analysis.reduce.load import load_cpus, load_runs, load_samples
 from fleet.errors import StoreError
 from fleet.model import Burst, Run, RunState
-from fleet.store import Store, new_run_id
+from fleet.store import Listing, Store, new_run_id
 from fleet.store.places import place_of
 from tests import builders
 from tests.command import Fleet, journal_lines, wait_for
@@ -60,7 +60,7 @@ def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server:
     store.make_ready()
     run = builders.a_run()
     bursts = journaled(store, run)
-    assert [left.state for left in store.runs()] == [RunState.UNFINISHED]
+    assert [left.state for left in Listing(store.place).with_unfinished()] == [RunState.UNFINISHED]
     assert server.objects() == []
     name = store.publish(run, bursts)
     assert server.objects() == [
@@ -68,7 +68,7 @@ def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server:
         f"team/lab/_runs/{run.run_id}.parquet",
         f"team/lab/{name}",
     ]
-    assert [summary.bursts for summary in store.runs()] == [3]
+    assert [summary.bursts for summary in Listing(store.place).with_unfinished()] == [3]
     assert {tuple(ticks) for ticks in stored(store)["ticks"]} == {burst.ticks for burst in bursts}
     assert (len(load_samples(ROOT)), len(load_runs(ROOT)), len(load_cpus(ROOT))) == (3, 1, 2)
     assert list((store.state_dir / "_journal").iterdir()) == []
@@ -109,10 +109,12 @@ def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_
     assert KEY not in str(caught.value)
     server.start()
     assert server.objects() == [f"team/lab/{names[0]}"]
-    assert [summary.state for summary in store.runs()] == [RunState.COMPLETE], "the samples are in place"
+    assert [summary.state for summary in Listing(store.place).with_unfinished()] == [RunState.COMPLETE], (
+        "the samples are in place"
+    )
     store.publish(run, bursts)
     assert len(stored(store)) == 3
-    assert [summary.state for summary in store.runs()] == [RunState.COMPLETE]
+    assert [summary.state for summary in Listing(store.place).with_unfinished()] == [RunState.COMPLETE]
 
 
 def test_an_upload_cut_in_the_middle_shows_nothing(

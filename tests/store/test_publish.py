@@ -13,9 +13,9 @@ import pytest
 from fleet.analysis.reduce.load import load_samples
 from fleet.errors import StoreError, UsageError
 from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
-from fleet.store import Store, new_run_id, new_session_id, runs, samples
+from fleet.store import Listing, Store, new_run_id, new_session_id, runs, samples
 from fleet.store.publish import LEFTOVER_AFTER_S, stored_record
-from fleet.store.runs import find, last_session
+from fleet.store.runs import find, last_session, unfinished
 from tests import builders
 
 
@@ -108,7 +108,7 @@ def test_a_long_run_is_written_in_stretches_and_nothing_is_lost(
     ]
     store.publish(run, bursts)
     assert stored(store) == given(run)
-    (summary,) = store.runs()
+    (summary,) = Listing(store.place).with_unfinished()
     assert summary.samples == sum(len(burst.ticks) for burst in bursts)
     assert (summary.bursts, summary.flagged) == (len(bursts), 3 * len(bursts) // 20)
 
@@ -116,10 +116,10 @@ def test_a_long_run_is_written_in_stretches_and_nothing_is_lost(
 def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
     run = replace(builders.a_run(), state=RunState.PARTIAL, failed=(Failed("cas", "x", 0, 0, 1, "stuck"),))
     with store.journal(run) as journal:
-        assert [summary.state for summary in store.runs()] == [RunState.UNFINISHED]
+        assert [summary.state for summary in Listing(store.place).with_unfinished()] == [RunState.UNFINISHED]
     store.publish(run, builders.bursts_of(run))
 
-    (summary,) = store.runs()
+    (summary,) = Listing(store.place).with_unfinished()
     assert (summary.run_id, summary.state, summary.failed) == (run.run_id, RunState.PARTIAL, 1)
     assert (summary.bursts, summary.pairs, summary.samples) == (3, 1, 15)
     assert dict(summary.labels) == {"rack": "b2", "kernel": "6.12"}
@@ -166,7 +166,7 @@ def test_a_publication_cut_short_is_completed_by_the_next(store: Store, missing:
     shutil.rmtree(store.state_dir / missing)
     store.publish(run, builders.bursts_of(run))
     assert stored(store) == given(run)
-    assert [summary.run_id for summary in store.runs()] == [run.run_id]
+    assert [summary.run_id for summary in Listing(store.place).with_unfinished()] == [run.run_id]
     assert len(pd.read_parquet(store.state_dir / "_cpus")) == 2
 
 
@@ -179,7 +179,7 @@ def test_bursts_that_end_in_an_error_publish_nothing(store: Store) -> None:
     with pytest.raises(StoreError, match="cannot be read"):
         store.publish(builders.a_run(), broken())  # type: ignore[arg-type]
     assert pd.read_parquet(store.state_dir).empty
-    assert len(store.unfinished()) == 1
+    assert len(unfinished(store.place)) == 1
 
 
 def test_a_run_without_hello_is_refused(store: Store) -> None:
@@ -209,10 +209,10 @@ def test_runs_of_different_hosts_read_as_one_table(store: Store) -> None:
 
 
 def test_an_empty_root_reads_as_an_empty_frame(store: Store) -> None:
-    assert store.runs() == []
+    assert Listing(store.place).with_unfinished() == []
     store.state_dir.mkdir()
     assert pd.read_parquet(store.state_dir).empty
-    assert store.runs() == []
+    assert Listing(store.place).with_unfinished() == []
 
 
 def test_a_run_is_found_by_id_by_its_beginning_and_by_host(store: Store) -> None:
@@ -300,7 +300,7 @@ def survive_kills(store: Store, times: int) -> None:
         kill_while_publishing(store.state_dir, run, delay_s=1.5 * whole_s * number / times)
         found = stored(store)
         in_samples = any(key[0] == run.run_id for key in found)
-        in_journal = any(left.run_id == run.run_id for left in store.unfinished())
+        in_journal = any(left.run_id == run.run_id for left in unfinished(store.place))
         assert found == expected | (given(run) if in_samples else {})
         assert (
             in_samples or in_journal or not (store.state_dir / "_journal" / run.run_id / "run.json").exists()
@@ -308,7 +308,7 @@ def survive_kills(store: Store, times: int) -> None:
         store.publish(run, builders.bursts_of(run))
         expected |= given(run)
         assert stored(store) == expected
-    assert len(store.runs()) == times + 2
+    assert len(Listing(store.place).with_unfinished()) == times + 2
 
 
 def test_a_controller_killed_at_any_moment_leaves_every_burst_exactly_once(store: Store) -> None:

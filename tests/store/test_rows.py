@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fleet.errors import StoreError
 from fleet.model import Cpu, End, Failed, Host, Load, Relations, Run, RunState, Topology
-from fleet.store import Store
+from fleet.store import Listing, Store
 from fleet.store.rows import (
     Contents,
     RunRecord,
@@ -26,6 +26,7 @@ from fleet.store.rows import (
     to_json,
     unpacked,
 )
+from fleet.store.runs import unfinished
 from tests import builders
 
 CONTENTS = Contents(7, 70, 2, "5ha")
@@ -147,10 +148,10 @@ def test_a_journal_left_beside_its_published_run_is_not_an_unfinished_run(tmp_pa
     again.mkdir()
     for file, data in copy.items():
         (again / file).write_bytes(data)
-    assert [summary.run_id for summary in store.unfinished()] == [other.run_id]
-    assert [str(summary.state) for summary in store.runs()].count("unfinished") == 1
+    assert [summary.run_id for summary in unfinished(store.place)] == [other.run_id]
+    assert [str(summary.state) for summary in Listing(store.place).with_unfinished()].count("unfinished") == 1
     (tmp_path / name).unlink()
-    assert {summary.run_id for summary in store.unfinished()} == {run.run_id, other.run_id}
+    assert {summary.run_id for summary in unfinished(store.place)} == {run.run_id, other.run_id}
 
 
 def test_the_tables_of_one_row_and_of_many_read_the_same(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from fleet.errors import StoreWarning
 from fleet.model import Host
-from fleet.store import Store, new_run_id, run_tables
+from fleet.store import Listing, Store, new_run_id, run_tables
 from fleet.store.reading import TableFile
 from tests import builders
 
@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> Store:
     store = Store(tmp_path)
     for name in ("a", "b"):
         publish(store, name)
-    assert len(store.runs()) == 2
+    assert len(Listing(store.place).with_unfinished()) == 2
     return store
 
 
@@ -50,52 +50,52 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_listing_opens_only_the_files_it_has_not_seen(store: Store, monkeypatch) -> None:
-    before, names = store.runs(), opened(monkeypatch)
-    assert store.runs() == before
+    before, names = Listing(store.place).with_unfinished(), opened(monkeypatch)
+    assert Listing(store.place).with_unfinished() == before
     assert names == []
     new = publish(store, "c")
-    assert {run.host_name for run in store.runs()} == {"a", "b", "c"}
+    assert {run.host_name for run in Listing(store.place).with_unfinished()} == {"a", "b", "c"}
     assert names == [f"_runs/{new}.parquet"]
 
 
 def test_a_run_whose_folder_was_removed_is_not_listed(store: Store) -> None:
-    gone, left = store.runs()
+    gone, left = Listing(store.place).with_unfinished()
     shutil.rmtree(store.state_dir / f"host_id={gone.host_id}")
-    assert store.runs() == [left]
+    assert Listing(store.place).with_unfinished() == [left]
 
 
 def test_a_run_that_the_table_lacks_is_listed_from_its_samples(store: Store) -> None:
-    before = store.runs()
+    before = Listing(store.place).with_unfinished()
     shutil.rmtree(store.state_dir / "_runs")
-    assert store.runs() == before
+    assert Listing(store.place).with_unfinished() == before
     assert not (store.state_dir / "_runs").exists()  # its session may be about to add it
     for path in store.state_dir.glob("host_id=*/*/samples.parquet"):
         os.utime(path, (0, 0))
-    assert store.runs() == before
+    assert Listing(store.place).with_unfinished() == before
     assert sorted(pd.read_parquet(store.state_dir / "_runs")["run_id"]) == sorted(
         run.run_id for run in before
     )
     assert len(pd.read_parquet(store.state_dir / "_cpus")) == 4
-    assert store.runs() == before
+    assert Listing(store.place).with_unfinished() == before
 
 
 def test_a_file_that_changed_is_read_again(store: Store) -> None:
-    first, second = store.runs()
+    first, second = Listing(store.place).with_unfinished()
     file = store.state_dir / "_runs" / f"{first.run_id}.parquet"
     table = pq.read_table(file)
     at = table.column_names.index("host_name")
     builders.put_table(table.set_column(at, "host_name", pa.array(["renamed"])), file)
-    assert [run.host_name for run in store.runs()] == ["renamed", second.host_name]
+    assert [run.host_name for run in Listing(store.place).with_unfinished()] == ["renamed", second.host_name]
 
 
 def test_many_small_files_become_few_and_every_row_stays(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_tables, "MANY_FILES", 2)
-    before, cpus = store.runs(), len(pd.read_parquet(store.state_dir / "_cpus"))
+    before, cpus = Listing(store.place).with_unfinished(), len(pd.read_parquet(store.state_dir / "_cpus"))
     (table,) = (store.state_dir / "_runs").iterdir()
     assert table.name.startswith("runs-")
-    assert store.runs() == before
+    assert Listing(store.place).with_unfinished() == before
     assert sorted(pd.read_parquet(store.state_dir / "_runs")["run_id"]) == sorted(
         run.run_id for run in before
     )
@@ -110,29 +110,29 @@ def test_many_small_files_become_few_and_every_row_stays(
 def test_an_index_that_does_not_fit_is_made_again(
     store: Store, spoilt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, index = store.runs(), store.state_dir / "_index" / "runs.jsonl"
+    before, index = Listing(store.place).with_unfinished(), store.state_dir / "_index" / "runs.jsonl"
     whole = index.read_text()
     head = whole.partition("\n")[0]
     for text in (spoilt, whole[: len(whole) // 2], f"{head}\n{spoilt}", whole.replace("complete", "partial")):
         index.write_text(text)
-        assert store.runs() == before
+        assert Listing(store.place).with_unfinished() == before
         names = opened(monkeypatch)
-        assert store.runs() == before
+        assert Listing(store.place).with_unfinished() == before
         assert names == []
 
 
 def test_where_no_index_can_be_written_runs_are_listed_all_the_same(store: Store) -> None:
-    before, folder = store.runs(), store.state_dir / "_index"
+    before, folder = Listing(store.place).with_unfinished(), store.state_dir / "_index"
     shutil.rmtree(folder)
     folder.write_text("a file where the folder should be")
-    assert store.runs() == before
+    assert Listing(store.place).with_unfinished() == before
 
 
 @pytest.mark.parametrize("spoilt", ["cut short", "another program's", "a flipped bit"])
 def test_a_file_of_the_table_that_cannot_be_read_is_named_and_the_runs_are_listed(
     store: Store, spoilt: str
 ) -> None:
-    before = store.runs()
+    before = Listing(store.place).with_unfinished()
     (file, _) = sorted((store.state_dir / "_runs").iterdir())
     whole = bytearray(file.read_bytes())
     whole[200] ^= 1
@@ -144,13 +144,13 @@ def test_a_file_of_the_table_that_cannot_be_read_is_named_and_the_runs_are_liste
         case _:
             file.write_bytes(bytes(whole))
     with pytest.warns(StoreWarning, match=file.name):
-        assert store.runs() == before
+        assert Listing(store.place).with_unfinished() == before
 
 
 def test_labels_and_states_survive_the_index(store: Store) -> None:
     run = replace(builders.a_run(run_id=new_run_id()), ended_utc=None)
     store.publish(run, builders.bursts_of(run))
     for _ in range(2):
-        found = next(each for each in store.runs() if each.run_id == run.run_id)
+        found = next(each for each in Listing(store.place).with_unfinished() if each.run_id == run.run_id)
         assert (dict(found.labels), found.ended_utc) == ({"rack": "b2", "kernel": "6.12"}, None)
         assert found.content_sha256 is not None

@@ -18,7 +18,7 @@ from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 
 _ORDER = (BuildPlace.HOST, BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST, BuildPlace.PREBUILT)
-_PROOF = "#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n"
+_PROOF = b"#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n"
 _PROOF_TIMEOUT_S = 60.0
 BUILD_TIMEOUT_S = 300.0
 
@@ -182,18 +182,8 @@ def _on_host(connection: Connection, job: _Job, cancellation: Cancellation) -> A
 
 def proof_script(commands: Sequence[str], workdir: str) -> bytes:
     """Write the sh script that prints `works COMMAND` for the first compiler whose program runs, or fails."""
-    lines = [
-        "umask 077",  # mkdir makes a folder of our own or fails: nobody else's link is followed
-        f"cd {shlex.quote(workdir)} && mkdir fleet-proof-$$ && cd fleet-proof-$$ || exit 1",
-        'leave() { cd .. && rm -rf fleet-proof-$$; exit "$1"; }',
-        *(f"echo {shlex.quote(line)} >>proof.c || leave 1" for line in _PROOF.splitlines()),
-    ]
-    lines += [
-        f"{command} -o proof proof.c </dev/null >&2 && [ -f proof ] && ./proof </dev/null >&2"
-        f" && echo {shlex.quote(f'works {command}')} && leave 0"
-        for command in commands
-    ]
-    return "\n".join([*lines, "leave 1"]).encode() + b"\n"
+    tried = f"set -- {shlex.join(commands)}"
+    return with_sources("proof.sh", {"WORKDIR": workdir}, {"proof.c": _PROOF}, tried)
 
 
 def _none(job: _Job, failed: Sequence[BuildError]) -> BuildError:

@@ -427,4 +427,10 @@ def test_builds_for_two_versions_are_two_builds() -> None:
     target, files = Target("qnx", "x86_64"), {"main.c": b""}
     make = partial(qnx.toolchain_on, BUILDER, target, extra=())
     assert tc.build_id(files, make(release=7)) != tc.build_id(files, make(release=8))
-    assert b"works clang" in qnx.proof_script(["clang"], "/tmp")
+
+
+def test_the_first_compiler_whose_program_runs_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    script = qnx.proof_script(["false", "cc"], str(tmp_path))
+    done = subprocess.run(["/bin/sh"], input=script, capture_output=True, check=True)
+    assert done.stdout == b"works cc\n"
+    assert not list(tmp_path.iterdir())

@@ -10,7 +10,7 @@ from fleet.analysis.reduce.cells import Only
 from fleet.analysis.views.compare import compare_text
 from fleet.analysis.views.history import of_relation, past_text
 from fleet.errors import UsageError
-from fleet.store import Store
+from fleet.store import Listing
 from tests import memory
 from tests.command import Fleet
 
@@ -86,7 +86,7 @@ def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
 
 def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
-    runs = Store(tmp_path).runs()
+    runs = Listing(tmp_path).with_unfinished()
     found = of_relation(tmp_path, runs, "L2 read", None)
     assert list(found["median_ns"] > 0.0045) == [side == "b" for side in "abba" * (RUNS // 2)]
     every = of_relation(tmp_path, runs, "mem", "chase")

@@ -12,7 +12,7 @@ from fleet.analysis.views.show import show_text, shows_csv, shows_json
 from fleet.analysis.views.text import json_text
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host
-from fleet.store import Store, new_run_id
+from fleet.store import Listing, Store, new_run_id
 from tests import builders
 from tests.command import Fleet
 
@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
     store = Store(root)
-    listed = store.runs()
+    listed = Listing(store.place).with_unfinished()
 
     def names(*texts: str) -> list[str]:
         return [run.host_name for run in select(listed, texts, store.place)]
@@ -50,7 +50,7 @@ def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
 
 
 def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
-    found = of_relation(root, Store(root).runs(), "smt", None)
+    found = of_relation(root, Listing(root).with_unfinished(), "smt", None)
     text = past_text(found)
     assert text.endswith(f"What changed when: fleet compare {found['host_name'].iloc[-1]}")
     lines = re.findall(r"^2026-01-02 0(\d):00:00  (\w) +r\S+ +cas/cmpxchg +4 +([\d.]+) ", text, re.MULTILINE)
@@ -62,7 +62,7 @@ def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
 
 
 def test_a_past_that_is_not_there_says_what_to_do(root: Path) -> None:
-    listed = Store(root).runs()
+    listed = Listing(root).with_unfinished()
     with pytest.raises(UsageError, match=r"--relation smtt: no such relation; did you mean 'smt'"):
         of_relation(root, listed, "smtt", None)
     with pytest.raises(UsageError, match=r"--benchmark readwrite: not measured; there are cas/cmpxchg"):

@@ -17,7 +17,7 @@ from fleet.analysis.views.text import fitted, pair_text
 from fleet.errors import StoreError
 from fleet.model import Cpu, Failed, Host, Run, Topology
 from fleet.plan.cpulist import cpus_text
-from fleet.store import Store, new_run_id
+from fleet.store import Listing, Store, new_run_id
 from tests import builders
 
 
@@ -229,11 +229,11 @@ def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = publish(tmp_path, builders.small_desktop(), host=Host("rpi5", "192.0.2.7"))
     store.journal(builders.a_run(host=Host("late", "192.0.2.8"))).close()
-    text = runs_text(store.runs())
+    text = runs_text(Listing(store.place).with_unfinished())
     assert re.search(rf"^{run.run_id} +rpi5 .* 28 +72 +complete$", text, re.MULTILINE)
     assert re.search(r" late .* - +- +unfinished$", text, re.MULTILINE)
     assert text.splitlines()[-1] == "labels of all: kernel=6.12"
-    listed = {row["host_name"]: row for row in json.loads(runs_json(store.runs()))}
+    listed = {row["host_name"]: row for row in json.loads(runs_json(Listing(store.place).with_unfinished()))}
     assert listed["rpi5"]["bursts"] == 72
     assert listed["late"]["bursts"] is None
     assert "fleet run" in runs_text([])
