@@ -34,12 +34,21 @@ static bool are_starved(const struct burst *burst, const uint64_t *ticks, double
 	return starved && 2 * starved >= samples - first;
 }
 
-/* Where samples follow one another without a pause: had it less than a typical one takes? */
-static bool is_starved(const struct burst *burst, const struct worker *worker, double typical_ns)
+/* Where samples follow one another without a pause: did a thread lack most of the time that typical
+ * ones take, or both of a pair, which wait for each other, together? */
+static bool is_starved(const struct burst *burst, double typical_ns)
 {
-	int64_t ran_ns = worker->ran_ns[1] - worker->ran_ns[0];
+	bool pair = burst->order.benchmark->shape == SHAPE_PAIR;
+	double all_ns = typical_ns * burst->order.samples, lacked_ns = 0;
 
-	return typical_ns * burst->order.samples >= STARVED * (double)(ran_ns + NS_PER_MS / 100);
+	for (size_t w = 0; w < burst->count; w++) {
+		int64_t ran_ns = burst->workers[w].ran_ns[1] - burst->workers[w].ran_ns[0];
+		double rest_ns = all_ns - (double)(ran_ns + NS_PER_MS / 100);
+
+		if (rest_ns > 0 && (pair || rest_ns > lacked_ns))
+			lacked_ns = pair ? lacked_ns + rest_ns : rest_ns;
+	}
+	return lacked_ns * STARVED >= all_ns * (STARVED - 1);
 }
 
 /* What a thread was without its CPU in the burst, and in its samples once more. */
@@ -72,9 +81,8 @@ bool starved_in_samples(const struct burst *burst, struct burst_result *result)
 	for (uint32_t i = 0; i < order->samples; i++)
 		values[i] = (double)result->ticks[i] * ns_per_tick;
 	if (!worst->lost_ns)
-		starved =
-			is_starved(burst, worst,
-				   median(values + order->warmup, order->samples - order->warmup));
+		starved = is_starved(
+			burst, median(values + order->warmup, order->samples - order->warmup));
 	for (size_t t = 0; worst->lost_ns && t < result->timed; t++)
 		starved |= are_starved(burst, result->ticks + t * order->samples, ns_per_tick);
 	if (starved)

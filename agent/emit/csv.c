@@ -17,7 +17,6 @@ static void hello(const struct run *run)
 static void burst(const struct run *run, const struct report *report)
 {
 	const struct visit *visit = report->visit;
-
 	const struct burst_result *result = report->result;
 
 	for (size_t i = 0; i < result->timed * result->samples; i++) {

@@ -174,7 +174,6 @@ void emit_ladder(struct text *page, const struct plan *plan, const struct choice
 {
 	struct ladder ladder = {.plan = plan, .choice = choice, .found = found};
 	char size[SIZE_ROOM];
-
 	bool made = make(&ladder);
 
 	bool sizes = choice->benchmark->view && !strcmp(choice->benchmark->view, "ladder");

@@ -74,7 +74,6 @@ void plan_add_variants(struct text *text, const struct benchmark *benchmark, uin
 
 		if (is_repeated(benchmark, i))
 			continue;
-
 		text_add(text, "%s%s%s", separator, variant->name,
 			 usable ? "" : " (not on this CPU)");
 		separator = ", ";

@@ -363,7 +363,6 @@ enum exit_code run_all(struct run *run)
 		.ticks = calloc(room * plan_threads_most(run->plan), sizeof *result.ticks),
 		.other_units =
 			calloc(room * plan_threads_most(run->plan), sizeof *result.other_units)};
-
 	bool counts = run->counters && counters_any(run->counters);
 
 	result.begin_ns = calloc(plan_threads_most(run->plan), sizeof *result.begin_ns);

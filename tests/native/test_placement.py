@@ -137,9 +137,9 @@ def with_steal(ran_percent: int, **env: str) -> list[Record]:
 
 
 def test_time_that_a_thread_neither_had_nor_waited_for_was_taken_by_the_hypervisor():
-    for burst in with_steal(50):  # what it is said to have had, so much again was taken
+    for burst in with_steal(80):  # a quarter of what it is said to have had was taken
         for ran, steal in zip(burst["ran_ppm"], burst["steal_ppm"], strict=True):
-            assert 0.9 * ran < steal <= 1_000_000 - ran
+            assert 0.9 * ran / 4 < steal <= 1_000_000 - ran
     assert {tuple(burst["steal_ppm"]) for burst in with_steal(1000)} == {(0, 0)}  # not less than nothing
 
 
@@ -178,6 +178,16 @@ def test_a_typical_sample_takes_less_than_five_times_the_cpu_time_of_its_threads
     assert starved
     assert all("other work held it" in record["reason"] for record in starved)
     assert not whole
+
+
+def test_threads_that_wait_for_each_other_may_together_lack_as_much_as_one_alone() -> None:
+    needs.cpus(2)
+    for _ in range(10):  # a hypervisor may make a burst longer than its samples
+        records = of_starved_threads("-b", "cas,readwrite", percent=40)
+        if len(failures(records)) == records[0]["bursts"]:
+            break
+    assert {record["benchmark"] for record in failures(records)} == {"cas", "readwrite"}
+    assert all("other work held it" in record["reason"] for record in failures(records))
 
 
 @pytest.mark.slow
