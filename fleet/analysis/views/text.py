@@ -1,5 +1,6 @@
 """Formatting shared by the views: percentages, relations in words, plain values for JSON."""
 
+import json
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -180,20 +181,27 @@ def rendered(text: Any, width: int | None, *, colour: bool) -> str:
 
 
 def records(frame: "Rows") -> list[dict[str, Any]]:
-    """Rows as dictionaries of plain values: arrays as lists, null as None."""
+    """Rows as dictionaries of plain values: arrays as lists; null, and NaN in an array, as None."""
     columns = {}
     for name, column in frame.items():
         values = column.tolist()
         if column.dtype == object:
-            values = [value.tolist() if hasattr(value, "tolist") else value for value in values]
+            values = [*map(_plain, values)]
         for at in column.isna().to_numpy().nonzero()[0].tolist():
             values[at] = None
         columns[str(name)] = values
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
+def _plain(value: Any) -> Any:
+    found = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(found, list):
+        return [_plain(each) for each in found]
+    return None if isinstance(found, float) and is_none(found) else found
+
+
 def csv_text(rows: "Rows", *, header: bool = True) -> str:
-    """Rows as CSV, no number rounded; control characters are escaped, and formulas begin with a quote."""
+    """Rows as CSV, no number rounded, arrays as JSON; control characters are escaped, formulas quoted."""
     import pandas as pd  # noqa: PLC0415
 
     columns = {}
@@ -203,6 +211,8 @@ def csv_text(rows: "Rows", *, header: bool = True) -> str:
         if pd.api.types.infer_dtype(column, skipna=True) == "string":
             texts = column.dropna().unique()
             column = column.map({x: one_line("'" * x.startswith(_FORMULA) + x) for x in texts})  # noqa: PLW2901
+        elif column.dtype == object:
+            column = column.map(lambda value: json.dumps(_plain(value)), na_action="ignore")  # noqa: PLW2901
         columns[name] = column
     table = pd.DataFrame(columns, index=rows.index)
     return str(table.to_csv(index=False, header=header, lineterminator="\n"))

@@ -1,8 +1,13 @@
 """Numbers in the unit that people know: times as ns, bytes and operations as rates."""
 
+import json
+import math
+
+import numpy as np
+import pandas as pd
 import pytest
 
-from fleet.analysis.views.text import SHARED, change_shown, measured, units_text
+from fleet.analysis.views.text import SHARED, change_shown, csv_text, json_text, measured, units_text
 from fleet.model import KINDS, Relation
 
 
@@ -41,3 +46,11 @@ def test_the_units_of_several_benchmarks_are_named(benchmarks: list[str], text: 
 
 def test_every_relation_has_its_words() -> None:
     assert list(SHARED) == [*map(str, Relation), *KINDS]
+
+
+def test_what_is_unknown_in_an_array_is_null_for_programs() -> None:
+    levels = [np.array([0.5, math.nan], dtype=np.float32), None, np.array(["A", "B"])]
+    rows = pd.DataFrame({"levels": pd.Series(levels, dtype=object), "ns": [1.0, math.nan, 2.0]})
+    known = [{"levels": [0.5, None], "ns": 1}, {"levels": None, "ns": None}, {"levels": ["A", "B"], "ns": 2}]
+    assert json.loads(json_text(rows)) == known
+    assert csv_text(rows) == 'levels,ns\n"[0.5, null]",1.0\n,\n"[""A"", ""B""]",2.0\n'
