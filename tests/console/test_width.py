@@ -64,6 +64,13 @@ def test_legends_are_printed_once(command: str, demo: Demo) -> None:
         assert len(re.findall(words, text)) <= 1, words
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "show verona -b gemm"])
+def test_intervals_and_flagged_shares_say_what_they_are_of(command: str, demo: Demo) -> None:
+    text = demo(command, 200).stdout
+    for name in set(re.findall(r"  (±95%|flagged)", text)):
+        assert f"{name}: " in text
+
+
 def test_narrow_listings_leave_out_columns_and_keep_what_is_pasted(demo: Demo) -> None:
     narrow, wide = demo("runs", 80).stdout, demo("runs", 200).stdout
     assert "bursts" not in narrow

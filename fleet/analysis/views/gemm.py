@@ -22,7 +22,7 @@ def products(pairs: Rows) -> PointTables:
     first = rows.iloc[0]
     tables = [PointTable(cpus_text(group), *_table(group)) for group in alike(rows).values()]
     pages = pages_text(rows[rows["operation"] != "peak"])
-    note = f"{bursts_text(rows)}; every product was compared with the exact one"
+    note = f"{bursts_text(rows)}; ±95%: within the run; every product was compared with the exact one"
     return PointTables(f"{first['benchmark']}/{first['variant']}", f"Gop/s; {pages}", tables, note)
 
 

@@ -55,14 +55,12 @@ def past_text(found: Rows, width: int | None = None) -> str:
     drop = ("p99", "min", "max", "run", "flagged", "pairs")
     listed = table(titles, lines, right=right, width=width, drop=drop)
     levels = not are_pairs(found["relation"]).any()
-    number = text.units_text(found["benchmark"])
     shown = listed.partition("\n")[0].split()
     parts, part = ("CPUs and groups", "of them") if levels else ("pairs", "pair")
-    of_pairs, of_pair = (
-        ", ".join(name for name in names if name in shown)
-        for names in (("median", "min", "max"), ("p99", "±95%"))
-    )
-    what = f"{number}; {of_pairs}: of {parts}; {of_pair}: of the median {part}"
+    of = {("median", "min", "max"): parts, ("p99", "±95%"): f"the median {part}", ("flagged",): "bursts"}
+    named = (([name for name in names if name in shown], what) for names, what in of.items())
+    meant = [f"{', '.join(names)}: of {what}" for names, what in named if names]
+    what = "; ".join((text.units_text(found["benchmark"]), *meant))
     whole = text.with_labels_alike(listed, alike) + _courses(found)
     words = {name.partition(" ")[0] for name in relations}
     end = one_line(f"What changed when: fleet compare {rows[-1]['host_name']}")

@@ -97,7 +97,8 @@ def cpus(pairs: Rows, order: Layout) -> str:
         ends = (text.within(row["spread"]), text.percent(row["flagged_bursts"] / row["bursts"]))
         rows.append((str(row["ping_cpu"]), *numbers, *ends))
     listed = table(("cpu", "median", "min", "p99", "±95%", "flagged"), rows, right=set(range(6)))
-    return "\n".join((title, summary, listed, *level_lines(pairs)))
+    meant = "±95%: within the run; flagged: of bursts"
+    return "\n".join((title, summary, listed, meant, *level_lines(pairs)))
 
 
 def _reached(pairs: Rows, number: str) -> str:
