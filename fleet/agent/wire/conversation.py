@@ -1,6 +1,5 @@
 """Follows the agent's output (docs/wire.md), refusing what is not allowed: lines in, records out. Pure."""
 
-from collections.abc import Iterator
 from statistics import median
 
 from fleet.agent.wire.done import Done
@@ -28,8 +27,6 @@ SKEW = 0.1
 """A burst whose threads began further apart than this share of a sample is flagged `skewed`."""
 UNEVEN = 0.1
 """A burst in whose samples the rate of a load differs by more than this is flagged `uneven`."""
-UNDERFED = 0.05
-"""A burst whose load is this much below the rate asked for is flagged `underfed`."""
 
 
 class Reader:
@@ -253,19 +250,14 @@ def flags_of(burst: Burst, hello: Hello) -> tuple[str, ...]:
     if burst.begin_ns is not None:
         sample_ns = median(burst.ticks[burst.warmup :]) * 1e9 / hello.ticks_per_second
         flags += ["skewed"] if max(burst.begin_ns) > SKEW * sample_ns else []
-    return (*flags, *_flags_of_load(burst, hello))
+    return (*flags, *("uneven",) * _is_uneven(burst))
 
 
-def _flags_of_load(burst: Burst, hello: Hello) -> Iterator[str]:
-    point = burst.parameters
-    if burst.other_units is None or point is None or not point.load_bytes:
-        return
+def _is_uneven(burst: Burst) -> bool:
+    if burst.other_units is None or burst.parameters is None or not burst.parameters.load_bytes:
+        return False
     moved = [
         sum(units) / max(ticks, 1) for ticks, *units in zip(burst.ticks, *burst.other_units, strict=True)
     ]
     rates = moved[burst.warmup :] or moved
-    if max(rates) > (1 + UNEVEN) * min(rates):
-        yield "uneven"
-    asked = (point.load_mbps or 0) * 1e6 / hello.ticks_per_second * len(burst.other_units)
-    if median(rates) < (1 - UNDERFED) * asked:
-        yield "underfed"
+    return bool(max(rates) > (1 + UNEVEN) * min(rates))

@@ -14,7 +14,10 @@ FAR_NEARER = 0.5  # of its relation's median
 SMALLEST_CLASS = 4  # pairs; fewer do not establish the usual latency
 SIBLING_NEARER = 1.3  # times nearer than any other CPU, at least, are siblings
 _KIND = ["run_id", "benchmark", "variant"]
-PAIR_FLAGS = ("multimodal", "drift", "not_converged", "smt_pair", "outliers")
+_LOAD = (*_KIND, "relation", "ping_cpu", "operation", "bytes", "threads", "memory_node", "load_node")
+_OF_LOAD = ("other_rate", "load_mbps", "threads")
+UNDERFED = 0.05
+PAIR_FLAGS = ("multimodal", "drift", "not_converged", "smt_pair", "outliers", "underfed")
 # The most serious first: flags that change what a pair's number means, then those that make it less certain.
 MEANINGS: Mapping[str, str] = {
     "multimodal": "pairs have several levels; tables show the more frequent one",
@@ -24,14 +27,14 @@ MEANINGS: Mapping[str, str] = {
     "frequency_moved": "bursts have a core frequency that changed by more than 3% meanwhile",
     "skewed": "bursts have threads that began further apart than a tenth of a sample",
     "uneven": "bursts have a load whose rate differs by more than 10% between samples",
-    "underfed": "bursts have a load that stayed more than 5% below the rate asked for; the rate got is shown",
+    "underfed": f"loads are over {UNDERFED:.0%} below the rate asked for, and that at full if measured",
     "outliers": f"pairs have more than {MANY_OUTLIERS:.0%} of their samples above twice the median",
     "not_converged": "pairs did not reach the requested precision",
     "preempted": "bursts were interrupted by other threads on their CPUs",
     "busy_cpu": "bursts got less than 90% of their CPUs",
 }
 # Medians tolerate a few such bursts.
-MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed", "uneven", "underfed")
+MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed", "uneven")
 
 
 def flag_counts(flags: Values) -> dict[str, int]:
@@ -51,12 +54,27 @@ def with_pair_flags(pairs: Rows, precision: Floats | float | None = None) -> Row
         "not_converged": ~(pairs["spread"].to_numpy(dtype=float) <= asked) & ~np.isnan(asked),
         "smt_pair": _smt_pair(pairs),
         "outliers": (pairs["outliers"] > MANY_OUTLIERS).to_numpy(),
+        "underfed": _underfed(pairs),
     }
     texts = pairs["flags"].tolist()
     for row in np.flatnonzero(np.any([*raised.values()], axis=0)).tolist():
         own = (name for name in PAIR_FLAGS if raised[name][row])
         texts[row] = ",".join(sorted({*filter(None, texts[row].split(",")), *own}))
     return pairs.assign(flags=texts)
+
+
+def _underfed(pairs: Rows) -> Bools:
+    """Loads of which less came than was asked for, and than comes of their like at full."""
+    marks = np.zeros(len(pairs), dtype=bool)
+    if "other_rate" not in pairs:
+        return marks
+    at = np.flatnonzero(pairs["other_rate"].notna().to_numpy())
+    loads = pairs.iloc[at]
+    rate, asked, threads = (loads[name].to_numpy(dtype=float) for name in _OF_LOAD)
+    kinds, first = numbered([loads[name].fillna(-1) for name in _LOAD])
+    full = medians(np.where(np.isnan(asked), rate, np.nan), kinds, len(first))[kinds]
+    marks[at] = rate < (1 - UNDERFED) * np.fmin(asked / 1000 * (threads - 1), full)
+    return marks
 
 
 def _smt_pair(pairs: Rows) -> Bools:

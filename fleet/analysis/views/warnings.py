@@ -39,13 +39,14 @@ _STEAL = ("ping_steal_ppm", "pong_steal_ppm")
 BURST_COLUMNS = ("run_id", "flags", "benchmark", "point", "round", "ping_cpu", "pong_cpu", *_STEAL)
 _OF_PAIRS = (
     *("run_id", "benchmark", "point", "ping_cpu", "pong_cpu", "relation", "flags"),
-    *("median_ns", "spread", "other_share", "drift", "outliers"),
+    *("median_ns", "spread", "other_share", "drift", "outliers", "other_rate"),
 )  # columns of `pairs` that warnings show
 # By flag of a pair: the column that ranks the pairs, and what to show of one.
 _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "multimodal": ("other_share", lambda row: f"{percent(row['other_share'])} of bursts at the other"),
     "smt_pair": ("median_ns", lambda row: f"{row['median_ns']:.1f} ns, {row['relation']}"),
     "drift": ("drift", lambda row: f"{row['drift']:+.1%}"),
+    "underfed": ("other_rate", lambda row: f"{row['other_rate']:.1f} GB/s"),
     "outliers": ("outliers", lambda row: percent(row["outliers"])),
     "not_converged": ("spread", lambda row: within(row["spread"])),
 }

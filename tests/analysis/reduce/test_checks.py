@@ -64,6 +64,17 @@ def test_a_pairs_own_flags_join_those_of_its_bursts(
     assert flags(table(PAIR, **columns), precision) == [expected]
 
 
+def test_a_load_is_underfed_below_what_was_asked_for_and_what_there_is_at_full() -> None:
+    """Asked of two threads: 4, 8 and 32 GB/s, and at full; beside those of another operation, and no load."""
+    rates = [("read", 2000, 3.79), ("read", 4000, 7.61), ("read", 16000, 20.0), ("read", None, 21.0)]
+    others = [("write", 16000, 28.0), ("idle", 0, 0.0), (None, None, None)]
+    named = pd.DataFrame(rates + others, columns=["operation", "load_mbps", "other_rate"])
+    same = {"threads": 3, "bytes": 1 << 28, "memory_node": None, "load_node": None}
+    rows = pd.concat([table(PAIR)] * len(named), ignore_index=True).assign(**same, **named)
+    assert flags(rows) == ["underfed", "", "", "", "underfed", "", ""]
+    assert flags(rows.assign(other_rate=rows["other_rate"].where(rows.index != 2, 19.9)))[2] == "underfed"
+
+
 @pytest.mark.parametrize(("nearest", "marked"), [(13.0, False), (12.9, True), (10.0, True), (8.0, True)])
 def test_siblings_must_be_1_3_times_nearer_than_any_other_cpu_of_theirs(nearest: float, marked: bool) -> None:
     assert flags(table(CORES)) == [""] * 6

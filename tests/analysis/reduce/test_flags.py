@@ -174,8 +174,6 @@ def loaded(asked: int | None, *per_cent: int) -> dict[str, object]:
         (loaded(None, 100, 109), ()),
         (loaded(None, 100, 111), ("uneven",)),
         (loaded(0, 0, 0), ()),
-        (loaded(100, 100, 105), ()),  # 100 MB/s are 2 bytes a tick
-        (loaded(106, 100, 100), ("underfed",)),
     ],
 )
 def test_what_a_burst_tells_of_itself_becomes_its_flags(
