@@ -3,10 +3,11 @@
 import abc
 import contextlib
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from fleet.model import Host
-from fleet.remote import minimal_put
+from fleet.remote.minimal_put import Sending
 from fleet.remote.output import Completed
 from fleet.remote.shell import put_command
 from fleet.remote.stream import Stream
@@ -50,7 +51,8 @@ class Connection(abc.ABC):
         """Write `data` to `path` whole, or leave that as it was; needs sh, cat, wc, chmod and mv there."""
         if self._minimal_tools:
             with self.sftp(timeout_s) as sftp:
-                return minimal_put.put(self.run, sftp, data, path, mode, timeout_s)
+                run = partial(self.run, timeout_s=timeout_s)
+                return Sending(run, sftp, data, path, mode).put()
         return self.run(put_command(path, mode, data), stdin=data, timeout_s=timeout_s)
 
     def use_minimal_tools(self, path: str) -> None:

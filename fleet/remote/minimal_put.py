@@ -3,10 +3,9 @@
 import os
 import shlex
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
-from fleet.model.frozen import dataclass
+from fleet.model.frozen import dataclass, field
 from fleet.remote.output import Completed, RefusedError
 from fleet.remote.shell import cksum
 
@@ -19,21 +18,8 @@ _COPIED = 96
 _HAS_CAT = f"cat </dev/null || exit {_NO_PROGRAM}"  # asked first: a redirection makes the file even so
 
 
-def put(
-    run: Callable[..., Completed],
-    sftp: "SftpChannel | None",
-    data: bytes,
-    path: str,
-    mode: int,
-    timeout_s: float,
-) -> Completed:
-    """Put `data` at `path`: exit code 0 only if it is whole there; else stderr says why. LinkError passes."""
-    new = f"{path}.{os.urandom(8).hex()}"
-    return _Put(partial(run, timeout_s=timeout_s), sftp, data, path, mode, new).put()
-
-
 @dataclass(slots=True)
-class _Put:
+class Sending:
     """One file being sent."""
 
     _run: Callable[..., Completed]
@@ -41,9 +27,13 @@ class _Put:
     _data: bytes
     _path: str
     _mode: int
-    _new: str
+    _new: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._new = f"{self._path}.{os.urandom(8).hex()}"
 
     def put(self) -> Completed:
+        """Put the file: exit code 0 only if it is whole there; else stderr says why. LinkError passes."""
         if self._is_there():
             return Completed(0, b"", b"")
         sent = self._send()

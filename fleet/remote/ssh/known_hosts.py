@@ -7,6 +7,7 @@ Used by `host_key`.
 import base64
 import fnmatch
 import hashlib
+import hmac
 import os
 import re
 import threading
@@ -14,15 +15,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from fleet.model.frozen import dataclass
 
 _REVOKED, _AUTHORITY = "@revoked", "@cert-authority"
-_BLOCK = 64  # bytes of SHA-1
 _loaded: "dict[str, tuple[tuple[int, int] | None, KnownHosts]]" = {}
 _lock = threading.Lock()
-_PADS = [bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C)]  # of HMAC (RFC 2104)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +45,13 @@ class Entry:
         return found
 
 
-def _hashed(entry: Entry) -> Iterator[tuple[Any, Any, bytes, Entry]]:
-    """A line made ready for many names: HMAC's halves begun with its salt, its hash. None if unreadable."""
+def _hashed(entry: Entry) -> Iterator[tuple[hmac.HMAC, bytes, Entry]]:
+    """A line made ready for many names: an HMAC begun with its salt, its hash. None if unreadable."""
     _, kind, *parts = entry.names.split("|")
     with suppress(ValueError):
         salt, digest = (base64.b64decode(part) for part in parts)
-        if kind == "1" and len(salt) <= _BLOCK:
-            key = salt.ljust(_BLOCK, b"\0")
-            inner, outer = (hashlib.sha1(key.translate(pad), usedforsecurity=False) for pad in _PADS)
-            yield inner, outer, digest, entry
+        if kind == "1":
+            yield hmac.new(salt, digestmod="sha1"), digest, entry
 
 
 class KnownHosts:
@@ -67,7 +63,7 @@ class KnownHosts:
     def __init__(self, path: str, text: str) -> None:
         self._plain: dict[str, list[Entry]] = defaultdict(list)
         self._others: list[Entry] = []
-        self._hashed: list[tuple[Any, Any, bytes, Entry]] = []
+        self._hashed: list[tuple[hmac.HMAC, bytes, Entry]] = []
         self._asked: set[str] = set()
         self._guard = threading.Lock()
         for number, line in enumerate(text.split("\n"), 1):
@@ -95,11 +91,11 @@ class KnownHosts:
         """Make plain the hashed lines about `name`."""
         left = []
         for line in self._hashed:
-            inner, outer = line[0].copy(), line[1].copy()
-            inner.update(name.encode())
-            outer.update(inner.digest())
-            if outer.digest() == line[2]:
-                self._plain[name].append(line[3])
+            begun, digest, entry = line
+            found = begun.copy()
+            found.update(name.encode())
+            if found.digest() == digest:
+                self._plain[name].append(entry)
             else:
                 left.append(line)
         self._hashed = left

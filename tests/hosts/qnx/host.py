@@ -3,9 +3,10 @@
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from fleet.remote import minimal_put
+from fleet.remote.minimal_put import Sending
 from fleet.remote.output import Answer, Completed
 from fleet.remote.shell import LOADER, last, new_mark
 from tests.hosts.odd import Options
@@ -62,7 +63,7 @@ class Inside:
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         """As over SSH to a host of few means."""
-        return minimal_put.put(self.run, None, data, path, mode, timeout_s)
+        return Sending(partial(self.run, timeout_s=timeout_s), None, data, path, mode).put()
 
     def use_minimal_tools(self, path: str) -> None:
         """See Connection.use_minimal_tools."""
