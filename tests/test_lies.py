@@ -26,7 +26,6 @@ from fleet.model import Burst, Cpu, Load
 from fleet.store import columns, gate
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.places import place_of
-from fleet.store.publish import stored_record
 from fleet.store.reading import TableFile
 from fleet.store.rows import Contents, cpus_rows, runs_row, to_json, unpacked, without_nulls
 from fleet.store.runs import Listing
@@ -299,7 +298,7 @@ def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:
     table = pq.read_table(file)
     builders.put_table(table.replace_schema_metadata({"fleet.run": bomb.decode()}), file)
     with pytest.raises(StoreError, match="no record of its run"):
-        stored_record(place_of(tmp_path), str(file.relative_to(tmp_path)))
+        assert TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "samples").record
     with pytest.raises(ValueError, match="cannot be unpacked"):
         unpacked(lies.base64.b64encode(zlib.compress(b"{}")[:-5] + b"12345"))
 

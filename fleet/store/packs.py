@@ -17,7 +17,6 @@ from fleet.store.places import Folder, Place, samples_name
 from fleet.store.reading import TableFile, Where, chosen, joined, readable
 from fleet.store.rows import RECORD, RunRecord, unpacked
 from fleet.store.runs import RunSummary
-from fleet.store.samples import record_of
 from fleet.store.writing import write_table
 
 _MANY = 32  # runs of a host; fewer are read from their own files
@@ -93,7 +92,7 @@ def packed_records(place: Place, runs: Sequence[RunSummary]) -> dict[str, RunRec
 
     def read(name: str) -> RunRecord:
         file = TableFile(place, name, "samples")
-        record = record_of(file)
+        record = file.record
         texts[names[name].run_id] = file.metadata[RECORD]
         return record
 

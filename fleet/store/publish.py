@@ -13,7 +13,7 @@ from fleet.store.files import discard, draft, storing
 from fleet.store.places import SAMPLES_FILE, Folder, Place, counters_name, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord
-from fleet.store.samples import record_of, write_samples
+from fleet.store.samples import write_samples
 from fleet.store.writing import TableWriter
 
 _at_once = threading.BoundedSemaphore(4)  # each holds a run's samples in memory; more are no quicker
@@ -58,11 +58,6 @@ class _Counters(contextlib.ExitStack):
         self._file.write(table)
 
 
-def stored_record(place: Place, name: str) -> RunRecord:
-    """The record in a samples file. Raises StoreError where it cannot be read."""
-    return record_of(TableFile(place, name, "samples"))
-
-
 def clear_leftovers(state_dir: Path, run_id: str) -> None:
     """Remove from `_staging` what killed controllers left: of this run, or old; nobody's young files."""
     staging = state_dir / "_staging"
@@ -77,7 +72,7 @@ def clear_leftovers(state_dir: Path, run_id: str) -> None:
 def _compared(place: Place, name: str, record: RunRecord) -> RunRecord:
     """The record in place; StoreError unless its samples are those meant, whoever put them there."""
     try:
-        there = stored_record(place, name)
+        there = TableFile(place, name, "samples").record
     except StoreError as err:
         raise StoreError(
             f"{place}: cannot publish the run: {err} What arrived is kept in the journal."

@@ -15,6 +15,7 @@ from fleet.store.files import check_regular
 from fleet.store.footer import Footer, footer_of, may_hold
 from fleet.store.gate import FEW_BYTES, UNPACKED, check_footer, check_held, check_table
 from fleet.store.places import Folder, Place
+from fleet.store.rows import RECORD, RunRecord, unpacked
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
@@ -177,6 +178,12 @@ class TableFile:
     def metadata(self) -> Mapping[bytes, bytes]:
         """Its key-value metadata."""
         return self._file.metadata.metadata or {}
+
+    @property
+    def record(self) -> RunRecord:
+        """What a samples file says of its run. Raises StoreError where that is not there, or damaged."""
+        with reading(f"{self.what}: no record of its run", "Restore it from a copy."):
+            return unpacked(self.metadata.get(RECORD, b""))
 
     @property
     def rows(self) -> int:

@@ -46,11 +46,6 @@ def packed(record: RunRecord) -> str:
     ).decode()
 
 
-def read_record(metadata: Mapping[bytes, bytes]) -> RunRecord:
-    """The record of a run from the metadata of its samples file. Raises ValueError where there is none."""
-    return unpacked(metadata.get(RECORD, b""))
-
-
 def unpacked(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
     """The record that `packed` wrote; names: only these columns of `runs`. Raises ValueError."""
     try:

@@ -212,12 +212,6 @@ def listing_of(root: Root) -> Listing:
     return root if isinstance(root, Listing) else Listing(root)
 
 
-def _record(place: Place, name: str) -> "RunRecord":
-    from fleet.store.publish import stored_record  # noqa: PLC0415  which a listing seldom needs
-
-    return stored_record(place, name)
-
-
 def glanced(path: Path, *names: str) -> Mapping[str, Any]:
     """Columns of the run of a local samples file, without pyarrow, which takes 0.1 s. OSError, ValueError."""
     with os.fdopen(open_regular(path), "rb") as file:
@@ -227,7 +221,7 @@ def glanced(path: Path, *names: str) -> Mapping[str, Any]:
 
 
 def _records(place: Place, names: Sequence[str]) -> dict[str, RunRecord]:
-    return readable(names, lambda name: _record(place, name))
+    return readable(names, lambda name: TableFile(place, name, "samples").record)
 
 
 def complete_session(place: Place, session_id: str) -> None:
@@ -318,7 +312,7 @@ def _table_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row]
 
 
 def _samples_row(place: Place, name: str) -> _Row:
-    return _checked_row(_record(place, name).row)
+    return _checked_row(TableFile(place, name, "samples").record.row)
 
 
 def _checked_row(row: Mapping[str, Any]) -> _Row:

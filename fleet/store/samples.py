@@ -13,8 +13,8 @@ from fleet.model import Burst, Run
 from fleet.store import schema
 from fleet.store.burst_columns import COUNTS, MAYBE, SINCE_1_2, BurstColumns
 from fleet.store.columns import coded, list_parts, raw, words
-from fleet.store.reading import TableFile, reading
-from fleet.store.rows import RECORD, Contents, RunRecord, cpus_rows, packed, read_record, runs_row
+from fleet.store.reading import TableFile
+from fleet.store.rows import RECORD, Contents, RunRecord, cpus_rows, packed, runs_row
 from fleet.store.writing import TableWriter
 
 CHUNK_SAMPLES = 4 << 20
@@ -75,12 +75,6 @@ def _chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColum
             yield chunk, False
             chunk = BurstColumns()
     yield chunk, True
-
-
-def record_of(file: TableFile) -> RunRecord:
-    """The record in a samples file. Raises StoreError where there is none."""
-    with reading(f"{file.what}: no record of its run", "Restore it from a copy."):
-        return read_record(file.metadata)
 
 
 def _metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:

@@ -15,10 +15,9 @@ from fleet.store import run_tables, schema
 from fleet.store.files import draft, storing
 from fleet.store.ids import checked_key, new_run_id, new_session_id
 from fleet.store.places import Folder, Place, samples_name
-from fleet.store.publish import stored_record
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord, to_json
-from fleet.store.samples import content_sha256, record_of, rewritten
+from fleet.store.samples import content_sha256, rewritten
 
 # Columns of `runs` and `cpus` that leave as they are.
 STAYS = frozenset(Path(__file__).with_suffix(".txt").read_text().split())
@@ -95,7 +94,7 @@ def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] =
 def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[RunRecord, bool]:
     """Publish the run of such a file, of which nothing is trusted; its record, and is it new? StoreError."""
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
-    record = record_of(file)
+    record = file.record
     if content_sha256(file) != record.row["content_sha256"] or file.rows != record.row["bursts"]:
         raise StoreError(f"{path}: does not hold the samples that its record is of; nothing was imported.")
     run_id, host_id = record.row["run_id"], record.row["host_id"]
@@ -107,7 +106,7 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
             is_new = run_id not in place.samples() and place.put(new, name)
         if is_new:
             run_tables.add(place, [made])
-    there = made if is_new else stored_record(place, place.samples()[run_id])
+    there = made if is_new else TableFile(place, place.samples()[run_id], "samples").record
     if there.row["content_sha256"] != record.row["content_sha256"]:
         raise StoreError(f"{path}: run {run_id} is here already, with other samples; nothing was changed.")
     return there, is_new

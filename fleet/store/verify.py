@@ -14,7 +14,7 @@ from fleet.store.gate import row_of
 from fleet.store.places import Place, samples_name
 from fleet.store.reading import REMEDIES, TableFile, VanishedError, each, reading
 from fleet.store.rows import unpacked
-from fleet.store.samples import content_sha256, record_of
+from fleet.store.samples import content_sha256
 
 _AT_ONCE = 256  # rows; each may hold all that a host answered
 _OTHERS = {
@@ -57,7 +57,7 @@ def _samples_file(place: Place, name: str) -> tuple[bytes | None, int, str | Non
     try:
         with reading(name):
             file = TableFile(place, name, "samples", whole=True)
-            row = record_of(file).row
+            row = file.record.row
             kept = file.metadata[b"fleet.run"]
             if name != samples_name(row["host_id"], row["run_id"]):
                 what = f"run {row['run_id']} of {row['host_id']}"

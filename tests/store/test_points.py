@@ -13,7 +13,7 @@ from fleet.analysis.reduce.pairs import load_pairs
 from fleet.model import Host, Parameters
 from fleet.store import Store, schema
 from fleet.store.places import place_of
-from fleet.store.rows import read_record
+from fleet.store.rows import RECORD, unpacked
 from fleet.store.verify import verify
 from tests import builders
 
@@ -99,7 +99,7 @@ def test_points_are_told_apart_whichever_run_pandas_reads_first(
 def test_samples_without_points_have_the_digest_of_a_table_without_their_columns(tmp_path: Path) -> None:
     run = builders.a_run()
     path = tmp_path / Store(tmp_path).publish(run, builders.bursts_of(run))
-    digest = read_record(pq.read_metadata(path).metadata).row["content_sha256"]
+    digest = unpacked(pq.read_metadata(path).metadata[RECORD]).row["content_sha256"]
     assert digest == "619522964876cf63cd752a0450ad798398d2a2a43513b82dc0c04940073a8be0"
 
 
@@ -108,7 +108,7 @@ def test_a_point_counts_in_the_digest(tmp_path: Path) -> None:
     for number, changes in enumerate(({}, {"core_mhz": (1, 1)}, {"point": "other"}, {"other_ticks": ()})):
         root = tmp_path / str(number)
         path = Store(root).publish(builders.a_run(), [builders.a_burst(**{**AT_POINT, **changes})])
-        digests.add(read_record(pq.read_metadata(root / path).metadata).row["content_sha256"])
+        digests.add(unpacked(pq.read_metadata(root / path).metadata[RECORD]).row["content_sha256"])
         assert verify(place_of(root)).problems == ()
     assert len(digests) == 4
 

@@ -14,7 +14,8 @@ from fleet.analysis.reduce.load import load_samples
 from fleet.errors import StoreError, UsageError
 from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
 from fleet.store import Listing, Store, new_run_id, new_session_id, runs, samples
-from fleet.store.publish import LEFTOVER_AFTER_S, stored_record
+from fleet.store.publish import LEFTOVER_AFTER_S
+from fleet.store.reading import TableFile
 from fleet.store.runs import find, last_session, unfinished
 from tests import builders
 
@@ -59,7 +60,7 @@ def test_the_record_is_found_without_pyarrow_as_with_it(store: Store, tmp_path: 
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "clock"))
     store.publish(run, builders.bursts_of(run))
     (path,) = store.state_dir.rglob("samples.parquet")
-    record = stored_record(store.place, str(path.relative_to(store.state_dir)))
+    record = TableFile(store.place, str(path.relative_to(store.state_dir)), "samples").record
     columns = ("probe", "started_utc", "content_sha256")
     assert runs.glanced(path, *columns) == {name: record.row[name] for name in columns}
     damaged = tmp_path / "damaged"

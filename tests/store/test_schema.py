@@ -11,7 +11,7 @@ from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.store import Store, schema
 from fleet.store.imports import write_summary
-from fleet.store.rows import cpus_rows, hello_of, read_record
+from fleet.store.rows import RECORD, cpus_rows, hello_of, unpacked
 from tests import builders
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
@@ -84,7 +84,7 @@ def test_ticks_are_stored_byte_by_byte_and_compressed(tmp_path: Path) -> None:
 def test_a_samples_file_alone_explains_itself(tmp_path: Path) -> None:
     run = builders.a_run()
     file = pq.ParquetFile(tmp_path / Store(tmp_path).publish(run, builders.bursts_of(run)))
-    record = read_record(file.metadata.metadata)
+    record = unpacked(file.metadata.metadata[RECORD])
 
     assert record.row["cpu_model"] == "Model T"
     assert record.row["ticks_per_second"] == builders.TICKS_PER_SECOND

@@ -18,7 +18,7 @@ from fleet.analysis.reduce.pairs import load_pairs
 from fleet.errors import StoreError
 from fleet.store import Listing, schema, shared
 from fleet.store.places import Folder, samples_name
-from fleet.store.publish import stored_record
+from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord
 from fleet.store.verify import verify
 from tests import builders, simulated
@@ -46,7 +46,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def stored(root: Path) -> RunRecord:
     run = Listing(root).runs[-1]
-    return stored_record(Folder(root), samples_name(run.host_id, run.run_id))
+    return TableFile(Folder(root), samples_name(run.host_id, run.run_id), "samples").record
 
 
 def planted(record: RunRecord) -> RunRecord:
@@ -76,7 +76,7 @@ def test_nothing_that_names_somebody_is_in_the_file(root: Path, tmp_path: Path) 
     record = stored(root)
     made = shared.export_run(Folder(root), planted(record), tmp_path / "shared.parquet")
     data = (tmp_path / "shared.parquet").read_bytes()
-    there = stored_record(Folder(tmp_path), "shared.parquet")
+    there = TableFile(Folder(tmp_path), "shared.parquet", "samples").record
     texts = json.dumps([there.row, there.cpus], default=str)
     for text in (MARKER, record.row["run_id"], record.row["session_id"], record.row["host_id"]):
         assert text not in texts
@@ -110,7 +110,7 @@ def test_the_file_becomes_the_same_run_of_another_host(root: Path, tmp_path: Pat
 def test_what_is_to_be_kept_is_kept(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
     file = tmp_path / "a.parquet"
     assert fleet_here("export", "-o", str(file), "--keep", "labels", "-r", str(root)).exit_code == 0
-    row = stored_record(Folder(tmp_path), file.name).row
+    row = TableFile(Folder(tmp_path), file.name, "samples").record.row
     assert json.loads(row["labels_json"])["who"] == MARKER
     assert row["hostname"] is None
     done = fleet_here("export", "-o", str(tmp_path / "b.parquet"), "--keep", "all", "-r", str(root))

@@ -21,7 +21,6 @@ from fleet.store import schema
 from fleet.store.columns import rows_of, table
 from fleet.store.imports import write_summary
 from fleet.store.places import Folder, Place, samples_name
-from fleet.store.publish import stored_record
 from fleet.store.reading import TableFile
 from fleet.store.runs import Root, listing_of
 from fleet.store.shared import KEEP, export_run, import_run, scrubbed
@@ -50,7 +49,7 @@ def export_runs(
     with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".fleet-") as folder:
         drafts = []
         for run_id in chosen:
-            record = stored_record(listing.place, samples_name(hosts[run_id], run_id))
+            record = TableFile(listing.place, samples_name(hosts[run_id], run_id), "samples").record
             draft = Path(folder) / run_id
             if medians:
                 made = scrubbed(record, keep)

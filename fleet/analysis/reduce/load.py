@@ -17,7 +17,6 @@ from fleet.model import Shape, View, benchmark_named
 from fleet.store.columns import table as columns_table
 from fleet.store.packs import packed_records
 from fleet.store.places import counters_name, samples_name
-from fleet.store.publish import stored_record
 from fleet.store.reading import TableFile, read_files
 from fleet.store.rows import RunRecord, to_json
 from fleet.store.runs import Listing, Root, RunSummary, listing_of
@@ -268,7 +267,8 @@ def ns_per_sample_tick(samples: Rows) -> Floats:
 def _records(listing: Listing, runs: Sequence[RunSummary]) -> _Records:
     """What the samples files say of these runs; one that cannot be read is left out, a single one raises."""
     if len(runs) == 1:
-        return [(runs[0], stored_record(listing.place, samples_name(runs[0].host_id, runs[0].run_id)))]
+        name = samples_name(runs[0].host_id, runs[0].run_id)
+        return [(runs[0], TableFile(listing.place, name, "samples").record)]
     found = packed_records(listing.place, runs)
     return [(run, found[run.run_id]) for run in runs if run.run_id in found]
 

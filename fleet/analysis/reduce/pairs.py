@@ -31,7 +31,6 @@ from fleet.store.pairs_cache import keep_pairs, kept_pairs
 from fleet.store.places import Place, samples_name
 from fleet.store.reading import TableFile, Where, chosen, joined, leave_out
 from fleet.store.runs import Root, RunSummary, listing_of, unreadable
-from fleet.store.samples import record_of
 
 STATS_VERSION = 14  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 1 << 20
@@ -171,7 +170,7 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     """Reduce runs to their tables `pairs`, as pyarrow holds them; several are small, and of one agent."""
     names = [samples_name(run.host_id, run.run_id) for run in runs]
     files = [TableFile(place, name, "samples") for name in names]
-    records = [record_of(file) for file in files]
+    records = [file.record for file in files]
     rows = [record.row for record in records]
     with as_described_by(json.loads(rows[0]["hello_json"])):
         if len(files) == 1:

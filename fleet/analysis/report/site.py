@@ -43,7 +43,7 @@ from fleet.model.frozen import asdict
 from fleet.model.version import VERSION
 from fleet.store import RunSummary, schema
 from fleet.store.places import Place, samples_name
-from fleet.store.publish import stored_record
+from fleet.store.reading import TableFile
 from fleet.store.runs import Root, listing_of
 from fleet.store.shared import scrubbed
 from fleet.store.writing import write_table
@@ -229,7 +229,7 @@ def _machines(
 
 def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | None:
     """The medians of a run, as `fleet export --medians --keep hostname` writes them; None of none."""
-    record = stored_record(place, samples_name(run["host_id"], run["run_id"]))
+    record = TableFile(place, samples_name(run["host_id"], run["run_id"]), "samples").record
     with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
         path = Path(folder, "medians.parquet")
         write_table(path, medians_of(scrubbed(record, ("hostname",)).row, pairs), lasting=False)
