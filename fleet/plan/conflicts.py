@@ -40,6 +40,12 @@ def conflicts(options: RequestedOptions) -> Iterator[Conflict]:
         yield Conflict(("node", "nodes"), "both say where memory lies; keep one of them")
     if options.nodes is not None and not any(map(has_nodes, resolved.benchmarks)):
         yield Conflict(("nodes", "benchmarks"), "none of these can place its memory; add chase or bandwidth")
+    asked = options.operations or ()
+    for name in resolved.benchmarks if asked else ():
+        words = [word for one in benchmark_named(name).parameters if one.option == "op" for word in one.words]
+        if words and {*words}.isdisjoint(asked):
+            why = f"{name} has none of these; it has {', '.join(words)}"
+            yield Conflict(("operations", "benchmarks"), why)
     yield from _cpus(options, resolved)
 
 

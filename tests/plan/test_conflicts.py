@@ -27,6 +27,12 @@ def host(**options: object) -> Host:
             f"^--time-budget 5s and --rounds 2 exclude one another: {BUDGET}",
         ),
         ({}, {"precision": "off", "time_budget_s": "5"}, "^--time-budget 5s and --precision off exclude"),
+        (
+            {},
+            {"benchmarks": "loaded,bandwidth", "operations": "copy"},
+            "^--op copy and --benchmark loaded,bandwidth exclude one another: "
+            "loaded has none of these; it has idle, read, mix, write, nt.$",
+        ),
         ({}, {"preset": "c2clat", "time_budget_s": "1m"}, "^--time-budget 1m and --preset c2clat exclude"),
         (
             {},

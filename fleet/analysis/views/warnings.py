@@ -214,7 +214,9 @@ def _pair_flag(
     if flag == "not_converged":
         extent += f" wider than {within(run['precision'])}"
     if len(found) > by_chance:
-        yield RunWarning(flag, text, extent, _worst(found, *_MEASURES[flag], fastest=flag == "smt_pair"))
+        yield RunWarning(
+            flag, text, extent, _worst(found, *_MEASURES[flag], fastest=flag in ("smt_pair", "underfed"))
+        )
 
 
 def _wide(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:
