@@ -6,11 +6,11 @@ Optimization Reference Manual (248966), cache parameters of Skylake Server (mode
 loads of 64 bytes or narrower, 1 store of 64 or 2 of 32) and Golden Cove (3 loads of 32); AMD Software
 Optimization Guides for Zen 2 to 5 (56305, 56665, 57647, 58455): Zen 2 to 4 load 2 vectors and store 1 in a
 cycle, of 32 bytes at most, and do a vector of 64 bytes in halves. Arm publishes pipelines per core (Software
-Optimization Guides of Neoverse and Cortex-X, up to 4 loads and 2 stores of 16 bytes); twice as many are
-allowed here.
+Optimization Guides of Neoverse and Cortex-X, up to 4 loads and 2 stores of 16 bytes, of which twice as many
+are allowed here): Neoverse N1 and N2 (0xd0c, 0xd49) have 2 for vectors, V1 and V2 (0xd40, 0xd4f) 4.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -49,10 +49,13 @@ def _core(avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Port
     fp32 = fma_bytes // 4 * 2
     operations = {"avx512": fp32, "avx512-bf16": 2 * fp32, "avx512-vnni": 4 * fp32}
     operations |= {"avx2": min(fp32, 32), "sse2": 16, "amx-bf16": 1024, "amx-int8": 2048}
-    return Core(MappingProxyType(ports), MappingProxyType(operations | _ARM))
+    return Core(MappingProxyType(ports), MappingProxyType(operations | _arm(6)))
 
 
-_ARM = {"bfmmla": 128, "i8mm": 256, "neon": 32}
+def _arm(pipelines: int) -> dict[str, int]:
+    return {"bfmmla": 32 * pipelines, "i8mm": 64 * pipelines, "neon": 8 * pipelines}
+
+
 _WIDE = Ports(128, 64)
 _ZEN_1 = _core(Ports(32, 16), Ports(32, 16), Ports(32, 16), 32)
 _ZEN_2_TO_4 = _core(Ports(64, 32), Ports(64, 32), Ports(32, 16), 64)
@@ -63,12 +66,15 @@ _WIDEST = {
     "amd": _core(_WIDE, Ports(64, 64), Ports(32, 32), 128),
     "": _core(_WIDE, Ports(96, 64), Ports(64, 32), 128, neon=Ports(128, 64)),
 }
-_MODELS = (
+_NEOVERSE = {pipelines: Core(_WIDEST[""].ports, _arm(pipelines)) for pipelines in (2, 4)}
+_MODELS: tuple[tuple[str, int, Sequence[Any], Core], ...] = (
     ("intel", 6, range(85, 86), _SKYLAKE),
     ("intel", 6, range(106, 109), _ICE_LAKE),
     ("amd", 0x17, range(0x30), _ZEN_1),
     ("amd", 0x17, range(0x30, 0x100), _ZEN_2_TO_4),
     ("amd", 0x19, range(0x100), _ZEN_2_TO_4),
+    ("0x41", 8, ("0xd0c", "0xd49"), _NEOVERSE[2]),
+    ("0x41", 8, ("0xd40", "0xd4f"), _NEOVERSE[4]),
 )
 
 
@@ -78,6 +84,6 @@ def core_of(run: Mapping[str, Any]) -> Core:
     vendor = next(known for known in _WIDEST if known in name)
     family, model = (str(run.get(key)) for key in ("cpu_family", "cpu_model_number"))
     for of, its_family, models, core in _MODELS:
-        if of == vendor and str(its_family) == family and model in map(str, models):
+        if of in name and str(its_family) == family and model in map(str, models):
             return core
     return _WIDEST[vendor]

@@ -338,6 +338,15 @@ def test_a_peak_above_what_the_units_of_a_core_can_do_is_found(
     assert of_rows({**peak, "core_ghz": math.nan}).empty
 
 
+@pytest.mark.parametrize(("part", "limit"), [("0xd0c", 16), ("0xd4f", 32), ("0xd85", 48)])
+def test_a_core_of_arms_multiplies_in_as_many_pipelines_as_it_has(part: str, limit: int) -> None:
+    run = {"cpu_vendor": "0x41", "cpu_family": "8", "cpu_model_number": part}
+    for share, checks in ((0.99, []), (1.09, ["gemm_units"])):
+        ns = 1 / (share * 4.0 * limit)
+        peak = {**PEAK, "variant": "neon", "point": "peak.x1", "core_ghz": 4.0, "median_ns": ns}
+        assert list(of_rows(peak, **run)["check"]) == checks
+
+
 def test_a_peak_at_a_lower_frequency_than_its_product_is_no_breach() -> None:
     peak = {**PEAK, "point": "peak.x1", "core_ghz": 2.5, "median_ns": 0.002}
     product = {**PEAK, "point": "hot.odd.256x256x256", "core_ghz": 3.0, "median_ns": 0.0018}
