@@ -226,7 +226,7 @@ def levels_text(levels: pd.DataFrame, width: int | None) -> str:
     less = ("in a row", "its interval", "95 % interval")
     room = None if width is None else width - 2
     shown = table(titles, rows, right=set(range(2, 11)), width=room, drop=less)
-    title = "Levels within the runs, not judged (share: of bursts; B - A: of the shares)"
+    title = "Levels within the runs, not judged (±: 95%; share: of bursts; B - A: of shares)"
     lines = [title, text.indented(shown)]
     if (more := int(pairs.max()) + 1 - LISTED) > 0:
         lines.append(f"  {counted(more, 'more pair')} with --json")
