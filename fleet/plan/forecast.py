@@ -25,7 +25,7 @@ class Duration:
 class Forecast:
     """What a plan costs on a machine (docs/wire.md). left_out: empty for nothing. nodes: bytes on each.
 
-    load_mbps: the most that is asked of the memory's bandwidth; load_s: how long points with a load take.
+    load_mbps: the most that is asked of the memory's bandwidth; load: how long it is.
     """
 
     cpus: int
@@ -40,7 +40,7 @@ class Forecast:
     left_out: str = ""
     nodes: Mapping[int, int] = field(default_factory=dict)
     load_mbps: int = 0
-    load_s: float = 0.0
+    load: Duration = Duration(0.0, 0.0)
 
     @property
     def time_text(self) -> str:
@@ -56,7 +56,7 @@ class Forecast:
         each = ", ".join(f"{size >> 20} MiB on node {node}" for node, size in self.nodes.items())
         on = f" ({each})" if each else ""
         most = "all" if self.load_mbps >= _FULL else f"{self.load_mbps / 1000:g} GB/s"
-        load = f" and for {seconds_text(self.load_s)} up to {most} of its bandwidth" if self.load_mbps else ""
+        load = f" and for {self.load} up to {most} of its bandwidth" if self.load_mbps else ""
         return f"{self.bytes >> 20} MiB of memory{on}{load}" if self.bytes else ""
 
 

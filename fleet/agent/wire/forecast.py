@@ -57,11 +57,12 @@ def read(output: bytes) -> Forecast:
     nodes = {one.node: one.bytes for one in found.nodes}
     values = msgspec.structs.asdict(found) | {"left_out": found.left_out or "", "nodes": nodes}
     lasts = Duration(*(values.pop(name) / 1000 for name in ("ms", "ms_max", "ms_first")))
-    loads = [
-        one.ms for one in values.pop("benchmarks") if benchmark_named(one.benchmark).other_unit == "byte"
-    ]
+    costs = values.pop("benchmarks")
+    load_s = sum(one.ms for one in costs if benchmark_named(one.benchmark).other_unit == "byte") / 1000
+    share = load_s * 1000 / max(sum(one.ms for one in costs), 1)
+    load = Duration(load_s, max(load_s, share * lasts.most_s))
     del values["protocol"]
-    return Forecast(duration=lasts, load_s=sum(loads) / 1000, **values)
+    return Forecast(duration=lasts, load=load, **values)
 
 
 def machine_lines(facts: Facts) -> str:
