@@ -108,8 +108,10 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
     """The one row of `runs`."""
     hello, facts = hello_of(run), run.facts
     row = {
-        "run_id": run.run_id,
-        "session_id": run.session_id,
+        **_values(run, "run_id", "session_id", "fleet_version"),
+        **_values(contents, "bursts", "samples"),
+        **_values(hello, "pairs", "preset", "precision", "clock", "ticks_per_second"),
+        **_values(run.end, "converged", "unconverged"),
         "host_id": run.host.host_id,
         "host_name": run.host.name,
         "state": str(run.state),
@@ -117,44 +119,33 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         "ended_utc": _moment(run.ended_utc) if run.ended_utc else None,
         "benchmarks": _benchmarks(run),
         "cpus_measured": len(hello.cpus),
-        "pairs": hello.pairs,
-        "bursts": contents.bursts,
-        "samples": contents.samples,
         "failed_bursts": len(run.failed),
         "flagged_bursts": contents.flagged,
-        "preset": hello.preset,
         "estimator": str(hello.estimator),
-        "precision": hello.precision,
         "precision_reached": run.end.reached if run.end else None,
-        "converged": run.end.converged if run.end else None,
-        "unconverged": run.end.unconverged if run.end else None,
         "content_sha256": contents.sha256,
         "target": f"{run.facts.os}-{run.facts.arch}",
         "agent_build": run.agent.build,
         "agent_place": run.agent.place,
         "agent_compiler": hello.raw.get("compiler"),
         "agent_cflags": hello.raw.get("cflags"),
-        "fleet_version": run.fleet_version,
-        "clock": hello.clock,
-        "ticks_per_second": hello.ticks_per_second,
-        "clock_cost_ticks": hello.raw.get("clock_cost_ticks"),
-        "clock_quantum_ticks": hello.raw.get("clock_quantum_ticks"),
-        "cpu_flags": list(facts.cpu_flags),
-        "isolated_cpus": list(facts.isolated_cpus),
-        "nohz_full_cpus": list(facts.nohz_full_cpus),
+        **{name: hello.raw.get(name) for name in ("clock_cost_ticks", "clock_quantum_ticks")},
+        **{name: list(getattr(facts, name)) for name in ("cpu_flags", "isolated_cpus", "nohz_full_cpus")},
         "notes": [*facts.notes, *(note for note in run.notes if note not in facts.notes)],
         "labels_json": to_json({**run.host.labels, **run.labels}),
-        "mitigations_json": to_json(facts.mitigations),
-        "nodes_json": to_json(facts.nodes),
-        "plan_json": to_json(run.plan),
+        **{f"{name}_json": to_json(getattr(facts, name)) for name in ("mitigations", "nodes")},
+        **{f"{name}_json": to_json(getattr(run, name)) for name in ("plan", "host")},
         "hello_json": to_json(hello.raw),
-        "host_json": to_json(run.host),
         "failed_json": to_json([without_nulls(one) for one in run.failed]),
         # what earlier agents left there says nothing of the machine
         "probe": "\n".join(line for line in facts.probe.split("\n") if "fleet-agent-" not in line),
     }
     row |= _load(facts.load, "before") | _load(run.load_after, "after")
-    return row | {column.name: getattr(facts, column.name) for column in schema.FACTS}
+    return row | _values(facts, *(column.name for column in schema.FACTS))
+
+
+def _values(noun: Any, *names: str) -> dict[str, Any]:
+    return {name: noun and getattr(noun, name) for name in names}
 
 
 def cpus_rows(run: Run) -> list[dict[str, Any]]:
@@ -163,7 +154,7 @@ def cpus_rows(run: Run) -> list[dict[str, Any]]:
     groups = ("core", "cluster", "llc", "die", "package", "node")
     others = ("cpu", "online", "allowed", "kind", "capacity", "model", "max_khz", "governor", "isolated")
     return [
-        {name: getattr(cpu, name) for name in groups + others}
+        _values(cpu, *groups, *others)
         | {
             "host_id": run.host.host_id,
             "run_id": run.run_id,

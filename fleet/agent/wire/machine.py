@@ -119,9 +119,6 @@ def _merged(known: Cpu | None, usable: Cpu | None) -> Cpu:
     )
 
 
-# ---- groups -----------------------------------------------------------------------------------------------
-
-
 def _cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
     records = sorted(records, key=lambda record: record.cpu)
     groups = {

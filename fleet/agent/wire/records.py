@@ -46,9 +46,7 @@ class Alive(Struct, tag_field="record", tag="alive"):
 Record = Hello | Burst | Failed | Note | Alive | End
 
 
-# ---- keys, types and ranges: a struct per record, its fields in the order of the class in `model` ----------
-
-
+# Keys, types and ranges: a struct per record, its fields in the order of the class in `model`.
 class _Parameters(Struct):
     bytes: Annotated[int, fits("bytes", least=1)] | None = None
     stride_bytes: Annotated[int, fits("stride_bytes", least=1)] | None = None
@@ -170,9 +168,6 @@ _Wire = _Burst | _Failed | _Note | Alive | _End | _Version
 _RECORD: msgspec.json.Decoder[_Wire] = msgspec.json.Decoder(_Wire)
 _HELLO = msgspec.json.Decoder(_Hello)
 _ANY: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
-
-
-# ---- lines ------------------------------------------------------------------------------------------------
 
 
 def decode(line: bytes) -> Record:
