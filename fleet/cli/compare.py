@@ -73,8 +73,10 @@ def compare(
         typer.echo((answer.json if json else answer.csv)())
     else:
         cli.paged(answer.text(), width)
-    if fail_on_change:
-        answer.fail_on_change()
+    if fail_on_change and not answer.judged:
+        raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
+    if fail_on_change and answer.changed:
+        raise typer.Exit(EXIT_CHANGED)
 
 
 class _Answer(NamedTuple):
@@ -85,13 +87,6 @@ class _Answer(NamedTuple):
     csv: Callable[[], str]
     judged: bool = False
     changed: bool = False
-
-    def fail_on_change(self) -> None:
-        """End with the exit code of a change; raise UsageError without a verdict."""
-        if not self.judged:
-            raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
-        if self.changed:
-            raise typer.Exit(EXIT_CHANGED)
 
 
 def _sides(root: "Listing", sides: list[str], width: int | None, **how: Any) -> _Answer:

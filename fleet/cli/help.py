@@ -51,7 +51,7 @@ class GroupedCommand(TyperCommand):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then each group of options."""
         records: dict[str, list[tuple[str, str]]] = {}
-        grouped, whole = self._is_grouped(), ctx.meta.get(_WHOLE)
+        grouped, whole = self.name == MEASURES, ctx.meta.get(_WHOLE)
         for parameter, record in self.listed(ctx):
             if whole or not grouped or parameter.name in USUAL:
                 records.setdefault(_panel(parameter), []).append(record)
@@ -63,7 +63,7 @@ class GroupedCommand(TyperCommand):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The parameters, --help and, where that lists only the usual ones, --help-all."""
         found = super().get_params(ctx)
-        return [*found, _HELP_ALL] if self._is_grouped() else found
+        return [*found, _HELP_ALL] if self.name == MEASURES else found
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """--help, in fewer words than click has."""
@@ -83,9 +83,6 @@ class GroupedCommand(TyperCommand):
             )
             if record is not None and not elsewhere:
                 yield parameter, record
-
-    def _is_grouped(self) -> bool:
-        return self.name == MEASURES
 
 
 def _print_whole(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -39,11 +39,6 @@ class Row:
         return self.outcome.state if self.outcome is not None else None
 
     @property
-    def word(self) -> str:
-        """The word under which the host is counted: its final state, else its stage."""
-        return str(self.state) if self.state is not None else self.stage
-
-    @property
     def bursts(self) -> str:
         """How many of how many; "12+" where the minimum rounds are there and more follow."""
         if self.state is None and self.stage == "measure" and self.done >= self.total > 0:
@@ -148,8 +143,8 @@ class Rows:
 
 def tally(rows: Collection[Row]) -> str:
     """Count hosts by what they do: "380 of 500 hosts done: 377 complete, 3 failed; 12 measure"."""
-    ended = Counter(row.word for row in rows if row.state is not None)
-    others = Counter(row.word for row in rows if row.state is None)
+    ended = Counter(str(row.state) for row in rows if row.state is not None)
+    others = Counter(row.stage for row in rows if row.state is None)
     parts = [", ".join(f"{count:,} {word}" for word, count in part.most_common()) for part in (ended, others)]
     done = f"{ended.total():,} of {len(rows):,} hosts done"
     return f"{done}: {'; '.join(part for part in parts if part)}"

@@ -52,11 +52,6 @@ class Journal:
             self._close_part()
             self._count += 1
 
-    def move(self, folder: Path) -> None:
-        """Give the whole journal another name, in one step. Raises OSError where there is one already."""
-        self.folder.rename(folder)
-        self.folder = folder
-
     def keep_columns(self, most_bytes: int) -> None:
         """Begin anew to keep the bursts given to `keep`, until they take more than so much memory."""
         self.columns, self._most_bytes = BurstColumns(), most_bytes

@@ -59,7 +59,8 @@ class Store(Sessions):
             draft.mkdir(parents=True)
             journal = Journal(draft)
             (draft / RUN_FILE).write_bytes(sealed_json(to_json(fields | {"host_id": run.host.host_id})))
-            journal.move(folder)
+            draft.rename(folder)  # refused where there is one already
+            journal.folder = folder
         return journal
 
     def reopen(self, run_id: str) -> Journal:

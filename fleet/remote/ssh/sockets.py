@@ -38,13 +38,6 @@ class LinkSocket(socket.socket):
         data, self._ahead = self._ahead[:size], self._ahead[size:]
         return data
 
-    def tune(self) -> None:
-        """Set the options that do not wear off."""
-        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            self.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_PEER_S * 1000)
-
 
 class ProxySocket(socket.socket):
     """Our end of a ProxyCommand's stdin and stdout; ends the command when closed."""
@@ -89,7 +82,10 @@ def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.soc
         link = LinkSocket(family, kind, protocol)
         link.settimeout(max(0.1, (deadline - time.monotonic()) / (len(found) - index)))
         try:
-            link.tune()
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_PEER_S * 1000)
             link.connect(address)
         except OSError as error:
             link.close()
