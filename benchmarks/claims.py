@@ -48,7 +48,7 @@ def judged(a: Floats, b: Floats) -> pd.DataFrame:
     keys = {"benchmark": "cas", "variant": "", "relation": np.arange(len(a)).astype(str)}
     rows = pd.DataFrame(keys).assign(a_units=runs, b_units=b.shape[1])
     limits, turns = np.tile([np.inf, 0.0], (len(a), 1)), tuple(range(len(of_b)))
-    found = changes_of(rows, logs, logs, of_b, limits, None, turns, switches=False)
+    found = changes_of(rows, logs, logs, of_b, limits, None, turns)
     return judge_relations([together([found]).table()], THRESHOLD)[0]
 
 

@@ -161,7 +161,7 @@ def compared(null: str, logs: Floats, of_b: Bools) -> list[Changes]:
     for side, is_b in zip("ab", (False, True), strict=True):
         rows[f"{side}_units"] = (~np.isnan(moved[:, of_b == is_b])).sum(axis=1)
     turns = tuple((turn,) for turn in range(runs))
-    found = changes_of(rows, moved, measured, of_b, limits, blocks, turns, switches=virtual)
+    found = changes_of(rows, moved, measured, of_b, limits, blocks, turns)
     levels = np.bincount(whole[switching] // relations, minlength=hosts) > 0
     return [
         replace(found.only(np.arange(relations) + host * relations), switches=virtual or bool(levels[host]))

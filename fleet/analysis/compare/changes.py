@@ -18,6 +18,9 @@ from fleet.analysis.reduce.split import run_levels
 from fleet.model.frozen import dataclass
 
 Turn = tuple[Any, ...]  # the session of a run, and its place there: in order of time
+_Blocks = Mapping[str, InBlock] | None  # of each unit
+_Turns = Mapping[str, Turn] | None  # likewise
+_Numbers = tuple[pd.DataFrame, pd.DataFrame]  # at one level, and as measured
 _LEAST_PASSES = 4  # of both sides: fewer leave too few degrees of freedom
 
 
@@ -40,7 +43,7 @@ class Changes:
     of_levels: Floats
     doubt: Floats
     levels: tuple[Ints, ...]
-    switches: bool
+    switches: bool = False
 
     def only(self, at: Ints) -> "Changes":
         """The rows at these places, in this order."""
@@ -49,14 +52,7 @@ class Changes:
         return Changes(rows, self.turns, *arrays, tuple(self.levels[row] for row in at), self.switches)
 
 
-def relation_changes(
-    sides: Matched,
-    number: str,
-    *,
-    blocks: Mapping[str, InBlock] | None = None,
-    turns: Mapping[str, Turn] | None = None,
-    switches: bool = False,
-) -> Changes:
+def relation_changes(sides: Matched, number: str, blocks: _Blocks = None, turns: _Turns = None) -> Changes:
     """One row per benchmark, variant and relation that both sides have, the nearest relation first.
 
     A unit's number of a relation is the median of its pairs. `a_ns`, `b_ns`: geometric means over the units.
@@ -66,7 +62,8 @@ def relation_changes(
     are four or more.
     """
     order = list(dict.fromkeys(zip(sides.a["benchmark"], sides.a["variant"], strict=True)))
-    ns, measured = _numbers(sides, number, CLASS)
+    numbers = _numbers(sides, number, CLASS)
+    ns = numbers[0]
     within = {
         f"{name}_within": side.groupby(CLASS)["spread"].median().reindex(ns.index).to_numpy()
         for name, side in (("a", sides.a), ("b", sides.b))
@@ -78,24 +75,20 @@ def relation_changes(
     limits = sides.about_pairs(cells).groupby(by).median().reindex(ns.index)
     place = [order.index(kind) for kind in zip(rows["benchmark"], rows["variant"], strict=True)]
     ranks = rows.assign(place=place).sort_values(["place", "a_ns"], kind="stable").index.to_numpy()
-    found = _of_frames(rows, ns, measured, limits, blocks, turns, switches=switches)
-    return found.only(ranks)
+    return _of_frames(rows, numbers, limits, blocks, turns).only(ranks)
 
 
-def pair_changes(
-    sides: Matched, number: str, *, turns: Mapping[str, Turn] | None = None, switches: bool = False
-) -> Changes:
+def pair_changes(sides: Matched, number: str, turns: _Turns = None) -> Changes:
     """One row per pair that every run has; only for sides of the same topology."""
     ns, measured = _numbers(sides, number, CELL)
     ns = ns.dropna()
     rows = ns.index.to_frame(index=False)
     means = {name: values for name, values in _of_sides(ns).items() if name.endswith("_ns")}
-    about = (ns, measured, sides.about_pairs(rows), None, turns)
-    found = _of_frames(rows.assign(**means), *about, switches=switches)
+    found = _of_frames(rows.assign(**means), (ns, measured), sides.about_pairs(rows), None, turns)
     return found.only(np.flatnonzero(~np.isnan(found.freedom)))
 
 
-def _numbers(sides: Matched, number: str, keys: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _numbers(sides: Matched, number: str, keys: list[str]) -> _Numbers:
     ns = _by_unit(sides.a, sides.b, number, keys)
     same = sides.measured[0] is sides.a and sides.measured[1] is sides.b
     return ns, ns if same else _by_unit(*sides.measured, number, keys)
@@ -116,15 +109,9 @@ def _of_sides(ns: pd.DataFrame) -> dict[str, Floats]:
 
 
 def _of_frames(
-    rows: pd.DataFrame,
-    ns: pd.DataFrame,
-    measured: pd.DataFrame,
-    limits: pd.DataFrame,
-    blocks: Mapping[str, InBlock] | None,
-    turns: Mapping[str, Turn] | None,
-    *,
-    switches: bool,
+    rows: pd.DataFrame, numbers: _Numbers, limits: pd.DataFrame, blocks: _Blocks, turns: _Turns
 ) -> Changes:
+    ns, measured = numbers
     names = [str(name) for name in measured.columns.get_level_values(1)]
     places = zip(measured.columns.get_level_values(0), names, strict=True)
     known: list[Turn] = list(places) if turns is None else [turns[name] for name in names]
@@ -134,7 +121,7 @@ def _of_frames(
     placed = None if blocks is None else [blocks[names[at]] for at in order]
     logs = [np.log(table.reindex(index=ns.index, columns=runs).to_numpy()) for table in (ns, measured)]
     about = limits.to_numpy(dtype=float)
-    return changes_of(rows, logs[0], logs[1], of_b, about, placed, columns, switches=switches)
+    return changes_of(rows, logs[0], logs[1], of_b, about, placed, columns)
 
 
 def changes_of(
@@ -145,8 +132,6 @@ def changes_of(
     limits: Floats,
     blocks: Sequence[InBlock] | None,
     turns: tuple[Turn, ...],
-    *,
-    switches: bool,
 ) -> Changes:
     """The changes of logarithms, a row each, a column per run, NaN where a row lacks it.
 
@@ -176,7 +161,7 @@ def changes_of(
         of_levels[at] = p_of_levels(logs[here], side) if known.any() else 0.0
     levels = _levels(measured, of_b)
     changed = rows.assign(ratio=np.exp(moved))
-    return Changes(changed, turns, weights, residuals, freedom, of_levels, doubt, levels, switches)
+    return Changes(changed, turns, weights, residuals, freedom, of_levels, doubt, levels)
 
 
 def _in_groups(placed: Sequence[InBlock], of_b: Bools) -> tuple[Ints | None, Floats]:

@@ -207,8 +207,8 @@ def _compared(
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)
         if less := every - len(_cells(rows_a)):
             warnings.append(f"Pairs or points left out, since not every run has them: {less}.")
-    found = [rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b)]
-    levels = compare_burst_levels(found[0] if same else found[0][:0], found[1])
+    own = [rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b)]
+    levels = compare_burst_levels(own[0] if same else own[0][:0], own[1])
     blocks, one_host = None, a.hosts == b.hosts
     if by is not None:
         blocks, left_out = _blocks(a, b, unit, by)
@@ -220,8 +220,8 @@ def _compared(
         warnings += about_levels(matched.levels)
     switches = one_host and (are_virtual(a.runs, b.runs) or len(matched.levels) > 0)
     times = turns if one_host and unit == "run" else None
-    relations = relation_changes(matched, number, blocks=blocks, turns=times, switches=switches)
-    tested = pair_changes(matched, number, turns=times, switches=switches)
+    found = (relation_changes(matched, number, blocks, times), pair_changes(matched, number, times))
+    relations, tested = (replace(each, switches=switches) for each in found)
     tested = tested.only(np.flatnonzero(are_pairs(tested.rows["relation"]) & (same and blocks is None)))
     rows = (relations.rows, tested.rows, relations.rows[:0])
     around = environment.differences(a.runs, b.runs)

@@ -18,6 +18,7 @@ from fleet.analysis.reduce.load import load_runs
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import kind_of, percent, records
 from fleet.errors import UsageError
+from fleet.model.frozen import replace
 from fleet.store.runs import Root
 from fleet.text import nearest, table
 
@@ -124,8 +125,8 @@ def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str, *, virtual: bool) -> 
     """Of one split and each of its benchmarks the shares _SHARES, found as `compare` does."""
     matched = match_levels(a, b, number)
     switches = virtual or len(matched.levels) > 0
-    found = relation_changes(matched, number, switches=switches)
-    pairs = together([pair_changes(matched, number, switches=switches)]).table()
+    found = replace(relation_changes(matched, number), switches=switches)
+    pairs = together([replace(pair_changes(matched, number), switches=switches)]).table()
     share = 0.5 if found.rows["pairs"].max() > 1 else 1.0
     (relations,) = judge_relations([together([found]).table()], THRESHOLD, share=share)
     table = relations[_KIND].assign(

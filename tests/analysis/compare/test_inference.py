@@ -329,7 +329,7 @@ def test_the_error_over_all_hosts_is_that_of_passes_of_both_sides(order: str, fr
     drift = 0.01 * np.arange(len(order)) + np.random.default_rng(3).normal(0, 0.001, len(order))
     rows = pd.DataFrame({"benchmark": ["cas"], "variant": "", "relation": "smt"})
     logs, limits = np.log(50.0) + drift[None, :], np.array([ONE_LEVEL])
-    one = changes_of(rows, logs, logs, of_b, limits, None, turns, switches=False)
+    one = changes_of(rows, logs, logs, of_b, limits, None, turns)
     (found,) = fleet_effect(together([one] * 4), range(4)).to_dict("records")
     passes = np.where(of_b, drift, -drift).reshape(-1, 2).sum(axis=1)
     runs = least_squares(drift[None, :], of_b).error[0]

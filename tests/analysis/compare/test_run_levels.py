@@ -1,5 +1,6 @@
 """Runs at different levels: matched, so that a comparison is that within each level."""
 
+from dataclasses import replace
 from math import comb
 
 import numpy as np
@@ -31,7 +32,8 @@ def runs(count: int, seed: int, change: float = 1.0) -> tuple[pd.DataFrame, pd.D
 
 def judged(*hosts: Matched, switches: bool = False) -> pd.DataFrame:
     """The relations of one command."""
-    found = [relation_changes(matched, "median_ns", switches=switches) for matched in hosts]
+    every = [relation_changes(matched, "median_ns") for matched in hosts]
+    found = [replace(each, switches=switches) for each in every]
     return judge_relations([together(found).table()], 0.03)[0]
 
 
