@@ -17,6 +17,7 @@ BUSIER = 0.5  # runnable threads per CPU more on one side than on the other
 _OF_LEVELS = ("multimodal", "smt_pair", "drift", "outliers")  # `not_converged` shows in the intervals
 _MEASURED = {"complete", "partial"}
 _SAMPLING = ["preset", "estimator"]
+_Pairs = tuple[pd.DataFrame, pd.DataFrame]
 
 
 def number_of_all(*sides: ComparisonSide) -> str:
@@ -27,24 +28,18 @@ def number_of_all(*sides: ComparisonSide) -> str:
 
 
 def caveats(
-    a: ComparisonSide,
-    b: ComparisonSide,
-    pairs_a: pd.DataFrame,
-    pairs_b: pd.DataFrame,
-    *,
-    unit: str,
-    same_topology: bool,
+    a: ComparisonSide, b: ComparisonSide, pairs: _Pairs, *, unit: str, same_topology: bool
 ) -> list[str]:
-    """The warnings, the most serious first. pairs_a, pairs_b: rows per unit and pair, with `flags`."""
+    """The warnings, the most serious first. pairs: of both sides rows per unit and pair, with `flags`."""
     return [
-        *_too_few(pairs_a, pairs_b, unit),
+        *_too_few(pairs, unit),
         *_in_blocks(a, b),
         *_hosts(a, b, unit, same_topology=same_topology),
         *_unlike_numbers(a, b),
-        *_variants(pairs_a, pairs_b),
+        *_variants(pairs),
         *_busier(a, b),
         *_partial(a, b),
-        *_flagged(pairs_a, pairs_b),
+        *_flagged(pairs),
     ]
 
 
@@ -54,10 +49,10 @@ def order_of(a: ComparisonSide, b: ComparisonSide) -> str:
     return "".join(starts.sort_values(["started_utc", "run_id"], kind="stable")["side"])
 
 
-def _too_few(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame, unit: str) -> Iterator[str]:
+def _too_few(pairs: _Pairs, unit: str) -> Iterator[str]:
     missing = [
         f"{LEAST_RUNS - count} more of {letter}"
-        for letter, count in (("A", pairs_a["unit"].nunique()), ("B", pairs_b["unit"].nunique()))
+        for letter, count in zip("AB", (rows["unit"].nunique() for rows in pairs), strict=True)
         if count < LEAST_RUNS
     ]
     if missing:
@@ -112,9 +107,8 @@ def _unlike_numbers(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
         yield f"The clocks differ: {', '.join(sorted(runs['clock'].unique()))}."
 
 
-def _variants(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame) -> Iterator[str]:
-    sides = (pairs_a, pairs_b)
-    kinds = [side.groupby("benchmark", sort=False)["variant"].unique().to_dict() for side in sides]
+def _variants(pairs: _Pairs) -> Iterator[str]:
+    kinds = [rows.groupby("benchmark", sort=False)["variant"].unique().to_dict() for rows in pairs]
     for benchmark in dict.fromkeys([*kinds[0], *kinds[1]]):
         variants = [set(kind.get(benchmark, ())) for kind in kinds]
         if not all(variants):
@@ -145,8 +139,8 @@ def _partial(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
             yield f"Partial: {counted(len(partial), 'run')} of {letter}; {lost}."
 
 
-def _flagged(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame) -> Iterator[str]:
-    sides = {"A": pairs_a["flags"], "B": pairs_b["flags"]}
+def _flagged(pairs: _Pairs) -> Iterator[str]:
+    sides = dict(zip("AB", (rows["flags"] for rows in pairs), strict=True))
     counts = {letter: flag_counts(flags) for letter, flags in sides.items()}
     for flag in _OF_LEVELS:
         shares = {letter: counts[letter].get(flag, 0) / max(len(sides[letter]), 1) for letter in sides}

@@ -201,7 +201,7 @@ def _compared(
     same = same and (a.hosts == b.hosts or (len(models) == 1 and not any(map(pd.isna, models))))
     number = number_of_all(a, b)
     rows_a, rows_b = (_of_side(side, pairs, unit, number) for side in (a, b))
-    warnings = caveats(a, b, rows_a, rows_b, unit=unit, same_topology=same)
+    warnings = caveats(a, b, (rows_a, rows_b), unit=unit, same_topology=same)
     if same:
         every = len(_cells(rows_a) | _cells(rows_b))
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)

@@ -48,6 +48,13 @@ class Cleaned(NamedTuple):
     odd: list[tuple[int, int, float]]
     elsewhere: list[tuple[int, int, float]]
 
+    def add_odd(self, row: int, nights: Ints, apart: Floats, are_odd: Bools) -> None:
+        """Add the nights of a row that are odd."""
+        places = np.flatnonzero(are_odd)
+        self.odd.extend(
+            zip([row] * len(places), nights[places].tolist(), apart[places].tolist(), strict=True)
+        )
+
 
 class Pooled(NamedTuple):
     """Series, and below them the means of some; members: which of the series each row is the mean of."""
@@ -83,7 +90,7 @@ def cleaned(logs: Floats, switches: Bools) -> Cleaned:
     A level that is left and met again is none of a change, nor what is between. At a level of few nights they
     are odd. A single lasting switch of a row that may switch, or has levels beside, is to another level.
     """
-    found, odd, elsewhere = logs.copy(), list[tuple[int, int, float]](), list[tuple[int, int, float]]()
+    found = Cleaned(logs.copy(), [], [])
     for row, values in enumerate(logs):
         nights = np.flatnonzero(~np.isnan(values))
         if len(nights) < LEAST_NIGHTS:
@@ -91,28 +98,19 @@ def cleaned(logs: Floats, switches: Bools) -> Cleaned:
         known = values[nights]
         labels = run_levels(np.exp(known)[None, :])[0]
         if labels.any():
-            known = _at_one_level(known, labels, switches[row], nights, row, odd, elsewhere)
+            known = _at_one_level(known, labels, switches[row], nights, row, found)
         if len(known) >= _CLIPPED:
             usual = _running_median(known)
             apart = known - usual
             scale = max(_MAD * float(np.median(np.abs(apart))), ROUNDING**0.5)
-            odd += [
-                (row, int(nights[at]), float(apart[at]))
-                for at in np.flatnonzero(np.abs(apart) > _FAR * scale)
-            ]
+            found.add_odd(row, nights, apart, np.abs(apart) > _FAR * scale)
             known = usual + np.clip(apart, -_NEAR * scale, _NEAR * scale)
-        found[row, nights] = known
-    return Cleaned(found, odd, elsewhere)
+        found.logs[row, nights] = known
+    return found
 
 
 def _at_one_level(
-    known: Floats,
-    labels: Ints,
-    switches: bool,
-    nights: Ints,
-    row: int,
-    odd: list[tuple[int, int, float]],
-    elsewhere: list[tuple[int, int, float]],
+    known: Floats, labels: Ints, switches: bool, nights: Ints, row: int, found: Cleaned
 ) -> Floats:
     begins = np.flatnonzero(np.diff(labels, prepend=-1))
     order = labels[begins]
@@ -129,13 +127,10 @@ def _at_one_level(
         if not switches and seldom[np.delete(order, -1)].sum() >= len(set(order)) - 2 > 0:
             kept = labels == last  # odd nights, then a step
             moved = np.where(kept, known, known - means[labels] + means[before])
-            odd += [
-                (row, int(nights[at]), float(known[at] - means[before]))
-                for at in np.flatnonzero(seldom[labels])
-            ]
+            found.add_odd(row, nights, known - means[before], seldom[labels])
             return np.where(seldom[labels], moved, known)
-        elsewhere.append((row, int(nights[begins[-1]]), float(means[last] - means[before])))
-    odd += [(row, int(nights[at]), float(known[at] - means[usual])) for at in np.flatnonzero(seldom[labels])]
+        found.elsewhere.append((row, int(nights[begins[-1]]), float(means[last] - means[before])))
+    found.add_odd(row, nights, known - means[usual], seldom[labels])
     return np.asarray(known - means[labels] + means[usual])
 
 

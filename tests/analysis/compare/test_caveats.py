@@ -54,8 +54,7 @@ def caveats_of(
     return caveats(
         a or side("abbaba", "a"),
         b or side("abbaba", "b"),
-        pairs() if pairs_a is None else pairs_a,
-        pairs() if pairs_b is None else pairs_b,
+        (pairs() if pairs_a is None else pairs_a, pairs() if pairs_b is None else pairs_b),
         unit=unit,
         same_topology=same_topology,
     )
