@@ -1,5 +1,6 @@
 """The commands that look at what is stored: runs, show."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -53,20 +54,17 @@ def runs(
             width = cli.terminal()["width"]
             cli.paged(views.runs_text(listed, width=width), width)
         return
-    from fleet.analysis.views import history
+    from fleet.analysis.reduce.cells import history_of
+    from fleet.analysis.views.history import past_text
     from fleet.analysis.views.text import json_text
 
-    def note(text: str) -> None:
-        typer.echo(text, err=True)
-
-    found = history.of_relation(
-        root, listed, point or str(relation), benchmark, note, point=point is not None
-    )
+    what, note = point or str(relation), partial(typer.echo, err=True)
+    found = history_of(root, listed, what, benchmark, note, point=point is not None)
     if json:
         typer.echo(json_text(found))
     else:
         width = cli.terminal()["width"]
-        cli.paged(history.past_text(found, width), width)
+        cli.paged(past_text(found, width), width)
 
 
 @cli.app.command(short_help="Show latencies: many hosts in a table, one in detail.")

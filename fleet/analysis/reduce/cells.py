@@ -21,6 +21,7 @@ from fleet.model import (
     BENCHMARKS,
     Benchmark,
     Parameter,
+    RunState,
     Shape,
     View,
     benchmark_named,
@@ -290,17 +291,22 @@ def history_of(
     root: Root,
     runs: Sequence[RunSummary],
     what: str,
-    *,
     benchmark: str | None = None,
-    point: bool = False,
     note: Callable[[str], None] | None = None,
+    *,
+    point: bool = False,
 ) -> Rows:
     """A row per run and cell, oldest first, in the columns of `reduce.pairs.history`.
 
     what: a relation such as "package" or "package P-E", a level such as "L2", a level and its setting such as
     "L2 read", or if `point` a point's name. Raises UsageError where no run has it.
     """
-    pairs, cpus = _loaded(root, runs, note, into=into_pandas)
+    stored = [run for run in runs if run.state is not RunState.UNFINISHED]
+    if not stored:
+        raise UsageError(
+            f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
+        )
+    pairs, cpus = _loaded(root, stored, note, into=into_pandas)
     rows = cells(of_benchmark(pairs, benchmark), cpus, what if point else None)
     if not point:
         known = [name for name in rows["relation"].unique() if is_relation(name) or is_level(name)]
@@ -311,7 +317,7 @@ def history_of(
             why = f"no such relation{Only(benchmark)}{nearest(what, there)}"
             raise UsageError(f"--relation {what}: {why} There are {listed}.")
         rows = rows[rows["relation"].isin(wanted)]
-    return by_run(runs, rows)
+    return by_run(stored, rows)
 
 
 def is_level(text: str) -> bool:

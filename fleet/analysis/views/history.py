@@ -1,6 +1,6 @@
 """What `fleet runs --relation` prints: the latency of a relation, run by run."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from datetime import UTC
 from typing import Any
 
@@ -8,38 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.analysis.frame import Rows
-from fleet.analysis.reduce.cells import are_pairs, history_of
+from fleet.analysis.reduce.cells import are_pairs
 from fleet.analysis.reduce.interval import between_runs
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.views import text
-from fleet.errors import UsageError
-from fleet.model import RunState
 from fleet.store import RunSummary
-from fleet.store.runs import Root
 from fleet.text import one_line, table
 
 SPARKS = 24
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _CLASS = ["benchmark", "variant", "relation"]
 _LEAST_SPAN = 0.05  # of the smallest value; less would make noise look like change
-
-
-def of_relation(
-    root: Root,
-    runs: Sequence[RunSummary],
-    what: str,
-    benchmark: str | None,
-    note: Callable[[str], None] | None = None,
-    *,
-    point: bool = False,
-) -> Rows:
-    """The history of a relation, level or point over `runs`. Raises UsageError where there is none."""
-    stored = [run for run in runs if run.state is not RunState.UNFINISHED]
-    if not stored:
-        raise UsageError(
-            f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
-        )
-    return history_of(root, stored, what, benchmark=benchmark, point=point, note=note)
 
 
 def past_text(found: Rows, width: int | None = None) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from fleet.analysis.compare.comparison import Comparison, compare
-from fleet.analysis.reduce.cells import Only
+from fleet.analysis.reduce.cells import Only, history_of
 from fleet.analysis.views.compare import compare_text
-from fleet.analysis.views.history import of_relation, past_text
+from fleet.analysis.views.history import past_text
 from fleet.errors import UsageError
 from fleet.store import Listing
 from tests import memory
@@ -87,16 +87,16 @@ def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
 def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
     runs = Listing(tmp_path).with_unfinished()
-    found = of_relation(tmp_path, runs, "L2 read", None)
+    found = history_of(tmp_path, runs, "L2 read", None)
     assert list(found["median_ns"] > 0.0045) == [side == "b" for side in "abba" * (RUNS // 2)]
-    every = of_relation(tmp_path, runs, "mem", "chase")
+    every = history_of(tmp_path, runs, "mem", "chase")
     assert set(every["relation"]) == {"mem random", "mem rising"}
     assert "mem random" in past_text(every)
-    at = of_relation(tmp_path, runs, "read.own.768K.huge.x2", None, point=True)
+    at = history_of(tmp_path, runs, "read.own.768K.huge.x2", None, point=True)
     assert "read.own.768K.huge.x2: GB/s" in past_text(at)
     assert len(at) == 2 * RUNS
     with pytest.raises(UsageError, match="--relation L7: no such relation"):
-        of_relation(tmp_path, runs, "L7", None)
+        history_of(tmp_path, runs, "L7", None)
 
 
 @pytest.mark.slow

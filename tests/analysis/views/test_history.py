@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fleet.analysis.reduce.cells import history_of
 from fleet.analysis.selection import select
-from fleet.analysis.views.history import of_relation, past_text
+from fleet.analysis.views.history import past_text
 from fleet.analysis.views.show import show_text, shows_csv, shows_json
 from fleet.analysis.views.text import json_text
 from fleet.errors import StoreError, UsageError
@@ -50,7 +51,7 @@ def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
 
 
 def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
-    found = of_relation(root, Listing(root).with_unfinished(), "smt", None)
+    found = history_of(root, Listing(root).with_unfinished(), "smt", None)
     text = past_text(found)
     assert text.endswith(f"What changed when: fleet compare {found['host_name'].iloc[-1]}")
     lines = re.findall(r"^2026-01-02 0(\d):00:00  (\w) +r\S+ +cas/cmpxchg +4 +([\d.]+) ", text, re.MULTILINE)
@@ -64,9 +65,9 @@ def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
 def test_a_past_that_is_not_there_says_what_to_do(root: Path) -> None:
     listed = Listing(root).with_unfinished()
     with pytest.raises(UsageError, match=r"--relation smtt: no such relation; did you mean 'smt'"):
-        of_relation(root, listed, "smtt", None)
+        history_of(root, listed, "smtt", None)
     with pytest.raises(UsageError, match=r"--benchmark readwrite: not measured; there are cas/cmpxchg"):
-        of_relation(root, listed, "smt", "readwrite")
+        history_of(root, listed, "smt", "readwrite")
 
 
 def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -> None:
