@@ -5,7 +5,8 @@
 #include "base/stop.h"
 #include "machine/facts.h"
 
-enum { ADDS = 16384, SHORT = ADDS / 16, STRETCHES = 3 }; /* multiples of 16, as arch_adds() wants */
+/* Additions, up to MOST times as many by a coarse clock; multiples of 16, as arch_adds() wants. */
+enum { ADDS = 16384, SHORT = ADDS / 16, STRETCHES = 3, MOST = 16 };
 
 /* Behind a sample: additions so that the code is in the front end, those that are timed at least,
  * and the steps of the clock that these take, so that it tells 0.3 %. docs/gemm.md has what longer
@@ -45,14 +46,12 @@ uint32_t frequency_now(const struct clock *clock)
 {
 	if (!arch_adds)
 		return 0;
-	uint64_t brief = least_ticks(clock, SHORT);
-	uint64_t whole = least_ticks(clock, SHORT + ADDS); /* less what a stretch costs beside */
+	uint64_t brief = least_ticks(clock, SHORT); /* what a stretch costs beside included */
+	uint64_t times = STEPS * clock->quantum_ticks / (ADDS / SHORT * brief + 1) + 1;
+	uint32_t adds = ADDS * (uint32_t)(times < MOST ? times : MOST);
+	double ticks = (double)least_ticks(clock, SHORT + adds) - (double)brief;
 
-	if (whole <= brief)
-		return 0;
-	double us = (double)(whole - brief) / (double)clock->ticks_per_second * 1e6;
-
-	return (uint32_t)(ADDS / us + 0.5);
+	return ticks > 0 ? (uint32_t)(adds * (clock->ticks_per_second / 1e6) / ticks + 0.5) : 0;
 }
 
 /* By the ratio of neighbouring runs, which does not depend on the frequency. */
