@@ -52,6 +52,10 @@ class LinkError(FleetError, stage="link", exit_code=6):
         self.passing = passing
 
 
+class TimeLimitError(LinkError):
+    """What was asked of a host did not end in time."""
+
+
 class ProbeError(FleetError, stage="probe", exit_code=7):
     """The host answered, but not in a way we understand: no shell, unknown OS or architecture."""
 

@@ -5,14 +5,14 @@ from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
-from fleet.errors import DeployError, FleetError, LinkError, ProbeError
+from fleet.errors import DeployError, FleetError, LinkError, ProbeError, TimeLimitError
 from fleet.facts import probe, systems
 from fleet.facts.systems import OF_STEPS, SYSTEMS
 from fleet.model import Facts, Host, Load
 from fleet.model.client import by_hand
 from fleet.model.frozen import replace
 from fleet.remote.connection import Connection
-from fleet.remote.output import Completed, never_ended
+from fleet.remote.output import Completed
 
 PROBE_TIMEOUT_S = 30.0
 LOAD_TIMEOUT_S = 20.0
@@ -102,7 +102,7 @@ def _check_compilers(connection: Connection, host: Host, why: LinkError) -> None
             connection.run(f"{command} --version >/dev/null 2>&1", timeout_s=COMPILER_TIMEOUT_S)
             asked = command
     except LinkError as err:
-        if asked and str(err) == never_ended(host.name, COMPILER_TIMEOUT_S):
+        if asked and isinstance(err, TimeLimitError):
             raise ProbeError(
                 f"{host.name}: the compiler there, {command!r}, never answers --version. Does it wait for a "
                 "licence? Try it by hand, or give the host a PATH without it as `env:` in the inventory."

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from fleet.errors import FleetError, LinkError, ProbeError, UnreachableError
+from fleet.errors import FleetError, LinkError, ProbeError, TimeLimitError, UnreachableError
 from fleet.model import Host
 from fleet.model.frozen import dataclass, field
 from fleet.remote import shell
@@ -96,7 +96,7 @@ class CommandConnection(Connection):
             done = session.ask(command, self._env, stdin, time.monotonic() + timeout_s)
             kept = not stdin and done is not None
         except TimeoutError:
-            raise LinkError(never_ended(self.host_name, timeout_s)) from None
+            raise TimeLimitError(never_ended(self.host_name, timeout_s)) from None
         finally:
             if kept:
                 self._shell = session
@@ -164,7 +164,7 @@ class CommandConnection(Connection):
             if self._answers(session):
                 return session
         except TimeoutError:
-            raise LinkError(never_ended(self.host_name, self.client.answer_s)) from None
+            raise TimeLimitError(never_ended(self.host_name, self.client.answer_s)) from None
         raise self._broken(session)
 
     def _start(self) -> "_Session":

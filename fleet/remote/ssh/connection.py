@@ -11,7 +11,7 @@ from typing import Self
 import paramiko
 from paramiko.ssh_exception import ChannelException, SSHException
 
-from fleet.errors import LinkError
+from fleet.errors import LinkError, TimeLimitError
 from fleet.model import Host
 from fleet.remote import shell
 from fleet.remote.connection import Connection
@@ -161,8 +161,9 @@ class SshConnection(Connection):
         try:
             yield time.monotonic() + timeout_s
         except LOST as error:
-            late = hung_up.is_set() or channels.is_timeout(error)
-            raise LinkError(too_late if late else self._broken(error)) from error
+            if hung_up.is_set() or channels.is_timeout(error):
+                raise TimeLimitError(too_late) from error
+            raise LinkError(self._broken(error)) from error
         finally:
             lift()
 
