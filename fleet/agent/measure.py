@@ -134,21 +134,18 @@ def _read(run: Run, so_far: RunSoFar, reader: Reader, line: bytes) -> Record | N
     try:
         record = reader.feed(line)
         if isinstance(record, Hello):
-            _check_build(run, record)
+            if record.build != run.agent.build:
+                raise AgentError(
+                    f"{run.host.name}: {run.agent.path} is build {record.build}, but {run.agent.build} was "
+                    "put there. Somebody replaced it; inspect it, then remove it: "
+                    f"rm {shlex.quote(run.agent.path)}"
+                )
             check_same_run(so_far.hello, record)
     except WireError as err:
         raise AgentError(
             f"{run.host.name}: the agent's output cannot be trusted: {err}. The journal keeps all of it."
         ) from err
     return record
-
-
-def _check_build(run: Run, hello: Hello) -> None:
-    if hello.build != run.agent.build:
-        raise AgentError(
-            f"{run.host.name}: {run.agent.path} is build {hello.build}, but {run.agent.build} was put there. "
-            f"Somebody replaced it; inspect it, then remove it: rm {shlex.quote(run.agent.path)}"
-        )
 
 
 def _stderr(stream: Stream) -> str:

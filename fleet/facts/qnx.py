@@ -107,7 +107,12 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
         compilers=parse_compilers(sections.get("compilers", [])),
         notes=() if cpus else (_NO_CPUS,),
     )
-    return _with_midr(facts, first.midr) if first and arch == "aarch64" else facts
+    if first is None or arch != "aarch64":
+        return facts
+    midr = first.midr  # MIDR_EL1, whose fields Linux writes so
+    vendor, number = f"0x{midr >> 24:02x}", f"0x{midr >> 4 & 0xFFF:03x}"
+    stepping = f"r{midr >> 20 & 0xF}p{midr & 0xF}"
+    return replace(facts, cpu_vendor=vendor, cpu_model_number=number, cpu_stepping=stepping)
 
 
 def values(sections: Sections) -> dict[str, str]:
@@ -181,16 +186,6 @@ def _cpu(processor: Processor, arch: str) -> Cpu:
     if name is None and arch == "aarch64":
         name = core_name(f"{processor.midr >> 24:#x}", f"{processor.midr >> 4 & 0xFFF:#x}")
     return Cpu(cpu=processor.number, model=name, max_khz=processor.mhz * 1000 or None)
-
-
-def _with_midr(facts: Facts, midr: int) -> Facts:
-    """Add the fields of MIDR_EL1, written as Linux writes them."""
-    return replace(
-        facts,
-        cpu_vendor=f"0x{midr >> 24:02x}",
-        cpu_model_number=f"0x{midr >> 4 & 0xFFF:03x}",
-        cpu_stepping=f"r{midr >> 20 & 0xF}p{midr & 0xF}",
-    )
 
 
 def _value(text: str, pattern: str) -> str | None:

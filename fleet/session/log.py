@@ -80,7 +80,10 @@ def prune(store: Store) -> None:
         unfinished = _unfinished(store) if old else set()
         for folder in old:
             if folder.name not in unfinished:
-                _remove(folder)
+                with contextlib.suppress(OSError):  # another controller was quicker, or there is more in it
+                    for log in folder.glob("*.log"):
+                        log.unlink(missing_ok=True)
+                    folder.rmdir()
 
 
 def _ended_before(folder: Path, moment: datetime) -> bool:
@@ -94,13 +97,6 @@ def _ended_before(folder: Path, moment: datetime) -> bool:
 def _unfinished(store: Store) -> set[str]:
     intended = {intent.session_id for intent in store.intents()}
     return intended | set(store.busy()) | {run.session_id for run in store.begun()}
-
-
-def _remove(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # another controller was quicker, or there is more in it
-        for log in folder.glob("*.log"):
-            log.unlink(missing_ok=True)
-        folder.rmdir()
 
 
 def _append(path: Path, text: str) -> None:

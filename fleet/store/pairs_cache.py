@@ -42,7 +42,15 @@ def keep_pairs(place: Place, run: RunSummary, version: int, pairs: Any) -> bool:
     """Keep them for the next reader; False where the place cannot be written, which costs only time."""
     pairs = pairs.replace_schema_metadata({**pairs.schema.metadata, **_made_of(run, version)})
     try:
-        _replace(place, _name(run), pairs)
+        with draft(place.state_dir, "pairs") as new:
+            write_table(new, pairs, _ROW_GROUP, lasting=False)
+            if isinstance(place, Folder):
+                target = place.state_dir / _name(run)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                new.replace(target)  # whole, for whoever opens it from now on
+            else:
+                with place.filesystem.open_output_stream(place.path(_name(run))) as stream:
+                    stream.write(new.read_bytes())
     except OSError:
         return False
     return True
@@ -55,16 +63,3 @@ def _name(run: RunSummary) -> str:
 
 def _made_of(run: RunSummary, version: int) -> dict[bytes, bytes]:
     return {_SAMPLES: (run.content_sha256 or "").encode(), _VERSION: str(version).encode()}
-
-
-def _replace(place: Place, name: str, table: Any) -> None:
-    """Make `table` the file's content, whole, for whoever opens it from now on."""
-    with draft(place.state_dir, "pairs") as new:
-        write_table(new, table, _ROW_GROUP, lasting=False)
-        if isinstance(place, Folder):
-            target = place.state_dir / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            new.replace(target)
-        else:
-            with place.filesystem.open_output_stream(place.path(name)) as stream:
-                stream.write(new.read_bytes())

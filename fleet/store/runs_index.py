@@ -62,17 +62,14 @@ class RunsIndex:
         same = sum(len(found[name]) for name in self._seen)
         with suppress(OSError):
             if not self._fits or self._total - same > same:
-                self._write(found)
+                lines = self._lines(found)
+                self._file.parent.mkdir(exist_ok=True)
+                with draft(self._place.state_dir, _FILE) as new_file:
+                    new_file.write_bytes(b"".join([self._head, *lines]))
+                    new_file.replace(self._file)
             elif new := {name: rows for name, rows in found.items() if name not in self._seen}:
                 with os.fdopen(open_regular(self._file, os.O_WRONLY | os.O_APPEND), "ab") as file:
                     file.write(b"".join([b"\n", *self._lines(new)]))
-
-    def _write(self, found: Rows) -> None:
-        lines = self._lines(found)
-        self._file.parent.mkdir(exist_ok=True)
-        with draft(self._place.state_dir, _FILE) as new:
-            new.write_bytes(b"".join([self._head, *lines]))
-            new.replace(self._file)
 
     def _lines(self, found: Rows) -> list[bytes]:
         return [
