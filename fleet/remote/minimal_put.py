@@ -3,11 +3,12 @@
 import os
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.model.frozen import dataclass, field
 from fleet.remote.output import Completed, RefusedError
-from fleet.remote.shell import cksum
+from fleet.remote.shell import assigned, cksum
 
 if TYPE_CHECKING:
     from fleet.remote.ssh.sftp import SftpChannel
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 _NO_PROGRAM = 127
 _NOT_THERE = 95
 _COPIED = 96
-_HAS_CAT = f"cat </dev/null || exit {_NO_PROGRAM}"  # asked first: a redirection makes the file even so
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Sending:
             return sent
         if not self._arrived(sent, self._new):
             return self._failed(self._new, "it did not arrive whole (its bytes were read back and compared)")
-        placed = self._run(_place(self._new, self._path, self._mode))
+        placed = self._step("place")
         if placed.exit_code == _COPIED and not self._arrived(placed, self._path):
             return self._failed(self._path, "its copy is not whole")
         if placed.exit_code in (0, _COPIED):
@@ -50,19 +50,24 @@ class Sending:
 
     def _is_there(self) -> bool:
         """Whether the whole file is there already, and is ours. Anything else there is removed."""
-        path = shlex.quote(self._path)
-        old = self._run(
-            f"[ -e {path} ] || [ -L {path} ] || exit {_NOT_THERE}; "
-            f"uid=$(id -u 2>/dev/null); set -- $(ls -dn {path} 2>/dev/null); "
-            f'if [ -n "$uid" ] && [ $# -gt 2 ]; then [ "$3" = "$uid" ]; else [ -O {path} ]; fi '
-            f"&& [ ! -L {path} ] && cat {path}"
-        )
+        path, old = shlex.quote(self._path), self._step("is_there")
         if old.exit_code == _NOT_THERE:
             return False
         if old.exit_code == 0 and old.stdout == self._data:
             return self._run(f"[ -x {path} ] || chmod {self._mode:o} {path}").exit_code == 0
         self._remove(self._path)
         return False
+
+    def _step(self, step: str, stdin: bytes = b"") -> Completed:
+        """Run a function of `minimal_put.sh`."""
+        settings = {
+            "NEW": self._new,
+            "TO": self._path,
+            "MODE": f"{self._mode:o}",
+            "SIZE": str(len(self._data)),
+        }
+        text = Path(__file__).with_suffix(".sh").read_text(encoding="utf-8")
+        return self._run(f"{assigned(settings)}\n{text}\n{step}", stdin=stdin)
 
     def _send(self) -> Completed:
         if self._sftp is not None:
@@ -72,7 +77,7 @@ class Sending:
                 self._remove(self._new)
             else:
                 return self._run(f"cksum {shlex.quote(self._new)}; exit 0")
-        sent = self._run(_receive(self._new, self._mode, len(self._data)), stdin=self._data)
+        sent = self._step("receive", self._data)
         if sent.exit_code != _NO_PROGRAM:
             return sent
         return Completed(1, b"", sent.stderr + b"There is no SFTP, and cat and chmod would have to be there.")
@@ -109,25 +114,3 @@ class Sending:
                 self._sftp.remove(path)
             except RefusedError:
                 return
-
-
-def _receive(path: str, mode: int, size: int) -> str:
-    """Write stdin to `path` and print checksum and size; by cksum an incomplete file is removed."""
-    new = shlex.quote(path)
-    return (
-        f"{_HAS_CAT}; umask 077; set -C; "
-        f"cat > {new} && chmod {mode:o} {new} || {{ code=$?; rm -f {new}; exit $code; }}; "
-        f"set -- $(cksum {new} 2>/dev/null); "
-        f'[ "${{2:-{size}}}" = {size} ] && echo "$1 $2" && exit 0; '
-        f'rm -f {new}; echo "$2 of {size} bytes arrived" >&2; exit 1'
-    )
-
-
-def _place(new: str, path: str, mode: int) -> str:
-    """Rename, else copy, and print the copy's checksum if the host can."""
-    old, to = shlex.quote(new), shlex.quote(path)
-    return (
-        f"mv {old} {to} 2>/dev/null && exit 0; {_HAS_CAT}; umask 077; set -C; "
-        f"cat {old} > {to} && chmod {mode:o} {to} || {{ rm -f {to}; exit 1; }}; "
-        f"rm -f {old}; cksum {to} 2>/dev/null; exit {_COPIED}"
-    )
