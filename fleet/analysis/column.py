@@ -66,9 +66,6 @@ class Column(np.ndarray[Any, Any]):
     def nunique(self) -> int:
         return len(set(self.dropna().tolist()))
 
-    def abs(self) -> "Column":
-        return column(np.abs(self))
-
 
 def _known(how: Callable[..., Any]) -> Any:
     def of(self: Column, *_: Any, **named: Any) -> Any:

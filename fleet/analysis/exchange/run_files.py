@@ -14,7 +14,7 @@ import pandas as pd
 from fleet.analysis.exchange.imports import PREFIX, check_name
 from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.pairs import load_pairs
-from fleet.analysis.views.text import is_none, records
+from fleet.analysis.views.text import records
 from fleet.errors import UsageError
 from fleet.plan.options import choice
 from fleet.store import schema
@@ -113,13 +113,10 @@ def medians_of(row: Mapping[str, Any], pairs: pd.DataFrame) -> Any:
         "conditions": f"kernel {row['kernel'] or 'unknown'}, {row['started_utc']:%Y-%m-%d}",
         "source": "fleet export --medians",
     }
-    own = ("benchmark", "variant", "ping_cpu", "pong_cpu", "samples", "low_ns", "high_ns")
-    rows = [
-        alike
-        | {name: None if is_none(pair[name]) else pair[name] for name in own}
-        | {"latency_ns": pair["median_ns"], "relation": pair["relation"].partition(" ")[0]}
-        for pair in records(pairs)
-    ]
+    shared = pairs["relation"].astype(str).str.partition(" ")[0]
+    pairs = pairs.assign(relation=shared, latency_ns=pairs["median_ns"])
+    own = ["benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "samples"]
+    rows = [alike | row for row in records(pairs[[*own, "latency_ns", "low_ns", "high_ns"]])]
     return table(schema.arrow_schema("summaries"), rows)
 
 

@@ -116,32 +116,20 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str
         else:
             order = layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
             drawn = of_cpus(matrix(pairs, order.cpus, number_of(run)), order)
-        table = [("memory" if by_node else "shared", *_TITLES)] + [
-            (
-                row["relation"],
-                f"{measured(name, row['median_ns'])} {_unit(name)}",
-                within(row["spread"]),
-                row["pairs"],
-            )
-            for row in records(relations(pairs, number_of(run)).astype({"pairs": str}))
-        ]
+        table = [("memory" if by_node else "shared", *_TITLES)]
+        for row in records(relations(pairs, number_of(run)).astype({"pairs": str})):
+            number = f"{measured(name, row['median_ns'])} {_unit(name)}"
+            table.append((row["relation"], number, within(row["spread"]), row["pairs"]))
         model = one_line(run["cpu_model"] or "unknown CPU model")
         what = one_line(f"{what}: {benchmark_named(name).heading}")
         memory = BY_NODE if by_node else _memory(plateaus(every, cpus))
-        texts = [
-            *_map_texts(drawn, name),
-            *_words(model, _counts(order), what, table, memory, foot or _foot(run, pairs)),
-        ]
+        words = _words(model, _counts(order), what, table, memory, foot or _foot(run, pairs))
+        texts = [*_map_texts(drawn, name), *words]
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
     shades, cell = drawn.shades(), _SIDE / len(drawn.labels)
-    return Card(
-        kind,
-        f"{model}, {what}: {listed}",
-        np.where(shades < 0, SHADES, shades),
-        [at * cell for at, border in enumerate(drawn.borders) if border],
-        texts,
-        table,
-    )
+    cells, title = np.where(shades < 0, SHADES, shades), f"{model}, {what}: {listed}"
+    edges = [at * cell for at, border in enumerate(drawn.borders) if border]
+    return Card(kind, title, cells, edges, texts, table)
 
 
 def _unit(benchmark: str) -> str:
