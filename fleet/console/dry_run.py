@@ -20,17 +20,11 @@ _USUAL = (
 
 def plans_text(plans: Sequence[PlannedHost]) -> str:
     """What `fleet run` would do on each host, as far as it is known without connecting."""
-    rows = [
-        (
-            one.host.name,
-            where(one.host),
-            "all" if set(one.plan.benchmarks) == set(BENCHMARKS) else ",".join(one.plan.benchmarks),
-            one.plan.variant or "auto",
-            "all allowed" if one.plan.cpus is None else cpus_words(one.plan.cpus),
-            _visits(one.plan),
-        )
-        for one in plans
-    ]
+    rows = []
+    for host, plan in ((one.host, one.plan) for one in plans):
+        kinds = "all" if set(plan.benchmarks) == set(BENCHMARKS) else ",".join(plan.benchmarks)
+        cpus = "all allowed" if plan.cpus is None else cpus_words(plan.cpus)
+        rows.append((host.name, where(host), kinds, plan.variant or "auto", cpus, _visits(plan)))
     titles = ("host", "address", "benchmarks", "variant", "cpus", "sampling")
     if len(rows) > 1 and len({row[2:] for row in rows}) == 1:
         same = "; ".join(f"{title} {cell}" for title, cell in zip(titles[2:], rows[0][2:], strict=True))

@@ -14,19 +14,13 @@ def hosts_text(
 ) -> str:
     """A row per host. measured: the start of its last run, by host id. width: of the terminal."""
     known = measured or {}
-    rows = [
-        (
-            host.name,
-            where(host),
-            str(host.via),
-            f"{host.os or 'auto'}/{host.arch or 'auto'}",
-            str(host.build),
-            f"{known[host.host_id]:%Y-%m-%d %H:%M}" if host.host_id in known else "-",
-            ",".join(host.groups) or "-",
-            " ".join(f"{key}={value}" for key, value in host.labels.items()) or "-",
-        )
-        for host in hosts
-    ]
+    rows = []
+    for host in hosts:
+        last = f"{known[host.host_id]:%Y-%m-%d %H:%M}" if host.host_id in known else "-"
+        labels = " ".join(f"{key}={value}" for key, value in host.labels.items()) or "-"
+        system = f"{host.os or 'auto'}/{host.arch or 'auto'}"
+        reached = (host.name, where(host), str(host.via), system, str(host.build))
+        rows.append((*reached, last, ",".join(host.groups) or "-", labels))
     titles = ("host", "address", "via", "os/arch", "build", "measured (UTC)", "groups", "labels")
     return table(titles, rows, width=width, drop=("via", "build", "os/arch", "groups"))
 

@@ -80,16 +80,11 @@ def _by_ending(outcomes: Sequence[Outcome]) -> str:
     alike: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         alike[str(outcome.state), outcome.stage].append(outcome)
-    rows = [
-        (
-            f"{len(same):,}",
-            *ending,
-            f"{sum(o.bursts for o in same):,}",
-            f"{median(o.seconds for o in same):.1f} s, {max(o.seconds for o in same):.1f} s",
-            folded((o.host.name for o in same), 60),
-        )
-        for ending, same in sorted(alike.items(), key=lambda item: -len(item[1]))
-    ]
+    rows = []
+    for ending, same in sorted(alike.items(), key=lambda item: -len(item[1])):
+        time = f"{median(o.seconds for o in same):.1f} s, {max(o.seconds for o in same):.1f} s"
+        which = folded((o.host.name for o in same), 60)
+        rows.append((f"{len(same):,}", *ending, f"{sum(o.bursts for o in same):,}", time, which))
     return table(("hosts", "state", "stage", "bursts", "time: median, longest", "which"), rows)
 
 
@@ -141,19 +136,11 @@ def shortened(text: str) -> str:
 
 def outcomes_json(outcomes: Sequence[Outcome]) -> str:
     """The same for programs: a list, one object a host."""
-    return as_json(
-        [
-            outcome_object(o)
-            | {
-                "host_id": o.host.host_id,
-                "run_id": o.run_id,
-                "bursts": o.bursts,
-                "seconds": round(o.seconds, 3),
-                "notes": list(o.notes),
-            }
-            for o in outcomes
-        ]
-    )
+    found = []
+    for o in outcomes:
+        own = {"host_id": o.host.host_id, "run_id": o.run_id, "bursts": o.bursts}
+        found.append(outcome_object(o) | own | {"seconds": round(o.seconds, 3), "notes": list(o.notes)})
+    return as_json(found)
 
 
 def outcome_object(outcome: Outcome) -> dict[str, object]:

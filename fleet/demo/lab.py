@@ -93,6 +93,7 @@ def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
         ]
         kinds.sort(key=lambda kind: machine.benchmarks.index(str(kind["benchmark"])))
         counters = points.COUNTED
+    counted = [{"event": event} for event in counters]
     return Run(
         run_id=f"r{started:%Y%m%dT%H%M%SZ}-{chance.getrandbits(32):08x}",
         session_id=f"s{session:%Y%m%dT%H%M%SZ}-{abs(night):08x}",
@@ -112,13 +113,7 @@ def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
             bursts=count,
             cpus=numbers,
             counters=counters,
-            raw=MappingProxyType(
-                {
-                    "record": "hello",
-                    "plan": {"benchmarks": kinds},
-                    "counters": [{"event": event} for event in counters],
-                }
-            ),
+            raw=MappingProxyType({"record": "hello", "plan": {"benchmarks": kinds}, "counters": counted}),
         ),
         end=End(bursts=count, failed=0, reason="done"),
         state=RunState.COMPLETE,

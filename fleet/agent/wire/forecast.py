@@ -103,19 +103,9 @@ def usual_machine(cpus: Sequence[int]) -> Facts:
     """A machine that nobody has looked at: caches of 48 KiB and 2 MiB a core, and 32 MiB for all."""
     last = Cache(3, "Unified", 32 << 20, 64, (0,))
     own = ((1, 48 << 10), (2, 2 << 20))
-    return Facts(
-        os="",
-        arch="",
-        huge_pages="madvise",
-        nodes=(Node(0),),
-        cpus=tuple(
-            Cpu(
-                number,
-                core=number,
-                package=0,
-                node=0,
-                caches=(*(Cache(level, "Unified", size, 64, (number,)) for level, size in own), last),
-            )
-            for number in cpus
-        ),
-    )
+
+    def cpu(number: int) -> Cpu:
+        caches = (*(Cache(level, "Unified", size, 64, (number,)) for level, size in own), last)
+        return Cpu(number, core=number, package=0, node=0, caches=caches)
+
+    return Facts("", "", huge_pages="madvise", nodes=(Node(0),), cpus=tuple(map(cpu, cpus)))
