@@ -79,6 +79,7 @@ def points(machine: Machine) -> Iterator[_Point]:
             yield _contended(words, ns[place], tuple(group))
         yield from _watched(place, tuple(group))
     yield from _walks()
+    yield from _copies()
     yield from _loads(tuple(cpu.cpu for cpu in machine.cpus if cpu.cpu == cpu.core and not cpu.package))
 
 
@@ -117,6 +118,18 @@ def _walks() -> Iterator[_Point]:
         for kind, ns in (("base", cached + walked), ("huge", cached)):
             what = Parameters(bytes=pages << 12, stride_bytes=4160, pages=kind, threads=1)
             yield _Point("walk", "mov", f"{size}.{kind}", "load", (0, 0), ns, _LOADS, what, (0,))
+
+
+def _copies() -> Iterator[_Point]:
+    """Calls that copy few bytes: a start, and so many bytes a ns."""
+    for power in range(4, 13):
+        size = str(1 << power) if power < 10 else f"{1 << power >> 10}K"
+        for kind, share in (("aligned", 1.0), ("unaligned", 1.5), ("shuffled", 0.7)):
+            ns, what = (
+                2.0 + share * (1 << power) / 128,
+                Parameters(bytes=1 << power, operation=kind, threads=1),
+            )
+            yield _Point("memcpy", "libc", f"{kind}.{size}", "call", (0, 0), ns, _LOADS, what, (0,))
 
 
 def _loads(cpus: tuple[int, ...]) -> Iterator[_Point]:
@@ -180,7 +193,7 @@ def _products(cpus: tuple[int, ...]) -> Iterator[_Point]:
 
 def _burst(machine: Machine, chance: random.Random, point: _Point, visit: int, at_ns: int) -> Burst:
     slower, is_product = level(machine, chance), point.benchmark == "gemm"
-    alike = is_product or point.benchmark == "walk"
+    alike = is_product or point.benchmark in ("walk", "memcpy")
     ticks = ticks_of(machine, chance, point.ns * point.units * slower)
     others = (ticks,) * (len(point.cpus) - 1) if alike else None
     if point.other_ns:
