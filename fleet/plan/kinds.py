@@ -270,8 +270,6 @@ LOAD = Kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _
 THREADS = _words("a list of smt, llc, cores, node, package, all and numbers", _threads)
 COUNTERS = _words("generic, coherence, or a list of events and codes such as r04d2", counters.read)
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _governor)
-NODE = whole(0, 1023)
-NODES = all_or_list(NODE, "all, or a list of NUMA nodes such as 0,2")
 SWITCH = Kind("STATE", "on or off", lambda text: among(text, ("on", "off")) == "on", _state, _state)
 
 

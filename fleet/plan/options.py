@@ -1,10 +1,8 @@
-"""THE TABLE of plan options, `options.json`: for the command line, the inventory, the agent and the docs."""
+"""THE TABLE of plan options, which the command line, the inventory, the agent and the docs read."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +16,7 @@ from fleet.text import LABEL_KEY
 
 BURST_SAMPLES = 40_000  # as many fit into a line of the wire, warm-ups counted (agent/options/options.h)
 FEW_PAIRS = 8  # of each relation, of benchmarks with many points
+BUDGET_S = 20.0  # the agent's usual time budget, where 20 rounds take no more
 LONGEST_S = 1_000_000_000
 _ORDERED, _HALF = model.PairChoice(model.Pairs.ORDERED), model.PairChoice(model.Pairs.HALF)
 
@@ -101,42 +100,135 @@ class Option:
         return f"{self.name}: {self.kind.show(value)}"
 
 
-_LIMITS = {"BURST_SAMPLES": BURST_SAMPLES, "LONGEST_S": LONGEST_S}
-_PARAMETERS = [(one.name, part) for one in model.BENCHMARKS.values() for part in one.parameters]
-_HAVING = {  # by an option of the agent the benchmarks with a parameter that it asks for
-    option: ", ".join(dict.fromkeys(name for name, part in _PARAMETERS if part.option == option))
-    for option in {part.option for _, part in _PARAMETERS if part.option}
-} | {"many_points": ", ".join(one.name for one in model.BENCHMARKS.values() if one.many_points)}
+def _listed(benchmarks: Iterable[model.Benchmark]) -> str:
+    return ", ".join(one.name for one in benchmarks)
 
 
-def _kind(name: str, *given: Any) -> kinds.Kind:
-    """A kind by its name in `kinds`, or made there: of words of the model or of the agent, or of limits."""
-    found: Any = getattr(kinds, name)
-    named = given[-1] if given and isinstance(given[-1], dict) else {}
-    match name:
-        case "one_of":
-            given = (getattr(model, given[0]),)
-        case "words_of":
-            words = (word for _, part in _PARAMETERS if part.option == given[0] for word in part.words)
-            given = tuple(dict.fromkeys(words))
-        case _:
-            given = tuple(_LIMITS.get(one, one) for one in given if one is not named)
-    kind: kinds.Kind = found(*given, **named) if given else found
-    return kind
+def _having(option: str) -> str:
+    """The benchmarks with a parameter that this option of the agent asks for."""
+    return _listed(
+        one for one in model.BENCHMARKS.values() if any(part.option == option for part in one.parameters)
+    )
 
 
-def _option(about: dict[str, Any]) -> Option:
-    """An option as `options.json` has it; its help may name benchmarks."""
-    below, kind = about.get("below", ["plan"]), _kind(*about["kind"])
-    made = {
-        "kind": kind,
-        "help": about["help"].format(**_HAVING),
-        "below": None if below is None else tuple(below),
-    }
-    return Option(**about | made)
+def _words_of(option: str) -> tuple[str, ...]:
+    """The words that this option of the agent takes, each once."""
+    parameters = (
+        part for one in model.BENCHMARKS.values() for part in one.parameters if part.option == option
+    )
+    return tuple(dict.fromkeys(word for part in parameters for word in part.words))
 
 
-OPTIONS = tuple(map(_option, json.loads(Path(__file__).with_suffix(".json").read_text())))
+_NODE = kinds.whole(0, 1023)
+OPTIONS = (
+    Option("benchmarks", kinds.BENCHMARKS, "What to measure.", letter="b", flag="benchmark"),
+    Option("variant", kinds.VARIANT, "Instructions; auto: the best that the CPU has."),
+    Option("preset", kinds.one_of(model.Preset), "Sample as this tool does.", "none"),
+    Option("samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
+    Option(
+        *("iterations", kinds.whole(1, 1_000_000_000), "Round trips in a sample.", "chosen for each pair"),
+        letter="i",
+    ),
+    Option("warmup", kinds.whole(0, BURST_SAMPLES), "Warm-up samples in a burst."),
+    Option(
+        *("rounds", kinds.whole(1, 1_000_000)),
+        *("Visits to every pair; alone, exactly so many.", "3 where these take long"),
+    ),
+    Option(
+        *("precision", kinds.share(1e-6, 1.0)),
+        "Add rounds until each pair's 95 % interval is within this, or off.",
+        "off with --rounds",
+    ),
+    Option(
+        *("time_budget_s", kinds.duration(0.001, LONGEST_S)),
+        "Begin no burst after this, except of --rounds.",
+        f"{BUDGET_S:g}s, or what 20 rounds take",
+        flag="time-budget",
+    ),
+    Option(
+        *("spread_s", kinds.duration(0, LONGEST_S), "Spread the minimum rounds over this."),
+        "0s with --rounds",
+        flag="spread",
+    ),
+    Option("pairs", kinds.PAIRS, "Pairs: each once, both ways, some of each relation, or these."),
+    Option(
+        *("few_pairs", kinds.FEW_PAIRS),
+        f"{_listed(one for one in model.BENCHMARKS.values() if one.many_points)}: pairs.",
+        "per-relation:8, or as --pairs",
+    ),
+    Option("order", kinds.one_of(model.Order), "Order of the pairs in a round."),
+    Option("line", kinds.one_of(model.LinePolicy), "Cache lines: new for every burst, or the same."),
+    Option("owner", kinds.one_of(model.Side), "The thread that touches lines first."),
+    Option("node", _NODE, "NUMA node of the lines.", "where the owner runs"),
+    Option(
+        *("nodes", kinds.all_or_list(_NODE, "all, or a list of NUMA nodes such as 0,2")),
+        *(f"{_having('nodes')}: NUMA nodes of the memory, by turns.", "not by node"),
+    ),
+    Option(
+        *("separation_bytes", kinds.whole(4, 1 << 20, multiple_of=4, metavar="BYTES")),
+        *("Bytes between the two lines of readwrite.", "in different pages"),
+        flag="sep",
+    ),
+    Option("sizes", kinds.SIZES, f"{_having('sizes')}: memory of each thread.", "by the caches"),
+    Option(
+        *("stride_bytes", kinds.whole(8, 1 << 20, multiple_of=8, metavar="BYTES")),
+        "chase, fetch: from one line to the next; bandwidth/tile: rows.",
+        "256; 64 for window and rising",
+        flag="stride",
+    ),
+    Option(
+        *("pages", kinds.one_of(model.Pages), "Pages of the memory timed."),
+        "huge for chase, bandwidth, gemm if there are any",
+    ),
+    Option(
+        *("operations", kinds.words_of(*_words_of("op"))),
+        f"{_having('op')}: what is done; nt: past the caches.",
+        "by benchmark",
+        flag="op",
+    ),
+    Option(
+        *("threads", kinds.THREADS),
+        f"{_having('threads')}: threads at once, or on which CPUs.",
+        "of contend, sharing 2,all; of loaded cores",
+    ),
+    Option(
+        *("load", kinds.LOAD),
+        f"{_having('load')}: GB/s asked of each thread beside ping.",
+        "0,1,2,4,8,16,full",
+    ),
+    Option(
+        *("share", kinds.words_of(*_words_of("share"))),
+        f"{_having('share')}: own memory for each thread, or one.",
+        "of contend all",
+    ),
+    Option(
+        *("states", kinds.words_of(*_words_of("state"))),
+        f"{_having('state')}: what was done to lines before.",
+        "all; third, taken need a third CPU",
+        flag="state",
+    ),
+    Option("blocks", kinds.BLOCKS, f"{_having('blocks')}: bytes before the other thread's."),
+    Option(
+        *("message_lines", kinds.whole_list(1, 64)),
+        "message: lines written for each.",
+        flag="lines-per-message",
+    ),
+    Option("shape", kinds.SHAPE, "gemm: rows, columns and depth of a product.", "rounded up"),
+    Option("counters", kinds.COUNTERS, "Count events of the CPU.", "none"),
+    Option("governor", kinds.GOVERNOR, "Set this frequency governor for the run.", "unchanged"),
+    Option("boost", kinds.SWITCH, "Set frequency boost for the run.", "unchanged"),
+    Option("cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c", below=()),
+    Option("seed", kinds.whole(0, 2**63 - 1), "Seed of the shuffled order.", "drawn", below=None),
+    Option(
+        *("priority", kinds.whole(0, 98), "Realtime priority, 0: none."), "1 on Linux where allowed", below=()
+    ),
+    Option(
+        *("deadline_s", kinds.duration(1, LONGEST_S, whole_seconds=True)),
+        *("Agents end themselves after this.", "five times the forecast and 10m"),
+        below=None,
+        flag="deadline",
+    ),
+)
 BY_NAME: Mapping[str, Option] = MappingProxyType({option.name: option for option in OPTIONS})
 
 
