@@ -1,5 +1,4 @@
-/* matrices.h: what gemm multiplies: its points, where matrices lie, what they hold, their product.
- */
+/* matrices.h: what gemm multiplies: its points, where matrices lie, what they hold, the product. */
 #ifndef FLEET_BENCH_MATRICES_H
 #define FLEET_BENCH_MATRICES_H
 

@@ -175,8 +175,7 @@ int clock_choose(int cpu, const char *why_not, struct clock_facts *facts)
 	return on_cpu(cpu, measure, &job);
 }
 
-/* ---- counters that are apart ------------------------------------------------------------------
- */
+/* ---- counters that are apart ----------------------------------------------------------------- */
 
 enum { EXCHANGES = 64, LOOKS = 1024, PATIENCE_MS = 200 };
 

@@ -35,10 +35,7 @@ static int read_benchmarks(const char *list, uint32_t *mask, struct refusal *ref
 
 	while (bench_all[count])
 		count++;
-	*mask = UINT32_MAX;
-	return strcmp(list, "all")
-		       ? words_read("benchmark", list, benchmark_name, count, mask, refusal)
-		       : 0;
+	return words_read("benchmark", list, benchmark_name, count, mask, refusal);
 }
 
 /* The variant meant for a benchmark: what stands alone is for all, one not named takes auto. */
@@ -241,9 +238,10 @@ int plan_choose_benchmarks(struct plan *plan, const struct options *options, str
 	char variant[WORD_ROOM];
 	struct text lacking = {0};
 	size_t room = 0;
-	uint32_t wanted;
+	uint32_t wanted = UINT32_MAX;
 
-	if (read_benchmarks(options->benchmarks, &wanted, refusal) ||
+	if ((strcmp(options->benchmarks, "all") &&
+	     read_benchmarks(options->benchmarks, &wanted, refusal)) ||
 	    check_variants(options, wanted, refusal))
 		return -1;
 	for (size_t b = 0; bench_all[b]; b++)

@@ -26,6 +26,7 @@ from tests.native.build import BUILD_ID
         (["--until-eof=yes"], 2, "takes no value"),
         (["-b", "cas,cash"], 2, "no 'cash'"),
         (["-b", ""], 2, "no ''"),
+        (["-b", "all", "-v", "all=c11"], 2, "names 'all', which is not measured"),
         (["-c", "0-"], 2, "a list like 0-3,8"),
         (["-c", "3-1"], 2, "a list like 0-3,8"),
         (["-c", "0,,1"], 2, "a list like 0-3,8"),

@@ -78,12 +78,12 @@ def medians(rows: Rows, like: Rows | None = None) -> Rows:
     (the runs that it is from), `levels` (ns and runs of each level, that of most runs first), `bursts` and
     `flagged_bursts` of all these runs.
     """
-    alike = (rows if like is None else like).groupby(_KEYS, sort=False)
+    alike = () if like is None else like.groupby(_KEYS, sort=False)
     others = {key: part["median_ns"].to_numpy(dtype=float) for key, part in alike}
     found = [
         dict(zip(_KEYS, key, strict=True))
         | {"runs": len(part)}
-        | _over_runs(part, others[key])
+        | _over_runs(part, others.get(key))
         | {"bursts": part["bursts"].sum(), "flagged_bursts": (part["flagged_share"] * part["bursts"]).sum()}
         for key, part in rows.groupby(_KEYS, sort=False)
     ]
@@ -173,13 +173,13 @@ def heading(runs: Sequence[RunSummary]) -> str:
     )
 
 
-def _over_runs(rows: Rows, like: Floats) -> dict[str, Any]:
+def _over_runs(rows: Rows, like: Floats | None) -> dict[str, Any]:
     levels = runs_by_level(rows["median_ns"].to_numpy(dtype=float))
     known = [(geometric_mean(values), len(values)) for values in levels]
     found = {"median_ns": known[0][0], "levels": known, "behind": len(levels[0])}
     if len(levels[0]) >= LEAST_RUNS:
         return found | {"half": between_runs(levels[0])}
-    for runs in runs_by_level(like):
+    for runs in () if like is None else runs_by_level(like):
         if len(runs) >= LEAST_RUNS and runs.min() <= known[0][0] <= runs.max():
             return found | {"half": of_one_run(runs), "behind": len(runs)}
     return found | {"half": float(rows["spread"].iloc[-1])}

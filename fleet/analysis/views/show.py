@@ -231,7 +231,7 @@ def overview_of(
 def _medians(root: Root, runs: Sequence[RunSummary], only: Only, earlier: Sequence[RunSummary] = ()) -> Rows:
     known = overview_history(root, [*earlier, *runs], only, into=Frame.of_arrow)
     rows = known[known["run_id"].isin({run.run_id for run in runs})] if earlier else known
-    return overview.medians(rows, known)
+    return overview.medians(rows, known if earlier else None)
 
 
 def _listed(table: Rows, runs: Sequence[RunSummary], canvas: Canvas, only: Only, ends: bool = False) -> str:
