@@ -130,7 +130,7 @@ def blocks(simulations: int, seed: int) -> Iterator[str]:
             found = []
             for true in (0.03, 0.0):
                 a, b = noise[~to_b], noise[to_b] + np.log1p(true)
-                found += [plain(a, b, turns // 2, turns.astype(float))[3][0], plain(a, b)[3][0]]
+                found += [plain(a, b, turns // 2, turns[None].astype(float))[3][0], plain(a, b)[3][0]]
             rows.append(np.array(found) < LEVEL)
         shares = np.mean(rows, axis=0)
         yield (

@@ -144,12 +144,12 @@ def changes_of(
     enough = blocks is not None or min(of_b.sum(), (~of_b).sum()) >= LEAST_RUNS
     in_passes = blocks is None and max(by_time(of_b), default=0) + 1 >= _LEAST_PASSES
     for at, runs in _alike(logs):
-        side, here, group, times = of_b[runs], np.ix_(at, runs), None, None
+        side, here, group, times = of_b[runs], np.ix_(at, runs), None, runs.astype(float)
         if blocks is not None:
             group, times = _in_groups([blocks[run] for run in runs], side)
         elif in_passes:
             group = np.array(by_time(side))
-        fit = least_squares(logs[here], side, group, times)
+        fit = least_squares(logs[here], side, group, None if group is None else _trends(times, group))
         left = fit.freedom - np.maximum(len(runs) - 2 - most[at], 0)
         known = (left >= (1 if in_passes else LEAST_RUNS - 1)) & enough
         if blocks is None:
@@ -165,10 +165,19 @@ def changes_of(
 
 
 def _in_groups(placed: Sequence[InBlock], of_b: Bools) -> tuple[Ints | None, Floats]:
-    """The block and turn of each run; no blocks where none has runs of both sides."""
-    _, group = np.unique([at.block for at in placed], return_inverse=True)
+    """The block, from 0 by time, and turn of each run; no blocks where none has runs of both sides."""
+    group = pd.factorize(np.array([at.block for at in placed]))[0]
     turns = np.array([at.turn for at in placed], dtype=float)
     return group if set(group[of_b]) & set(group[~of_b]) else None, turns
+
+
+def _trends(turns: Floats, group: Ints) -> Floats:
+    """What may add to the runs of a pass by their turn: the same in each, or turned round in every other.
+
+    A steady drift, and a disturbance whose period is two passes. `--alternate` draws no order like them.
+    """
+    first = np.array([turns[group == number].min() for number in range(group.max() + 1)])
+    return np.array([turns, (turns - first[group]) * (1 - 2 * (group % 2))])
 
 
 def _levels(logs: Floats, of_b: Bools) -> tuple[Ints, ...]:

@@ -54,8 +54,8 @@ def fleet_effect(evidence: Evidence, comparisons: Collection[int]) -> pd.DataFra
     own[evidence.known] = np.sqrt(parts[1:].sum(axis=0) * evidence.scale)
     of_class = evidence.rows.iloc[known].groupby(CLASS, sort=False)
     members = {key: part.index.to_numpy() for key, part in of_class if len(part) >= LEAST_HOSTS}
-    runs, freedom = np.nan_to_num(evidence.weights * evidence.residuals), evidence.freedom
-    runs *= np.sqrt((~np.isnan(evidence.residuals)).sum(axis=1) / freedom)[:, None]
+    runs, freedom = np.nan_to_num(evidence.residuals), evidence.freedom
+    runs[evidence.known] *= np.sqrt(evidence.scale / freedom[evidence.known])[:, None]
     hosts = [
         OfHosts(moved[at], own[at], runs[at], freedom[at], evidence.measured[evidence.of[at]])
         for at in members.values()

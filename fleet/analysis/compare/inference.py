@@ -55,22 +55,22 @@ class Fit(NamedTuple):
         return found
 
 
-def least_squares(logs: Floats, of_b: Bools, group: Ints | None = None, turns: Floats | None = None) -> Fit:
+def least_squares(logs: Floats, of_b: Bools, group: Ints | None = None, trends: Floats | None = None) -> Fit:
     """The changes from A to B, within groups of runs if there are some; without, those of Student's test.
 
     logs: a row per change, a column per run. group: of each run, from 0; one or more have runs of both sides.
-    turns: of the runs in time. A steady drift over them is another effect, if the order of the sides tells
-    it from the change and it leaves two degrees of freedom.
+    trends: rows of what may have added to the runs in proportion, as turns do in a steady drift. Each is one
+    more effect, if the order of the sides tells it from the change and it leaves two degrees of freedom.
     """
     group = np.zeros(len(of_b), dtype=np.int64) if group is None else group
     values, side = centred(logs, group), centred(of_b[None, :].astype(float), group)[0]
-    freedom = len(of_b) - int(group.max()) - 2
-    if turns is not None and freedom >= LEAST_RUNS:
-        drift = centred(turns[None, :], group)[0]
-        shared = float(side @ drift) / (float(drift @ drift) or np.inf)
-        apart = side - shared * drift
-        if drift.any() and apart @ apart >= OWN_SHARE * (side @ side):
-            values = values - np.outer(values @ drift / (drift @ drift), drift)
+    freedom, least = len(of_b) - int(group.max()) - 2, OWN_SHARE * float(side @ side)
+    left = centred(np.empty((0, len(of_b))) if trends is None else trends, group)
+    while len(left) and freedom >= LEAST_RUNS:
+        trend, left = left[0] / (np.sqrt(left[0] @ left[0]) or np.inf), left[1:]
+        apart = side - (side @ trend) * trend
+        if trend.any() and apart @ apart >= least:
+            values, left = (each - np.outer(each @ trend, trend) for each in (values, left))
             side, freedom = apart, freedom - 1
     weights = side / (side @ side)
     moved = values @ weights

@@ -256,9 +256,9 @@ def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
     assert found["verdict"].eq("changed").tolist() == [True] * 4 + [False] * 16
     assert found["why"][0].startswith("slower than all hosts")
     assert found["ratio"][:4].to_numpy() == pytest.approx(1.05, abs=0.01)
-    assert found["ratio"][0] * found["shared"][0] == pytest.approx(
-        np.exp(logs[0, 0, of_b].mean() - logs[0, 0, ~of_b].mean()) * 1.05
-    )
+    design = np.column_stack([np.eye(5)[np.arange(10) // 2], of_b, np.arange(10)])
+    moved = np.linalg.lstsq(design, logs[0, 0], rcond=None)[0][5]
+    assert found["ratio"][0] * found["shared"][0] == pytest.approx(np.exp(moved) * 1.05)
     lacking = logs + np.log(1.05) * (few & of_b) + chance.normal(0, 0.1, 10)
     lacking[5:, 0, lacking.mean(axis=(0, 1)).argmax()] = np.nan
     found, _ = sessions.judged("shared", lacking, of_b)
@@ -286,7 +286,7 @@ def test_within_blocks_a_change_is_that_of_a_paired_test() -> None:
     found, paired = fitted(A, B, group), stats.ttest_rel(B, A)
     ends = interval(found.moved, found.error, found.freedom)[:, 0]
     assert tuple(ends) == pytest.approx(tuple(paired.confidence_interval(0.95)))
-    a_first = fitted(A, B, group, np.concatenate([2.0 * np.arange(4), 2.0 * np.arange(4) + 1]))
+    a_first = fitted(A, B, group, np.concatenate([2.0 * np.arange(4), 2.0 * np.arange(4) + 1])[None, :])
     assert (a_first.error, a_first.freedom) == (pytest.approx(found.error), 3), "no drift is told from it"
 
 
@@ -294,7 +294,7 @@ def test_a_steady_drift_is_no_scatter_within_blocks_by_time() -> None:
     """Least squares with an effect of each block, of the side, and of the turn."""
     turns, of_b = np.arange(8), np.array([0, 1, 1, 0, 0, 1, 1, 0], dtype=bool)
     logs = 0.05 * turns + 0.03 * of_b + 0.001 * np.random.default_rng(1).normal(size=8)
-    found = least_squares(logs[None, :], of_b, turns // 2, turns.astype(float))
+    found = least_squares(logs[None, :], of_b, turns // 2, turns[None, :].astype(float))
     design = np.column_stack([np.eye(4)[turns // 2], of_b, turns])
     effects, squares, *_ = np.linalg.lstsq(design, logs, rcond=None)
     assert found.moved[0] == pytest.approx(effects[4])
@@ -322,18 +322,30 @@ def test_the_interval_over_all_hosts_holds_their_mean_change(between: float, shi
     assert 0.92 < np.mean([low < 1.02 < high for _, low, high, *_ in found]) < 0.985
 
 
-@pytest.mark.parametrize(("order", "freedom"), [("ABBAABBABA", 4), ("AAAAABBBBB", 8), ("ABBABA", 4)])
-def test_the_error_over_all_hosts_is_that_of_passes_of_both_sides(order: str, freedom: int) -> None:
-    """Where all hosts drift alike, a t-test of the changes of passes; of fewer than four, one of runs."""
-    of_b, turns = np.array([side == "B" for side in order]), tuple((turn,) for turn in range(len(order)))
-    drift = 0.01 * np.arange(len(order)) + np.random.default_rng(3).normal(0, 0.001, len(order))
+@pytest.mark.parametrize(
+    ("order", "passes", "trends"),
+    [
+        *(("ABBAABBABA", 5, [0]), ("ABABBABAAB", 5, [0, 1]), ("ABABABABAB", 5, [1]), ("ABBAABBAAB", 5, [0])),
+        *(("AAAAABBBBB", 1, []), ("ABBABA", 1, [])),
+    ],
+)
+def test_the_error_over_all_hosts_is_that_of_passes_of_both_sides(
+    order: str, passes: int, trends: list[int]
+) -> None:
+    """From four passes on, less what a drift or a period of two passes adds, if the order tells it apart."""
+    count, of_b = len(order), np.array([side == "B" for side in order])
+    turns, at = tuple((turn,) for turn in range(count)), np.arange(count)
+    drift = 0.01 * at + 0.02 * (at % 4 < 2) + np.random.default_rng(3).normal(0, 0.01, count)
     rows = pd.DataFrame({"benchmark": ["cas"], "variant": "", "relation": "smt"})
     logs, limits = np.log(50.0) + drift[None, :], np.array([ONE_LEVEL])
     one = changes_of(rows, logs, logs, of_b, limits, None, turns)
     (found,) = fleet_effect(together([one] * 4), range(4)).to_dict("records")
-    passes = np.where(of_b, drift, -drift).reshape(-1, 2).sum(axis=1)
-    runs = least_squares(drift[None, :], of_b).error[0]
-    assert found["error"] == pytest.approx(runs if freedom + 2 == len(order) else stats.sem(passes), rel=0.01)
+    group = at // 2 if passes > 1 else at * 0
+    may_add = np.array([at, (at % 2) * (1 - 2 * (group % 2))])
+    design = np.column_stack([np.eye(passes)[group], of_b, may_add[trends].T])
+    squares, freedom = np.linalg.lstsq(design, drift, rcond=None)[1][0], count - design.shape[1]
+    expected = np.sqrt(squares / freedom * np.linalg.inv(design.T @ design)[passes, passes])
+    assert found["error"] == pytest.approx(expected, rel=0.01)
     assert found["freedom"] == pytest.approx(freedom, rel=0.01)
 
 
