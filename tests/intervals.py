@@ -1,5 +1,6 @@
 """The 95 % interval of a pair, computed from whole lists."""
 
+import itertools
 import math
 import statistics
 
@@ -7,12 +8,18 @@ from fleet.analysis.reduce.interval import student_t
 
 
 def half_width(values: list[float]) -> float:
-    """Half the interval, relative: t, standard error, autocorrelation raised by 1.3 / sqrt(n)."""
+    """Half the interval, relative: t, standard error, Geyer's sum of autocorrelations, 1.3 / sqrt(n) more."""
     n, mean = len(values), statistics.mean(values)
     away = [value - mean for value in values]
     squares = sum(a * a for a in away)
-    shown = sum(a * b for a, b in zip(away[1:], away[:-1], strict=True)) / squares if squares else -1
-    r = min(max(shown + 1.3 / n**0.5, 0), 0.8)
+
+    def correlation(lag: int) -> float:
+        return sum(a * b for a, b in zip(away[lag:], away[: n - lag], strict=True)) / squares
+
+    pairs = [correlation(lag) + correlation(lag + 1) for lag in range(0, n - 1, 2)] if squares else [0.0]
+    beside = sum(itertools.takewhile(lambda pair: pair > 0, pairs)) - 1
+    shown = beside / (1 + max(beside, 0))
+    r = min(max(shown + 1.3 / n**0.5, 0), max(0.8, (n - 1) / (n + 1)))
     worth = n * (1 - r) / (1 + r)
     freedom = max(math.floor(worth), min(n, 3)) - 1
     return student_t(freedom) * (squares / (n - 1) / worth) ** 0.5 / mean

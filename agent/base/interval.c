@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define LIKENESS_MARGIN 1.3 /* standard errors of a correlation, 1 / sqrt(n) each */
-#define LIKENESS_MOST   0.8
+#define LIKENESS_MOST   0.8 /* or what makes all one independent value */
 #define EFFECTIVE_LEAST 3.0
 
 static int by_size(const void *a, const void *b)
@@ -54,9 +54,10 @@ static double inverse_root(double n)
  * of it, and who stops at the first narrow interval stops where it shows least. */
 static double likeness(double correlation, double n)
 {
-	double r = correlation + LIKENESS_MARGIN * inverse_root(n);
+	double r = correlation + LIKENESS_MARGIN * inverse_root(n), one = (n - 1) / (n + 1);
+	double most = one > LIKENESS_MOST ? one : LIKENESS_MOST;
 
-	return r < 0 ? 0 : r > LIKENESS_MOST ? LIKENESS_MOST : r;
+	return r < 0 ? 0 : r > most ? most : r;
 }
 
 /* Neighbours that correlate by r vary the mean as n (1 - r) / (1 + r) independent values do. */
@@ -100,29 +101,41 @@ uint32_t root_ppm(double squared, double mean)
 	return high;
 }
 
-struct interval interval_of(const double *values, size_t count, double low, double high)
+/* What neighbours would correlate by if that were all that makes values resemble each other, and
+ * the mean as variable: by the sum of correlations at all distances, up to the first two in a row
+ * that are not positive (C. J. Geyer, Stat. Sci. 7 (1992)). */
+static double likeness_of(const double *away, size_t count, double squares)
+{
+	double sum = -squares;
+
+	for (size_t lag = 0; lag + 1 < count; lag += 2) {
+		double two = 0;
+
+		for (size_t i = lag; i < count; i++)
+			two += away[i] * (away[i - lag] + (i > lag ? away[i - lag - 1] : 0));
+		if (two <= 0)
+			break;
+		sum += two;
+	}
+	return sum > 0 ? sum / (squares + sum) : sum / squares;
+}
+
+struct interval interval_of(double *values, size_t count)
 {
 	struct interval found = {.variance = -1, .half_squared = -1, .correlation = -1};
-	double squares = 0, lagged = 0, before = 0;
+	double squares = 0;
 
-	for (size_t i = 0; i < count; i++)
-		if (values[i] >= low && values[i] <= high) {
-			found.count++;
-			found.mean += (values[i] - found.mean) / found.count;
-		}
-	if (found.count < 2)
+	for (; found.count < count; found.count++)
+		found.mean += (values[found.count] - found.mean) / (found.count + 1);
+	if (count < 2)
 		return found;
-	for (size_t i = 0; i < count; i++)
-		if (values[i] >= low && values[i] <= high) {
-			double away = values[i] - found.mean;
-
-			squares += away * away;
-			lagged += away * before;
-			before = away;
-		}
+	for (size_t i = 0; i < count; i++) {
+		values[i] -= found.mean;
+		squares += values[i] * values[i];
+	}
 	found.variance = squares / (found.count - 1);
 	if (squares > 0)
-		found.correlation = lagged / squares;
+		found.correlation = likeness_of(values, count, squares);
 	found.half_squared = half_squared(found.variance, found.correlation, found.count);
 	return found;
 }

@@ -15,12 +15,12 @@ void sort_values(double *values, size_t count);
 struct interval {
 	uint32_t count;
 	double mean, variance, half_squared; /* the last two negative with fewer than two values */
-	double correlation;                  /* of neighbours; -1 if all values are equal */
+	double correlation;                  /* as of neighbours; -1 if all values are equal */
 };
 
-/* The interval of those values, in order of time, that lie from low to high. It is widened for
- * neighbours that resemble each other; docs/statistics.md has the formula. */
-struct interval interval_of(const double *values, size_t count, double low, double high);
+/* The interval of values in order of time, which become their distances from the mean. It is
+ * widened where they resemble each other; docs/statistics.md has the formula. */
+struct interval interval_of(double *values, size_t count);
 
 /* How many values with this variance, of which neighbours correlate so, have an interval whose half
  * is `allowed`: at most COUNT_NEVER, which stands for that many and more. */

@@ -201,10 +201,12 @@ static void insert(struct level_part *parts, uint32_t count, const struct level_
 
 /* The values of a state that are from one place to another among them in ascending order. */
 static struct level_part part_of(const struct series *series, const struct states *states,
-				 uint8_t state, const double *values, size_t count, size_t first,
+				 uint8_t state, double *values, size_t count, size_t first,
 				 size_t last)
 {
 	const double *sorted = values + count, *logs = sorted + count;
+	double *kept = values + 3 * count;
+	size_t left = 0;
 	struct level_part part = {
 		.state = state,
 		.count = last - first + 1,
@@ -213,7 +215,10 @@ static struct level_part part_of(const struct series *series, const struct state
 	};
 
 	leave_out_strays(logs, &first, &last);
-	part.interval = interval_of(values, count, sorted[first], sorted[last]);
+	for (size_t i = 0; i < count; i++)
+		if (values[i] >= sorted[first] && values[i] <= sorted[last])
+			kept[left++] = values[i];
+	part.interval = interval_of(kept, left);
 	part.ratio = sorted[last] / (sorted[first] < VALUE_LEAST ? VALUE_LEAST : sorted[first]);
 	return part;
 }

@@ -40,11 +40,11 @@ struct states {
 };
 
 /* Splits the rounds in which a pair was visited into states, by all series together, as
- * fleet/analysis/reduce/split.py does. One value must be there. work: 3 x the longest series. */
+ * fleet/analysis/reduce/split.py does. One value must be there. work: 4 x the longest series. */
 void states_find(struct series *series, size_t count, double *work, struct states *states);
 
 /* Splits the values of a series into as many levels within each state as they prove, by the rule of
- * fleet/analysis/reduce/split.py, and says how many. parts: the fastest first. work: room for three
+ * fleet/analysis/reduce/split.py, and says how many. parts: the fastest first. work: room for four
  * times as many values, of which one must be there. */
 uint32_t levels_of(const struct series *series, const struct states *states, double *work,
 		   struct level_part parts[LEVELS_MOST]);

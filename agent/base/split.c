@@ -9,7 +9,8 @@ enum { CUTS_MOST = 200, STRAYS_OF = 10 /* at most one of so many */, SELDOM_LEAS
 
 #define SCATTER_LEAST 1e-4 /* values are rounded */
 #define NEVER         1e300
-#define ALTERNATING   0.5 /* of the changes between two parts that a drawn order has */
+#define ALTERNATING   0.5           /* of the changes between two parts that a drawn order has */
+#define NEAR          0.40546510811 /* logarithm of 1.5: parts further apart may alternate */
 
 /* What parts must be to be levels. */
 struct rule {
@@ -186,15 +187,17 @@ uint32_t split_sorted(const double *values, const double *sorted, const double *
 	make_cuts(logs, count);
 	uint32_t levels = split(&usual, ends);
 
+	if (levels == 1 && count >= SELDOM_LEAST)
+		levels = split(&seldom, ends);
 	for (uint32_t i = levels; i-- > 1;) { /* lines, not levels: see split.py */
 		double gap = logs[(ends[i] + ends[i + 1]) / 2] - logs[(ends[i - 1] + ends[i]) / 2];
 
-		if (gap >= seldom.ratio || !alternate(values, count, sorted[ends[i - 1]],
-						      sorted[ends[i]], sorted[ends[i + 1] - 1]))
+		if (gap >= NEAR || !alternate(values, count, sorted[ends[i - 1]], sorted[ends[i]],
+					      sorted[ends[i + 1] - 1]))
 			continue;
 		levels--;
 		for (uint32_t k = i; k <= levels; k++)
 			ends[k] = ends[k + 1];
 	}
-	return levels == 1 && count >= SELDOM_LEAST ? split(&seldom, ends) : levels;
+	return levels;
 }

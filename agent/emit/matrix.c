@@ -75,7 +75,7 @@ static void hello(const struct run *run)
 
 	scratch =
 		calloc(longest > plan->visit_count ? longest : plan->visit_count, sizeof *scratch);
-	work = calloc(longest, 3 * sizeof *work);
+	work = calloc(longest, 4 * sizeof *work);
 	rounds = calloc(longest, sizeof *rounds);
 	found_at = calloc(plan->visit_count, sizeof *found_at);
 	units = calloc(plan->visit_count, sizeof *units);

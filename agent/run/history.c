@@ -10,7 +10,7 @@
 /* What is split together. */
 static struct {
 	struct series *series;
-	double *values, work[3 * HISTORY_MOST];
+	double *values, work[4 * HISTORY_MOST];
 	uint8_t of[HISTORY_MOST];
 } split;
 

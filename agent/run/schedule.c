@@ -8,8 +8,7 @@
 
 enum {
 	FAILED_MOST = 3, /* bursts in a row without a number: no further round for this pair */
-	SURE = 20,       /* bursts whose scatter tells what more rounds will do */
-	DOUBT = 4,       /* of fewer: rounds that so many times those left would not do */
+	DOUBT = 4,       /* rounds that so many times those left would not do */
 	OTHERS = 4,      /* one round of so many visits all; the others what is read first */
 	DENSER = 6,      /* pauses after the minimum rounds are shortened to a part of this */
 };
@@ -24,32 +23,21 @@ static bool is_read_first(const struct history *history)
 	return benchmark->shape == SHAPE_PAIR && !benchmark->many_points;
 }
 
-/* Does it take more bursts than so many rounds bring, or than are kept? */
-static bool takes_more(const struct schedule *schedule, const struct history *history,
-		       uint32_t needed, uint64_t rounds)
+/* Will more rounds not help? Not even fairly well will it be known, were its bursts independent. */
+static bool gives_up(const struct schedule *schedule, const struct history *history)
 {
+	uint64_t rounds = schedule->rounds_most * DOUBT;
 	uint32_t room = HISTORY_MOST - history->kept;
 
 	if (schedule->first_wanted && !is_read_first(history))
 		rounds /= OTHERS;
-	return needed > history->kept && needed - history->kept > (rounds < room ? rounds : room);
-}
-
-/* Will more rounds not help? Either the precision is out of reach and the visit known fairly well,
- * or fairly well is out of reach too, even if bursts were independent. */
-static bool gives_up(const struct schedule *schedule, const struct history *history)
-{
 	if (history->precise)
 		return false;
-	if (history->kept == HISTORY_MOST)
+	if (!room)
 		return true;
-	if (history->fair)
-		return takes_more(schedule, history, history->needed, schedule->rounds_left);
-	if (history->mixed && history->kept < HISTORY_TELLING)
+	if (history->fair || (history->mixed && history->kept < HISTORY_TELLING))
 		return false;
-	uint64_t rounds = (uint64_t)schedule->rounds_most * (history->kept < SURE ? DOUBT : 1);
-
-	return takes_more(schedule, history, history->least_fair, rounds);
+	return history->least_fair > history->kept + (rounds < room ? rounds : room);
 }
 
 /* Does this round want it, as far as is known now? */
@@ -133,27 +121,18 @@ int64_t schedule_round_ns(const struct schedule *schedule)
 	return schedule->length_ns > gap ? schedule->length_ns : gap;
 }
 
-static uint32_t rounds_in(int64_t left_ns, int64_t each_ns)
-{
-	if (left_ns <= 0)
-		return 0;
-	if (each_ns <= left_ns / UINT32_MAX)
-		return UINT32_MAX;
-	return (uint32_t)(left_ns / each_ns);
-}
-
-/* How many rounds begin from now on until the budget ends. */
+/* How many rounds begin from now on until the budget ends, at most. */
 static void count_rounds(struct schedule *schedule, int64_t until_ns)
 {
-	int64_t left_ns = until_ns - now_ns(), shortest = plan_gap_ns(schedule->run->plan) / DENSER;
+	int64_t left = until_ns - now_ns(), each = plan_gap_ns(schedule->run->plan) / DENSER;
 
-	schedule->rounds_left = rounds_in(left_ns, schedule_round_ns(schedule));
-	schedule->rounds_most =
-		rounds_in(left_ns, schedule->length_ns > shortest ? schedule->length_ns : shortest);
+	if (each < schedule->length_ns)
+		each = schedule->length_ns;
+	schedule->rounds_most = left > 0 ? (uint64_t)(left / (each > 0 ? each : 1)) : 0;
 }
 
 /* From the beginning of the last round to that of this one: as in the minimum rounds, or less where
- * else a visit that is not yet known fairly well would not get the bursts that this takes. */
+ * else a visit that is not yet known well would not get the bursts that this takes. */
 static int64_t wait_ns(const struct schedule *schedule, uint32_t round)
 {
 	const struct plan *plan = schedule->run->plan;
@@ -162,10 +141,11 @@ static int64_t wait_ns(const struct schedule *schedule, uint32_t round)
 
 	for (size_t i = 0; round >= plan->rounds_wanted && i < plan->visit_count; i++) {
 		const struct history *history = &schedule->run->histories[i];
+		uint32_t needed = history->fair ? history->needed : history->needed_fair;
 
-		if (!history->fair && history->needed_fair > history->kept + more &&
+		if (!history->precise && needed > history->kept + more &&
 		    schedule_visits(schedule, history, round))
-			more = history->needed_fair - history->kept;
+			more = needed - history->kept;
 	}
 	if (!more)
 		return usual;

@@ -14,8 +14,7 @@ struct schedule {
 	int64_t last_ns;   /* how long the last round took, without a pause; 0: not known */
 	int64_t length_ns; /* how long one takes */
 	int64_t until_ns;  /* no burst beyond the minimum rounds begins later; 0: not yet known */
-	uint32_t rounds_left; /* that may begin until then with the pauses of the minimum rounds */
-	uint32_t rounds_most; /* and with the shortest pauses */
+	uint64_t rounds_most; /* that may begin until then with the shortest pauses */
 	bool first_wanted;    /* a visit that is read first wants this round */
 };
 

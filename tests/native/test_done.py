@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fleet.agent.wire import records
@@ -96,15 +97,19 @@ def test_a_pair_of_several_levels_ends_when_that_of_most_bursts_is_known(tmp_pat
     assert (rest[-1]["converged"], rest[-1]["unconverged"], rest[-1]["several_levels"]) == (1, 0, 1)
 
 
-def test_a_pair_that_scatters_too_much_for_the_time_there_is_is_not_measured_on(tmp_path: Path) -> None:
-    """By 3 %, so that 1 % takes some 40 rounds; they come 1 s apart, and 5 s are left."""
+def test_a_pair_that_scatters_too_much_for_the_time_there_is_is_measured_until_it_ends(
+    tmp_path: Path,
+) -> None:
+    """By 3 %, so that 1 % takes some 100 rounds; they come a sixth of a second apart, and 5 s are left."""
     medians = [4750, 5250, 4800, 5200, 4850, 5150, 4900, 5100, 4950, 5050, 5000, 5000]
     plan = (*clock_rows(tmp_path, medians), "--spread", "11", "--time-budget", "5")
-    _, *rest = simulated(*plan)
-    assert not bursts(rest)
+    _, *rest = simulated(*plan, scatter=0.06)
+    starts = [burst["start_ns"] / 1e9 for burst in bursts(rest)]
+    assert np.diff(starts) == pytest.approx([1 / 6] * (len(starts) - 1), abs=0.01)
+    assert 4.8 < starts[-1] < 5
     assert (rest[-1]["unconverged"], rest[-1]["reason"]) == (1, "done")
     (text,) = (text for text in notes(rest) if "scatter" in text)
-    assert re.search(r"^1 of 1 .* known to 2\.5 %: .* too much for 1 %, which takes about 4\d rounds", text)
+    assert re.search(r"^1 of 1 .* known to 2\.5 %: .* too much for 1 %, which takes about \d{3} rounds", text)
 
 
 def test_a_pair_is_not_measured_on_where_more_rounds_do_not_help(tmp_path: Path) -> None:

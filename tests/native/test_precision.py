@@ -78,7 +78,7 @@ def level_of(rule, values):
 def split(rule, *rows):
     """Rows as the agent takes them, NaN where a round has no value; their states, and room for work."""
     longest = max(map(len, rows))
-    work, states = (ctypes.c_double * (3 * longest))(), States((ctypes.c_uint8 * longest)())
+    work, states = (ctypes.c_double * (4 * longest))(), States((ctypes.c_uint8 * longest)())
     held = [(ctypes.c_double * len(row))(*np.nan_to_num(row, nan=-1)) for row in rows]
     series = (Series * len(rows))(*(Series(values, len(values), False) for values in held))
     rule.states_find(series, ctypes.c_size_t(len(rows)), work, ctypes.byref(states))

@@ -63,13 +63,13 @@ def test_pairs_that_are_precise_after_the_least_rounds_get_no_more() -> None:
 
 
 def test_a_pair_that_is_not_precise_yet_gets_rounds_until_it_is() -> None:
-    records = simulated(*CLOCK, unit_us=1000, scatter=0.035)
+    records = simulated(*CLOCK, unit_us=1000, scatter=0.025)
     (*_, last) = begins(records)
     assert 10 < len(bursts(records)) < 36
     assert last == pytest.approx(5 / 9 * (len(bursts(records)) - 1), abs=0.1), "with the same pauses"
     assert (records[-1]["converged"], records[-1]["reason"]) == (1, "done")
     assert records[-1]["reached_ppm"] <= 10_000
-    one_less = simulated(*CLOCK, "--rounds", str(len(bursts(records)) - 1), unit_us=1000, scatter=0.035)
+    one_less = simulated(*CLOCK, "--rounds", str(len(bursts(records)) - 1), unit_us=1000, scatter=0.025)
     assert one_less[-1]["converged"] is None
 
 

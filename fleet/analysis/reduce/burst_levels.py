@@ -8,7 +8,7 @@ import numpy as np
 
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.bursts import equal_rows
-from fleet.analysis.reduce.interval import effective_count, t_factor
+from fleet.analysis.reduce.interval import effective_count, likeness, t_factor
 from fleet.analysis.reduce.split import MOST_CUTS, STRAY, USUAL, levels_of_bursts, of_most, split
 from fleet.model.frozen import dataclass
 
@@ -126,9 +126,7 @@ def halves(bursts: Floats) -> Floats:
         return np.full(len(bursts), np.nan)
     away = bursts - bursts.mean(axis=1, keepdims=True)
     squares = (away**2).sum(axis=1)
-    lagged = (away[:, 1:] * away[:, :-1]).sum(axis=1)
-    r = np.divide(lagged, squares, out=np.full(len(bursts), -1.0), where=squares > 0)
-    effective = effective_count(count, r)
+    effective = effective_count(count, likeness(away))
     found: Floats = t_factor(count, effective) * np.sqrt(squares / (count - 1) / effective)
     return found
 

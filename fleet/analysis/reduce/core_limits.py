@@ -7,7 +7,8 @@ loads of 64 bytes or narrower, 1 store of 64 or 2 of 32) and Golden Cove (3 load
 Optimization Guides for Zen 2 to 5 (56305, 56665, 57647, 58455): Zen 2 to 4 load 2 vectors and store 1 in a
 cycle, of 32 bytes at most, and do a vector of 64 bytes in halves. Arm publishes pipelines per core (Software
 Optimization Guides of Neoverse and Cortex-X, up to 4 loads and 2 stores of 16 bytes, of which twice as many
-are allowed here): Neoverse N1 and N2 (0xd0c, 0xd49) have 2 for vectors, V1 and V2 (0xd40, 0xd4f) 4.
+are allowed here): Neoverse N1 and N2 (0xd0c, 0xd49) have 2 for vectors, V1 and V2 (0xd40, 0xd4f) 4; of others
+6 are allowed, which Arm announced for the Cortex-X925 (2024).
 """
 
 from collections.abc import Mapping, Sequence

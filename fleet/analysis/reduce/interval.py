@@ -11,7 +11,7 @@ import numpy as np
 from fleet.analysis.arrays import Floats, Ints
 
 LIKENESS_MARGIN = 1.3  # standard errors of a correlation, 1 / sqrt(count) each
-MOST_LIKENESS = 0.8
+MOST_LIKENESS = 0.8  # or what makes all one independent value
 LEAST_EFFECTIVE = 3.0
 LEAST_RUNS = 3  # for an interval between runs, or a verdict
 
@@ -33,6 +33,26 @@ def student_t(freedom: int) -> float:
     return x + first / freedom + second / freedom**2 + third / freedom**3
 
 
+def likeness(away: Floats) -> Floats:
+    """What neighbours would correlate by if that were all that makes a row's values resemble each other.
+
+    away: rows of distances from the mean, in order of time. By the sum of correlations at all distances, up
+    to the first two in a row that are not positive (C. J. Geyer, Stat. Sci. 7 (1992)); -1 of equal values.
+    """
+    count, squares = away.shape[1], (away**2).sum(axis=1)
+    total, more = -squares, squares > 0
+    for lag in range(0, count - 1, 2):
+        two = np.einsum("ij,ij->i", away[:, lag:], away[:, : count - lag])
+        two += np.einsum("ij,ij->i", away[:, lag + 1 :], away[:, : count - lag - 1])
+        more = more & (two > 0)
+        if not more.any():
+            break
+        total += np.where(more, two, 0)
+    whole = np.where(total > 0, squares + total, squares)
+    found: Floats = np.divide(total, whole, out=np.full(len(away), -1.0), where=squares > 0)
+    return found
+
+
 def effective_count(count: int, autocorrelation: Floats | float) -> Floats:
     """How many independent values have a mean as variable as that of `count` in a row.
 
@@ -40,7 +60,8 @@ def effective_count(count: int, autocorrelation: Floats | float) -> Floats:
     too little of r, and who stops at the first narrow interval stops where it shows least: so r is raised by
     a margin. Negative r is not made use of.
     """
-    r = np.clip(autocorrelation + LIKENESS_MARGIN / sqrt(count), 0.0, MOST_LIKENESS)
+    most = max(MOST_LIKENESS, (count - 1) / (count + 1))
+    r = np.clip(autocorrelation + LIKENESS_MARGIN / sqrt(count), 0.0, most)
     found: Floats = count * (1 - r) / (1 + r)
     return found
 

@@ -32,7 +32,7 @@ from fleet.store.places import Place, samples_name
 from fleet.store.reading import TableFile, Where, chosen, joined, leave_out
 from fleet.store.runs import Root, RunSummary, listing_of, unreadable
 
-STATS_VERSION = 14  # raise it whenever a number or a flag of `pairs` changes
+STATS_VERSION = 15  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 1 << 20
 _HELD = 16 * SLICE_SAMPLES  # bytes of ticks; a pair with more is reduced some bursts at a time
 _CLASS = ["benchmark", "variant", "relation"]

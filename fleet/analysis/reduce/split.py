@@ -5,9 +5,9 @@ least scatter within the parts. The largest k counts for which every two neighbo
 ratio, and by some times the scatter within the two. A single broad level, even a flat one, is not apart that
 far: the halves of a uniform distribution are 3.5 times their scatter apart, those of a normal one 2.7.
 
-Each burst has a line of its own, and in which slice of a cache it lies moves the burst by some per cent. So
-parts less than 25 % apart are levels only if bursts alternate between them less than half as often as if
-drawn.
+Each burst has a line of its own, and in which slice of a cache it lies moves the burst by some per cent; and
+two threads that take turns may fall into one rhythm or another, a quarter apart. So parts less than a half
+apart are levels only if bursts alternate between them less than half as often as if drawn.
 
 The agent does the same (agent/base/split.c) to know how well a pair's level is known.
 """
@@ -43,6 +43,7 @@ SELDOM = Rule(ratio=1.25, share=0.1, fewest=1, most=2, few=0)  # of two modes to
 STRAY = Rule(ratio=1.25, share=0.0, fewest=1, most=2, few=0)
 MODE_BURSTS = 5  # fewer bursts cannot show two modes
 _ALTERNATING = 0.5  # of the changes between two parts that a drawn order has
+_NEAR = 1.5  # times: parts further apart may alternate
 BETWEEN_RUNS = Rule(ratio=1.08, share=0.02, fewest=1, most=12)  # runs at one level differ by less
 MOST_CUTS = 200  # longer rows are parted at so many places at most
 _SCATTERED = 3  # values more than parts, where a part may be a single value
@@ -71,23 +72,23 @@ def split(rows: Floats, rule: Rule = USUAL) -> Ints:
 
 
 def levels_of_bursts(rows: Floats) -> Ints:
-    """The same by the usual rule, and where that proves one level, by that of two modes; rows by time."""
+    """The same by the usual rule, or where that proves one level, by that of two modes; rows by time."""
     labels = split(rows)
-    for row in np.flatnonzero(labels.any(axis=1)):
-        _join_alternating(rows[row], labels[row])
     if rows.shape[1] >= MODE_BURSTS:
         single = ~labels.any(axis=1)
         labels[single] = split(rows[single], SELDOM)
+    for row in np.flatnonzero(labels.any(axis=1)):
+        _join_alternating(rows[row], labels[row])
     return labels
 
 
 def _join_alternating(values: Floats, labels: Ints) -> None:
-    """Make parts less than 25 % apart one level where values alternate between them as if drawn."""
+    """Make parts that are near each other one level where values alternate between them as if drawn."""
     for level in range(int(labels.max()), 0, -1):
         lower, upper = (np.sort(values[labels == part]) for part in (level - 1, level))
         row = labels[(labels == level) | (labels == level - 1)]
         drawn = 2 * len(lower) * len(upper) / len(row) ** 2 * (len(row) - 1)
-        near = upper[len(upper) // 2] < SELDOM.ratio * lower[len(lower) // 2]
+        near = upper[len(upper) // 2] < _NEAR * lower[len(lower) // 2]
         if near and np.count_nonzero(np.diff(row)) > _ALTERNATING * drawn:
             labels[labels >= level] -= 1
 

@@ -147,10 +147,10 @@ def test_the_number_lies_between_places_at_which_bursts_gather_by_chance() -> No
 
 
 def test_close_levels_that_last_are_parted_and_those_that_alternate_are_one() -> None:
-    lasting, alternating = [50.0] * 15 + [54.0] * 15, [50.0, 54.0] * 15
-    found = judged(lasting, alternating, [50.0, 80.0] * 15)
-    assert sorted(found.parts) == [0, 2]
-    assert found.median.tolist() == [50, 52, 50]
+    lasting, alternating = [50.0] * 15 + [64.0] * 15, [50.0, 64.0] * 15
+    found = judged(lasting, alternating, [50.0, 80.0] * 15, [50.0] * 15 + [54.0] * 15)
+    assert sorted(found.parts) == [0, 2, 3]
+    assert found.median.tolist() == [50, 57, 50, 50]
 
 
 def test_the_middle_of_a_long_row_is_close_to_that_of_all_averages() -> None:
@@ -208,7 +208,11 @@ def modes_of(row: list[float]) -> tuple[float, float] | None:
     far = np.mean(slow) - np.mean(fast) > 5 * scatter
     medians = float(np.exp(np.median(fast))), float(np.exp(np.median(slow)))
     middles = middle_of(np.exp(fast).tolist()), middle_of(np.exp(slow).tolist())
-    return middles if far and medians[1] / medians[0] > 1.25 else None
+    slower = np.log(row) >= min(slow)
+    drawn = 2 * slower.mean() * (1 - slower.mean()) * (count - 1)
+    near = slow[len(slow) // 2] - fast[len(fast) // 2] < math.log(1.5)
+    joined = near and np.count_nonzero(np.diff(slower)) > drawn / 2
+    return middles if far and not joined and medians[1] / medians[0] > 1.25 else None
 
 
 @pytest.mark.parametrize("seed", range(40))
