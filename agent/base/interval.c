@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define LIKENESS_MARGIN 1.3 /* standard errors of a correlation, 1 / sqrt(n) each */
-#define LIKENESS_MOST   0.8 /* or what makes all one independent value */
+#define LIKENESS_MOST   0.8
 #define EFFECTIVE_LEAST 3.0
 
 static int by_size(const void *a, const void *b)
@@ -54,10 +54,9 @@ static double inverse_root(double n)
  * of it, and who stops at the first narrow interval stops where it shows least. */
 static double likeness(double correlation, double n)
 {
-	double r = correlation + LIKENESS_MARGIN * inverse_root(n), one = (n - 1) / (n + 1);
-	double most = one > LIKENESS_MOST ? one : LIKENESS_MOST;
+	double r = correlation + LIKENESS_MARGIN * inverse_root(n);
 
-	return r < 0 ? 0 : r > most ? most : r;
+	return r < 0 ? 0 : r > LIKENESS_MOST ? LIKENESS_MOST : r;
 }
 
 /* Neighbours that correlate by r vary the mean as n (1 - r) / (1 + r) independent values do. */

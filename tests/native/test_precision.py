@@ -244,7 +244,7 @@ def autocorrelated(likeness):
 def bimodal(dice):
     """Now and then a line lies badly."""
     while True:
-        yield dice.gauss(50, 0.8) if dice.random() < 0.7 else dice.gauss(65, 0.8)
+        yield dice.gauss(50, 0.8) if dice.random() < 0.7 else dice.gauss(75, 0.8)
 
 
 def drifting(dice):
@@ -263,7 +263,7 @@ def drifting(dice):
         (autocorrelated(0.0), [50.0]),
         (autocorrelated(0.3), [50.0]),
         (autocorrelated(0.6), [50.0]),
-        (bimodal, [50.0, 65.0]),
+        (bimodal, [50.0, 75.0]),
         (drifting, [50.0]),
     ],
     ids=["independent", "autocorrelated .3", "autocorrelated .6", "two levels", "drifting"],

@@ -18,7 +18,7 @@ LEVEL = 0.05
 POWER = 0.8
 # The resolution of the clock bounds the precision of a number; a sample is at least 1,000 clock steps.
 ROUNDING = (0.001**2) / 12
-OWN_SHARE = 0.75  # of the sides' order that a drift must leave, so that it is told from the change
+OWN_SHARE = 0.75  # of the sides' order that a trend must leave, or three over the degrees of freedom
 _SOLVER_STEPS = 100
 _WILD = 30.0  # times the median variance: rows beyond it count less in means
 _LEVELS = 40  # of a distribution of variances
@@ -64,12 +64,12 @@ def least_squares(logs: Floats, of_b: Bools, group: Ints | None = None, trends: 
     """
     group = np.zeros(len(of_b), dtype=np.int64) if group is None else group
     values, side = centred(logs, group), centred(of_b[None, :].astype(float), group)[0]
-    freedom, least = len(of_b) - int(group.max()) - 2, OWN_SHARE * float(side @ side)
+    freedom, whole = len(of_b) - int(group.max()) - 2, float(side @ side)
     left = centred(np.empty((0, len(of_b))) if trends is None else trends, group)
     while len(left) and freedom >= LEAST_RUNS:
         trend, left = left[0] / (np.sqrt(left[0] @ left[0]) or np.inf), left[1:]
         apart = side - (side @ trend) * trend
-        if trend.any() and apart @ apart >= least:
+        if trend.any() and apart @ apart >= min(OWN_SHARE, LEAST_RUNS / freedom) * whole:
             values, left = (each - np.outer(each @ trend, trend) for each in (values, left))
             side, freedom = apart, freedom - 1
     weights = side / (side @ side)

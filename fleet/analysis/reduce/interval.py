@@ -11,7 +11,7 @@ import numpy as np
 from fleet.analysis.arrays import Floats, Ints
 
 LIKENESS_MARGIN = 1.3  # standard errors of a correlation, 1 / sqrt(count) each
-MOST_LIKENESS = 0.8  # or what makes all one independent value
+MOST_LIKENESS = 0.8
 LEAST_EFFECTIVE = 3.0
 LEAST_RUNS = 3  # for an interval between runs, or a verdict
 
@@ -60,8 +60,7 @@ def effective_count(count: int, autocorrelation: Floats | float) -> Floats:
     too little of r, and who stops at the first narrow interval stops where it shows least: so r is raised by
     a margin. Negative r is not made use of.
     """
-    most = max(MOST_LIKENESS, (count - 1) / (count + 1))
-    r = np.clip(autocorrelation + LIKENESS_MARGIN / sqrt(count), 0.0, most)
+    r = np.clip(autocorrelation + LIKENESS_MARGIN / sqrt(count), 0.0, MOST_LIKENESS)
     found: Floats = count * (1 - r) / (1 + r)
     return found
 

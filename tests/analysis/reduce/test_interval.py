@@ -51,15 +51,14 @@ def test_no_freedom_and_no_values_have_no_interval() -> None:
         (4, -0.05, 4 * 0.4 / 1.6),
         (100, 0.0, 100 * 0.87 / 1.13),
         (100, 0.47, 100 * 0.4 / 1.6),
-        (100, 0.8, 100 * 0.07 / 1.93),
-        (100, 0.9, 1),
-        (8, 0.9, 8 * 0.2 / 1.8),
+        (100, 0.8, 100 * 0.2 / 1.8),
+        (10, 0.9, 10 * 0.2 / 1.8),
     ],
 )
 def test_the_more_neighbours_resemble_each_other_the_fewer_values_they_are_worth(
     count: int, r: float, expected: float
 ) -> None:
-    """n (1 - r) / (1 + r), where r is raised by 1.3 / sqrt(n), but to 0.8 or one value's worth at most."""
+    """n (1 - r) / (1 + r), where r is raised by 1.3 / sqrt(n) and held between 0 and 0.8."""
     assert effective_count(count, r) == pytest.approx(expected)
 
 
