@@ -32,6 +32,7 @@ from fleet.analysis.reduce.split import of_most, states_of_rounds
 
 GAP_S, LEAST, BUDGET_S, DENSER, PRECISION = 0.5, 10, 20, 6, 0.01
 MOST = LEAST + DENSER * (int(BUDGET_S / GAP_S) - LEAST)
+LOOKS = (*range(LEAST, 40), *range(40, MOST, 10), MOST)  # when a simulated run may end
 AT_S = GAP_S * np.append(np.arange(LEAST), LEAST - 1 + np.arange(1, MOST - LEAST + 1) / DENSER)
 SAMPLES = 5
 LEVEL_NS = 51.0
@@ -119,7 +120,7 @@ def runs_of(
     medians = np.median(bursts(at, SAMPLES, chance), axis=2)
     median, mean, half, counts = np.empty((4, runs))
     going, before = np.arange(runs), np.zeros(runs, dtype=bool)
-    for count in range(max(least - 1, 2), MOST + 1):
+    for count in (*range(max(least - 1, 2), LEAST), *LOOKS):
         found = burst_levels(medians[going, :count], times[going, :count])
         ended, before[going] = _ends(found, count, before[going])
         if count < least:
@@ -180,7 +181,6 @@ MACHINES = (
     Machine("8 % apart, 1.5 % of scatter", ((26.0, 51.0), (28.1, 55.1))),
     Machine("8 % apart, and a third", ((26.0, 51.0), (28.1, 55.1), (107.0, 250.0)), scatter=0.008),
 )
-LOOKS = (*range(LEAST, 40), *range(40, MOST, 10), MOST)  # when a simulated run may end
 STATES_TITLE = "machine                          same state  within 3 %  covered  bursts  several levels"
 
 
