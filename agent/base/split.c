@@ -10,7 +10,7 @@ enum { CUTS_MOST = 200, STRAYS_OF = 10 /* at most one of so many */, SELDOM_LEAS
 #define SCATTER_LEAST 1e-4 /* values are rounded */
 #define NEVER         1e300
 #define ALTERNATING   0.5           /* of the changes between two parts that a drawn order has */
-#define NEAR          0.26236426447 /* logarithm of 1.3: parts further apart may alternate */
+#define NEAR          0.30010459246 /* logarithm of 1.35: parts further apart may alternate */
 
 /* What parts must be to be levels. */
 struct rule {

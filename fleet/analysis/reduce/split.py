@@ -6,7 +6,7 @@ ratio, and by some times the scatter within the two. A single broad level, even 
 far: the halves of a uniform distribution are 3.5 times their scatter apart, those of a normal one 2.7.
 
 Each burst has a line of its own, and in which slice of a cache it lies moves the burst by some per cent; and
-two threads that take turns may fall into one rhythm or another, a quarter apart. So parts less than 30 %
+two threads that take turns may fall into one rhythm or another, a quarter apart. So parts less than 35 %
 apart are levels only if bursts alternate between them less than half as often as if drawn.
 
 The agent does the same (agent/base/split.c) to know how well a pair's level is known.
@@ -43,7 +43,7 @@ SELDOM = Rule(ratio=1.25, share=0.1, fewest=1, most=2, few=0)  # of two modes to
 STRAY = Rule(ratio=1.25, share=0.0, fewest=1, most=2, few=0)
 MODE_BURSTS = 5  # fewer bursts cannot show two modes
 _ALTERNATING = 0.5  # of the changes between two parts that a drawn order has
-_NEAR = 1.3  # times: parts further apart may alternate
+_NEAR = 1.35  # times: parts further apart may alternate
 BETWEEN_RUNS = Rule(ratio=1.08, share=0.02, fewest=1, most=12)  # runs at one level differ by less
 MOST_CUTS = 200  # longer rows are parted at so many places at most
 _SCATTERED = 3  # values more than parts, where a part may be a single value

@@ -210,7 +210,7 @@ def modes_of(row: list[float]) -> tuple[float, float] | None:
     middles = middle_of(np.exp(fast).tolist()), middle_of(np.exp(slow).tolist())
     slower = np.log(row) >= min(slow)
     drawn = 2 * slower.mean() * (1 - slower.mean()) * (count - 1)
-    near = slow[len(slow) // 2] - fast[len(fast) // 2] < math.log(1.3)
+    near = slow[len(slow) // 2] - fast[len(fast) // 2] < math.log(1.35)
     joined = near and np.count_nonzero(np.diff(slower)) > drawn / 2
     return middles if far and not joined and medians[1] / medians[0] > 1.25 else None
 
