@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from fleet.agent.build import toolchain as tc
@@ -19,7 +20,6 @@ from fleet.agent.build.source import sources
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
 from fleet.model import Target
-from fleet.model.frozen import replace
 
 TARGETS = {
     str(target): target for os in SYSTEMS for arch in SYSTEMS[os].cross if (target := Target(os, arch))

@@ -4,6 +4,7 @@ import hashlib
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 
 from fleet.agent.build import qnx, source
 from fleet.agent.build import toolchain as tc
@@ -14,7 +15,6 @@ from fleet.agent.build.systems import SYSTEMS
 from fleet.agent.build.upload import check_fit, prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, ProbeError
 from fleet.model import Agent, BuildPlace, Facts, Host, Via
-from fleet.model.frozen import dataclass, replace
 from fleet.remote.connection import Connection
 
 

@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import threading
+from dataclasses import replace
 from typing import BinaryIO
 
 from fleet.agent.build import source
@@ -13,7 +14,6 @@ from fleet.agent.wire.forecast import machine_lines, read
 from fleet.agent.wire.line import PREFIX, REFUSED, WireError
 from fleet.errors import AgentError, BuildError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan
-from fleet.model.frozen import replace
 from fleet.plan.forecast import Forecast
 from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
@@ -11,7 +12,6 @@ from fleet.agent.wire.parts import RunSoFar, check_same_run
 from fleet.agent.wire.records import Record
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Host, Plan, Run
-from fleet.model.frozen import dataclass, field
 from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
 from fleet.remote.stream import Stream

@@ -17,8 +17,9 @@ def verify(
 
     Exits with 11 if a file is damaged. Example: fleet verify results
     """
+    from dataclasses import asdict
+
     from fleet.errors import StoreError
-    from fleet.model.frozen import asdict
     from fleet.store.places import place_of
     from fleet.store.verify import verify as verify_place
     from fleet.text import as_json, counted

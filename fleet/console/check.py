@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from fleet.console.summary import MANY, MESSAGES_SHOWN, failures, outcome_object
 from fleet.facts.systems import WORST_FIRST
 from fleet.hostnames import folded
 from fleet.model import Facts, Finding, Severity
-from fleet.model.frozen import asdict
 from fleet.plan.conflicts import needs_pairs
 from fleet.session.check import Checked, Intended
 from fleet.text import as_json, counted

@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from fleet.console.hosts import host_object, where
 from fleet.hostnames import folded
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan
-from fleet.model.frozen import asdict
 from fleet.plan.kinds import cpus_words
 from fleet.plan.options import effective
 from fleet.session.dry_run import Cost, PlannedHost

@@ -1,11 +1,11 @@
 """Hosts as text for people and as JSON for programs. Prints nothing."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
 from fleet.model import Host
-from fleet.model.frozen import asdict, fields
 from fleet.text import as_json, table
 
 

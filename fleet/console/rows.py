@@ -4,10 +4,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import Host
-from fleet.model.frozen import dataclass, field
 from fleet.plan.forecast import Duration, seconds_text
 from fleet.session import events
 from fleet.session.outcome import Outcome, State

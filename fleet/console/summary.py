@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 from textwrap import indent
 
 from fleet.hostnames import folded, group_messages, without_name
 from fleet.model import FORECAST
-from fleet.model.frozen import dataclass
 from fleet.session.clean import Cleaned
 from fleet.session.outcome import Outcome, State
 from fleet.session.resume import Remaining

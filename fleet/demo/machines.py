@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fleet.model import Cache, Cpu, Relation
-from fleet.model.frozen import dataclass, field
 
 KINDS = {  # the benchmarks of pairs, and what the first costs more than the second
     "x86_64": (("cas", "cmpxchg", 1.0), ("readwrite", "mov", 0.92)),

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -10,7 +11,6 @@ from fleet.facts import probe, systems
 from fleet.facts.systems import OF_STEPS, SYSTEMS
 from fleet.model import Facts, Host, Load
 from fleet.model.client import by_hand
-from fleet.model.frozen import replace
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
 

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from fleet.facts.findings import finding
 from fleet.facts.linux import parse_compilers
 from fleet.facts.probe import Sections
 from fleet.facts.topology import core_name
 from fleet.model import Cpu, Facts, Finding, Load
-from fleet.model.frozen import dataclass, replace
 
 STANDIN = "qnx-standin"
 """The `os` of an imitation that the tests make out of Linux: its numbers are not those of QNX."""

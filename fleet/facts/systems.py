@@ -1,11 +1,11 @@
 """The operating systems fleet can gather facts on: a row and a module each, in the order they are tried."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from fleet.facts import linux, linux_noise, qnx
 from fleet.facts.probe import Sections
 from fleet.model import Facts, Finding, Load, Severity
-from fleet.model.frozen import dataclass
 
 WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 

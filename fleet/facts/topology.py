@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.facts.probe import Sections
 from fleet.model import Cache, Cpu, Node, last_shared
-from fleet.model.frozen import dataclass, field
 from fleet.plan.cpulist import MAX_CPU, cpu_list
 
 _NODE = "sys/devices/system/node/node"

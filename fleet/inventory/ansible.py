@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from getopt import GetoptError, gnu_getopt
 from pathlib import Path
@@ -23,7 +24,6 @@ from fleet.hostnames import ALL, HOST_LIMIT, NAME
 from fleet.inventory import schema
 from fleet.inventory.document import read
 from fleet.inventory.starter import as_yaml, comment, written
-from fleet.model.frozen import dataclass, field
 
 _KEYS = {
     "address": ("ansible_host", "ansible_ssh_host"),

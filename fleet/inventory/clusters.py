@@ -9,12 +9,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.inventory.starter import comment, written
-from fleet.model.frozen import dataclass, field
 
 _TIMEOUT_S, _MIB_MOST = 30, 8
 _SHOWN = 300  # characters of what a program printed

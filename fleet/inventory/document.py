@@ -1,9 +1,8 @@
 """YAML as data that remembers its lines; scalars stay text, so none of YAML's guesses (no: false) gets in."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
-
-from fleet.model.frozen import dataclass, field
 
 Path = tuple[str | int, ...]
 

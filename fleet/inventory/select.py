@@ -1,6 +1,7 @@
 """Loads inventory.yaml, read by `document` and checked by `schema`, and selects by name, glob and label."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from fleet.errors import InventoryError, UsageError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.model import BuildPlace, Host, RequestedOptions, RequestedToolchain, Via
-from fleet.model.frozen import dataclass, replace
 from fleet.plan.conflicts import conflicts, excluding
 from fleet.plan.options import BY_NAME, of_host
 from fleet.text import nearest, printable

@@ -6,12 +6,12 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, NAME
-from fleet.model.frozen import dataclass, field
 
 INCLUDE_DEPTH = 16  # as ssh itself
 

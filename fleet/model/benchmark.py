@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
-
-from fleet.model.frozen import dataclass, field, fields
 
 
 class Shape(StrEnum):

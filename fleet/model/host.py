@@ -1,10 +1,10 @@
 """A host: a machine in the inventory, and what an agent for it is built for."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from fleet.model.frozen import dataclass, field
 from fleet.model.plan import RequestedOptions
 
 

@@ -1,9 +1,8 @@
 """A plan: what to measure on one host."""
 
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TypeVar
-
-from fleet.model.frozen import dataclass, fields, replace
 
 
 class Pairs(StrEnum):

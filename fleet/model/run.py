@@ -1,10 +1,10 @@
 """A run: what an agent sent, burst by burst, and all that makes its numbers explainable years later."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from fleet.model.benchmark import Benchmark, Shape, benchmark_named
-from fleet.model.frozen import dataclass, field
 from fleet.model.host import Host, Target
 from fleet.model.machine import Facts, Load
 from fleet.model.plan import Estimator, Plan

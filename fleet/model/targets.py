@@ -1,8 +1,7 @@
 """The operating systems and architectures there is an agent for, by their names in targets."""
 
 from collections.abc import Mapping
-
-from fleet.model.frozen import dataclass
+from dataclasses import dataclass
 
 OSES = ("linux", "qnx")
 

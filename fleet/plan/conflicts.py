@@ -1,10 +1,10 @@
 """Plan options that cannot stand together, which the agent would refuse once it is on the host."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from fleet.errors import UsageError
 from fleet.model import Host, RequestedOptions, Shape, benchmark_named, merged
-from fleet.model.frozen import dataclass
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.options import BURST_SAMPLES, BY_NAME, DEFAULTS, PRESETS, EffectiveOptions, effective, of_host
 from fleet.plan.variants import not_measured

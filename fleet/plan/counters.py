@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.model import Facts
-from fleet.model.frozen import dataclass
 from fleet.text import nearest
 
 MOST = 16  # events at once (agent/machine/counters.h)

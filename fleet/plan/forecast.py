@@ -1,8 +1,7 @@
 """What a plan costs, as an agent forecasts it (docs/wire.md)."""
 
 from collections.abc import Mapping
-
-from fleet.model.frozen import dataclass, field
+from dataclasses import dataclass, field
 
 _FULL = (1 << 31) - 1  # MB/s: as much as goes
 LONG_S = 10.0  # a first round that takes longer is told apart

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from fleet.model import BENCHMARKS as KNOWN
 from fleet.model import KINDS, PairChoice, Pairs
-from fleet.model.frozen import dataclass, replace
 from fleet.plan import counters
 from fleet.plan.cpulist import cpu_list, cpus_text, pair_list, pairs_text
 from fleet.plan.variants import VARIANTS, variant_choice

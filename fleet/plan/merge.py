@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Collection
+from dataclasses import replace
 
 from fleet.errors import UsageError
 from fleet.late import random
 from fleet.model import Facts, Host, PairChoice, Pairs, Plan, Relations, RequestedOptions, Topology, merged
-from fleet.model.frozen import replace
 from fleet.plan import counters
 from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from fleet import model
 from fleet.errors import UsageError
-from fleet.model.frozen import dataclass, replace
 from fleet.plan import kinds
 from fleet.plan.cpulist import cpu_list
 from fleet.plan.variants import for_benchmarks

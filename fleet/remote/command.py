@@ -8,12 +8,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from fleet.errors import FleetError, LinkError, ProbeError, TimeLimitError, UnreachableError
 from fleet.model import Host
-from fleet.model.frozen import dataclass, field
 from fleet.remote import shell
 from fleet.remote.connection import Connection
 from fleet.remote.output import Answer, Completed, answer, never_ended

@@ -3,10 +3,10 @@
 import os
 import shlex
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.model.frozen import dataclass, field
 from fleet.remote.output import Completed, RefusedError
 from fleet.remote.shell import assigned, cksum
 

@@ -3,9 +3,9 @@
 import re
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fleet.errors import LinkError
-from fleet.model.frozen import dataclass
 
 RUN_LIMIT_BYTES = 16 << 20  # a host that prints more than this to one command is refused
 LINE_LIMIT_BYTES = 1 << 20  # the longest line a stream hands out

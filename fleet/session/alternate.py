@@ -3,10 +3,10 @@
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from fleet.errors import UsageError
 from fleet.late import random
-from fleet.model.frozen import dataclass
 from fleet.plan.options import labels
 
 _STDERR = 2  # stdout is for results

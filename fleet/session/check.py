@@ -1,6 +1,7 @@
 """`fleet check`: what disturbs each host and what a run would do there; changes nothing."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fleet.agent.build.on_controller import Builder
@@ -10,7 +11,6 @@ from fleet.errors import BuildError
 from fleet.facts.gather import look, raw_lines, reread_load, survey
 from fleet.facts.systems import findings
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
-from fleet.model.frozen import dataclass
 from fleet.plan.forecast import Forecast
 from fleet.plan.merge import plan_on
 from fleet.remote.connection import Connection

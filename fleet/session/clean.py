@@ -1,11 +1,11 @@
 """`fleet clean`: removes what fleet made on hosts, and nothing else."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.errors import LockedError, ProbeError
 from fleet.model import Host
-from fleet.model.frozen import dataclass
 from fleet.remote.shell import assigned
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress

@@ -5,12 +5,12 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from fleet.agent.build.on_controller import Builder, Connect
 from fleet.agent.forecast import Forecaster
 from fleet.model import Host, LockPolicy, RequestedOptions, Run
-from fleet.model.frozen import dataclass, field
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 from fleet.session.events import EventHandler

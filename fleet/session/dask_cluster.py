@@ -6,13 +6,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 from fleet import errors
 from fleet.model import Host, RunState
-from fleet.model.frozen import dataclass
 from fleet.model.version import VERSION
 from fleet.remote.connect import connect
 from fleet.session.context import SessionContext

@@ -4,10 +4,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, fields, replace
 from typing import Any, get_args
 
 from fleet.model import Host
-from fleet.model.frozen import asdict, fields, replace
 from fleet.plan.forecast import Duration
 from fleet.session import events
 from fleet.session.outcome import Outcome, State

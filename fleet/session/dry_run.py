@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.forecast import Forecaster
 from fleet.agent.wire.forecast import usual_machine
 from fleet.errors import BuildError, FleetError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan, RequestedOptions
-from fleet.model.frozen import dataclass, field, replace
 from fleet.plan.forecast import Forecast
 from fleet.plan.merge import measured, plan_for, plan_on
 from fleet.plan.options import agent_arguments

@@ -1,9 +1,9 @@
 """What happens to the hosts of a session, as it happens: one type of event, one callable that receives it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fleet.model import Host
-from fleet.model.frozen import dataclass
 from fleet.plan.forecast import Duration
 from fleet.session.outcome import Outcome
 from fleet.session.so_far import Medians, SoFar

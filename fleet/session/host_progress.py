@@ -1,12 +1,12 @@
 """How far one host has got: its stage, notes and bursts, sent as events; ends in an Outcome."""
 
 import time
+from dataclasses import replace
 
 from fleet import errors
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
 from fleet.model import Burst, Host, Note, Run, RunState
-from fleet.model.frozen import replace
 from fleet.plan.forecast import Duration
 from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
 from fleet.session.outcome import Outcome, State

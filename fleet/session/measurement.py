@@ -1,6 +1,7 @@
 """Completes a run over as many connections and agents as it takes, measuring nothing twice."""
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from fleet.agent.measure import PostRunCommand, measure
@@ -12,7 +13,6 @@ from fleet.errors import AgentError, FleetError, LinkError, LockedError, Refused
 from fleet.facts.frequency import slower_cpus
 from fleet.facts.gather import load_script, read_load, reread_load
 from fleet.model import Agent, Burst, Facts, Load, LockPolicy, Run, RunState
-from fleet.model.frozen import replace
 from fleet.session.context import lock_owner
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink, pauses

@@ -1,11 +1,11 @@
 """How each host's part of a session ended, and the exit code that follows from it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from fleet.errors import EXIT_INTERRUPTED, EXIT_SOME_FAILED
 from fleet.model import Host
-from fleet.model.frozen import dataclass
 
 
 class State(StrEnum):

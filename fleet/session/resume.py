@@ -1,10 +1,10 @@
 """`fleet resume`: finishes what the journals and intents of a results root show was left of a session."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fleet.errors import LockedError, UsageError
 from fleet.model import Host, Run
-from fleet.model.frozen import dataclass, replace
 from fleet.session.context import SessionContext
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink

@@ -4,13 +4,13 @@ import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
 from fleet.errors import BuildError, FleetError, StoreError, is_lack_of_memory, lack_of_memory
 from fleet.facts import systems
 from fleet.model import Agent, Facts, Host, Plan, Run, merged
-from fleet.model.frozen import replace
 from fleet.model.version import VERSION
 from fleet.plan import counters
 from fleet.plan.merge import plan_on

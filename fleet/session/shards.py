@@ -3,10 +3,10 @@
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fleet.errors import UsageError
 from fleet.model import Host
-from fleet.model.frozen import dataclass
 
 MOST_SHARDS = 1000
 _HERE = {"localhost", "127.0.0.1", "::1"}

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -18,7 +19,6 @@ from fleet.errors import AgentError, UsageError
 from fleet.facts.gather import STEP_HEAD_BYTES, step_facts
 from fleet.hostnames import NAME
 from fleet.model import Agent, Hello, Host, Plan, Run, Via
-from fleet.model.frozen import replace
 from fleet.model.version import VERSION
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress

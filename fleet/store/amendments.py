@@ -3,11 +3,11 @@
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from fleet.errors import StoreError
-from fleet.model.frozen import dataclass, field, replace
 from fleet.store.checksums import opened_json, sealed_json
 from fleet.store.files import read_regular, storing, write
 from fleet.store.ids import checked_key

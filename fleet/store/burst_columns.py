@@ -2,11 +2,11 @@
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from fleet.late import np, pa
 from fleet.model import Burst, Count, Parameters, Relation, Relations, Run, Shape, Topology, benchmark_named
-from fleet.model.frozen import fields
 from fleet.store import schema
 from fleet.store.columns import built, coded, lists, numbers
 from fleet.store.rows import hello_of

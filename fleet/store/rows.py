@@ -4,6 +4,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 
 from fleet.errors import StoreError
 from fleet.model import Hello, Host, Load, Run
-from fleet.model.frozen import dataclass, fields, is_dataclass
 from fleet.once import once
 from fleet.store import gate, schema
 

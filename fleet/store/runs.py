@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Any
 
 from fleet.errors import MemoryLimitError, StoreError, UsageError
 from fleet.model import BENCHMARKS, Benchmark, RunState, described, learn
-from fleet.model.frozen import dataclass, fields
 from fleet.store import gate
 from fleet.store.amendments import Amendment, amended
 from fleet.store.checksums import checked_footer, opened_json

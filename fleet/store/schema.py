@@ -7,11 +7,11 @@ meaning: that would be a new major version. Added columns may be null, since old
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fleet.late import pa
-from fleet.model.frozen import dataclass
 from fleet.once import once
 
 SCHEMA_VERSION = "1.2"

@@ -4,6 +4,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +13,6 @@ from warnings import warn
 
 from fleet.errors import LockedError, StoreError, StoreWarning
 from fleet.model import RequestedOptions, Run
-from fleet.model.frozen import dataclass, field
 from fleet.store.checksums import opened_json, sealed_json
 from fleet.store.decoding import decode
 from fleet.store.files import open_regular, read_regular, storing, sync

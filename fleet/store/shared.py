@@ -5,12 +5,12 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from fleet.errors import StoreError
 from fleet.model import Plan
-from fleet.model.frozen import fields
 from fleet.store import run_tables, schema
 from fleet.store.files import draft, storing
 from fleet.store.ids import checked_key, new_run_id, new_session_id

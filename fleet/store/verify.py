@@ -2,10 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fleet.errors import StoreError
-from fleet.model.frozen import dataclass
 from fleet.store import columns, schema
 from fleet.store.amendments import FILES as AMENDMENTS
 from fleet.store.amendments import read_amendment

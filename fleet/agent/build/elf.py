@@ -3,10 +3,10 @@
 import re
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from fleet.agent.build.systems import SYSTEMS
 from fleet.model import ARCHES, Target
-from fleet.model.frozen import dataclass
 from fleet.once import once
 
 _MACHINES: Mapping[tuple[int, int, str], str] = {  # e_machine, word bits, byte order

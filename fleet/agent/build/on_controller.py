@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
 from fleet.late import futures, tempfile
 from fleet.model import Host, Target, arch_named
-from fleet.model.frozen import dataclass, replace
 from fleet.model.version import VERSION
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connect import connect

@@ -3,6 +3,7 @@
 import shlex
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from fleet.agent.build import toolchain as tc
@@ -10,7 +11,6 @@ from fleet.agent.build.on_controller import last_lines
 from fleet.agent.build.upload import check_put
 from fleet.errors import BuildError, DeployError, LinkError
 from fleet.model import Agent, Compiler, Facts, Host
-from fleet.model.frozen import replace
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed

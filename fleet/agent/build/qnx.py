@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from fleet.agent.build import qnx_sdp
@@ -13,7 +14,6 @@ from fleet.agent.build.qnx_sdp import CFLAGS, HOMES, HOST, TARGETS, VARIANTS
 from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, DeployError, FleetError
 from fleet.model import Agent, BuildPlace, Facts, Host, Target
-from fleet.model.frozen import dataclass
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.agent.build import toolchain as tc
@@ -11,7 +12,6 @@ from fleet.agent.build.on_controller import Watching, compile_here, last_lines, 
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
 from fleet.model import Target
-from fleet.model.frozen import dataclass
 
 CFLAGS = SYSTEMS["qnx"].cflags
 VARIANTS: Mapping[str, str] = {"aarch64": "gcc_ntoaarch64le", "x86_64": "gcc_ntox86_64"}

@@ -1,9 +1,8 @@
 """What building for an operating system depends on: one row per OS. Pure; used by the other modules here."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
-
-from fleet.model.frozen import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from fleet.agent.build.systems import SYSTEMS
 from fleet.model import Facts, Target
-from fleet.model.frozen import dataclass, field
 from fleet.once import once
 
 FILE_PREFIX, HASH_DIGITS = "fleet-agent-", 16

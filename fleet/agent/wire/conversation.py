@@ -1,12 +1,12 @@
 """Follows the agent's output (docs/wire.md), refusing what is not allowed: lines in, records out. Pure."""
 
+from dataclasses import replace
 from statistics import median
 
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.line import WireError, short, split
 from fleet.agent.wire.records import TEXT_LIMIT, Alive, Record, decode, planned
 from fleet.model import Burst, End, Failed, Hello, Note, Parameters, benchmark_named
-from fleet.model.frozen import replace
 from fleet.text import counted
 
 LINE_LIMIT_BYTES = 1 << 20

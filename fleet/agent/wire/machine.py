@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +12,6 @@ from fleet.agent.build.systems import SYSTEMS
 from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked, short
 from fleet.agent.wire.records import CPU_LIMIT, CpuNumber, fits
 from fleet.model import Agent, Cache, Cpu, Facts, last_shared
-from fleet.model.frozen import dataclass, replace
 from fleet.remote.connection import Connection
 
 TIMEOUT_S = 60.0

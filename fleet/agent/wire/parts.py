@@ -1,13 +1,13 @@
 """Joins the parts of a run that took several agents, a `conversation` each (docs/durability.md). Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from fleet.agent.wire.conversation import NO_HELLO, Reader, completed, hello_in
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.line import WireError, split
 from fleet.agent.wire.records import decode
 from fleet.model import Burst, End, Failed, Hello, Note, Pairs
-from fleet.model.frozen import dataclass, field, replace
 
 Part = Iterable[bytes | None]
 """The lines of a part; None for one that its journal does not hold as it was written."""

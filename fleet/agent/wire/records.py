@@ -1,5 +1,6 @@
 """Decodes a line of the agent's output (docs/wire.md): a record that tables can take, or WireError. Pure."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -7,7 +8,6 @@ from msgspec import Meta, Struct
 
 from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked
 from fleet.model import Benchmark, Burst, End, Estimator, Failed, Hello, Note, Parameters, learn
-from fleet.model.frozen import replace
 from fleet.plan.cpulist import MAX_CPU
 from fleet.store.gate import EXACT_MAX, INT64_MAX, depth
 from fleet.store.schema import largest

@@ -4,6 +4,7 @@ They are judged together with those of all other comparisons of a command (`erro
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from fleet.analysis.compare.run_levels import CELL, CLASS, Matched, by_unit
 from fleet.analysis.compare.sides import InBlock, by_time
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.split import run_levels
-from fleet.model.frozen import dataclass
 
 Turn = tuple[Any, ...]  # the session of a run, and its place there: in order of time
 _Blocks = Mapping[str, InBlock] | None  # of each unit

@@ -1,6 +1,7 @@
 """Compares sides of runs, per relation and pair; a run is the unit of replication."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
 from fleet.hostnames import folded
 from fleet.model import View
-from fleet.model.frozen import dataclass, replace
 from fleet.store.runs import Root, listing_of
 from fleet.text import counted
 

@@ -4,6 +4,7 @@ Both are poorly known from the few runs of one relation, and well known from tho
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
@@ -24,7 +25,6 @@ from fleet.analysis.compare.inference import (
     moderated,
 )
 from fleet.analysis.compare.run_levels import CLASS, Doubt
-from fleet.model.frozen import dataclass
 
 LEAST_HOSTS = 3  # that show what all hosts have in common
 _MUCH = 0.25  # of the variance of a change

@@ -1,6 +1,7 @@
 """The A/A test: splits runs of an unchanged machine into two sides and counts the false alarms."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from fleet.analysis.reduce.load import load_runs
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import kind_of, percent, records
 from fleet.errors import UsageError
-from fleet.model.frozen import replace
 from fleet.store.runs import Root
 from fleet.text import nearest, table
 

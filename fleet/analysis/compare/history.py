@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -17,7 +18,6 @@ from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.environment import of_rows
 from fleet.hostnames import folded
-from fleet.model.frozen import dataclass
 from fleet.store.runs import Root
 from fleet.text import counted
 

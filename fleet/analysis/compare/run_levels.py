@@ -5,6 +5,7 @@ sides are split into levels (`run_levels`); each number is then moved to the lev
 by the difference of the levels within the sides. So the change is that within each level.
 """
 
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import product
 from typing import Any
@@ -17,7 +18,6 @@ from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.inference import centred, counts_at, equal_shares, least_squares
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.split import BETWEEN_RUNS, run_levels
-from fleet.model.frozen import dataclass, field
 
 CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,6 @@ from fleet.analysis.reduce.load import view_of, without_points
 from fleet.analysis.reduce.matrices import grid
 from fleet.hostnames import folded
 from fleet.model import View
-from fleet.model.frozen import dataclass
 from fleet.store.runs import Root
 from fleet.text import counted
 

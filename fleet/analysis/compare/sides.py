@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import pandas as pd
@@ -13,7 +14,6 @@ from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.selection import comparable_of_all, matching
 from fleet.errors import StoreError, UsageError
-from fleet.model.frozen import dataclass
 from fleet.store import Listing
 from fleet.store.runs import Root, listing_of
 

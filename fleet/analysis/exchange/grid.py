@@ -3,10 +3,10 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
 
-from fleet.model.frozen import dataclass, field
 from fleet.plan.cpulist import MAX_CPU
 
 _CPU = re.compile(r"0*[0-9]{1,5}")

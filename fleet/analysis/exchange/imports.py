@@ -4,6 +4,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import cache
@@ -22,7 +23,6 @@ from fleet.analysis.selection import select
 from fleet.analysis.views.text import is_none, records
 from fleet.errors import StoreError, UsageError
 from fleet.model import Cpu, Topology, View
-from fleet.model.frozen import asdict, dataclass, field, fields, replace
 from fleet.plan.cpulist import cpu_list, cpus_text
 from fleet.plan.variants import VARIANTS
 from fleet.store import Store, schema

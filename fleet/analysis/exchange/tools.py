@@ -11,6 +11,7 @@ diagonal, and its number is the mean. A CSV holds no CPU numbers.
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import floor
 from typing import NamedTuple
 
@@ -25,7 +26,6 @@ from fleet.analysis.exchange.grid import (
     write_csv,
 )
 from fleet.errors import UsageError
-from fleet.model.frozen import replace
 from fleet.plan.cpulist import MAX_CPU
 
 _TITLES = {"cas": "CAS", "readwrite": "Read/Write"}

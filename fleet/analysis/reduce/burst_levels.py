@@ -4,13 +4,14 @@ The burst is the unit of replication: samples of one burst resemble each other (
 functions take rows of bursts, a row per pair, in order of time, so that a machine's pairs are judged at once.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.bursts import equal_rows
 from fleet.analysis.reduce.interval import effective_count, likeness, t_factor
 from fleet.analysis.reduce.split import MOST_CUTS, STRAY, USUAL, levels_of_bursts, of_most, split
-from fleet.model.frozen import dataclass
 
 LEVELS_MOST = USUAL.most  # of a pair
 STRAYS_OF = 10  # at most one burst of so many is a stray

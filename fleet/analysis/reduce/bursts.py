@@ -1,6 +1,7 @@
 """Bursts as flat arrays, without an object for each or warm-ups, made of an Arrow table of samples."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,6 @@ from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.frame import Frame
 from fleet.analysis.reduce.load import mean_of_both, ns_per_sample_tick, of_both
 from fleet.model import Shape, benchmark_named
-from fleet.model.frozen import dataclass
 from fleet.store.columns import known, list_parts, raw
 from fleet.store.schema import PARAMETER_COLUMNS, names_between
 

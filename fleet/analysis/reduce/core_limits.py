@@ -12,10 +12,9 @@ are allowed here): Neoverse N1 and N2 (0xd0c, 0xd49) have 2 for vectors, V1 and 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
-
-from fleet.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

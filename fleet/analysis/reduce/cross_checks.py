@@ -7,6 +7,7 @@ Where intervals are known, what they leave open is no breach. docs/flags.md name
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, cast
@@ -17,7 +18,6 @@ from fleet.analysis.reduce.ladders import MEMORY, is_local, ladders, node_cells,
 from fleet.analysis.reduce.load import view_of, without_points
 from fleet.analysis.views.text import is_none, records
 from fleet.model import View
-from fleet.model.frozen import dataclass
 
 WHOLE_CYCLES = 0.02  # of the cycles of a load from L1
 FEWEST_CYCLES, MOST_CYCLES = 3, 6

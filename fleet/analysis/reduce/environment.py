@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,6 @@ import pandas as pd
 from fleet.analysis.reduce.load import Texts, decoded
 from fleet.analysis.views.text import records
 from fleet.hostnames import folded
-from fleet.model.frozen import dataclass
 from fleet.store.schema import ENVIRONMENT
 from fleet.text import counted
 

@@ -4,6 +4,7 @@ Its renderers are `views.heatmap` (terminal), `report.page` and a macro (HTML), 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy.typing as npt
 
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.topology import Layout
-from fleet.model.frozen import dataclass, replace
 from fleet.plan.cpulist import cpus_text
 
 SHADES = 32

@@ -13,12 +13,12 @@ The agent does the same (agent/base/split.c) to know how well a pair's level is 
 """
 
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
 from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

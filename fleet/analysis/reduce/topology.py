@@ -1,13 +1,13 @@
 """The display order of CPUs, and the borders between their groups."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from fleet.analysis.frame import Rows
 from fleet.analysis.views.text import is_none, records
 from fleet.model import Cpu, core_kinds
-from fleet.model.frozen import dataclass, field
 
 NAMES = {"package": "socket", "node": "node", "die": "die", "llc": "cache", "cluster": "cluster"}
 GROUPS = ("package", "node", "die", "llc", "cluster", "core")  # outermost first

@@ -10,6 +10,7 @@ import struct
 import textwrap
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -37,7 +38,6 @@ from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import measured, records, shown_value, within
 from fleet.errors import UsageError
 from fleet.model import View, as_described_by, benchmark_named
-from fleet.model.frozen import dataclass
 from fleet.model.version import VERSION
 from fleet.store.runs import Root
 from fleet.text import counted, one_line

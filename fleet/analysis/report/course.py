@@ -1,6 +1,7 @@
 """Lays out a found change on one host, night by night, for templates/course.svg."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -10,7 +11,6 @@ from fleet.analysis.compare.history import History
 from fleet.analysis.compare.run_levels import CLASS
 from fleet.analysis.views import over_time
 from fleet.analysis.views.text import change_shown, is_rate, measured, records, signed
-from fleet.model.frozen import dataclass
 
 SIZE = (640, 180)
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 630.0, 12.0, 140.0

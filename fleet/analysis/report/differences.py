@@ -1,6 +1,7 @@
 """The comparisons of a report: two sides host by host, each host with the first one, or one host's runs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Any
 
@@ -18,7 +19,6 @@ from fleet.analysis.report.read_runs import Reading, rows_by_run
 from fleet.analysis.views.answer import headlines, open_rows
 from fleet.analysis.views.text import change_shown, records
 from fleet.errors import UsageError
-from fleet.model.frozen import dataclass, replace
 from fleet.store.runs import Root
 
 _MANY = 2  # differences; of more, each map is but a small picture

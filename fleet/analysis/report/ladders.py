@@ -1,6 +1,7 @@
 """The ladders of a report: of each benchmark of memory and number of threads its levels and a figure."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,6 @@ from fleet.analysis.report import figures
 from fleet.analysis.views.ladders import alike, cpus_text, level_table, marks
 from fleet.analysis.views.text import is_rate
 from fleet.model import View, benchmark_named
-from fleet.model.frozen import dataclass
 
 _WIDTH, _HEIGHT = 340, 270  # CSS pixels; as wide as a telephone shows without scrolling
 _IN_A_LINE = 3  # settings of the legend

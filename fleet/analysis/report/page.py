@@ -1,6 +1,7 @@
 """Builds a report: reads the runs, draws them and renders one HTML page without scripts."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -31,7 +32,6 @@ from fleet.analysis.views.sections import level_lines
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
 from fleet.model import benchmark_named
-from fleet.model.frozen import dataclass, replace
 from fleet.model.version import VERSION
 from fleet.plan.cpulist import cpus_text
 from fleet.store.runs import Root, listing_of

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,6 @@ from fleet.analysis.report import figures
 from fleet.analysis.views.gemm import with_shares
 from fleet.analysis.views.ladders import cpus_text
 from fleet.model import View, benchmark_named
-from fleet.model.frozen import dataclass
 from fleet.text import counted
 
 _WIDTH, _HEIGHT = 340, 280  # CSS pixels; as wide as a telephone shows without scrolling

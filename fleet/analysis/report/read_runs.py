@@ -6,6 +6,7 @@ bursts only what warnings are made of.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -39,7 +40,6 @@ from fleet.analysis.views.warnings import (
     run_warnings,
 )
 from fleet.model import View, as_described_by, benchmark_named
-from fleet.model.frozen import dataclass, field, replace
 from fleet.store.runs import Listing, Root, listing_of
 
 MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own

@@ -11,6 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -39,7 +40,6 @@ from fleet.analysis.views.history import sparkline
 from fleet.analysis.views.text import is_none, measured, records, shown_value, within
 from fleet.errors import UsageError
 from fleet.model import as_described_by
-from fleet.model.frozen import asdict
 from fleet.model.version import VERSION
 from fleet.store import RunSummary, schema
 from fleet.store.places import Place, samples_name

@@ -5,6 +5,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from fleet.analysis.views import over_time
 from fleet.analysis.views import siblings as views
 from fleet.analysis.views.text import records
 from fleet.errors import UsageError
-from fleet.model.frozen import dataclass
 from fleet.model.version import VERSION
 from fleet.store.runs import Root
 from fleet.text import one_line

@@ -1,6 +1,7 @@
 """The tables of a benchmark of points: its description says which parameters are rows, columns and tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fleet.analysis.frame import Rows
@@ -9,7 +10,6 @@ from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.views.ladders import bursts_text
 from fleet.analysis.views.text import is_none, measured, records
 from fleet.model import Benchmark, Parameter, View, benchmark_named, nearness
-from fleet.model.frozen import dataclass
 from fleet.text import one_line, table
 
 _LINE, _KNEE, _RATE = 64, 1.5, "_mbps"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -12,7 +13,6 @@ from rich.text import Text
 
 from fleet.analysis.reduce.heatmap import MOST_GROUPS, SHADES, Heatmap, is_log, of_cpus, of_groups, value_at
 from fleet.analysis.reduce.topology import Layout
-from fleet.model.frozen import dataclass
 
 MOST_CPUS = 64
 _LEGEND_STEPS = 7

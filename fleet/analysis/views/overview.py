@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -18,7 +19,6 @@ from fleet.analysis.views.heatmap import Canvas, ranked
 from fleet.analysis.views.text import in_words, measured, percent, records, span_text, units_text, within
 from fleet.hostnames import folded
 from fleet.model import RunState, benchmark_named
-from fleet.model.frozen import dataclass, replace
 from fleet.store import RunSummary
 from fleet.text import counted, one_line
 from fleet.text import table as laid_out

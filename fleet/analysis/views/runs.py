@@ -1,10 +1,10 @@
 """What `fleet runs` prints, as text and as JSON. Reads no samples and needs no pandas."""
 
 from collections.abc import Container, Sequence
+from dataclasses import asdict
 from datetime import UTC
 
 from fleet.analysis.views.text import json_text, labels_alike, labels_text, with_labels_alike
-from fleet.model.frozen import asdict
 from fleet.store import RunSummary
 from fleet.text import table
 

@@ -1,6 +1,7 @@
 """What `fleet show` prints, as text, JSON and CSV."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fleet.analysis.frame import Frame, Rows
@@ -25,7 +26,6 @@ from fleet.analysis.views.text import csv_text, json_text, records
 from fleet.analysis.views.warnings import BURST_COLUMNS, marked, run_warnings, warnings_text
 from fleet.errors import UsageError
 from fleet.model import View, as_described_by
-from fleet.model.frozen import dataclass
 from fleet.store import Listing, RunSummary
 from fleet.store.runs import Root, last_session
 

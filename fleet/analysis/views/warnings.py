@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, cast
 
@@ -17,7 +18,6 @@ from fleet.analysis.reduce.topology_check import MEANS
 from fleet.analysis.views.text import pair_text, percent, records, within
 from fleet.late import pa, pc
 from fleet.model import FORECAST
-from fleet.model.frozen import dataclass
 from fleet.store.packs import Packed, packed, stamps
 from fleet.store.places import samples_name
 from fleet.store.reading import TableFile, readable

@@ -8,10 +8,10 @@ import getpass
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fleet.errors import UnreachableError
 from fleet.model import Host, HostKeyPolicy
-from fleet.model.frozen import dataclass, replace
 from fleet.remote.ssh import config_lookup
 
 _NOT_HONOURED = {

@@ -7,6 +7,7 @@ import shlex
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +19,6 @@ from paramiko.ssh_exception import ChannelException, IncompatiblePeer, SSHExcept
 
 from fleet.errors import HostKeyError, UnreachableError
 from fleet.model import Host, HostKeyPolicy
-from fleet.model.frozen import dataclass
 from fleet.remote.ssh import known_hosts
 from fleet.remote.ssh.config import Endpoint, route
 from fleet.remote.ssh.identities import Identities, SilentError

@@ -14,9 +14,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-
-from fleet.model.frozen import dataclass
 
 _REVOKED, _AUTHORITY = "@revoked", "@cert-authority"
 _loaded: "dict[str, tuple[tuple[int, int] | None, KnownHosts]]" = {}
