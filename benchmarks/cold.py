@@ -80,7 +80,7 @@ class Sessions:
         process, results = self.start(hosts)
         process.communicate()
         took_s = time.perf_counter() - began
-        return took_s, len(list(results.glob("host_id=*/**/*.parquet"))), self._times() - before
+        return took_s, len(list(results.glob("samples/host_id=*/**/*.parquet"))), self._times() - before
 
     def first_burst(self, host: Host, limit_s: float) -> tuple[float | None, str]:
         """Seconds until a burst is in the journal, None if none came; and what fleet said."""
@@ -88,11 +88,11 @@ class Sessions:
         process, results = self.start([host])
         took_s = None
         while process.poll() is None and took_s is None and time.perf_counter() - began < limit_s:
-            journals = results.glob("_journal/*/stream.jsonl")
+            journals = results.glob(".fleet/journal/*/stream.jsonl")
             if any(b'"record":"burst"' in journal.read_bytes() for journal in journals):
                 took_s = time.perf_counter() - began
             time.sleep(0.02)
-        if took_s is None and results.exists() and list(results.glob("host_id=*/**/*.parquet")):
+        if took_s is None and results.exists() and list(results.glob("samples/host_id=*/**/*.parquet")):
             took_s = time.perf_counter() - began
         if process.poll() is None and took_s is None:
             process.terminate()

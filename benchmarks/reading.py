@@ -49,7 +49,7 @@ MATRIX = (
 HISTORY = "from fleet.analysis import history; history('{many}', relation='smt')"
 OF_BIG = {
     "import pandas, pyarrow": "import pandas, pyarrow.parquet",
-    "plain pandas, every sample": "import pandas; pandas.read_parquet('{root}')",
+    "plain pandas, every sample": "import pandas; pandas.read_parquet('{root}/samples')",
     "matrix of medians, first time": MATRIX,
     "matrix of medians, after": MATRIX,
     "fleet show": SHOW,
@@ -64,7 +64,7 @@ OF_MANY = {
     "fleet runs --relation smt": RUNS.replace("'runs'", "'runs', '--relation', 'smt'"),
     "fleet compare host0 host1": COMPARE,
     "fleet report host0 host1": REPORT_OF_TWO,
-    "pandas reads _cpus": "import pandas; pandas.read_parquet('{many}/_cpus')",
+    "pandas reads cpus": "import pandas; pandas.read_parquet('{many}/cpus')",
 }
 
 
@@ -161,7 +161,7 @@ def main() -> None:
         )
         if not big.exists():
             Store(big).publish(*big_run(asked.samples, asked.rounds))
-        (file,) = big.glob("host_id=*/run_id=*/samples.parquet")
+        (file,) = big.glob("samples/host_id=*/run_id=*/samples.parquet")
         stored = Store(big).published()[0].samples or 0
         print(f"{stored:,} samples, {file.stat().st_size / stored:.2f} bytes each")
         for name, code in OF_BIG.items():
@@ -171,7 +171,7 @@ def main() -> None:
         print(f"{asked.runs:,} runs")
         for name, code in OF_MANY.items():
             step(name, code.format(many=many))
-        for table in ("_runs", "_cpus"):
+        for table in ("runs", "cpus"):
             size = sum(path.stat().st_size for path in (many / table).iterdir())
             print(
                 f"{table}: {size / asked.runs:.0f} bytes a run in {len(list((many / table).iterdir()))} files"

@@ -110,7 +110,7 @@ class Fleet:
 
     def samples(self) -> pd.DataFrame:
         """Every stored burst, read as any stranger would."""
-        return pd.read_parquet(self.results)
+        return pd.read_parquet(self.results / "samples")
 
 
 def _content(file: IO[str]) -> str:

@@ -103,7 +103,7 @@ def amendment(data: bytes, folder: Path) -> None:
 
 
 def index(data: bytes, folder: Path) -> None:
-    file = folder / "_index" / "runs.jsonl"
+    file = folder / ".fleet" / "_index" / "runs.jsonl"
     file.parent.mkdir()
     RunsIndex(Folder(folder), _COLUMNS).keep({})
     head = file.read_bytes().split(b"\n")[0]
@@ -114,8 +114,8 @@ def index(data: bytes, folder: Path) -> None:
 
 
 def note(data: bytes, folder: Path) -> None:
-    (folder / "_journal").mkdir()
-    (folder / "_journal" / "s.json").write_bytes(data)
+    (folder / ".fleet/journal").mkdir()
+    (folder / ".fleet/journal" / "s.json").write_bytes(data)
     Store(folder).intents()
 
 

@@ -99,12 +99,12 @@ def crafted(fleet: Fleet, folder: Path, count: int, seed: int, commands: tuple[t
     honest = folder / "honest"
     for number in range(2):
         lies.publish(honest, lies.RECORDED.read_bytes().splitlines(), number)
-    for derived in ("_runs", "_cpus"):  # made again of the record
+    for derived in ("runs", "cpus"):  # made again of the record
         shutil.rmtree(honest / derived)
     for number in range(count):
         shutil.rmtree(fleet.results, ignore_errors=True)
         shutil.copytree(honest, fleet.results)
-        (file,) = fleet.results.glob("host_id=h1/*/samples.parquet")
+        (file,) = fleet.results.glob("samples/host_id=h1/*/samples.parquet")
         what = lies.craft(file, seed + 100 * number)
         for command in commands:
             no_bug(fleet, *command, of=what)
@@ -187,7 +187,7 @@ def test_a_description_is_short_and_printable_and_a_point_one_thing(
 @pytest.mark.parametrize(("length", "words"), [(501, "501 bytes long"), (16 << 20, "unpacks to")])
 def test_a_word_is_not_unpacked_in_every_row(tmp_path: Path, length: int, words: str) -> None:
     lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
-    (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    (file,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
     table = pq.read_table(file).slice(0, 4)
     long = pa.array(["x" * length] * len(table))  # plain text, which readers would spread over the rows
     builders.put_table(
@@ -203,7 +203,7 @@ def test_a_few_texts_are_not_unpacked_in_every_row(
     tmp_path: Path, column: str, count: int, length: int
 ) -> None:
     lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
-    (file,) = (tmp_path / "_runs").iterdir()
+    (file,) = (tmp_path / "runs").iterdir()
     table, text = pq.read_table(file), "x" * length
     field = table.schema.field(at := table.column_names.index(column))
     rows = pa.array([[text] if pa.types.is_list(field.type) else text] * count, field.type)
@@ -215,7 +215,7 @@ def test_a_few_texts_are_not_unpacked_in_every_row(
 
 def test_a_listing_holds_no_more_labels_than_runs_have(tmp_path: Path) -> None:
     lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
-    (file,) = (tmp_path / "_runs").iterdir()
+    (file,) = (tmp_path / "runs").iterdir()
     table = pq.read_table(file)
     at = table.column_names.index("labels_json")
     text = json.dumps({"label": "x" * 60_000})
@@ -228,7 +228,7 @@ def test_a_listing_holds_no_more_labels_than_runs_have(tmp_path: Path) -> None:
 
 def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(tmp_path: Path) -> None:
     lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
-    (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    (file,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
     table = pq.ParquetFile(file).read()
     about = pq.read_metadata(file).metadata
     more = table.append_column("more", pa.array(["x" * (1 << 20)] * len(table)))
@@ -244,7 +244,7 @@ def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
     tmp_path: Path, counts: list[int], words: str
 ) -> None:
     lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
-    (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    (file,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
     table = pq.read_table(file).slice(0, len(counts))
     ticks = pa.array([[1000] * count for count in counts])
     builders.put_table(table.set_column(table.column_names.index("ticks"), "ticks", ticks), file)
@@ -294,7 +294,7 @@ def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"more than {gate.RECORD_BYTES} bytes"):
         unpacked(bomb)
     lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
-    (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    (file,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
     table = pq.read_table(file)
     builders.put_table(table.replace_schema_metadata({"fleet.run": bomb.decode()}), file)
     with pytest.raises(StoreError, match="no record of its run"):

@@ -173,7 +173,7 @@ def test_a_journal_nobody_can_tell_the_run_of_is_named_and_kept(
     for command in ("runs", "resume"):
         exit_code, said = say(command, "-r", str(tmp_path))
         assert (exit_code, str(told) in said, "cannot" in said) == (0, True, True), said
-    assert journal_lines(tmp_path / "_journal" / run.run_id / "stream.jsonl") == [b"what had arrived"]
+    assert journal_lines(tmp_path / ".fleet/journal" / run.run_id / "stream.jsonl") == [b"what had arrived"]
 
 
 def test_ctrl_c_while_the_program_is_loaded_ends_it_without_a_traceback() -> None:
@@ -196,7 +196,7 @@ main()
 def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_path: Path) -> None:
     run = a_run("board", 1)
     Store(tmp_path).publish(run, builders.bursts_of(run))
-    (samples,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    (samples,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
     table = pq.ParquetFile(samples).read()
     later = {**table.schema.metadata, b"fleet.schema_version": b"2.0"}
     builders.put_table(table.replace_schema_metadata(later), samples)
@@ -214,14 +214,14 @@ def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_p
 @pytest.mark.parametrize(
     ("pattern", "command", "exit_code"),
     [
-        ("host_id=*/*/samples.parquet", "show board", 11),
-        ("host_id=*/*/samples.parquet", "verify", 11),
-        ("_runs/*.parquet", "runs", 0),
-        ("_cpus/*.parquet", "verify", 11),
-        ("_amendments/x.json", "runs", 0),
-        ("_journal/r*/run.json", "resume", 0),
-        ("_journal/r*/stream.jsonl", "resume --publish-partial", 11),
-        ("_journal/r*/lock", "resume --publish-partial", 11),
+        ("samples/host_id=*/*/samples.parquet", "show board", 11),
+        ("samples/host_id=*/*/samples.parquet", "verify", 11),
+        ("runs/*.parquet", "runs", 0),
+        ("cpus/*.parquet", "verify", 11),
+        ("amendments/x.json", "runs", 0),
+        (".fleet/journal/r*/run.json", "resume", 0),
+        (".fleet/journal/r*/stream.jsonl", "resume --publish-partial", 11),
+        (".fleet/journal/r*/lock", "resume --publish-partial", 11),
     ],
 )
 def test_a_fifo_in_place_of_a_stored_file_is_named_and_not_waited_for(
@@ -232,7 +232,7 @@ def test_a_fifo_in_place_of_a_stored_file_is_named_and_not_waited_for(
     store.publish(run, builders.bursts_of(run))
     with store.journal(a_run("board", 4)) as journal:
         journal.append(b"{}")
-    place = next(store.state_dir.glob(pattern), store.state_dir / pattern)
+    place = next(store.place.root.glob(pattern), store.place.root / pattern)
     place.parent.mkdir(exist_ok=True)
     place.unlink(missing_ok=True)
     os.mkfifo(place)
@@ -247,10 +247,10 @@ def test_places_of_results_that_are_no_folders_are_named(
     (tmp_path / "dangling").symlink_to("nowhere")
     exit_code, said = say("runs", "-r", "dangling")
     assert (exit_code, "is a symbolic link to nothing" in said) == (2, True)
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "_staging").touch()
+    (tmp_path / "results" / ".fleet").mkdir(parents=True)
+    (tmp_path / "results" / ".fleet/staging").touch()
     exit_code, said = say("run", "-b", "clock")
-    assert (exit_code, "results/_staging is not a folder" in said) == (11, True)
+    assert (exit_code, "results/.fleet/staging is not a folder" in said) == (11, True)
 
 
 def test_a_limit_of_memory_is_no_bug(say: Say, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +274,7 @@ def test_names_that_are_not_utf_8_are_no_bug(
     monkeypatch.chdir(tmp_path)
     run = a_run("board", 1)
     Store(tmp_path / "results").publish(run, builders.bursts_of(run))
-    (tmp_path / "results" / "_runs" / "\udcff.parquet").touch()
+    (tmp_path / "results" / "runs" / "\udcff.parquet").touch()
     exit_code, said = say("runs")
     assert (exit_code, "its name is not printable UTF-8" in said, run.run_id in said) == (0, True, True)
     (tmp_path / "inventory\udcff.yaml").write_text("hosts: {here: {via: local}}")

@@ -99,7 +99,7 @@ def test_a_benchmark_by_the_guide_has_its_number_unit_and_heading_everywhere(str
 
 def raw(controller: Controller) -> list[float]:
     """For each CPU of the first run ns a unit of getppid: the middle of averages of two bursts."""
-    first = sorted((controller.folder / "results").glob("host_id=*/run_id=*/*.parquet"))[0]
+    first = sorted((controller.folder / "results").glob("samples/host_id=*/run_id=*/*.parquet"))[0]
     rows = pq.read_table(first).to_pandas()
     rows = rows[rows["benchmark"] == "getppid"]
     each = [

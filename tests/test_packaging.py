@@ -170,5 +170,5 @@ def test_an_installed_full_wheel_measures_where_there_is_no_compiler(
     )
     assert done.returncode == 0, done.stderr
     assert (bin_folder.parent / "share/man/man1/fleet.1").is_file()
-    (run,) = pq.read_table(next((tmp_path / "results/_runs").iterdir())).to_pylist()
+    (run,) = pq.read_table(next((tmp_path / "results/runs").iterdir())).to_pylist()
     assert run["agent_place"] == f"built with zig, shipped with fleet {fleet.__version__}"

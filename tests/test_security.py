@@ -152,7 +152,7 @@ def test_no_secret_is_in_any_output_file_or_process_list(seen: Seen, kind: str) 
 
 @pytest.mark.slow
 def test_what_a_host_says_drives_no_terminal(seen: Seen) -> None:
-    logs = kept_text(seen.folder / "results" / "_logs")
+    logs = kept_text(seen.folder / "results" / ".fleet/logs")
     for text in (seen.done[0].stdout, seen.done[0].stderr, logs, seen.done[1].stdout):
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
     assert "\\x1b]0;owned" in seen.done[0].stdout

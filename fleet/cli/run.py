@@ -209,7 +209,7 @@ def _context(
     from fleet.session.context import SessionContext
     from fleet.session.log import SessionLog
 
-    log = SessionLog(store.state_dir / "_logs" / session_id, emit)
+    log = SessionLog(store.state_dir / "logs" / session_id, emit)
     reach = partial(connect, timeout_s=timeout_s)
     context = SessionContext(session_id=session_id, store=store, emit=log, connect=reach, **asked)
     return context, str(log.folder)

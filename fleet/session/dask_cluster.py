@@ -66,7 +66,7 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
     store.make_ready()
     if (
         isinstance(store.place, Folder)
-        and not (store.state_dir / "_journal" / f"{job.session_id}.json").exists()
+        and not (store.state_dir / "journal" / f"{job.session_id}.json").exists()
     ):
         raise errors.StoreError(
             f"{store.place}: a worker does not see the folder that the controller writes to. Give a folder "

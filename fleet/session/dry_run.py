@@ -92,7 +92,7 @@ def _facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
     found = {}
     for host_id, run_id in last.items():
         with suppress(FleetError, OSError, ValueError):  # of a probe that is no longer understood
-            if answer := glanced(place.state_dir / samples_name(host_id, run_id), "probe")["probe"]:
+            if answer := glanced(place.root / samples_name(host_id, run_id), "probe")["probe"]:
                 from fleet.facts.gather import read  # noqa: PLC0415  many files, of hosts measured only
 
                 found[host_id] = read(answer, wanted[host_id])

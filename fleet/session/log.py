@@ -1,4 +1,4 @@
-"""The logs of a session in `_logs/<session_id>/`: of all hosts, and of each that did not complete."""
+"""Writes a session's logs to `logs/<session_id>/`: one of all hosts, one of each that did not complete."""
 
 import contextlib
 import os
@@ -75,7 +75,7 @@ def prune(store: Store) -> None:
     """Remove old logs of finished sessions: those without a note and a journal in this state directory."""
     oldest_kept = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
     with contextlib.suppress(OSError, StoreError):  # what cannot be read stays
-        folders = (store.state_dir / "_logs").iterdir()
+        folders = (store.state_dir / "logs").iterdir()
         old = [folder for folder in folders if _ended_before(folder, oldest_kept)]
         unfinished = _unfinished(store) if old else set()
         for folder in old:

@@ -1,4 +1,4 @@
-"""Changes to a run after it was published, a file each in `_amendments`; later ones outweigh earlier ones."""
+"""Changes to a run after it was published, a file each in `amendments`; later ones outweigh earlier ones."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from fleet.store.ids import checked_key
 from fleet.store.places import Folder, Place
 from fleet.store.reading import readable
 
-_FOLDER = "_amendments"
+_FOLDER = "amendments"
 FILES = f"{_FOLDER}/*.json"
 
 
@@ -39,7 +39,7 @@ class Amendment:
 def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
     """Write an amendment of each run. Raises StoreError."""
     moment = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
-    staging = place.state_dir / "_staging"
+    staging = place.state_dir / "staging"
     content = {"labels": dict(amendment.labels), "withdrawn": amendment.withdrawn}
     with storing("amend runs", place):
         staging.mkdir(parents=True, exist_ok=True)
@@ -84,6 +84,6 @@ def _decoded(content: Any) -> tuple[str, Amendment]:
 def _bytes(place: Place, name: str) -> bytes:
     """What is in a file; without pyarrow where it lies in a folder of this machine."""
     if isinstance(place, Folder):
-        return read_regular(place.state_dir / name)
+        return read_regular(place.root / name)
     with place.filesystem.open_input_file(place.path(name)) as file:
         return bytes(file.read())

@@ -80,8 +80,8 @@ def write_all(descriptor: int, data: Any) -> None:
 
 @contextmanager
 def draft(state_dir: Path, name: str) -> Iterator[Path]:
-    """A path in `_staging` of our own, removed in the end, as old ones of killed processes are. OSError."""
-    path = state_dir / "_staging" / f"{name}-{os.urandom(8).hex()}"
+    """Yield a path of our own in `staging`, which is removed in the end. Raises OSError."""
+    path = state_dir / "staging" / f"{name}-{os.urandom(8).hex()}"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield path

@@ -1,4 +1,4 @@
-"""Imported summaries: `_summaries/<name>.parquet`, one number a pair, written once, never mixed with runs."""
+"""Imported summaries: `summaries/<name>.parquet`, one number a pair, written once, never mixed with runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +14,12 @@ from fleet.store.places import place_of
 from fleet.store.reading import TableFile
 from fleet.store.writing import write_table
 
-FILES = "_summaries/*.parquet"
+FILES = "summaries/*.parquet"
 
 
 def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> bool:
     """Store rows (docs/tables.md) under `name`, a key; False where they are there. UsageError, StoreError."""
-    place, file = place_of(root), f"_summaries/{checked_key(name, 'summary')}.parquet"
+    place, file = place_of(root), f"summaries/{checked_key(name, 'summary')}.parquet"
     with storing("store the summary", place):
         place.reach()
         try:

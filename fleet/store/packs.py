@@ -115,7 +115,7 @@ def stamps(place: Place, runs: Sequence[RunSummary]) -> dict[str, str]:
     for run in runs:
         found[run.run_id] = ""
         with suppress(OSError):
-            about = (place.state_dir / samples_name(run.host_id, run.run_id)).stat()
+            about = (place.root / samples_name(run.host_id, run.run_id)).stat()
             found[run.run_id] = f"{about.st_size}:{about.st_mtime_ns}"
     return found
 

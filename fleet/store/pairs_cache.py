@@ -45,7 +45,7 @@ def keep_pairs(place: Place, run: RunSummary, version: int, pairs: Any) -> bool:
         with draft(place.state_dir, "pairs") as new:
             write_table(new, pairs, _ROW_GROUP, lasting=False)
             if isinstance(place, Folder):
-                target = place.state_dir / _name(run)
+                target = place.root / _name(run)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 new.replace(target)  # whole, for whoever opens it from now on
             else:

@@ -14,34 +14,38 @@ from fleet.store.ids import checked_key
 from fleet.store.s3 import Bucket, bucket_of
 
 SAMPLES_FILE = "samples.parquet"
+STATE_DIR = ".fleet"  # in a folder; readers and globs skip what begins with a dot
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
 
 
 def samples_name(host_id: str, run_id: str) -> str:
-    """The name of a run's samples file, relative to the root."""
-    return f"host_id={checked_key(host_id, 'host')}/run_id={checked_key(run_id, 'run')}/{SAMPLES_FILE}"
+    """Name a run's samples file, relative to the root."""
+    return (
+        f"samples/host_id={checked_key(host_id, 'host')}/run_id={checked_key(run_id, 'run')}/{SAMPLES_FILE}"
+    )
 
 
 def counters_name(run_id: str) -> str:
-    """The name of a run's counters, relative to the root; there is no such file where nothing was counted."""
-    return f"_counters/{checked_key(run_id, 'run')}.parquet"
+    """Name the file of a run's counters, relative to the root; only runs that counted have one."""
+    return f"counters/{checked_key(run_id, 'run')}.parquet"
 
 
 class Folder:
-    """A root on this machine, or on what looks like a file system. state_dir: for journals and drafts too."""
+    """A root in a file system. state_dir: its hidden folder for journals, logs and drafts."""
 
     def __init__(self, root: Path) -> None:
-        self.state_dir = root
+        self.root = root
+        self.state_dir = root / STATE_DIR
         self._known: set[Path] = {root}  # folders whose own names are on the disk
 
     def __str__(self) -> str:
-        return str(self.state_dir)
+        return str(self.root)
 
     @property
     def address(self) -> str:
         """The whole path, which names this place to `place_of` in any other process."""
-        return str(self.state_dir.resolve())
+        return str(self.root.resolve())
 
     @cached_property
     def filesystem(self) -> Any:
@@ -50,41 +54,42 @@ class Folder:
 
     def path(self, name: str) -> str:
         """The file's path, as `filesystem` opens it."""
-        return str(self.state_dir / name)
+        return str(self.root / name)
 
     def reach(self) -> None:
         """Nothing: folders are made when they are needed."""
 
     def exists(self, name: str) -> bool:
         """Whether the file is there. Raises OSError where that cannot be known."""
-        return (self.state_dir / name).exists()
+        return (self.root / name).exists()
 
     def files(self, pattern: str) -> list[str]:
         """The files that match, sorted; `*` and `?` match inside a part of a name. Raises OSError."""
-        folder = self.state_dir / pattern.partition("*")[0].rpartition("/")[0]
+        folder = self.root / pattern.partition("*")[0].rpartition("/")[0]
         while True:
             before = _identity(folder)
-            found = sorted(str(path.relative_to(self.state_dir)) for path in self.state_dir.glob(pattern))
+            found = sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
             if _identity(folder) == before:
                 return found
 
     def samples(self) -> dict[str, str]:
         """The name of each samples file by its run id, by host, then run: a directory is listed per host."""
         found = {}
-        for host in _folders(self.state_dir, "host_id="):
-            if not (self.state_dir / host).is_dir():  # a file of somebody else's
+        samples = self.root / "samples"
+        for host in _folders(samples, "host_id="):
+            if not (samples / host).is_dir():  # a file of somebody else's
                 continue
-            for run in _folders(self.state_dir / host, "run_id="):
-                found[run.removeprefix("run_id=")] = f"{host}/{run}/{SAMPLES_FILE}"
+            for run in _folders(samples / host, "run_id="):
+                found[run.removeprefix("run_id=")] = f"samples/{host}/{run}/{SAMPLES_FILE}"
         return found
 
     def modified(self, name: str) -> float:
         """When the file got its name, in seconds since the epoch. Raises OSError."""
-        return (self.state_dir / name).stat().st_mtime
+        return (self.root / name).stat().st_mtime
 
     def put(self, draft: Path, name: str) -> bool:
         """Make `draft` appear as `name`, whole, and use it up; False if there is a file already. OSError."""
-        target = self.state_dir / name
+        target = self.root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(draft, target)

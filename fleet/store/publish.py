@@ -59,8 +59,8 @@ class _Counters(contextlib.ExitStack):
 
 
 def clear_leftovers(state_dir: Path, run_id: str) -> None:
-    """Remove from `_staging` what killed controllers left: of this run, or old; nobody's young files."""
-    staging = state_dir / "_staging"
+    """Remove from `staging` what killed controllers left: of this run, or old; nobody's young files."""
+    staging = state_dir / "staging"
     old = time.time() - LEFTOVER_AFTER_S
     for leftover in staging.iterdir():
         mine = leftover.name.startswith(f"{run_id}-") or "-removed-" in leftover.name

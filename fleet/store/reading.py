@@ -28,7 +28,7 @@ REMEDIES = {
     "samples": _RESTORE,
     "counters": _RESTORE,
     "runs": "Remove it: it is made again from the samples.",
-    "cpus": "Remove it and the files of _runs: `fleet runs` makes all again from the samples.",
+    "cpus": "Remove it and the files in runs: `fleet runs` makes all again from the samples.",
     "pairs": "Remove it: it is made again from the samples.",
     "summaries": "If the file is damaged, put it back from a copy, or remove it and import it again.",
 }

@@ -1,4 +1,4 @@
-"""The tables `_runs` and `_cpus`, made of records; a local root's lock keeps each run to one row."""
+"""The tables `runs` and `cpus`, made of records; a local root's lock keeps each run to one row."""
 
 import fcntl
 import hashlib
@@ -35,7 +35,7 @@ def complete(place: Place, records: Sequence[RunRecord]) -> None:
     """Add the rows that a table lacks, of runs whose session has ended. Raises OSError, StoreError."""
     with _locked(place, exclusive=True) as alone:
         for table in TABLES if alone else ():
-            files = place.files(f"_{table}/*.parquet")
+            files = place.files(f"{table}/*.parquet")
             there = readable(files, lambda name: TableFile(place, name, table).read(["run_id"]))  # noqa: B023
             known = {run_id for part in there.values() for run_id in part.column("run_id").to_pylist()}
             if lacking := [record for record in records if record.row["run_id"] not in known]:
@@ -44,10 +44,10 @@ def complete(place: Place, records: Sequence[RunRecord]) -> None:
 
 def put_together(place: Place) -> bool:
     """Make few files of many small ones, exchanging the folder in one step; whether it was done. OSError."""
-    if not isinstance(place, Folder) or not _to_join(place.state_dir, "runs"):
+    if not isinstance(place, Folder) or not _to_join(place.root, "runs"):
         return False
     with _locked(place, exclusive=True) as alone:
-        return alone and all(_put_together(place.state_dir, table) for table in TABLES)
+        return alone and all(_put_together(place, table) for table in TABLES)
 
 
 def _add(place: Place, table: str, records: Sequence[RunRecord]) -> None:
@@ -56,7 +56,7 @@ def _add(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     rows = [row for record in records for row in (record.cpus if table == "cpus" else [record.row])]
     with draft(place.state_dir, f"{name}-{table}") as path:
         _write(path, [columns.table(schema.arrow_schema(table), rows)])
-        place.put(path, f"_{table}/{name}.parquet")
+        place.put(path, f"{table}/{name}.parquet")
 
 
 def _write(path: Path, groups: Iterable[Any]) -> None:
@@ -74,7 +74,7 @@ def _write(path: Path, groups: Iterable[Any]) -> None:
 def _to_join(root: Path, table: str) -> set[str]:
     """The files of a table to make one of: many as sessions wrote them, and many made of these already."""
     small = set[str]()
-    with suppress(FileNotFoundError), os.scandir(root / f"_{table}") as entries:
+    with suppress(FileNotFoundError), os.scandir(root / table) as entries:
         small = {
             entry.name
             for entry in entries
@@ -86,12 +86,12 @@ def _to_join(root: Path, table: str) -> set[str]:
     return small if len(small) >= MANY_FILES else set()
 
 
-def _put_together(root: Path, table: str) -> bool:
+def _put_together(place: Folder, table: str) -> bool:
     """Exchange a table's folder for one with few files; False where that cannot be done."""
-    if not (small := _to_join(root, table)):
+    if not (small := _to_join(place.root, table)):
         return True
-    folder = root / f"_{table}"
-    with suppress(OSError), draft(root, f"_{table}") as new:
+    folder = place.root / table
+    with suppress(OSError), draft(place.state_dir, table) as new:
         new.mkdir()
         _join([folder / name for name in sorted(small)], new, table)
         for path in folder.iterdir():
@@ -100,7 +100,7 @@ def _put_together(root: Path, table: str) -> bool:
         sync(new)
         if not _exchange(folder, new):
             return False
-        sync(root)
+        sync(place.root)
         for path in new.iterdir():  # added meanwhile by a controller that our lock does not reach
             if path.name not in small and not (folder / path.name).exists():
                 os.link(path, folder / path.name)
@@ -143,7 +143,7 @@ def _exchange(one: Path, other: Path) -> bool:
 @contextmanager
 def _locked(place: Place, *, exclusive: bool) -> Iterator[bool]:
     """Hold the lock on a root's tables; exclusive: do not wait for it; yields whether it is held alone."""
-    path = place.state_dir / "_index" / "tables.lock"
+    path = place.state_dir / "tables.lock"
     with ExitStack() as held:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -89,16 +89,16 @@ class Listing:
 
     @cached_property
     def counters(self) -> frozenset[str]:
-        """The names of the files of `_counters`."""
+        """The names of the files of `counters`."""
         with storing("look for counters", self.place):
-            return frozenset(self.place.files("_counters/*.parquet"))
+            return frozenset(self.place.files("counters/*.parquet"))
 
     @cached_property
     def every(self) -> list[RunSummary]:
         """The runs whose samples are in place, oldest first, the withdrawn among them.
 
         Their labels are those they have now. A file that cannot be read is named by a StoreWarning and left
-        out. Rows that `_runs` lacks are taken from the samples files, and added to it once no session can be
+        out. Rows that `runs` lacks are taken from the samples files, and added to it once no session can be
         about to do so itself.
         """
         for _ in range(_READINGS):
@@ -158,7 +158,7 @@ class Listing:
         """The rows of the runs whose samples are in place. Raises VanishedError."""
         place = self.place
         with storing("read the runs", place):
-            names = place.files("_runs/*.parquet")
+            names = place.files("runs/*.parquet")
             if not (names or self.samples):
                 place.reach()  # else a bucket that is missing would look like an empty one
         index = RunsIndex(place, _COLUMNS)
@@ -225,14 +225,14 @@ def _records(place: Place, names: Sequence[str]) -> dict[str, RunRecord]:
 
 
 def complete_session(place: Place, session_id: str) -> None:
-    """Add to `_runs` and `_cpus` what they lack of a session that has ended. Raises OSError, StoreError."""
+    """Add to `runs` and `cpus` what they lack of a session that has ended. Raises OSError, StoreError."""
     stored = [run for run in Listing(place).every if run.session_id == session_id]
     names = [samples_name(run.host_id, run.run_id) for run in stored]
     complete(place, list(_records(place, names).values()))
 
 
 def _tend(place: Place, missing: Sequence[str]) -> None:
-    """Add to `_runs` what it lacks, or make few files of many; where that is not possible it stays so."""
+    """Add to `runs` what it lacks, or make few files of many; where that is not possible it stays so."""
     with suppress(OSError, MemoryError, StoreError, MemoryLimitError):
         if old := [name for name in missing if time.time() - place.modified(name) > _OLD_S]:
             complete(place, list(_records(place, old).values()))
@@ -243,7 +243,7 @@ def _tend(place: Place, missing: Sequence[str]) -> None:
 def unfinished(place: Place) -> list[RunSummary]:
     """The runs that are only a journal on this machine, oldest first: under way, or interrupted."""
     with storing("read the journals", place):
-        folders = sorted((place.state_dir / "_journal").glob("*/"))
+        folders = sorted((place.state_dir / "journal").glob("*/"))
         found = [summary for folder in folders if (summary := _unfinished(folder)) is not None]
         left = [run for run in found if not place.exists(samples_name(run.host_id, run.run_id))]
     return sorted(left, key=_when)
@@ -293,7 +293,7 @@ def _listed_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row
     try:
         return _table_rows(place, name, seen)
     except VanishedError as err:
-        if name in place.files("_runs/*.parquet"):  # a link to nothing
+        if name in place.files("runs/*.parquet"):  # a link to nothing
             raise StoreError(str(err)) from err
         raise
 

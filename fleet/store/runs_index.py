@@ -63,6 +63,7 @@ class RunsIndex:
         with suppress(OSError):
             if not self._fits or self._total - same > same:
                 lines = self._lines(found)
+                self._place.state_dir.mkdir(exist_ok=True)
                 self._file.parent.mkdir(exist_ok=True)
                 with draft(self._place.state_dir, _FILE) as new_file:
                     new_file.write_bytes(b"".join([self._head, *lines]))

@@ -83,7 +83,7 @@ class Bucket:
 
     def samples(self) -> dict[str, str]:
         """The samples files; one request per thousand objects of the root."""
-        names = self.files("host_id=*/run_id=*/samples.parquet")
+        names = self.files("samples/host_id=*/run_id=*/samples.parquet")
         return {name.split("/")[1].removeprefix("run_id="): name for name in names}
 
     def modified(self, name: str) -> float:

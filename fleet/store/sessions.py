@@ -67,7 +67,7 @@ class Sessions:
         """Unfinished sessions not under way here, oldest first; a StoreWarning for each unreadable note."""
         found = []
         with storing("read the sessions", self.state_dir):
-            paths = sorted((self.state_dir / "_journal").glob("s*.json"))
+            paths = sorted((self.state_dir / "journal").glob("s*.json"))
         for path in paths:
             try:
                 if _owner(path) is None:
@@ -86,7 +86,7 @@ class Sessions:
     def busy(self) -> dict[str, int]:
         """The sessions under way on this machine, and the process of each."""
         found = {}
-        for path in (self.state_dir / "_journal").glob("s*.json"):
+        for path in (self.state_dir / "journal").glob("s*.json"):
             with suppress(OSError, ValueError):  # ended while we looked
                 if (process := _owner(path)) is not None:
                     found[path.stem] = process
@@ -102,7 +102,7 @@ class Sessions:
 
     def _read_all(self) -> Iterator[Run | StoreError]:
         with storing("read the journals", self.state_dir):
-            folders = sorted(path for path in (self.state_dir / "_journal").glob("*") if path.is_dir())
+            folders = sorted(path for path in (self.state_dir / "journal").glob("*") if path.is_dir())
         for folder in folders:
             try:
                 yield read_run(folder)
@@ -138,4 +138,4 @@ def _owner(path: Path) -> int | None:
 
 
 def _intent_path(state_dir: Path, session_id: str) -> Path:
-    return state_dir / "_journal" / f"{checked_key(session_id, 'session')}.json"
+    return state_dir / "journal" / f"{checked_key(session_id, 'session')}.json"

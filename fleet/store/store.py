@@ -39,7 +39,7 @@ class Store(Sessions):
 
     def make_ready(self) -> None:
         """Make sure, before anything is measured, that journals can be written and the place answers."""
-        for folder in (self.state_dir / "_journal", self.state_dir / "_staging"):
+        for folder in (self.state_dir / "journal", self.state_dir / "staging"):
             with storing("keep journals there", folder):
                 folder.mkdir(parents=True, exist_ok=True)
                 with tempfile.TemporaryFile(dir=folder):
@@ -53,7 +53,7 @@ class Store(Sessions):
         if folder.exists():
             raise StoreError(f"{folder}: this run has a journal already; a new run needs a new id.")
         fields = {key: value for key, value in as_object(run).items() if key not in _NOT_IN_A_JOURNAL}
-        draft = self.state_dir / "_staging" / f"{run.run_id}-journal"
+        draft = self.state_dir / "staging" / f"{run.run_id}-journal"
         with storing("open the journal", folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             draft.mkdir(parents=True)
@@ -71,22 +71,22 @@ class Store(Sessions):
         """Remove the journal of a run of which nothing is to be kept."""
         folder = self._journal_dir(run_id)
         with storing("remove the journal", folder):
-            (self.state_dir / "_staging").mkdir(exist_ok=True)
-            remove(folder, self.state_dir / "_staging")
+            (self.state_dir / "staging").mkdir(exist_ok=True)
+            remove(folder, self.state_dir / "staging")
 
     def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
         """Publish a finished run, then remove its journal; return the name of its samples file.
 
         Publishing the same run again changes nothing; other bursts under its id raise StoreError. On any
         failure the journal stays, readers see nothing half, and publishing again completes the work. batch:
-        leave the rows of `_runs` and `_cpus` to a later publication or to `flush`, which write many at once.
+        leave the rows of `runs` and `cpus` to a later publication or to `flush`, which write many at once.
         """
         name, record = publish(self.place, run, bursts)
         folder = self._journal_dir(run.run_id)
         with storing("remove the journal of the published run", folder, kept=True):
             clear_leftovers(self.state_dir, run.run_id)
             if folder.exists():
-                remove(folder, self.state_dir / "_staging")
+                remove(folder, self.state_dir / "staging")
         with self._guard:
             self._waiting.append(record)
             due = len(self._waiting) >= BATCH_RUNS or time.monotonic() - self._flushed > BATCH_S
@@ -103,7 +103,7 @@ class Store(Sessions):
         with self._guard:
             records, self._waiting, self._flushed = self._waiting, [], time.monotonic()
         try:
-            with storing("write the tables _runs and _cpus", self.place):
+            with storing("write the tables runs and cpus", self.place):
                 add(self.place, records)
         except StoreError:
             with self._guard:
@@ -112,7 +112,7 @@ class Store(Sessions):
 
     def complete_tables(self, session_id: str) -> None:
         """Write the rows that a killed controller of this session did not. Raises StoreError."""
-        with storing("complete the tables _runs and _cpus", self.place):
+        with storing("complete the tables runs and cpus", self.place):
             runs.complete_session(self.place, session_id)
 
     def published(self, *, withdrawn: bool = False) -> list[RunSummary]:
@@ -129,4 +129,4 @@ class Store(Sessions):
         amend(self.place, run_ids, Amendment(withdrawn=not undo))
 
     def _journal_dir(self, run_id: str) -> Path:
-        return self.state_dir / "_journal" / checked_key(run_id, "run")
+        return self.state_dir / "journal" / checked_key(run_id, "run")

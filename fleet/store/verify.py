@@ -18,11 +18,11 @@ from fleet.store.samples import content_sha256
 
 _AT_ONCE = 256  # rows; each may hold all that a host answered
 _OTHERS = {
-    "runs": "_runs/*.parquet",
-    "cpus": "_cpus/*.parquet",
+    "runs": "runs/*.parquet",
+    "cpus": "cpus/*.parquet",
     "pairs": "_pairs/host_id=*/run_id=*/pairs.parquet",
-    "summaries": "_summaries/*.parquet",
-    "counters": "_counters/*.parquet",
+    "summaries": "summaries/*.parquet",
+    "counters": "counters/*.parquet",
 }
 
 

@@ -115,7 +115,7 @@ def test_a_record_that_cannot_be_read_is_named_by_every_command(
     with monkeypatch.context() as patched:
         patched.setattr("fleet.store.samples.runs_row", lambda *of: {**runs_row(*of), **RECORDS[what]})
         name, _ = publish(place_of(root), bad, builders.bursts_of(bad))
-    os.utime(root / name, (0, 0))  # old enough to be added to `_runs` by a reader
+    os.utime(root / name, (0, 0))  # old enough to be added to `runs` by a reader
     with Fleet(tmp_path) as command:
         for view in (("runs",), ("show", "all"), ("compare", "label=a", "label=b")):
             done = command(*view)
@@ -132,7 +132,7 @@ def test_samples_that_are_damaged_cost_no_other_run_its_place(tmp_path: Path) ->
     Store(root).publish(bad, builders.bursts_of(bad))
     with Fleet(tmp_path) as command:
         assert bad.run_id in command("runs").stdout
-        (samples,) = root.glob(f"host_id=*/run_id={bad.run_id}/samples.parquet")
+        (samples,) = root.glob(f"samples/host_id=*/run_id={bad.run_id}/samples.parquet")
         samples.write_bytes(b"PAR1 and no more")
         for view in VIEWS:
             done = command(*view)
@@ -161,8 +161,9 @@ def test_of_a_single_run_the_error_names_file_cause_and_remedy(
     bad: Run, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = fleet_here("report", "liar", "-o", "-")
+    said = " ".join(done.stderr.split())  # whatever the width it is wrapped to
     words = (f"run_id={bad.run_id}", "of a number of none", f"fleet withdraw {bad.run_id}")
-    assert (done.exit_code, [word for word in words if word not in done.stderr]) == (11, [])
+    assert (done.exit_code, [word for word in words if word not in said]) == (11, [])
     assert "Traceback" not in done.stderr
     monkeypatch.setenv("FLEET_DEBUG", "1")
     assert "Traceback" in fleet_here("report", "liar", "-o", "-").stderr

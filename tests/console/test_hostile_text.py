@@ -88,11 +88,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
             publish(root, label)
     store = Store(root)
     amend(store.place, [store.published()[0].run_id], Amendment({"more": HOSTILE}))
-    (root / "_runs" / "\x1b[31m\u202e.parquet").write_bytes(b"no table")
-    odd = root / "host_id=odd" / "run_id=r20260102T030405Z-0badcaff"
+    (root / "runs" / "\x1b[31m\u202e.parquet").write_bytes(b"no table")
+    odd = root / "samples/host_id=odd" / "run_id=r20260102T030405Z-0badcaff"
     odd.mkdir(parents=True)
     (odd / "samples.parquet").write_bytes(HOSTILE.encode())
-    journal = root / "_journal" / "r20260102T030405Z-0badcaf0"
+    journal = root / ".fleet/journal" / "r20260102T030405Z-0badcaf0"
     journal.mkdir(parents=True)
     (journal / "run.json").write_text(json.dumps({"run_id": HOSTILE, "host": HOSTILE}))
     return Fleet(folder)

@@ -131,7 +131,7 @@ def test_a_host_that_vanishes_in_mid_run_fails_alone_and_its_bursts_are_kept(
 
 def _streams(fleet: Fleet, host: str) -> list[Path]:
     """The journals of `host` that hold some bursts already."""
-    found = (fleet.results / "_journal").glob("*/stream.jsonl")
+    found = (fleet.results / ".fleet/journal").glob("*/stream.jsonl")
     return [
         p for p in found if f'"{host}"' in (p.parent / "run.json").read_text() and p.stat().st_size > 5000
     ]

@@ -47,7 +47,7 @@ def test_cold_hosts_that_are_alike_compile_once(
         done = fleet("run", *CLOCK)
         assert done.exit_code == 0, done.stdout + done.stderr
         assert compiled.read_text() == "compiled\n"
-    tables = [pq.read_table(file).to_pylist() for file in (fleet.results / "_runs").iterdir()]
+    tables = [pq.read_table(file).to_pylist() for file in (fleet.results / "runs").iterdir()]
     rows = [row for table in tables for row in table]
     (maker,) = [row for row in rows if row["agent_place"].startswith("built on the host with ")]
     sent = f"{maker['agent_place'].replace(' on the host', '')} on a host like this one"

@@ -45,7 +45,7 @@ def test_a_quota_of_cpu_time_is_told_and_costs_time_only(tmp_path: Path) -> None
             f"CPU time is limited (control group /{name}, 0.1 CPUs): bursts take up to 10 times as long."
         )
         assert limited in kept["notes"]
-        assert pd.read_parquet(fleet.results / "_runs")["cpu_quota"].tolist() == [0.1]
+        assert pd.read_parquet(fleet.results / "runs")["cpu_quota"].tolist() == [0.1]
 
 
 @pytest.mark.slow

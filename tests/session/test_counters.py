@@ -25,7 +25,7 @@ def fleet(tmp_path):
 def test_counts_are_stored_and_shown_beside_the_numbers(fleet):
     done = fleet(*PLAN, "task-clock,page-faults")
     assert done.exit_code == 0, done.stderr
-    frame = pd.read_parquet(fleet.results / "_counters")
+    frame = pd.read_parquet(fleet.results / "counters")
     assert set(frame["event"]) == {"task-clock", "page-faults"}
     assert len(frame) == 2 * (2 * len(fleet.samples()) - (fleet.samples()["benchmark"] == "clock").sum())
     shown = fleet("show").stdout
@@ -43,7 +43,7 @@ def test_where_counting_is_forbidden_the_run_says_so_once_and_is_done(fleet):
     _, err = process.communicate()
     assert process.returncode == 0, err
     assert len(fleet.samples()) > 0
-    assert not (fleet.results / "_counters").exists()
+    assert not (fleet.results / "counters").exists()
     shown = fleet("show").stdout
     assert shown.count("Not counted: cycles, instructions") == 1
     assert "events: counted per" not in shown

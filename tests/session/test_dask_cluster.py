@@ -44,7 +44,7 @@ def open_journals(root: Path) -> dict[int, str]:
         with suppress(OSError):  # it ended, or it is not ours
             for link in (process / "fd").iterdir():
                 target = link.readlink()
-                if target.is_relative_to(root / "_journal") and target.suffix == ".jsonl":
+                if target.is_relative_to(root / ".fleet/journal") and target.suffix == ".jsonl":
                     found[int(process.name)] = target.parent.name
     return found
 
@@ -70,7 +70,7 @@ def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(f
         out, err = session.communicate()
     assert session.returncode == 0, out + err
 
-    runs = pd.read_parquet(fleet.results / "_runs")
+    runs = pd.read_parquet(fleet.results / "runs")
     samples = fleet.samples()
     assert len(runs) == 4
     assert runs["host_name"].is_unique
@@ -78,7 +78,7 @@ def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(f
     assert {stored, cut} <= set(runs["run_id"])
     assert not samples.duplicated(KEY).any()
     assert set(samples.groupby("host_id", observed=True).size()) == {samples["ping_cpu"].nunique() * 20}
-    assert list((fleet.results / "_journal").iterdir()) == []
+    assert list((fleet.results / ".fleet/journal").iterdir()) == []
     check_progress(fleet, err, runs, first=stored, second=cut)
 
 
@@ -91,7 +91,7 @@ def check_progress(fleet: Fleet, err: str, runs: pd.DataFrame, first: str, secon
     names = runs.set_index("run_id")["host_name"]
     ended = next(i for i, line in enumerate(lines) if line.startswith(f"{names[first]}: complete, "))
     assert ended < lines.index(f"{names[second]}: measure")  # long before their shard ended
-    (log,) = fleet.results.glob("_logs/*/session.log")  # and the old one is gone
+    (log,) = fleet.results.glob(".fleet/logs/*/session.log")  # and the old one is gone
     text = log.read_text()
     for name in runs["host_name"]:
         assert f" {name}: stage measure\n" in text
@@ -114,7 +114,7 @@ def test_a_host_that_has_ended_keeps_its_outcome_when_its_shard_is_withdrawn(tmp
     first, second = json.loads(out)
     assert (first["state"], second["state"]) == ("complete", "interrupted")
     assert first["run_id"] in set(fleet.samples()["run_id"])
-    assert len(list((fleet.results / "_journal").glob("s*.json"))) == 1
+    assert len(list((fleet.results / ".fleet/journal").glob("s*.json"))) == 1
 
 
 def test_workers_of_a_scheduler_publish_into_an_object_store(

@@ -32,7 +32,7 @@ def test_what_kills_the_agent_is_given_up_and_the_rest_is_stored(
         assert found["state"] == "partial"
         assert f"8M.base 0-0: the agent was killed by {number.name}" in found["message"]
         assert any("Given up after an agent was killed: " in note for note in found["notes"])
-        failed = json.loads(pd.read_parquet(fleet.results / "_runs")["failed_json"][0])
+        failed = json.loads(pd.read_parquet(fleet.results / "runs")["failed_json"][0])
         killed = [one for one in failed if f"killed by {number.name}" in one["reason"]]
         assert (len(killed), {one["given_up"] for one in killed}) == (deaths, {what})
         visits = [*fleet.samples().to_dict("records"), *(one for one in failed if one not in killed)]

@@ -81,7 +81,7 @@ def test_the_summary_of_a_failed_session_says_where_its_log_is(tmp_path: Path) -
     assert done.exit_code == 3
     (place,) = re.findall(r"Full log: (\S+)", done.stdout)
     folder = Path(tmp_path, place)
-    assert folder.parent == tmp_path / "results" / "_logs"
+    assert folder.parent == tmp_path / "results" / ".fleet/logs"
     assert "refused" in (folder / "dead.log").read_text()
     assert json.loads(Fleet(tmp_path)("runs", "--json").stdout) == []
 
@@ -97,7 +97,7 @@ def session_id(number: int) -> str:
 
 def a_log(store: Store, name: str, *, recent: str = "") -> Path:
     """A session's log that is old, but for the file called `recent`."""
-    folder = store.state_dir / "_logs" / name
+    folder = store.state_dir / "logs" / name
     folder.mkdir(parents=True)
     for name_ in ("session.log", "b1.log"):
         (folder / name_).write_text("a line\n")
@@ -127,7 +127,7 @@ def test_logs_of_sessions_with_something_left_stay_however_old(store: Store) -> 
         pass
     with store.journal(replace(builders.a_run(), session_id=measured.name)):
         pass
-    with Store(store.state_dir).under_way(Intent(at_work.name, ("b1",))):
+    with Store(store.place.root).under_way(Intent(at_work.name, ("b1",))):
         log.prune(store)
     assert [len(list(folder.iterdir())) for folder in (unfinished, at_work, measured)] == [2, 2, 2]
     for name in (unfinished.name, at_work.name):
@@ -144,7 +144,7 @@ def test_what_is_no_log_of_ours_stays(store: Store, tmp_path: Path) -> None:
     elsewhere.mkdir()
     (elsewhere / "mine.log").write_text("mine")
     os.utime(elsewhere / "mine.log", (LONG_AGO, LONG_AGO))
-    (store.state_dir / "_logs" / session_id(2)).symlink_to(elsewhere)
+    (store.state_dir / "logs" / session_id(2)).symlink_to(elsewhere)
     log.prune(store)
     assert (with_a_note / "remember").exists()
     assert (elsewhere / "mine.log").read_text() == "mine"

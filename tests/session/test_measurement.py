@@ -93,7 +93,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Se
 
 
 def visits(store: Store) -> Counter[tuple[int, int]]:
-    rows = pd.read_parquet(store.state_dir)
+    rows = pd.read_parquet(store.place.root / "samples")
     return Counter(zip(rows["round"], rows["ping_cpu"], strict=True))
 
 
@@ -103,7 +103,7 @@ def run_once(context: SessionContext, host: Host = HERE) -> Outcome:
 
 
 def stored_run(store: Store) -> dict[str, Any]:
-    (row,) = pd.read_parquet(store.state_dir / "_runs").to_dict("records")
+    (row,) = pd.read_parquet(store.place.root / "runs").to_dict("records")
     return row
 
 
@@ -510,5 +510,5 @@ def test_every_good_burst_before_a_bad_line_is_published(extra: bytes, kept: int
     assert remaining is not None
     (outcome,) = resume.resume(remaining, resume.hosts_of(remaining, {}, partial=True), session, partial=True)
     assert (outcome.state, outcome.bursts) == (State.PARTIAL, kept)
-    assert sorted(pd.read_parquet(session.store.state_dir)["round"]) == list(range(kept))
+    assert sorted(pd.read_parquet(session.store.place.root / "samples")["round"]) == list(range(kept))
     assert any("is damaged" in note for note in outcome.notes) == (kept < 8)

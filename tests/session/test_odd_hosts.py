@@ -168,7 +168,7 @@ def test_a_full_disk_on_the_controller_is_named_and_the_others_are_not_harmed(
         code, stage, message = only(done)
         assert (code, stage) == (11, "store"), message
         assert "No space left" in message
-        assert list((results / "_journal").glob("*/stream.jsonl")), "what had arrived must be kept"
+        assert list((results / ".fleet/journal").glob("*/stream.jsonl")), "what had arrived must be kept"
 
 
 @pytest.mark.parametrize(("files", "exit_code"), [(5, 7), (12, 9)])

@@ -28,7 +28,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 def starved(fleet: Fleet) -> list[dict[str, Any]]:
     """The failed bursts of the one run that is stored, which other work on this machine starved."""
-    failed: list[dict[str, Any]] = json.loads(pd.read_parquet(fleet.results / "_runs")["failed_json"][0])
+    failed: list[dict[str, Any]] = json.loads(pd.read_parquet(fleet.results / "runs")["failed_json"][0])
     assert all("other work held it" in one["reason"] for one in failed)
     return failed
 
@@ -37,7 +37,7 @@ def test_a_chase_is_measured_stored_and_shown_as_a_ladder(fleet: Fleet) -> None:
     done = fleet("run", "-b", "chase,clock", *SIZES, "--cpus", "0", "--rounds", "12", "-q")
     failed = starved(fleet)
     assert done.exit_code == (1 if failed else 0), done.stderr
-    frame = pd.read_parquet(fleet.results)
+    frame = pd.read_parquet(fleet.results / "samples")
     chase = frame[frame["benchmark"] == "chase"]
     assert set(chase["point"]) == {
         f"{order}.{size}.base" for order in ("random", "window", "rising") for size in ("16K", "64K")
@@ -83,7 +83,7 @@ def test_an_interrupted_run_is_resumed_point_by_point(
     process = fleet.start("run", "-b", *plan, "--rounds", "12", "-q")
 
     def lines() -> int:
-        streams = (fleet.results / "_journal").glob("*/stream*.jsonl")
+        streams = (fleet.results / ".fleet/journal").glob("*/stream*.jsonl")
         return sum(path.read_bytes().count(b'"record":"burst"') for path in streams)
 
     wait_for(lambda: lines() >= 8)
@@ -92,7 +92,7 @@ def test_an_interrupted_run_is_resumed_point_by_point(
     done = fleet("resume", "-q")
     failed = starved(fleet)
     assert done.exit_code in (0, 1), done.stderr + done.stdout  # 1: some were starved
-    frame = pd.read_parquet(fleet.results)
+    frame = pd.read_parquet(fleet.results / "samples")
     assert not frame.duplicated(KEY).any()
     assert len(frame) + len(failed) == 12 * points
     assert {*frame["round"], *(one["round"] for one in failed)} == {*range(12)}
@@ -104,7 +104,7 @@ def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(flee
     how = ("--variant", "gemm=c11", "--cpus", "0", "--threads", "1", "--rounds", "2", "--op", "read", "-q")
     done = fleet("run", "-b", "bandwidth,gemm", *shape, *how)
     assert done.exit_code == 0, done.stderr
-    frame = pd.read_parquet(fleet.results)
+    frame = pd.read_parquet(fleet.results / "samples")
     frame = frame[frame["benchmark"] == "gemm"]
     assert set(frame["unit"]) == {"operation"}
     assert set(frame[frame["operation"] != "peak"]["checked"]) == {True}

@@ -82,7 +82,7 @@ def test_three_qnx_and_three_linux_hosts_are_measured_in_one_session(
     done = fleet("run", *QUICK)
     assert done.exit_code == 0, done.stdout + done.stderr
     assert set(states(done).values()) == {"complete"}
-    runs = pd.read_parquet(fleet.results / "_runs").set_index("host_id")
+    runs = pd.read_parquet(fleet.results / "runs").set_index("host_id")
     assert set(runs.loc[[name for name, *_ in stand_ins], "os"]) == {"qnx-standin"}
     assert set(runs.loc[[name for name, *_ in stand_ins], "target"]) == {"qnx-standin-x86_64"}
     assert set(runs.loc[[f"linux{at}" for at in range(3)], "os"]) == {"linux"}
@@ -202,4 +202,4 @@ def test_a_killed_controller_leaves_no_agent_behind(fleet, unplugged):
 
 
 def journals(fleet: Fleet) -> list[Path]:
-    return list((fleet.results / "_journal").glob("*/stream.jsonl"))
+    return list((fleet.results / ".fleet/journal").glob("*/stream.jsonl"))

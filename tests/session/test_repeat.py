@@ -21,7 +21,7 @@ def test_hosts_are_measured_in_turn(tmp_path: Path, hosts: tuple[str, ...]) -> N
         done = fleet("run", "-q", "--repeat", "3", "-b", "clock", "--rounds", "1", "-c", "0")
         assert done.exit_code == 0, done.stderr
         runs = Store(fleet.results).published()
-        logs = [log.read_text() for log in fleet.results.glob("_logs/*/session.log")]
+        logs = [log.read_text() for log in fleet.results.glob(".fleet/logs/*/session.log")]
     sessions = {run.session_id: [one for one in runs if one.session_id == run.session_id] for run in runs}
     assert [sorted(run.host_name for run in each) for each in sessions.values()] == [sorted(hosts)] * 3
     spans = sorted((each[0].started_utc, each[-1].started_utc) for each in sessions.values())
@@ -79,4 +79,4 @@ def test_what_cannot_be_alternated_is_refused(options: tuple[str, ...], words: s
         done = fleet("run", "-q", "-b", "clock", "-c", "0", *options)
     assert done.exit_code == 2
     assert words in done.stderr
-    assert not (tmp_path / "results" / "_runs").exists()
+    assert not (tmp_path / "results" / "runs").exists()

@@ -38,7 +38,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 
 def streams(fleet: Fleet) -> list[Path]:
-    return sorted((fleet.results / "_journal").glob("*/stream*.jsonl"))
+    return sorted((fleet.results / ".fleet/journal").glob("*/stream*.jsonl"))
 
 
 def arrived(fleet: Fleet) -> Ticks:
@@ -103,7 +103,7 @@ def test_killed_again_and_again_a_run_ends_as_if_it_had_never_been(fleet: Fleet)
     after = stored(fleet)
     assert set(after) == whole(run_id)
     assert {key: after[key] for key in before} == before
-    assert list((fleet.results / "_journal").iterdir()) == []
+    assert list((fleet.results / ".fleet/journal").iterdir()) == []
     again = fleet("resume")
     assert (again.exit_code, "no unfinished session" in again.stdout) == (0, True)
     assert fleet("resume", "--json").json == []
@@ -193,7 +193,7 @@ def test_what_came_before_a_damaged_line_can_be_stored_as_it_is(fleet: Fleet) ->
 def test_a_session_can_be_given_up_by_name_only(fleet: Fleet) -> None:
     cut(fleet)
     assert fleet("resume", "--forget").exit_code == 2
-    (note,) = (fleet.results / "_journal").glob("s*.json")
+    (note,) = (fleet.results / ".fleet/journal").glob("s*.json")
     done = fleet("resume", "--forget", note.stem)
     assert (done.exit_code, "is given up" in done.stdout) == (0, True)
     assert not streams(fleet)
@@ -228,7 +228,7 @@ def test_what_never_began_can_be_given_up(fleet: Fleet) -> None:
     stream.write_bytes(b"")
     done = fleet("resume", "--publish-partial", "-q")
     assert "nothing had arrived of" in done.stdout
-    assert list((fleet.results / "_journal").iterdir()) == []
+    assert list((fleet.results / ".fleet/journal").iterdir()) == []
     assert fleet("run", "dead", "-q").exit_code == 3
     assert fleet("run", "dead", "-q").exit_code == 3
     done = fleet("resume", "--publish-partial", "-q")
@@ -241,7 +241,7 @@ def test_what_never_began_can_be_given_up(fleet: Fleet) -> None:
 @pytest.mark.slow
 def test_a_host_booted_anew_is_not_mixed_into_the_run(fleet: Fleet) -> None:
     cut(fleet)
-    (note,) = (fleet.results / "_journal").glob("*/run.json")
+    (note,) = (fleet.results / ".fleet/journal").glob("*/run.json")
     journaled = json.loads(note.read_text())
     del journaled["crc32"]
     journaled["facts"]["boot_id"] = "another"
@@ -272,7 +272,7 @@ def test_two_entries_for_one_machine_are_measured_one_after_the_other(fleet: Fle
     done = fleet("run", "-b", "clock", "--rounds", "300", "--samples", "3", "--json")
     assert done.exit_code == 0, done.stderr
     assert "are the same machine; measured in turn" in done.stderr
-    (log,) = (fleet.results / "_logs").glob("*/session.log")
+    (log,) = (fleet.results / ".fleet/logs").glob("*/session.log")
     assert "stage wait" in log.read_text()
     samples = fleet.samples().groupby("host_id", observed=True).size()
     assert samples.to_dict() == dict.fromkeys(("here", "alias"), 300 * len(os.sched_getaffinity(0)))
@@ -427,7 +427,7 @@ def test_killed_at_random_moments_every_burst_that_had_arrived_is_stored_once(fl
 
 def remains(fleet: Fleet) -> bool:
     """Whether a session or a run has anything left in the journals."""
-    return any((fleet.results / "_journal").iterdir())
+    return any((fleet.results / ".fleet/journal").iterdir())
 
 
 def report(text: str) -> None:

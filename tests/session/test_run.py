@@ -43,7 +43,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 
 def journals(fleet: Fleet) -> list[Path]:
-    return sorted((fleet.results / "_journal").glob("*/stream.jsonl"))
+    return sorted((fleet.results / ".fleet/journal").glob("*/stream.jsonl"))
 
 
 def two_cpus() -> str:
@@ -114,7 +114,7 @@ def test_runs_lists_it_and_show_draws_it(measured: Fleet) -> None:
 
 
 def test_a_plan_and_labels_are_stored_with_the_run(measured: Fleet) -> None:
-    (path,) = (measured.results / "_runs").glob("*.parquet")
+    (path,) = (measured.results / "runs").glob("*.parquet")
     run = pd.read_parquet(path).iloc[0]
     assert json.loads(run["labels_json"]) == {"rack": "b2", "kernel": "test"}
     assert json.loads(run["plan_json"])["rounds"] == 2
@@ -137,7 +137,7 @@ def test_a_run_stores_what_was_asked_and_what_was_reached(fleet: Fleet) -> None:
     )
     done = fleet("run", "-b", "cas", "-c", two_cpus(), *asked, "-q")
     assert done.exit_code == 0, done.stderr + done.stdout
-    (run,) = pd.read_parquet(fleet.results / "_runs").to_dict("records")
+    (run,) = pd.read_parquet(fleet.results / "runs").to_dict("records")
     plan = json.loads(run["plan_json"])
     assert (plan["precision"], plan["time_budget_s"], plan["spread_s"], plan["rounds"]) == (0.0001, 2, 0.2, 2)
     assert (plan["variant"], plan["warmup"], plan["pairs"], plan["order"]) == (None, None, None, None)
@@ -191,7 +191,7 @@ def test_pairs_of_each_relation_are_chosen_and_recorded(fleet: Fleet) -> None:
     needs.cpus(2)
     done = fleet("run", "-b", "cas", "--pairs", "per-relation:1", *SHORT)
     assert done.exit_code == 0, done.stderr + done.stdout
-    (run,) = pd.read_parquet(fleet.results / "_runs").to_dict("records")
+    (run,) = pd.read_parquet(fleet.results / "runs").to_dict("records")
     choice = json.loads(run["plan_json"])["pairs"]
     assert (choice["which"], choice["per_relation"]) == ("per-relation", 1)
     measured = {tuple(sorted(pair)) for pair in fleet.samples()[["ping_cpu", "pong_cpu"]].to_numpy().tolist()}
@@ -372,12 +372,16 @@ def test_two_sessions_into_one_root_at_the_same_time_do_not_disturb_one_another(
     samples = fleet.samples()
     assert samples["run_id"].nunique() == 2
     assert len(samples) == 2 * 200 * len(os.sched_getaffinity(0))
-    assert list((fleet.results / "_staging").iterdir()) == list((fleet.results / "_journal").iterdir()) == []
+    assert (
+        list((fleet.results / ".fleet/staging").iterdir())
+        == list((fleet.results / ".fleet/journal").iterdir())
+        == []
+    )
 
 
 def test_a_results_root_that_cannot_be_written_is_said_before_anything_is_measured(fleet: Fleet) -> None:
-    fleet.results.mkdir()
-    (fleet.results / "_journal").write_text("not a folder")
+    (fleet.results / ".fleet").mkdir(parents=True)
+    (fleet.results / ".fleet/journal").write_text("not a folder")
     done = fleet("run", "-b", "clock", *SHORT)
     assert done.exit_code == 11
     assert "cannot keep journals there: " in done.stderr

@@ -26,7 +26,7 @@ READER = """
 import sys, pandas as pd
 count = before = 0
 while True:
-    rows = len(pd.read_parquet(sys.argv[1]))
+    rows = len(pd.read_parquet(sys.argv[1] + "/samples"))
     assert rows >= before, f"{before} rows, then {rows}"
     before, count = rows, count + 1
     print(count, flush=True)
@@ -73,13 +73,13 @@ def test_killed_at_any_moment_nothing_published_is_harmed_and_journals_can_be_re
                 stored = fleet.samples()
                 assert not stored.duplicated(KEY).any()
                 assert set(stored.groupby("run_id", observed=True).size()) == {bursts}
-        for journal in (fleet.results / "_journal").glob("*/stream.jsonl"):
+        for journal in (fleet.results / ".fleet/journal").glob("*/stream.jsonl"):
             assert json.loads((journal.parent / "run.json").read_text())["run_id"] == journal.parent.name
             records = [json.loads(line) for line in journal_lines(journal) if line]
             assert [record["record"] for record in records[:1]] in ([], ["hello"])
         assert fleet(*PLAN).exit_code == 0
         runs = {run["run_id"]: run["state"] for run in fleet("runs", "--json").json}
-        published = set(pd.read_parquet(fleet.results)["run_id"].astype(str))
+        published = set(pd.read_parquet(fleet.results / "samples")["run_id"].astype(str))
         assert published <= {run_id for run_id, state in runs.items() if state == "complete"} | _unlisted(
             fleet
         )
@@ -87,5 +87,5 @@ def test_killed_at_any_moment_nothing_published_is_harmed_and_journals_can_be_re
 
 def _unlisted(fleet: Fleet) -> set[str]:
     """Runs whose samples are in place but whose row in `runs` is not: killed between the two renames."""
-    committed = {path.stem for path in (fleet.results / "_runs").glob("*.parquet")}
-    return {path.name for path in (fleet.results / "_journal").iterdir() if path.name not in committed}
+    committed = {path.stem for path in (fleet.results / "runs").glob("*.parquet")}
+    return {path.name for path in (fleet.results / ".fleet/journal").iterdir() if path.name not in committed}

@@ -104,7 +104,7 @@ def test_a_host_that_has_its_agent_costs_one_connection_and_one_command(
         log = server.log.read_text()
         assert log.count("Accepted publickey") == connections
         assert log.count("Starting session: ") == commands
-    (run, _) = sorted((fleet.results / "_runs").iterdir())
+    (run, _) = sorted((fleet.results / "runs").iterdir())
     row = pq.read_table(run).to_pylist()[0]
     assert row["load_1m_before"] is not None
     assert row["load_1m_after"] is not None
@@ -214,7 +214,7 @@ def test_a_stopped_controller_leaves_no_agent_on_the_host_and_keeps_what_arrived
     know(known_hosts, ssh_host)
     fleet.hosts(ssh_host.entry(name="board"))
     process = fleet.start("run", "-b", "clock", "--rounds", "100000", "--samples", "3", "-q")
-    journals = lambda: list((fleet.results / "_journal").glob("*/stream.jsonl"))  # noqa: E731
+    journals = lambda: list((fleet.results / ".fleet/journal").glob("*/stream.jsonl"))  # noqa: E731
     wait_for(lambda: any(path.stat().st_size > 3_000 for path in journals()))
     (hello,) = (line for line in journal_lines(journals()[0]) if b'"hello"' in line)
     process.send_signal(number)

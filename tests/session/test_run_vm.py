@@ -58,7 +58,7 @@ def outcomes(done: Done) -> dict[str, dict[str, object]]:
 
 def bursts_in_journals(fleet: Fleet) -> bool:
     """Whether a burst has come in that is not published yet."""
-    files = [path for path in (fleet.results / "_journal").rglob("*") if path.is_file()]
+    files = [path for path in (fleet.results / ".fleet/journal").rglob("*") if path.is_file()]
     return any(b'"record":"burst"' in path.read_bytes() for path in files)
 
 
@@ -67,7 +67,7 @@ def run_and_overhear(fleet: Fleet, copy: Path, *plan: str) -> list[dict[str, Any
     process = fleet.start("run", *plan, "-q", "--json")
 
     def streams() -> list[Path]:
-        return list((fleet.results / "_journal").glob("*/stream.jsonl"))
+        return list((fleet.results / ".fleet/journal").glob("*/stream.jsonl"))
 
     try:
         wait_for(lambda: bool(streams()))

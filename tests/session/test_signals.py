@@ -26,7 +26,7 @@ def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
 
 def measuring(fleet: Fleet) -> bool:
     """Whether some bursts have arrived."""
-    return any(p.stat().st_size > 3_000 for p in (fleet.results / "_journal").glob("*/stream.jsonl"))
+    return any(p.stat().st_size > 3_000 for p in (fleet.results / ".fleet/journal").glob("*/stream.jsonl"))
 
 
 def test_the_same_signal_sent_twice_at_once_stops_the_agents_once(fleet: Fleet) -> None:

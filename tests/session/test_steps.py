@@ -46,7 +46,7 @@ def test_a_step_becomes_runs_and_again_nothing(folder: Path) -> None:
         assert fleet("import", "--agent", "out/n1.jsonl").exit_code == 0
         assert fleet("runs", "--json").json == before
         assert fleet("verify").exit_code == 0
-    row = pd.read_parquet(folder / "results/_runs").iloc[0]
+    row = pd.read_parquet(folder / "results/runs").iloc[0]
     assert row["benchmarks"].tolist()[0].startswith("clock/")
     assert (row["kernel"], row["pairs"] > 0) == (os.uname().release, True)
 

@@ -51,7 +51,7 @@ def test_dropbear_and_busybox_from_check_to_a_stored_run(fleet: Fleet, tiny: Tin
     assert only(done)[0] == 0, done.stdout
     (agent,) = tiny.root.rglob("fleet-agent-*")
     assert agent.parent == tiny.root / "root/.cache/fleet"
-    (row,) = pq.read_table(next((fleet.results / "_runs").iterdir())).to_pylist()
+    (row,) = pq.read_table(next((fleet.results / "runs").iterdir())).to_pylist()
     assert row["state"] == "complete"
     if musl:
         assert row["libc"].startswith("musl")

@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Store:
 
 def spoil(store: Store, text: str) -> Path:
     """Put a file among the amendments of the first run."""
-    file = store.state_dir / "_amendments" / f"{RUNS[0]}-20990101T000000.000000Z-00000000.json"
+    file = store.place.root / "amendments" / f"{RUNS[0]}-20990101T000000.000000Z-00000000.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
     return file
@@ -39,13 +39,13 @@ def labels(store: Store) -> list[dict[str, str]]:
 
 
 def test_a_label_set_later_is_that_of_the_run(store: Store) -> None:
-    before = {path: path.read_bytes() for path in store.state_dir.rglob("samples.parquet")}
+    before = {path: path.read_bytes() for path in store.place.root.rglob("samples.parquet")}
     store.label(RUNS[:1], {"kernel": "6.13", "bios": "2.1", "rack": None})
     assert labels(store) == [{"kernel": "6.13", "bios": "2.1"}, {"rack": "b2", "kernel": "6.12"}]
-    assert json.loads(load_runs(store.state_dir)["labels_json"][0]) == {"kernel": "6.13", "bios": "2.1"}
-    assert set(load_samples(store.state_dir, labels={"bios": "2.1"})["run_id"]) == {RUNS[0]}
+    assert json.loads(load_runs(store.place.root)["labels_json"][0]) == {"kernel": "6.13", "bios": "2.1"}
+    assert set(load_samples(store.place.root, labels={"bios": "2.1"})["run_id"]) == {RUNS[0]}
     assert {path: path.read_bytes() for path in before} == before
-    assert verify(place_of(store.state_dir)).problems == ()
+    assert verify(place_of(store.place.root)).problems == ()
 
 
 def test_a_later_label_outweighs_an_earlier_one(store: Store) -> None:
@@ -59,9 +59,9 @@ def test_a_withdrawn_run_is_kept_and_not_read(store: Store) -> None:
     store.withdraw(RUNS[:1])
     assert [run.run_id for run in store.published()] == [RUNS[1]]
     assert [run.run_id for run in store.published(withdrawn=True)] == list(RUNS)
-    assert set(load_samples(store.state_dir)["run_id"]) == {RUNS[1]}
-    assert len(load_runs(store.state_dir, run_id=RUNS[0])) == 0
-    assert set(pd.read_parquet(store.state_dir)["run_id"]) == set(RUNS)
+    assert set(load_samples(store.place.root)["run_id"]) == {RUNS[1]}
+    assert len(load_runs(store.place.root, run_id=RUNS[0])) == 0
+    assert set(pd.read_parquet(store.place.root / "samples")["run_id"]) == set(RUNS)
     store.withdraw(RUNS[:1], undo=True)
     assert len(store.published()) == 2
 
@@ -80,7 +80,7 @@ def test_a_withdrawn_run_is_kept_and_not_read(store: Store) -> None:
 def test_a_bad_amendment_is_named_and_left_out(store: Store, text: str) -> None:
     store.label(RUNS, {"n": "1"})
     spoil(store, text.replace("ID", RUNS[0]))
-    with pytest.warns(StoreWarning, match=r"_amendments/r2026.*json cannot be read as an amendment"):
+    with pytest.warns(StoreWarning, match=r"amendments/r2026.*json cannot be read as an amendment"):
         found = labels(store)
     assert found == [{"rack": "b2", "kernel": "6.12", "n": "1"}] * 2
 
@@ -97,7 +97,7 @@ def test_a_bad_amendment_blocks_no_command(store: Store, tmp_path: Path) -> None
 def test_an_amendment_that_an_older_fleet_wrote_is_read(store: Store) -> None:
     spoil(store, json.dumps({"run_id": RUNS[0], "labels": {"bios": "2.1"}, "withdrawn": None}))
     assert labels(store)[0]["bios"] == "2.1"
-    assert verify(place_of(store.state_dir)).problems == ()
+    assert verify(place_of(store.place.root)).problems == ()
 
 
 def test_the_commands_select_label_and_withdraw(store: Store, tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ def test_the_commands_select_label_and_withdraw(store: Store, tmp_path: Path) ->
 
 def test_a_broken_amendment_is_named_by_verify(store: Store) -> None:
     store.label(RUNS[:1], {"a": "1"})
-    broken = store.state_dir / "_amendments" / "x.json"
+    broken = store.place.root / "amendments" / "x.json"
     for text in ("{", "[]", '{"run_id": "r", "labels": 1, "withdrawn": null}'):
         broken.write_text(text)
-        (problem,) = verify(place_of(store.state_dir)).problems
-        assert "_amendments/x.json cannot be read as an amendment" in problem
+        (problem,) = verify(place_of(store.place.root)).problems
+        assert "amendments/x.json cannot be read as an amendment" in problem

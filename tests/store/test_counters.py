@@ -1,4 +1,4 @@
-"""The table `_counters`: written with a run, verified, read; roots without it are read as before."""
+"""The table `counters`: written with a run, verified, read; roots without it are read as before."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,7 @@ def a_burst(**changes: object) -> Burst:
 def test_counts_are_rows_of_their_burst_and_thread(tmp_path: Path) -> None:
     Store(tmp_path).publish(a_run(), [a_burst(), builders.a_burst(round=1)])
     frame = load_counters(tmp_path)
-    pd.testing.assert_frame_equal(frame, pd.read_parquet(tmp_path / "_counters"))
+    pd.testing.assert_frame_equal(frame, pd.read_parquet(tmp_path / "counters"))
     assert [*zip(frame["cpu"], frame["event"], strict=True)] == [
         *((0, "cycles"), (0, "r04d2"), (1, "cycles"), (1, "r04d2"))
     ]
@@ -47,7 +47,7 @@ def test_counts_are_rows_of_their_burst_and_thread(tmp_path: Path) -> None:
     assert frame["count"].isna().tolist() == [False, False, False, True]
     assert frame["count"].tolist()[:3] == [10_000, 2_000, 20_000]
     assert frame["running_ns"].tolist() == [90, 50, 90, 0]
-    assert len(pd.read_parquet(tmp_path)) == 2
+    assert len(pd.read_parquet(tmp_path / "samples")) == 2
 
 
 def test_a_run_of_several_chunks_has_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_a_run_of_several_chunks_has_all_of_them(tmp_path: Path, monkeypatch: py
 
 def test_a_run_without_counters_has_no_file_and_no_rows(tmp_path: Path) -> None:
     Store(tmp_path).publish(builders.a_run(), [builders.a_burst()])
-    assert not (tmp_path / "_counters").exists()
+    assert not (tmp_path / "counters").exists()
     none = load_counters(tmp_path)
     assert none.empty
     assert "running_ns" in none
@@ -70,12 +70,12 @@ def test_a_run_without_counters_has_no_file_and_no_rows(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named_and_left_out(tmp_path: Path) -> None:
     run = a_run()
     Store(tmp_path).publish(run, [a_burst()])
-    file = tmp_path / "_counters" / f"{run.run_id}.parquet"
+    file = tmp_path / "counters" / f"{run.run_id}.parquet"
     assert verify(place_of(tmp_path)).files == 4
     file.write_bytes(file.read_bytes()[:-7])
     (problem,) = verify(place_of(tmp_path)).problems
-    assert f"_counters/{run.run_id}.parquet" in problem
-    with pytest.warns(UserWarning, match="_counters"):
+    assert f"counters/{run.run_id}.parquet" in problem
+    with pytest.warns(UserWarning, match="counters"):
         assert load_counters(tmp_path).empty
 
 

@@ -88,7 +88,7 @@ def first(root: Path, pattern: str) -> Path:
 
 def samples(root: Path) -> Case:
     published(root)
-    return Case(first(root, "host_id=*/*/samples.parquet"), frames(lambda: load_samples(root)), root)
+    return Case(first(root, "samples/host_id=*/*/samples.parquet"), frames(lambda: load_samples(root)), root)
 
 
 def table(name: str) -> Callable[[Path], Case]:
@@ -107,7 +107,7 @@ def pairs(root: Path) -> Case:
 
 def counters(root: Path) -> Case:
     published(root)
-    return Case(first(root, "_counters/*.parquet"), frames(lambda: load_counters(root)), root)
+    return Case(first(root, "counters/*.parquet"), frames(lambda: load_counters(root)), root)
 
 
 def amendment(root: Path) -> Case:
@@ -115,7 +115,7 @@ def amendment(root: Path) -> Case:
     store.label([a_run().run_id], {"bios": "2.1", "rack": None, "kernel": "6.12-rc3"})
     store.withdraw([a_run().run_id])
     now = lambda: pd.DataFrame(store.published())  # noqa: E731
-    chosen = sorted(root.glob("_amendments/*.json"), key=lambda path: path.stat().st_size)
+    chosen = sorted(root.glob("amendments/*.json"), key=lambda path: path.stat().st_size)
     return Case(chosen[-1], frames(now), root)
 
 
@@ -124,14 +124,14 @@ def summary(root: Path) -> Case:
     given["labels_json"] = "{}"
     rows = [{**given, "ping_cpu": 0, "pong_cpu": pong, "latency_ns": 40.0 + pong / 8} for pong in range(64)]
     write_summary(root, "board", rows)
-    return Case(first(root, "_summaries/*.parquet"), frames(lambda: load_imports(root)), root)
+    return Case(first(root, "summaries/*.parquet"), frames(lambda: load_imports(root)), root)
 
 
 def index(root: Path) -> Case:
     store = published(root)
     now = lambda: pd.DataFrame(store.published())  # noqa: E731
     now()
-    return Case(root / "_index" / "runs.jsonl", frames(now))
+    return Case(root / ".fleet" / "_index" / "runs.jsonl", frames(now))
 
 
 def stream(root: Path) -> Case:
@@ -149,7 +149,7 @@ def stream(root: Path) -> Case:
         same = (hello in (None, before[1])) and bursts == before[2][: len(bursts)] and notes == []
         return not (same and (len(bursts) == BURSTS or lacking))
 
-    return Case(first(root, "_journal/*/stream.jsonl"), wrong)
+    return Case(first(root, ".fleet/journal/*/stream.jsonl"), wrong)
 
 
 def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
@@ -168,7 +168,7 @@ def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
 def run_json(root: Path) -> Case:
     store = Store(root)
     store.journal(a_run()).close()
-    file = first(root, "_journal/*/run.json")
+    file = first(root, ".fleet/journal/*/run.json")
     return Case(file, frames(lambda: pd.DataFrame([str(sessions.read_run(file.parent))])))
 
 
@@ -176,15 +176,15 @@ def note(root: Path) -> Case:
     store = Store(root)
     with store.under_way(Intent("s20260102T030400Z-00000001", ("a", "b"), labels={"kernel": "6.12"})):
         pass
-    return Case(first(root, "_journal/*.json"), frames(lambda: pd.DataFrame([str(store.intents())])))
+    return Case(first(root, ".fleet/journal/*.json"), frames(lambda: pd.DataFrame([str(store.intents())])))
 
 
 CASES: dict[str, Callable[[Path], Case]] = {
     "samples": samples,
-    "_runs": table("_runs"),
-    "_cpus": table("_cpus"),
+    "runs": table("runs"),
+    "cpus": table("cpus"),
     "_pairs": pairs,
-    "_counters": counters,
+    "counters": counters,
     "amendment": amendment,
     "summary": summary,
     "index": index,

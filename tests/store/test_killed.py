@@ -79,18 +79,18 @@ def test_killed_at_any_moment_every_run_is_in_the_tables_once_and_every_amendmen
     assert reported["withdrawn"].isdisjoint(run.run_id for run in store.published())
     assert all(reported.values())
     assert verify(place_of(tmp_path)).problems == ()
-    assert sorted(pd.read_parquet(tmp_path / "_runs")["run_id"]) == sorted(published)
-    assert set(pd.read_parquet(tmp_path / "_cpus")["run_id"]) == set(published)
-    assert set(pd.read_parquet(tmp_path)["run_id"]) == set(published)
+    assert sorted(pd.read_parquet(tmp_path / "runs")["run_id"]) == sorted(published)
+    assert set(pd.read_parquet(tmp_path / "cpus")["run_id"]) == set(published)
+    assert set(pd.read_parquet(tmp_path / "samples")["run_id"]) == set(published)
 
 
 def _read(root: Path, stop: threading.Event, faults: list[object]) -> None:
     """Read the table of runs again and again, with pandas alone; collect what is wrong."""
     while not stop.is_set():
-        if not (root / "_runs").exists():
+        if not (root / "runs").exists():
             continue
         try:
-            ids = pd.read_parquet(root / "_runs", columns=["run_id"])["run_id"]
+            ids = pd.read_parquet(root / "runs", columns=["run_id"])["run_id"]
         except FileNotFoundError:
             continue  # small files were put together between pandas' listing and its opening of one
         except Exception as error:

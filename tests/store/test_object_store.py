@@ -44,7 +44,7 @@ def store(server: ObjectStore) -> Store:
 
 def stored(store: Store) -> pd.DataFrame:
     """Every burst, as a stranger's pandas reads it; each must be there once."""
-    frame = pd.read_parquet(store.place.path("").rstrip("/"), filesystem=store.place.filesystem)
+    frame = pd.read_parquet(store.place.path("samples"), filesystem=store.place.filesystem)
     assert not frame.duplicated(["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]).any()
     return frame
 
@@ -64,14 +64,14 @@ def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server:
     assert server.objects() == []
     name = store.publish(run, bursts)
     assert server.objects() == [
-        f"team/lab/_cpus/{run.run_id}.parquet",
-        f"team/lab/_runs/{run.run_id}.parquet",
+        f"team/lab/cpus/{run.run_id}.parquet",
+        f"team/lab/runs/{run.run_id}.parquet",
         f"team/lab/{name}",
     ]
     assert [summary.bursts for summary in Listing(store.place).with_unfinished()] == [3]
     assert {tuple(ticks) for ticks in stored(store)["ticks"]} == {burst.ticks for burst in bursts}
     assert (len(load_samples(ROOT)), len(load_runs(ROOT)), len(load_cpus(ROOT))) == (3, 1, 2)
-    assert list((store.state_dir / "_journal").iterdir()) == []
+    assert list((store.state_dir / "journal").iterdir()) == []
 
 
 def test_publishing_twice_changes_nothing_and_other_samples_are_refused(
@@ -85,7 +85,7 @@ def test_publishing_twice_changes_nothing_and_other_samples_are_refused(
     with pytest.raises(StoreError, match="other samples"):
         store.publish(run, builders.bursts_of(run, seed=8))
     pd.testing.assert_frame_equal(stored(store), before)
-    assert journal_lines(store.state_dir / "_journal" / run.run_id / "stream.jsonl") == [b"arrived"]
+    assert journal_lines(store.state_dir / "journal" / run.run_id / "stream.jsonl") == [b"arrived"]
 
 
 def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_completes(
@@ -120,7 +120,7 @@ def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_
 def test_an_upload_cut_in_the_middle_shows_nothing(
     server: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draft, name = tmp_path / "draft", "host_id=a/run_id=r1/samples.parquet"
+    draft, name = tmp_path / "draft", "samples/host_id=a/run_id=r1/samples.parquet"
     content = os.urandom(24 << 20)
     draft.write_bytes(content)
     direct = place_of(ROOT)

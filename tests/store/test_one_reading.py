@@ -88,7 +88,7 @@ def test_a_command_lists_each_folder_once(
     root: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = listings(root, words, monkeypatch)
-    assert listed["samples"] == listed["_runs/*.parquet"] == listed["_amendments/*.json"] == 1
+    assert listed["samples"] == listed["runs/*.parquet"] == listed["amendments/*.json"] == 1
     assert max(listed.values()) == 1
 
 
@@ -126,7 +126,7 @@ def test_a_session_lists_a_root_once_at_its_end_however_many_hosts_it_measures(
     Path("inventory.yaml").write_text(inventory.replace("local}", "local, build: controller, lock: wait}"))
     plan = ["-b", "clock", "-c", "0", "--rounds", "1", "-s", "10", "-i", "1000", "-q"]
     listed = listings(tmp_path / "results", ["run", *plan], monkeypatch)
-    assert listed["samples"] == listed["_runs/*.parquet"] == 1
+    assert listed["samples"] == listed["runs/*.parquet"] == 1
     listed = listings(tmp_path / "results", ["resume"], monkeypatch)
     assert listed["samples"] <= 1
 
@@ -185,16 +185,16 @@ def test_the_tables_of_runs_stay_small_before_and_after_they_are_put_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(tmp_path, 10, 6, cpus=usual_cpus())
-    before = {name: pd.read_parquet(tmp_path / name) for name in ("_runs", "_cpus")}
+    before = {name: pd.read_parquet(tmp_path / name) for name in ("runs", "cpus")}
     for name in before:
         assert _bytes(tmp_path / name) / 60 < 2000, name
-    there = set((tmp_path / "_cpus").iterdir())
+    there = set((tmp_path / "cpus").iterdir())
     fill(tmp_path, 1, 1, batch=False, cpus=usual_cpus())
-    (alone,) = set((tmp_path / "_cpus").iterdir()) - there
+    (alone,) = set((tmp_path / "cpus").iterdir()) - there
     assert alone.stat().st_size < 12_000
     monkeypatch.setattr(run_tables, "MANY_FILES", 2)
     assert run_tables.put_together(Folder(tmp_path))
-    for name, limit in (("_runs", 2000), ("_cpus", 1000)):
+    for name, limit in (("runs", 2000), ("cpus", 1000)):
         (file,) = (tmp_path / name).iterdir()
         assert file.stat().st_size / 61 < limit, name
         about = pq.ParquetFile(file).metadata
@@ -221,7 +221,7 @@ def _sorted(rows: pd.DataFrame) -> pd.DataFrame:
 def test_of_a_root_that_grew_only_what_is_new_is_opened_and_written(tmp_path: Path) -> None:
     fill(tmp_path, 2, 30)
     Listing(tmp_path).runs  # noqa: B018  writes the index
-    index = tmp_path / "_index" / "runs.jsonl"
+    index = tmp_path / ".fleet" / "_index" / "runs.jsonl"
     before = index.read_bytes()
     fill(tmp_path, 1, 1)
     assert len(Listing(tmp_path).runs) == 61
@@ -262,10 +262,10 @@ def test_what_was_put_together_stays_until_there_is_much_of_it(
     for _ in range(4):
         fill(tmp_path, 1, 3, batch=False)
         assert run_tables.put_together(Folder(tmp_path))
-        names.append({path.name for path in (tmp_path / "_runs").iterdir()})
+        names.append({path.name for path in (tmp_path / "runs").iterdir()})
     assert [len(found) for found in names] == [1, 2, 3, 1]
     assert names[0] < names[1] < names[2]
-    assert len(Listing(tmp_path).runs) == len(pd.read_parquet(tmp_path / "_runs")) == 12
+    assert len(Listing(tmp_path).runs) == len(pd.read_parquet(tmp_path / "runs")) == 12
 
 
 def test_a_listing_of_what_is_known_loads_no_library_of_tables(root: Path) -> None:
@@ -280,7 +280,7 @@ def test_the_index_is_written_anew_where_most_of_it_is_of_files_that_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_tables, "MANY_FILES", 2)
-    index, sizes = tmp_path / "_index" / "runs.jsonl", []
+    index, sizes = tmp_path / ".fleet" / "_index" / "runs.jsonl", []
     for _ in range(6):
         fill(tmp_path, 1, 3, batch=False)
         Listing(tmp_path).runs  # noqa: B018
@@ -299,7 +299,7 @@ def test_files_that_are_put_together_between_listing_and_opening_raise_no_alarm(
 
     def listed(self: Folder, pattern: str) -> list[str]:
         names = real(self, pattern)
-        if not done and pattern == "_runs/*.parquet":
+        if not done and pattern == "runs/*.parquet":
             done.append(run_tables.put_together(Folder(tmp_path)))
         return names
 
@@ -315,7 +315,7 @@ def test_files_that_are_put_together_between_listing_and_opening_raise_no_alarm(
 
 def test_a_file_that_stays_listed_and_cannot_be_read_is_named(tmp_path: Path) -> None:
     fill(tmp_path, 1, 2, batch=False)
-    first = min((tmp_path / "_runs").iterdir())
+    first = min((tmp_path / "runs").iterdir())
     first.unlink()
     first.symlink_to("nowhere")
     with pytest.warns(UserWarning, match=first.name):
@@ -364,5 +364,5 @@ def test_two_who_put_together_one_who_publishes_and_a_reader_do_not_disturb_one_
     final = sorted(run.run_id for run in Listing(tmp_path).runs)
     assert len(final) > 10
     assert readings > 3
-    assert sorted(pd.read_parquet(tmp_path / "_runs")["run_id"]) == final
-    assert sorted(pd.read_parquet(tmp_path / "_cpus")["run_id"].astype(str)) == sorted(final * 2)
+    assert sorted(pd.read_parquet(tmp_path / "runs")["run_id"]) == final
+    assert sorted(pd.read_parquet(tmp_path / "cpus")["run_id"].astype(str)) == sorted(final * 2)

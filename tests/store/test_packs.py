@@ -56,7 +56,7 @@ def same(found: list[pd.DataFrame], expected: list[pd.DataFrame]) -> None:
 
 
 def packs_of(root: Path) -> list[Path]:
-    return sorted(path for path in (root / "_index").iterdir() if "-host" in path.name)
+    return sorted(path for path in (root / ".fleet" / "_index").iterdir() if "-host" in path.name)
 
 
 def test_packs_hold_what_the_files_of_runs_hold_and_spare_opening_these(
@@ -75,7 +75,7 @@ def test_packs_hold_what_the_files_of_runs_hold_and_spare_opening_these(
     monkeypatch.setattr(TableFile, "__init__", counted)
     same(views(stored), expected)
     assert opened
-    assert [name for name in opened if not name.startswith(("_index/", "_runs/"))] == []
+    assert [name for name in opened if not name.startswith(("_index/", "runs/"))] == []
 
 
 def test_a_report_is_the_same_page_with_and_without_packs(
@@ -116,7 +116,7 @@ def test_a_run_that_changed_is_read_from_its_own_file(stored: Path, tmp_path: Pa
     expected = views(stored)
     root = shutil.copytree(stored, tmp_path / "root")
     changed = Listing(root).runs[3]
-    path = root / f"host_id={changed.host_id}/run_id={changed.run_id}/samples.parquet"
+    path = root / f"samples/host_id={changed.host_id}/run_id={changed.run_id}/samples.parquet"
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.warns(UserWarning, match=changed.run_id):

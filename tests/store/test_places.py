@@ -11,7 +11,7 @@ from fleet.store.s3 import Bucket
 def test_a_path_is_a_folder_and_its_own_desk(text: str) -> None:
     place = place_of(text)
     assert isinstance(place, Folder)
-    assert (str(place), place.state_dir) == (str(Path(text)), Path(text))
+    assert (str(place), place.state_dir) == (str(Path(text)), Path(text) / ".fleet")
 
 
 def test_an_address_is_a_bucket_with_a_desk_of_its_own(
@@ -35,7 +35,7 @@ def test_an_address_is_a_bucket_with_a_desk_of_its_own(
     assert all(folder.parent == tmp_path / "fleet" for folder in folders)
     for place in places:
         assert place_of(place.address).state_dir == place.state_dir
-    assert places[1].path("_runs/r1.parquet") == "lab/a/_runs/r1.parquet"
+    assert places[1].path("runs/r1.parquet") == "lab/a/runs/r1.parquet"
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_what_is_in_a_folder_stays_as_it_is(tmp_path: Path) -> None:
     place, draft = Folder(tmp_path / "root"), tmp_path / "draft"
     for content, taken in (("first", True), ("second", False)):
         draft.write_text(content)
-        assert place.put(draft, "_runs/r1.parquet") is taken
-    assert (tmp_path / "root/_runs/r1.parquet").read_text() == "first"
+        assert place.put(draft, "runs/r1.parquet") is taken
+    assert (tmp_path / "root/runs/r1.parquet").read_text() == "first"
 
 
 def test_a_file_system_without_hard_links_takes_files_too(
@@ -80,21 +80,26 @@ def test_a_file_system_without_hard_links_takes_files_too(
 
 def test_names_are_found_by_pattern(tmp_path: Path) -> None:
     place = Folder(tmp_path)
-    assert place.files("_runs/*.parquet") == []
-    for name in ("_runs/r2.parquet", "_runs/r1.parquet", "_runs/note.txt", "host_id=a/run_id=b/x.parquet"):
+    assert place.files("runs/*.parquet") == []
+    for name in (
+        "runs/r2.parquet",
+        "runs/r1.parquet",
+        "runs/note.txt",
+        "samples/host_id=a/run_id=b/x.parquet",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert place.files("_runs/*.parquet") == ["_runs/r1.parquet", "_runs/r2.parquet"]
-    assert place.files("host_id=*/run_id=b/*.parquet") == ["host_id=a/run_id=b/x.parquet"]
+    assert place.files("runs/*.parquet") == ["runs/r1.parquet", "runs/r2.parquet"]
+    assert place.files("samples/host_id=*/run_id=b/*.parquet") == ["samples/host_id=a/run_id=b/x.parquet"]
 
 
 def test_a_file_named_as_a_folder_of_ours_hides_no_run(tmp_path: Path) -> None:
     place = Folder(tmp_path)
-    (tmp_path / "host_id=b/run_id=r1").mkdir(parents=True)
-    (tmp_path / "host_id=a").touch()
-    assert place.samples() == {"r1": "host_id=b/run_id=r1/samples.parquet"}
+    (tmp_path / "samples/host_id=b/run_id=r1").mkdir(parents=True)
+    (tmp_path / "samples/host_id=a").touch()
+    assert place.samples() == {"r1": "samples/host_id=b/run_id=r1/samples.parquet"}
     with pytest.raises(NotADirectoryError):
-        Folder(tmp_path / "host_id=a").samples()
+        Folder(tmp_path / "samples/host_id=a").samples()
 
 
 def test_the_home_is_written_with_a_tilde_and_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

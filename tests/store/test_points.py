@@ -34,7 +34,7 @@ def test_the_parameters_of_a_point_are_columns(tmp_path: Path) -> None:
     Store(tmp_path).publish(
         builders.a_run(), [builders.a_burst(**AT_POINT), builders.a_burst(), builders.a_burst(pong_cpu=2)]
     )
-    frame = pd.read_parquet(tmp_path)
+    frame = pd.read_parquet(tmp_path / "samples")
     plain, row = frame[frame["point"].isna()], frame[frame["point"].notna()].iloc[0]
 
     assert (row["point"], row["unit"], row["operation"]) == ("copy.own.16K.huge.x3", "byte", "copy")
@@ -52,7 +52,7 @@ def test_the_parameters_of_a_point_are_columns(tmp_path: Path) -> None:
 def test_the_frequency_behind_the_samples_counts_more_than_that_before_and_after(tmp_path: Path) -> None:
     burst = builders.a_burst(**AT_POINT, sample_mhz=3100)
     Store(tmp_path).publish(builders.a_run(), [burst])
-    assert pd.read_parquet(tmp_path)["core_ghz"].tolist() == pytest.approx([3.1])
+    assert pd.read_parquet(tmp_path / "samples")["core_ghz"].tolist() == pytest.approx([3.1])
 
 
 def by_its_clock(root: Path, *taken: tuple[float, float]) -> tuple[float, float]:
@@ -86,7 +86,7 @@ def test_points_are_told_apart_whichever_run_pandas_reads_first(
     plain, at_point = (builders.a_run(host=Host(name, "192.0.2.1"), run_id=f"r{name}") for name in hosts)
     Store(tmp_path).publish(plain, [builders.a_burst()])
     Store(tmp_path).publish(at_point, [builders.a_burst(**AT_POINT)])
-    frame = pd.read_parquet(tmp_path)
+    frame = pd.read_parquet(tmp_path / "samples")
     assert dict(zip(frame["run_id"], frame["point"].notna(), strict=True)) == {
         plain.run_id: False,
         at_point.run_id: True,

@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Store:
 
 def stored(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
     """Every burst in the root, by run and key, as plain pandas reads it; each must be there once."""
-    frame = pd.read_parquet(store.state_dir)
+    frame = pd.read_parquet(store.place.root / "samples")
     keys = ["run_id", "benchmark", "variant", "point", "round", "ping_cpu", "pong_cpu"]
     frame["point"] = frame["point"].astype(object).where(frame["point"].notna(), None)
     assert not frame.duplicated(keys).any()
@@ -53,14 +53,14 @@ def test_a_host_that_tells_of_no_cpu_has_its_run_stored_all_the_same(store: Stor
     run = replace(run, facts=replace(run.facts, cpus=()))
     store.publish(run, bursts)
     assert stored(store) == given(builders.a_run())
-    assert pd.read_parquet(store.state_dir / "_cpus").empty
+    assert pd.read_parquet(store.place.root / "cpus").empty
 
 
 def test_the_record_is_found_without_pyarrow_as_with_it(store: Store, tmp_path: Path) -> None:
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "clock"))
     store.publish(run, builders.bursts_of(run))
-    (path,) = store.state_dir.rglob("samples.parquet")
-    record = TableFile(store.place, str(path.relative_to(store.state_dir)), "samples").record
+    (path,) = store.place.root.rglob("samples.parquet")
+    record = TableFile(store.place, str(path.relative_to(store.place.root)), "samples").record
     columns = ("probe", "started_utc", "content_sha256")
     assert runs.glanced(path, *columns) == {name: record.row[name] for name in columns}
     damaged = tmp_path / "damaged"
@@ -75,7 +75,7 @@ def test_the_record_is_found_without_pyarrow_as_with_it(store: Store, tmp_path: 
 def test_the_extremes_of_int64_survive(store: Store) -> None:
     run, ticks = builders.a_run(), (0, 1, 2**63 - 1, 0)
     store.publish(run, [builders.a_burst(ticks=ticks, start_offset_ns=2**62)])
-    row = pd.read_parquet(store.state_dir).iloc[0]
+    row = pd.read_parquet(store.place.root / "samples").iloc[0]
     assert tuple(int(tick) for tick in row["ticks"]) == ticks
     assert row["start_offset_ns"] == 2**62
 
@@ -90,7 +90,7 @@ def test_what_can_spoil_a_burst_is_stored_with_it(store: Store) -> None:
         line_node=1,
     )
     store.publish(run, [burst, builders.a_burst(round=1)])
-    first, second = pd.read_parquet(store.state_dir).sort_values("round").to_dict("records")
+    first, second = pd.read_parquet(store.place.root / "samples").sort_values("round").to_dict("records")
     assert [
         first[f"{side}_{kind}_switches"] for side in ("ping", "pong") for kind in ("voluntary", "involuntary")
     ] == [1, 2, 3, 4]
@@ -125,15 +125,15 @@ def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
     assert (summary.bursts, summary.pairs, summary.samples) == (3, 1, 15)
     assert dict(summary.labels) == {"rack": "b2", "kernel": "6.12"}
     assert not journal.folder.exists()
-    assert list((store.state_dir / "_staging").iterdir()) == []
+    assert list((store.state_dir / "staging").iterdir()) == []
 
 
 def test_publishing_twice_changes_nothing(store: Store) -> None:
     run = builders.a_run()
     folder = store.publish(run, builders.bursts_of(run))
-    before = {path: path.stat().st_ino for path in store.state_dir.rglob("*.parquet")}
+    before = {path: path.stat().st_ino for path in store.place.root.rglob("*.parquet")}
     assert store.publish(run, builders.bursts_of(run)) == folder
-    assert {path: path.stat().st_ino for path in store.state_dir.rglob("*.parquet")} == before
+    assert {path: path.stat().st_ino for path in store.place.root.rglob("*.parquet")} == before
 
 
 def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> None:
@@ -150,7 +150,7 @@ def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> Non
 def test_a_file_that_is_no_run_in_the_place_of_the_samples_keeps_the_journal(store: Store) -> None:
     run = builders.a_run()
     store.publish(run, builders.bursts_of(run))
-    (samples,) = store.state_dir.rglob("samples.parquet")
+    (samples,) = store.place.root.rglob("samples.parquet")
     samples.write_bytes(b"not Parquet")
     with store.journal(run) as journal:
         journal.append(b"kept")
@@ -160,15 +160,15 @@ def test_a_file_that_is_no_run_in_the_place_of_the_samples_keeps_the_journal(sto
     assert list(chain.from_iterable(journal.parts())) == [b"kept"]
 
 
-@pytest.mark.parametrize("missing", ["_runs", "_cpus"])
+@pytest.mark.parametrize("missing", ["runs", "cpus"])
 def test_a_publication_cut_short_is_completed_by_the_next(store: Store, missing: str) -> None:
     run = builders.a_run()
     store.publish(run, builders.bursts_of(run))
-    shutil.rmtree(store.state_dir / missing)
+    shutil.rmtree(store.place.root / missing)
     store.publish(run, builders.bursts_of(run))
     assert stored(store) == given(run)
     assert [summary.run_id for summary in Listing(store.place).with_unfinished()] == [run.run_id]
-    assert len(pd.read_parquet(store.state_dir / "_cpus")) == 2
+    assert len(pd.read_parquet(store.place.root / "cpus")) == 2
 
 
 def test_bursts_that_end_in_an_error_publish_nothing(store: Store) -> None:
@@ -179,7 +179,7 @@ def test_bursts_that_end_in_an_error_publish_nothing(store: Store) -> None:
     store.journal(builders.a_run()).close()
     with pytest.raises(StoreError, match="cannot be read"):
         store.publish(builders.a_run(), broken())  # type: ignore[arg-type]
-    assert pd.read_parquet(store.state_dir).empty
+    assert list(store.place.root.rglob("*.parquet")) == []
     assert len(unfinished(store.place)) == 1
 
 
@@ -197,22 +197,20 @@ def test_a_name_that_cannot_be_a_path_key_is_refused(store: Store, name: str) ->
 def test_a_host_named_by_digits_stays_a_string(store: Store) -> None:
     run = builders.a_run(host=Host("001", "192.0.2.1"))
     store.publish(run, builders.bursts_of(run))
-    assert set(pd.read_parquet(store.state_dir)["host_id"]) == {"h-001"}
+    assert set(pd.read_parquet(store.place.root / "samples")["host_id"]) == {"h-001"}
 
 
 def test_runs_of_different_hosts_read_as_one_table(store: Store) -> None:
     runs = [builders.a_run(run_id=new_run_id(), host=Host(name, "192.0.2.1")) for name in ("a", "b", "c")]
     for run in runs:
         store.publish(run, builders.bursts_of(run))
-    (store.state_dir / "_README.md").write_text("not data")
     assert stored(store) == {key: ticks for run in runs for key, ticks in given(run).items()}
-    assert len(pd.read_parquet(store.state_dir, filters=[("host_id", "==", "b")])) == 3
+    assert len(pd.read_parquet(store.place.root / "samples", filters=[("host_id", "==", "b")])) == 3
 
 
-def test_an_empty_root_reads_as_an_empty_frame(store: Store) -> None:
+def test_an_empty_root_has_no_runs(store: Store) -> None:
     assert Listing(store.place).with_unfinished() == []
-    store.state_dir.mkdir()
-    assert pd.read_parquet(store.state_dir).empty
+    store.place.root.mkdir(exist_ok=True)
     assert Listing(store.place).with_unfinished() == []
 
 
@@ -298,13 +296,13 @@ def survive_kills(store: Store, times: int) -> None:
     whole_s = time.perf_counter() - began
     for number in range(times):
         run = builders.a_run(builders.small_desktop(), run_id=new_run_id())
-        kill_while_publishing(store.state_dir, run, delay_s=1.5 * whole_s * number / times)
+        kill_while_publishing(store.place.root, run, delay_s=1.5 * whole_s * number / times)
         found = stored(store)
         in_samples = any(key[0] == run.run_id for key in found)
         in_journal = any(left.run_id == run.run_id for left in unfinished(store.place))
         assert found == expected | (given(run) if in_samples else {})
         assert (
-            in_samples or in_journal or not (store.state_dir / "_journal" / run.run_id / "run.json").exists()
+            in_samples or in_journal or not (store.state_dir / "journal" / run.run_id / "run.json").exists()
         )
         store.publish(run, builders.bursts_of(run))
         expected |= given(run)
@@ -322,7 +320,7 @@ def test_a_controller_killed_a_hundred_times_leaves_every_burst_exactly_once(sto
 
 
 def test_what_killed_publications_left_is_removed_when_it_is_mine_or_old(store: Store) -> None:
-    run, staging = builders.a_run(), store.state_dir / "_staging"
+    run, staging = builders.a_run(), store.state_dir / "staging"
     names = {
         "mine": f"{run.run_id}-0badcafe",
         "my-table": f"{run.run_id}-cpus-0badcafe",
@@ -352,7 +350,7 @@ def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(tmp_path: Pa
         builders.a_burst(round=2, ticks=(900, 600, 601, 602, 603), steal_ppm=(0, 150_000)),
     ]
     Store(tmp_path).publish(run, bursts)
-    first, second, _ = pd.read_parquet(tmp_path).sort_values("round").to_dict("records")
+    first, second, _ = pd.read_parquet(tmp_path / "samples").sort_values("round").to_dict("records")
     for name in ("ping_voluntary_switches", "pong_involuntary_switches", "ping_ran_ppm", "line_physical"):
         assert pd.isna(first[name])
     assert (second["ping_involuntary_switches"], second["pong_involuntary_switches"]) == (2, 4)
@@ -360,7 +358,7 @@ def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(tmp_path: Pa
     steal = load_samples(tmp_path).sort_values("round")[["ping_steal_ppm", "pong_steal_ppm"]]
     assert steal.isna().to_numpy().tolist() == [[True, True], [True, True], [True, False]]
     assert steal["pong_steal_ppm"].iloc[2] == 150_000
-    (row,) = pd.read_parquet(tmp_path / "_runs").to_dict("records")
+    (row,) = pd.read_parquet(tmp_path / "runs").to_dict("records")
     assert (row["preset"], row["estimator"], row["precision"]) == ("c2clat", "median", 0.01)
     assert (row["converged"], row["unconverged"]) == (4, 2)
     assert row["precision_reached"] == 0.012

@@ -157,9 +157,9 @@ def test_a_journal_left_beside_its_published_run_is_not_an_unfinished_run(tmp_pa
 def test_the_tables_of_one_row_and_of_many_read_the_same(tmp_path: Path) -> None:
     run = builders.a_run(builders.small_desktop())
     Store(tmp_path).publish(run, builders.bursts_of(run))
-    cpus = pd.read_parquet(tmp_path / "_cpus")
+    cpus = pd.read_parquet(tmp_path / "cpus")
     assert list(cpus["cpu"]) == list(range(8))
-    assert len(pd.read_parquet(tmp_path / "_runs")) == 1
+    assert len(pd.read_parquet(tmp_path / "runs")) == 1
 
 
 def test_a_record_is_read_back_and_so_is_one_written_before() -> None:

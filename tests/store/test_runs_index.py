@@ -32,8 +32,8 @@ def publish(store: Store, name: str) -> str:
 
 
 def in_table(store: Store) -> list[str]:
-    """The run ids of `_runs`, as plain pandas reads them."""
-    return sorted(pd.read_parquet(store.state_dir / "_runs")["run_id"])
+    """The run ids of `runs`, as plain pandas reads them."""
+    return sorted(pd.read_parquet(store.place.root / "runs")["run_id"])
 
 
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -55,33 +55,33 @@ def test_a_listing_opens_only_the_files_it_has_not_seen(store: Store, monkeypatc
     assert names == []
     new = publish(store, "c")
     assert {run.host_name for run in Listing(store.place).with_unfinished()} == {"a", "b", "c"}
-    assert names == [f"_runs/{new}.parquet"]
+    assert names == [f"runs/{new}.parquet"]
 
 
 def test_a_run_whose_folder_was_removed_is_not_listed(store: Store) -> None:
     gone, left = Listing(store.place).with_unfinished()
-    shutil.rmtree(store.state_dir / f"host_id={gone.host_id}")
+    shutil.rmtree(store.place.root / f"samples/host_id={gone.host_id}")
     assert Listing(store.place).with_unfinished() == [left]
 
 
 def test_a_run_that_the_table_lacks_is_listed_from_its_samples(store: Store) -> None:
     before = Listing(store.place).with_unfinished()
-    shutil.rmtree(store.state_dir / "_runs")
+    shutil.rmtree(store.place.root / "runs")
     assert Listing(store.place).with_unfinished() == before
-    assert not (store.state_dir / "_runs").exists()  # its session may be about to add it
-    for path in store.state_dir.glob("host_id=*/*/samples.parquet"):
+    assert not (store.place.root / "runs").exists()  # its session may be about to add it
+    for path in store.place.root.glob("samples/host_id=*/*/samples.parquet"):
         os.utime(path, (0, 0))
     assert Listing(store.place).with_unfinished() == before
-    assert sorted(pd.read_parquet(store.state_dir / "_runs")["run_id"]) == sorted(
+    assert sorted(pd.read_parquet(store.place.root / "runs")["run_id"]) == sorted(
         run.run_id for run in before
     )
-    assert len(pd.read_parquet(store.state_dir / "_cpus")) == 4
+    assert len(pd.read_parquet(store.place.root / "cpus")) == 4
     assert Listing(store.place).with_unfinished() == before
 
 
 def test_a_file_that_changed_is_read_again(store: Store) -> None:
     first, second = Listing(store.place).with_unfinished()
-    file = store.state_dir / "_runs" / f"{first.run_id}.parquet"
+    file = store.place.root / "runs" / f"{first.run_id}.parquet"
     table = pq.read_table(file)
     at = table.column_names.index("host_name")
     builders.put_table(table.set_column(at, "host_name", pa.array(["renamed"])), file)
@@ -92,15 +92,15 @@ def test_many_small_files_become_few_and_every_row_stays(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_tables, "MANY_FILES", 2)
-    before, cpus = Listing(store.place).with_unfinished(), len(pd.read_parquet(store.state_dir / "_cpus"))
-    (table,) = (store.state_dir / "_runs").iterdir()
+    before, cpus = Listing(store.place).with_unfinished(), len(pd.read_parquet(store.place.root / "cpus"))
+    (table,) = (store.place.root / "runs").iterdir()
     assert table.name.startswith("runs-")
     assert Listing(store.place).with_unfinished() == before
-    assert sorted(pd.read_parquet(store.state_dir / "_runs")["run_id"]) == sorted(
+    assert sorted(pd.read_parquet(store.place.root / "runs")["run_id"]) == sorted(
         run.run_id for run in before
     )
-    assert len(pd.read_parquet(store.state_dir / "_cpus")) == cpus == 4
-    assert not [path for path in (store.state_dir / "_staging").iterdir() if path.is_dir()]
+    assert len(pd.read_parquet(store.place.root / "cpus")) == cpus == 4
+    assert not [path for path in (store.state_dir / "staging").iterdir() if path.is_dir()]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_file_of_the_table_that_cannot_be_read_is_named_and_the_runs_are_liste
     store: Store, spoilt: str
 ) -> None:
     before = Listing(store.place).with_unfinished()
-    (file, _) = sorted((store.state_dir / "_runs").iterdir())
+    (file, _) = sorted((store.place.root / "runs").iterdir())
     whole = bytearray(file.read_bytes())
     whole[200] ^= 1
     match spoilt:

@@ -40,8 +40,11 @@ def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path
     samples = Store(tmp_path).publish(run, [*builders.bursts_of(run), counted])
     write_summary(tmp_path, run.run_id, [])
     load_pairs(tmp_path)
-    names = {"samples": samples, "pairs": f"_pairs/{samples.replace('samples.', 'pairs.')}"}
-    path = tmp_path / names.get(table, f"_{table}/{run.run_id}.parquet")
+    names = {
+        "samples": samples,
+        "pairs": "_pairs" + samples.replace("samples", "pairs").removeprefix("pairs"),
+    }
+    path = tmp_path / names.get(table, f"{table}/{run.run_id}.parquet")
     coded = [(column.name, column.type, column.nullable) for column in schema.TABLES[table]]
     written = pq.read_schema(path)
 

@@ -23,7 +23,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def samples_file(root: Path) -> Path:
-    (file,) = root.glob("host_id=*/*/samples.parquet")
+    (file,) = root.glob("samples/host_id=*/*/samples.parquet")
     return file
 
 
@@ -88,7 +88,7 @@ def test_a_file_without_checksums_is_refused(root: Path) -> None:
 
 
 def test_a_row_of_another_publication_is_found(root: Path) -> None:
-    (file,) = (root / "_runs").iterdir()
+    (file,) = (root / "runs").iterdir()
     table = pq.read_table(file)
     at = table.column_names.index("content_sha256")
     builders.put_table(table.set_column(at, "content_sha256", pa.array(["0" * 64])), file)
@@ -97,7 +97,7 @@ def test_a_row_of_another_publication_is_found(root: Path) -> None:
 
 
 def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(root: Path) -> None:
-    (cpus,), (runs,) = (root / "_cpus").iterdir(), (root / "_runs").iterdir()
+    (cpus,), (runs,) = (root / "cpus").iterdir(), (root / "runs").iterdir()
     table = pq.read_table(cpus)
     at = table.column_names.index("core")
     builders.put_table(table.set_column(at, "core", pa.array([7] * len(table), pa.int32())), cpus)
@@ -106,11 +106,11 @@ def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(root: Pat
     builders.put_table(table.set_column(at, "cpu_model", pa.array(["Another"])), runs)
     in_runs, in_cpus = verify(place_of(root)).problems
     assert "that of the samples: cpu_model. Remove it: it is made again" in in_runs
-    assert "that of the samples: core. Remove it and the files of _runs" in in_cpus
+    assert "that of the samples: core. Remove it and the files in runs" in in_cpus
 
 
 def test_a_row_that_no_listing_takes_is_found(root: Path) -> None:
-    (file,) = (root / "_runs").iterdir()
+    (file,) = (root / "runs").iterdir()
     table = pq.read_table(file)
     other = table.set_column(table.column_names.index("run_id"), "run_id", pa.array(["z" * 2000]))
     builders.put_table(pa.concat_tables([table, other.cast(table.schema)]), file)
@@ -119,7 +119,7 @@ def test_a_row_that_no_listing_takes_is_found(root: Path) -> None:
 
 
 def test_a_row_that_is_missing_is_found(root: Path) -> None:
-    (cpus,) = (root / "_cpus").iterdir()
+    (cpus,) = (root / "cpus").iterdir()
     builders.put_table(pq.read_table(cpus).slice(1), cpus)
     (problem,) = verify(place_of(root)).problems
     assert "that of the samples: number of rows" in problem

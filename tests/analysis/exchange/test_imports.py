@@ -42,7 +42,7 @@ def saved(folder: Path, text: str, name: str = "table.txt") -> Path:
 def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path / "results").publish(run, builders.bursts_of(run))
-    before = pd.read_parquet(tmp_path / "results")
+    before = pd.read_parquet(tmp_path / "results" / "samples")
     message = import_files(
         tmp_path / "results",
         [saved(tmp_path, CORE_LATENCY)],
@@ -55,12 +55,12 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     assert set(rows["estimator"]) == {"median"}
     assert set(rows["relation"]) == {"unknown"}
     assert grid_of(rows).cells[2, 0] == 12
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results"), before)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results" / "samples"), before)
 
 
 def test_its_file_says_what_it_is(tmp_path: Path) -> None:
     import_files(tmp_path, [saved(tmp_path, CORE_LATENCY)], "i3", ImportMetadata())
-    found = pq.read_schema(tmp_path / "_summaries" / "i3.parquet")
+    found = pq.read_schema(tmp_path / "summaries" / "i3.parquet")
     assert found.metadata[b"fleet.table"] == b"summaries"
 
 

@@ -67,7 +67,11 @@ def test_only_the_columns_asked_for_are_read(root: Path) -> None:
 def test_plain_pandas_reads_the_same_in_one_line(root: Path) -> None:
     names = {"run_id": str}  # categories sort in the order of the files
     ours = load_samples(root, benchmark="cas").astype(names).sort_values("run_id")
-    plain = pd.read_parquet(root, filters=[("benchmark", "==", "cas")]).astype(names).sort_values("run_id")
+    plain = (
+        pd.read_parquet(root / "samples", filters=[("benchmark", "==", "cas")])
+        .astype(names)
+        .sort_values("run_id")
+    )
     assert [list(ticks) for ticks in ours["ticks"]] == [list(ticks) for ticks in plain["ticks"]]
     assert list(ours["run_id"]) == list(plain["run_id"])
 
@@ -76,8 +80,8 @@ def test_a_file_in_the_place_of_a_host_hides_no_other_host(root: Path) -> None:
     (run,) = load_runs(root, host_id="a")["run_id"].unique()
     others = load_samples(root)["run_id"].astype(str).unique().tolist()
     others.remove(run)
-    (root / "host_id=a").rename(root / "_elsewhere")
-    (root / "host_id=a").write_text("no folder")
+    (root / "samples/host_id=a").rename(root / "_elsewhere")
+    (root / "samples/host_id=a").write_text("no folder")
     assert load_samples(root, run_id=run).empty
     assert load_samples(root)["run_id"].astype(str).unique().tolist() == others != []
 
@@ -87,12 +91,12 @@ def test_a_folder_that_may_not_be_read_is_an_error_and_not_an_empty_frame() -> N
         root = Path(folder)
         root.chmod(0o755)
         Store(root).publish(builders.a_run(), [builders.a_burst()])
-        (root / "host_id=rpi5").chmod(0)
+        (root / "samples/host_id=rpi5").chmod(0)
         with unprivileged():
             for wanted in ({}, {"host_id": "rpi5"}, {"labels": {"rack": "b2"}}):
                 with pytest.raises(StoreError, match="Permission denied"):
                     load_samples(root, **wanted)  # type: ignore[arg-type]
-        (root / "host_id=rpi5").chmod(0o755)
+        (root / "samples/host_id=rpi5").chmod(0o755)
 
 
 @contextmanager
@@ -109,7 +113,7 @@ def unprivileged() -> Iterator[None]:
 
 
 def test_a_column_that_older_files_lack_does_not_vanish(root: Path) -> None:
-    (old,) = root.glob("host_id=a/*/samples.parquet")
+    (old,) = root.glob("samples/host_id=a/*/samples.parquet")
     table = pq.read_table(old, partitioning=None).drop_columns(["line_node"])
     builders.put_table(table, old)
     assert load_samples(root)["line_node"].isna().all()
@@ -131,11 +135,11 @@ def test_no_rows_have_no_samples(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_parquet_is_named(root: Path) -> None:
-    (spoilt,) = root.glob("host_id=a/*/samples.parquet")
+    (spoilt,) = root.glob("samples/host_id=a/*/samples.parquet")
     spoilt.write_text("no")
-    with pytest.warns(StoreWarning, match="cannot read the samples table: host_id=a"):
+    with pytest.warns(StoreWarning, match="cannot read the samples table: samples/host_id=a"):
         assert set(load_samples(root)["host_id"]) == {"b"}
-    with pytest.raises(StoreError, match="cannot read the samples table: host_id=a"):
+    with pytest.raises(StoreError, match="cannot read the samples table: samples/host_id=a"):
         load_samples(root, host_id="a")
 
 

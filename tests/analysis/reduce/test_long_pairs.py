@@ -70,7 +70,7 @@ def test_samples_of_a_coarse_clock_are_read_though_they_take_next_to_no_room(
         builders.a_burst(round=at, start_offset_ns=at * 2_000_003, ticks=(1000,) * 2000) for at in range(400)
     ]
     Store(tmp_path).publish(run, bursts)
-    (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    (file,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
     monkeypatch.setattr(gate, "UNPACKED", 1 << 20)
     assert gate.UNPACKED + gate._PACKED * file.stat().st_size < 800_000 * 8
     (pair,) = load_pairs(tmp_path).to_dict("records")

@@ -109,7 +109,7 @@ def test_what_is_missing_spoilt_or_old_is_made_again(
 def test_where_they_cannot_be_kept_they_are_told_all_the_same(root: Path) -> None:
     (root / "_pairs").write_text("a file where the folder should be")
     assert len(load_pairs(root)) == 28 + 8
-    assert list((root / "_staging").iterdir()) == []
+    assert list((root / ".fleet/staging").iterdir()) == []
 
 
 def test_several_at_once_write_the_same(root: Path) -> None:
@@ -121,11 +121,11 @@ def test_several_at_once_write_the_same(root: Path) -> None:
 
 
 def test_plain_pandas_reads_them_and_the_samples_beside_them(root: Path) -> None:
-    before = pd.read_parquet(root)
+    before = pd.read_parquet(root / "samples")
     ours = load_pairs(root)
     plain = pd.read_parquet(root / "_pairs")
     assert list(plain["median_ns"]) == list(ours["median_ns"])
-    assert len(pd.read_parquet(root)) == len(before)
+    assert len(pd.read_parquet(root / "samples")) == len(before)
 
 
 def test_filters_choose_runs_benchmarks_and_relations(root: Path) -> None:
@@ -156,14 +156,14 @@ def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.
 
 
 def test_a_run_whose_samples_were_removed_is_gone(root: Path) -> None:
-    shutil.rmtree(root / "host_id=a")
+    shutil.rmtree(root / "samples/host_id=a")
     assert load_pairs(root).empty
 
 
 def test_a_run_whose_samples_are_damaged_is_named_and_the_others_are_served(root: Path) -> None:
     publish(root, "b")
-    (root / "host_id=a").glob("*/*").__next__().write_bytes(b"no")
-    with pytest.raises(StoreError, match="cannot read the samples table: host_id=a"):
+    (root / "samples/host_id=a").glob("*/*").__next__().write_bytes(b"no")
+    with pytest.raises(StoreError, match="cannot read the samples table: samples/host_id=a"):
         load_pairs(root, host_id="a")
     with pytest.warns(StoreWarning, match="host_id=a"):
         assert set(load_pairs(root)["host_id"]) == {"b"}

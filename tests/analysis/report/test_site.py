@@ -149,7 +149,7 @@ def test_a_machine_has_its_medians_as_a_file_to_import(root: Path, tmp_path: Pat
     write(root, tmp_path / "site")
     done = fleet_here("import", f"{tmp_path}/site/m/desk.parquet", "-r", f"{tmp_path}/other")
     assert (done.exit_code, done.stderr) == (0, "")
-    taken = pd.read_parquet(tmp_path / "other" / "_summaries" / "desk.parquet")
+    taken = pd.read_parquet(tmp_path / "other" / "summaries" / "desk.parquet")
     last = [run.run_id for run in Listing(root).runs if run.host_id == "desk"][-1]
     own = without_points(load_pairs(root, run_id=last))
     assert sorted(taken["latency_ns"]) == pytest.approx(sorted(own["median_ns"]))
@@ -224,7 +224,7 @@ def test_the_check_of_a_gallery_takes_runs_and_matrices_and_no_others(
         assert fleet_here(*words).exit_code == 0
     matrix = Path(imports.FOLDER) / "t7700.cas.txt"
     assert fleet_here("import", str(matrix), "--name", "t", "-r", str(friend)).exit_code == 0
-    shutil.copy(friend / "_summaries" / "t.parquet", files / "core2.parquet")
+    shutil.copy(friend / "summaries" / "t.parquet", files / "core2.parquet")
     text = (Path(__file__).parents[3] / "docs" / "gallery.yaml").read_text()
     steps = [step["run"] for step in yaml.safe_load(text)["jobs"]["site"]["steps"] if "name" in step]
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

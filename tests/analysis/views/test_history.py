@@ -86,8 +86,8 @@ def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -
 def test_a_run_whose_samples_cannot_be_read_is_an_error_not_empty_headings(root: Path) -> None:
     run = Store(root).published()[0].run_id
     show_text(root, run)
-    (root / "host_id=a").rename(root / "_moved")
-    (root / "host_id=a").write_text("no folder any more")
+    (root / "samples/host_id=a").rename(root / "_moved")
+    (root / "samples/host_id=a").write_text("no folder any more")
     with pytest.raises(StoreError, match=f"run {run} is not published"):
         show_text(root, run)
 
