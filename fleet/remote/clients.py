@@ -82,6 +82,8 @@ def _command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:
     own = config_lookup.lookup(host.name, host.address, host.user, host.port, file)
     if own.get("controlpath", ("none",))[-1] == "none":  # else the user shares sessions already
         settings |= {"ControlMaster": "auto", "ControlPath": folder / "session", "ControlPersist": "no"}
+    unwanted = {"forkafterauthentication": "no", "sessiontype": "default", "stdinnull": "no"}
+    settings |= {key: value for key, value in unwanted.items() if own.get(key, (value,)) != (value,)}
     return (
         ssh,
         *(("-F", file) if file else ()),

@@ -105,9 +105,9 @@ def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endp
     real_user = user or _last(settings, "user", "") or getpass.getuser()
     alias = _last(settings, "hostkeyalias", "")
     agent = _last(settings, "identityagent", "SSH_AUTH_SOCK")
-    tokens = {"h": address, "p": str(real_port), "r": real_user, "n": name}
     ignored = [name for key, name in _NOT_HONOURED.items() if _last(settings, key, "none") != "none"]
-    notes = [f"ssh_config: {name} is not honoured" for name in ignored]
+    notes = [f"ssh_config: {note}" for note in settings.get(config_lookup.NOTES, ())]
+    notes += [f"ssh_config: {name} is not honoured" for name in ignored]
     if agent not in ("none", "SSH_AUTH_SOCK"):
         notes.append("ssh_config: IdentityAgent is not honoured, only the agent at $SSH_AUTH_SOCK")
     jump, command = _last(settings, "proxyjump", "none"), _last(settings, "proxycommand", "none")
@@ -118,7 +118,7 @@ def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endp
         port=real_port,
         user=real_user,
         inventory_files=tuple(os.path.expanduser(file) for file in host.identity_files),  # noqa: PTH111 ~user
-        identity_files=tuple(_expand(file, address, real_user) for file in settings.get("identityfile", ())),
+        identity_files=tuple(os.path.expanduser(file) for file in settings.get("identityfile", ())),  # noqa: PTH111
         only_these=_last(settings, "identitiesonly", "no") in ("yes", "true"),
         use_agent=agent != "none",
         host_key_name=alias or known_hosts_name(address, real_port),
@@ -127,7 +127,7 @@ def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endp
             settings, "userknownhostsfile", ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
         ),
         global_known_hosts=_files(settings, "globalknownhostsfile", ("/etc/ssh/ssh_known_hosts",)),
-        proxy_command=None if command == "none" else _replace_tokens(command, tokens),
+        proxy_command=None if command == "none" else command,
         jump=() if jump == "none" else tuple(hop.strip() for hop in jump.split(",")),
         connect_timeout_s=float(timeout) if timeout.isdecimal() and int(timeout) else None,
         notes=tuple(notes),
@@ -152,17 +152,3 @@ def _files(settings: Mapping[str, tuple[str, ...]], key: str, default: tuple[str
 def split_files(text: str) -> list[str]:
     """Split files as `ssh -G` prints them: "/a b/known_hosts ~/c" -> ["/a b/known_hosts", "~/c"]."""
     return re.split(r" +(?=[/~])", text) if text else []
-
-
-def _expand(file: str, address: str, user: str) -> str:
-    """Replace what ssh -G leaves in an IdentityFile: ~ and the common % tokens."""
-    home = os.path.expanduser("~")  # noqa: PTH111
-    file = _replace_tokens(file, {"d": home, "u": getpass.getuser(), "h": address, "r": user})
-    return os.path.expanduser(file)  # noqa: PTH111
-
-
-def _replace_tokens(text: str, values: Mapping[str, str]) -> str:
-    pieces = text.split("%%")
-    for token, value in values.items():
-        pieces = [piece.replace(f"%{token}", value) for piece in pieces]
-    return "%".join(pieces)

@@ -1,88 +1,62 @@
-"""What ssh_config sets for a name: from `ssh -G`, once for all names if possible, or paramiko's parser."""
+"""Resolves ssh_config for a name: by the user's own ssh (`ssh -G`), or without one by paramiko's parser."""
 
 import contextlib
-import glob
 import os
 import pwd
 import re
+import shlex
 import shutil
 import subprocess
-import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from fleet.errors import UnreachableError
-from fleet.once import once
 
 Settings = Mapping[str, tuple[str, ...]]
+NOTES = "notes"  # the key, which ssh_config does not have, of sentences for the user
 
-_DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
 _SSH_G_TIMEOUT_S = 10.0
-_PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")  # one that ssh uses as it is
-_LINE = re.compile(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*?)\s*")
-_DISTINGUISHING = {"hostname", "proxyjump", "canonicalizehostname"}
-_MATCHES_ALL = {"all", "final all"}
-# A pattern of `Host` that matches no plain name: .host, vsock/*
-_NO_PLAIN_NAME = re.compile(r"\.[^*?]*|[^!*?]*[/%].*")
 _SYSTEM_FILE = "/etc/ssh/ssh_config"
-_INCLUDES_AT_MOST = 16
+_DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
+_HOP_TOKENS = ("proxycommand", "proxyjump")  # their ${VAR} is left to a shell
+_SEPARATOR = "\x1f"  # stands in no setting
+_TOKEN = re.compile(r"%|\$\{")
+
+_LINE = re.compile(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*?)\s*")
+_MATCH_KEYWORDS = {"all", "canonical", "final", "host", "originalhost", "user", "localuser", "exec"}
+_NO_HOST = "Host !*"
+_USED = {
+    *("hostname", "port", "user", "hostkeyalias", "connecttimeout", "addressfamily"),
+    *("identityfile", "identitiesonly", "identityagent", "proxyjump", "proxycommand"),
+    *("userknownhostsfile", "globalknownhostsfile", "canonicalizehostname", "canonicaldomains"),
+    *("canonicalizemaxdots", "canonicalizefallbacklocal"),
+}
+# What changes neither which host is reached nor how fleet logs in there.
+_OF_NO_EFFECT = re.compile(
+    r"control.*|serveralive.*|forward.*|gssapi.*|ciphers|macs|(kex|.*key)algorithms|compression|loglevel|.*logging"
+    r"|stricthostkeychecking|hashknownhosts|visualhostkey|updatehostkeys|verifyhostkeydns|checkhostip"
+    r"|addkeystoagent|usekeychain|ignoreunknown|sendenv|setenv|tcpkeepalive|ipqos|requesttty|remotecommand"
+    r"|(local|remote|dynamic|clearall|exitonf).*forward|batchmode|escapechar|permitlocalcommand|localcommand"
+    r"|.*authentication|.*acceptedalgorithms|.*acceptedkeytypes|connectionattempts|numberofpasswordprompts"
+    r"|rekeylimit|streamlocal.*|tunnel.*|protocol|sessiontype|stdinnull|forkafterauthentication"
+)
 
 
 def lookup(host_name: str, name: str, user: str | None, port: int | None, file: str | None) -> Settings:
-    """What ssh_config resolves for `name`: values by lower-case key. file: read instead. UnreachableError."""
-    ssh = _program(os.environ.get("PATH"))
-    if ssh is None:
-        return _ask_paramiko(host_name, name, file)
-    if not _PLAIN_NAME.fullmatch(name):
-        return _ask_ssh(ssh, host_name, name, user, port, file)
-    return _common(ssh, file).lookup(host_name, name, user, port)
+    """Return what ssh_config sets for `name`, with tokens replaced: values by lower-case key.
 
-
-@once
-def _program(path: str | None) -> str | None:
-    return shutil.which("ssh", path=path)
-
-
-@once
-def _common(ssh: str, file: str | None) -> "_Common":
-    return _Common(ssh, file)
-
-
-class _Common:
-    """The one answer for all names, while the files allow it and the answer for a second name agrees."""
-
-    def __init__(self, ssh: str, file: str | None) -> None:
-        self._ssh = ssh
-        self._file = file
-        self._guard = threading.Lock()
-        self._possible = all(_same_for_all(Path(each)) for each in _files(file))
-        self._first: Settings | None = None
-        self._confirmed = False
-
-    def lookup(self, host_name: str, name: str, user: str | None, port: int | None) -> Settings:
-        """Return the settings for `name`; ssh is asked only if necessary."""
-        with self._guard:
-            if self._possible and not self._confirmed:
-                return self._compare(host_name, name, user, port)
-        if self._possible and self._first is not None:
-            return _for_name(self._first, name, user, port)
-        return _ask_ssh(self._ssh, host_name, name, user, port, self._file)
-
-    def _compare(self, host_name: str, name: str, user: str | None, port: int | None) -> Settings:
-        """Ask ssh for the first and the second name, and compare."""
-        settings = _ask_ssh(self._ssh, host_name, name, user, port, self._file)
-        if self._first is None:
-            self._first = _ask_ssh(self._ssh, host_name, name, None, None, self._file)
-        self._possible = _for_name(self._first, name, user, port) == settings
-        self._confirmed = self._possible and self._first["hostname"] != (name,)
-        return settings
-
-
-def _for_name(first: Settings, name: str, user: str | None, port: int | None) -> Settings:
-    """Derive the settings for `name` from those for another name."""
-    own = {"hostname": (name,)} | ({"host": (name,)} if "host" in first else {})
-    own |= ({"user": (user,)} if user else {}) | ({"port": (str(port),)} if port else {})
-    return {**first, **own}
+    user, port: override those of the file. file: is read in place of the user's and the system's.
+    Raises UnreachableError.
+    """
+    ssh = shutil.which("ssh")
+    files = [file] if file else [str(user_file()), _SYSTEM_FILE]
+    try:
+        if ssh is None:
+            return _ask_paramiko(files[0], name, user, port)
+        return _ask_ssh(ssh, name, user, port, file, tuple(map(_time_of_change, files)))
+    except UnreachableError as error:
+        raise UnreachableError(f"{host_name}: {error}") from error
 
 
 def user_file() -> Path:
@@ -93,68 +67,62 @@ def user_file() -> Path:
     return Path("~/.ssh/config").expanduser()
 
 
-def _files(file: str | None) -> list[str]:
-    if file is not None:
-        return [] if file == "none" else [file]
-    return [str(user_file()), _SYSTEM_FILE]
-
-
-def _same_for_all(path: Path, depth: int = 0) -> bool:
-    """Whether the file and its includes set the same for every plain name; False if in doubt."""
+def _time_of_change(file: str) -> int:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return True
-    except (OSError, ValueError):
-        return False
-    applies = True
-    for line in lines:
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        found = _LINE.fullmatch(line)
-        keyword, value = (found[1].lower(), found[2]) if found else ("match", "")
-        if keyword == "host":
-            applies = value == "*"
-            if not applies and not all(_NO_PLAIN_NAME.fullmatch(each) for each in value.split()):
-                return False
-        elif keyword == "match":
-            applies = True
-            if value.lower() not in _MATCHES_ALL:
-                return False
-        elif applies and not _same_setting(keyword, value, depth):
-            return False
-    return True
+        return os.stat(file).st_mtime_ns  # noqa: PTH116
+    except OSError:
+        return 0
 
 
-def _same_setting(keyword: str, value: str, depth: int) -> bool:
-    if keyword == "include":
-        return _same_includes(value, depth + 1)
-    return keyword not in _DISTINGUISHING and "%" not in value
-
-
-def _same_includes(value: str, depth: int) -> bool:
-    if depth > _INCLUDES_AT_MOST or not value.startswith("/") or re.search(r"[\s\"'$~%\\]", value):
-        return False
-    return all(_same_for_all(Path(each), depth) for each in glob.glob(value))  # noqa: PTH207
-
-
+@lru_cache(maxsize=4096)  # a jump host serves many hosts
 def _ask_ssh(
-    ssh: str, host_name: str, name: str, user: str | None, port: int | None, file: str | None
+    ssh: str, name: str, user: str | None, port: int | None, file: str | None, _changed_ns: tuple[int, ...]
 ) -> Settings:
+    """Ask ssh, and a second time for the tokens that `ssh -G` leaves as they are.
+
+    ssh replaces tokens of ControlPath as those of IdentityFile, and tokens of RemoteCommand as those of
+    ProxyCommand and ProxyJump.
+    """
     command = [ssh, "-G", *(["-F", file] if file else []), *(["-l", user] if user else [])]
-    command += [*(["-p", str(port)] if port else []), "--", name]
+    command += ["-p", str(port)] if port else []
+    # with a command, since ForkAfterAuthentication is an error without
+    settings = _run_ssh([*command, "-o", "RemoteCommand=true"], name)
+    paths = settings.get("identityfile", ())
+    hops = [settings.get(key, ("none",))[-1] for key in _HOP_TOKENS]
+    if not any(_TOKEN.search(text) for text in (*paths, *hops)):
+        return settings
+    command += ["-o", f"RemoteCommand={_SEPARATOR.join(hops)}"]
+    if any(map(_TOKEN.search, paths)):
+        quoted_paths = _SEPARATOR.join(paths).replace("\\", "\\\\").replace('"', '\\"')
+        command += ["-o", f'ControlPath="{quoted_paths}"']
+    replaced = _run_ssh(command, name)
+    if any(map(_TOKEN.search, paths)):
+        paths = tuple(replaced["controlpath"][0].split(_SEPARATOR))
+    hops = replaced["remotecommand"][0].split(_SEPARATOR)
+    return {
+        **settings,
+        "identityfile": paths,
+        **{key: (hop,) for key, hop in zip(_HOP_TOKENS, hops, strict=True)},
+    }
+
+
+def _run_ssh(command: Sequence[str], name: str) -> dict[str, tuple[str, ...]]:
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SSH_G_TIMEOUT_S, check=False
+            [*command, "--", name],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SSH_G_TIMEOUT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise UnreachableError(
-            f"{host_name}: `ssh -G {name}` did not answer within {_SSH_G_TIMEOUT_S:g} s. "
+            f"`ssh -G {name}` did not answer within {_SSH_G_TIMEOUT_S:g} s. "
             "Is there a slow `Match exec` in your ssh_config?"
         ) from None
     if done.returncode != 0:
         raise UnreachableError(
-            f"{host_name}: `ssh -G {name}` failed: {done.stderr.decode(errors='replace').strip()}. "
+            f"`ssh -G {name}` failed: {done.stderr.decode(errors='replace').strip()}. "
             "Correct `address` in the inventory, or your ssh_config."
         )
     settings: dict[str, tuple[str, ...]] = {}
@@ -164,18 +132,61 @@ def _ask_ssh(
     return settings
 
 
-def _ask_paramiko(host_name: str, name: str, file: str | None) -> Settings:
+def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> Settings:
     from paramiko import SSHConfig  # noqa: PLC0415  slow to load, and needed only without ssh
     from paramiko.ssh_exception import SSHException  # noqa: PLC0415
 
-    path = Path(file) if file else user_file()
     settings: dict[str, tuple[str, ...]] = {"identityfile": tuple(f"~/.ssh/{key}" for key in _DEFAULT_KEYS)}
+    path = Path(file)
     if file == "none" or not path.exists():
         return settings
+    given = [*([f"User {user}"] if user else []), *([f"Port {port}"] if port else [])]
     try:
-        found = SSHConfig.from_path(str(path)).lookup(name)
-    except (SSHException, OSError) as error:
-        raise UnreachableError(f"{host_name}: {path} cannot be used: {error}") from error
+        lines, matches = _without_unknown_matches(path)
+        found = SSHConfig.from_text("\n".join([*given, *lines])).lookup(name)
+    except (SSHException, OSError, ValueError) as error:
+        raise UnreachableError(f"{path} cannot be used: {error}") from error
     for key, value in found.items():
-        settings[key.lower()] = tuple(value) if isinstance(value, list) else (str(value),)
+        settings[key.lower()] = tuple(value) if isinstance(value, list) else (str(value or "none"),)
+    unknown = [*matches, *_not_understood(settings, lines)]
+    if unknown:
+        notes = f"without an ssh program fleet does not understand of {path}: {'; '.join(unknown)}"
+        settings[NOTES] = (notes,)
     return settings
+
+
+def _without_unknown_matches(path: Path) -> tuple[list[str], list[str]]:
+    """Return the lines of a file, none of a Match that paramiko would take for true; the Matches replaced."""
+    lines, replaced = path.read_text(encoding="utf-8").splitlines(), []
+    for number, line in enumerate(lines):
+        keyword, value = _split(line)
+        words = shlex.split(value) if keyword == "match" else []
+        while words:
+            condition = words.pop(0).removeprefix("!").lower()
+            if condition not in _MATCH_KEYWORDS:
+                lines[number] = _NO_HOST
+                replaced.append(f"Match {value} (line {number + 1}, left out)")
+                break
+            if condition not in {"all", "canonical", "final"}:
+                words[:1] = []
+    return lines, replaced
+
+
+def _not_understood(settings: Settings, lines: Sequence[str]) -> Iterator[str]:
+    """Yield the settings that count for a host and are not used, and those whose tokens stand as they are."""
+    for number, line in enumerate(lines, 1):
+        keyword, value = _split(line)
+        if keyword == "include" or (
+            keyword in settings and keyword not in _USED and not _OF_NO_EFFECT.fullmatch(keyword)
+        ):
+            yield f"{line.split(maxsplit=1)[0]} (line {number})"
+    for key in _USED & settings.keys():
+        for value in settings[key]:
+            if _TOKEN.search(value.replace("%%", "")):
+                yield f"a token in {key} {value}"
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Split a line of ssh_config into its keyword, in lower case, and its value."""
+    match = _LINE.fullmatch(line)
+    return (match[1].lower(), match[2]) if match else ("", "")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Self
 
+import fabric
 import paramiko
 from paramiko.ssh_exception import ChannelException, SSHException
 
@@ -18,7 +19,7 @@ from fleet.remote.connection import Connection
 from fleet.remote.output import Answer, Completed, answer, never_ended
 from fleet.remote.ssh import channels
 from fleet.remote.ssh.channels import LOST
-from fleet.remote.ssh.dial import Dialled, dial
+from fleet.remote.ssh.dial import dial, hang_up
 from fleet.remote.ssh.sftp import SftpChannel, open_sftp
 from fleet.remote.ssh.sockets import DEAD_PEER_S
 from fleet.remote.stream import Stream
@@ -67,18 +68,19 @@ WATCHDOG = Watchdog()
 class SshConnection(Connection):
     """An open SSH session with one host."""
 
-    def __init__(self, host: Host, dialled: Dialled) -> None:
+    def __init__(self, host: Host, link: fabric.Connection, notes: tuple[str, ...]) -> None:
         super().__init__(host)
-        self.notes = dialled.notes
-        self.banner = dialled.transport.remote_version
+        self.notes = notes
+        self._link = link
+        self._transport: paramiko.Transport = link.transport
+        self.banner = self._transport.remote_version
         self._shell: tuple[paramiko.Channel, str] | None = None  # one that waits, and its mark
-        self._dialled = dialled
         self._closed = False
 
     @classmethod
     def open(cls, host: Host, timeout_s: float) -> Self:
         """Dial `host`. Raises UnreachableError, HostKeyError or AuthError."""
-        return cls(host, dial(host, timeout_s))
+        return cls(host, *dial(host, timeout_s))
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """See Connection.run. A command whose time is up is left to itself, without stdin and stdout."""
@@ -113,7 +115,7 @@ class SshConnection(Connection):
             )
 
         with limit():
-            opened = open_sftp(self._dialled.transport, limit)
+            opened = open_sftp(self._transport, limit)
         try:
             yield opened
         finally:
@@ -123,7 +125,7 @@ class SshConnection(Connection):
     def close(self) -> None:
         """See Connection.close."""
         self._closed = True
-        self._dialled.close()
+        hang_up(self._link)
 
     def _waiting_shell(self, timeout_s: float) -> tuple[paramiko.Channel, str]:
         """Hand out the shell that waits, or a new one, with its mark: some hosts allow one session only."""
@@ -131,7 +133,7 @@ class SshConnection(Connection):
         if kept is not None:
             return kept
         mark = shell.new_mark()
-        return channels.start(self._dialled.transport, shell.LOADER + mark, timeout_s), mark
+        return channels.start(self._transport, shell.LOADER + mark, timeout_s), mark
 
     def _exit_code(self, channel: paramiko.Channel, deadline: float) -> int:
         if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
@@ -139,7 +141,7 @@ class SshConnection(Connection):
         if channel.exit_status >= 0:
             return channel.exit_status
         # paramiko's word both for a lost link and for a shell that was killed.
-        if not self._dialled.transport.is_active():
+        if not self._transport.is_active():
             raise EOFError
         if channels.refused(channel):
             raise SSHException("Channel closed.")
@@ -153,11 +155,11 @@ class SshConnection(Connection):
         """Hand out the deadline; what breaks is a LinkError. The watchdog ends a session that hangs."""
         hung_up = threading.Event()
 
-        def hang_up() -> None:
+        def give_up() -> None:
             hung_up.set()
-            self._dialled.close()
+            hang_up(self._link)
 
-        lift = WATCHDOG.after(timeout_s + _HANG_UP_AFTER_S, hang_up)
+        lift = WATCHDOG.after(timeout_s + _HANG_UP_AFTER_S, give_up)
         try:
             yield time.monotonic() + timeout_s
         except LOST as error:
@@ -168,7 +170,7 @@ class SshConnection(Connection):
             lift()
 
     def _broken(self, error: Exception) -> str:
-        transport = self._dialled.transport
+        transport = self._transport
         if self._closed:
             return f"{self.host_name}: the connection has been closed on our side."
         if transport.is_active():

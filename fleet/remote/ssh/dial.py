@@ -7,7 +7,6 @@ import shlex
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -131,38 +130,30 @@ def _ordinary(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in entries if not entry.marker]
 
 
-@dataclass(frozen=True, slots=True)
-class Dialled:
-    """An authenticated session with a host, and the hops that carry it, nearest first."""
+def dial(host: Host, timeout_s: float) -> tuple[fabric.Connection, tuple[str, ...]]:
+    """Open a session with `host`, each step within `timeout_s`; return it and notes for the user.
 
-    links: tuple[fabric.Connection, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def transport(self) -> paramiko.Transport:
-        """The host's own session."""
-        transport: paramiko.Transport = self.links[-1].transport
-        return transport
-
-    def close(self) -> None:
-        """End the session, then its hops."""
-        for link in reversed(self.links):
-            with contextlib.suppress(SSHException, EOFError, OSError):
-                link.client.close()
-
-
-def dial(host: Host, timeout_s: float) -> Dialled:
-    """Open a session with `host`; every step may take `timeout_s`. Nothing is left open on an error."""
+    Its `gateway`, if it has one, is the session with the last jump host, and so on. Raises UnreachableError,
+    HostKeyError or AuthError, with nothing left open.
+    """
     endpoints = route(host)
     notes = [note for endpoint in endpoints for note in endpoint.notes]
-    links: list[fabric.Connection] = []
+    link: fabric.Connection | None = None
     try:
         for endpoint in endpoints:
-            links.append(_open(host.name, endpoint, links[-1] if links else None, timeout_s, notes))
+            link = _open(host.name, endpoint, link, timeout_s, notes)
     except BaseException:
-        Dialled(tuple(links), ()).close()
+        hang_up(link)
         raise
-    return Dialled(tuple(links), tuple(notes))
+    return link, tuple(notes)
+
+
+def hang_up(link: fabric.Connection | None) -> None:
+    """End a session, then those with the jump hosts that carry it, which fabric would leave open."""
+    while isinstance(link, fabric.Connection):
+        with contextlib.suppress(SSHException, EOFError, OSError):
+            link.client.close()
+        link = link.gateway
 
 
 def _open(
@@ -181,12 +172,12 @@ def _open(
         connect_kwargs["sock"] = open_proxy(host_name, endpoint.proxy_command)
     elif gateway is None:
         connect_kwargs["sock"] = open_tcp(host_name, endpoint, endpoint.connect_timeout_s or timeout_s)
-    link = _Link(
+    link = fabric.Connection(
         host=endpoint.address,
         user=endpoint.user,
         port=endpoint.port,
         gateway=gateway if gateway is not None else False,
-        config=_settings.config,
+        config=fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig()),  # threads cannot share one
         connect_kwargs=connect_kwargs,
         forward_agent=False,
     )
@@ -196,22 +187,6 @@ def _open(
     link.transport.set_keepalive(KEEPALIVE_S)
     notes.extend(check.notes)
     return link
-
-
-class _Settings(threading.local):
-    """fabric's settings, which take longer to make than to use; each thread has its own."""
-
-    def __init__(self) -> None:
-        self.config = fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig())
-
-
-_settings = _Settings()
-
-
-class _Link(fabric.Connection):  # type: ignore[misc]  # fabric has no types
-    """fabric's connection, which sets attributes at once: invoke lists all there are each time."""
-
-    __setattr__ = object.__setattr__
 
 
 class _Transport(paramiko.Transport):

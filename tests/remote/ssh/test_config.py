@@ -1,7 +1,8 @@
 """What of ssh_config is honoured, by connecting through it; and what is said of the rest."""
 
 import getpass
-import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -9,11 +10,9 @@ import time
 import pytest
 
 from fleet.errors import HostKeyError, UnreachableError
-from fleet.model import Host
+from fleet.model import Host, Via
 from fleet.remote.connect import connect
-from fleet.remote.ssh import config_lookup
 from fleet.remote.ssh.config import known_hosts_name, route, split_files, split_hop
-from tests import needs
 
 
 @pytest.fixture
@@ -217,112 +216,103 @@ def test_a_list_of_files_is_split_where_a_path_begins(text, files):
     assert split_files(text) == files
 
 
-@pytest.fixture
-def asked(tmp_path, monkeypatch):
-    """Every name ssh was asked about, by an `ssh` that notes it and then is the real one."""
-    real, log = needs.program("ssh", "openssh-client"), tmp_path / "asked"
-    (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin" / "ssh"
-    program.write_text(f'#!/bin/sh\nfor last; do :; done\necho "$last" >>{log}\nexec {real} "$@"\n')
-    program.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    return lambda: log.read_text().split()
+def files_of_ssh(config, name: str) -> list[str]:
+    """Return the key files that ssh itself would try for `name`, with its tokens replaced."""
+    command = ["ssh", "-v", "-F", str(config), "-o", "ProxyCommand=false", name]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return re.findall(r"identity file (.*) type", done.stderr)[::2]  # each has its certificate beside it
 
 
-def same_as_ssh(name, user, port, file):
-    done = subprocess.run(
-        [
-            "ssh",
-            "-G",
-            "-F",
-            str(file),
-            *(["-l", user] if user else []),
-            *(["-p", str(port)] if port else []),
-            name,
-        ],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
+@pytest.mark.parametrize(
+    "pattern", ["%n", "%p", "%l", "%k", "%i", "%L", "%C", "%u%d%h%r", "50%%", "${LAB}", 'a "b" %n', "none"]
+)
+def test_tokens_of_a_key_file_are_replaced_as_ssh_does(known_hosts, config, monkeypatch, pattern: str):
+    monkeypatch.setenv("LAB", "the-lab")
+    pattern = pattern.replace('"', '\\"')
+    file = config(
+        f'Host box\n  HostName 127.0.1.1\n  Port 2222\n  User ann\n  IdentityFile "/keys dir/id_{pattern}"\n'
+        "  IdentityFile ~/.ssh/id_plain\n"
     )
-    expected: dict[str, tuple[str, ...]] = {}
-    for line in done.stdout.splitlines():
-        key, _, value = line.partition(" ")
-        expected[key.lower()] = (*expected.get(key.lower(), ()), value)
-    return dict(config_lookup.lookup("host", name, user, port, str(file))) == expected
+    (end,) = route(Host("board", "box"))
+    assert list(end.identity_files) == files_of_ssh(file, "box")
+    assert len(end.identity_files) == 2
 
 
-PLACES = [
-    ("a", None, None),
-    ("10.0.0.2", "bob", 22),
-    ("b.example.com", None, 2222),
-    ("c", "al", None),
-    ("a", "x", 7),
-]
-PLAIN = "# all\nHost *\n  User root\n  IdentitiesOnly yes\n  IdentityFile ~/.ssh/lab\n  ConnectTimeout=7\n"
+def test_a_key_named_by_a_token_opens_the_host(ssh_host, known_hosts, client_key, config):
+    known_hosts.write_text(ssh_host.known_hosts_line)
+    shutil.copy(client_key, known_hosts.with_name("id_mybox"))
+    config(
+        f"Host mybox\n  HostName {ssh_host.address}\n  Port {ssh_host.port}\n"
+        f"  IdentityFile {known_hosts.parent}/id_%n\n  IdentitiesOnly yes\n"
+    )
+    assert ssh_host.address in echo(Host("board", "mybox"))
 
 
-def test_one_answer_of_ssh_serves_all_hosts_that_ssh_config_does_not_tell_apart(tmp_path, asked):
-    file = tmp_path / "config"
-    (tmp_path / "more.conf").write_text("ServerAliveInterval 3\n")
-    file.write_text(f"Include {tmp_path}/*.conf\n{PLAIN}")
-    for name, user, port in PLACES:
-        config_lookup.lookup("host", name, user, port, str(file))
-    assert asked() == ["a", "a", "10.0.0.2"]
-    assert all(same_as_ssh(*place, file) for place in PLACES)
+def test_a_jump_host_may_be_entered_as_the_user_of_the_host_behind_it(known_hosts, config):
+    config("Host mybox\n  HostName 127.0.1.1\n  User ann\n  ProxyJump %r@gate-%p\n")
+    assert [(end.name, end.user) for end in route(Host("board", "mybox"))] == [
+        ("gate-22", "ann"),
+        ("mybox", "ann"),
+    ]
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "Host unix/* vsock/* vsock%*\n  ProxyCommand proxy %h %p\nHost .host\n  User carol\n",  # systemd 256
-        "Match final all\n  Include FOLDER/policy\n  ForwardX11Trusted yes\n",  # Fedora
-    ],
-    ids=["systemd", "Fedora"],
-)
-def test_what_distributions_put_into_ssh_config_distinguishes_no_hosts(tmp_path, asked, lines):
-    file = tmp_path / "config"
-    (tmp_path / "policy").write_text("Ciphers aes256-gcm@openssh.com\n")
-    file.write_text(lines.replace("FOLDER", str(tmp_path)) + PLAIN)
-    for name, user, port in PLACES:
-        config_lookup.lookup("host", name, user, port, str(file))
-    assert asked() == ["a", "a", "10.0.0.2"]
-    assert all(same_as_ssh(*place, file) for place in PLACES)
+def test_tokens_of_a_proxy_command_are_replaced_and_its_variables_left_to_the_shell(known_hosts, config):
+    config("Host mybox\n  HostName 127.0.1.1\n  ProxyCommand nc -X ${LAB} %h %p %r %n 5%% | cat\n")
+    (end,) = route(Host("board", "mybox", user="ann", port=2200))
+    assert end.proxy_command == "nc -X ${LAB} 127.0.1.1 2200 ann mybox 5% | cat"
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "Host b.*\n  Port 7\n",
-        "Host *.com\n  User carol\n",
-        "Host * !a\n  User carol\n",
-        "Match host c\n  User carol\n",
-        "Host unix/* c\n  User carol\n",
-        "Host .host * !a\n  User carol\n",
-        "HostName lab.example.com\n",
-        "IdentityFile ~/.ssh/%h\n",
-        "UserKnownHostsFile ~/.ssh/known/%n\n",
-        "ProxyJump b.example.com\n",
-        "CanonicalizeHostname yes\n",
-        "Include FOLDER/special\n",
-        'Include "FOLDER/special"\n',
-    ],
-)
-def test_what_may_tell_hosts_apart_is_asked_for_each(tmp_path, asked, lines):
-    file = tmp_path / "config"
-    (tmp_path / "special").write_text("Host c\n  Port 99\n")
-    file.write_text(lines.replace("FOLDER", str(tmp_path)) + PLAIN)
-    assert all(same_as_ssh(*place, file) for place in PLACES)
-    ours = len(asked()) - len(PLACES)
-    assert ours == len(PLACES)
+def test_settings_that_would_keep_ssh_from_a_command_do_not_matter(ssh_host, known_hosts, client_key, config):
+    known_hosts.write_text(ssh_host.known_hosts_line)
+    config(
+        f"Host mybox\n{lines_for(ssh_host, client_key)}  ForkAfterAuthentication yes\n"
+        "  SessionType none\n  StdinNull yes\n  RemoteCommand cat\n"
+    )
+    for via in (Via.SSH, Via.OPENSSH):
+        assert ssh_host.address in echo(Host("board", "mybox", via=via))
 
 
-def test_names_ssh_would_rewrite_are_asked_for_each(tmp_path, asked):
-    file = tmp_path / "config"
-    file.write_text(PLAIN)
-    for name in ("Board", "fe80::1", "BOARD2"):
-        assert same_as_ssh(name, None, None, file)
-    assert len(asked()) == 6
+def test_a_token_or_variable_that_ssh_does_not_know_is_told_in_its_words(known_hosts, config):
+    config("Host a\n  IdentityFile id_%z\nHost b\n  IdentityFile ${NO_SUCH_VARIABLE}\n")
+    with pytest.raises(UnreachableError, match=r"board: `ssh -G a` failed: .*unknown key %z"):
+        route(Host("board", "a"))
+    with pytest.raises(UnreachableError, match=r"env var .*NO_SUCH_VARIABLE.* has no value"):
+        route(Host("board", "b"))
+
+
+def test_a_changed_ssh_config_counts_at_once(known_hosts, config):
+    for port in (2201, 2202):
+        config(f"Host mybox\n  Port {port}\n")
+        (end,) = route(Host("board", "mybox"))
+        assert end.port == port
+
+
+@pytest.fixture
+def no_ssh(monkeypatch):
+    """Leave no ssh program on PATH."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+
+def test_what_paramiko_does_not_understand_is_named_with_its_line(known_hosts, config, no_ssh):
+    path = config(
+        "Include more\n"
+        "Host box\n  IdentityFile /keys/id_%n\n  BindAddress 127.0.0.1\n  ServerAliveInterval 5\n"
+        "Host other\n  KnownHostsCommand /bin/false\n"
+        "Match localnetwork 10.0.0.0/8\n  Port 7\n"
+    )
+    (end,) = route(Host("board", "box"))
+    assert end.port == 22, "the Match that is not understood does not count"
+    assert end.notes[0] == (
+        f"ssh_config: without an ssh program fleet does not understand of {path}: Match localnetwork "
+        "10.0.0.0/8 (line 8, left out); Include (line 1); BindAddress (line 4); "
+        "a token in identityfile /keys/id_%n"
+    )
+
+
+def test_without_ssh_a_proxy_command_gets_user_and_port_of_the_inventory(known_hosts, config, no_ssh):
+    config("Host box\n  ProxyCommand nc %h %p -l %r\n")
+    (end,) = route(Host("board", "box", user="ann", port=2200))
+    assert (end.proxy_command, end.notes) == ("nc box 2200 -l ann", ())
 
 
 def test_only_the_first_jump_hosts_own_proxy_settings_count(known_hosts, config):
