@@ -36,7 +36,6 @@ const struct feature_name machine_features[] = {
 	{FEATURE_FLUSH, "flush"},
 	{FEATURE_BF16, "bf16"},
 	{FEATURE_I8MM, "i8mm"},
-	{FEATURE_VXE, "vxe"},
 	{FEATURE_LRCPC, "lrcpc"},
 	{0, NULL},
 };

@@ -1,9 +1,16 @@
 /* armv7: 32-bit Arm with ldrex, dmb and perhaps the generic timer. See native.h. */
-#define POINTER    "r"
-#define LINE(line) "+Q"(*(line))
-#define AGAIN      "subs %[n], %[n], #1\n\tbne 1b"
+#define POINTER               "r"
+#define LINE(line)            "+Q"(*(line))
+#define AGAIN                 "subs %[n], %[n], #1\n\tbne 1b"
+#define LINE_CLOBBERS         "cc"
+#define WORD                  "Q"(*word)
+#define SUM(to, a, b)         "add %[" to "], %[" a "], %[" b "]\n\t"
+#define COPY(to, from)        "mov %[" to "], %[" from "]\n\t"
+#define NEXT_LINE             "add %[line], %[line], #64\n\t"
+#define NEXT_PAGE             "add %[at], %[at], #4096\n\t"
+#define IF_BELOW(a, b, label) "cmp %[" a "], %[" b "]\n\tbcc " label "\n\t"
 
-#include "core_loops.h"
+#include "loops.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -63,7 +70,7 @@ VARIANTS(arch_readwrite, {.name = "ldr", .readwrite = armv7_readwrite_ldr},
 
 VARIANTS(arch_chase, {.name = "ldr", .chase = armv7_chase_ldr});
 
-const struct variant arch_gemm[] = {{.name = NULL}};
+NO_VARIANTS(arch_gemm);
 
 adds_fn *const arch_adds = armv7_adds;
 
@@ -118,3 +125,65 @@ int arch_clock(struct clock *clock)
 	}
 	return 0;
 }
+
+/* ---- loops over single lines */
+
+RECEIVE(armv7_message_ldr, "ldr %[seen], %[word]\n\t"
+			   "cmp %[seen], %[old]\n\t"
+			   "beq 1b")
+
+VARIANTS(arch_message, {.name = "ldr", .receive = armv7_message_ldr});
+
+GO_BY_PAGES(armv7_load_ldr, "ldr %[word], [%[line]]",
+	    "dmb ish\n\t"
+	    "isb")
+GO_BY_PAGES(armv7_store_ldr, "str %[line], [%[line], #4]", "dsb ish")
+SWAP(armv7_swap_ldr, "ldrex %[next], [%[line]]\n\t"
+		     "strex %[failed], %[next], [%[line]]\n\t"
+		     "cmp %[failed], #0\n\t"
+		     "bne 1b\n\t"
+		     "mov %[line], %[next]")
+
+flush_fn *const arch_flush = NULL;
+
+VARIANTS(arch_fetch,
+	 {.name = "ldr", .swap = armv7_swap_ldr, .load = armv7_load_ldr, .store = armv7_store_ldr});
+
+#undef LINE_CLOBBERS
+#define LINE_CLOBBERS "cc", "r2", "r3"
+
+GO_BY_BLOCKS(armv7_blocks_strd, "mov r2, %[line]\n\t"
+				"mov r3, %[line]\n\t" EACH_WORD("strd r2, r3, [%[line], #\\at]"))
+
+VARIANTS(arch_interleave, {.name = "strd", .blocks = armv7_blocks_strd});
+
+/* ---- loops through memory, 256 bytes a turn
+ *
+ * d16 to d31 are not named as changed, because compilers for smaller units do not know them, and
+ * for larger ones the ABI lets every function change them; d8 to d15 a function must keep. */
+#define SWEEP_CLOBBERS "cc", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"
+
+/* What needs Advanced SIMD says so itself; the rest of the file may then use it as well. */
+#define NEON(text) ".fpu neon\n\t" text
+
+/* Loads and stores move the pointer on. */
+#define LOOP(turn) ".p2align 6\n1:\n\t" turn "cmp %[at], %[end]\n\tblo 1b\n\t"
+#define LOW        "{d0-d7}\n\t"
+#define HIGH       "{d16-d23}\n\t"
+
+SWEEP(armv7_read_neon,
+      NEON(LOOP(".rept 2\n\tvldmia %[at]!, " LOW "vldmia %[at]!, " HIGH ".endr\n\t")))
+
+/* The address in all words of d0 to d7, which are q0 to q3. */
+SWEEP(armv7_write_neon, NEON(LOOP(".irp q, q0,q1,q2,q3\n\tvdup.32 \\q, %[at]\n\t.endr\n\t"
+				  ".rept 4\n\tvstmia %[at]!, " LOW ".endr\n\t")))
+
+/* Minus a register of all ones. vldmia without ! leaves the pointer where it is. */
+SWEEP(armv7_modify_neon,
+      NEON("vmov.i8 q12, #255\n\t" LOOP(".rept 4\n\tvldmia %[at], " LOW ".irp q, q0,q1,q2,q3\n\t"
+					"vsub.i32 \\q, \\q, q12\n\t.endr\n\tvstmia %[at]!, " LOW
+					".endr\n\t")))
+SWEEP(armv7_copy_neon, NEON(LOOP(".rept 2\n\tvldmia %[from]!, " LOW "vldmia %[from]!, " HIGH
+				 "vstmia %[at]!, " LOW "vstmia %[at]!, " HIGH ".endr\n\t")))
+
+VARIANTS(arch_stream, {.name = "neon", .needs = FEATURE_NEON, .stream = LOOPS(armv7, neon)});

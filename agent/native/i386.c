@@ -2,15 +2,16 @@
  *
  * ebx is left free, because position-independent code of older compilers keeps it for itself, and
  * ebp and esp are the frame's. So a loop has five registers, and compares with memory directly. */
-#define POINTER    "r"
-#define LINE(line) "+m"(*(line))
-#define AGAIN      "dec %[n]\n\tjne 1b"
-#define SEEN       "a"
-#define STATUS     /* there is no register for it, and nothing fails */
+#define STATUS /* there is no register for it, and nothing fails */
+/* Not every i386 has lfence and mfence; a locked instruction waits for loads and stores on all. */
+#define X86_SECOND_WORD  "4"
+#define X86_AFTER_LOADS  "lock orl $0, (%%esp)"
+#define X86_AFTER_STORES "lock orl $0, (%%esp)"
+#define LINE_CLOBBERS    "cc"
+#define SWEEP_CLOBBERS   "cc"
+#define BLOCKS_END       "m" /* as a loop has few registers */
 
-#include "core_loops.h"
-#include "lock_loops.h"
-#include "x86_tsc.h"
+#include "x86.h"
 
 const char arch_name[] = "i386";
 
@@ -79,4 +80,45 @@ VARIANTS(arch_readwrite, {.name = "mov", .readwrite = i386_readwrite_mov});
 
 VARIANTS(arch_chase, {.name = "mov", .chase = i386_chase_mov});
 
+NO_VARIANTS(arch_gemm);
+
 adds_fn *const arch_adds = i386_adds;
+
+/* ---- loops over single lines */
+
+/* A vector of the address, stored to all of the line. */
+#define FILL(store)                                                                                \
+	"movd %[line], %%xmm0\n\t"                                                                 \
+	"pshufd $0, %%xmm0, %%xmm0\n\t" store " %%xmm0, (%[line])\n\t" store                       \
+	" %%xmm0, 16(%[line])\n\t" store " %%xmm0, 32(%[line])\n\t" store " %%xmm0, 48(%[line])"
+
+GO_BY_BLOCKS(i386_blocks_sse2, FILL("movaps"))
+GO_BY_BLOCKS_THEN(i386_nt_blocks_sse2, "sfence", FILL("movntps"))
+
+VARIANTS(arch_interleave, {.name = "sse2",
+			   .needs = FEATURE_SSE2,
+			   .blocks = i386_blocks_sse2,
+			   .nt_blocks = i386_nt_blocks_sse2});
+
+/* ---- loops through memory, 128 bytes a turn
+ *
+ * No vector register is named as changed, because compilers for older CPUs do not know them, and
+ * the ABI lets every function change them. */
+/* The address in all words of register 0. */
+#define ADDRESS "movd %[at], %%xmm0\n\tpshufd $0, %%xmm0, %%xmm0\n\t"
+
+VECTOR_LOOPS(i386, sse2, 128, "16", "%%xmm", "mov", ADDRESS)
+
+/* Minus a register of all ones. */
+#define FOUR(text) ".irp i, 0,1,2,3\n\t" text "\n\t.endr\n\t"
+
+SWEEP(i386_modify_sse2,
+      "pcmpeqd %%xmm4, %%xmm4\n\t" LOOP(
+	      128, ".irp o, 0,64\n\t" FOUR("movaps \\o+\\i*16(%[at]), %%xmm\\i")
+			   FOUR("psubd %%xmm4, %%xmm\\i")
+				   FOUR("movaps %%xmm\\i, \\o+\\i*16(%[at])") ".endr\n\t"))
+
+VARIANTS(arch_stream, {.name = "sse2", .needs = FEATURE_SSE2, .stream = LOOPS_AND_NT(i386, sse2)},
+	 {.name = "stosb",
+	  .stream = {[OPERATION_WRITE] = x86_write_stosb, [OPERATION_ZERO] = x86_zero_stosb}},
+	 {.name = "movsb", .stream = {[OPERATION_COPY] = x86_copy_movsb}});

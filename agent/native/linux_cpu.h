@@ -84,10 +84,8 @@ uint32_t os_features(void)
 		   bit(getauxval(AT_HWCAP2), 23, FEATURE_POWER9) | /* PPC_FEATURE2_ARCH_3_00 */
 		   (getauxval(AT_DCACHEBSIZE) == 128 ? FEATURE_DCBZ : 0);
 #elif defined(__s390x__)
-	/* HWCAP_S390_VXRS: facility 129, and saved; HWCAP_S390_VXRS_EXT: facility 135 */
+	/* HWCAP_S390_VXRS: facility 129, and saved */
 	features = bit(getauxval(AT_HWCAP), 11, FEATURE_VX);
-	if (features)
-		features |= bit(getauxval(AT_HWCAP), 13, FEATURE_VXE);
 #elif defined(__loongarch__)
 	uint32_t word = 0;
 

@@ -1,9 +1,17 @@
 /* loongarch64: 64-bit LoongArch, and amcas of version 1.1 where the CPU has it. See native.h. */
-#define POINTER    "r"
-#define LINE(line) "+r"(line)
-#define AGAIN      "addi.w %[n], %[n], -1\n\tbnez %[n], 1b"
+#define POINTER               "r"
+#define LINE(line)            "+r"(line)
+#define AGAIN                 "addi.w %[n], %[n], -1\n\tbnez %[n], 1b"
+#define LINE_CLOBBERS         "$t0"
+#define WORD                  "r"(word)
+#define SUM(to, a, b)         "add.d %[" to "], %[" a "], %[" b "]\n\t"
+#define COPY(to, from)        "move %[" to "], %[" from "]\n\t"
+#define NEXT_LINE             "addi.d %[line], %[line], 64\n\t"
+#define NEXT_PAGE             "add.d %[at], %[at], $t0\n\t"
+#define BEFORE_PAGES          "lu12i.w $t0, 1\n\t"
+#define IF_BELOW(a, b, label) "bltu %[" a "], %[" b "], " label "\n\t"
 
-#include "core_loops.h"
+#include "loops.h"
 
 const char arch_name[] = "loongarch64";
 
@@ -68,6 +76,8 @@ VARIANTS(arch_readwrite, {.name = "ld", .readwrite = loongarch64_readwrite_ld},
 
 VARIANTS(arch_chase, {.name = "ld", .chase = loongarch64_chase_ld});
 
+NO_VARIANTS(arch_gemm);
+
 adds_fn *const arch_adds = loongarch64_adds;
 
 /* The stable counter: one rate in all states, the same on all CPUs. */
@@ -97,3 +107,84 @@ int arch_clock(struct clock *clock)
 		clock->ticks_per_second = (uint64_t)crystal * multiplier / divisor;
 	return 0;
 }
+
+/* ---- loops over single lines */
+
+RECEIVE(loongarch64_message_ld, "ld.d %[seen], %[word], 0\n\t"
+				"beq %[seen], %[old], 1b")
+
+VARIANTS(arch_message, {.name = "ld", .receive = loongarch64_message_ld});
+
+GO_BY_PAGES(loongarch64_load_ld, "ld.d %[word], %[line], 0", "dbar 0")
+GO_BY_PAGES(loongarch64_store_ld, "st.d %[line], %[line], 8", "dbar 0")
+SWAP(loongarch64_swap_ld, "amadd.d %[next], $zero, %[line]\n\t"
+			  "move %[line], %[next]")
+
+flush_fn *const arch_flush = NULL;
+
+VARIANTS(arch_fetch, {.name = "ld",
+		      .swap = loongarch64_swap_ld,
+		      .load = loongarch64_load_ld,
+		      .store = loongarch64_store_ld});
+
+GO_BY_BLOCKS(loongarch64_blocks_st, EACH_WORD("st.d %[line], %[line], \\at"))
+
+VARIANTS(arch_interleave, {.name = "st", .blocks = loongarch64_blocks_st});
+
+/* ---- loops through memory, 256 bytes a turn
+ *
+ * Instructions of LSX and LASX are written by their encodings, because assemblers before binutils
+ * 2.41 do not know them; so their pointers have fixed registers. */
+#define SWEEP_CLOBBERS                                                                             \
+	"$t0", "$t1", "$t2", "$t3", "$t4", "$t5", "$t6", "$t7", "$f0", "$f1", "$f2", "$f3", "$f4", \
+		"$f5", "$f6", "$f7"
+
+/* `at` in $t0, whose number is 12, and `from` in $t1. */
+#define VECTORS(turn)                                                                              \
+	"move $t0, %[at]\n\tmove $t1, %[from]\n\t.p2align 6\n1:\n\t" turn                          \
+	"addi.d $t0, $t0, 256\n\tbltu $t0, %[end], 1b\n\tmove %[at], $t0\n\t"
+#define AT    " | 12 << 5 | "
+#define FROM  " | 13 << 5 | "
+#define ALONG "addi.d $t1, $t1, 256\n\t"
+
+/* xvld, xvst, xvaddi.du by 1, xvreplgr2vr.d of the address to register 0 */
+#define LASX_LOAD(base) EACH(".word 0x2c800000 | (32*\\i) << 10" base "\\i")
+#define LASX_STORE(x)   EACH(".word 0x2cc00000 | (32*\\i) << 10" AT x)
+#define LASX_ADD_ONE    EACH(".word 0x768b8000 | 1 << 10 | \\i << 5 | \\i")
+#define LASX_ADDRESS    ".word 0x769f0c00" AT "0\n\t"
+
+SWEEP(loongarch64_read_lasx, VECTORS(LASX_LOAD(AT)))
+SWEEP(loongarch64_write_lasx, VECTORS(LASX_ADDRESS LASX_STORE("0")))
+SWEEP(loongarch64_modify_lasx, VECTORS(LASX_LOAD(AT) LASX_ADD_ONE LASX_STORE("\\i")))
+SWEEP(loongarch64_copy_lasx, VECTORS(LASX_LOAD(FROM) LASX_STORE("\\i") ALONG))
+
+#define TWICE(text) ".irp o, 0,128\n\t" text ".endr\n\t"
+
+/* vld, vst, vaddi.du by 1, vreplgr2vr.d of the address to register 0 */
+#define LSX_LOAD(base) EACH(".word 0x2c000000 | (\\o+16*\\i) << 10" base "\\i")
+#define LSX_STORE(x)   EACH(".word 0x2c400000 | (\\o+16*\\i) << 10" AT x)
+#define LSX_ADD_ONE    EACH(".word 0x728b8000 | 1 << 10 | \\i << 5 | \\i")
+#define LSX_ADDRESS    ".word 0x729f0c00" AT "0\n\t"
+
+SWEEP(loongarch64_read_lsx, VECTORS(TWICE(LSX_LOAD(AT))))
+SWEEP(loongarch64_write_lsx, VECTORS(LSX_ADDRESS TWICE(LSX_STORE("0"))))
+SWEEP(loongarch64_modify_lsx, VECTORS(TWICE(LSX_LOAD(AT) LSX_ADD_ONE LSX_STORE("\\i"))))
+SWEEP(loongarch64_copy_lsx, VECTORS(TWICE(LSX_LOAD(FROM) LSX_STORE("\\i")) ALONG))
+
+#define LOOP(turn) ".p2align 6\n1:\n\t" turn "bltu %[at], %[end], 1b\n\t"
+#define STEP(base) "addi.d %[" base "], %[" base "], 256\n\t"
+
+/* Registers $t0 to $t7, 4 times. */
+#define FOUR_TIMES(text) ".irp o, 0,64,128,192\n\t" text ".endr\n\t"
+#define LOAD(base)       EACH("ld.d $t\\i, %[" base "], \\o+8*\\i")
+#define STORE(word)      EACH("st.d " word ", %[at], \\o+8*\\i")
+
+SWEEP(loongarch64_read_ld, LOOP(FOUR_TIMES(LOAD("at")) STEP("at")))
+SWEEP(loongarch64_write_ld, LOOP(FOUR_TIMES(STORE("%[at]")) STEP("at")))
+SWEEP(loongarch64_modify_ld,
+      LOOP(FOUR_TIMES(LOAD("at") EACH("addi.d $t\\i, $t\\i, 1") STORE("$t\\i")) STEP("at")))
+SWEEP(loongarch64_copy_ld, LOOP(FOUR_TIMES(LOAD("from") STORE("$t\\i")) STEP("at") STEP("from")))
+
+VARIANTS(arch_stream, {.name = "lasx", .needs = FEATURE_LASX, .stream = LOOPS(loongarch64, lasx)},
+	 {.name = "lsx", .needs = FEATURE_LSX, .stream = LOOPS(loongarch64, lsx)},
+	 {.name = "ld", .stream = LOOPS(loongarch64, ld)});

@@ -1,8 +1,8 @@
 /* native.h: THE CONTRACT. All that a machine must give, and nothing else knows the machine.
  *
- * `os_...` comes from native/<os>.c and native/<os>_*.c, `arch_...` likewise, `generic_...` from
- * native/generic.c; the build picks the files by name. To add an architecture or an OS: one file
- * here, and what docs/porting.md lists elsewhere.
+ * `os_...` comes from native/<os>.c and native/<os>_*.c, `arch_...` from native/<arch>.c and
+ * native/<arch>_*.c, `generic_...` from native/generic.c; the build picks the files by name. To add
+ * an architecture or an OS: one file here, and what docs/porting.md lists elsewhere.
  *
  * Functions return 0 (or a count, or a number asked for) or -errno. Beyond this page the agent uses
  * POSIX only: threads, signals, poll, pipe, clock_gettime. */
@@ -48,9 +48,8 @@ enum feature {
 	FEATURE_FLUSH = 1u << 22,    /* user code may flush lines out of all caches */
 	FEATURE_BF16 = 1u << 23,     /* aarch64: products of bf16, bfmmla */
 	FEATURE_I8MM = 1u << 24,     /* aarch64: products of bytes, smmla */
-	FEATURE_VXE = 1u << 25,      /* s390x: vectors of fp32, from z14 on */
-	FEATURE_AMX_TILE = 1u << 26, /* x86_64: tiles, whatever they multiply */
-	FEATURE_LRCPC = 1u << 27,    /* aarch64: loads that acquire, but may pass a release */
+	FEATURE_AMX_TILE = 1u << 25, /* x86_64: tiles, whatever they multiply */
+	FEATURE_LRCPC = 1u << 26,    /* aarch64: loads that acquire, but may pass a release */
 };
 
 /* Waits until *line is `from`, then stores `to` in the same atomic step; n times, n >= 1.
@@ -180,6 +179,7 @@ struct variant {
 	lock_fn *lock[OPERATIONS];
 };
 #define VARIANTS(table, ...) const struct variant table[] = {__VA_ARGS__, {.name = NULL}}
+#define NO_VARIANTS(table)   const struct variant table[] = {{.name = NULL}}
 
 /* A counter to time with. Differences are only taken between readings on one CPU; of message also
  * between two CPUs, both ways, so that what their counters differ by falls out. */

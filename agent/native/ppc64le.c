@@ -1,9 +1,16 @@
 /* ppc64le: 64-bit POWER, little-endian. See native.h. */
-#define POINTER    "b"
-#define LINE(line) "+b"(line)
-#define AGAIN      "addi %[n], %[n], -1\n\tcmpwi %[n], 0\n\tbne 1b"
+#define POINTER               "b"
+#define LINE(line)            "+b"(line)
+#define AGAIN                 "addi %[n], %[n], -1\n\tcmpwi %[n], 0\n\tbne 1b"
+#define LINE_CLOBBERS         "cr0"
+#define WORD                  "b"(word)
+#define SUM(to, a, b)         "add %[" to "], %[" a "], %[" b "]\n\t"
+#define COPY(to, from)        "mr %[" to "], %[" from "]\n\t"
+#define NEXT_LINE             "addi %[line], %[line], 64\n\t"
+#define NEXT_PAGE             "addi %[at], %[at], 4096\n\t"
+#define IF_BELOW(a, b, label) "cmpld %[" a "], %[" b "]\n\tblt " label "\n\t"
 
-#include "core_loops.h"
+#include "loops.h"
 
 const char arch_name[] = "ppc64le";
 
@@ -49,6 +56,8 @@ VARIANTS(arch_readwrite, {.name = "lwz", .readwrite = ppc64le_readwrite_lwz},
 
 VARIANTS(arch_chase, {.name = "ld", .chase = ppc64le_chase_ld});
 
+NO_VARIANTS(arch_gemm);
+
 /* An addition may take two cycles. */
 adds_fn *const arch_adds = NULL;
 
@@ -66,3 +75,59 @@ int arch_clock(struct clock *clock)
 	*clock = (struct clock){.name = "timebase", .ticks = ticks_timebase};
 	return 0;
 }
+
+/* ---- loops over single lines */
+
+RECEIVE(ppc64le_message_ld, "ld %[seen], 0(%[word])\n\t"
+			    "cmpd %[seen], %[old]\n\t"
+			    "beq 1b")
+
+VARIANTS(arch_message, {.name = "ld", .receive = ppc64le_message_ld});
+
+GO_BY_PAGES(ppc64le_load_ld, "ld %[word], 0(%[line])",
+	    "lwsync\n\t"
+	    "isync")
+GO_BY_PAGES(ppc64le_store_ld, "std %[line], 8(%[line])", "sync")
+SWAP(ppc64le_swap_ld, "ldarx %[next], 0, %[line]\n\t"
+		      "stdcx. %[next], 0, %[line]\n\t"
+		      "bne 1b\n\t"
+		      "mr %[line], %[next]")
+FLUSH(ppc64le_flush, "dcbf 0, %0", "sync")
+
+VARIANTS(arch_fetch, {.name = "ld",
+		      .swap = ppc64le_swap_ld,
+		      .load = ppc64le_load_ld,
+		      .store = ppc64le_store_ld});
+
+GO_BY_BLOCKS(ppc64le_blocks_std, EACH_WORD("std %[line], \\at(%[line])"))
+
+VARIANTS(arch_interleave, {.name = "std", .blocks = ppc64le_blocks_std});
+
+/* ---- loops through memory, 256 bytes a turn */
+#define SWEEP_CLOBBERS "cr0", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8"
+
+/* What needs POWER9 says so itself: compilers build for POWER8. */
+#define POWER9(text) ".machine push\n\t.machine power9\n\t" text ".machine pop"
+
+#define LOOP(step, turn) ".p2align 6\n1:\n\t" turn step "cmpld %[at], %[end]\n\tblt 1b\n\t"
+#define STEP(base)       "addi %[" base "], %[" base "], 256\n\t"
+
+/* Registers v0 to v7, twice; lxv and stxv count them from 32. */
+#define TWICE(text) ".irp o, 0,128\n\t" text ".endr\n\t"
+#define LOAD(base)  EACH("lxv 32+\\i, \\o+16*\\i(%[" base "])")
+#define STORE(v)    EACH("stxv 32+" v ", \\o+16*\\i(%[at])")
+
+SWEEP(ppc64le_read_vsx, POWER9(LOOP(STEP("at"), TWICE(LOAD("at")))))
+SWEEP(ppc64le_write_vsx, POWER9(LOOP(STEP("at"), "mtvsrdd 32, %[at], %[at]\n\t" TWICE(STORE("0")))))
+
+/* Minus a register of all ones. */
+SWEEP(ppc64le_modify_vsx,
+      POWER9("vspltisb 8, -1\n\t" LOOP(STEP("at"),
+				       TWICE(LOAD("at") EACH("vsubudm \\i, \\i, 8") STORE("\\i")))))
+SWEEP(ppc64le_copy_vsx, POWER9(LOOP(STEP("at") STEP("from"), TWICE(LOAD("from") STORE("\\i")))))
+
+/* dcbz clears a block of 128 bytes: os_features() looks at its size. */
+SWEEP(ppc64le_zero_dcbz, LOOP("addi %[at], %[at], 128\n\t", "dcbz 0, %[at]\n\t"))
+
+VARIANTS(arch_stream, {.name = "vsx", .needs = FEATURE_POWER9, .stream = LOOPS(ppc64le, vsx)},
+	 {.name = "dcbz", .needs = FEATURE_DCBZ, .stream = {[OPERATION_ZERO] = ppc64le_zero_dcbz}});

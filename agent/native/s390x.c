@@ -1,10 +1,18 @@
 /* s390x: 64-bit IBM Z, big-endian. See native.h. */
-#define POINTER    "a"
-#define COUNT      "d"
-#define LINE(line) "+Q"(*(line))
-#define AGAIN      "brct %[n], 1b"
+#define POINTER               "a"
+#define COUNT                 "d"
+#define LINE(line)            "+Q"(*(line))
+#define AGAIN                 "brct %[n], 1b"
+#define LINE_CLOBBERS         "cc"
+#define WORD                  "Q"(*word)
+#define SUM(to, a, b)         "la %[" to "], 0(%[" a "],%[" b "])\n\t"
+#define COPY(to, from)        "lgr %[" to "], %[" from "]\n\t"
+#define ADD(to, by)           "agr %[" to "], %[" by "]\n\t"
+#define NEXT_LINE             "aghi %[line], 64\n\t"
+#define NEXT_PAGE             "aghi %[at], 4096\n\t"
+#define IF_BELOW(a, b, label) "clgr %[" a "], %[" b "]\n\tjl " label "\n\t"
 
-#include "core_loops.h"
+#include "loops.h"
 
 const char arch_name[] = "s390x";
 
@@ -48,6 +56,8 @@ VARIANTS(arch_readwrite, {.name = "st", .readwrite = s390x_readwrite_st});
 
 VARIANTS(arch_chase, {.name = "lg", .chase = s390x_chase_lg});
 
+NO_VARIANTS(arch_gemm);
+
 /* An addition may take two cycles. */
 adds_fn *const arch_adds = NULL;
 
@@ -67,3 +77,67 @@ int arch_clock(struct clock *clock)
 		.name = "stckf", .ticks_per_second = 4096000000u, .ticks = ticks_stckf};
 	return 0;
 }
+
+/* ---- loops over single lines */
+
+RECEIVE(s390x_message_lg, "lg %[seen], %[word]\n\t"
+			  "cgr %[seen], %[old]\n\t"
+			  "je 1b")
+
+VARIANTS(arch_message, {.name = "lg", .receive = s390x_message_lg});
+
+GO_BY_PAGES(s390x_load_lg, "lg %[word], 0(%[line])", "bcr 15, 0")
+GO_BY_PAGES(s390x_store_lg, "stg %[line], 8(%[line])", "bcr 15, 0")
+
+/* csg takes the line for writing before it compares; no line holds 0, so it brings the value. */
+SWAP(s390x_swap_lg, "lghi %[next], 0\n\t"
+		    "csg %[next], %[next], 0(%[line])\n\t"
+		    "lgr %[line], %[next]")
+
+flush_fn *const arch_flush = NULL;
+
+VARIANTS(arch_fetch,
+	 {.name = "lg", .swap = s390x_swap_lg, .load = s390x_load_lg, .store = s390x_store_lg});
+
+GO_BY_BLOCKS(s390x_blocks_stg, EACH_WORD("stg %[line], \\at(%[line])"))
+
+VARIANTS(arch_interleave, {.name = "stg", .blocks = s390x_blocks_stg});
+
+/* ---- loops through memory, 256 bytes a turn: one line
+ *
+ * Only v16 to v31 are used, since v0 to v15 overlap registers that a function must keep. They are
+ * not named as changed, because compilers for older models do not use them, and for newer ones the
+ * ABI lets every function change them. */
+#define SWEEP_CLOBBERS "cc"
+
+/* What needs a z13 says so itself: compilers build for older models. */
+#define Z13(text) ".machine push\n\t.machine z13\n\t" text ".machine pop"
+
+#define LOOP(step, turn) ".p2align 6\n1:\n\t" turn step "clgr %[at], %[end]\n\tjl 1b\n\t"
+#define STEP(base)       "aghi %[" base "], 256\n\t"
+
+SWEEP(s390x_read_vx, Z13(LOOP(STEP("at"), "vlm %%v16, %%v31, 0(%[at])\n\t")))
+
+/* The address at first fills all registers, and then, in each turn, v16: no two lines are alike. */
+SWEEP(s390x_write_vx,
+      Z13(".irp i, 17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\t"
+	  "vlvgp %%v\\i, %[at], %[at]\n\t.endr\n\t" LOOP(STEP("at"),
+							 "vlvgp %%v16, %[at], %[at]\n\t"
+							 "vstm %%v16, %%v31, 0(%[at])\n\t")))
+
+/* Minus a register of all ones, in two halves. */
+SWEEP(s390x_modify_vx,
+      Z13("vone %%v24\n\t" LOOP(STEP("at"), ".irp o, 0,128\n\t"
+					    "vlm %%v16, %%v23, \\o(%[at])\n\t"
+					    ".irp i, 16,17,18,19,20,21,22,23\n\t"
+					    "vsg %%v\\i, %%v\\i, %%v24\n\t.endr\n\t"
+					    "vstm %%v16, %%v23, \\o(%[at])\n\t.endr\n\t")))
+SWEEP(s390x_copy_vx, Z13(LOOP(STEP("at") STEP("from"), "vlm %%v16, %%v31, 0(%[from])\n\t"
+						       "vstm %%v16, %%v31, 0(%[at])\n\t")))
+
+SWEEP(s390x_zero_xc, LOOP(STEP("at"), "xc 0(256, %[at]), 0(%[at])\n\t"))
+SWEEP(s390x_copy_mvc, LOOP(STEP("at") STEP("from"), "mvc 0(256, %[at]), 0(%[from])\n\t"))
+
+VARIANTS(arch_stream, {.name = "vx", .needs = FEATURE_VX, .stream = LOOPS(s390x, vx)},
+	 {.name = "mvc", .stream = {[OPERATION_COPY] = s390x_copy_mvc}},
+	 {.name = "xc", .stream = {[OPERATION_ZERO] = s390x_zero_xc}});

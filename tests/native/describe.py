@@ -34,9 +34,9 @@ def variants(benchmark: str) -> dict[str, list[str]]:
 
 
 def _named_in(sources: list[str], tables: list[str]) -> list[str]:
-    """The names in tables of variants, in these files and in what they share."""
+    """List the names in tables of variants, in these files and in the header that those of x86 share."""
     texts = [(AGENT / path).read_text() for path in sources]
-    texts += [(AGENT / "native/x86_lines.h").read_text() for text in texts if '"x86_lines.h"' in text]
+    texts += [(AGENT / "native/x86.h").read_text() for text in texts if '"x86.h"' in text]
     rows = [
         found[1]
         for table in tables

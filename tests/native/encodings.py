@@ -8,18 +8,11 @@ _RISCV = (
     *(f"s{i}" for i in range(2, 12)),
     *(f"t{i}" for i in range(3, 7)),
 )
-_RISCV_FLOAT = (
-    *(f"ft{i}" for i in range(8)),
-    *("fs0", "fs1"),
-    *(f"fa{i}" for i in range(8)),
-    *(f"fs{i}" for i in range(2, 12)),
-    *(f"ft{i}" for i in range(8, 12)),
-)
 _LOONGARCH = ("$zero", "$ra", "$tp", "$sp", *(f"$a{i}" for i in range(8)), *(f"$t{i}" for i in range(9)))
-_REGISTERS = {"x": _RISCV, "f": _RISCV_FLOAT, "r": _LOONGARCH}
+_REGISTERS = {"x": _RISCV, "r": _LOONGARCH}
 
-# Mask, value and text; in <> a number (n), one of words (w), or a register of RISC-V (x, f) or LoongArch (r):
-# first bit, and width if not 5.
+# Mask, value and text; in <> a number (n), or a register of RISC-V (x) or LoongArch (r): first bit, and width
+# if not 5.
 _FORMS = (
     (0xFE00707F, 0x2800202F, "amocas.w <x7>,<x20>,(<x15>)"),  # without aq and rl
     (0xFFF0707F, 0x0C307057, "vsetvli <x7>,<x15>,e8,m8,ta,ma"),
@@ -28,16 +21,11 @@ _FORMS = (
     (0xFFF0707F, 0x02000027, "vse8.v v<n7>,(<x15>)"),
     (0xFE00707F, 0x02003057, "vadd.vi v<n7>,v<n20>,<n15>"),
     (0xFFF0707F, 0x5E004057, "vmv.v.x v<n7>,<x15>"),
-    (0xFFF0707F, 0x02006007, "vle32.v v<n7>,(<x15>)"),
-    (0xFE00707F, 0xB2005057, "vfmacc.vf v<n7>,<f15>,v<n20>"),
     (0xFFF07FFF, 0x0040200F, "cbo.zero (<x15>)"),
     (0xFFFF8000, 0x38590000, "amcas.w <r0>,<r10>,<r5>"),
     (0xFFC00000, 0x2C000000, "vld $vr<n0>,<r5>,<n10:12>"),
     (0xFFC00000, 0x2C400000, "vst $vr<n0>,<r5>,<n10:12>"),
     (0xFFC00000, 0x2C800000, "xvld $xr<n0>,<r5>,<n10:12>"),
-    (0xFFF00000, 0x32200000, "xvldrepl.w $xr<n0>,<r5>,<w10:10>"),
-    (0xFFFF8000, 0x75270000, "xvxor.v $xr<n0>,$xr<n5>,$xr<n10>"),
-    (0xFFF00000, 0x0A100000, "xvfmadd.s $xr<n0>,$xr<n5>,$xr<n10>,$xr<n15>"),
     (0xFFC00000, 0x2CC00000, "xvst $xr<n0>,<r5>,<n10:12>"),
     (0xFFFF8000, 0x728B8000, "vaddi.du $vr<n0>,$vr<n5>,<n10>"),
     (0xFFFF8000, 0x768B8000, "xvaddi.du $xr<n0>,$xr<n5>,<n10>"),
@@ -49,13 +37,9 @@ _FORMS = (
 def named(word: int) -> str:
     """Name an instruction: "vle8.v v8,(a0)"; "unknown 0x..." for one that the agent does not encode."""
     text = next((text for mask, value, text in _FORMS if word & mask == value), f"unknown {word:#x}")
-    return re.sub(
-        r"<([fnrwx])(\d+)(?::(\d+))?>", lambda m: _field(word, m[1], int(m[2]), int(m[3] or 5)), text
-    )
+    return re.sub(r"<([nrx])(\d+)(?::(\d+))?>", lambda m: _field(word, m[1], int(m[2]), int(m[3] or 5)), text)
 
 
 def _field(word: int, kind: str, first: int, width: int) -> str:
     number = word >> first & ((1 << width) - 1)
-    if kind in "nw":
-        return str(number * (4 if kind == "w" else 1))
-    return _REGISTERS[kind][number]
+    return str(number) if kind == "n" else _REGISTERS[kind][number]

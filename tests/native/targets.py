@@ -8,7 +8,7 @@ loop INNER and SECOND.
 
 from dataclasses import dataclass
 
-from tests.native import contend_loops, cross_gemm_loops, cross_loops, gemm_loops, line_loops, stream_loops
+from tests.native import contend_loops, cross_loops, gemm_loops, line_loops, stream_loops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +167,6 @@ I386 = Target(
         **cross_loops.I386,
         **line_loops.I386,
         **contend_loops.I386,
-        **cross_gemm_loops.I386,
     },
     emulators={"max": ("qemu-i386-static",)},
     auto=("cmpxchg", "mov"),
@@ -250,7 +249,6 @@ RISCV64 = Target(
         **cross_loops.RISCV64,
         **line_loops.RISCV64,
         **contend_loops.RISCV64,
-        **cross_gemm_loops.RISCV64,
     },
     emulators={
         "rvv": ("qemu-riscv64-static", "-cpu", "rv64,v=true,vext_spec=v1.0"),
@@ -295,7 +293,6 @@ PPC64LE = Target(
         **cross_loops.PPC64LE,
         **line_loops.PPC64LE,
         **contend_loops.PPC64LE,
-        **cross_gemm_loops.PPC64LE,
     },
     emulators={"power9": ("qemu-ppc64le-static", "-cpu", "power9")},
     auto=("lwarx", "lwz"),
@@ -325,7 +322,6 @@ S390X = Target(
         **cross_loops.S390X,
         **line_loops.S390X,
         **contend_loops.S390X,
-        **cross_gemm_loops.S390X,
     },
     emulators={"max": ("qemu-s390x-static",)},
     auto=("cs", "st"),
@@ -371,7 +367,6 @@ LOONGARCH64 = Target(
         **cross_loops.LOONGARCH64,
         **line_loops.LOONGARCH64,
         **contend_loops.LOONGARCH64,
-        **cross_gemm_loops.LOONGARCH64,
     },
     # Guest memory reserved ahead: without it Zig's malloc, which asks each time for the addresses below
     # its last, and qemu 7.2, which answers from wherever the host has room, end in ENOMEM now and then.

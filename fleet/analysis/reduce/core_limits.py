@@ -42,13 +42,13 @@ class Core:
 def _core(avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Ports) -> Core:
     """A core whose units multiply and add so many bytes of fp32 in a cycle, if it has AVX-512 by that.
 
-    Those of AVX2 are 64 bytes together at most; of SSE2 two multiply and two others add (AMD 56665, 2.11).
+    Those of AVX2 are 64 bytes together at most.
     """
     ports = {"avx512": avx512, "avx": avx, "sse2": sse2}
     ports |= dict.fromkeys(("prefetch", "streams", "tile", "tileblock"), avx512) | others
     fp32 = fma_bytes // 4 * 2
     operations = {"avx512": fp32, "avx512-bf16": 2 * fp32, "avx512-vnni": 4 * fp32}
-    operations |= {"avx2": min(fp32, 32), "sse2": 16, "amx-bf16": 1024, "amx-int8": 2048}
+    operations |= {"avx2": min(fp32, 32), "amx-bf16": 1024, "amx-int8": 2048}
     return Core(MappingProxyType(ports), MappingProxyType(operations | _arm(6)))
 
 

@@ -326,8 +326,6 @@ def test_what_the_intervals_leave_open_is_no_breach() -> None:
         ("avx512", 1 / 256, []),
         ("avx512", 1 / 255, []),
         ("avx512", 1 / 300, ["gemm_units"]),
-        ("sse2", 1 / 64, []),
-        ("sse2", 1 / 75, ["gemm_units"]),
     ],
 )
 def test_a_peak_above_what_the_units_of_a_core_can_do_is_found(

@@ -1,0 +1,237 @@
+/* loops.h: the frames of an architecture's timed loops, for native/<arch>.c only, which defines
+ * first:
+ *
+ * POINTER        the constraint of a register that may hold an address
+ * COUNT, SEEN    of one that is counted down, and of one for what a swap saw; if it is another
+ * LINE           the operand of a line that is handed over
+ * WORD           the operand of a word that is received
+ * AGAIN          counts n down, and goes back to label 1 until it is 0
+ * LINE_CLOBBERS, SWEEP_CLOBBERS
+ *                the registers that loops over single lines change, and those through memory
+ * SUM, ADD, COPY, NEXT_LINE, NEXT_PAGE, IF_BELOW
+ *                add, copy, move by a line or a page, and compare addresses */
+#ifndef FLEET_LOOPS_H
+#define FLEET_LOOPS_H
+
+#include "native.h"
+
+#ifndef BLOCKS_END
+#define BLOCKS_END "r" /* the constraint of where blocks end */
+#endif
+#ifndef ADD
+#define ADD(to, by) SUM(to, to, by)
+#endif
+#ifndef BEFORE_PAGES
+#define BEFORE_PAGES
+#endif
+
+#ifndef COUNT
+#define COUNT POINTER
+#endif
+#ifndef SEEN
+#define SEEN COUNT /* the constraint of a register for what a swap saw */
+#endif
+
+#ifndef STATUS
+#define STATUS , [status] "=&r"(status) /* whether a conditional store failed */
+#endif
+
+/* One statement: no compiler flag can put an instruction between a failed swap and the next. */
+#define CAS(name, loop)                                                                            \
+	TIMED void name(uint32_t *line, uint32_t from, uint32_t to, uint32_t n)                    \
+	{                                                                                          \
+		uint32_t seen, status;                                                             \
+                                                                                                   \
+		__asm__ volatile(".p2align 5\n1:\n\t" loop "\n\t" AGAIN                            \
+				 : [line] LINE(line), [seen] "=&" SEEN(seen),                      \
+				   [status] "=&r"(status), [n] "+&" COUNT(n)                       \
+				 : [from] COUNT(from), [to] COUNT(to)                              \
+				 : "memory", "cc");                                                \
+	}
+
+/* `from` and `to` are 0 or 1, and change by turns. */
+#define READWRITE(name, loop)                                                                      \
+	TIMED void name(uint32_t *watched, uint32_t *written, uint32_t from, uint32_t to,          \
+			uint32_t n)                                                                \
+	{                                                                                          \
+		uint32_t seen;                                                                     \
+                                                                                                   \
+		__asm__ volatile(".p2align 5\n1:\n\t" loop "\n\t" AGAIN                            \
+				 : [watched] LINE(watched), [written] LINE(written),               \
+				   [seen] "=&" COUNT(seen), [from] "+&" COUNT(from),               \
+				   [to] "+&" COUNT(to), [n] "+&" COUNT(n)                          \
+				 :                                                                 \
+				 : "memory", "cc");                                                \
+	}
+
+/* See add_fn and put_fn. */
+#define ADD_ONE(name, loop)                                                                        \
+	TIMED uint32_t name(uint32_t *word, uint32_t n)                                            \
+	{                                                                                          \
+		uint32_t seen, next, status = 0, tries = 0;                                        \
+                                                                                                   \
+		(void)status;                                                                      \
+		__asm__ volatile(                                                                  \
+			".p2align 5\n1:\n\t" loop "\n\t" AGAIN                                     \
+			: [word] LINE(word), [seen] "=&" SEEN(seen), [next] "=&" COUNT(next),      \
+			  [tries] "+&" COUNT(tries), [n] "+&" COUNT(n) STATUS                      \
+			:                                                                          \
+			: "memory", "cc");                                                         \
+		return tries;                                                                      \
+	}
+#define PUT(name, loop)                                                                            \
+	TIMED uint32_t name(uint32_t *word, uint32_t value, uint32_t n)                            \
+	{                                                                                          \
+		uint32_t seen, status = 0, sum = 0;                                                \
+                                                                                                   \
+		(void)status;                                                                      \
+		__asm__ volatile(                                                                  \
+			".p2align 5\n1:\n\t" loop "\n\t" AGAIN                                     \
+			: [word] LINE(word), [seen] "=&" SEEN(seen), [value] "+&" COUNT(value),    \
+			  [sum] "+&" COUNT(sum), [n] "+&" COUNT(n) STATUS                          \
+			:                                                                          \
+			: "memory", "cc");                                                         \
+		return sum;                                                                        \
+	}
+
+#define SIXTEEN(text) ".p2align 5\n1:\n\t.rept 16\n\t" text "\n\t.endr\n\t"
+
+/* The next load waits for the value of the one before: no other instruction is in the chain. */
+#define CHASE(name, load)                                                                          \
+	TIMED void *name(void *line, uint32_t n)                                                   \
+	{                                                                                          \
+		__asm__ volatile(SIXTEEN(load) AGAIN                                               \
+				 : [line] "+&" POINTER(line), [n] "+&" COUNT(n)                    \
+				 :                                                                 \
+				 : "memory", "cc");                                                \
+		return line;                                                                       \
+	}
+
+/* Additions of two registers, counted down by 16 a turn. */
+#define ADDS(name, add, count_down)                                                                \
+	static void name(uint32_t n)                                                               \
+	{                                                                                          \
+		uintptr_t sum = n, step = n;                                                       \
+                                                                                                   \
+		__asm__ volatile(SIXTEEN(add) count_down                                           \
+				 : [sum] "+&r"(sum), [n] "+&r"(n)                                  \
+				 : [step] "r"(step)                                                \
+				 : "cc");                                                          \
+	}
+
+/* ---- loops over single lines */
+
+/* The same instruction for the eight double words of a line of 64 bytes. */
+#define EACH_WORD(text) ".irp at, 0,8,16,24,32,40,48,56\n\t" text "\n\t.endr"
+
+/* A load and a branch on what it brought: the clock's barriers hold back its reading. */
+#define RECEIVE(name, loop)                                                                        \
+	TIMED uintptr_t name(const uintptr_t *word, uintptr_t old)                                 \
+	{                                                                                          \
+		uintptr_t seen;                                                                    \
+                                                                                                   \
+		__asm__ volatile(".p2align 5\n1:\n\t" loop                                         \
+				 : [seen] "=&r"(seen)                                              \
+				 : [word] WORD, [old] "r"(old)                                     \
+				 : "memory", LINE_CLOBBERS);                                       \
+		return seen;                                                                       \
+	}
+
+/* `line` goes through a page, `at` is where the next begins. What touches a line: a load, or a
+ * store of its address to its second word. The end waits for all of them. */
+#define GO_BY_PAGES(name, touch, wait)                                                             \
+	TIMED char *name(char *at, size_t stride, const char *end)                                 \
+	{                                                                                          \
+		char *line;                                                                        \
+		uintptr_t word;                                                                    \
+                                                                                                   \
+		__asm__ volatile(                                                                  \
+			".p2align 5\n" BEFORE_PAGES "1:\n\t" SUM("line", "at", "stride") NEXT_PAGE \
+			"2:\n\t" touch "\n\t" ADD("line", "stride") IF_BELOW("line", "at", "2b")   \
+				IF_BELOW("at", "end", "1b") wait                                   \
+			: [at] "+&" POINTER(at), [line] "=&" POINTER(line), [word] "=&r"(word)     \
+			: [stride] POINTER(stride), [end] "r"(end)                                 \
+			: "memory", LINE_CLOBBERS);                                                \
+		return at;                                                                         \
+	}
+
+/* Writes back and drops a line after the other, and waits for all of them. */
+#define FLUSH(name, drop, wait)                                                                    \
+	static void name(char *at, size_t bytes, size_t step)                                      \
+	{                                                                                          \
+		for (char *line = at; line < at + bytes; line += step)                             \
+			__asm__ volatile(drop : : "r"(line) : "memory");                           \
+		__asm__ volatile(wait : : : "memory", LINE_CLOBBERS);                              \
+	}                                                                                          \
+	flush_fn *const arch_flush = name;
+
+/* Goes from line to line, n times: `next` is what stands in one, which is taken for writing. */
+#define SWAP(name, loop)                                                                           \
+	TIMED void *name(void *line, uint32_t n)                                                   \
+	{                                                                                          \
+		uintptr_t next, failed;                                                            \
+                                                                                                   \
+		__asm__ volatile(".p2align 5\n1:\n\t" loop "\n\t" AGAIN                            \
+				 : [line] "+&" POINTER(line), [next] "=&r"(next),                  \
+				   [failed] "=&r"(failed), [n] "+&" POINTER(n)                     \
+				 :                                                                 \
+				 : "memory", LINE_CLOBBERS);                                       \
+		return line;                                                                       \
+	}
+
+/* `line` goes through a block, in which all of each line takes its address. Then instructions that
+ * wait for the stores, if those want any. */
+#define BLOCK(store)                                                                               \
+	COPY("line", "at")                                                                         \
+	SUM("stop", "at", "block")                                                                 \
+	"2:\n\t" store "\n\t" NEXT_LINE IF_BELOW("line", "stop", "2b") ADD("at", "step")
+#define GO_BY_BLOCKS_THEN(name, wait, store)                                                       \
+	TIMED char *name(char *at, size_t block, size_t step, const char *end)                     \
+	{                                                                                          \
+		char *line, *stop;                                                                 \
+                                                                                                   \
+		__asm__ volatile(".p2align 5\n1:\n\t" BLOCK(store) IF_BELOW("at", "end", "1b")     \
+					 wait                                                      \
+				 : [at] "+&" POINTER(at), [line] "=&" POINTER(line),               \
+				   [stop] "=&" POINTER(stop)                                       \
+				 : [block] POINTER(block), [step] "r"(step), [end] BLOCKS_END(end) \
+				 : "memory", LINE_CLOBBERS);                                       \
+		return at;                                                                         \
+	}
+#define GO_BY_BLOCKS(name, store) GO_BY_BLOCKS_THEN(name, "", store)
+
+/* ---- loops through memory
+ *
+ * A turn moves 128 to 512 bytes. Loads go to rotating registers, and nothing is done with what they
+ * bring. A store writes the address of the turn's first line, so that no two turns store alike:
+ * hardware treats lines of zeros, and may treat lines that do not change, apart. The compiler is
+ * never asked for an extension, and what a CPU lacks is never run: os_features(). */
+
+/* The same instruction for i = 0 ... 7. */
+#define EACH(text) ".irp i, 0,1,2,3,4,5,6,7\n\t" text "\n\t.endr\n\t"
+
+/* A loop: takes `at`, and in a copy `from`, through the bytes, all in one statement. */
+#define SWEEP(name, loop)                                                                          \
+	TIMED char *name(char *at, const char *from, size_t bytes)                                 \
+	{                                                                                          \
+		__asm__ volatile(loop                                                              \
+				 : [at] "+&" POINTER(at), [from] "+&" POINTER(from)                \
+				 : [end] POINTER(at + bytes)                                       \
+				 : "memory", SWEEP_CLOBBERS);                                      \
+		return at;                                                                         \
+	}
+
+/* The loops of one way through memory, for the table; the second with those past the caches. */
+#define LOOPS(arch, way)                                                                           \
+	{                                                                                          \
+		[OPERATION_READ] = arch##_read_##way, [OPERATION_WRITE] = arch##_write_##way,      \
+		[OPERATION_MODIFY] = arch##_modify_##way, [OPERATION_COPY] = arch##_copy_##way     \
+	}
+#define LOOPS_AND_NT(arch, way)                                                                    \
+	{                                                                                          \
+		[OPERATION_READ] = arch##_read_##way, [OPERATION_WRITE] = arch##_write_##way,      \
+		[OPERATION_NT] = arch##_nt_##way, [OPERATION_MODIFY] = arch##_modify_##way,        \
+		[OPERATION_COPY] = arch##_copy_##way, [OPERATION_NTCOPY] = arch##_ntcopy_##way     \
+	}
+
+#endif
