@@ -8,7 +8,7 @@ from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.killed import verdict
 from fleet.agent.wire.line import PREFIX, REFUSED, WireError
-from fleet.agent.wire.parts import RunSoFar, check_same_run
+from fleet.agent.wire.parts import RunSoFar, check_plan, check_same_run
 from fleet.agent.wire.records import Record
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Host, Plan, Run
@@ -23,6 +23,7 @@ PUT_TIMEOUT_S = 300.0  # the list of done visits may be many megabytes
 _NO_SUCH_COMMAND = (126, 127)
 _POST_RUN_MARK = "@fleet-post-run-5d80c2f6@"  # behind the agent's output, whose last line may be torn
 _POST_RUN_LINES = 1000
+_CUT = 6  # the agent's exit code where it ended before the plan was done
 _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 
@@ -98,24 +99,35 @@ def measure(
                 record = _read(run, so_far, reader, line)
                 if record is not None:
                     on_record(record, reader)
-    if reader.hello is None and stream.exit_code == _LOCKED:
-        raise LockedError(f"{host.name}: {_stderr(stream).removeprefix(PREFIX)}")
-    if reader.hello is None and stream.exit_code in REFUSED and _stderr(stream).startswith(PREFIX):
-        if not so_far.done.visits:
-            raise RefusedError(f"{host.name}: {_stderr(stream)}")
-        raise AgentError(  # what was measured before is kept
-            f"{host.name}: {_stderr(stream)}. If it does so again, `fleet resume --publish-partial` stores "
-            "what was measured."
-        )
+    _check_begun(run, so_far, reader, stream)
     if (failed := verdict(reader, after.lines)) is not None:
         after.lines.clear()
         journal.append(failed)
         _read(run, so_far, reader, failed)
         return so_far.then(reader)
+    if reader.end is not None and stream.exit_code not in (None, 0 if reader.end.reason == "done" else _CUT):
+        code = b'{"record":"exit","code":%d}' % stream.exit_code
+        journal.append(code)
+        _read(run, so_far, reader, code)
     why = reader.verdict()
     if why is not None:
         raise AgentError(_ended_badly(host, agent, stream, reader, why))
     return so_far.then(reader)
+
+
+def _check_begun(run: Run, so_far: RunSoFar, reader: Reader, stream: Stream) -> None:
+    """Raise LockedError, RefusedError or AgentError where the agent said why it did not begin."""
+    if reader.hello is not None:
+        return
+    name, said = run.host.name, _stderr(stream)
+    if stream.exit_code == _LOCKED:
+        raise LockedError(f"{name}: {said.removeprefix(PREFIX)}")
+    if stream.exit_code in REFUSED and said.startswith(PREFIX):
+        if not so_far.done.visits:
+            raise RefusedError(f"{name}: {said}")
+        raise AgentError(  # what was measured before is kept
+            f"{name}: {said}. If it does so again, `fleet resume --publish-partial` stores what was measured."
+        )
 
 
 def _put_done(connection: Connection, run: Run, done: Done) -> str | None:
@@ -140,6 +152,7 @@ def _read(run: Run, so_far: RunSoFar, reader: Reader, line: bytes) -> Record | N
                     "put there. Somebody replaced it; inspect it, then remove it: "
                     f"rm {shlex.quote(run.agent.path)}"
                 )
+            check_plan(run.plan, record)
             check_same_run(so_far.hello, record)
     except WireError as err:
         raise AgentError(

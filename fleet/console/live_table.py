@@ -11,7 +11,7 @@ from fleet.console.rows import MANY, WAITING, Row, Rows
 from fleet.console.summary import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import without_name
 from fleet.late import np
-from fleet.model import Host, benchmark_named
+from fleet.model import Host
 from fleet.session import events
 from fleet.session.outcome import State
 from fleet.session.so_far import SoFar
@@ -77,7 +77,7 @@ class LiveTable:
             order = layout_of(so_far.cpus, [numbers[place] for place in known])
             at = [numbers.index(cpu) for cpu in order.cpus]
             canvas = Canvas(self._console.width, self._console.color_system is not None, room - 1)
-            shown, label = found[np.ix_(at, at)], benchmark_named(benchmark).label
+            shown, label = found[np.ix_(at, at)], so_far.labels[benchmark]
             drawn = draw(shown, order, canvas, label=label, as_map=True)
             room -= 1 + len(drawn.plain.splitlines())
             if room < 0:

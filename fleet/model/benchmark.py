@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 
@@ -43,6 +44,9 @@ class View(StrEnum):
         return cls.TABLE
 
 
+NAME = r"[a-z][a-z0-9_-]{0,46}"
+"""The names of benchmarks, as `-b` takes them."""
+NAME_IN_WORDS = "a lower-case letter, then up to 46 letters, digits, - and _"
 _NEEDED = {
     View.LADDER: ("bytes", "threads"),
     View.BLOCKS: ("block_bytes", "sharing"),
@@ -207,10 +211,64 @@ def _known(kind: type[Benchmark] | type[Parameter], told: Mapping[str, Any]) -> 
     return {one.name: told[one.name] for one in fields(kind) if one.name in told}
 
 
-BENCHMARKS: Mapping[str, Benchmark] = {
-    told["name"]: described(told)
-    for told in json.loads(Path(__file__).with_name("benchmarks.json").read_text())
-}
+BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
+    {
+        told["name"]: described(told)
+        for told in json.loads(Path(__file__).with_name("benchmarks.json").read_text())
+    }
+)
+LOAD = Benchmark(
+    "load", "", "byte", 1, Shape.GROUP, View.TABLE, "GB/s of all other threads at full load", rate="GB/s"
+)
+"""No agent measures it: comparisons derive it from what the threads beside ping of a benchmark move."""
+_KNOWN: Mapping[str, Benchmark] = MappingProxyType({**BENCHMARKS, LOAD.name: LOAD})
+_MEANING = ("unit", "latencies", "shape", "view", "other_unit", "rate", "point")
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise ValueError where `-b` cannot take the name of a benchmark."""
+    for name in names:
+        if not re.fullmatch(NAME, name):
+            raise ValueError(f"{name!r} is not a benchmark: a name is {NAME_IN_WORDS}")
+
+
+def check_descriptions(benchmarks: Iterable[Benchmark]) -> None:
+    """Raise ValueError where a run describes a name that `-b` cannot take, or contradicts this version."""
+    for benchmark in benchmarks:
+        check_names([benchmark.name])
+        known = _KNOWN.get(benchmark.name, benchmark)
+        for attribute in _MEANING:
+            value, usual = getattr(benchmark, attribute), getattr(known, attribute)
+            if value != usual:
+                raise ValueError(
+                    f"benchmark {benchmark.name} has {attribute} {value}, which this version knows as {usual}"
+                )
+        types = {parameter.name: parameter.type for parameter in benchmark.parameters}
+        for parameter in known.parameters:
+            if parameter.role and types.get(parameter.name) != parameter.type:
+                raise ValueError(f"benchmark {benchmark.name} lacks its parameter {parameter.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptions:
+    """The benchmarks of some runs: those of this version, and beside them what the runs describe.
+
+    own: by name, the benchmarks that this version was built without.
+    """
+
+    own: Mapping[str, Benchmark] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Benchmark:
+        """The benchmark of this name. Of one that nobody described, only the time of a unit is known."""
+        known = _KNOWN.get(name) or self.own.get(name)
+        return known or Benchmark(name, "", "unit", 1, Shape.UNKNOWN, View.TABLE, "ns per unit")
+
+
+def unknown_benchmarks(benchmarks: Iterable[Benchmark]) -> dict[str, Benchmark]:
+    """Those that this version was built without, by name."""
+    return {benchmark.name: benchmark for benchmark in benchmarks if benchmark.name not in _KNOWN}
+
+
 _learnt: dict[str, Benchmark] = {}  # from runs, of benchmarks that this version was built without
 _of_run: ContextVar[Mapping[str, Benchmark]] = ContextVar("of_run")
 

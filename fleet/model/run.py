@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from fleet.model.benchmark import Benchmark, Shape, benchmark_named
+from fleet.model.benchmark import Benchmark, Descriptions, Shape
 from fleet.model.host import Host, Target
 from fleet.model.machine import Facts, Load
 from fleet.model.plan import Estimator, Plan
@@ -47,6 +47,10 @@ class Hello:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bursts_max", max(self.bursts, self.bursts_max))
+
+    def describe(self, name: str) -> Benchmark:
+        """Return the agent's own description of a benchmark, else this version's."""
+        return self.benchmarks.get(name) or Descriptions()[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,12 @@ class Burst:
     counters: tuple[tuple[Count | None, ...], ...] | None = None
     flags: tuple[str, ...] = ()
 
-    @property
-    def sample_ticks(self) -> Sequence[float]:
-        """Each sample's ticks; the mean of both threads' for a pair of which both take times."""
-        if not self.other_ticks or benchmark_named(self.benchmark).shape is not Shape.PAIR:
+    def sample_ticks(self, shape: Shape) -> Sequence[float]:
+        """Return the ticks of each sample; the mean of both threads' for a pair of which both take times.
+
+        shape: of its benchmark.
+        """
+        if not self.other_ticks or shape is not Shape.PAIR:
             return self.ticks
         return [(one + other) / 2 for one, other in zip(self.ticks, self.other_ticks[0], strict=True)]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fleet.errors import UsageError
-from fleet.model import Host, RequestedOptions, Shape, benchmark_named, merged
+from fleet.model import BENCHMARKS, Host, RequestedOptions, Shape, merged
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.options import BURST_SAMPLES, BY_NAME, DEFAULTS, PRESETS, EffectiveOptions, effective, of_host
 from fleet.plan.variants import not_measured
@@ -42,7 +42,7 @@ def conflicts(options: RequestedOptions) -> Iterator[Conflict]:
         yield Conflict(("nodes", "benchmarks"), "none of these can place its memory; add chase or bandwidth")
     asked = options.operations or ()
     for name in resolved.benchmarks if asked else ():
-        words = [word for one in benchmark_named(name).parameters if one.option == "op" for word in one.words]
+        words = [word for one in BENCHMARKS[name].parameters if one.option == "op" for word in one.words]
         if words and {*words}.isdisjoint(asked):
             why = f"{name} has none of these; it has {', '.join(words)}"
             yield Conflict(("operations", "benchmarks"), why)
@@ -63,12 +63,12 @@ def _cpus(options: RequestedOptions, resolved: EffectiveOptions) -> Iterator[Con
 
 def has_nodes(name: str) -> bool:
     """Whether a benchmark can have its memory on a NUMA node of its own."""
-    return benchmark_named(name).node is not None
+    return BENCHMARKS[name].node is not None
 
 
 def needs_pairs(benchmarks: Sequence[str]) -> bool:
     """Whether one of these benchmarks measures pairs of CPUs."""
-    return any(benchmark_named(name).shape is Shape.PAIR for name in benchmarks)
+    return any(BENCHMARKS[name].shape is Shape.PAIR for name in benchmarks)
 
 
 def _origin(options: RequestedOptions, name: str) -> str:

@@ -241,7 +241,7 @@ def effective(options: model.RequestedOptions) -> EffectiveOptions:
 
 def few_pairs(plan: model.Plan) -> model.PairChoice | None:
     """The pairs of benchmarks with many points, as requested or by default; None: as of all others."""
-    many = any(model.benchmark_named(name).many_points for name in plan.benchmarks)
+    many = any(model.BENCHMARKS[name].many_points for name in plan.benchmarks)
     if plan.few_pairs is not None or plan.pairs is not None or not many:
         return plan.few_pairs
     return model.PairChoice(model.Pairs.PER_RELATION, per_relation=FEW_PAIRS)

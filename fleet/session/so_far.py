@@ -4,7 +4,7 @@ from array import array
 from math import nan
 from statistics import median
 
-from fleet.model import Burst, Facts, Hello, Relations, Topology, View, benchmark_named, nearness
+from fleet.model import Burst, Facts, Hello, Relations, Topology, View, nearness
 
 MOST = 512  # burst medians of a benchmark and relation that are kept
 Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
@@ -32,7 +32,7 @@ class SoFar:
     """The medians of a machine's bursts, each one's added as it comes.
 
     cpus: those that may be measured. latest: of each benchmark of pairs the last burst of each, in ns (NaN:
-    none yet), row by row as `cpus`; it may be read while another thread adds.
+    none yet), row by row as `cpus`; it may be read while another thread adds. labels: what those numbers are.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -41,18 +41,20 @@ class SoFar:
         self._kept: dict[str, dict[str, _Kept]] = {}
         self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
         self.latest: dict[str, array[float]] = {}
+        self.labels: dict[str, str] = {}
 
     def add(self, burst: Burst, hello: Hello) -> None:
         """Take a burst of a benchmark with one number for each CPU or pair; others are left out."""
-        known = hello.benchmarks.get(burst.benchmark, benchmark_named(burst.benchmark))
+        known = hello.describe(burst.benchmark)
         one_number = known.view in (View.MATRIX, View.CPUS) and burst.point in (None, known.point)
-        measured = burst.sample_ticks[burst.warmup :] if one_number else ()
+        measured = burst.sample_ticks(known.shape)[burst.warmup :] if one_number else ()
         if not measured:
             return
         ns = median(measured) * 1e9 / hello.ticks_per_second / burst.iterations / known.latencies
         relations = self._kept.setdefault(burst.benchmark, {})
         relations.setdefault(self._relation(burst.ping_cpu, burst.pong_cpu), _Kept()).add(ns)
         if known.view is View.MATRIX:
+            self.labels[burst.benchmark] = known.label
             self._place(burst, ns)
 
     def _place(self, burst: Burst, ns: float) -> None:

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from fleet.late import np, pa
-from fleet.model import Burst, Count, Parameters, Relation, Relations, Run, Shape, Topology, benchmark_named
+from fleet.model import Burst, Count, Parameters, Relation, Relations, Run, Topology
 from fleet.store import schema
 from fleet.store.columns import built, coded, lists, numbers
 from fleet.store.rows import hello_of
@@ -63,7 +63,7 @@ class BurstColumns:
 
     def add(self, burst: Burst) -> None:
         """Take one burst."""
-        group = None if benchmark_named(burst.benchmark).shape is Shape.PAIR else burst.cpus
+        group = burst.cpus if burst.cpus and len(burst.cpus) > 2 else None
         words = (burst.benchmark, burst.variant, ",".join(sorted(burst.flags)), group)
         maybe = (
             burst.line_page,

@@ -8,7 +8,18 @@ from functools import lru_cache
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from fleet.late import msgspec, np, pa
-from fleet.model import Benchmark, Cache, Estimator, Facts, Load, Node, RunState, is_relation
+from fleet.model import (
+    Benchmark,
+    Cache,
+    Estimator,
+    Facts,
+    Load,
+    Node,
+    RunState,
+    check_descriptions,
+    check_names,
+    is_relation,
+)
 from fleet.once import once
 from fleet.store import schema
 from fleet.store.columns import known, raw, text_ends, words
@@ -145,6 +156,7 @@ def _checked(table: str, found: Any) -> dict[str, Any]:
         text = row[name]
         if text is not None:
             (_known_json if len(text) < _SHORT else from_json)(name, text)
+    check_names(kind.partition("/")[0] for kind in row.get("benchmarks") or ())
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
             raise ValueError(f"{table}: {moment} is no moment of a run")
@@ -159,6 +171,9 @@ def from_json(name: str, text: str) -> Any:
     with _decoding(name):
         value = msgspec.json.decode(text)
         known = msgspec.convert(value, prepared(_JSON[name]))
+    if name == "hello_json":
+        check_names(kind["benchmark"] for kind in known.get("plan", {}).get("benchmarks", ()))
+        check_descriptions(known.get("benchmarks", ()))
     if name == "failed_json" and any(len(one["reason"]) > _REASON for one in known):
         raise ValueError(f"{name}: a reason has more than {_REASON} characters")
     if depth(value, _DEPTH) > _DEPTH:
@@ -251,8 +266,8 @@ def check_table(name: str, table: Any) -> None:
             longest = int(np.diff(text_ends(values.dictionary)).max(initial=0))
             if longest > WORD_BYTES:
                 raise ValueError(f"{column.name} is {longest} bytes long, and the limit is {WORD_BYTES}")
-        if column.name == "relation" and (strange := _strange({*words(values)}, kinds=name == "pairs")):
-            raise ValueError(f"relation is {strange[0]!r}")
+        if column.name in ("relation", "benchmark"):
+            _check_words(name, column.name, {*words(values)})
         type_ = str(values.type)
         if type_ in _NUMBERS and type_ != _COUNTED.get(name, type_):
             _check_numbers(column.name, values)
@@ -260,9 +275,14 @@ def check_table(name: str, table: Any) -> None:
         _check_lengths(found)
 
 
-def _strange(relations: set[str], *, kinds: bool) -> list[str]:
-    """Those that are no relation. kinds: whether names may have the kinds of cores."""
-    return sorted(one for one in relations if not is_relation(one) or (" " in one and not kinds))
+def _check_words(table: str, column: str, texts: set[str]) -> None:
+    """Raise ValueError where a text is not a relation, or a benchmark; only pairs have kinds of cores."""
+    if column == "benchmark":
+        check_names(() if table == "summaries" else texts)
+        return
+    for text in sorted(texts):
+        if not is_relation(text) or (" " in text and table != "pairs"):
+            raise ValueError(f"relation is {text!r}")
 
 
 def _check_numbers(name: str, values: Any) -> None:

@@ -6,14 +6,14 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from fleet.errors import MemoryLimitError, StoreError, UsageError
-from fleet.model import BENCHMARKS, Benchmark, RunState, described, learn
+from fleet.model import BENCHMARKS, Descriptions, RunState, described, learn
 from fleet.store import gate
 from fleet.store.amendments import Amendment, amended
 from fleet.store.checksums import checked_footer, opened_json
@@ -37,7 +37,10 @@ _READINGS = 10  # of a root whose files others put together meanwhile, before th
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One run as `fleet runs` lists it. Counts are None for a run that is only a journal."""
+    """One run as `fleet runs` lists it. Counts are None for a run that is only a journal.
+
+    descriptions: of its benchmarks.
+    """
 
     run_id: str
     session_id: str
@@ -58,6 +61,7 @@ class RunSummary:
     failed: int | None = None
     flagged: int | None = None
     content_sha256: str | None = None
+    descriptions: Descriptions = field(default_factory=Descriptions)
 
 
 _OTHERWISE_NAMED = {
@@ -65,11 +69,12 @@ _OTHERWISE_NAMED = {
     "cpus": "cpus_measured",
     "failed": "failed_bursts",
     "flagged": "flagged_bursts",
+    "descriptions": "hello_json",
 }
-_COLUMN_OF = {field.name: _OTHERWISE_NAMED.get(field.name, field.name) for field in fields(RunSummary)}
+_COLUMN_OF = {part.name: _OTHERWISE_NAMED.get(part.name, part.name) for part in fields(RunSummary)}
 _KEYS = ("run_id", "content_sha256")
 _Row = dict[str, Any]
-_COLUMNS = (*_COLUMN_OF.values(), "hello_json")  # of which only benchmarks that this version does not know
+_COLUMNS = tuple(_COLUMN_OF.values())  # of hello_json only benchmarks that this version does not know
 
 
 class Listing:
@@ -325,16 +330,17 @@ def _checked_row(row: Mapping[str, Any]) -> _Row:
 
 def _published(row: Mapping[str, Any], amendment: Amendment | None = None) -> RunSummary:
     labels = _labels(row["labels_json"])
-    learn(_told(row["hello_json"]))
+    learn(_descriptions(row["hello_json"]).own.values())
     values = {name: row[column] for name, column in _COLUMN_OF.items()}
     values["benchmarks"] = tuple(row["benchmarks"])
+    values["descriptions"] = _descriptions(row["hello_json"])
     values["labels"] = labels if amendment is None else tuple(amendment.applied(labels).items())
     return RunSummary(**values)
 
 
 @cache
-def _told(text: str) -> tuple[Benchmark, ...]:
-    return tuple(map(described, json.loads(text).get("benchmarks", ())))
+def _descriptions(text: str) -> Descriptions:
+    return Descriptions({told["name"]: described(told) for told in json.loads(text).get("benchmarks", ())})
 
 
 @cache

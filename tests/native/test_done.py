@@ -12,7 +12,7 @@ import pytest
 
 from fleet.agent.wire import records
 from fleet.agent.wire.done import Done
-from fleet.model import Burst, Failed
+from fleet.model import BENCHMARKS, Burst, Failed
 from tests import needs
 from tests.native.agent import Record, bursts, decode, notes, run, simulated
 
@@ -29,7 +29,7 @@ def done_file(path: Path, said: list[Record], *, ordered: bool = False) -> Path:
     for record in said:
         visit = records.decode(json.dumps(record).encode())
         assert isinstance(visit, Burst | Failed)
-        done.add(visit)
+        done.add(visit, BENCHMARKS[visit.benchmark].shape)
     path.write_text("".join(done.lines()))
     return path
 

@@ -212,6 +212,47 @@ def test_a_plan_refused_after_a_lost_link_costs_no_burst(context, after: int) ->
     assert (resumed.state, visits(session.store)) == (State.COMPLETE, every_visit())
 
 
+def changing(old: str, new: str) -> Callable[[Host], Breaking]:
+    """Connect to this machine, where the agent's command has other words."""
+
+    class Changing(Breaking):
+        def stream(self, command: str, **limits: Any) -> Any:
+            return super().stream(command.replace(old, new), **limits)
+
+    def connect(host: Host) -> Changing:
+        connection = local_connection(host, Changing)
+        connection.breaks = []
+        return connection
+
+    return connect
+
+
+def test_an_agent_that_fails_after_its_end_record_leaves_a_run_to_resume(context) -> None:
+    session = context(connect=changing("\nexit $code", "\nexit 3"))
+    outcome = run_once(session)
+    assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
+    assert "the run is not complete: ended early (exit code 3)" in outcome.message
+    remaining = resume.find(session.store, None)
+    assert remaining is not None
+    (resumed,) = resume.resume(remaining, [HERE], context())
+    assert resumed.state is State.COMPLETE
+    assert visits(session.store) == every_visit()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("--benchmark=clock", "--benchmark=cas", "it measures cas, and was asked for clock"),
+        ("--seed=", "--seed=7", "its seed is 7"),
+    ],
+)
+def test_an_agent_that_answers_another_plan_is_named(context, old: str, new: str, words: str) -> None:
+    needs.cpus(2)
+    outcome = run_once(context(connect=changing(old, new)))
+    assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
+    assert words in outcome.message
+
+
 def test_what_was_measured_of_an_interrupted_run_can_be_stored_alone(context) -> None:
     session = context(breaks=(5,), reconnect_s=0.0)
     run_once(session)

@@ -5,8 +5,8 @@ from statistics import median
 
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.line import WireError, short, split
-from fleet.agent.wire.records import TEXT_LIMIT, Alive, Record, decode, planned
-from fleet.model import Burst, End, Failed, Hello, Note, Parameters, benchmark_named
+from fleet.agent.wire.records import TEXT_LIMIT, Alive, Exit, Record, decode, planned
+from fleet.model import Burst, End, Failed, Hello, Note, Parameters
 from fleet.text import counted
 
 LINE_LIMIT_BYTES = 1 << 20
@@ -65,7 +65,7 @@ class Reader:
             self._skip(words, "among the agent's records")
         if not line:
             return None
-        if self.end is not None:
+        if self.end is not None and not line.startswith(b'{"record":"exit"'):
             raise WireError(f"a line after the end record: {short(line)}")
         record = decode(line)
         if isinstance(record, (Note, Failed)):
@@ -91,6 +91,10 @@ class Reader:
                     raise WireError(f"more than {NOTE_LIMIT} notes")
             case End():
                 self.end = record
+            case Exit():
+                if self.end is None:
+                    raise WireError("an exit record before the end record")
+                self.end = replace(self.end, reason=f"exit code {record.code}")
             case Alive():
                 pass
 
@@ -165,8 +169,7 @@ class Reader:
 
     def _check_burst(self, burst: Burst) -> None:
         assert self.hello is not None  # noqa: S101 - for the type checker; feed() checks it
-        told = self.hello.benchmarks.get(burst.benchmark, benchmark_named(burst.benchmark))
-        if why := told.unfit(burst) or self._differing(burst):
+        if why := self.hello.describe(burst.benchmark).unfit(burst) or self._differing(burst):
             raise WireError(f"burst: {why}")
         events, threads = self.hello.counters, len(burst.cpus or {burst.ping_cpu, burst.pong_cpu})
         if burst.counters is None:

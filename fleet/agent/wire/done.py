@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from statistics import median_high, median_low
 
 from fleet.agent.wire.line import WireError
-from fleet.model import Burst, Failed
+from fleet.model import Burst, Failed, Shape
 
 Place = tuple[str | int, ...]  # the words that begin a line
 _FAILED = {None: 2**64 - 1, "memory": 2**64 - 2, "variant": 2**64 - 3, "point": 2**64 - 4}
@@ -29,15 +29,18 @@ class Done:
         """Whether this visit was made before."""
         return record.round < len(self._outcomes.get(self._place(record), ()))
 
-    def add(self, record: Burst | Failed) -> None:
-        """Add the next visit. Raises WireError for a repeated one or a skipped round."""
+    def add(self, record: Burst | Failed, shape: Shape) -> None:
+        """Add the next visit. Raises WireError for a repeated one or a skipped round.
+
+        shape: of its benchmark.
+        """
         place = self._place(record)
         visited = len(self._outcomes.get(place, ()))
         if record.round != visited:
             raise WireError(f"visit {place} of round {record.round} came where round {visited} was the next")
         outcomes = self._outcomes.setdefault(place, array("Q"))
         if isinstance(record, Burst):
-            ticks = record.sample_ticks[record.warmup :]
+            ticks = record.sample_ticks(shape)[record.warmup :]
             outcomes.append(int(median_low(ticks) + median_high(ticks)))  # twice the median
             self._iterations[place] = record.iterations
             self.bursts += 1

@@ -6,15 +6,16 @@ from dataclasses import dataclass, field, replace
 from fleet.agent.wire.conversation import NO_HELLO, Reader, completed, hello_in
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.line import WireError, split
-from fleet.agent.wire.records import decode
-from fleet.model import Burst, End, Failed, Hello, Note, Pairs
+from fleet.agent.wire.records import decode, planned
+from fleet.model import Burst, End, Failed, Hello, Note, Pairs, Plan
+from fleet.plan.cpulist import cpus_text
 
 Part = Iterable[bytes | None]
 """The lines of a part; None for one that its journal does not hold as it was written."""
 RATE_PPM = 1000
 """How much the rate of a clock that each agent measures anew may differ; far less than any precision."""
 
-_SAME = ("build", "os", "arch", "clock", "cpus", "pairs", "counters")
+_SAME = ("build", "os", "arch", "clock", "cpus", "pairs", "counters", "benchmarks")
 _SAME_RAW = ("seed", "plan")
 
 
@@ -67,17 +68,16 @@ def read(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None) -> 
             for line in lines:
                 if line is None:
                     raise WireError(f"line {good + 1} is not what was written (checksum)")
-                match reader.feed(line):
+                match record := reader.feed(line):
                     case Hello() as hello:
                         reader.hello = None  # until it is known to be of this run
                         check_same_run(run.hello, hello)
                         reader.hello, done = hello, done or Done(_ordered(hello))
-                    case Burst() as burst:
-                        done.add(burst)
-                        if keep is not None:
-                            keep(burst)
-                    case Failed() as failed:
-                        done.add(failed)
+                    case Burst() | Failed():
+                        assert reader.hello is not None  # noqa: S101 - for the type checker; feed() checks it
+                        done.add(record, reader.hello.describe(record.benchmark).shape)
+                        if keep is not None and isinstance(record, Burst):
+                            keep(record)
                     case Note() as note:
                         notes.append(note.text)
                     case _:
@@ -89,6 +89,19 @@ def read(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None) -> 
             del reader.failed[done.visits - done.bursts - before[1] :]
         run = replace(run.then(reader), done=done, notes=tuple(notes), lines=(*run.lines, good))
     return run
+
+
+def check_plan(plan: Plan, hello: Hello) -> None:
+    """Raise WireError where an agent answers another plan than it was asked for.
+
+    It may leave out benchmarks and CPUs that the machine lacks.
+    """
+    if others := sorted({name for name, _, _ in planned(hello)} - {*plan.benchmarks}):
+        raise WireError(f"it measures {', '.join(others)}, and was asked for {', '.join(plan.benchmarks)}")
+    if isinstance(plan.cpus, tuple) and (beyond := {*hello.cpus} - {*plan.cpus}):
+        raise WireError(f"it measures CPU {cpus_text(beyond)}, and was asked for {cpus_text(plan.cpus)}")
+    if hello.raw.get("seed") != plan.seed:
+        raise WireError(f"its seed is {hello.raw.get('seed')}, and it was asked for {plan.seed}")
 
 
 def check_same_run(first: Hello | None, other: Hello) -> None:

@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked
-from fleet.model import Benchmark, Burst, End, Estimator, Failed, Hello, Note, Parameters, learn
+from fleet.model import Benchmark, Burst, End, Estimator, Failed, Hello, Note, Parameters, check_descriptions
+from fleet.model.benchmark import NAME
 from fleet.plan.cpulist import MAX_CPU
 from fleet.store.gate import EXACT_MAX, INT64_MAX, depth
 from fleet.store.schema import largest
@@ -32,6 +33,7 @@ Share = Annotated[int, fits("ping_steal_ppm", most=1_000_000)]  # in millionths
 Threads = Annotated[int, fits("threads", least=1)]
 CoreMhz = Annotated[int, Meta(ge=1, le=1_000_000)]
 Word = Annotated[str, Meta(max_length=47)]
+BenchmarkName = Annotated[str, Meta(pattern=rf"^{NAME}\Z")]  # as `-b` takes it
 Text = Annotated[str, Meta(max_length=TEXT_LIMIT)]
 PointName = Annotated[str, Meta(pattern=r"^[!-~]{1,47}\Z")]  # it becomes a word in the list of done visits
 CpuNumber = Annotated[int, Meta(ge=0, le=MAX_CPU)]
@@ -41,9 +43,6 @@ class Alive(Struct, tag_field="record", tag="alive"):
     """The agent is working; benchmark: on a visit of which there is no burst of its own yet."""
 
     benchmark: str | None = None
-
-
-Record = Hello | Burst | Failed | Note | Alive | End
 
 
 # Keys, types and ranges: a struct per record, its fields in the order of the class in `model`.
@@ -126,7 +125,7 @@ class _Version(Struct, tag_field="record", tag="hello"):
 
 
 class _Kind(Struct):
-    benchmark: Word
+    benchmark: BenchmarkName
     variant: Word
     points: Annotated[list[PointName], Meta(min_length=1, max_length=POINT_LIMIT)] | None = None
     samples: Annotated[int, fits("warmup", least=1)] | None = None
@@ -164,7 +163,14 @@ class _Hello(Struct):
     benchmarks: Annotated[tuple[Benchmark, ...], Meta(max_length=KIND_LIMIT)] = ()
 
 
-_Wire = _Burst | _Failed | _Note | Alive | _End | _Version
+class Exit(Struct, tag_field="record", tag="exit"):
+    """The controller's own line behind an `end` that the agent's exit code contradicts."""
+
+    code: int
+
+
+_Wire = _Burst | _Failed | _Note | Alive | _End | Exit | _Version
+Record = Hello | Burst | Failed | Note | Alive | End | Exit
 _RECORD: msgspec.json.Decoder[_Wire] = msgspec.json.Decoder(_Wire)
 _HELLO = msgspec.json.Decoder(_Hello)
 _ANY: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
@@ -185,8 +191,8 @@ def decode(line: bytes) -> Record:
             return End(bursts, failed, _kept(reason), converged, unconverged, reached)
         case _Version() as version:
             return _hello(version, line)
-        case Alive() as alive:
-            return alive
+        case (Alive() | Exit()) as record:
+            return record
 
 
 def _burst(wire: _Burst) -> Burst:
@@ -239,7 +245,10 @@ def _hello(version: _Version, line: bytes) -> Hello:
     if depth(raw, DEPTH_LIMIT) > DEPTH_LIMIT:
         raise WireError(f"hello: more than {DEPTH_LIMIT} levels of objects and lists")
     precision_ppm = wire.plan.precision_ppm
-    learn(wire.benchmarks)
+    try:
+        check_descriptions(wire.benchmarks)
+    except ValueError as err:
+        raise WireError(f"hello: {err}") from err
     return Hello(
         build=wire.build,
         os=wire.os,

@@ -24,7 +24,8 @@ def runs_text(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
 
 def runs_json(runs: Sequence[RunSummary]) -> str:
     """The runs as a list of objects, oldest first."""
-    return json_text([asdict(run) | {"labels": dict(run.labels)} for run in runs])
+    rows = [asdict(run) | {"labels": dict(run.labels)} for run in runs]
+    return json_text([{key: value for key, value in row.items() if key != "descriptions"} for row in rows])
 
 
 def _run_line(run: RunSummary, alike: Container[str]) -> tuple[str, ...]:

@@ -192,6 +192,54 @@ def test_what_may_have_spoilt_a_burst_becomes_a_flag() -> None:
     assert pushed.flags == ("preempted", "coarse_clock")
 
 
+CAS = {
+    "name": "cas",
+    "question": "",
+    "unit": "round_trip",
+    "latencies": 2,
+    "shape": "pair",
+    "view": "matrix",
+    "heading": "",
+}
+
+
+@pytest.mark.parametrize("name", ["..", "", "a/b", "Cas", "1st", "a b", "a,b", "a=b", "cas\n", "x" * 48, "é"])
+def test_a_benchmark_has_a_name_that_the_command_line_can_take(name: str) -> None:
+    plan = {"benchmarks": [{"benchmark": name, "variant": "cmpxchg"}]}
+    with pytest.raises(WireError, match="benchmark"):
+        Reader().feed(line(HELLO, plan=plan))
+    with pytest.raises(WireError, match="benchmark"):
+        Reader().feed(line(HELLO, benchmarks=[{**CAS, "name": name}]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rate": "GB/s"}, "benchmark cas has rate GB/s, which this version knows as None"),
+        ({"unit": "byte"}, "benchmark cas has unit byte, which this version knows as round_trip"),
+        ({"latencies": 1}, "benchmark cas has latencies 1, which this version knows as 2"),
+        ({"shape": "group"}, "benchmark cas has shape group, which this version knows as pair"),
+        ({"view": "ladder"}, "benchmark cas has view table, which this version knows as matrix"),
+        ({"name": "walk", "unit": "load", "latencies": 1, "shape": "group", "view": "table"}, "lacks its"),
+        ({"name": "load"}, "benchmark load has unit round_trip, which this version knows as byte"),
+    ],
+)
+def test_a_description_that_contradicts_a_known_benchmark_is_refused(
+    changes: dict[str, object], words: str
+) -> None:
+    assert Reader().feed(line(HELLO, benchmarks=[CAS | {"heading": "any", "question": "other words"}]))
+    with pytest.raises(WireError, match=words):
+        Reader().feed(line(HELLO, benchmarks=[CAS | changes]))
+
+
+def test_an_exit_code_that_contradicts_the_end_leaves_the_run_unfinished() -> None:
+    whole = [line(HELLO), line(BURST), line(BURST, round=1), line(END)]
+    reader = fed(*whole, b'{"record":"exit","code":3}')
+    assert reader.verdict() == "ended early (exit code 3) after 2 of 2 bursts"
+    with pytest.raises(WireError, match="an exit record before the end record"):
+        fed(*whole[:-1], b'{"record":"exit","code":3}')
+
+
 def test_nothing_may_follow_the_end() -> None:
     reader = fed(line(HELLO), line(END))
     with pytest.raises(WireError, match="after the end record"):

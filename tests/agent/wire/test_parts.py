@@ -9,7 +9,7 @@ from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.line import WireError
 from fleet.agent.wire.records import decode
-from fleet.model import Burst, Hello
+from fleet.model import Burst, Hello, Shape
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
 
 PLAN = {**HELLO, "bursts": 4, "seed": 7, "monotonic_ns": 1_000_000}
@@ -132,7 +132,7 @@ def test_a_clock_measured_anew_may_differ_a_little() -> None:
 def test_a_resumed_agent_that_repeats_a_visit_is_stopped_at_once() -> None:
     done = Done()
     for visit in FIRST[2:]:
-        done.add(decode(visit))  # type: ignore[arg-type]
+        done.add(decode(visit), Shape.PAIR)  # type: ignore[arg-type]
     reader = Reader(done)
     reader.feed(hello(done=2))
     with pytest.raises(WireError, match="came twice"):
@@ -197,16 +197,16 @@ def test_done_counts_visits_and_bursts_and_knows_each_round() -> None:
     visits = [decode(each) for each in (burst(0), line(FAILED, round=1))]
     for at, visit in enumerate(visits):
         assert not done.has(visit)  # type: ignore[arg-type]
-        done.add(visit)  # type: ignore[arg-type]
+        done.add(visit, Shape.PAIR)  # type: ignore[arg-type]
         assert done.has(visit)  # type: ignore[arg-type]
         assert done.visits == at + 1
     assert done
     assert (done.visits, done.bursts) == (2, 1)
     with pytest.raises(WireError, match="round 0 came where round 2 was the next"):
-        done.add(visits[0])  # type: ignore[arg-type]
+        done.add(visits[0], Shape.PAIR)  # type: ignore[arg-type]
     before = list(done.lines())
     with pytest.raises(WireError, match="round 1 came where round 0 was the next"):
-        done.add(decode(burst(1, ping=1, ping_cpus=[1, 1])))  # type: ignore[arg-type]
+        done.add(decode(burst(1, ping=1, ping_cpus=[1, 1])), Shape.PAIR)  # type: ignore[arg-type]
     assert list(done.lines()) == before
 
 
