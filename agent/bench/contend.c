@@ -2,16 +2,13 @@
  *
  * All threads do the same, without pause, until ping has its samples. Each counts what it has done
  * on a line of its own, which ping reads at its stamps. What all did must be what words hold. */
+#include "bench/contended.h"
 #include "bench/sizes.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum {
-	BATCH = 32, /* operations between two looks of a thread at its count */
-	TURNS = 8,  /* the same of turns, but for the first */
-	LINE = 64,  /* bytes of a line, where nobody tells */
-	ARENA_BYTES = 4096,
+	LINE = 64, /* bytes of a line, where nobody tells */
 };
 
 #ifdef CONTEND_MISCOUNTS /* a build of the tests: a thread counts one that it did not do */
@@ -74,7 +71,7 @@ static int add_points(const struct options *options, const struct point_context 
 				struct point point = {.operation = (uint8_t)o,
 						      .sharing = (uint8_t)sharings[s],
 						      .threads = context->threads[t],
-						      .arena_bytes = ARENA_BYTES,
+						      .arena_bytes = CONTENDED_ARENA,
 						      .by_turns = o == OPERATION_TURN};
 
 				if (!(chosen >> o & 1) || !can(context->variant, &point))
@@ -120,13 +117,6 @@ static void lay(struct side *sides, size_t count, struct random *random)
 	}
 }
 
-/* Of lines of its own; the others have been written by who owns them. */
-static int prepare(struct side *side)
-{
-	memset(side->arena, 0, LINE_BYTES);
-	return 0;
-}
-
 static void operate(struct side *side, uint32_t n)
 {
 	const struct variant *variant = side->variant;
@@ -156,12 +146,6 @@ static void work(struct side *side, uint32_t n)
 	}
 }
 
-/* Of so many values from `first` on, one higher than the other. */
-static uint32_t sum_from(uint32_t first, uint32_t count)
-{
-	return (uint32_t)((uint64_t)first * count + (uint64_t)count * (count - 1) / 2);
-}
-
 /* Is what the threads counted what their word holds? */
 static bool is_right(const struct side *sides, size_t count)
 {
@@ -173,7 +157,7 @@ static bool is_right(const struct side *sides, size_t count)
 		uint32_t first = side->contest.first;
 
 		done += side->done;
-		put += sum_from(first, side->done);
+		put += sum_upwards(first, side->done);
 		brought += side->contest.sum;
 		is_last |= held == first + side->done - 1;
 		alike &= side->done == sides->done;
@@ -279,21 +263,14 @@ const struct benchmark bench_contend = {
 	.unit = "operation",
 	.heading = "ns per operation of all threads together",
 	.parameters = parameters,
-	.shape = SHAPE_GROUP,
-	.threads = "2,all",
-	.all_counted = true,
-	.lines = 1,
-	.least = 128,
-	.chunk = 512,
-	.sample_us = 200,
 	.native_variants = arch_contend,
 	.generic_variants = generic_contend,
 	.points = add_points,
 	.can = can,
 	.grain = grain,
+	CONTENDED,
 	.attempt = attempt,
 	.lay = lay,
-	.prepare = prepare,
 	.work = work,
 	.check = check,
 	.release = release,

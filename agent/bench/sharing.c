@@ -3,16 +3,10 @@
  * Ping writes, all others look without pause and count the changes they saw on a line of their own,
  * as ping's samples need it. Or ping waits, after each write, until each of them has said on a line
  * of its own that it saw that value. */
+#include "bench/contended.h"
 #include "bench/sizes.h"
 
 #include <inttypes.h>
-#include <string.h>
-
-enum {
-	BATCH = 32, /* writes or looks between two counts */
-	TURNS = 8,  /* the same of those that are waited for */
-	ARENA_BYTES = 4096,
-};
 
 static int add_points(const struct options *options, const struct point_context *context,
 		      struct points *points, struct refusal *refusal)
@@ -27,7 +21,7 @@ static int add_points(const struct options *options, const struct point_context 
 			struct point point = {.operation =
 						      all ? OPERATION_WATCH_ALL : OPERATION_WATCH,
 					      .threads = context->threads[t],
-					      .arena_bytes = ARENA_BYTES,
+					      .arena_bytes = CONTENDED_ARENA,
 					      .huge_pages = points_huge(context),
 					      .by_turns = all};
 
@@ -64,13 +58,6 @@ static void lay(struct side *sides, size_t count, struct random *random)
 		sides[i].contest.value = i || waits ? 0 : first;
 		sides[i].first = waits;
 	}
-}
-
-/* The first line is where it answers. */
-static int prepare(struct side *side)
-{
-	memset(side->arena, 0, LINE_BYTES);
-	return 0;
 }
 
 static uint32_t *answer(const struct side *side)
@@ -145,7 +132,7 @@ static void work(struct side *side, uint32_t n)
 static bool check(const struct side *sides, size_t count, char *words, size_t room)
 {
 	uint32_t held = *sides->contest.word, done = sides->done, first = sides->contest.first;
-	uint32_t put_in = (uint32_t)((uint64_t)first * done + (uint64_t)done * (done - 1) / 2);
+	uint32_t put_in = sum_upwards(first, done);
 	bool waits = sides->point->by_turns;
 	bool right = waits ? held == done : put_in == sides->contest.sum + held;
 
@@ -182,20 +169,13 @@ const struct benchmark bench_sharing = {
 	.other_unit = "change",
 	.heading = "ns per write",
 	.parameters = parameters,
-	.shape = SHAPE_GROUP,
-	.threads = "2,all",
-	.all_counted = true,
-	.lines = 1,
-	.least = 128,
-	.chunk = 512,
-	.sample_us = 200,
 	.native_variants = arch_contend,
 	.generic_variants = generic_contend,
 	.points = add_points,
 	.can = can,
 	.grain = grain,
+	CONTENDED,
 	.lay = lay,
-	.prepare = prepare,
 	.work = work,
 	.check = check,
 	.release = release,
