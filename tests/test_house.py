@@ -27,6 +27,7 @@ FLOORS = {
     "hostnames": 2,
     "model": 1,
     "text": 1,
+    "addresses": 1,
     "errors": 1,
     "late": 1,
     "once": 1,

@@ -19,6 +19,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from fleet.addresses import is_address
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME
 from fleet.inventory import schema
@@ -121,6 +122,10 @@ def _take_host(host: str, variables: Mapping[str, Any], result: _Result) -> None
         result.leave_out("hosts whose names we cannot use, or that differ only by case or punctuation", host)
         return
     entry = {"via": "local"} if connection in _LOCAL else _ssh_entry(name, host, variables, result)
+    address = str(entry.get("address", host))
+    if not is_address(address):
+        result.leave_out("hosts whose address is neither a name nor an IP address", host)
+        return
     result.names[host] = name
     result.entries[name] = _accepted(entry, host, result)
     for variable, value in variables.items():

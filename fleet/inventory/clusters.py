@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fleet.addresses import is_address
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.inventory.starter import comment, written
@@ -134,6 +135,8 @@ def _listed(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], lis
         unusable = one.unusable
         if not NAME.fullmatch(one.name) or one.name == ALL:
             unusable = "no host may have that name"
+        elif isinstance(source, str) and not is_address(one.address):
+            unusable = "it is neither a name nor an IP address"
         elif not unusable and one.name.casefold() in hosts:
             unusable = f"{one.name} is there already, by {hosts[one.name.casefold()].address}"
         if unusable:

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from fleet.addresses import read_address, read_hop, read_user
 from fleet.inventory.document import Document, Path
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, arch_named
 from fleet.plan.kinds import Kind, one_of, whole
@@ -159,20 +160,16 @@ def _shaped(pattern: str, advice: str) -> _Reader:
 
 
 def _address(value: str) -> str:
-    if found := re.fullmatch(r"([^:\[\]]+):([0-9]+)", value):
-        raise ValueError(f"write the port on a line of its own: `address: {found[1]}` and `port: {found[2]}`")
+    if match := re.fullmatch(r"([^:\[\]]+):([0-9]+)", value):
+        raise ValueError(f"write the port on a line of its own: `address: {match[1]}` and `port: {match[2]}`")
     if "@" in value:
         raise ValueError("write the user on a line of its own, as `user:`")
-    if not re.fullmatch(r"[^\s\-][^\s]*", value):
-        raise ValueError(f"must be a name or an IP address, not {quoted(value)}")
-    return value[1:-1] if value.startswith("[") and value.endswith("]") else value
+    read_address(value.replace("{name}", "name"))
+    return value[1:-1] if value.startswith("[") else value
 
 
 def _hop(value: str) -> str:
-    user = r"([^\s@:,\-][^\s@:,]*@)?"
-    host = r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s@:,\[\]\-][^\s@:,\[\]]*)"
-    if not re.fullmatch(f"{user}{host}(:[0-9]{{1,5}})?", value):
-        raise ValueError("each hop must read [user@]host[:port]; no password may stand in it")
+    read_hop(value)
     return value
 
 
@@ -238,7 +235,7 @@ _PLAN = {option.name: _of_kind(option.kind) for option in OPTIONS if option.belo
 _ENTRY = {
     "address": _of(_address, of=_TEXT),
     "port": _of_kind(whole(1, 65_535)),
-    "user": _of(_shaped(r"[^\s:\-][^\s:]*", "must be a user name"), of=_TEXT),
+    "user": _of(read_user, of=_TEXT),
     "identity_files": _list_of(_PATH, lambda text: [text]),
     "jump": _list_of(_HOP, _commas),
     "via": _of_kind(one_of(Via)),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from fleet.addresses import is_address
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, NAME
 
@@ -121,9 +122,7 @@ def _take_alias(alias: str, where: str, found: _Found) -> None:
     if alias.startswith("!") or "*" in alias or "?" in alias:
         return
     name = re.sub(r"[^A-Za-z0-9._-]", "-", alias).lstrip("._-")[:100]
-    # as `address:`
-    is_address = alias.isprintable() and not re.search(r"^-|[\s@{\[\]]|^[^:]+:[0-9]+$", alias)
-    if not (NAME.fullmatch(name) and name != ALL and is_address):
+    if not (NAME.fullmatch(name) and name != ALL and is_address(alias)):
         found.left_out.append(f"{where}: Host {alias}, which is not a valid name")
     elif alias in found.hosts.values():
         return

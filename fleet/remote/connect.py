@@ -1,11 +1,14 @@
 """Connects to a host by `ssh` or a client program, imported only when needed: paramiko takes long to load."""
 
+from fleet.addresses import read_address, read_hop, read_user
+from fleet.errors import UnreachableError
 from fleet.model import Host, Via
 from fleet.remote.connection import Connection
 
 
 def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
     """Connect, `timeout_s` a step. Raises UnreachableError, HostKeyError, AuthError. The caller closes."""
+    _require_plain_words(host)
     if host.via is Via.SSH:
         from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
 
@@ -14,3 +17,15 @@ def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
     from fleet.remote.command import CommandConnection  # noqa: PLC0415
 
     return CommandConnection.open(host, client_of(host, timeout_s))
+
+
+def _require_plain_words(host: Host) -> None:
+    """Refuse a host whose words a shell or a program could take for more, wherever it comes from."""
+    try:
+        read_address(host.address)
+        for hop in host.jump:
+            read_hop(hop)
+        if host.user:
+            read_user(host.user)
+    except ValueError as error:
+        raise UnreachableError(f"{host.name}: not a host to connect to: {error}") from error

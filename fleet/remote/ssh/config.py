@@ -7,9 +7,11 @@ The inventory overrides ssh_config. FLEET_SSH_CONFIG names a file to read instea
 import getpass
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from fleet.addresses import read_address, read_hop, read_user
 from fleet.errors import UnreachableError
 from fleet.model import Host, HostKeyPolicy
 from fleet.remote.ssh import config_lookup
@@ -22,6 +24,7 @@ _NOT_HONOURED = {
     "bindinterface": "BindInterface",
 }
 _HOPS_AT_MOST = 8
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def _hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
                 f"{host.name}: more than {_HOPS_AT_MOST} jump hosts. Does ProxyJump in your ssh_config "
                 "make a host jump through itself?"
             )
-        endpoints = [_endpoint(host, *split_hop(hop)) for hop in pending]
+        endpoints = [_endpoint(host, *_read(host, read_hop, hop, "ProxyJump")) for hop in pending]
         first = endpoints[0]
         hops = [first, *(replace(hop, proxy_command=None) for hop in endpoints[1:]), *hops]
         pending = first.jump
@@ -83,26 +86,11 @@ def _hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
     return hops
 
 
-def split_hop(text: str) -> tuple[str, str | None, int | None]:
-    """Split `[user@]host[:port]`, `[v6]:port` or `ssh://...` into (host, user, port)."""
-    user, _, place = text.removeprefix("ssh://").rpartition("@")
-    if place.startswith("["):
-        address, bracket, port = place[1:].partition("]")
-        port = port.removeprefix(":") if bracket else "no closing bracket"
-    elif place.count(":") == 1:
-        address, _, port = place.partition(":")
-    else:
-        address, port = place, ""
-    if not address or (port and not port.isdecimal()):
-        raise UnreachableError(f"jump host {text!r} is not [user@]host[:port].")
-    return address, user or None, int(port) if port else None
-
-
 def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endpoint:
     settings = config_lookup.lookup(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
-    address = _last(settings, "hostname", name)
+    address = _read(host, read_address, _last(settings, "hostname", name), "HostName")
     real_port = port or int(_last(settings, "port", "22"))
-    real_user = user or _last(settings, "user", "") or getpass.getuser()
+    real_user = _read(host, read_user, user or _last(settings, "user", "") or getpass.getuser(), "User")
     alias = _last(settings, "hostkeyalias", "")
     agent = _last(settings, "identityagent", "SSH_AUTH_SOCK")
     ignored = [name for key, name in _NOT_HONOURED.items() if _last(settings, key, "none") != "none"]
@@ -132,6 +120,14 @@ def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endp
         connect_timeout_s=float(timeout) if timeout.isdecimal() and int(timeout) else None,
         notes=tuple(notes),
     )
+
+
+def _read(host: Host, read: Callable[[str], R], text: str, keyword: str) -> R:
+    """Read a value of ssh_config, which may reach the shell of a ProxyCommand. UnreachableError."""
+    try:
+        return read(text)
+    except ValueError as error:
+        raise UnreachableError(f"{host.name}: {keyword} {text!r} in your ssh_config: {error}.") from error
 
 
 def known_hosts_name(address: str, port: int) -> str:

@@ -126,7 +126,7 @@ def _run_ssh(command: Sequence[str], name: str) -> dict[str, tuple[str, ...]]:
             "Correct `address` in the inventory, or your ssh_config."
         )
     settings: dict[str, tuple[str, ...]] = {}
-    for line in done.stdout.decode(errors="surrogateescape").splitlines():
+    for line in done.stdout.decode(errors="surrogateescape").split("\n"):
         key, _, value = line.partition(" ")
         settings[key.lower()] = (*settings.get(key.lower(), ()), value)
     return settings
@@ -148,6 +148,13 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
         raise UnreachableError(f"{path} cannot be used: {error}") from error
     for key, value in found.items():
         settings[key.lower()] = tuple(value) if isinstance(value, list) else (str(value or "none"),)
+    command = settings.get("proxycommand", ("none",))[-1]
+    if "%" in command.replace("%%", ""):
+        raise UnreachableError(
+            f"{path}: without an ssh program fleet understands of the tokens in `ProxyCommand {command}` "
+            "only %h, %p and %r. Install OpenSSH's client, or write another."
+        )
+    settings["proxycommand"] = (command.replace("%%", "%"),)
     unknown = [*matches, *_not_understood(settings, lines)]
     if unknown:
         notes = f"without an ssh program fleet does not understand of {path}: {'; '.join(unknown)}"
@@ -157,7 +164,7 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
 
 def _without_unknown_matches(path: Path) -> tuple[list[str], list[str]]:
     """Return the lines of a file, none of a Match that paramiko would take for true; the Matches replaced."""
-    lines, replaced = path.read_text(encoding="utf-8").splitlines(), []
+    lines, replaced = path.read_text(encoding="utf-8").split("\n"), []
     for number, line in enumerate(lines):
         keyword, value = _split(line)
         words = shlex.split(value) if keyword == "match" else []

@@ -12,7 +12,7 @@ import pytest
 from fleet.errors import HostKeyError, UnreachableError
 from fleet.model import Host, Via
 from fleet.remote.connect import connect
-from fleet.remote.ssh.config import known_hosts_name, route, split_files, split_hop
+from fleet.remote.ssh.config import known_hosts_name, route, split_files
 
 
 @pytest.fixture
@@ -167,27 +167,6 @@ def test_without_the_ssh_program_paramikos_parser_is_used(
     config(f"Host lab-board2\n{lines_for(ssh_host, client_key)}")
     monkeypatch.setenv("PATH", "/nonexistent")
     assert ssh_host.address in echo(Host("board", "lab-board2"))
-
-
-@pytest.mark.parametrize(
-    ("text", "split"),
-    [
-        ("bastion", ("bastion", None, None)),
-        ("me@bastion:2222", ("bastion", "me", 2222)),
-        ("me@corp@bastion", ("bastion", "me@corp", None)),
-        ("[fe80::1%eth0]:22", ("fe80::1%eth0", None, 22)),
-        ("fe80::1", ("fe80::1", None, None)),
-        ("ssh://me@bastion:22", ("bastion", "me", 22)),
-    ],
-)
-def test_a_hop_is_split_into_its_parts(text, split):
-    assert split_hop(text) == split
-
-
-@pytest.mark.parametrize("text", ["", "me@", "bastion:ssh", "[::1"])
-def test_a_hop_that_is_none_is_refused(text):
-    with pytest.raises(UnreachableError, match=r"is not \[user@\]host"):
-        split_hop(text)
 
 
 def test_known_hosts_names_carry_unusual_ports():
