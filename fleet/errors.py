@@ -1,5 +1,7 @@
 """An error class per stage, with its exit code; a message names the host, what was tried, what to do."""
 
+import os
+import traceback
 from typing import ClassVar
 
 EXIT_SOME_FAILED = 1
@@ -88,8 +90,27 @@ class StoreError(FleetError, stage="store", exit_code=11):
         self.lost = lost
 
 
+class DataError(ValueError):
+    """Data that `store.gate` refuses: damaged, or not what fleet writes. The message says what is wrong."""
+
+
+class DamagedFileError(StoreError):
+    """A file of the results was refused: the only error that costs a run its place beside others.
+
+    run_id: the run whose file it is, if it belongs to one.
+    """
+
+    def __init__(self, message: str, *, run_id: str | None = None) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+
 class MemoryLimitError(FleetError, stage="memory", exit_code=13):
     """Memory, or the number of threads, is too limited here; the message names the limit."""
+
+
+class LibraryError(FleetError, stage="library", exit_code=14):
+    """A library that fleet needs cannot be imported; the message names it."""
 
 
 def is_lack_of_memory(err: BaseException) -> bool:
@@ -104,6 +125,36 @@ def lack_of_memory(err: BaseException, where: str = "") -> MemoryLimitError:
         f"{where}out of memory or threads: {reason}. Look at `ulimit -v`, `ulimit -u` and the limits of the "
         "container; free some memory, or measure fewer hosts at once (--parallel)."
     )
+
+
+def explain(err: BaseException, where: str = "") -> FleetError | None:
+    """Return the error for the user where the system or the installation failed; None for a bug in fleet.
+
+    where: begins the message, as "rome: ".
+    """
+    if is_lack_of_memory(err):
+        return lack_of_memory(err, where)
+    if isinstance(err, ImportError) and (err.name or "").partition(".")[0] != "fleet":
+        library = err.name or "a library"
+        return LibraryError(
+            f"{where}{library} cannot be imported: {err}. Install fleet again, with all it needs."
+        )
+    if isinstance(err, OSError) and err.errno is not None:
+        path = f"{err.filename}: " if err.filename is not None else ""
+        return StoreError(f"{where}{path}{os.strerror(err.errno)}.")
+    return None
+
+
+def describe_bug(err: BaseException) -> str:
+    """Say in a line that this exception is a bug in fleet, and what to do."""
+    text = " ".join(f"{type(err).__name__}: {err}".split()).rstrip(".: ")
+    return f"a bug in fleet; please report it: {text}. FLEET_DEBUG=1 shows the traceback."
+
+
+def print_traceback(err: BaseException | None) -> None:
+    """Print the traceback of an exception to stderr if FLEET_DEBUG is set."""
+    if err is not None and os.environ.get("FLEET_DEBUG"):
+        traceback.print_exception(err)
 
 
 class StoreWarning(UserWarning):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pandas as pd
 
-from fleet.analysis.boundary import apart
+from fleet.analysis.boundary import skip_damaged_runs
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
 from fleet.analysis.compare.history import history
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _runs_apart(method: _Method) -> _Method:
+def _skipping_damaged(method: _Method) -> _Method:
     @wraps(method)
-    def found(self: "Results", *arguments: Any, **named: Any) -> Any:
-        return apart(self._place, lambda: method(self, *arguments, **named))
+    def call(self: "Results", *arguments: Any, **named: Any) -> Any:
+        return skip_damaged_runs(lambda: method(self, *arguments, **named))
 
-    return cast("_Method", found)
+    return cast("_Method", call)
 
 
 class Results:
@@ -49,20 +49,20 @@ class Results:
     def __repr__(self) -> str:
         return f"Results({str(self._place)!r})"
 
-    @_runs_apart
+    @_skipping_damaged
     def runs(self, *selection: str) -> pd.DataFrame:
         """The table `runs`: a row per run, oldest first."""
         now, ids = self._chosen(selection)
         return load.load_runs(now, run_id=ids)
 
-    @_runs_apart
+    @_skipping_damaged
     def pairs(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
         """A row per run, benchmark, variant, point and pair, in ns one way. benchmark: `cas`, `cas/llsc`."""
         now, ids = self._chosen(selection)
         rows = widened(load_pairs(now, run_id=ids))
         return _with_unit(load.of_benchmark(rows, benchmark))
 
-    @_runs_apart
+    @_skipping_damaged
     def samples(self, *selection: str, benchmark: str | None = None, warmups: bool = False) -> pd.DataFrame:
         """Every sample as a row, with its burst's columns and `latency_ns`. warmups: with them, marked."""
         now, ids = self._chosen(selection)
@@ -70,7 +70,7 @@ class Results:
         long = load.samples_long(load.of_benchmark(bursts, benchmark))
         return _with_unit(long if warmups else long[~long["is_warmup"]].reset_index(drop=True))
 
-    @_runs_apart
+    @_skipping_damaged
     def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
         """The medians of a run's pairs, rows ping, columns pong, CPUs in the order of the topology.
 
@@ -84,7 +84,7 @@ class Results:
         rows = all_summaries(root) if name is None else find_summary(root, name)
         return _with_unit(load.of_benchmark(rows, benchmark).reset_index(drop=True))
 
-    @_runs_apart
+    @_skipping_damaged
     def heatmap(
         self,
         run: str | None = None,
@@ -101,17 +101,17 @@ class Results:
         drawn.set_title(title)
         return drawn
 
-    @_runs_apart
+    @_skipping_damaged
     def compare(self, a: str, *others: str, threshold: float | None = None) -> list[Comparison]:
         """Compare each further side with `a`, as `fleet compare` does; threshold: as a share."""
         return compared(Listing(self._place), [a, *others], threshold=threshold)
 
-    @_runs_apart
+    @_skipping_damaged
     def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
         """What changed when, as `fleet compare SELECTION` says: `changes` of `compare.history.History`."""
         return history(Listing(self._place), selection, threshold=threshold).changes
 
-    @_runs_apart
+    @_skipping_damaged
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
         """How far equal machines are apart, as of `compare.siblings.Siblings`; `odd`: a finding."""
         found = siblings(Listing(self._place), selection, threshold=threshold)

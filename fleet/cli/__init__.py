@@ -4,9 +4,9 @@ One module per group of commands, each registering its own with `app`, which imp
 called. Heavy imports stand inside the commands that need them, so that `fleet --help` answers at once.
 """
 
+import errno
 import os
 import sys
-import traceback
 import warnings
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ import typer
 
 from fleet import errors
 from fleet.cli import app as cli
-from fleet.cli.streams import escaping
+from fleet.cli.streams import PrintError, escaping
 
 
 def main() -> None:
@@ -27,26 +27,26 @@ def main() -> None:
             cli.app(prog_name="fleet")  # also for `python -m fleet`: completion asks by this name
         finally:
             sys.stdout.flush()  # a full disk shows here, or else after the last word of ours
-    except errors.FleetError as err:
-        _trace(err.__cause__)
-        _end(_wrapped(f"fleet: {err}"), err.exit_code)
-    except OSError as err:
-        what = err.filename or "cannot print the result"
+    except PrintError as err:
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)  # for what Python still holds of it
-        if isinstance(err, BrokenPipeError):  # the reader has what it wanted
+        if err.errno == errno.EPIPE:  # the reader has what it wanted
             sys.exit(1)
-        _end(f"fleet: {what}: {err.strerror or err}", 1)
-    except KeyboardInterrupt:
+        _end(f"fleet: cannot print the result: {err.strerror}", 1)
+    except KeyboardInterrupt as err:
+        errors.print_traceback(err)
         _end("fleet: interrupted", errors.EXIT_INTERRUPTED)
     except SystemExit as ended:
         _end("", int(ended.code or 0))
     except Exception as err:
+        errors.print_traceback(err)
+        cause = err if isinstance(err, errors.FleetError) else errors.explain(err)
+        if cause is None:
+            _end(f"fleet: {errors.describe_bug(err)}", errors.EXIT_BUG)
         if errors.is_lack_of_memory(err):
-            cli.print_text(f"fleet: {errors.lack_of_memory(err)}", err=True)
-            os._exit(errors.MemoryLimitError.exit_code)  # a thread that was not started may be waited for
-        traceback.print_exc()
-        _end("fleet: a bug in fleet; please report it with the lines above", errors.EXIT_BUG)
+            cli.print_text(f"fleet: {cause}", err=True)
+            os._exit(cause.exit_code)  # a thread that was not started may be waited for
+        _end(_wrapped(f"fleet: {cause}"), cause.exit_code)
 
 
 def _prepare_output() -> None:
@@ -69,11 +69,6 @@ def _end(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _trace(cause: BaseException | None) -> None:
-    if cause is not None and os.environ.get("FLEET_DEBUG"):
-        traceback.print_exception(cause)
-
-
 def _wrapped(text: str) -> str:
     from fleet.analysis.views.text import fitted
 
@@ -87,5 +82,5 @@ def _warn(
     text = str(message)
     if issubclass(category, errors.StoreWarning) and text not in shown:
         shown.add(text)
-        _trace(getattr(message, "__cause__", None))
+        errors.print_traceback(getattr(message, "__cause__", None))
         cli.print_text(f"fleet: warning: {text}", err=True)

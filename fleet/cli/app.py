@@ -280,12 +280,12 @@ def check_hosts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
     check_entries(hosts)
 
 
-def runs_apart(command: _Function) -> _Function:
-    """Make a command that shows runs, those of its `results`, go on without those that cannot be shown."""
+def skip_damaged(command: _Function) -> _Function:
+    """Make a command that shows runs go on without those that are damaged."""
 
     @wraps(command)
     def shown(**arguments: Any) -> None:
-        from fleet.analysis.boundary import apart
+        from fleet.analysis.boundary import skip_damaged_runs
 
         def work() -> Exception | None:
             try:
@@ -294,7 +294,7 @@ def runs_apart(command: _Function) -> _Function:
                 return ended
             return None
 
-        if (ended := apart(arguments["results"], work)) is not None:
+        if (ended := skip_damaged_runs(work)) is not None:
             raise ended
 
     return cast("_Function", shown)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @cli.app.command(short_help="Say what changed between runs, and what is equivalent.")
-@cli.runs_apart
+@cli.skip_damaged
 def compare(
     sides: Annotated[
         list[str],

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from fleet.cli import completion
-from fleet.cli.app import INVENTORY, RESULTS, OfBenchmark, ResultsPath, app, print_text, runs_apart
+from fleet.cli.app import INVENTORY, RESULTS, OfBenchmark, ResultsPath, app, print_text, skip_damaged
 
 
 @app.command("import", short_help="Store matrices of other tools, or runs that others exported.")
@@ -93,7 +93,7 @@ def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) ->
 
 
 @app.command(short_help="Write a run as CSV, or as another tool prints it.")
-@runs_apart
+@skip_damaged
 def export(
     what: Annotated[
         str | None,

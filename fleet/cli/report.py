@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, ResultsPath, SelectRuns, app, runs_apart
+from fleet.cli.app import RESULTS, ResultsPath, SelectRuns, app, skip_damaged
 
 Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]
 Output = Annotated[
@@ -19,7 +19,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace a file that is no 
 
 
 @app.command(short_help="Write an HTML page, a card of one run, or a site.")
-@runs_apart
+@skip_damaged
 def report(
     select: SelectRuns = None,
     output: Output = "fleet-report.html",

@@ -272,7 +272,9 @@ def print_outcomes(
     from fleet.console.numbers import medians_text
     from fleet.console.summary import outcomes_text
 
-    seconds, page = time.monotonic() - started, cli.terminal()
-    medians = medians_text(store, outcomes, **page, as_map=as_map)
-    text = outcomes_text(outcomes, seconds, hints, medians) if outcomes else without
-    typer.echo(fitted(text, page["width"]))
+    seconds, page, medians = time.monotonic() - started, cli.terminal(), ""
+    try:
+        medians = medians_text(store, outcomes, **page, as_map=as_map)
+    finally:  # how the hosts ended is printed even if their numbers cannot be
+        text = outcomes_text(outcomes, seconds, hints, medians) if outcomes else without
+        typer.echo(fitted(text, page["width"]))

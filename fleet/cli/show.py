@@ -10,7 +10,7 @@ from fleet.cli import completion
 
 
 @cli.app.command(short_help="List stored runs, or how a relation has changed over time.")
-@cli.runs_apart
+@cli.skip_damaged
 def runs(
     select: cli.SelectRuns = None,
     relation: Annotated[
@@ -68,7 +68,7 @@ def runs(
 
 
 @cli.app.command(short_help="Show latencies: many hosts in a table, one in detail.")
-@cli.runs_apart
+@cli.skip_damaged
 def show(
     select: cli.SelectRuns = None,
     benchmark: cli.OfBenchmark = None,

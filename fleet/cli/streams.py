@@ -19,6 +19,10 @@ def escaping(stream: TextIO) -> TextIO:
     return _Escaping(stream)
 
 
+class PrintError(OSError):
+    """What is printed cannot be written to stdout or stderr."""
+
+
 class _Escaping(io.TextIOWrapper):
     """Shows control characters as escapes, and what the encoding lacks; a terminal gets colours.
 
@@ -46,8 +50,18 @@ class _Escaping(io.TextIOWrapper):
 
     def write(self, text: str, /) -> int:
         """Write the text, escaped."""
-        super().write(visible(text, colours=self.isatty()))
+        try:
+            super().write(visible(text, colours=self.isatty()))
+        except OSError as err:
+            raise PrintError(err.errno, err.strerror) from err
         return len(text)
+
+    def flush(self) -> None:
+        """Write out what is held back."""
+        try:
+            super().flush()
+        except OSError as err:
+            raise PrintError(err.errno, err.strerror) from err
 
 
 def visible(text: str, *, colours: bool) -> str:

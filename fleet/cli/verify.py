@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, app, print_text, runs_apart, terminal
+from fleet.cli.app import RESULTS, Json, ResultsPath, app, print_text, skip_damaged, terminal
 
 
 @app.command(short_help="Read all that is stored and name every damaged file.")
@@ -39,7 +39,7 @@ def verify(
 
 
 @app.command(short_help="Say how often unchanged machines would be called changed.")
-@runs_apart
+@skip_damaged
 def selftest(
     host: Annotated[str | None, typer.Argument(help="Only this host's runs; default: all.")] = None,
     results: ResultsPath = RESULTS,

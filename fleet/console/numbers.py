@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from fleet.console.summary import MANY
+from fleet.errors import StoreError
 from fleet.session.outcome import Outcome
 from fleet.store import Listing, Store
-from fleet.store.reading import described_error
 
 # Reducing more would delay the end of a session; `fleet show` does it.
 MOST_BURSTS, MOST_HOSTS = 400_000, 50
@@ -34,6 +34,6 @@ def medians_text(
         parts = [overview_of(root, runs, canvas, earlier, ends=many)]
         if as_map and len(runs) <= MANY:
             parts += [map_text(root, run.run_id, canvas) for run in runs]
-    except Exception as err:  # of a run that another wrote
-        return f"The runs are stored, but cannot be summarized: {described_error(err)}"
+    except StoreError as err:
+        return f"The runs are stored, but cannot be summarized: {err}"
     return "\n\n".join(part for part in parts if part)

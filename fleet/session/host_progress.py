@@ -115,7 +115,7 @@ class HostProgress:
 
     def crashed(self, err: Exception) -> Outcome:
         """The outcome of an unexpected exception: a bug in fleet."""
-        text = f"{self.host.name}: a bug in fleet, please report it: {type(err).__name__}: {err}."
+        text = f"{self.host.name}: {errors.describe_bug(err)}"
         return self._outcome(State.FAILED, f"{text}{self._kept()}", errors.EXIT_BUG)
 
     def _kept(self, *, resume: bool = True) -> str:

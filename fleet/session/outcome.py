@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fleet.errors import EXIT_INTERRUPTED, EXIT_SOME_FAILED
+from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED
 from fleet.model import Host
 
 
@@ -48,8 +48,10 @@ class Outcome:
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """0: all complete. 130: interrupted. An error's own code: one cause stopped every host. Else 1."""
+    """Return 0 if all are complete, 130 if interrupted, 70 for a bug, a code that all share; else 1."""
     if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
         return EXIT_INTERRUPTED
     codes = {outcome.exit_code for outcome in outcomes}
+    if EXIT_BUG in codes:
+        return EXIT_BUG
     return codes.pop() if len(codes) == 1 else EXIT_SOME_FAILED

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from fleet.errors import BuildError, FleetError, StoreError, is_lack_of_memory, lack_of_memory
+from fleet.errors import BuildError, FleetError, StoreError, explain, print_traceback
 from fleet.facts import systems
 from fleet.model import Agent, Facts, Host, Plan, Run, merged
 from fleet.model.version import VERSION
@@ -92,8 +92,9 @@ def _outcome(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
     except FleetError as err:
         outcome = progress.interrupted() if access.cancellation.requested else progress.failed(err)
     except Exception as err:  # a bug on one host's path must not cost the others their runs
-        lack = lack_of_memory(err, f"{host.name}: ") if is_lack_of_memory(err) else None
-        outcome = progress.failed(lack) if lack else progress.crashed(err)
+        print_traceback(err)
+        cause = explain(err, f"{host.name}: ")
+        outcome = progress.failed(cause) if cause else progress.crashed(err)
     access.emit(HostFinished(outcome))
     return outcome
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from fleet.errors import StoreError
+from fleet.errors import DataError
 from fleet.store.checksums import opened_json, sealed_json
 from fleet.store.files import read_regular, storing, write
 from fleet.store.ids import checked_key
 from fleet.store.places import Folder, Place
-from fleet.store.reading import readable
+from fleet.store.reading import readable, reading
 
 _FOLDER = "amendments"
 FILES = f"{_FOLDER}/*.json"
+_REMEDY = "Restore it from a copy; or move it away, and repeat `fleet label` or `fleet withdraw`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +62,9 @@ def amended(place: Place) -> dict[str, Amendment]:
 
 
 def read_amendment(place: Place, name: str) -> tuple[str, Amendment]:
-    """The amendment in a file, and the id of its run. Raises StoreError."""
-    try:
-        with storing("read the amendments", f"{place}: {name}"):
-            return _decoded(opened_json(_bytes(place, name)))
-    except ValueError as err:
-        raise StoreError(
-            f"{place}: {name} cannot be read as an amendment: {err}. Restore it from a copy; or move it "
-            "away, and repeat `fleet label` or `fleet withdraw`."
-        ) from err
+    """Return the ID of the run that an amendment is of, and the amendment. Raises StoreError."""
+    with reading(f"{place}: {name} cannot be read as an amendment", _REMEDY):
+        return _decoded(opened_json(_bytes(place, name)))
 
 
 def _decoded(content: Any) -> tuple[str, Amendment]:
@@ -78,7 +73,7 @@ def _decoded(content: Any) -> tuple[str, Amendment]:
             len(content) == 3 and all(value is None or isinstance(value, str) for value in labels.values())
         ):
             return run_id, Amendment(labels, withdrawn)
-    raise ValueError("it has other keys or values than those of docs/tables.md")
+    raise DataError("it has other keys or values than those of docs/tables.md")
 
 
 def _bytes(place: Place, name: str) -> bytes:

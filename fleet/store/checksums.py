@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fleet.errors import DataError
+
 _MARK = b"fleetcrc"
 _TAIL = 8  # the length of the footer and "PAR1"
 _ROOM = len(_MARK) + 8
@@ -14,10 +16,6 @@ _PIECE = 4 << 20
 _KEY = "crc32"
 _JSON_SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
 NOT_AS_WRITTEN = "not what was written (checksum)"
-
-
-class DamagedError(OSError):
-    """A file does not hold what was written into it."""
 
 
 def sealed(file: memoryview) -> bytes:
@@ -45,7 +43,7 @@ def seal(path: Path) -> None:
 
 
 def checked_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
-    """The footer of a Parquet file, compared with its checksum. pages: these, too. Raises DamagedError."""
+    """The footer of a Parquet file, compared with its checksum. pages: these, too. Raises DataError."""
     at = _footer_at(read(_TAIL, max(size - _TAIL, 0)), size)
     room = min(_ROOM, at)
     end = read(size - at + room, at - room)
@@ -65,18 +63,18 @@ def sealed_json(text: str) -> bytes:
 
 
 def opened_json(data: bytes) -> Any:
-    """The value of a file of JSON, without its checksum. Raises ValueError unless it is as it was written."""
+    """The value of a file of JSON, without its checksum. Raises DataError unless it is as it was written."""
     try:
         value = json.loads(data)
         json.dumps(value, ensure_ascii=False).encode()  # a surrogate alone is no text
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise DataError("it is nested too deeply") from None
     except ValueError as err:
-        raise ValueError(f"it is not JSON: {str(err).partition(';')[0]}") from None
+        raise DataError(f"it is not JSON: {str(err).partition(';')[0]}") from None
     if isinstance(value, dict) and value.pop(_KEY, None) is not None:
         found = _JSON_SEAL.search(data)
         if found is None or int(found[1], 16) != zlib.crc32(data[: found.start()]):
-            raise ValueError(f"it is {NOT_AS_WRITTEN}")
+            raise DataError(f"it is {NOT_AS_WRITTEN}")
     return value
 
 
@@ -92,10 +90,10 @@ def opened_line(line: bytes) -> bytes | None:
 
 def _footer_at(tail: bytes, size: int) -> int:
     if tail[-4:] != b"PAR1":
-        raise DamagedError("it does not end as a Parquet file does")
+        raise DataError("it does not end as a Parquet file does")
     at = size - _TAIL - int.from_bytes(tail[:4], "little")
     if at < len(b"PAR1"):
-        raise DamagedError("its footer is longer than the file")
+        raise DataError("its footer is longer than the file")
     return at
 
 
@@ -103,9 +101,9 @@ def _checked_footer(seal_: bytes, footer: bytes) -> bytes:
     """Compare the footer; the expected checksum of the pages."""
     differing = sum(found != meant for found, meant in zip(seal_, _MARK, strict=False))
     if len(seal_) < _ROOM or differing > len(_MARK) // 2:
-        raise DamagedError("it has no checksums")
+        raise DataError("it has no checksums")
     if differing:
-        raise DamagedError(f"the mark of its checksums is {NOT_AS_WRITTEN}")
+        raise DataError(f"the mark of its checksums is {NOT_AS_WRITTEN}")
     _compare("footer", zlib.crc32(footer), seal_[-4:])
     return seal_[len(_MARK) : -4]
 
@@ -116,4 +114,4 @@ def _seal(pages: int, footer: int) -> bytes:
 
 def _compare(what: str, found: int, expected: bytes) -> None:
     if found != int.from_bytes(expected, "little"):
-        raise DamagedError(f"its {what} are {NOT_AS_WRITTEN}")
+        raise DataError(f"its {what} are {NOT_AS_WRITTEN}")

@@ -2,6 +2,7 @@
 
 from typing import Any, TypeVar
 
+from fleet.errors import DataError
 from fleet.late import msgspec
 from fleet.once import once
 from fleet.text import decoding_words
@@ -17,11 +18,11 @@ def prepared(kind: type[T]) -> type[T]:
 
 
 def decode(kind: type[T], value: object) -> T:
-    """Make a `kind` of what JSON holds. Raises ValueError naming the field that does not fit."""
+    """Make a `kind` of what JSON holds. Raises DataError naming the field that does not fit."""
     try:
         return msgspec.convert(_without_env(value), prepared(kind))
     except msgspec.ValidationError as err:
-        raise ValueError(decoding_words(err, kind.__name__)) from err
+        raise DataError(decoding_words(err, kind.__name__)) from err
 
 
 def _without_env(value: Any) -> Any:

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fleet.errors import DataError
+
 _DEPTH = 12  # of structs and lists in one another; Parquet has 8
 # The types of values; 1 and 2 are true and false.
 _BYTE, _I16, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 3, 4, 6, 7, 8, 9, 10, 12
@@ -48,19 +50,19 @@ class Footer(NamedTuple):
 
 
 def footer_of(data: bytes) -> Footer:
-    """What these bytes say; whatever follows the footer in them is left. Raises ValueError."""
+    """What these bytes say; whatever follows the footer in them is left. Raises DataError."""
     try:
         found, _ = _struct(data, 0, _WANTED, 0)
         paths = list(_paths(iter(found[2]), 0))
         groups = [Group(group[3], _columns(paths, group[1])) for group in found.get(4, ())]
         metadata = {pair[1]: b"" + pair.get(2, b"") for pair in found.get(5, ())}
         if sum(group.rows for group in groups) != found[3] or any(group.rows < 0 for group in groups):
-            raise ValueError("its row groups do not have its rows")
+            raise DataError("its row groups do not have its rows")
         return Footer(found[3], paths, groups, metadata)
     except ValueError as err:
-        raise ValueError(f"its footer is damaged: {err}") from err
+        raise DataError(f"its footer is damaged: {err}") from err
     except (LookupError, TypeError, AttributeError) as err:
-        raise ValueError("its footer is damaged") from err
+        raise DataError("its footer is damaged") from err
 
 
 def noted(footer: bytes, key: bytes) -> bytes:
@@ -93,7 +95,7 @@ def _paths(
     if not (inner := field.get(5)):
         yield path
     elif depth > _DEPTH:
-        raise ValueError("nested too deeply")
+        raise DataError("nested too deeply")
     else:
         for _ in range(inner):
             yield from _paths(schema, depth + 1, path)
@@ -104,7 +106,7 @@ def _columns(paths: Sequence[tuple[str, ...]], chunks: Sequence[dict[int, Any]])
     for path, chunk in zip(paths, chunks, strict=True):
         meta = chunk[3]
         if b".".join(meta[3]) != ".".join(path).encode() or meta[5] < 0 or meta[6] < 0:
-            raise ValueError("its row groups do not have its columns")
+            raise DataError("its row groups do not have its columns")
         bounds = meta.get(12, {})
         least, most = _bound(meta[1], bounds.get(6)), _bound(meta[1], bounds.get(5))
         columns.append(Column(path, meta[5], meta[6], least, most, 11 in meta and meta[1] == _BYTE_ARRAY))
@@ -140,7 +142,7 @@ def _struct(data: bytes, at: int, wanted: _Wanted, depth: int) -> tuple[dict[int
             value, at = _value(data, at, kind, inner, depth)
         if inner is not None:
             if number in found:
-                raise ValueError("a field is there twice")
+                raise DataError("a field is there twice")
             found[number] = value
     return found, at + 1
 
@@ -164,7 +166,7 @@ def _value(data: bytes, at: int, kind: int, wanted: _Wanted | None, depth: int) 
         return values, at
     if kind <= _BYTE or kind == _DOUBLE:
         return None, at + (1 if kind <= _BYTE else 8)
-    raise ValueError("a value of no known type, or nested too deeply")
+    raise DataError("a value of no known type, or nested too deeply")
 
 
 def _head(data: bytes, at: int) -> tuple[int, int, int]:
@@ -172,7 +174,7 @@ def _head(data: bytes, at: int) -> tuple[int, int, int]:
     head = data[at]
     count, at = (head >> 4, at + 1) if head < 0xF0 else _varint(data, at + 1)
     if count > len(data) - at:
-        raise ValueError("a list is too long")
+        raise DataError("a list is too long")
     return head & 15, count, at
 
 
@@ -187,5 +189,5 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value, shift = value & (1 << shift) - 1 | data[at] << shift, shift + 7
         if shift > 70:
-            raise ValueError("a number is too long")
+            raise DataError("a number is too long")
     return value, at + 1

@@ -1,4 +1,4 @@
-"""Takes rows and records as their tables have them, whoever wrote them, or raises ValueError. Pure."""
+"""Takes rows and records as their tables have them, whoever wrote them, or raises DataError. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any, NotRequired, TypedDict
 
+from fleet.errors import DataError
 from fleet.late import msgspec, np, pa
 from fleet.model import (
     Benchmark,
@@ -117,9 +118,18 @@ def _decoding(what: str) -> Iterator[None]:
     try:
         yield
     except msgspec.ValidationError as err:
-        raise ValueError(decoding_words(err, what)) from err
+        raise DataError(decoding_words(err, what)) from err
     except (msgspec.DecodeError, UnicodeError, RecursionError) as err:
-        raise ValueError(f"{what} is not JSON: {err}") from err
+        raise DataError(f"{what} is not JSON: {err}") from err
+
+
+@contextmanager
+def _agreeing() -> Iterator[None]:
+    """Make what the model says of benchmarks an error of the gate."""
+    try:
+        yield
+    except ValueError as err:
+        raise DataError(str(err)) from err
 
 
 def row_of(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
@@ -130,7 +140,7 @@ def row_of(table: str, values: Mapping[str, Any], names: Iterable[str] | None = 
 
 
 def record_of(text: bytes, names: tuple[str, ...] | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The row of `runs` in a run's record, and its rows of `cpus`. Raises ValueError.
+    """The row of `runs` in a run's record, and its rows of `cpus`. Raises DataError.
 
     names: only these columns of `runs`, and no row of `cpus`.
     """
@@ -144,7 +154,7 @@ def record_of(text: bytes, names: tuple[str, ...] | None) -> tuple[dict[str, Any
 
 
 def index_line(text: bytes, names: tuple[str, ...]) -> tuple[str, list[int], list[dict[str, Any]]]:
-    """A file's name, its stamp and its rows of `runs`, each a list of these columns. Raises ValueError."""
+    """A file's name, its stamp and its rows of `runs`, each a list of these columns. Raises DataError."""
     with _decoding("line"):
         name, stamp, rows = _index_line(names).decode(text)
     return name, stamp, [_checked("runs", row) for row in rows]
@@ -156,28 +166,30 @@ def _checked(table: str, found: Any) -> dict[str, Any]:
         text = row[name]
         if text is not None:
             (_known_json if len(text) < _SHORT else from_json)(name, text)
-    check_names(kind.partition("/")[0] for kind in row.get("benchmarks") or ())
+    with _agreeing():
+        check_names(kind.partition("/")[0] for kind in row.get("benchmarks") or ())
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
-            raise ValueError(f"{table}: {moment} is no moment of a run")
+            raise DataError(f"{table}: {moment} is no moment of a run")
     return row
 
 
 def from_json(name: str, text: str) -> Any:
-    """What a column of JSON holds. Raises ValueError."""
+    """What a column of JSON holds. Raises DataError."""
     most = _VALUES.get(name, _FEW_VALUES)
     if sum(map(text.count, ",[{")) > most:
-        raise ValueError(f"{name}: more than {most} values")
+        raise DataError(f"{name}: more than {most} values")
     with _decoding(name):
         value = msgspec.json.decode(text)
         known = msgspec.convert(value, prepared(_JSON[name]))
     if name == "hello_json":
-        check_names(kind["benchmark"] for kind in known.get("plan", {}).get("benchmarks", ()))
-        check_descriptions(known.get("benchmarks", ()))
+        with _agreeing():
+            check_names(kind["benchmark"] for kind in known.get("plan", {}).get("benchmarks", ()))
+            check_descriptions(known.get("benchmarks", ()))
     if name == "failed_json" and any(len(one["reason"]) > _REASON for one in known):
-        raise ValueError(f"{name}: a reason has more than {_REASON} characters")
+        raise DataError(f"{name}: a reason has more than {_REASON} characters")
     if depth(value, _DEPTH) > _DEPTH:
-        raise ValueError(f"{name}: more than {_DEPTH} levels of objects and lists")
+        raise DataError(f"{name}: more than {_DEPTH} levels of objects and lists")
     return value
 
 
@@ -196,13 +208,13 @@ def depth(value: object, limit: int) -> int:
 
 
 def check_machine(found: Facts | Load) -> None:
-    """Raise ValueError where a fact of a host, or its load, is not of its column."""
+    """Raise DataError where a fact of a host, or its load, is not of its column."""
     load = found.load if isinstance(found, Facts) else found
     values = {f"{name}_before": getattr(load, name) for name in load.__slots__}
     row_of("runs", values, values)
     if isinstance(found, Facts):
         if len(json.dumps(found.probe)) > _LONG["probe"]:
-            raise ValueError(f"its answer is of more than {_LONG['probe']} bytes")
+            raise DataError(f"its answer is of more than {_LONG['probe']} bytes")
         lists = ("cpu_flags", "isolated_cpus", "nohz_full_cpus")
         values = {name: getattr(found, name) for name in (*lists, *(column.name for column in schema.FACTS))}
         row_of("runs", {**values, **{name: list(values[name]) for name in lists}}, values)
@@ -212,12 +224,12 @@ def check_machine(found: Facts | Load) -> None:
 
 
 def check_footer(name: str, footer: Footer, size: int) -> None:
-    """Raise ValueError where a file of `size` bytes unpacks to more than any has, as its footer tells."""
+    """Raise DataError where a file of `size` bytes unpacks to more than any has, as its footer tells."""
     columns = [column for group in footer.groups for column in group.columns]
     words = {(word,) for word in schema.words_of(name)}
     for column in columns:
         if column.path in words and column.unpacked > FEW_BYTES + WORD_BYTES * column.values:
-            raise ValueError(f"{column.path[0]} unpacks to {column.unpacked} bytes")
+            raise DataError(f"{column.path[0]} unpacks to {column.unpacked} bytes")
     lists = [
         sum(column.values for column in group.columns if column.path[0] in _OF_SAMPLES)
         for group in footer.groups
@@ -228,44 +240,44 @@ def check_footer(name: str, footer: Footer, size: int) -> None:
         or ticks > _TICKS + _PACKED // 8 * size
         or max(lists, default=0) > _GROUP_VALUES
     ):
-        raise ValueError(f"its {size} bytes unpack to {rows + 8 * ticks}, more than bursts can")
+        raise DataError(f"its {size} bytes unpack to {rows + 8 * ticks}, more than bursts can")
 
 
 def check_held(parts: Sequence[Any]) -> None:
-    """Raise ValueError where tables that are to be held at once take more than rows of this one ever do."""
+    """Raise DataError where tables that are to be held at once take more than rows of this one ever do."""
     rows, held = sum(map(len, parts)), sum(part.nbytes for part in parts)
     if held > UNPACKED + _CELL * parts[0].num_columns * rows:
-        raise ValueError(f"{rows} rows unpack to more than {held} bytes")
+        raise DataError(f"{rows} rows unpack to more than {held} bytes")
 
 
 def check_listed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a listing. Raises ValueError before their texts take more than those of any table do."""
+    """Rows of a listing. Raises DataError before their texts take more than those of any table do."""
     found: list[dict[str, Any]] = []
     held = 0
     for row in rows:
         found.append(row)
         held += sum(len(text) for text in row.values() if isinstance(text, str))
         if held > UNPACKED + _CELL * len(row) * len(found):
-            raise ValueError(f"{len(found)} rows have more than {held} characters")
+            raise DataError(f"{len(found)} rows have more than {held} characters")
     return found
 
 
 def check_table(name: str, table: Any) -> None:
-    """Raise ValueError where columns of a table, as pyarrow has them, hold what they never do."""
-    table.validate(full=True)  # texts in UTF-8, lists and words of dictionaries within bounds
+    """Raise DataError where columns of a table, as pyarrow has them, hold what they never do."""
+    _validate(table)
     found = {field.name: table.column(field.name).combine_chunks() for field in table.schema}
     for column in (one for one in schema.TABLES[name] if one.name in found):
         values = found[column.name]
         if values.null_count and not column.nullable:
-            raise ValueError(f"{column.name} is null")
+            raise DataError(f"{column.name} is null")
         while pa.types.is_list(values.type):
             values = values.flatten()
             if values.null_count:
-                raise ValueError(f"{column.name} has a null in a list")
+                raise DataError(f"{column.name} has a null in a list")
         if pa.types.is_dictionary(values.type):
             longest = int(np.diff(text_ends(values.dictionary)).max(initial=0))
             if longest > WORD_BYTES:
-                raise ValueError(f"{column.name} is {longest} bytes long, and the limit is {WORD_BYTES}")
+                raise DataError(f"{column.name} is {longest} bytes long, and the limit is {WORD_BYTES}")
         if column.name in ("relation", "benchmark"):
             _check_words(name, column.name, {*words(values)})
         type_ = str(values.type)
@@ -275,14 +287,23 @@ def check_table(name: str, table: Any) -> None:
         _check_lengths(found)
 
 
+def _validate(table: Any) -> None:
+    """Raise DataError for texts that are not UTF-8, and lists or words of dictionaries out of bounds."""
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as err:
+        raise DataError(" ".join(str(err).split())) from err
+
+
 def _check_words(table: str, column: str, texts: set[str]) -> None:
-    """Raise ValueError where a text is not a relation, or a benchmark; only pairs have kinds of cores."""
+    """Raise DataError where a text is not a relation, or a benchmark; only pairs have kinds of cores."""
     if column == "benchmark":
-        check_names(() if table == "summaries" else texts)
+        with _agreeing():
+            check_names(() if table == "summaries" else texts)
         return
     for text in sorted(texts):
         if not is_relation(text) or (" " in text and table != "pairs"):
-            raise ValueError(f"relation is {text!r}")
+            raise DataError(f"relation is {text!r}")
 
 
 def _check_numbers(name: str, values: Any) -> None:
@@ -290,19 +311,24 @@ def _check_numbers(name: str, values: Any) -> None:
     numbers = raw(values, unknown=least)
     most = _MOST.get(name, INT64_MAX)
     if len(numbers) and not least <= numbers.min() <= numbers.max() <= most:
-        raise ValueError(f"{name} is {numbers.min()} to {numbers.max()}")
+        raise DataError(f"{name} is {numbers.min()} to {numbers.max()}")
 
 
 def _check_lengths(found: Mapping[str, Any]) -> None:
-    lengths = np.diff(raw(found["ticks"].offsets))
+    ends = raw(found["ticks"].offsets)
+    lengths = np.diff(ends)
     if lengths.max(initial=0) > _BURST_TICKS:
-        raise ValueError(f"a burst has {lengths.max()} ticks")
+        raise DataError(f"a burst has {lengths.max()} ticks")
     if (raw(found["warmup"]) > lengths).any():
-        raise ValueError("warmup is more than the ticks")
+        raise DataError("warmup is more than the ticks")
+    zeros = np.flatnonzero(raw(found["ticks"].values) == 0)
+    in_burst = np.searchsorted(zeros, ends[1:]) - np.searchsorted(zeros, ends[:-1] + raw(found["warmup"]))
+    if (2 * in_burst > lengths - raw(found["warmup"])).any():
+        raise DataError("most samples of a burst took no time")
     for name in found.keys() & {*_OF_SAMPLES[1:]}:
         for at in np.flatnonzero(known(found[name])).tolist():
             if any(len(each) != lengths[at] for each in found[name][at]):
-                raise ValueError(f"{name} are not as many as ticks")
+                raise DataError(f"{name} are not as many as ticks")
 
 
 @once

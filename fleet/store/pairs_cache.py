@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.errors import StoreError
+from fleet.errors import DataError, StoreError
+from fleet.late import pa
 from fleet.store.files import draft
 from fleet.store.gate import check_table
 from fleet.store.ids import checked_key
@@ -33,7 +34,7 @@ def kept_pairs(
     found = each(lambda run: kept(run, gated=False), runs)
     try:  # once for all: of small files the gate would take longer than reading
         check_table("pairs", joined([part for part in found if part is not None], "pairs", columns))
-    except Exception:  # as `reading` has it: which of them it is
+    except (DataError, pa.ArrowException):  # which of them it is
         return each(lambda run: kept(run, gated=True), runs)
     return found
 

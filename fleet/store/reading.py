@@ -1,12 +1,14 @@
 """Reads files of one table into pyarrow, no more than asked for; pyarrow.dataset would import pandas."""
 
+import errno
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any, TypeVar
 from warnings import warn
 
-from fleet.errors import FleetError, StoreError, StoreWarning, is_lack_of_memory, lack_of_memory
+from fleet.errors import DamagedFileError, DataError, StoreError, StoreWarning, explain, is_lack_of_memory
 from fleet.late import pa, pc, pq
 from fleet.store import schema
 from fleet.store.checksums import checked_footer
@@ -22,6 +24,9 @@ _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes eac
 # Rows, values of a list column, and bytes of texts, that are read at a time.
 _STRETCH, _VALUES, _TEXT_BYTES = 4096, 1 << 18, 8 << 20
 _READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for is kept in memory
+
+_OF_A_NAME = (errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG)  # its name leads to no file
+_RUN = re.compile(r"samples/host_id=[^/]+/run_id=([^/]+)/")
 
 _RESTORE = "If the file is damaged, put it back from a copy, or move all files of that run away."
 REMEDIES = {
@@ -39,7 +44,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-class VanishedError(StoreError):
+class VanishedError(DamagedFileError):
     """A file that was listed is there no more: another has put it together with others, or removed it."""
 
 
@@ -64,26 +69,36 @@ def read_files(
 
 
 @contextmanager
-def reading(what: str, remedy: str = _RESTORE) -> Iterator[None]:
-    """Make whatever fails a StoreError with what was read and a remedy: files are written by others, too."""
+def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Iterator[None]:
+    """Raise DamagedFileError, with what was read and a remedy, where bytes are not what fleet writes.
+
+    That is where the gate, or pyarrow as it decodes them, refuses them. Where the disk, the network or memory
+    fails, raise the error of that, and blame no file. All else passes: it is a bug. run_id: whose file it is.
+    """
     try:
         yield
-    except FleetError:
-        raise
     except Exception as err:
-        if is_lack_of_memory(err):
-            raise lack_of_memory(err) from err
-        raise StoreError(f"{what}: {described_error(err)}. {remedy}") from err
+        text = " ".join(str(err).split()).rstrip(".")
+        if is_damage(err):
+            raise DamagedFileError(f"{what}: {text}. {remedy}", run_id=run_id) from err
+        if (cause := explain(err, f"{what}: ")) is not None:
+            raise cause from err
+        if isinstance(err, OSError):  # of an object store
+            raise StoreError(f"{what}: {text}.") from err
+        raise
 
 
-def described_error(err: Exception) -> str:
-    """An exception in a line: of the system, pyarrow and the gate what it says, of others with its class."""
-    text = " ".join(str(err).split()).rstrip(".")
-    if isinstance(err, ArithmeticError):  # as a rate of samples that took no time
-        return f"its numbers cannot be computed with ({text})"
-    known = isinstance(err, OSError | FleetError) or type(err) is ValueError
-    known = known or type(err).__module__.startswith("pyarrow")
-    return text if known else f"{type(err).__name__}: {text}".rstrip(": ")
+def is_damage(err: Exception) -> bool:
+    """Whether this says that bytes are not what fleet writes; not that they could not be read."""
+    if isinstance(err, OSError):  # pyarrow's has no errno where it cannot decode, nor where a bucket fails
+        return err.errno in _OF_A_NAME or (err.errno is None and "AWS Error" not in str(err))
+    return isinstance(err, (DataError, pa.ArrowException)) and not is_lack_of_memory(err)
+
+
+def run_of(name: str) -> str | None:
+    """Return the ID of the run whose file this is by its name; None for a file of several."""
+    match = _RUN.match(name)
+    return match and match[1]
 
 
 def leave_out(err: StoreError) -> None:
@@ -99,15 +114,14 @@ def readable(
     *,
     raised: type[StoreError] | tuple[()] = (),
 ) -> dict[str, _Result]:
-    """What is read of each file by name, else a StoreWarning. raised: the error that passes."""
+    """Read files, by name; a damaged one is left out with a StoreWarning. raised: the error that passes."""
 
     def tried(name: str) -> _Result | StoreError:
         try:
-            with reading(name):
-                return read(name)
+            return read(name)
         except raised:
             raise
-        except StoreError as err:
+        except DamagedFileError as err:
             return err
 
     found = dict(zip(names, each(tried, names), strict=True))
@@ -139,7 +153,7 @@ def each(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Resu
 
 
 class TableFile:
-    """One Parquet file of a table, with its footer read. Whatever fails is a StoreError that names it.
+    """One Parquet file of a table, with its footer read. Raises DamagedFileError for what the gate refuses.
 
     threads: decode columns side by side; worth it for one big file, a loss for many small ones. whole: check
     all of it, also of large samples, which are otherwise checked page by page as they are read.
@@ -150,6 +164,7 @@ class TableFile:
     ) -> None:
         self._threads = threads
         self.what = f"{place}: cannot read the {table} table: {name}"
+        self._run_id = run_of(name)
         self._table = table
         whole = whole or table != "samples"
         source, self._footer = self._try(lambda: _checked(place, name, whole=whole))
@@ -157,9 +172,9 @@ class TableFile:
         self._file = self._try(lambda: _opened(source, schema.words_of(table)))
         version = self.metadata.get(b"fleet.schema_version", b"").decode("ascii", "replace")
         if version.partition(".")[0] not in ("", schema.SCHEMA_VERSION.partition(".")[0]):
-            raise StoreError(
-                f"{self.what}: its schema is version {version}, and this fleet knows "
-                f"{schema.SCHEMA_VERSION}. Read it with the fleet that wrote it."
+            raise self._damaged(
+                f"its schema is version {version}, and this fleet knows {schema.SCHEMA_VERSION}. "
+                "Read it with the fleet that wrote it."
             )
 
     @cached_property
@@ -182,7 +197,7 @@ class TableFile:
     @property
     def record(self) -> RunRecord:
         """What a samples file says of its run. Raises StoreError where that is not there, or damaged."""
-        with reading(f"{self.what}: no record of its run", "Restore it from a copy."):
+        with reading(f"{self.what}: no record of its run", "Restore it from a copy.", self._run_id):
             return unpacked(self.metadata.get(RECORD, b""))
 
     @property
@@ -194,7 +209,7 @@ class TableFile:
         """How many values a list column has in all, as the footer tells."""
         found = [one.values for group in self._about.groups for one in group.columns if one.path[0] == column]
         if not found and self.rows:
-            raise StoreError(f"{self.what}: it has no column {column}.")
+            raise self._damaged(f"it has no column {column}. {REMEDIES[self._table]}")
         return sum(found)
 
     @property
@@ -212,7 +227,7 @@ class TableFile:
         names = self._file.schema_arrow.names
         shape = _shape(self._table, names)
         if unknown := sorted({*names} - {*shape.names}):
-            raise StoreError(f"{self.what}: a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}")
+            raise self._damaged(f"a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}")
         batches = self._try(lambda: self._file.iter_batches(self._stretch, use_threads=self._threads))
         held = [self._file.schema_arrow.empty_table()]
         for size in sizes:
@@ -278,13 +293,17 @@ class TableFile:
         check_table(self._table, shaped)
         return shaped
 
+    def _damaged(self, text: str) -> DamagedFileError:
+        return DamagedFileError(f"{self.what}: {text}", run_id=self._run_id)
+
     def _try(self, work: Callable[[], Any]) -> Any:
-        with reading(self.what, REMEDIES[self._table]):
+        with reading(self.what, REMEDIES[self._table], self._run_id):
             try:
                 return work()
             except FileNotFoundError as err:
                 raise VanishedError(
-                    f"{self.what}: it is not there any more. Put it back from a copy; see `fleet verify`."
+                    f"{self.what}: it is not there any more. Put it back from a copy; see `fleet verify`.",
+                    run_id=self._run_id,
                 ) from err
 
 

@@ -1,6 +1,7 @@
 """Turns the nouns into rows of the tables and into JSON. Pure; environment values never pass."""
 
 import base64
+import binascii
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import StoreError
+from fleet.errors import DataError, StoreError
 from fleet.model import Hello, Host, Load, Run
 from fleet.once import once
 from fleet.store import gate, schema
@@ -47,14 +48,14 @@ def packed(record: RunRecord) -> str:
 
 
 def unpacked(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
-    """The record that `packed` wrote; names: only these columns of `runs`. Raises ValueError."""
+    """The record that `packed` wrote; names: only these columns of `runs`. Raises DataError."""
     try:
         unpacker = zlib.decompressobj(zdict=_usual_words())
         plain = unpacker.decompress(base64.b64decode(text, validate=True), gate.RECORD_BYTES)
-    except zlib.error as err:
-        raise ValueError(f"its record of the run cannot be unpacked: {err}") from err
+    except (zlib.error, binascii.Error) as err:
+        raise DataError(f"its record of the run cannot be unpacked: {err}") from err
     if not unpacker.eof:
-        raise ValueError(f"its record of the run is cut off, or of more than {gate.RECORD_BYTES} bytes")
+        raise DataError(f"its record of the run is cut off, or of more than {gate.RECORD_BYTES} bytes")
     return RunRecord(*gate.record_of(plain, names))
 
 

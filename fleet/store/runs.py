@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import MemoryLimitError, StoreError, UsageError
+from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreError, UsageError
 from fleet.model import BENCHMARKS, Descriptions, RunState, described, learn
 from fleet.store import gate
 from fleet.store.amendments import Amendment, amended
@@ -22,7 +22,7 @@ from fleet.store.files import open_regular, read_regular, storing
 from fleet.store.footer import noted
 from fleet.store.ids import RUN_FILE
 from fleet.store.places import Place, place_of, samples_name
-from fleet.store.reading import TableFile, VanishedError, described_error, leave_out, readable, reading
+from fleet.store.reading import TableFile, VanishedError, readable
 from fleet.store.rows import RECORD, RunRecord, unpacked
 from fleet.store.run_tables import complete, put_together
 from fleet.store.runs_index import RunsIndex
@@ -30,7 +30,6 @@ from fleet.text import nearest
 
 _NEWEST_SHOWN = 5
 _hidden: ContextVar[frozenset[str]] = ContextVar("hidden", default=frozenset())
-_named: ContextVar[dict[str, None] | None] = ContextVar("named", default=None)
 _OLD_S = 900  # seconds; of a samples file so old the session, if alive, has added its row
 _READINGS = 10  # of a root whose files others put together meanwhile, before that is an error
 
@@ -122,17 +121,12 @@ class Listing:
         return sorted(self.runs + unfinished(self.place), key=_when)
 
     def named(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """The runs with these ids; if the only one asked for cannot be read, that is a StoreError."""
-        if (named := _named.get()) is not None:
-            for run_id in run_ids:
-                named.pop(run_id, None)
-                named[run_id] = None
+        """Return the runs with these IDs. Raises DamagedFileError if the only one asked for is damaged."""
         if "every" in self.__dict__:
             return [run for run in self.runs if run.run_id in run_ids]
         names = [self.samples[run_id] for run_id in run_ids if run_id in self.samples]
         if len(names) == 1:
-            with reading(f"{self.place}: {names[0]}"):
-                rows = [_samples_row(self.place, names[0])]
+            rows = [_samples_row(self.place, names[0])]
         else:
             rows = list(readable(names, lambda name: _samples_row(self.place, name)).values())
         found = self._summaries(rows)
@@ -147,17 +141,9 @@ class Listing:
         return amendment is not None and bool(amendment.withdrawn)
 
     def _summaries(self, rows: Iterable[Mapping[str, Any]]) -> list[RunSummary]:
-        """The runs of these rows, oldest first, with the labels they have now."""
-        found = []
-        for row in rows:
-            if row["run_id"] in _hidden.get():
-                continue
-            try:
-                with reading(f"the row of run {row['run_id']}", "`fleet verify` names the file."):
-                    found.append(_published(row, self._amendments.get(row["run_id"])))
-            except StoreError as err:
-                leave_out(err)
-        return sorted(found, key=_when)
+        """Return the runs of these rows, oldest first, with the labels they have now."""
+        shown = (row for row in rows if row["run_id"] not in _hidden.get())
+        return sorted((_published(row, self._amendments.get(row["run_id"])) for row in shown), key=_when)
 
     def _rows(self) -> list[Mapping[str, Any]]:
         """The rows of the runs whose samples are in place. Raises VanishedError."""
@@ -186,27 +172,13 @@ class Listing:
 
 
 @contextmanager
-def hiding(run_ids: Collection[str]) -> Iterator[Collection[str]]:
-    """Leave these runs out of Listings made meanwhile; yields ids asked for, the last one at the end."""
-    named: dict[str, None] = {}
-    tokens = _hidden.set(frozenset(run_ids)), _named.set(named)
+def hiding(run_ids: Collection[str]) -> Iterator[None]:
+    """Leave these runs out of Listings made meanwhile."""
+    token = _hidden.set(frozenset(run_ids))
     try:
-        yield named
+        yield
     finally:
-        _hidden.reset(tokens[0])
-        _named.reset(tokens[1])
-
-
-def unreadable(place: Place, run: RunSummary, err: Exception) -> StoreError:
-    """The error that a stored run cannot be reduced or shown."""
-    if isinstance(err, StoreError):
-        return err
-    found = StoreError(
-        f"{place}: {samples_name(run.host_id, run.run_id)}: cannot be shown: {described_error(err)}. "
-        f"`fleet withdraw {run.run_id}` leaves it out for good."
-    )
-    found.__cause__ = err
-    return found
+        _hidden.reset(token)
 
 
 Root = str | Path | Listing
@@ -218,7 +190,7 @@ def listing_of(root: Root) -> Listing:
 
 
 def glanced(path: Path, *names: str) -> Mapping[str, Any]:
-    """Columns of the run of a local samples file, without pyarrow, which takes 0.1 s. OSError, ValueError."""
+    """Columns of the run of a local samples file, without pyarrow, which takes 0.1 s. OSError, DataError."""
     with os.fdopen(open_regular(path), "rb") as file:
         size = file.seek(0, 2)
         footer = checked_footer(lambda count, at: os.pread(file.fileno(), count, at), size, pages=False)
@@ -299,7 +271,7 @@ def _listed_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row
         return _table_rows(place, name, seen)
     except VanishedError as err:
         if name in place.files("runs/*.parquet"):  # a link to nothing
-            raise StoreError(str(err)) from err
+            raise DamagedFileError(str(err)) from err
         raise
 
 
@@ -312,8 +284,8 @@ def _table_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row]
     rows = (_checked_row(gate.row_of("runs", row, _COLUMNS)) for part in parts for row in rows_of(part))
     try:
         return known + gate.check_listed(rows)
-    except ValueError as err:
-        raise StoreError(f"{place}: {name} is no part of the runs table: {err}. Move it away.") from err
+    except DataError as err:
+        raise DamagedFileError(f"{place}: {name} is no part of the runs table: {err}. Move it away.") from err
 
 
 def _samples_row(place: Place, name: str) -> _Row:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 from warnings import warn
 
-from fleet.errors import LockedError, StoreError, StoreWarning
+from fleet.errors import DataError, LockedError, StoreError, StoreWarning
 from fleet.model import RequestedOptions, Run
 from fleet.store.checksums import opened_json, sealed_json
 from fleet.store.decoding import decode
@@ -72,9 +72,9 @@ class Sessions:
             try:
                 if _owner(path) is None:
                     found.append(decode(Intent, opened_json(read_regular(path))))
-            except OSError:
+            except FileNotFoundError:
                 continue  # removed while we looked
-            except ValueError as err:
+            except (OSError, DataError) as err:
                 warn(
                     f"{path}: cannot be read as the note of a session: {err}. Its journals are kept; measure "
                     "the hosts that had none with `fleet run`, and move it away. It is left out.",
@@ -118,7 +118,7 @@ def read_run(folder: Path) -> Run:
         text = read_regular(path)
     try:
         return decode(Run, opened_json(text))
-    except ValueError as err:
+    except DataError as err:
         raise StoreError(
             f"{path}: cannot be read as a run: {err}. Its lines are in the files beside it; look at them, "
             f"then move the folder away."

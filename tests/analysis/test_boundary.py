@@ -1,7 +1,8 @@
 """Runs that were stored but cannot be shown: each is named and left out, and costs no other run its place."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -11,8 +12,7 @@ import pytest
 
 import fleet
 from fleet.analysis import boundary
-from fleet.analysis.reduce import pairs
-from fleet.errors import StoreError, StoreWarning
+from fleet.errors import DamagedFileError, StoreError, StoreWarning, UsageError
 from fleet.model import Burst, Cpu, Host, Parameters, Run
 from fleet.store import Store, new_run_id
 from fleet.store.places import place_of
@@ -75,8 +75,8 @@ def a_run(host: str, label: str, benchmark: str) -> Run:
     return replace(run, labels=MappingProxyType({"label": label}))
 
 
-def honest(root: Path, label: str) -> Run:
-    run = a_run("rpi5", label, "cas")
+def honest(root: Path, label: str, host: str = "rpi5") -> Run:
+    run = a_run(host, label, "cas")
     Store(root).publish(run, builders.bursts_of(run))
     return run
 
@@ -144,15 +144,11 @@ def test_samples_that_are_damaged_cost_no_other_run_its_place(tmp_path: Path) ->
 
 @pytest.fixture
 def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A stored run that no view can be made of, whatever the reason."""
-    run, derive = lying(tmp_path / "results", "no state"), pairs.derive
-
-    def failing(place: Any, runs: Any) -> Any:
-        if run.run_id in {one.run_id for one in runs}:
-            raise ZeroDivisionError("of a number of none")
-        return derive(place, runs)
-
-    monkeypatch.setattr(pairs, "derive", failing)
+    """A stored run whose samples are damaged."""
+    run = honest(tmp_path / "results", "b", host="liar")
+    (samples,) = (tmp_path / "results").rglob(f"run_id={run.run_id}/samples.parquet")
+    whole = samples.read_bytes()
+    samples.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
     monkeypatch.chdir(tmp_path)
     return run
 
@@ -162,7 +158,7 @@ def test_of_a_single_run_the_error_names_file_cause_and_remedy(
 ) -> None:
     done = fleet_here("report", "liar", "-o", "-")
     said = " ".join(done.stderr.split())  # whatever the width it is wrapped to
-    words = (f"run_id={bad.run_id}", "of a number of none", f"fleet withdraw {bad.run_id}")
+    words = (f"run_id={bad.run_id}", "not what was written", "put it back from a copy")
     assert (done.exit_code, [word for word in words if word not in said]) == (11, [])
     assert "Traceback" not in done.stderr
     monkeypatch.setenv("FLEET_DEBUG", "1")
@@ -174,7 +170,7 @@ def test_what_was_withdrawn_is_named_no_more(
 ) -> None:
     honest(tmp_path / "results", "a")
     before = fleet_here("report", "all", "-o", "-")
-    assert (before.exit_code, before.stderr.count(bad.run_id)) == (0, 2)  # the file, and the remedy
+    assert (before.exit_code, before.stderr.count(bad.run_id)) == (0, 1)
     assert fleet_here("withdraw", bad.run_id).exit_code == 0
     after = fleet_here("report", "all", "-o", "-")
     assert (after.exit_code, after.stderr) == (0, "")
@@ -182,68 +178,48 @@ def test_what_was_withdrawn_is_named_no_more(
 
 def test_a_notebook_goes_on_without_the_run_too(bad: Run, tmp_path: Path) -> None:
     good = honest(tmp_path / "results", "a")
-    with pytest.warns(StoreWarning, match=r"cannot be computed with \(of a number of none\)"):
+    with pytest.warns(StoreWarning, match="not what was written"):
         assert set(fleet.open(tmp_path / "results").pairs()["run_id"]) == {good.run_id}
-    with pytest.raises(StoreError, match=f"fleet withdraw {bad.run_id}"):
+    with pytest.raises(DamagedFileError, match=bad.run_id):
         fleet.open(tmp_path / "results").pairs(bad.run_id)
 
 
-def test_a_bug_that_no_run_explains_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [ValueError, ZeroDivisionError, StoreError])
+def test_only_a_damaged_file_costs_a_run_its_place(tmp_path: Path, error: type[Exception]) -> None:
     runs = [honest(tmp_path, label).run_id for label in "ab"]
 
     def work() -> None:
         fleet.analysis.load_pairs(tmp_path, run_id=runs)
-        raise ZeroDivisionError("ours")
+        raise error("ours")
 
-    with pytest.raises(ZeroDivisionError, match="ours"):
-        boundary.apart(tmp_path, work)
+    with pytest.raises(error, match="ours"), warnings.catch_warnings(action="error"):
+        boundary.skip_damaged_runs(work)
 
 
-def test_the_run_that_was_asked_for_last_is_tried_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_damaged_run_is_left_out_and_named_once(tmp_path: Path) -> None:
     runs = [honest(tmp_path, label).run_id for label in "abcde"]
-    tried: list[str] = []
-
-    def as_text(_: Any, run_ids: Sequence[str]) -> None:
-        tried.extend(run_ids)
-        if runs[2] in run_ids:
-            raise ZeroDivisionError("of a number of none")
 
     def work() -> list[str]:
-        root = Listing(tmp_path)
-        found = sorted((run.run_id for run in root.runs), key=runs[2].__eq__)  # others are asked for before
-        for run_id in found:
-            root.named([run_id])
-            if run_id == runs[2]:
-                raise ZeroDivisionError("of a number of none")
-        return found
+        listed = [run.run_id for run in Listing(tmp_path).runs]
+        for run_id in listed:
+            if run_id in runs[1:3]:
+                raise DamagedFileError(f"{run_id} is damaged.", run_id=run_id)
+        return listed
 
-    monkeypatch.setattr(boundary, "_as_text", as_text)
-    with pytest.warns(StoreWarning, match=runs[2]):
-        assert set(boundary.apart(tmp_path, work)) == {*runs} - {runs[2]}
-    assert tried == [runs[2]]
+    with pytest.warns(StoreWarning) as warned:
+        assert set(boundary.skip_damaged_runs(work)) == {*runs} - {*runs[1:3]}
+    assert sorted(str(one.message) for one in warned) == sorted(
+        f"{run_id} is damaged. It is left out." for run_id in runs[1:3]
+    )
 
 
-def test_runs_that_cannot_be_read_are_found_by_halves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = [honest(tmp_path, label).run_id for label in "abcdefgh"]
-    tried: list[int] = []
+def test_where_no_run_is_left_the_damage_is_the_error(tmp_path: Path) -> None:
+    run_id = honest(tmp_path, "a").run_id
 
-    def read(_: Any, run_ids: Sequence[str]) -> None:
-        tried.append(len(run_ids))
-        if runs[2] in run_ids:
-            raise ZeroDivisionError("of a number of none")
+    def work() -> None:
+        if not Listing(tmp_path).runs:
+            raise UsageError("nothing is selected")
+        raise DamagedFileError("it is damaged", run_id=run_id)
 
-    def work() -> int:
-        root = Listing(tmp_path)
-        found = len(root.named(runs))
-        if found == len(runs):
-            raise ZeroDivisionError("of a number of none")
-        return found
-
-    monkeypatch.setattr(boundary, "_read", read)
-    with pytest.warns(StoreWarning, match=runs[2]):
-        assert boundary.apart(tmp_path, work) == len(runs) - 1
-    assert sorted(tried) == [1, 1, 2, 2, 4, 4, 8]
+    with pytest.raises(DamagedFileError, match="it is damaged"):
+        boundary.skip_damaged_runs(work)

@@ -109,7 +109,10 @@ def test_the_stage_of_an_error_is_its_own_or_the_one_the_host_was_in() -> None:
         BuildError.exit_code,
     )
     assert (crashed.state, crashed.stage, crashed.exit_code) == (State.FAILED, "deploy", EXIT_BUG)
-    assert crashed.message == "board: a bug in fleet, please report it: ValueError: x."
+    assert (
+        crashed.message
+        == "board: a bug in fleet; please report it: ValueError: x. FLEET_DEBUG=1 shows the traceback."
+    )
     assert (stopped.state, stopped.stage, stopped.exit_code) == (
         State.INTERRUPTED,
         "deploy",

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fleet.analysis.reduce.load import load_samples
-from fleet.errors import StoreError, UsageError
+from fleet.errors import DataError, StoreError, UsageError
 from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
 from fleet.store import Listing, Store, new_run_id, new_session_id, runs, samples
 from fleet.store.publish import LEFTOVER_AFTER_S
@@ -65,10 +65,10 @@ def test_the_record_is_found_without_pyarrow_as_with_it(store: Store, tmp_path: 
     assert runs.glanced(path, *columns) == {name: record.row[name] for name in columns}
     damaged = tmp_path / "damaged"
     damaged.write_bytes(path.read_bytes().replace(b"fleet.run", b"fleet.fun"))
-    with pytest.raises(OSError, match="checksum"):
+    with pytest.raises(DataError, match="checksum"):
         runs.glanced(damaged, "probe")
     builders.put_table(pa.table({"fleet.run": ["fleet.run"]}), damaged)
-    with pytest.raises(ValueError, match="record"):
+    with pytest.raises(DataError, match="record"):
         runs.glanced(damaged, "probe")
 
 

@@ -198,6 +198,8 @@ def decode(line: bytes) -> Record:
 def _burst(wire: _Burst) -> Burst:
     if len(wire.ticks) <= wire.warmup:
         raise WireError(f"burst: {len(wire.ticks)} samples of which {wire.warmup} are warm-ups leave none")
+    if 2 * wire.ticks[wire.warmup :].count(0) > len(wire.ticks) - wire.warmup:
+        raise WireError("burst: most samples took no time")
     if wire.iterations * len(wire.ticks) * len(wire.cpus or (0, 1)) > INT64_MAX:
         raise WireError(f"burst: {len(wire.ticks)} samples of {wire.iterations} iterations are too many")
     ping, pong = wire.ping, wire.pong

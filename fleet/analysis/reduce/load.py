@@ -98,10 +98,15 @@ def read_runs(
 ) -> tuple[list[dict[str, Any]], Rows, Rows]:
     """The same of several, in this order; their rows as of `load_runs` and of `load_cpus`, oldest first."""
     listing = listing_of(root)
-    records = _records(listing, published(listing, run_id=run_ids))
+    runs = published(listing, run_id=run_ids)
+    records = _records(listing, runs)
     rows = _runs_rows(records)
     texts = Texts()
     found = {row["run_id"]: decoded(row, texts) for row in rows}
+    for run in runs:
+        if run.run_id not in found:
+            file = TableFile(listing.place, samples_name(run.host_id, run.run_id), "samples")
+            found[run.run_id] = decoded(file.record.row, texts)  # raises what was warned of
     for run_id in run_ids:
         if run_id not in found:
             raise StoreError(f"{root}: run {run_id} is not published.")

@@ -21,7 +21,7 @@ from fleet.analysis.reduce.flags import with_pair_flags
 from fleet.analysis.reduce.load import Chosen, Into, Runs, published, rows_wanted, without_points
 from fleet.analysis.reduce.long_pairs import reduced_in_parts
 from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
-from fleet.errors import StoreError, is_lack_of_memory
+from fleet.errors import DamagedFileError
 from fleet.late import pa
 from fleet.model import Shape, as_described_by, benchmark_named, core_kinds, with_kinds
 from fleet.store import schema
@@ -30,7 +30,7 @@ from fleet.store.packs import Packed, packed
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
 from fleet.store.places import Place, samples_name
 from fleet.store.reading import TableFile, Where, chosen, joined, leave_out
-from fleet.store.runs import Root, RunSummary, listing_of, unreadable
+from fleet.store.runs import Root, RunSummary, listing_of
 
 STATS_VERSION = 15  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 1 << 20
@@ -99,20 +99,17 @@ def _plan(run: RunSummary) -> tuple[object, ...]:
 
 
 def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterator[tuple[RunSummary, Any]]:
-    """Each run with its pairs; one that cannot be reduced is left out, or an error if it is alone."""
+    """Yield each run with its pairs; a damaged one is left out, or raised if it is alone."""
     try:
         tables = derive(place, runs)
-    except Exception as err:
-        if is_lack_of_memory(err):
-            raise
+    except DamagedFileError as err:
         if len(runs) > 1:  # which of them it is
             for run in runs:
                 yield from _derived(place, [run], alone=False)
             return
-        failed = err if isinstance(err, StoreError) else unreadable(place, runs[0], err)
         if alone:
-            raise failed from err
-        leave_out(failed)
+            raise
+        leave_out(err)
         return
     yield from zip(runs, tables, strict=True)
 

@@ -9,6 +9,7 @@ from itertools import chain
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from fleet.late import np
 from fleet.model import KINDS, View, benchmark_named, is_relation, nearness
 from fleet.text import LAST_COLUMN, as_json, console_class, one_line, printable
 
@@ -142,8 +143,9 @@ def sides_text(benchmarks: Iterable[str], unit: str = "run") -> str:
 
 
 def shown_value(benchmark: str, ns: Any) -> Any:
-    """What is shown for the ns of a unit, a number or several: these, or a rate."""
-    return 1 / ns if is_rate(benchmark) else ns
+    """Return what is shown for the ns of a unit, one or several: these, or a rate, infinite for no time."""
+    with np.errstate(divide="ignore"):
+        return np.float64(1) / ns if is_rate(benchmark) else ns
 
 
 def measured(benchmark: str, ns: float) -> str:
