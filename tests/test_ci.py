@@ -1,6 +1,7 @@
 """CI installs what the tests ask for: a tool nobody installs there would fail every later change."""
 
 import re
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,3 +19,14 @@ def test_ci_installs_every_package_a_test_names() -> None:
     asked = {(path.name, name) for path in tests for name in ASKED.findall(path.read_text())}
     assert {name for _, name in asked} >= {"openssh-server", "e2fsprogs"}
     assert {pair for pair in asked if pair[1] not in installed_in_ci() | EVERYWHERE} == set()
+
+
+def test_the_locked_typer_is_the_newest_allowed() -> None:
+    """CI tests with it, and with the lowest of all: each has moved what the parser rests on."""
+    (allowed,) = (
+        text
+        for text in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+        if text.startswith("typer")
+    )
+    (above,) = re.findall(r"<0\.(\d+)$", allowed)
+    assert f"\ntyper==0.{int(above) - 1}." in (ROOT / "constraints.txt").read_text()

@@ -1,6 +1,7 @@
 """The walls of the house (docs/design.md), read off the imports themselves."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -224,6 +225,15 @@ def test_parsers_do_no_input_or_output(relative: str) -> None:
 def test_nobody_imports_the_commands() -> None:
     others = (path for path in modules() if path.name != "__main__.py" and path.parent.name != "cli")
     assert importers(others, "fleet.cli") == []
+
+
+def test_only_one_module_knows_the_parser_below_typer() -> None:
+    """The others use what `typer` itself exports: its releases keep that, and move the rest."""
+    private = re.compile(
+        r"(from|import) click\b|typer\.(_|core|main|models|params|completion|rich)|typer import _"
+    )
+    knowing = {name_of(path) for path in modules() if private.search(path.read_text())}
+    assert knowing == {"fleet.cli.parser"}
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "cli").glob("*.py")), ids=name_of)

@@ -1,7 +1,7 @@
 """The commands: parse, call one function, print. Nobody imports them.
 
-One module per group of commands, each registering its own with `app`, which imports that of the command
-called. Heavy imports stand inside the commands that need them, so that `fleet --help` answers at once.
+One module per group of commands, each registering its own with `app`. Heavy imports stand inside the
+commands that need them, so that `fleet --help` answers at once.
 """
 
 import errno
@@ -17,6 +17,11 @@ import typer
 from fleet import errors
 from fleet.cli import app as cli
 from fleet.cli.streams import PrintError, escaping
+
+# Help lists the commands in this order.
+# isort: off
+from fleet.cli import inventory, check, run, show, compare, report, exchange, amend, verify, demo, man
+# isort: on
 
 
 def main() -> None:

@@ -11,18 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, cast
 
-import click
 import typer
-from typer.core import TyperGroup
-from typer.main import get_command_from_info
 
 from fleet.cli import completion
-from fleet.cli.help import GroupedCommand
+from fleet.cli.parser import ParserError, Program
 from fleet.cli.streams import visible
 from fleet.errors import EXIT_INTERRUPTED, MemoryLimitError
 from fleet.model import Host, LockPolicy, RequestedOptions
@@ -32,75 +28,10 @@ from fleet.plan.kinds import duration
 if TYPE_CHECKING:
     from fleet.inventory.select import Inventory
 
-# Every command as a person meets them, with its module, if that is of another name: only the one called is
-# imported.
-_COMMANDS = """
-init:inventory hosts:inventory check run resume:run runs:show show summaries:show portrait:report compare
-report import:exchange export:exchange label:amend withdraw:amend verify selftest:verify
-clean:check demo completion:app man
-"""
-UPKEEP = ("verify", "selftest", "clean", "demo", "completion")  # listed apart, at the end
-MODULES = {name: module or name for name, _, module in (word.partition(":") for word in _COMMANDS.split())}
-_SUGGESTION = " Did you mean "
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+UPKEEP = "Upkeep"  # the panel of commands that are needed now and then
 
-
-class InOrder(TyperGroup):
-    """Lists the commands as a person meets them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command's name; imports them all."""
-        return [name for name in MODULES if self.get_command(ctx, name) is not None]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported now."""
-        if cmd_name in MODULES and cmd_name not in self.commands:
-            import_module(f"fleet.cli.{MODULES[cmd_name]}")
-            known = {
-                one.name or str(one.callback.__name__): one for one in app.registered_commands if one.callback
-            }
-            self.commands[cmd_name] = get_command_from_info(
-                known[cmd_name], pretty_exceptions_short=False, rich_markup_mode=None
-            )
-        return super().get_command(ctx, cmd_name)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands, those for upkeep under a heading of their own."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, one.get_short_help_str(80)) for name, one in commands if one and not one.hidden]
-        for title, apart in (("Commands", False), ("Upkeep", True)):
-            with formatter.section(title):
-                formatter.write_dl([row for row in rows if (row[0] in UPKEEP) is apart])
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """As inherited; typer and newer clicks each add the same suggestion, of which one is kept."""
-        if args[0] not in MODULES:
-            self.list_commands(ctx)  # for the suggestion
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as err:
-            text, found, suggestion = err.message.partition(_SUGGESTION)
-            once = text + found + suggestion.partition(_SUGGESTION)[0]
-            raise click.UsageError(once, ctx) from err
-
-
-class _Program(typer.Typer):
-    """As typer's, with options in groups."""
-
-    def command(self, name: str | None = None, **how: Any) -> Callable[[_Function], _Function]:
-        """Register a command."""
-        return super().command(name, **{"cls": GroupedCommand, **how})
-
-
-app = _Program(
-    name="fleet",
-    cls=InOrder,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = Program(name="fleet", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
 
 INVENTORY = Path("inventory.yaml")
 Select = Annotated[
@@ -261,9 +192,6 @@ def common(
     """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""
 
 
-app.command("completion", short_help="Print the completion of a shell.")(completion.script)
-
-
 def terminal(stream: TextIO | None = None) -> dict[str, Any]:
     """How wide a stream is and whether it shows colours; none where nobody looks, unless $COLUMNS is set."""
     seen = bool(to := stream or sys.stdout) and to.isatty()
@@ -290,7 +218,7 @@ def skip_damaged(command: _Function) -> _Function:
         def work() -> Exception | None:
             try:
                 command(**arguments)
-            except (click.ClickException, typer.Exit) as ended:
+            except (ParserError, typer.Exit) as ended:
                 return ended
             return None
 

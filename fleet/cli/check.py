@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @cli.app.command(short_help="Name what would disturb a run on each host; changes nothing.")
-@with_plan_options
+@with_plan_options(listed=("benchmarks", "cpus"))
 def check(
     select: cli.Select = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
@@ -53,7 +53,7 @@ def check(
     raise typer.Exit(outcome.exit_code([one.outcome for one in checked]))
 
 
-@cli.app.command(short_help="Remove from the hosts what fleet left there.")
+@cli.app.command(rich_help_panel=cli.UPKEEP, short_help="Remove from the hosts what fleet left there.")
 def clean(
     select: cli.Select = None,
     inventory: cli.InventoryPath = cli.INVENTORY,

@@ -3,44 +3,42 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
-import click
 import typer
 
 _NEWEST = 50  # runs; more would fill the screen
 SUMMARY = "summary:"
 
 
-def inventory_words(ctx: click.Context, incomplete: str) -> list[str]:
+def inventory_words(ctx: typer.Context, incomplete: str) -> list[str]:
     """The words of `Select` that begin so. Whatever is wrong with the inventory, there are none."""
     return _beginning(incomplete, _of_inventory(Path(ctx.params.get("inventory") or "inventory.yaml")))
 
 
-def stored_words(ctx: click.Context, incomplete: str) -> list[str]:
+def stored_words(ctx: typer.Context, incomplete: str) -> list[str]:
     """The words of `SelectRuns` that begin so."""
     return _beginning(incomplete, _of_results(_root(ctx)))
 
 
-def side_words(ctx: click.Context, incomplete: str) -> list[str]:
+def side_words(ctx: typer.Context, incomplete: str) -> list[str]:
     """Stored runs or summaries that begin so, for commands that take both."""
     named = (f"{SUMMARY}{name}" for name in _of_summaries(_root(ctx)))
     return stored_words(ctx, incomplete) + _beginning(incomplete, named)
 
 
-def benchmark_words(ctx: click.Context, incomplete: str) -> list[str]:
+def benchmark_words(ctx: typer.Context, incomplete: str) -> list[str]:
     """The stored benchmarks and variants that begin so."""
     return _beginning(incomplete, _of_benchmarks(_root(ctx)))
 
 
-def kind_words(ctx: click.Context, incomplete: str) -> list[str]:  # noqa: ARG001
+def kind_words(ctx: typer.Context, incomplete: str) -> list[str]:  # noqa: ARG001
     """The kinds of cores that begin so."""
     from fleet.model import KINDS
 
     return _beginning(incomplete, iter(KINDS))
 
 
-def _root(ctx: click.Context) -> str:
+def _root(ctx: typer.Context) -> str:
     return str(ctx.params.get("results") or "results")
 
 
@@ -82,22 +80,3 @@ def _of_benchmarks(root: str) -> Iterator[str]:
 
     kinds = {kind for run in Listing(root).runs for kind in run.benchmarks}
     yield from sorted({kind.partition("/")[0] for kind in kinds} | kinds)
-
-
-def script(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")]) -> None:
-    """Print the completion of a shell.
-
-    Example: fleet completion bash >> ~/.bashrc
-    """
-    from click.shell_completion import get_completion_class
-
-    from fleet.plan.options import choice
-
-    choice("completion", shell, ("bash", "zsh", "fish"))
-    found = get_completion_class(shell)
-    root = click.get_current_context().find_root()
-    if found is not None:
-        text = found(root.command, {}, "fleet", "_FLEET_COMPLETE").source()
-        typer.echo(
-            text.replace(f"{shell}_complete", f"complete_{shell}")
-        )  # the order of words that typer takes

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import Quiet, app
+from fleet.cli.app import UPKEEP, Quiet, app
 
 
-@app.command(short_help="Make a lab of made-up machines to learn on.")
+@app.command(rich_help_panel=UPKEEP, short_help="Make a lab of made-up machines to learn on.")
 def demo(
     folder: Annotated[Path, typer.Argument(help="A new or empty folder.")], quiet: Quiet = False
 ) -> None:

@@ -1,56 +1,56 @@
-"""The hidden command that prints fleet.1, the manual page, from the help of all commands: man."""
+"""The commands that print what an installation needs: completion, man (fleet.1, from the help of all)."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any
 
-import click
 import typer
 
-from fleet.cli.app import app
-from fleet.cli.help import GroupedCommand
+from fleet.cli.app import UPKEEP, app
+from fleet.cli.parser import completion_script, describe_commands
 from fleet.model.version import VERSION
+from fleet.plan.options import choice
 
 _END = Path(__file__).with_name("man_end.roff")
 
 
+@app.command(rich_help_panel=UPKEEP, short_help="Print the completion of a shell.")
+def completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")]) -> None:
+    """Print the completion of a shell.
+
+    Example: fleet completion bash >> ~/.bashrc
+    """
+    choice("completion", shell, ("bash", "zsh", "fish"))
+    typer.echo(completion_script(shell))
+
+
 @app.command(hidden=True, short_help="Print the manual page.")
-def man() -> None:
+def man(context: typer.Context) -> None:
     """Print the manual page fleet.1, in the format of man.
 
     Example: fleet man > fleet.1
     """
-    typer.echo(page(click.get_current_context().find_root()), nl=False)
+    typer.echo(_write_page(context.find_root()), nl=False)
 
 
-def page(root: click.Context) -> str:
-    """The manual page of the program whose context this is."""
-    group = root.command
-    assert isinstance(group, click.Group)  # noqa: S101  fleet has commands
-    commands = [(name, group.commands[name]) for name in group.list_commands(root)]
+def _write_page(root: Any) -> str:
+    """Return the manual page of the program whose context this is."""
     lines = [
         f'.TH FLEET 1 "" "fleet {VERSION}" "User Commands"',
         ".SH NAME",
-        rf"fleet \- {_text(group.help or '')}",
+        rf"fleet \- {_text(root.command.help or '')}",
         ".SH SYNOPSIS",
         r".B fleet",
         r"\fICOMMAND\fR [\fIOPTIONS\fR] [\fIARGUMENTS\fR]",
         ".SH COMMANDS",
     ]
-    for name, command in commands:
-        if not command.hidden:
-            lines += _section(name, command, root)
+    for usage, text, parameters in describe_commands(root):
+        lines.append(f".SS {_text(usage)}")
+        for paragraph in text.split("\n\n"):
+            lines += (".PP", _text(paragraph))
+        for name, about in parameters:
+            lines += (".TP", rf"\fB{_text(name)}\fR", _text(about) or r"\&")
     return "\n".join(lines) + "\n" + _END.read_text(encoding="utf-8")
-
-
-def _section(name: str, command: click.Command, root: click.Context) -> Iterator[str]:
-    context = click.Context(command, parent=root, info_name=name)
-    yield f".SS {_text(command.get_usage(context).removeprefix('Usage: '))}"
-    for paragraph in (command.help or "").split("\n\n"):
-        yield from (".PP", _text(paragraph))
-    assert isinstance(command, GroupedCommand)  # noqa: S101  as all of fleet's
-    for _, record in command.listed(context):
-        yield from (".TP", rf"\fB{_text(record[0])}\fR", _text(record[1]) or r"\&")
 
 
 def _text(words: str) -> str:

@@ -1,6 +1,6 @@
 """The plan options of a command, made from the table in `fleet.plan.options`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any
@@ -8,29 +8,56 @@ from typing import Annotated, Any
 import typer
 
 from fleet.model import RequestedOptions
-from fleet.plan.options import OPTIONS, Option, requested
+from fleet.plan.options import BY_NAME, OPTIONS, Option, requested
 
 NOT_GIVEN = RequestedOptions()
+HOW_MUCH = "How much"
+_WHAT = (
+    "benchmarks variant preset pairs cpus sizes stride_bytes operations threads load share message_lines "
+    "shape few_pairs states blocks counters"
+)
+_MUCH = "samples iterations warmup rounds precision time_budget_s spread_s"
+_HOW = "order line owner node nodes separation_bytes pages governor boost seed priority deadline_s"
+PANELS: Mapping[str, Collection[str]] = {  # of the help, each with its plan options
+    "What to measure": _WHAT.split(),
+    HOW_MUCH: _MUCH.split(),
+    "How to measure": _HOW.split(),
+}
+USUAL = ("benchmarks", "cpus", "counters", "rounds", "precision", "time_budget_s", "governor")
 
 
-def with_plan_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command each plan option in place of its parameter `requested`, which it gets. UsageError."""
+def with_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command each plan option in place of its parameter `requested`, which it gets. UsageError.
 
-    @wraps(command)
-    def called(**given: Any) -> None:
-        texts = {option.name: given.pop(option.name) for option in OPTIONS}
-        command(requested=requested(texts), **given)
+    listed: the options that the command's --help lists.
+    """
 
-    parameters: list[Parameter] = []
-    for parameter in signature(command).parameters.values():
-        parameters += map(_parameter, OPTIONS) if parameter.name == "requested" else [parameter]
-    called.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
-    return called
+    def add_options(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(**given: Any) -> None:
+            texts = {option.name: given.pop(option.name) for option in OPTIONS}
+            command(requested=requested(texts), **given)
+
+        options = [
+            _parameter(BY_NAME[name], panel, hidden=name not in listed)
+            for panel, names in PANELS.items()
+            for name in names
+        ]
+        parameters: list[Parameter] = []
+        for parameter in signature(command).parameters.values():
+            parameters += options if parameter.name == "requested" else [parameter]
+        called.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+        return called
+
+    return add_options
 
 
-def _parameter(option: Option) -> Parameter:
+def _parameter(option: Option, panel: str, *, hidden: bool) -> Parameter:
     names = [f"--{option.flag}", *([f"-{option.letter}"] if option.letter else [])]
     allowed = "" if option.kind.limits else f"{option.kind.allowed}; "  # an error says which numbers
     text = f"{option.help} [{allowed}default: {option.default}]"
-    kind = Annotated[str | None, typer.Option(*names, metavar=option.kind.metavar, help=text)]
+    described = typer.Option(
+        *names, metavar=option.kind.metavar, help=text, rich_help_panel=panel, hidden=hidden
+    )
+    kind = Annotated[str | None, described]
     return Parameter(option.name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleet.cli import app as cli
-from fleet.cli.plan_options import NOT_GIVEN, with_plan_options
+from fleet.cli.parser import whole_help_option
+from fleet.cli.plan_options import HOW_MUCH, NOT_GIVEN, USUAL, with_plan_options
 from fleet.errors import UsageError
 from fleet.model import Host, RequestedOptions
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @cli.app.command(short_help="Measure every CPU pair of the hosts; store the raw samples.")
-@with_plan_options
+@with_plan_options(listed=USUAL)
 def run(
     select: cli.Select = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
@@ -39,26 +40,55 @@ def run(
     lock: cli.Lock = None,
     reconnect: cli.Reconnect = cli.RECONNECT_S,
     shard: Annotated[
-        str | None, typer.Option(help="Only this part of the hosts, such as 2/4.", metavar="I/N")
+        str | None,
+        typer.Option(
+            help="Only this part of the hosts, such as 2/4.",
+            metavar="I/N",
+            rich_help_panel="Where",
+            hidden=True,
+        ),
     ] = None,
     dask: Annotated[
         str | None,
-        typer.Option(help="Let workers of Dask measure: tcp://host:8786, local:N.", metavar="SCHEDULER"),
+        typer.Option(
+            help="Let workers of Dask measure: tcp://host:8786, local:N.",
+            metavar="SCHEDULER",
+            rich_help_panel="Where",
+            hidden=True,
+        ),
     ] = None,
     repeat: Annotated[
         int,
-        typer.Option("--repeat", min=1, max=10_000, help="Measure all hosts so often, in turn.", metavar="N"),
+        typer.Option(
+            "--repeat",
+            min=1,
+            max=10_000,
+            help="Measure all hosts so often, in turn.",
+            metavar="N",
+            rich_help_panel=HOW_MUCH,
+        ),
     ] = 1,
     alternate: Annotated[
-        str | None, typer.Option(metavar="KEY=A,B", help="Measure each label in turn, in an order drawn.")
+        str | None,
+        typer.Option(
+            metavar="KEY=A,B",
+            help="Measure each label in turn, in an order drawn.",
+            rich_help_panel=HOW_MUCH,
+        ),
     ] = None,
     switch: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="Run before each change; $FLEET_VALUE is A or B.")
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="Run before each change; $FLEET_VALUE is A or B.",
+            rich_help_panel=HOW_MUCH,
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
     map_: Annotated[bool, typer.Option("--map", help="Draw heat maps as they fill.")] = False,
     quiet: cli.Quiet = False,
     json: cli.Json = False,
+    _whole_help: Annotated[bool, whole_help_option()] = False,
 ) -> None:
     """Measure every CPU pair of the chosen hosts and store the raw samples.
 

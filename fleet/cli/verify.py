@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, app, print_text, skip_damaged, terminal
+from fleet.cli.app import RESULTS, UPKEEP, Json, ResultsPath, app, print_text, skip_damaged, terminal
 
 
-@app.command(short_help="Read all that is stored and name every damaged file.")
+@app.command(rich_help_panel=UPKEEP, short_help="Read all that is stored and name every damaged file.")
 def verify(
     root: Annotated[str | None, typer.Argument(help="The same as --results.")] = None,
     results: ResultsPath = RESULTS,
@@ -38,7 +38,7 @@ def verify(
     raise typer.Exit(StoreError.exit_code if found.problems else 0)
 
 
-@app.command(short_help="Say how often unchanged machines would be called changed.")
+@app.command(rich_help_panel=UPKEEP, short_help="Say how often unchanged machines would be called changed.")
 @skip_damaged
 def selftest(
     host: Annotated[str | None, typer.Argument(help="Only this host's runs; default: all.")] = None,

@@ -4,13 +4,13 @@ import shutil
 from collections.abc import Iterator
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import typer
 
 from fleet.cli import completion
-from fleet.cli.app import MODULES, app
+from fleet.cli.app import app
 from tests.command import Done, Fleet
 from tests.console.test_commands import completed
 
@@ -19,14 +19,7 @@ STORED = (completion.stored_words, completion.side_words)
 NEEDED = {"labels": "note=1"}  # words that a command needs beside the selection
 
 
-def commands() -> dict[str, click.Command]:
-    group = typer.main.get_command(app)
-    assert isinstance(group, click.Group)
-    found = {name: group.get_command(click.Context(group), name) for name in MODULES}
-    return {name: command for name, command in found.items() if command is not None}
-
-
-def selections(command: click.Command) -> Iterator[tuple[str, object]]:
+def selections(command: Any) -> Iterator[tuple[str, object]]:
     """The name of each argument that is a selection, and what completes it."""
     for name, parameter in signature(command.callback.__wrapped__).parameters.items():  # type: ignore[union-attr]
         for about in getattr(parameter.annotation, "__metadata__", ()):
@@ -35,7 +28,7 @@ def selections(command: click.Command) -> Iterator[tuple[str, object]]:
                 yield name, completes
 
 
-COMMANDS = commands()
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands
 TAKING = {name: dict(selections(command)) for name, command in COMMANDS.items()}
 OF_STORED = [name for name, found in TAKING.items() if any(one in STORED for one in found.values())]
 OF_INVENTORY = [name for name, found in TAKING.items() if completion.inventory_words in found.values()]
@@ -53,7 +46,7 @@ def call(lab: Path, name: str, *hosts: str, options: str = "") -> Done:
     command = COMMANDS[name]
     words = [name]
     for one in command.params:
-        if isinstance(one, click.Argument):
+        if one.param_type_name == "argument":
             own = (
                 list(hosts[:1] if one.nargs == 1 else hosts)
                 if one.name in TAKING[name]

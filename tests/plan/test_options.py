@@ -6,9 +6,8 @@ import subprocess
 from dataclasses import fields
 from pathlib import Path
 
-import click
 import pytest
-from typer.main import get_command
+import typer
 
 from fleet.cli.app import app
 from fleet.errors import UsageError
@@ -31,8 +30,8 @@ def test_every_field_of_a_plan_has_its_option() -> None:
 
 @pytest.mark.parametrize("name", ["run", "check"])
 def test_a_command_has_every_option_with_its_words_and_default(name: str) -> None:
-    context = click.Context(command := get_command(app).get_command(None, name))  # type: ignore[attr-defined]
-    shown = {flag: parameter for parameter in command.get_params(context) for flag in parameter.opts}
+    command = typer.main.get_command(app).commands[name]
+    shown = {flag: parameter for parameter in command.params for flag in parameter.opts}
     for option in OPTIONS:
         help_text = shown[f"--{option.flag}"].help
         words = "" if option.kind.limits else f"{option.kind.allowed}; "

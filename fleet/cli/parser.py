@@ -1,0 +1,143 @@
+"""The one module that knows how typer parses and prints help; all others use typer's public names.
+
+Help is plain text in the panels that `rich_help_panel` names: rich itself takes longer than typer to load.
+Before 0.26 typer took click from elsewhere; since then it has a copy of its own.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from inspect import signature
+from typing import Any, TypeVar
+
+import typer
+from typer._completion_classes import completion_init
+from typer._completion_shared import get_completion_script
+from typer.core import TyperCommand, TyperGroup
+
+try:
+    from typer import _click as click
+except ImportError:
+    import click  # type: ignore[import-not-found, no-redef]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_HELP_ALL = "--help-all"
+_HYPHEN = "\u2011"  # stands for "-" while lines are broken, so that names and options stay whole
+
+ParserError = click.exceptions.ClickException
+
+
+class Command(TyperCommand):
+    """A command that explains a value typed as an option, with its options in panels."""
+
+    def __init__(self, *names: Any, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        arguments = signature(self.callback).parameters if self.callback else {}
+        for parameter in self.params:  # click 8.5 takes the help of arguments away from typer before 0.26
+            if parameter.param_type_name == "argument":
+                (described,) = arguments[str(parameter.name)].annotation.__metadata__
+                parameter.help = described.help  # type: ignore[attr-defined]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words of the command; name the options that take what was typed as an option."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.exceptions.NoSuchOption as err:
+            value = re.compile(rf"\[.*\b{re.escape(err.option_name.lstrip('-'))}\b.*\]")
+            takes = [one.opts[0] for one in self.params if value.search(getattr(one, "help", None) or "")]
+            if takes:
+                err.message = f"No such option {err.option_name!r}; it is a value of {' and '.join(takes)}."
+                err.possibilities = None
+            raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the arguments, then each panel of options, last those without one."""
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        rest: list[tuple[str, str]] = []
+        for parameter, record in _list_parameters(self, ctx):
+            panel = getattr(parameter, "rich_help_panel", None)
+            if parameter.param_type_name == "argument":
+                panel = "Arguments"
+            rows = panels.setdefault(panel, []) if panel else rest
+            rows.append((record[0], record[1].replace("-", _HYPHEN)))
+        for title, rows in (*panels.items(), ("Options", rest)):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+        formatter.buffer = [part.replace(_HYPHEN, "-") for part in formatter.buffer]
+
+    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write nothing: click 8.5 calls this too, and `format_options` writes the arguments."""
+
+
+class Group(TyperGroup):
+    """All commands, in panels and in the order in which they were registered."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the commands, those of a panel under its heading."""
+        panels: dict[str, list[tuple[str, str]]] = {"Commands": []}
+        for name, command in self.commands.items():
+            if not command.hidden:
+                title = getattr(command, "rich_help_panel", None) or "Commands"
+                panels.setdefault(title, []).append((name, command.get_short_help_str(80)))
+        for title, rows in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+class Program(typer.Typer):
+    """A program of such commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        suggests = hasattr(click.exceptions, "NoSuchCommand")  # then click names similar commands itself
+        settings |= {"cls": Group, "suggest_commands": not suggests, "add_completion": False}
+        super().__init__(rich_markup_mode=None, pretty_exceptions_enable=False, **settings)
+        completion_init()  # as typer does for its own options, instead of which there is `fleet completion`
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[_Function], _Function]:
+        """Register a command."""
+        return super().command(name, cls=Command, **settings)
+
+
+def _print_whole_help(context: typer.Context, asked: bool) -> None:
+    if asked:
+        _reveal_options(context.command)
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+def whole_help_option() -> Any:
+    """Return the option --help-all, which lists hidden options too."""
+    return typer.Option(_HELP_ALL, is_eager=True, callback=_print_whole_help, help="Show every option.")
+
+
+def describe_commands(root: typer.Context) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """Yield the usage, the help and the parameters, with their help, of each command that is not hidden."""
+    group = root.command
+    assert isinstance(group, TyperGroup)  # noqa: S101  the program has commands
+    for name, command in group.commands.items():
+        if not command.hidden:
+            _reveal_options(command)
+            context = typer.Context(command, parent=root, info_name=name)
+            usage = command.get_usage(context).removeprefix("Usage: ")
+            yield usage, command.help or "", [record for _, record in _list_parameters(command, context)]
+
+
+def completion_script(shell: str) -> str:
+    """Return what a shell has to read to complete the words of fleet. shell: bash, zsh or fish."""
+    return get_completion_script(prog_name="fleet", complete_var="_FLEET_COMPLETE", shell=shell)
+
+
+def _reveal_options(command: click.Command) -> None:
+    """List hidden options too in the help of a command that has --help-all."""
+    if any(_HELP_ALL in parameter.opts for parameter in command.params):
+        for parameter in command.params:
+            parameter.hidden = False  # type: ignore[attr-defined]
+
+
+def _list_parameters(
+    command: click.Command, context: click.Context
+) -> Iterator[tuple[click.Parameter, tuple[str, str]]]:
+    """Yield the parameters that help lists, each with its name and its help."""
+    for parameter in command.get_params(context):
+        if (record := parameter.get_help_record(context)) is not None:
+            yield parameter, (record[0], record[1].replace(r"\[", "["))  # typer 0.20 escapes it for rich
