@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.inference import counts_at, least_squares, p_of_levels
 from fleet.analysis.compare.run_levels import CELL, CLASS, Matched, by_unit
 from fleet.analysis.compare.sides import InBlock, by_time
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.split import run_levels
+from fleet.analysis.tables import Bools, Floats, Ints
 
 Turn = tuple[Any, ...]  # the session of a run, and its place there: in order of time
 _Blocks = Mapping[str, InBlock] | None  # of each unit

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.caveats import caveats, number_of_all
 from fleet.analysis.compare.changes import Changes, pair_changes, relation_changes
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
@@ -24,6 +23,7 @@ from fleet.analysis.reduce.load import load_cpus, view_of, without_points
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.split import geometric_mean, run_levels, runs_by_level
 from fleet.analysis.reduce.topology import GROUPS
+from fleet.analysis.tables import Bools, Floats, Ints
 from fleet.errors import UsageError
 from fleet.hostnames import folded
 from fleet.model import View

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.arrays import Floats
 from fleet.analysis.compare.changes import pair_changes, relation_changes
 from fleet.analysis.compare.evidence import together
 from fleet.analysis.compare.inference import LEVEL, beyond_p, detectable, false_discovery
 from fleet.analysis.compare.run_levels import Matched
 from fleet.analysis.compare.verdicts import judge
+from fleet.analysis.tables import Floats
 
 
 def compare_relations(

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.changes import Changes, Turn
 from fleet.analysis.compare.inference import (
     LEVEL,
@@ -25,6 +24,7 @@ from fleet.analysis.compare.inference import (
     moderated,
 )
 from fleet.analysis.compare.run_levels import CLASS, Doubt
+from fleet.analysis.tables import Bools, Floats, Ints
 
 LEAST_HOSTS = 3  # that show what all hosts have in common
 _MUCH = 0.25  # of the variance of a change

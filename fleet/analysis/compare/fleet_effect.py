@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.arrays import Floats, Ints
 from fleet.analysis.compare.evidence import LEAST_HOSTS, Evidence
 from fleet.analysis.compare.inference import added, interval, moderated
 from fleet.analysis.compare.run_levels import CLASS
+from fleet.analysis.tables import Floats, Ints
 
 _OF_CHANGE = ("ratio", "low", "high", "p", "error", "freedom", "between", "heterogeneity")
 _NONE = {"q_levels": 0.0, "doubt": 0.0, "shared": 1.0}  # of all hosts

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.split import BETWEEN_RUNS, run_levels
+from fleet.analysis.tables import Bools, Floats, Ints
 
 LEVEL = 0.05
 POWER = 0.8

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.inference import LEVEL, ROUNDING, false_discovery, shrunk
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.split import run_levels
+from fleet.analysis.tables import Bools, Floats, Ints
 
 LEAST_MACHINES = 4  # of a verdict: each is held against three or more
 _REMOVED = 5  # at most one machine in so many is left out of what the others are held against

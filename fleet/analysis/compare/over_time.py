@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.inference import LEVEL, ROUNDING, false_discovery, interval, shrunk
 from fleet.analysis.reduce.split import run_levels
+from fleet.analysis.tables import Bools, Floats, Ints
 
 LEAST_NIGHTS = 8
 _SIDE = 3  # nights on either side of a split

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.inference import centred, counts_at, equal_shares, least_squares
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.split import BETWEEN_RUNS, run_levels
+from fleet.analysis.tables import Bools, Floats, Ints
 
 CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.caveats import number_of_all
 from fleet.analysis.compare.inference import LEVEL, detectable, interval
 from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, beside_the_same, distances, numbers
@@ -19,6 +18,7 @@ from fleet.analysis.reduce.environment import of_rows
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import view_of, without_points
 from fleet.analysis.reduce.matrices import grid
+from fleet.analysis.tables import Bools, Floats, Ints
 from fleet.hostnames import folded
 from fleet.model import View
 from fleet.store.runs import Root

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.arrays import Ints
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid, matrix_csv
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
 from fleet.analysis.reduce.ladders import node_cells, node_matrix
 from fleet.analysis.reduce.load import load_cpus, load_run, samples_in_parts, samples_long, view_of
 from fleet.analysis.reduce.pairs import load_pairs, pairs_of_run, widened
+from fleet.analysis.tables import Ints
 from fleet.analysis.views.overview import how_wide
 from fleet.analysis.views.text import csv_text, kind_of, records, shown_value, within
 from fleet.errors import UsageError

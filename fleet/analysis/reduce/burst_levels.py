@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.bursts import equal_rows
 from fleet.analysis.reduce.interval import effective_count, likeness, t_factor
 from fleet.analysis.reduce.split import MOST_CUTS, STRAY, USUAL, levels_of_bursts, of_most, split
+from fleet.analysis.tables import Bools, Floats, Ints
 
 LEVELS_MOST = USUAL.most  # of a pair
 STRAYS_OF = 10  # at most one burst of so many is a stray

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.analysis.frame import Frame
 from fleet.analysis.reduce.load import mean_of_both, ns_per_sample_tick, of_both
+from fleet.analysis.tables import Bools, Floats, Ints, to_pandas
 from fleet.model import Shape, benchmark_named
 from fleet.store.columns import known, list_parts, raw
 from fleet.store.schema import PARAMETER_COLUMNS, names_between
@@ -31,7 +31,7 @@ class Bursts:
     A sample of several threads is the time of one unit by all of them together.
     """
 
-    about: Frame
+    about: pd.DataFrame
     latencies: Floats
     counts: Ints
 
@@ -44,13 +44,13 @@ class Bursts:
             first = np.cumsum(self.counts) - self.counts
             at = np.repeat(first[order] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
             taken = self.latencies[at]
-        return Bursts(self.about[order], taken, counts)
+        return Bursts(self.about.iloc[order].reset_index(drop=True), taken, counts)
 
 
 def of_arrow(table: Any) -> Bursts:
     """Take the bursts of an Arrow table with the columns COLUMNS, without making a list of any of a pair."""
     counts, ticks = list_parts(table.column("ticks").combine_chunks())
-    samples = Frame.of_arrow(table.select([name for name in COLUMNS if name not in LISTS]))
+    samples = to_pandas(table.select([name for name in COLUMNS if name not in LISTS]))
     pairs = of_both(samples["benchmark"])
     others = Lists(table.column("other_ticks").combine_chunks())
     units = Lists(table.column("other_units").combine_chunks())
@@ -68,7 +68,7 @@ def of_arrow(table: Any) -> Bursts:
     of_others = _join_units(samples, latencies, left, units, ~pairs)
     about = samples.assign(**dict(zip(OF_OTHERS, of_others, strict=True)))
     measured = left > 0
-    return Bursts(about if measured.all() else about[measured], latencies, left[measured])
+    return Bursts(about[measured].reset_index(drop=True), latencies, left[measured])
 
 
 class Lists:
@@ -90,7 +90,7 @@ class Lists:
         return np.concatenate(lists) if lists else self._values[:0]
 
 
-def _join_threads(samples: Any, latencies: Floats, counts: Ints, others: Lists) -> None:
+def _join_threads(samples: pd.DataFrame, latencies: Floats, counts: Ints, others: Lists) -> None:
     """Make the samples of groups the time of a unit by all threads; others: their ticks but for ping's."""
     names = samples["benchmark"]
     groups = [name for name in names.unique() if benchmark_named(str(name)).shape is Shape.GROUP]
@@ -102,7 +102,7 @@ def _join_threads(samples: Any, latencies: Floats, counts: Ints, others: Lists) 
             own[:] = 1 / (1 / each).sum(axis=0)
 
 
-def _join_units(samples: Frame, latencies: Floats, counts: Ints, units: Lists, apart: Bools) -> Floats:
+def _join_units(samples: pd.DataFrame, latencies: Floats, counts: Ints, units: Lists, apart: Bools) -> Floats:
     """The same where what all threads did in ping's samples is counted, and they did the same.
 
     units: of the other threads. apart: rows of no pairs. Returns OF_OTHERS of each burst: what the threads

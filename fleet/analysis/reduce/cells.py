@@ -8,11 +8,12 @@ benchmark `load`.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fleet.analysis.frame import Rows, Values, below, into_pandas
+import pandas as pd
+
 from fleet.analysis.reduce import ladders
-from fleet.analysis.reduce.load import Into, load_cpus, of_benchmark, view_of, without_points
+from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
 from fleet.analysis.reduce.pairs import OF_HISTORY, by_run, load_pairs, widened
 from fleet.analysis.reduce.topology import kinds_of
 from fleet.analysis.views.text import records
@@ -45,7 +46,7 @@ OVERVIEW = ("benchmark", "variant", "about", "relation", "place")
 _OF_PAIRS = (View.MATRIX, View.CPUS)
 
 
-def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
+def cells(pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None) -> pd.DataFrame:
     """The rows to compare: of benchmarks of pairs their pairs, of ladders their plateaus.
 
     pairs: widened. cpus: of the same runs. point: only the rows of this. Raises UsageError where none has it.
@@ -74,10 +75,10 @@ def cells(pairs: Rows, cpus: Rows, point: str | None = None) -> Rows:
         of_level = levels["level"] + " " + levels["setting"] + _threads_text(levels) + _kinds_text(levels)
         parts.append(levels.assign(relation=of_level))
     filled = [part for part in parts if len(part)]
-    return below(filled) if filled else pairs[:0]
+    return pd.concat(filled, ignore_index=True) if filled else pairs[:0]
 
 
-def _at_load(rows: Rows) -> list[str]:
+def _at_load(rows: pd.DataFrame) -> list[str]:
     """What is done meanwhile, by relation. What differs between machines is named only where it must be.
 
     These are the size, where a run has several, and the threads: where it has several, or each has a rate.
@@ -95,7 +96,7 @@ def _at_load(rows: Rows) -> list[str]:
     return names
 
 
-def _of_load(rows: Rows) -> Rows:
+def _of_load(rows: pd.DataFrame) -> pd.DataFrame:
     """What others get, of rows at full load."""
     if "other_rate" not in rows:
         return rows[:0]
@@ -104,7 +105,7 @@ def _of_load(rows: Rows) -> Rows:
     return full.assign(benchmark=_LOAD.name, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan)
 
 
-def are_pairs(relations: Values) -> Values:
+def are_pairs(relations: "pd.Series[Any]") -> "pd.Series[Any]":
     """Which cells are pairs of CPUs, by their relation."""
     return relations.map({name: is_relation(name) for name in relations.unique()}).astype(bool)
 
@@ -118,7 +119,7 @@ class Only(NamedTuple):
     def __str__(self) -> str:
         return "".join(f" of {word}" for word in (self.benchmark, self.cpus and f"CPUs {self.cpus}") if word)
 
-    def of(self, pairs: Rows, cpus: Rows) -> Rows:
+    def of(self, pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
         """Those of these rows; cpus: of the table `cpus`. Raises UsageError where none is left."""
         pairs = of_benchmark(pairs, self.benchmark)
         return pairs if self.cpus is None else _of_cpus(pairs, cpus, self.cpus)
@@ -127,7 +128,7 @@ class Only(NamedTuple):
 ALL = Only()
 
 
-def _of_cpus(pairs: Rows, cpus: Rows, text: str) -> Rows:
+def _of_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame:
     kinds = {run_id: kinds_of(rows) for run_id, rows in cpus.groupby("run_id", sort=False)}
     there = sorted({kind for of_run in kinds.values() for kind in of_run.values()})
     if text[:1].isdigit():
@@ -146,7 +147,7 @@ def _of_cpus(pairs: Rows, cpus: Rows, text: str) -> Rows:
     return found
 
 
-def overview(pairs: Rows, cpus: Rows) -> Rows:
+def overview(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     """The cells that stand for a benchmark where many are side by side, `relation` being the column.
 
     The description of a benchmark chooses them: of pairs each relation; of a ladder the levels, in its first
@@ -169,11 +170,10 @@ def overview(pairs: Rows, cpus: Rows) -> Rows:
             elif views[name] in (View.TABLE, View.BLOCKS):
                 chosen = [_key_points(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
                 parts += [*chosen, *map(_of_load, chosen)]
-    cells: Rows = below([part for part in parts if len(part)] or parts[:1])
-    return cells
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
-def key_nodes(rows: Rows) -> Rows:
+def key_nodes(rows: pd.DataFrame) -> pd.DataFrame:
     """Of one run, benchmark and variant its first setting, memory of the CPUs' own node and of others."""
     setting = ladders.settings_in_order(rows)[0]
     rows = rows[rows["setting"] == setting]
@@ -181,7 +181,7 @@ def key_nodes(rows: Rows) -> Rows:
     return rows.assign(about=f"{setting} by node", place=where, relation=where)
 
 
-def _key_levels(rows: Rows) -> Rows:
+def _key_levels(rows: pd.DataFrame) -> pd.DataFrame:
     settings = [one for _, part in rows.groupby("benchmark") for one in ladders.settings_in_order(part)]
     near = sorted(rows["relation"].unique(), key=nearness)
     for name, order in (("threads", sorted({*rows["threads"]})), ("setting", settings), ("relation", near)):
@@ -194,7 +194,7 @@ def _key_levels(rows: Rows) -> Rows:
     )
 
 
-def _peaks(rows: Rows) -> Rows:
+def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
     known = benchmark_named(str(rows["benchmark"].iloc[0]))
     rows = _first(_first(rows, known.in_role("row")[:1]), known.in_role("table"))
     rows = rows[rows["relation"] == min(rows["relation"].unique(), key=nearness)]
@@ -207,7 +207,7 @@ def _peaks(rows: Rows) -> Rows:
     )
 
 
-def _key_points(rows: Rows) -> Rows:
+def _key_points(rows: pd.DataFrame) -> pd.DataFrame:
     """Of one run, benchmark and variant."""
     known = benchmark_named(str(rows["benchmark"].iloc[0]))
     tables, row, columns = (
@@ -238,7 +238,7 @@ def _key_points(rows: Rows) -> Rows:
     )
 
 
-def _first(rows: Rows, parameters: Sequence[Parameter], *, last: bool = False) -> Rows:
+def _first(rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: bool = False) -> pd.DataFrame:
     """The rows at the first value of each parameter, or the last."""
     for one in parameters:
         values = list(rows[one.name].dropna().unique()) if one.name in rows else []
@@ -247,21 +247,19 @@ def _first(rows: Rows, parameters: Sequence[Parameter], *, last: bool = False) -
     return rows
 
 
-def _threads_text(rows: Rows) -> Values:
+def _threads_text(rows: pd.DataFrame) -> "pd.Series[Any]":
     return rows["threads"].map(lambda threads: f" x{threads:.0f}" if threads > 1 else "")
 
 
-def _kinds_text(rows: Rows) -> Values:
+def _kinds_text(rows: pd.DataFrame) -> "pd.Series[Any]":
     """The kinds of cores as the end of names; those of the fastest kind are named as on other machines."""
     kinds = rows["relation"].map(lambda name: str(name).partition(" ")[2])
     return kinds.map(lambda text: f" {text}" if {*text.split("-")} - _FASTEST else "")
 
 
-def overview_history(
-    root: Root, runs: Sequence[RunSummary], only: Only = ALL, *, into: Into = into_pandas
-) -> Rows:
+def overview_history(root: Root, runs: Sequence[RunSummary], only: Only = ALL) -> pd.DataFrame:
     """A row per run and cell of the `overview`, in the columns of `reduce.pairs.history`, as `in_order`."""
-    pairs, cpus = _loaded(root, runs, cpus=only.cpus is not None, into=into)
+    pairs, cpus = _loaded(root, runs, cpus=only.cpus is not None)
     return in_order(by_run(runs, overview(only.of(pairs, cpus), cpus), OVERVIEW))
 
 
@@ -271,16 +269,15 @@ def _loaded(
     note: Callable[[str], None] | None = None,
     *,
     cpus: bool = False,
-    into: Into,
-) -> tuple[Rows, Rows]:
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of `pairs`, where there are no points only the columns of a history, and those of `cpus`."""
     ids = [run.run_id for run in runs]
     plain = all(view_of(kind) in _OF_PAIRS for run in runs for kind in run.benchmarks)
-    pairs = load_pairs(root, run_id=ids, columns=OF_HISTORY if plain else None, note=note, into=into)
-    return widened(pairs), load_cpus(root, run_id=ids if cpus or not plain else (), into=into)
+    pairs = load_pairs(root, run_id=ids, columns=OF_HISTORY if plain else None, note=note)
+    return widened(pairs), load_cpus(root, run_id=ids if cpus or not plain else ())
 
 
-def in_order(rows: Rows) -> Rows:
+def in_order(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of an overview: benchmarks in the order of their descriptions, columns by place."""
     known = {name: at for at, name in enumerate(BENCHMARKS)}
     at = rows["benchmark"].map(known).fillna(len(known))
@@ -295,7 +292,7 @@ def history_of(
     note: Callable[[str], None] | None = None,
     *,
     point: bool = False,
-) -> Rows:
+) -> pd.DataFrame:
     """A row per run and cell, oldest first, in the columns of `reduce.pairs.history`.
 
     what: a relation such as "package" or "package P-E", a level such as "L2", a level and its setting such as
@@ -306,7 +303,7 @@ def history_of(
         raise UsageError(
             f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
         )
-    pairs, cpus = _loaded(root, stored, note, into=into_pandas)
+    pairs, cpus = _loaded(root, stored, note)
     rows = cells(of_benchmark(pairs, benchmark), cpus, what if point else None)
     if not point:
         known = [name for name in rows["relation"].unique() if is_relation(name) or is_level(name)]
@@ -326,7 +323,7 @@ def is_level(text: str) -> bool:
     return name in ("LLC", ladders.MEMORY) or (name[:1] == "L" and name[1:].isdigit())
 
 
-def _at_point(pairs: Rows, point: str) -> Rows:
+def _at_point(pairs: pd.DataFrame, point: str) -> pd.DataFrame:
     rows = pairs[pairs["point"] == point]
     if rows.empty:
         known = sorted(pairs["point"].dropna().unique())

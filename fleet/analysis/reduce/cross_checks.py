@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, cast
+from typing import Any
 
-from fleet.analysis.frame import Frame, Rows, Values, below
+import pandas as pd
+
 from fleet.analysis.reduce.core_limits import core_of
 from fleet.analysis.reduce.ladders import MEMORY, is_local, ladders, node_cells, plateaus
 from fleet.analysis.reduce.load import view_of, without_points
@@ -37,7 +38,7 @@ PAGE = 4096
 LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
 COLUMNS = ("check", "value", "says", "breach")
-NO_COMPARISONS: Any = Frame([], COLUMNS).astype({"breach": bool})
+NO_COMPARISONS = pd.DataFrame([], columns=list(COLUMNS)).astype({"breach": bool})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,12 @@ class Numbers:
     """What checks are made of: a run, its pairs by relation, and its ladders and their levels."""
 
     run: Mapping[str, Any]
-    pairs: Rows
-    steps: Rows
-    levels: Rows
-    nodes: Rows
+    pairs: pd.DataFrame
+    steps: pd.DataFrame
+    levels: pd.DataFrame
+    nodes: pd.DataFrame
 
-    def of(self, benchmark: str, **parameters: Any) -> Rows:
+    def of(self, benchmark: str, **parameters: Any) -> pd.DataFrame:
         """A benchmark's rows that have these parameters; without any, those that stand for a pair."""
         rows = self.pairs[self.pairs["benchmark"] == benchmark]
         rows = rows if parameters else without_points(rows)
@@ -70,20 +71,20 @@ def can_compare(benchmarks: Collection[str]) -> bool:
     )
 
 
-def compared(run: Mapping[str, Any], pairs: Rows, cpus: Rows) -> Rows:
+def compared(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     """Every comparison of one run: `check`, `value`, `says` (the numbers) and `breach`, whether it is one.
 
     run: its row of `runs`. pairs, cpus: its rows of these tables, widened. value: of a breach, how far off,
     as a factor above 1.
     """
     if not can_compare(set(pairs["benchmark"])):
-        return cast(Rows, NO_COMPARISONS)
+        return NO_COMPARISONS
     numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus), node_cells(pairs, cpus))
     found = [(check, *one) for check, (_, each) in CHECKS.items() for one in each(numbers)]
-    return type(pairs)(found, columns=list(COLUMNS)).astype({"breach": bool})
+    return pd.DataFrame(found, columns=list(COLUMNS)).astype({"breach": bool})
 
 
-def breaches(found: Rows) -> Rows:
+def breaches(found: pd.DataFrame) -> pd.DataFrame:
     """Those of the comparisons that are breaches."""
     return found[found["breach"]].reset_index(drop=True)
 
@@ -128,7 +129,7 @@ def _groups(numbers: Numbers) -> Found:
     yield from _together(multiplied.assign(point=points), ["benchmark", "variant", "point"], "Gop/s")
 
 
-def _together(rows: Rows, keys: list[str], unit: str) -> Found:
+def _together(rows: pd.DataFrame, keys: list[str], unit: str) -> Found:
     for key, part in rows.groupby(keys, sort=False):
         alone = part[part["threads"] == 1]
         for row in records(part[part["threads"] > 1]) if len(alone) else ():
@@ -150,9 +151,11 @@ def _shared(numbers: Numbers) -> Found:
             yield slower, says, slower > (1 + FALL) * (1 + uncertain)
 
 
-def _against(rows: Rows, others: Rows, by: Sequence[str], limits: tuple[float, float]) -> Found:
+def _against(
+    rows: pd.DataFrame, others: pd.DataFrame, by: Sequence[str], limits: tuple[float, float]
+) -> Found:
     """Rows against others that are alike in these columns: of the medians, the ratio and its limits."""
-    known: dict[Any, Rows] = dict(iter(others.groupby([*by], sort=False)))
+    known: dict[Any, pd.DataFrame] = dict(iter(others.groupby([*by], sort=False)))
     for key, part in rows.groupby([*by], sort=False):
         if key in known:
             (ns, spread), (to_ns, to_spread) = _median(part), _median(known[key])
@@ -223,7 +226,9 @@ def _rising(numbers: Numbers) -> Found:
     for _, same in rows.groupby(["variant", "bytes", "threads", "ping_cpu", "memory_node"], dropna=False):
         idle = same[same["operation"] == "idle"]
         for _, part in same[same["operation"] != "idle"].groupby(["operation", "load_node"], dropna=False):
-            for less, more in pairwise(records(below([idle, part]).sort_values("other_rate", kind="stable"))):
+            for less, more in pairwise(
+                records(pd.concat([idle, part]).sort_values("other_rate", kind="stable"))
+            ):
                 fall = less["median_ns"] / more["median_ns"]
                 says = (
                     f"{more['point']}: {more['median_ns']:.1f} ns, {less['point']} {less['median_ns']:.1f} ns"
@@ -283,7 +288,7 @@ def _products(numbers: Numbers) -> Found:
             yield share, says, share > OVER * (1 + spread + _known(row))
 
 
-def _are_peaks(rows: Rows) -> Values:
+def _are_peaks(rows: pd.DataFrame) -> "pd.Series[Any]":
     return rows["point"].map(lambda name: str(name).startswith("peak")).astype(bool)
 
 
@@ -300,7 +305,7 @@ def _units(numbers: Numbers) -> Found:
 
 def _nodes(numbers: Numbers) -> Found:
     for key, cells in numbers.nodes.groupby(["benchmark", "variant", "setting"], sort=False, observed=True):
-        own: dict[Any, Rows] = dict(iter(cells[is_local(cells)].groupby("cpu_node")))
+        own: dict[Any, pd.DataFrame] = dict(iter(cells[is_local(cells)].groupby("cpu_node")))
         for ends, part in cells[~is_local(cells)].groupby(["cpu_node", "memory_node"]):
             if ends[0] in own:
                 (ns, spread), (own_ns, own_spread) = _median(part), _median(own[ends[0]])
@@ -309,7 +314,7 @@ def _nodes(numbers: Numbers) -> Found:
                 yield own_ns / ns, says, own_ns > (1 + FALL) * ns * (1 + spread + own_spread)
 
 
-def _median(rows: Rows) -> tuple[float, float]:
+def _median(rows: pd.DataFrame) -> tuple[float, float]:
     """The median of pairs in ns, and half the interval of the median pair; 0 where none is known."""
     spread = rows["spread"].median()
     return float(rows["median_ns"].median()), 0.0 if is_none(spread) else float(spread)
@@ -356,12 +361,12 @@ CHECKS: Mapping[str, tuple[str, Callable[[Numbers], Found]]] = {
 MEANS = {check: text for check, (text, _) in CHECKS.items()}
 
 
-def summary(found: Rows) -> list[tuple[str, ...]]:
+def summary(found: pd.DataFrame) -> list[tuple[str, ...]]:
     """A line per check that could be made: its name, the worst numbers, comparisons and breaches."""
     parts = ((check, found[found["check"] == check]) for check in MEANS if len(found))
     return [(check, *_line(part)) for check, part in parts if len(part)]
 
 
-def _line(part: Rows) -> tuple[str, str, str]:
+def _line(part: pd.DataFrame) -> tuple[str, str, str]:
     worst = part.sort_values(["breach", "value"], ascending=False, kind="stable").iloc[0]
     return str(worst["says"]), str(len(part)), str(part["breach"].sum())

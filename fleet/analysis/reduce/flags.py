@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.analysis.frame import Rows, Values, medians, numbered
 from fleet.analysis.reduce.load import has_one_number
+from fleet.analysis.tables import Bools, Floats, Ints, group_medians, number_groups
 
 MANY_OUTLIERS = 0.05
 FAR_NEARER = 0.5  # of its relation's median
@@ -37,7 +38,7 @@ MEANINGS: Mapping[str, str] = {
 MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed", "uneven")
 
 
-def flag_counts(flags: Values) -> dict[str, int]:
+def flag_counts(flags: "pd.Series[Any]") -> dict[str, int]:
     """How many rows have each flag, the most frequent first; flags: those of each row, comma-separated."""
     counts: Counter[str] = Counter()
     for joined, count in Counter(flags.tolist()).most_common():
@@ -45,7 +46,7 @@ def flag_counts(flags: Values) -> dict[str, int]:
     return dict(counts.most_common())
 
 
-def with_pair_flags(pairs: Rows, precision: Floats | float | None = None) -> Rows:
+def with_pair_flags(pairs: pd.DataFrame, precision: Floats | float | None = None) -> pd.DataFrame:
     """The rows of `pair_medians` with the flags of pairs, too; precision: asked for, a share, NaN: none."""
     asked = np.asarray(precision, dtype=float)
     raised = {
@@ -63,7 +64,7 @@ def with_pair_flags(pairs: Rows, precision: Floats | float | None = None) -> Row
     return pairs.assign(flags=texts)
 
 
-def _underfed(pairs: Rows) -> Bools:
+def _underfed(pairs: pd.DataFrame) -> Bools:
     """Loads of which less came than was asked for, and than comes of their like at full."""
     marks = np.zeros(len(pairs), dtype=bool)
     if "other_rate" not in pairs:
@@ -71,23 +72,23 @@ def _underfed(pairs: Rows) -> Bools:
     at = np.flatnonzero(pairs["other_rate"].notna().to_numpy())
     loads = pairs.iloc[at]
     rate, asked, threads = (loads[name].to_numpy(dtype=float) for name in _OF_LOAD)
-    kinds, first = numbered([loads[name].fillna(-1) for name in _LOAD])
-    full = medians(np.where(np.isnan(asked), rate, np.nan), kinds, len(first))[kinds]
+    kinds = number_groups(loads, _LOAD)
+    full = group_medians(np.where(np.isnan(asked), rate, np.nan), kinds)[kinds]
     marks[at] = rate < (1 - UNDERFED) * np.fmin(asked / 1000 * (threads - 1), full)
     return marks
 
 
-def _smt_pair(pairs: Rows) -> Bools:
+def _smt_pair(pairs: pd.DataFrame) -> Bools:
     """Siblings that are not each other's nearest, and pairs far nearer than the others of their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
     at = np.flatnonzero(has_one_number(pairs))
     single = pairs.iloc[at]
-    kinds = numbered([single[name] for name in _KIND])[0]
-    marks[at] = _strangely_near(single) | (not_nearest(single, kinds) < SIBLING_NEARER)
+    nearer = not_nearest(single, number_groups(single, _KIND))
+    marks[at] = _strangely_near(single) | (nearer < SIBLING_NEARER)
     return marks
 
 
-def not_nearest(rows: Rows, of: Ints) -> Floats:
+def not_nearest(rows: pd.DataFrame, of: Ints) -> Floats:
     """For each pair of siblings: the latency to their nearest other CPU, as a multiple of the pair's own.
 
     rows: pairs; of: the number of their run, benchmark and variant. NaN for rows that are no
@@ -108,15 +109,15 @@ def not_nearest(rows: Rows, of: Ints) -> Floats:
     return np.where(known, closest / ns, np.nan)
 
 
-def _alone(rows: Rows) -> Bools:
+def _alone(rows: pd.DataFrame) -> Bools:
     """Which are siblings, that are checked on their own, or single CPUs."""
     words = (relation.partition(" ")[0] for relation in rows["relation"].tolist())
     return np.array([word in ("smt", "self") for word in words], dtype=bool)
 
 
-def _strangely_near(rows: Rows) -> Bools:
+def _strangely_near(rows: pd.DataFrame) -> Bools:
     ns = rows["median_ns"].to_numpy(dtype=float)
-    of, first = numbered([rows[name] for name in (*_KIND, "relation")])
-    usual, size = medians(ns, of, len(first))[of], np.bincount(of)[of]
+    classes = number_groups(rows, [*_KIND, "relation"])
+    usual, size = group_medians(ns, classes)[classes], np.bincount(classes)[classes]
     near: Bools = ~_alone(rows) & (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
     return near

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from fleet.analysis.arrays import Bools
-from fleet.analysis.frame import Rows, Values, below
+from fleet.analysis.tables import Bools
 from fleet.analysis.views.text import records
 from fleet.model import View, benchmark_named
 
@@ -23,7 +23,7 @@ NODE_CELL = ["benchmark", "variant", "setting", "cpu_node", "memory_node"]
 NodeMatrix = dict[tuple[int, int], float]  # by the node of CPUs and that of memory
 
 
-def by_node(pairs: Rows) -> Bools:
+def by_node(pairs: pd.DataFrame) -> Bools:
     """Which rows of `pairs` have their memory on a NUMA node that was asked for; see `node_cells`."""
     found = np.zeros(len(pairs), dtype=bool)
     for name in pairs["benchmark"].unique():
@@ -33,7 +33,7 @@ def by_node(pairs: Rows) -> Bools:
     return found
 
 
-def ladders(pairs: Rows) -> Rows:
+def ladders(pairs: pd.DataFrame) -> pd.DataFrame:
     """The rows of `pairs` that are steps of a ladder, with `setting`: what the point is beside its size.
 
     Settings are such as "read", "read one" or "random s64". Rows are sorted by ladder, then by size.
@@ -48,7 +48,7 @@ def ladders(pairs: Rows) -> Rows:
     return rows.sort_values([*LADDER, "bytes"], kind="stable").reset_index(drop=True)
 
 
-def plateaus(pairs: Rows, cpus: Rows) -> Rows:
+def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     """A row per run, ladder and level: `level`, `cache_bytes` and the numbers of the plateau.
 
     pairs: rows of the table `pairs`, of any number of runs; the sizes of a level are the same for all runs
@@ -65,9 +65,9 @@ def plateaus(pairs: Rows, cpus: Rows) -> Rows:
         if len(part := group[group["bytes"].isin(sizes)])
     ]
     if not found:
-        return type(pairs)([], columns=[*_PLATEAU, *_OF_PLATEAU])
-    whole = below(found).groupby(_PLATEAU, sort=False, observed=True)
-    table: Rows = whole.agg(**_OF_PLATEAU).reset_index()
+        return pd.DataFrame([], columns=[*_PLATEAU, *_OF_PLATEAU])
+    whole = pd.concat(found, ignore_index=True).groupby(_PLATEAU, sort=False, observed=True)
+    table: pd.DataFrame = whole.agg(**_OF_PLATEAU).reset_index()
     return table
 
 
@@ -87,7 +87,7 @@ _OF_PLATEAU: dict[str, Any] = {
 }
 
 
-def memory_levels(cpus: Rows, group: Rows) -> list[tuple[str, int]]:
+def memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, int]]:
     """The data caches of the CPUs of a ladder, nearest first, if known: name, and bytes that a CPU may fill.
 
     group: the rows of a ladder. A cache that several of its CPUs share is divided by them.
@@ -120,7 +120,7 @@ def size_text(count: int) -> str:
     return f"{count}{_UNITS[unit]}"
 
 
-def settings_in_order(rows: Rows) -> list[str]:
+def settings_in_order(rows: pd.DataFrame) -> list[str]:
     """The settings of one benchmark's rows, each once, in the order of its description."""
     columns = benchmark_named(str(rows["benchmark"].iloc[0])).in_role("column") if len(rows) else []
     words = [word for parameter in columns for word in parameter.words]
@@ -129,7 +129,7 @@ def settings_in_order(rows: Rows) -> list[str]:
     return sorted(names, key=lambda name: (known.get(name.split(" ")[0], len(known)), name))
 
 
-def _levels(group: Rows, caches: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, set[int]]]:
+def _levels(group: pd.DataFrame, caches: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, set[int]]]:
     """Each level of one set of CPUs and its sizes; `group` has the ladders of all their settings and runs."""
     curve = _curve(group)
     largest, behind = 0, set[int]()
@@ -149,7 +149,7 @@ def _end(curve: Sequence[float]) -> int:
     return next((at for at in cuts if min(curve[at:]) > STEP * max(curve[:at])), len(curve))
 
 
-def _curve(group: Rows) -> dict[int, float]:
+def _curve(group: pd.DataFrame) -> dict[int, float]:
     """By size, ascending: how many times slower than the fastest size, the median of the settings."""
     slower: dict[int, list[float]] = {}
     for _, rows in group.groupby("setting", sort=False):
@@ -167,7 +167,7 @@ def setting_of(point: str, size: int) -> str:
     return " ".join(word for word in words if not (word[:1] in "xn" and word[1:].isdigit()))
 
 
-def node_cells(pairs: Rows, cpus: Rows) -> Rows:
+def node_cells(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     """The rows that have their memory on a node that was asked for, in their columns and those of NODE_CELL.
 
     A cell has the CPUs of one node and the memory of another. `cpu_node`: of ping, -1 if unknown.
@@ -193,7 +193,7 @@ def node_cells(pairs: Rows, cpus: Rows) -> Rows:
     return rows[rows["threads"] == most]
 
 
-def node_matrix(cells: Rows, column: str = "median_ns") -> tuple[list[int], list[int], NodeMatrix]:
+def node_matrix(cells: pd.DataFrame, column: str = "median_ns") -> tuple[list[int], list[int], NodeMatrix]:
     """Of one setting the nodes of rows (CPUs), of columns (memory; those without CPUs last), the medians."""
     found = {
         (int(str(row)), int(str(node))): float(part[column].median())
@@ -204,6 +204,6 @@ def node_matrix(cells: Rows, column: str = "median_ns") -> tuple[list[int], list
     return rows, sorted({node for _, node in found}, key=lambda node: (node not in rows, node)), found
 
 
-def is_local(cells: Rows) -> Values:
+def is_local(cells: pd.DataFrame) -> "pd.Series[Any]":
     """Whether the memory is of the CPUs' own node."""
     return cells["cpu_node"] == cells["memory_node"]

@@ -5,13 +5,13 @@ or there are no rows. `reduce.pairs` has what runs are reduced to.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
+import pandas as pd
 
-from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.analysis.frame import Rows, Values, into_pandas, numbered
+from fleet.analysis.tables import Bools, Floats, Ints, to_pandas
 from fleet.errors import StoreError, UsageError
 from fleet.model import Shape, View, benchmark_named
 from fleet.store.columns import table as columns_table
@@ -23,7 +23,6 @@ from fleet.store.runs import Listing, Root, RunSummary, listing_of
 from fleet.store.schema import arrow_schema
 
 Chosen = str | Collection[str] | None  # one value, several, or all
-Into = Callable[[Any], Rows]  # what a pyarrow table becomes
 
 
 class Runs(TypedDict, total=False):
@@ -43,9 +42,8 @@ def load_samples(
     benchmark: Chosen = None,
     relation: Chosen = None,
     columns: Sequence[str] | None = None,
-    into: Into = into_pandas,
     **which: Unpack[Runs],
-) -> Rows:
+) -> pd.DataFrame:
     """Read raw samples as stored: one row per burst, `ticks` an array; columns as in docs/tables.md.
 
     Each filter is one value or several, and None takes all. No rows where nothing matches.
@@ -54,14 +52,14 @@ def load_samples(
     runs = published(listing, **which)
     names = [samples_name(run.host_id, run.run_id) for run in runs]
     where = rows_wanted(benchmark=benchmark, relation=relation)
-    return into(
+    return to_pandas(
         read_files(listing.place, names, "samples", columns=columns, where=where, skip_damaged=len(names) > 1)
     )
 
 
 def samples_in_parts(
     root: Root, run_id: str, *, benchmark: str | None = None, columns: Sequence[str] | None = None
-) -> Iterator[Rows]:
+) -> Iterator[pd.DataFrame]:
     """The same of one run, a few thousand bursts at a time; benchmark: `cas` or `cas/llsc`."""
     listing = listing_of(root)
     name, _, variant = (benchmark or "").partition("/")
@@ -69,14 +67,14 @@ def samples_in_parts(
     for run in published(listing, run_id=run_id):
         file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
         for table in file.stretches(columns, where):
-            yield table.to_pandas()
+            yield to_pandas(table)
 
 
-def load_runs(root: Root, **which: Unpack[Runs]) -> Rows:
+def load_runs(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
     listing = listing_of(root)
     found = _records(listing, published(listing, **which))
-    return into_pandas(_table("runs", _runs_rows(found)))
+    return to_pandas(_table("runs", _runs_rows(found)))
 
 
 def _runs_rows(found: _Records) -> list[dict[str, Any]]:
@@ -90,13 +88,18 @@ def _cpus_rows(records: _Records) -> list[Mapping[str, Any]]:
 
 def load_run(root: Root, run_id: str) -> dict[str, Any]:
     """One run's row of `runs`, JSON columns decoded under their short names. StoreError for no such run."""
-    return read_runs(root, [run_id], lambda _: _)[0][0]
+    return _decode_runs(root, [run_id])[1][0]
 
 
-def read_runs(
-    root: Root, run_ids: Sequence[str], into: Into = into_pandas
-) -> tuple[list[dict[str, Any]], Rows, Rows]:
-    """The same of several, in this order; their rows as of `load_runs` and of `load_cpus`, oldest first."""
+def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]], pd.DataFrame, pd.DataFrame]:
+    """Read several as `load_run` does, in this order; and their rows of `runs` and `cpus`, oldest first."""
+    records, runs = _decode_runs(root, run_ids)
+    tables = _table("runs", _runs_rows(records)), _table("cpus", _cpus_rows(records))
+    return runs, to_pandas(tables[0]), to_pandas(tables[1])
+
+
+def _decode_runs(root: Root, run_ids: Sequence[str]) -> tuple[_Records, list[dict[str, Any]]]:
+    """Read the records of runs, oldest first, and make their rows of `runs`, decoded, in the order asked."""
     listing = listing_of(root)
     runs = published(listing, run_id=run_ids)
     records = _records(listing, runs)
@@ -110,8 +113,7 @@ def read_runs(
     for run_id in run_ids:
         if run_id not in found:
             raise StoreError(f"{root}: run {run_id} is not published.")
-    ordered = [found[run_id] for run_id in run_ids]
-    return ordered, into(_table("runs", rows)), into(_table("cpus", _cpus_rows(records)))
+    return records, [found[run_id] for run_id in run_ids]
 
 
 class Texts(dict[str, Any]):
@@ -129,19 +131,19 @@ def decoded(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
     }
 
 
-def load_cpus(root: Root, *, into: Into = into_pandas, **which: Unpack[Runs]) -> Rows:
+def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `cpus` table: one row per run and CPU."""
     listing = listing_of(root)
     found = _records(listing, published(listing, **which))
-    return into(_table("cpus", _cpus_rows(found)))
+    return to_pandas(_table("cpus", _cpus_rows(found)))
 
 
-def load_counters(root: Root, *, into: Into = into_pandas, **which: Unpack[Runs]) -> Rows:
+def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `counters` table: a row per burst, thread and event; no rows where nothing was counted."""
     listing = listing_of(root)
     runs = published(listing, **which) if listing.counters else []
     names = [name for run in runs if (name := counters_name(run.run_id)) in listing.counters]
-    return into(read_files(listing.place, names, "counters", skip_damaged=True))
+    return to_pandas(read_files(listing.place, names, "counters", skip_damaged=True))
 
 
 def published(
@@ -166,7 +168,7 @@ def rows_wanted(**chosen: Chosen) -> dict[str, frozenset[str]]:
     return {column: values for column, one in chosen.items() if (values := several(one)) is not None}
 
 
-def samples_long(samples: Rows) -> Rows:
+def samples_long(samples: pd.DataFrame) -> pd.DataFrame:
     """One row per sample instead of per burst, in stored order, warm-ups marked.
 
     samples: as `load_samples` returns it. Every column but `ticks` and `warmup` is repeated; added are
@@ -182,7 +184,7 @@ def samples_long(samples: Rows) -> Rows:
     )
 
 
-def latencies(samples: Rows) -> tuple[Floats, Ints, Bools]:
+def latencies(samples: pd.DataFrame) -> tuple[Floats, Ints, Bools]:
     """Every sample's one-way ns in stored order, the position of its burst, and whether it is a warm-up."""
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
     burst = np.repeat(np.arange(len(samples)), counts)
@@ -196,7 +198,7 @@ def view_of(kind: str) -> View:
     return benchmark_named(kind.partition("/")[0]).view
 
 
-def of_benchmark(rows: Rows, benchmark: str | None) -> Rows:
+def of_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
     """The rows of a benchmark, given as `cas` or `cas/llsc`; all for None. Raises UsageError for none."""
     if benchmark is None:
         return rows
@@ -208,13 +210,13 @@ def of_benchmark(rows: Rows, benchmark: str | None) -> Rows:
     return found
 
 
-def without_points(rows: Rows) -> Rows:
+def without_points(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of which each CPU or pair has one number: no points, or the one that stands for the others."""
     kept = has_one_number(rows)
     return rows if kept.all() else rows[kept]
 
 
-def has_one_number(rows: Rows) -> Bools:
+def has_one_number(rows: pd.DataFrame) -> Bools:
     """Which these are; rows: with `benchmark` and, of the tables `samples` and `pairs`, `point`."""
     benchmarks = {name: benchmark_named(str(name)) for name in rows["benchmark"].unique()}
     single = {name for name, known in benchmarks.items() if known.view in (View.MATRIX, View.CPUS)}
@@ -227,12 +229,12 @@ def has_one_number(rows: Rows) -> Bools:
     return kept
 
 
-def flat_ticks(samples: Rows) -> Ints:
+def flat_ticks(samples: pd.DataFrame) -> Ints:
     """The ticks of all bursts in one array, in order."""
     return np.concatenate([np.empty(0, dtype=np.int64), *samples["ticks"]]).astype(np.int64, copy=False)
 
 
-def sample_ticks(samples: Rows) -> Ints | Floats:
+def sample_ticks(samples: pd.DataFrame) -> Ints | Floats:
     """The same; the mean of both threads' for a pair of which both take times."""
     flat = flat_ticks(samples)
     if "other_ticks" not in samples:
@@ -243,7 +245,7 @@ def sample_ticks(samples: Rows) -> Ints | Floats:
     return mean_of_both(flat, np.concatenate(others) if others else flat[:0], np.repeat(both, counts))
 
 
-def of_both(benchmarks: Values) -> Bools:
+def of_both(benchmarks: "pd.Series[Any]") -> Bools:
     """Which rows are of a benchmark of pairs; they have other_ticks if both threads took times."""
     pairs = [name for name in benchmarks.unique() if benchmark_named(str(name)).shape is Shape.PAIR]
     return benchmarks.isin(pairs).to_numpy()
@@ -260,11 +262,10 @@ def mean_of_both(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:
     return means
 
 
-def ns_per_sample_tick(samples: Rows) -> Floats:
+def ns_per_sample_tick(samples: pd.DataFrame) -> Floats:
     """What a tick of a sample adds to its latency, of a unit or one way of a round trip, per burst."""
-    names = samples["benchmark"].to_numpy()
-    of, first = numbered([names])
-    ways = np.array([benchmark_named(str(name)).latencies for name in names[first]], dtype=np.int64)[of]
+    names, codes = pd.factorize(samples["benchmark"])[::-1]
+    ways = np.array([benchmark_named(str(name)).latencies for name in names], dtype=np.int64)[codes]
     factor: Floats = samples["ns_per_tick"].to_numpy() / samples["iterations"].to_numpy() / ways
     return factor
 

@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from fleet.analysis.arrays import Floats, Ints
-from fleet.analysis.frame import Frame, below
 from fleet.analysis.reduce.bursts import of_arrow
-from fleet.analysis.reduce.matrices import OF_SAMPLES, by_pair, middles_of, pair_numbers, pairs_of
+from fleet.analysis.reduce.matrices import OF_SAMPLES, PAIR, by_pair, middles_of, pair_numbers, pairs_of
+from fleet.analysis.tables import Floats, Ints
+from fleet.analysis.views.text import records
 from fleet.late import pc
 
 _FEW = 1 << 20  # values that are put together with the distinct ones only later
@@ -54,9 +55,9 @@ def _quantile(values: Floats, counts: Ints, share: float) -> float:
     return float(low + (place - int(place)) * (high - low))
 
 
-def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> Frame:
+def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> pd.DataFrame:
     """As `matrices.reduced`; tables: with COLUMNS, each fit to be held."""
-    about, counts, middles, far = list[Frame](), list[Ints](), list[Floats](), list[Ints]()
+    about, counts, middles, far = list[pd.DataFrame](), list[Ints](), list[Floats](), list[Ints]()
     samples: dict[tuple[object, ...], _Samples] = {}
     for table in tables:
         kept = table.filter(pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup")))
@@ -71,21 +72,24 @@ def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> Frame:
         begins = np.flatnonzero(np.diff(np.sort(numbers), prepend=-1))
         ends = np.cumsum(bursts.counts)
         of_pairs = np.split(bursts.latencies, ends[begins[1:] - 1])
-        for begin, latencies in zip(begins.tolist(), of_pairs, strict=len(begins) > 0):
-            samples.setdefault(_pair(bursts.about, begin, ordered), _Samples()).add(latencies.copy())
-    whole = below(about)
+        keys = _pairs(bursts.about.iloc[begins], ordered=ordered)
+        for key, latencies in zip(keys, of_pairs, strict=len(begins) > 0):
+            samples.setdefault(key, _Samples()).add(latencies.copy())
+    whole = pd.concat(about, ignore_index=True)
     order = by_pair(whole, ordered=ordered)
     sizes, beyond = (np.concatenate(each)[order] for each in (counts, far))
     middle, of_samples = np.concatenate(middles)[order], partial(_columns, samples, ordered)
-    return pairs_of(whole[order], sizes, middle, beyond, of_samples, ordered=ordered)
+    about_all = whole.iloc[order].reset_index(drop=True)
+    return pairs_of(about_all, sizes, middle, beyond, of_samples, ordered=ordered)
 
 
-def _pair(bursts: Frame, at: int, ordered: bool) -> tuple[object, ...]:
-    ends = [int(bursts["ping_cpu"][at]), int(bursts["pong_cpu"][at])]
-    kind = (bursts[name][at] for name in ("run_id", "benchmark", "variant", "point"))
-    return *kind, *(ends if ordered else sorted(ends))
+def _pairs(bursts: pd.DataFrame, *, ordered: bool) -> list[tuple[object, ...]]:
+    """Name the pair of each burst: the values of PAIR, unless `ordered` the lower CPU first."""
+    rows = records(bursts[PAIR])
+    keys = [(list(row.values())[:-2], [row["ping_cpu"], row["pong_cpu"]]) for row in rows]
+    return [(*kind, *(ends if ordered else sorted(ends))) for kind, ends in keys]
 
 
-def _columns(samples: Mapping[Any, _Samples], ordered: bool, first: Frame) -> dict[str, Any]:
-    found = [samples[_pair(first, at, ordered)].numbers() for at in range(len(first))]
+def _columns(samples: Mapping[Any, _Samples], ordered: bool, first: pd.DataFrame) -> dict[str, Any]:
+    found = [samples[key].numbers() for key in _pairs(first, ordered=ordered)]
     return dict(zip(OF_SAMPLES, map(np.array, zip(*found, strict=True)), strict=True))

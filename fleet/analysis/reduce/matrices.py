@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.analysis.column import Column
-from fleet.analysis.frame import Frame, Rows, medians, numbered
 from fleet.analysis.reduce.burst_levels import asymmetry, burst_levels
 from fleet.analysis.reduce.bursts import COLUMNS, OF_OTHERS, PARAMETERS, Bursts, equal_rows, of_arrow
 from fleet.analysis.reduce.split import states
+from fleet.analysis.tables import Bools, Floats, Ints, decode_categories, group_medians, number_groups
 from fleet.late import pa
 from fleet.model import Shape, benchmark_named
 from fleet.store.schema import arrow_schema
@@ -26,7 +25,7 @@ OF_LEVELS = ("levels_ns", "levels_share", "levels_spread", "levels_dwell", "leve
 OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
-def pair_medians(samples: Rows, *, ordered: bool = False) -> Rows:
+def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFrame:
     """Reduce raw samples to one row per run, benchmark, variant, point and pair.
 
     The columns are those of `pairs` in docs/tables.md. samples: as `load_samples` returns it; bursts of
@@ -35,30 +34,30 @@ def pair_medians(samples: Rows, *, ordered: bool = False) -> Rows:
     """
     shape = arrow_schema("samples", COLUMNS)
     rows = pa.Table.from_pandas(samples.reindex(columns=list(COLUMNS)), shape, preserve_index=False)
-    return reduced(of_arrow(rows), ordered=ordered).to_pandas()
+    return reduced(of_arrow(rows), ordered=ordered)
 
 
-def reduced(bursts: Bursts, *, ordered: bool = False) -> Frame:
+def reduced(bursts: Bursts, *, ordered: bool = False) -> pd.DataFrame:
     """The same of bursts as arrays."""
     bursts = bursts.in_order(by_pair(bursts.about, ordered=ordered))
     found = partial(_of_samples, bursts)
     return pairs_of(bursts.about, bursts.counts, *middles_of(bursts), found, ordered=ordered)
 
 
-def by_pair(about: Frame, *, ordered: bool = False) -> Ints:
+def by_pair(about: pd.DataFrame, *, ordered: bool = False) -> Ints:
     """The order of bursts by pair, those of one by time."""
     return np.lexsort((about["start_offset_ns"].to_numpy(), pair_numbers(about, ordered=ordered)))
 
 
 def pairs_of(
-    about: Frame,
+    about: pd.DataFrame,
     samples: Ints,
     middles: Floats,
     far: Ints,
-    of_samples: Callable[[Frame], Mapping[str, Any]],
+    of_samples: Callable[[pd.DataFrame], Mapping[str, Any]],
     *,
     ordered: bool = False,
-) -> Frame:
+) -> pd.DataFrame:
     """The same of what is known of each burst, as `by_pair` orders them.
 
     samples: how many each has. middles, far: as of `middles_of`. of_samples: the columns OF_SAMPLES of pairs,
@@ -68,11 +67,12 @@ def pairs_of(
     begins = np.flatnonzero(np.diff(key, prepend=-1))
     counts = np.diff(np.append(begins, len(key)))
     pair = np.repeat(np.arange(len(begins)), counts)
-    first = about[begins].assign(samples=np.bincount(pair, samples, len(begins)).astype(np.int64))
+    first = decode_categories(about.iloc[begins].reset_index(drop=True))
+    first["samples"] = np.bincount(pair, samples, len(begins)).astype(np.int64)
     ends = _ends(first, ordered=ordered)
     judged = _judged(middles, about, counts, _units(first, ends))
     times = middles / judged["median_ns"][pair]
-    table = Frame(
+    table = pd.DataFrame(
         {
             **{name: first[name] for name in (*KIND, "point", "unit")},
             "ping_cpu": ends[0],
@@ -82,28 +82,28 @@ def pairs_of(
             **judged,
             "asymmetry": asymmetry(middles, _turned(about) & (not ordered), pair, len(begins)),
             **_flags(about["flags"], pair, len(begins)),
-            "samples": first["samples"].to_numpy(),
+            "samples": first["samples"],
             **of_samples(first),
         }
     )
     outliers = np.bincount(pair, far, len(begins)) / table["samples"]
-    whole: Frame = table.assign(**_parameters(first, about, pair, times), outliers=outliers)
-    return whole.sort_values(PAIR, kind="stable")
+    whole = table.assign(**_parameters(first, about, pair, times), outliers=outliers)
+    return whole.sort_values(PAIR, kind="stable", ignore_index=True)
 
 
-def _ends(about: Frame, *, ordered: bool) -> Ints:
+def _ends(about: pd.DataFrame, *, ordered: bool) -> Ints:
     """The CPUs of each row; unless `ordered`, the lower one first."""
     ends = np.array([about["ping_cpu"], about["pong_cpu"]], dtype=np.int64)
     return ends if ordered else np.sort(ends, axis=0)
 
 
-def pair_numbers(about: Frame, *, ordered: bool) -> Ints:
+def pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
     """For each burst a number that those of its run, benchmark, variant and pair share."""
-    keys = [*(about[name] for name in (*KIND, "point")), *_ends(about, ordered=ordered)]
-    return numbered(keys)[0]
+    low, high = _ends(about, ordered=ordered)
+    return number_groups(about.assign(ping_cpu=low, pong_cpu=high), PAIR)
 
 
-def _parameters(first: Frame, about: Frame, pair: Ints, times: Floats) -> dict[str, Any]:
+def _parameters(first: pd.DataFrame, about: pd.DataFrame, pair: Ints, times: Floats) -> dict[str, Any]:
     """Of each pair the parameters of its point, and medians over its bursts, `about`.
 
     times: of each burst its median, as a multiple of its pair's. That by the pair's frequency, one that its
@@ -111,17 +111,17 @@ def _parameters(first: Frame, about: Frame, pair: Ints, times: Floats) -> dict[s
     another level.
     """
     numbers = {name: about[name].to_numpy(np.float64) for name in OF_OTHERS}
-    of_bursts = {name: medians(values, pair, len(first)) for name, values in numbers.items()}
+    of_bursts = {name: group_medians(values, pair) for name, values in numbers.items()}
     ghz, order = about["core_ghz"].to_numpy(np.float64), np.lexsort((np.abs(times - 1), pair))
     sizes = np.bincount(pair, minlength=len(first))
     begins = np.cumsum(sizes) - sizes
     near = order[np.arange(len(pair)) - begins[pair] < sizes[pair] / 2 + 1]
-    found = medians((ghz * times)[near], pair[near], len(first))
+    found = group_medians((ghz * times)[near], pair[near])
     of_bursts["core_ghz"] = np.clip(found, *(ends.reduceat(ghz, begins) for ends in (np.fmin, np.fmax)))
     return {name: first[name] for name in PARAMETERS} | of_bursts
 
 
-def _turned(about: Frame) -> Bools:
+def _turned(about: pd.DataFrame) -> Bools:
     turned: Bools = (about["ping_cpu"] > about["pong_cpu"]).to_numpy()
     return turned
 
@@ -136,7 +136,7 @@ def middles_of(bursts: Bursts) -> tuple[Floats, Ints]:
     return middles, far
 
 
-def _judged(middles: Floats, about: Frame, counts: Ints, units: Ints) -> dict[str, npt.NDArray[Any]]:
+def _judged(middles: Floats, about: pd.DataFrame, counts: Ints, units: Ints) -> dict[str, npt.NDArray[Any]]:
     """The columns that come from a pair's burst medians; pairs of as many bursts are judged together.
 
     The interval is around the mean, and widened where the median is not inside. about: of the bursts.
@@ -173,15 +173,15 @@ def visits_together(benchmark: str) -> bool:
     return known.shape is Shape.PAIR and not known.many_points
 
 
-def _units(first: Frame, ends: Ints) -> Ints:
+def _units(first: pd.DataFrame, ends: Ints) -> Ints:
     """Of each pair a number that those share whose states are one; ends: its two CPUs."""
-    shared = {name: visits_together(str(name)) for name in first["benchmark"].unique()}
-    alone = ~first["benchmark"].astype(object).map(shared).to_numpy(dtype=bool)
-    own = np.where(alone, np.arange(len(first)), -1)
-    return numbered([first["run_id"], *ends, own])[0]
+    shared = [name for name in first["benchmark"].unique() if visits_together(str(name))]
+    own = np.where(first["benchmark"].isin(shared), -1, np.arange(len(first)))
+    units = first[["run_id"]].assign(low=ends[0], high=ends[1], own=own)
+    return number_groups(units, [*units])
 
 
-def _of_samples(bursts: Bursts, first: Frame) -> dict[str, Floats]:
+def _of_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]:
     sizes = first["samples"].to_numpy()
     columns = {name: np.full(len(sizes), np.nan) for name in OF_SAMPLES}
     for pairs, rows in equal_rows(bursts.latencies, sizes):
@@ -205,7 +205,7 @@ def _quantile(ordered: Floats, share: float) -> Floats:
     return found
 
 
-def _flags(flags: Column, pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
+def _flags(flags: "pd.Series[Any]", pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
     """How many bursts of each pair have a flag, and all their flags once."""
     marked = (flags != "").to_numpy(dtype=bool)
     found: list[set[str]] = [set() for _ in range(pairs)]
@@ -217,7 +217,7 @@ def _flags(flags: Column, pair: Ints, pairs: int) -> dict[str, Ints | list[str]]
     }
 
 
-def relations(pairs: Rows, number: str = "median_ns") -> Rows:
+def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
     """Reduce pairs to one row per benchmark, variant and relation, nearest relation first; in ns.
 
     number: the column of `pairs` that is its number. Benchmarks and variants stay in the order of `pairs`.
@@ -226,12 +226,12 @@ def relations(pairs: Rows, number: str = "median_ns") -> Rows:
     are. `flagged_share`: of the bursts, those with a flag.
     """
     table = by_relation(pairs, [*KIND[1:], "relation"], number)
-    order = numbered([table["benchmark"], table["variant"]])[0]
+    order = number_groups(table, KIND[1:])
     ordered = table.assign(order=order).sort_values(["order", "median_ns"], kind="stable")
     return ordered.drop(columns="order").reset_index(drop=True)
 
 
-def by_relation(pairs: Rows, keys: Sequence[str], number: str = "median_ns") -> Rows:
+def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
     """The same for each combination of `keys` there is, in the order of `pairs`."""
     spread = pairs["spread"] if number == "median_ns" else np.nan
     groups = pairs.assign(number=pairs[number].astype(float), spread=spread).groupby(
@@ -252,24 +252,22 @@ def by_relation(pairs: Rows, keys: Sequence[str], number: str = "median_ns") -> 
     return table.assign(flagged_share=shares).astype(dict.fromkeys(keys, str))
 
 
-def matrix(pairs: Rows, cpus: Sequence[int], value: str = "median_ns") -> Rows:
+def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -> pd.DataFrame:
     """Lay pairs of one benchmark out as rows ping, columns pong, in the order of `cpus`.
 
     An unordered pair stands on both sides of the diagonal. NaN: not measured.
     """
-    import pandas as pd  # noqa: PLC0415  for those who want names
-
     numbers = grid(pairs, cpus, value)
     return pd.DataFrame(numbers, pd.Index(list(cpus), name="ping_cpu"), pd.Index(list(cpus), name="pong_cpu"))
 
 
-def grid(pairs: Rows, cpus: Sequence[int], value: str) -> Floats:
+def grid(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
     """The same without names."""
     numbers: Floats = grids(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0]
     return numbers
 
 
-def grids(pairs: Rows, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
+def grids(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
     """The same of each of `count` runs. runs: which of them each row is of."""
     places = {cpu: place for place, cpu in enumerate(cpus)}
     ping, pong = ([places.get(cpu, -1) for cpu in pairs[end].tolist()] for end in ("ping_cpu", "pong_cpu"))
@@ -278,7 +276,7 @@ def grids(pairs: Rows, cpus: Sequence[int], value: str, runs: Ints, count: int) 
     cell, column = (runs[known] * len(places) + at[0, known]) * len(places) + at[1, known], column[known]
     if len(cell) > len(np.unique(cell)):
         cell, number = np.unique(cell, return_inverse=True)
-        column = medians(column, number, len(cell))
+        column = group_medians(column, number)
     numbers: Floats = np.full(count * len(places) ** 2, np.nan)
     numbers[cell] = column
     numbers = numbers.reshape(count, len(places), len(places))

@@ -12,20 +12,18 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from fleet.analysis.arrays import Floats, Ints
-from fleet.analysis.column import Column
-from fleet.analysis.frame import Frame, Rows, below, into_pandas
 from fleet.analysis.reduce.bursts import COLUMNS, LISTS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
-from fleet.analysis.reduce.load import Chosen, Into, Runs, published, rows_wanted, without_points
+from fleet.analysis.reduce.load import Chosen, Runs, published, rows_wanted, without_points
 from fleet.analysis.reduce.long_pairs import reduced_in_parts
 from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
+from fleet.analysis.tables import Floats, Ints, decode_categories, to_pandas
 from fleet.errors import DamagedFileError
 from fleet.late import pa
 from fleet.model import Shape, as_described_by, benchmark_named, core_kinds, with_kinds
 from fleet.store import schema
-from fleet.store.columns import built, numbers, raw
 from fleet.store.packs import Packed, packed
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
 from fleet.store.places import Place, samples_name
@@ -50,9 +48,8 @@ def load_pairs(
     relation: Chosen = None,
     columns: Sequence[str] | None = None,
     note: Callable[[str], None] | None = None,
-    into: Into = into_pandas,
     **which: Unpack[Runs],
-) -> Rows:
+) -> pd.DataFrame:
     """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant, point and pair, in ns.
 
     Filters as of `load_samples`. Runs come oldest first; numbers are float32. What is missing is computed now
@@ -77,7 +74,7 @@ def load_pairs(
     alone, unsaid = len(runs) == 1, [note] if note else []
     marks = {run.run_id: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
     sort = Packed("pairs", "pairs", None, marks)
-    return into(packed(place, sort, runs, own, columns, where))
+    return to_pandas(packed(place, sort, runs, own, columns, where))
 
 
 def _together(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
@@ -114,7 +111,9 @@ def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterat
     yield from zip(runs, tables, strict=True)
 
 
-def history(root: Root, *, relation: Chosen = None, benchmark: Chosen = None, **which: Unpack[Runs]) -> Rows:
+def history(
+    root: Root, *, relation: Chosen = None, benchmark: Chosen = None, **which: Unpack[Runs]
+) -> pd.DataFrame:
     """A row per run, benchmark, variant and relation, oldest first; benchmarks with points are left out.
 
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of `relations`.
@@ -126,7 +125,7 @@ def history(root: Root, *, relation: Chosen = None, benchmark: Chosen = None, **
     return by_run(runs, without_points(pairs))
 
 
-def by_run(runs: Sequence[RunSummary], pairs: Rows, keys: Sequence[str] = _CLASS) -> Rows:
+def by_run(runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] = _CLASS) -> pd.DataFrame:
     """The rows of `history` for these pairs or other cells; keys: what a row of a run is of."""
     found = by_relation(pairs, ["run_id", *keys])
     known = {run.run_id: run for run in runs}
@@ -134,32 +133,28 @@ def by_run(runs: Sequence[RunSummary], pairs: Rows, keys: Sequence[str] = _CLASS
     names = ("started_utc", "host_id", "host_name", "run_id")
     table: dict[Any, Any] = {name: [getattr(run, name) for run in of] for name in names}
     table |= {"labels": [dict(run.labels) for run in of]}
-    found = type(found)(table | {name: column for name, column in found.items() if name not in names})
+    found = pd.DataFrame(table | {name: column for name, column in found.items() if name not in names})
     order = ["started_utc", "run_id", "benchmark", "variant", "median_ns"]
     return found.sort_values(order, kind="stable").reset_index(drop=True)
 
 
-def widened(pairs: Rows) -> Rows:
+def widened(pairs: pd.DataFrame) -> pd.DataFrame:
     """The same rows with float64 that print as short as the float32 they were, and plain strings."""
     wide: dict[Any, Any] = {}
     for name, column in pairs.items():
-        if column.dtype == "category":
-            there = column.notna()
-            plain = column.astype(object)
-            wide[name] = column.astype(str) if there.all() else plain.where(there, None)
-        elif column.dtype == np.float32:
+        if column.dtype == np.float32:
             wide[name] = _wide(column.to_numpy())
         elif name in OF_LEVELS[:-1]:
             wide[name] = column.map(lambda values: None if values is None else _wide(values))
-    return pairs.assign(**wide)
+    return decode_categories(pairs).assign(**wide)
 
 
 def _wide(narrow: npt.NDArray[np.float32]) -> Floats:
     wide: Floats = narrow.astype(np.float64)
-    known = ~np.isnan(wide)
-    if known.any():
-        texts = numbers(pa.float32(), narrow[known]).cast(pa.string())
-        wide[known] = raw(texts.cast(pa.float64()))
+    is_number = ~np.isnan(wide)
+    if is_number.any():
+        texts = pa.array(narrow[is_number]).cast(pa.string())
+        wide[is_number] = texts.cast(pa.float64()).to_numpy()
     return wide
 
 
@@ -187,28 +182,27 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     pairs = pairs.assign(host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION)
     shape = schema.arrow_schema("pairs")
-    table = pa.table([_column(pairs[field.name], field.type) for field in shape], schema=shape)
+    table = pa.table([_to_arrow(pairs[field.name], field.type) for field in shape], schema=shape)
     first = np.searchsorted(pairs["run_id"].to_numpy(dtype=str), sorted(asked)[1:])
     by_run = dict(zip(sorted(asked), np.split(np.arange(len(table)), first), strict=True))
     return [table[at[0] : at[-1] + 1] if len(at := by_run[run.run_id]) else table[:0] for run in runs]
 
 
-def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> Rows:
+def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
     """As `matrices.pair_medians` of a published run, however many samples it has; kind: as `cas/llsc`."""
     listing = listing_of(root)
     (run,) = published(listing, run_id=run_id)
     benchmark, _, variant = kind.partition("/")
     file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
-    found: Frame = _of_file(file, rows_wanted(benchmark=benchmark, variant=variant), ordered=ordered)
-    return found.to_pandas()
+    return _of_file(file, rows_wanted(benchmark=benchmark, variant=variant), ordered=ordered)
 
 
-def _of_file(file: TableFile, where: Where | None = None, *, ordered: bool = False) -> Any:
+def _of_file(file: TableFile, where: Where | None = None, *, ordered: bool = False) -> pd.DataFrame:
     parts = [_reduced(part, ordered=ordered) for part in slices(file, SLICE_SAMPLES, where or {})]
-    return below(parts) if parts else Frame()
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def of_kinds(rows: Any, kinds: Mapping[str, Mapping[int, str]]) -> Any:
+def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
     """The rows with the kinds of their cores in `relation`. kinds: of each run, by CPU."""
     if not any(kinds.values()):
         return rows
@@ -218,7 +212,7 @@ def of_kinds(rows: Any, kinds: Mapping[str, Mapping[int, str]]) -> Any:
     return rows.assign(relation=named)
 
 
-def _check(pairs: Frame) -> None:
+def _check(pairs: pd.DataFrame) -> None:
     """Raise ValueError where a benchmark of single CPUs has bursts of two, or one of points some without."""
     for name in pairs["benchmark"].unique():
         known, rows = benchmark_named(name), pairs[pairs["benchmark"] == name]
@@ -228,11 +222,11 @@ def _check(pairs: Frame) -> None:
             raise ValueError(f"{name} measures points, and a burst is of none")
 
 
-def _column(values: Column, type_: Any) -> Any:
-    if values.dtype == object:
-        return built(type_, values.tolist())
-    there = values.notna().to_numpy()
-    return numbers(type_, np.where(there, values, 0), there)
+def _to_arrow(values: "pd.Series[Any]", type_: Any) -> Any:
+    """Convert a column; NaN becomes null, but not inside lists, whose values cannot be null."""
+    if pa.types.is_list(type_):
+        return pa.array(values.tolist(), type_)
+    return pa.array(values.astype(object) if pa.types.is_dictionary(type_) else values, type_)
 
 
 class _Slice(NamedTuple):
@@ -244,7 +238,7 @@ class _Slice(NamedTuple):
     last: int
 
 
-def _reduced(part: Iterator[Any], *, ordered: bool) -> Frame:
+def _reduced(part: Iterator[Any], *, ordered: bool) -> pd.DataFrame:
     held, size = [], 0
     for table in part:
         held.append(table)
@@ -269,9 +263,8 @@ def _planned(file: TableFile, most: float, where: Where) -> list[_Slice]:
     """Slices of at most `most` bursts, or of one CPU; only the small columns are read."""
     counts: Counter[tuple[str, str, int]] = Counter()
     for table in file.stretches(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
-        rows = Frame.of_arrow(table)
-        keys = rows["benchmark"].tolist(), rows["relation"].tolist(), _low(rows).tolist()
-        counts.update(zip(*keys, strict=True))
+        rows = to_pandas(table)
+        counts.update(zip(rows["benchmark"], rows["relation"], _lower_cpus(table).tolist(), strict=True))
     names = {benchmark for benchmark, _, _ in counts}
     together = frozenset(name for name in names if visits_together(name))
     joined: Counter[tuple[frozenset[str], str, int]] = Counter()
@@ -292,11 +285,12 @@ def _planned(file: TableFile, most: float, where: Where) -> list[_Slice]:
 
 
 def _of_cpus(table: Any, part: _Slice) -> Any:
-    low = _low(Frame.of_arrow(table.select(["ping_cpu", "pong_cpu"])))
+    low = _lower_cpus(table)
     inside = (low >= part.first) & (low <= part.last)
-    return table if inside.all() else table.filter(built(pa.bool_(), inside.tolist()))
+    return table if inside.all() else table.filter(pa.array(inside))
 
 
-def _low(rows: Frame) -> Ints:
-    low: Ints = np.minimum(rows["ping_cpu"].to_numpy(), rows["pong_cpu"].to_numpy())
+def _lower_cpus(table: Any) -> Ints:
+    """Return the lower CPU of each row's pair."""
+    low: Ints = np.minimum(*(table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu")))
     return low

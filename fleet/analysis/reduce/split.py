@@ -18,7 +18,7 @@ from functools import reduce
 
 import numpy as np
 
-from fleet.analysis.arrays import Bools, Floats, Ints
+from fleet.analysis.tables import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from fleet.analysis.frame import Rows
+import pandas as pd
+
 from fleet.analysis.views.text import is_none, records
 from fleet.model import Cpu, core_kinds
 
@@ -80,12 +81,12 @@ class Layout:
         return next((level for level in counts if counts[level] == max(fitting)), None) if fitting else None
 
 
-def layout(cpus: Rows, measured: Sequence[int]) -> Layout:
+def layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
     """Order `measured` CPUs by their GROUPS, then number; cpus: one run's rows. One not there comes last."""
     return layouts(cpus.assign(run_id=""), {"": measured})[""]
 
 
-def layouts(cpus: Rows, measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
+def layouts(cpus: pd.DataFrame, measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
     """The same of several runs by their ids, those that are alike made once."""
     names = ("kind", "capacity", *GROUPS)
     there = [name for name in ("run_id", "cpu", *names) if name in cpus]
@@ -101,7 +102,7 @@ def layouts(cpus: Rows, measured: Mapping[str, Sequence[int]]) -> dict[str, Layo
     return {run_id: made(tuple(rows), tuple(measured[run_id])) for run_id, rows in of_runs.items()}
 
 
-def kinds_of(cpus: Rows) -> dict[int, str]:
+def kinds_of(cpus: pd.DataFrame) -> dict[int, str]:
     """The kind of each CPU's core, where there are several. cpus: one run's rows of the `cpus` table."""
     if not {"kind", "capacity"} <= set(cpus):
         return {}

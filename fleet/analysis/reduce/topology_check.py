@@ -12,11 +12,13 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from fleet.analysis.frame import Frame, Rows, numbered
+import pandas as pd
+
 from fleet.analysis.reduce.flags import SIBLING_NEARER, not_nearest
 from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import OF_HISTORY, load_pairs, widened
+from fleet.analysis.tables import number_groups
 from fleet.model import nearness
 from fleet.store.runs import Listing, Root, listing_of
 
@@ -35,16 +37,16 @@ _KIND = ["benchmark", "variant"]
 _RUN = ["run_id", *_KIND]
 
 
-def check_topology(pairs: Rows, history: Rows | None = None) -> Rows:
+def check_topology(pairs: pd.DataFrame, history: pd.DataFrame | None = None) -> pd.DataFrame:
     """Every finding about one run. pairs: as `pair_medians` returns them. history: of `host_history`."""
     past = {} if history is None else {"": [row for rows in medians_of(history).values() for row in rows]}
-    return type(pairs)(check_runs(pairs.assign(run_id=""), past)[""], columns=list(COLUMNS))
+    return pd.DataFrame(check_runs(pairs.assign(run_id=""), past)[""], columns=list(COLUMNS))
 
 
 Medians = Sequence[tuple[str, str, str, float]]  # of a run: benchmark, variant, relation, ns
 
 
-def medians_of(relations: Rows) -> dict[str, Medians]:
+def medians_of(relations: pd.DataFrame) -> dict[str, Medians]:
     """The medians of each run, by its id; relations: as `by_relation` returns them."""
     found: dict[str, list[tuple[str, str, str, float]]] = {}
     for run_id, *row in _values(relations, "run_id", *_KIND, "relation", "median_ns"):
@@ -52,7 +54,7 @@ def medians_of(relations: Rows) -> dict[str, Medians]:
     return dict(found)
 
 
-def check_runs(pairs: Rows, past: Mapping[str, Medians]) -> dict[str, list[tuple[object, ...]]]:
+def check_runs(pairs: pd.DataFrame, past: Mapping[str, Medians]) -> dict[str, list[tuple[object, ...]]]:
     """The findings about several runs, in COLUMNS, by the run's id. past: of each, what earlier runs had."""
     pairs = without_points(pairs)
     now: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
@@ -71,12 +73,10 @@ def check_runs(pairs: Rows, past: Mapping[str, Medians]) -> dict[str, list[tuple
     return found
 
 
-def host_history(root: Root, run: Mapping[str, Any]) -> Rows:
+def host_history(root: Root, run: Mapping[str, Any]) -> pd.DataFrame:
     """The relations of the host's last few runs before this one; run: its row of the `runs` table."""
     root = listing_of(root)
-    pairs = load_pairs(
-        root, run_id=earlier_runs(root, [run])[run["run_id"]], columns=OF_HISTORY, into=Frame.of_arrow
-    )
+    pairs = load_pairs(root, run_id=earlier_runs(root, [run])[run["run_id"]], columns=OF_HISTORY)
     return by_relation(without_points(widened(pairs)), ["run_id", *_KIND, "relation"])
 
 
@@ -94,10 +94,9 @@ def earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[str, 
     return found
 
 
-def _siblings(pairs: Rows) -> Iterator[tuple[Any, ...]]:
+def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """Findings behind the ids of their runs."""
-    kinds = numbered([pairs[name] for name in _RUN])[0]
-    pairs = pairs.assign(factor=not_nearest(pairs, kinds))
+    pairs = pairs.assign(factor=not_nearest(pairs, number_groups(pairs, _RUN)))
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
     for *run, a, b, ns, factor in _values(pairs[pairs["factor"] < SIBLING_NEARER], *columns):
         says = f"{a}-{b} ({ns:.1f} ns, another CPU at {factor * ns:.1f})"
@@ -132,7 +131,7 @@ def _off_history(now: Mapping[Any, float], past: Medians) -> Iterator[tuple[obje
             yield "history", *kind[:2], kind[2], factor, says
 
 
-def _asymmetry(pairs: Rows) -> Iterator[tuple[Any, ...]]:
+def _asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """Pairs that take longer when the one or the other CPU pings, behind the ids of their runs."""
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "asymmetry")
     for *run, a, b, ns, by in _values(pairs[pairs["asymmetry"].notna()], *columns):
@@ -141,6 +140,6 @@ def _asymmetry(pairs: Rows) -> Iterator[tuple[Any, ...]]:
         yield run[0], "asymmetry", *run[1:], f"{a}-{b}", ratio, says
 
 
-def _values(rows: Rows, *columns: str) -> Iterable[tuple[Any, ...]]:
+def _values(rows: pd.DataFrame, *columns: str) -> Iterable[tuple[Any, ...]]:
     """These columns of the rows, as plain values."""
     return rows[[*columns]].itertuples(index=False, name=None)

@@ -21,7 +21,6 @@ import pandas as pd
 from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
-from fleet.analysis.arrays import Ints
 from fleet.analysis.reduce.cells import key_nodes
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, flag_counts
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap, is_log, of_cpus, of_nodes, value_at
@@ -32,6 +31,7 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import CARD, CARDS
+from fleet.analysis.tables import Ints
 from fleet.analysis.views.heatmap import is_light, rgb_of
 from fleet.analysis.views.nodes import BY_NODE
 from fleet.analysis.views.sections import number_of

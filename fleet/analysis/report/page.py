@@ -13,7 +13,6 @@ from markupsafe import Markup
 from matplotlib.colors import Colormap
 
 from fleet.analysis import plots
-from fleet.analysis.arrays import Ints
 from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.cells import OVERVIEW, in_order
 from fleet.analysis.reduce.environment import properties
@@ -27,6 +26,7 @@ from fleet.analysis.report.markup import filled, number
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
+from fleet.analysis.tables import Ints
 from fleet.analysis.views import text
 from fleet.analysis.views.sections import level_lines
 from fleet.analysis.views.topology import topology_lines

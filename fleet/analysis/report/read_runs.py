@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.arrays import Floats, Ints
 from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, compared, summary
@@ -24,6 +23,7 @@ from fleet.analysis.reduce.topology import Layout, layouts
 from fleet.analysis.reduce.topology_check import COLUMNS, Medians, check_runs, earlier_runs, medians_of
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
+from fleet.analysis.tables import Floats, Ints
 from fleet.analysis.views.by_parameters import PointTables, point_tables
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.gemm import products

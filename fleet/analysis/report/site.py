@@ -21,7 +21,6 @@ from typing import Any
 import pandas as pd
 from PIL import Image
 
-from fleet.analysis.arrays import Floats
 from fleet.analysis.exchange.imports import PREFIX, half_widths, published_cpus
 from fleet.analysis.exchange.run_files import medians_of
 from fleet.analysis.reduce.cells import overview_history
@@ -35,6 +34,7 @@ from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import write
 from fleet.analysis.report.site_pages import Row, Section, entries, link, machines_of, page, past_of
 from fleet.analysis.selection import by_host
+from fleet.analysis.tables import Floats
 from fleet.analysis.views import over_time
 from fleet.analysis.views.history import sparkline
 from fleet.analysis.views.text import is_none, measured, records, shown_value, within

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.analysis.frame import Rows
+import pandas as pd
+
 from fleet.analysis.reduce.bursts import OF_OTHERS
 from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.views.ladders import bursts_text
@@ -47,7 +48,7 @@ _POINT = Parameter("point", "name")
 Key = tuple[Any, ...]  # the values of some parameters
 
 
-def point_tables(pairs: Rows) -> PointTables:
+def point_tables(pairs: pd.DataFrame) -> PointTables:
     """The tables of one benchmark and variant, `pairs` its rows; a number is the median of pairs.
 
     Without a parameter for the columns they are what the CPUs share; without one for the rows the points.
@@ -139,7 +140,7 @@ def _notes(known: Benchmark, others: bool) -> Iterator[str]:
 
 
 def _cells(
-    pairs: Rows, number: str, *parameters: Sequence[Parameter]
+    pairs: pd.DataFrame, number: str, *parameters: Sequence[Parameter]
 ) -> dict[Key, dict[Key, dict[Key, float]]]:
     """The median of a column in each cell, by the values of the parameters of tables, rows and columns."""
     names = [one.name for part in parameters for one in part]
@@ -181,7 +182,7 @@ def _meaning(parameter: Parameter, value: Any) -> str:
     return f"{parameter.name.removesuffix('_bytes')} {_shown(parameter, value)}"
 
 
-def _words(pairs: Rows, parameters: Sequence[Parameter]) -> Iterator[str]:
+def _words(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -> Iterator[str]:
     for one in parameters:
         there = set(pairs[one.name])
         if one is _RELATION:

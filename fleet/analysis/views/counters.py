@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.analysis.frame import Rows
+import pandas as pd
+
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.text import is_none, records
 from fleet.model import View, benchmark_named, nearness
@@ -14,7 +15,7 @@ _SAME_WORK = (View.LADDER, View.BLOCKS, View.PRODUCTS)  # of all their threads
 _NUMBER = ["benchmark", "variant", "point", "relation", "thread", "event"]
 
 
-def per_unit(counters: Rows, pairs: Rows) -> Rows:
+def per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """A row per benchmark, variant, point, relation, thread and event.
 
     counters: the table `counters` of one run; pairs: its rows of the table `pairs`. Columns: those names,
@@ -23,7 +24,7 @@ def per_unit(counters: Rows, pairs: Rows) -> Rows:
     `ping`, or `other`.
     """
     if counters.empty:
-        return type(pairs)([], columns=[*_NUMBER, "per_unit", "bursts", "scaled"])
+        return pd.DataFrame([], columns=[*_NUMBER, "per_unit", "bursts", "scaled"])
     relations = dict(zip(_pairs(pairs), pairs["relation"], strict=True))
     of_rows: list[Any] = [relations.get(pair) for pair in _pairs(counters)]
     rows = counters.assign(relation=of_rows)
@@ -40,12 +41,12 @@ def per_unit(counters: Rows, pairs: Rows) -> Rows:
     return found.reset_index()
 
 
-def _pairs(rows: Rows) -> Iterator[tuple[Any, ...]]:
+def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     for *kind, ping, pong in rows[_PAIR].itertuples(index=False, name=None):
         yield *(None if is_none(word) else word for word in kind), min(ping, pong), max(ping, pong)
 
 
-def events(found: Rows, hello: Mapping[str, Any]) -> PointTables | None:
+def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
     """The tables of one benchmark and variant; found: of `per_unit`, hello: of the run. None without."""
     if found.empty:
         return None

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
+import pandas as pd
 
-from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import alike, bursts_text, cpus_text, pages_text
@@ -12,7 +12,7 @@ from fleet.analysis.views.text import is_none, records, within
 from fleet.model import View, benchmark_named
 
 
-def products(pairs: Rows) -> PointTables:
+def products(pairs: pd.DataFrame) -> PointTables:
     """The points of one variant of gemm: of each number of CPUs a table, of CPUs alike the median.
 
     pairs: its rows of the table `pairs`. `of peak` is the share of what the same CPUs reached on registers in
@@ -26,7 +26,7 @@ def products(pairs: Rows) -> PointTables:
     return PointTables(f"{first['benchmark']}/{first['variant']}", f"Gop/s; {pages}", tables, note)
 
 
-def with_shares(pairs: Rows) -> Rows:
+def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
     """The rows of products in `pairs`, in the order of a table, with what people read.
 
     `gops`: operations in a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs,
@@ -55,7 +55,7 @@ def with_shares(pairs: Rows) -> Rows:
     return rows.drop(columns="place")
 
 
-def _table(rows: Rows) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _table(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     numbers = {name: (name, "median") for name in ("gops", "spread", "share", "per_cycle")}
     alike = rows.groupby(["operation", "point", "shape"], sort=False).agg(**numbers).reset_index()
     threads = int(rows["threads"].iloc[0])

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.cells import are_pairs
 from fleet.analysis.reduce.interval import between_runs
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
@@ -21,7 +21,7 @@ _CLASS = ["benchmark", "variant", "relation"]
 _LEAST_SPAN = 0.05  # of the smallest value; less would make noise look like change
 
 
-def past_text(found: Rows, width: int | None = None) -> str:
+def past_text(found: pd.DataFrame, width: int | None = None) -> str:
     """A line per run, benchmark and variant, oldest first; then each host's course. width: of the page."""
     relations = list(found["relation"].unique())
     several = len(relations) > 1
@@ -46,7 +46,7 @@ def past_text(found: Rows, width: int | None = None) -> str:
     return f"{', '.join(sorted(words)) if several else relations[0]}: {what}\n{whole}\n\n{end}"
 
 
-def _courses(found: Rows) -> str:
+def _courses(found: pd.DataFrame) -> str:
     keys = ["host_name", *_CLASS]
     rows = [
         (str(host), f"{name}/{variant}", str(relation), sparkline(part["median_ns"]))
@@ -56,7 +56,7 @@ def _courses(found: Rows) -> str:
     return "\n\n" + table(("host", "benchmark", "of", "oldest to newest"), rows) if rows else ""
 
 
-def past_of_runs(runs: Sequence[RunSummary], found: Rows) -> str:
+def past_of_runs(runs: Sequence[RunSummary], found: pd.DataFrame) -> str:
     """A host's comparable runs in a table, by level and course. found: of `overview_history`."""
     rows = []
     keys = ["benchmark", "variant", "about", "place", "relation"]

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.analysis.frame import Rows
+import pandas as pd
+
 from fleet.analysis.reduce.ladders import MEMORY, STEP, ladders, settings_in_order, size_text
 from fleet.analysis.views.text import is_none, is_rate, is_too_wide, measured, percent, records, within
 from fleet.model import benchmark_named, nearness
@@ -13,7 +14,9 @@ _NONE = "-"
 _ENDS = ["ping_cpu", "pong_cpu"]
 
 
-def ladder(pairs: Rows, plateaus: Rows, *, all_sizes: bool = False, width: int | None = None) -> str:
+def ladder(
+    pairs: pd.DataFrame, plateaus: pd.DataFrame, *, all_sizes: bool = False, width: int | None = None
+) -> str:
     """One benchmark and variant: of CPUs `alike` a row per level, and if asked for, or without, per size.
 
     pairs: its rows. plateaus: of `reduce.ladders`. Columns are settings; cycles only where they fit.
@@ -40,14 +43,16 @@ def ladder(pairs: Rows, plateaus: Rows, *, all_sizes: bool = False, width: int |
     return "\n".join((*parts, ending))
 
 
-def bursts_text(rows: Rows) -> str:
+def bursts_text(rows: pd.DataFrame) -> str:
     """How many bursts a table is made of, and the share of them that are flagged."""
     bursts, flagged = int(rows["bursts"].sum()), int(rows["flagged_bursts"].sum())
     share = f", {percent(flagged / bursts)} of them flagged" if flagged else ""
     return f"medians of {counted(bursts, 'burst')}{share}"
 
 
-def level_table(group: Rows, *, in_cycles: bool = True) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def level_table(
+    group: pd.DataFrame, *, in_cycles: bool = True
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Titles and a row per level, medians over CPUs measured alike; in_cycles: loads in cycles too.
 
     group: plateaus, `alike`. cache: as much of it as one CPU may fill; sizes: those measured in it.
@@ -69,18 +74,18 @@ def level_table(group: Rows, *, in_cycles: bool = True) -> tuple[tuple[str, ...]
     return ("level", "cache", "sizes", *_titles(columns, cycles=cycles)), lines
 
 
-def _levels(group: Rows, width: int | None, *, in_cycles: bool = True) -> str:
+def _levels(group: pd.DataFrame, width: int | None, *, in_cycles: bool = True) -> str:
     titles, lines = level_table(group, in_cycles=in_cycles)
     whole = table(titles, lines, right=set(range(3, len(titles))))
     return _levels(group, width, in_cycles=False) if in_cycles and is_too_wide(whole, width) else whole
 
 
-def _has_cycles(rows: Rows) -> bool:
+def _has_cycles(rows: pd.DataFrame) -> bool:
     """Whether loads are shown in cycles too: where the core's frequency is known."""
     return not is_rate(rows["benchmark"].iloc[0]) and bool(rows["core_ghz"].notna().any())
 
 
-def _sizes(rows: Rows, width: int | None, *, in_cycles: bool = True) -> str:
+def _sizes(rows: pd.DataFrame, width: int | None, *, in_cycles: bool = True) -> str:
     columns, cycles = settings_in_order(rows), in_cycles and _has_cycles(rows)
     lines = []
     for size in sorted(rows["bytes"].unique()):
@@ -93,7 +98,7 @@ def _sizes(rows: Rows, width: int | None, *, in_cycles: bool = True) -> str:
     return _sizes(rows, width, in_cycles=False) if cycles and is_too_wide(whole, width) else whole
 
 
-def _cell(rows: Rows, *, cycles: bool) -> list[str]:
+def _cell(rows: pd.DataFrame, *, cycles: bool) -> list[str]:
     """The number of rows, and its cycles: ~ of a plateau which is not level, 12|34 if at two levels."""
     if not len(rows):
         return [_NONE] * (1 + cycles)
@@ -109,7 +114,7 @@ def _titles(columns: Sequence[str], *, cycles: bool) -> list[str]:
     return [title for column in columns for title in ([column, "cycles"] if cycles else [column])]
 
 
-def marks(levels: Rows) -> list[str]:
+def marks(levels: pd.DataFrame) -> list[str]:
     """What ~ and | in a table of these levels mean, where they occur."""
     lines = []
     if (levels["rise"] > STEP).any():
@@ -119,19 +124,19 @@ def marks(levels: Rows) -> list[str]:
     return lines
 
 
-def alike(rows: Rows, *by: str) -> dict[Any, Rows]:
+def alike(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
     """The rows of as many threads on the same kinds of cores, together; and by these columns."""
     kinds: Any = [tuple(nearness(str(name))[1]) for name in rows["relation"]]
     groups = rows.assign(kinds=kinds).groupby([*by, "threads", "kinds"], sort=True, observed=True)
     return {key: group.drop(columns="kinds") for key, group in groups}
 
 
-def pages_text(rows: Rows) -> str:
+def pages_text(rows: pd.DataFrame) -> str:
     """The kinds of pages that the memory of these rows lay in."""
     return " and ".join(f"{kind} pages" for kind in sorted(rows["pages"].dropna().unique(), reverse=True))
 
 
-def cpus_text(rows: Rows) -> str:
+def cpus_text(rows: pd.DataFrame) -> str:
     """The CPUs of a table: one, several that were measured one after the other, or groups at once."""
     threads, kind = int(rows["threads"].iloc[0]), str(rows["relation"].iloc[0]).partition(" ")[2]
     ends = [(row["ping_cpu"], row["pong_cpu"]) for row in records(rows[_ENDS].drop_duplicates())]

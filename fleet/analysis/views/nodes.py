@@ -6,8 +6,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.heatmap import Heatmap, colour_limits
 from fleet.analysis.reduce.ladders import NodeMatrix, node_cells, node_matrix, settings_in_order
 from fleet.analysis.views.by_parameters import PointTable, PointTables
@@ -18,14 +18,14 @@ from fleet.model import benchmark_named
 BY_NODE = "rows: nodes of the CPUs, columns: of the memory"
 
 
-def node_tables(pairs: Rows, cpus: Rows, run: Mapping[str, Any]) -> list[PointTables]:
+def node_tables(pairs: pd.DataFrame, cpus: pd.DataFrame, run: Mapping[str, Any]) -> list[PointTables]:
     """The matrices of each benchmark and variant of a run; none of those that were not measured by node."""
     told = run.get("nodes") or []
     cells = node_cells(pairs, cpus).groupby(["benchmark", "variant"], sort=False, observed=True)
     return [_tables(part, told) for _, part in cells]
 
 
-def _tables(cells: Rows, told: list[dict[str, Any]]) -> PointTables:
+def _tables(cells: pd.DataFrame, told: list[dict[str, Any]]) -> PointTables:
     name, variant = str(cells["benchmark"].iloc[0]), cells["variant"].iloc[0]
     distances = {(one["node"], far): str(how) for one in told for far, how in one["distances"]}
     tables = []

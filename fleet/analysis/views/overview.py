@@ -8,13 +8,13 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from fleet.analysis.arrays import Floats
-from fleet.analysis.frame import Rows
 from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.interval import LEAST_RUNS, between_runs, of_one_run
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.selection import by_host
+from fleet.analysis.tables import Floats
 from fleet.analysis.views.heatmap import Canvas, ranked
 from fleet.analysis.views.text import in_words, measured, percent, records, span_text, units_text, within
 from fleet.hostnames import folded
@@ -67,7 +67,7 @@ class Group:
         return list(dict.fromkeys(host for cells in self.columns.values() for host in cells))
 
 
-def medians(rows: Rows, like: Rows | None = None) -> Rows:
+def medians(rows: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
     """A row per host and column of the overview. rows, like: of `reduce.cells.overview_history`.
 
     like: the same of all comparable runs of these hosts, to say how far one of them may be off.
@@ -90,10 +90,10 @@ def medians(rows: Rows, like: Rows | None = None) -> Rows:
     if any(one["behind"] >= LEAST_RUNS for one in found):
         found = [one if one["behind"] >= LEAST_RUNS else {**one, "half": math.nan} for one in found]
     columns = [*_KEYS, "runs", "median_ns", "half", "behind", "levels", "bursts", "flagged_bursts"]
-    return type(rows)(found, columns=columns)
+    return pd.DataFrame(found, columns=columns)
 
 
-def how_wide(table: Rows) -> str:
+def how_wide(table: pd.DataFrame) -> str:
     """What ±95% is in a table of `medians`: one thing in all of its rows."""
     if table["behind"].max() < LEAST_RUNS:
         return "of the median pair, within the run"
@@ -102,7 +102,7 @@ def how_wide(table: Rows) -> str:
     return f"how far a run may be off, by {LEAST_RUNS} or more of the host that are like it"
 
 
-def groups(table: Rows) -> list[Group]:
+def groups(table: pd.DataFrame) -> list[Group]:
     """The table of `medians` as groups of columns, in its order."""
     found = []
     for (benchmark, variant, about), part in table.groupby(["benchmark", "variant", "about"], sort=False):
@@ -119,7 +119,7 @@ def groups(table: Rows) -> list[Group]:
     return found
 
 
-def overview_text(table: Rows, canvas: Canvas) -> str:
+def overview_text(table: pd.DataFrame, canvas: Canvas) -> str:
     """The table of `medians` for people: the fastest host first; legends once. Empty without numbers."""
     if table.empty:
         return ""
@@ -132,7 +132,7 @@ def overview_text(table: Rows, canvas: Canvas) -> str:
     return "\n".join((body, *_legend(table, with_intervals="±" in body)))
 
 
-def extremes_text(table: Rows, width: int | None) -> str:
+def extremes_text(table: pd.DataFrame, width: int | None) -> str:
     """The table of `medians` of too many hosts to list: a line a column, its fastest and slowest host."""
     titles = ("benchmark", "of", "hosts", "median", "min", "fastest", "max", "slowest")
     rows = []
@@ -147,7 +147,7 @@ def extremes_text(table: Rows, width: int | None) -> str:
     return "\n".join((text, *_relations(table), last, *_about_levels(table)))
 
 
-def not_shown(table: Rows, runs: Sequence[RunSummary], only: Only = ALL) -> str:
+def not_shown(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
     """Which hosts have benchmarks without a number in the table, or lack what was asked for."""
     there = set(zip(table["host_id"], table["benchmark"], strict=True))
     found: dict[str, dict[str, None]] = {}
@@ -173,7 +173,7 @@ def heading(runs: Sequence[RunSummary]) -> str:
     )
 
 
-def _over_runs(rows: Rows, like: Floats | None) -> dict[str, Any]:
+def _over_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
     levels = runs_by_level(rows["median_ns"].to_numpy(dtype=float))
     known = [(geometric_mean(values), len(values)) for values in levels]
     found = {"median_ns": known[0][0], "levels": known, "behind": len(levels[0])}
@@ -185,7 +185,7 @@ def _over_runs(rows: Rows, like: Floats | None) -> dict[str, Any]:
     return found | {"half": float(rows["spread"].iloc[-1])}
 
 
-def _fastest_first(table: Rows) -> list[str]:
+def _fastest_first(table: pd.DataFrame) -> list[str]:
     """The hosts by their mean latency relative to the other hosts', over the columns they have."""
     usual = table.groupby(["benchmark", "about", "relation"])["median_ns"].transform("median")
     relative = table.assign(of_usual=np.log(table["median_ns"] / usual)).groupby("host_id", sort=False)
@@ -193,7 +193,7 @@ def _fastest_first(table: Rows) -> list[str]:
     return means.sort_values("of_usual", kind="stable")["host_id"].tolist()
 
 
-def _cells(rows: Rows) -> Iterator[tuple[str, Cell]]:
+def _cells(rows: pd.DataFrame) -> Iterator[tuple[str, Cell]]:
     """The cell of each host in a column; among equals the rank is the mean one."""
     ordered = sorted(rows["median_ns"])
     names = ["benchmark", "host_id", "host_name", "median_ns", "half"]
@@ -206,7 +206,7 @@ def _cells(rows: Rows) -> Iterator[tuple[str, Cell]]:
 class _Listed:
     """The groups as tables that fit a canvas: side by side those of the same hosts, the others below."""
 
-    def __init__(self, table: Rows, canvas: Canvas) -> None:
+    def __init__(self, table: pd.DataFrame, canvas: Canvas) -> None:
         self.hosts = _fastest_first(table)
         self._own = {host: table[table["host_id"] == host] for host in self.hosts}
         self._groups, self._canvas = groups(table), canvas
@@ -283,7 +283,7 @@ def _texts(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) 
     ]
 
 
-def _legend(table: Rows, *, with_intervals: bool) -> Iterator[str]:
+def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
     yield from _relations(table)
     yield f"{_numbers(table)}; flagged: of bursts"
     if table["runs"].max() > 1:
@@ -296,7 +296,7 @@ def _legend(table: Rows, *, with_intervals: bool) -> Iterator[str]:
     yield f"±95%: {how_wide(table)}{shares}"
 
 
-def _about_levels(table: Rows) -> Iterator[str]:
+def _about_levels(table: pd.DataFrame) -> Iterator[str]:
     """The levels of hosts whose runs are at several: no number is an average of levels."""
     several = [row for row in records(table) if len(row["levels"]) > 1]
     for row in several[:_LISTED]:
@@ -309,11 +309,11 @@ def _about_levels(table: Rows) -> Iterator[str]:
         yield f"levels differ between runs of {len(several) - _LISTED} more"
 
 
-def _relations(table: Rows) -> Iterable[str]:
+def _relations(table: pd.DataFrame) -> Iterable[str]:
     return filter(None, [in_words(table["relation"])])
 
 
-def _numbers(table: Rows) -> str:
+def _numbers(table: pd.DataFrame) -> str:
     return f"numbers: {units_text(table['benchmark'])}, median of the pairs"
 
 

@@ -3,7 +3,8 @@
 from itertools import chain
 from typing import Any
 
-from fleet.analysis.frame import Rows
+import pandas as pd
+
 from fleet.analysis.reduce.flags import PAIR_FLAGS
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.reduce.matrices import OF_LEVELS, grid, relations
@@ -44,7 +45,7 @@ def header(run: dict[str, Any], order: Layout) -> str:
 
 
 def benchmark(
-    pairs: Rows,
+    pairs: pd.DataFrame,
     order: Layout,
     canvas: Canvas,
     run: dict[str, Any],
@@ -72,7 +73,7 @@ def benchmark(
     return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, as_map=as_map)
 
 
-def drawing(pairs: Rows, order: Layout, canvas: Canvas, run: dict[str, Any], *, as_map: bool) -> str:
+def drawing(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str, Any], *, as_map: bool) -> str:
     """The matrix of one benchmark and variant, flagged pairs marked."""
     values = grid(pairs, order.cpus, number_of(run))
     label = benchmark_named(pairs["benchmark"].iloc[0]).label
@@ -80,7 +81,7 @@ def drawing(pairs: Rows, order: Layout, canvas: Canvas, run: dict[str, Any], *, 
     return text.rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
-def cpus(pairs: Rows, order: Layout) -> str:
+def cpus(pairs: pd.DataFrame, order: Layout) -> str:
     """A benchmark of single CPUs: a row for each; of many CPUs, for those furthest from the median."""
     first, costs = pairs.iloc[0], {row["ping_cpu"]: row for row in text.records(pairs)}
     low, middle, high = (getattr(pairs["median_ns"], what)() for what in ("min", "median", "max"))
@@ -101,7 +102,7 @@ def cpus(pairs: Rows, order: Layout) -> str:
     return "\n".join((title, summary, listed, meant, *level_lines(pairs)))
 
 
-def _reached(pairs: Rows, number: str) -> str:
+def _reached(pairs: pd.DataFrame, number: str) -> str:
     few, many = int(pairs["bursts"].min()), int(pairs["bursts"].max())
     bursts = (counted(few, "burst") if few == many else f"{few} to {many} bursts") + " a pair"
     if number != "median_ns":
@@ -115,14 +116,14 @@ def _reached(pairs: Rows, number: str) -> str:
     return f"interval: half the pairs within {text.within(middle)}, {all_pairs}"
 
 
-def _flagged(pairs: Rows) -> frozenset[tuple[int, int]]:
+def _flagged(pairs: pd.DataFrame) -> frozenset[tuple[int, int]]:
     """The pairs with a flag of their own; those of single bursts do not move a pair's number."""
     marked = pairs["flags"].map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS))
     own = pairs[marked.astype(bool)]
     return frozenset((min(a, b), max(a, b)) for a, b in zip(own["ping_cpu"], own["pong_cpu"], strict=True))
 
 
-def _extremes(pairs: Rows, number: str, width: int | None) -> list[str]:
+def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
     """The fastest and slowest pairs within each relation that has enough of them; as many as fit."""
     rows = []
     for relation, part in pairs.groupby("relation", sort=False):
@@ -146,7 +147,7 @@ def _extremes(pairs: Rows, number: str, width: int | None) -> list[str]:
     return [shown] if rows else []
 
 
-def level_lines(pairs: Rows) -> list[str]:
+def level_lines(pairs: pd.DataFrame) -> list[str]:
     """All levels of the pairs that have several, those that leave the more frequent one most often first."""
     found = pairs[pairs["levels_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
     shown = []
@@ -161,7 +162,7 @@ def level_lines(pairs: Rows) -> list[str]:
     return shown
 
 
-def states(pairs: Rows, width: int | None) -> str:
+def states(pairs: pd.DataFrame, width: int | None) -> str:
     """Of the pairs that leave their level most often, the numbers of each state side by side."""
     of_pairs = pairs[pairs["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)]
     ends = ["ping_cpu", "pong_cpu"]

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.analysis.frame import Frame, Rows
+import pandas as pd
+
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import ALL, Only, overview_history
 from fleet.analysis.reduce.cross_checks import compared
@@ -24,6 +25,7 @@ from fleet.analysis.views.ladders import ladder
 from fleet.analysis.views.nodes import node_tables
 from fleet.analysis.views.text import csv_text, json_text, records
 from fleet.analysis.views.warnings import BURST_COLUMNS, marked, run_warnings, warnings_text
+from fleet.analysis.views.ways import ways
 from fleet.errors import UsageError
 from fleet.model import View, as_described_by
 from fleet.store import Listing, RunSummary
@@ -72,10 +74,8 @@ def show_text(
     with as_described_by(found.run["hello"]):
         parts = _parts(found, canvas, all_sizes=all_sizes, as_map=as_map)
     if len(earlier) > 1:
-        parts.insert(1, past_of_runs(earlier, overview_history(root, earlier, only, into=Frame.of_arrow)))
+        parts.insert(1, past_of_runs(earlier, overview_history(root, earlier, only)))
     if both_ways:
-        from fleet.analysis.views.ways import ways  # noqa: PLC0415  the one view that needs pandas
-
         none = "No messages were measured, so there are no directions to show."
         parts.append(ways(root, found.run) or none)
     checked = compared(found.run, found.pairs, found.cpus)
@@ -167,26 +167,25 @@ class _Found:
     """A run as the sections need it. pairs: in the order of the plan. bursts: all. counters: by unit."""
 
     run: dict[str, Any]
-    bursts: Rows
-    pairs: Rows
-    cpus: Rows
-    plateaus: Rows
+    bursts: pd.DataFrame
+    pairs: pd.DataFrame
+    cpus: pd.DataFrame
+    plateaus: pd.DataFrame
     order: Layout
-    counters: Rows
+    counters: pd.DataFrame
 
 
 def _load(root: Root, run_id: str, only: Only) -> _Found:
-    into: dict[str, Any] = {"run_id": run_id, "into": Frame.of_arrow}
-    (run,), _, cpus = load.read_runs(root, [run_id], Frame.of_arrow)
-    pairs = _as_planned(widened(load_pairs(root, **into)), run["benchmarks"])
+    (run,), _, cpus = load.read_runs(root, [run_id])
+    pairs = _as_planned(widened(load_pairs(root, run_id=run_id)), run["benchmarks"])
     pairs = only.of(pairs, cpus)
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
-    bursts = load.load_samples(root, columns=BURST_COLUMNS, **into)
-    counters = per_unit(load.load_counters(root, **into), pairs)
+    bursts = load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
+    counters = per_unit(load.load_counters(root, run_id=run_id), pairs)
     return _Found(run, bursts, pairs, cpus, plateaus(pairs, cpus), layout(cpus, measured), counters)
 
 
-def _as_planned(pairs: Rows, benchmarks: Sequence[str]) -> Rows:
+def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:
     """The same rows with benchmarks in the order of the plan; `benchmarks` as in the `runs` table."""
     places = {name: place for place, name in enumerate(benchmarks)}
     names = pairs["benchmark"] + "/" + pairs["variant"]
@@ -228,13 +227,17 @@ def overview_of(
     return _listed(_medians(root, runs, ALL, earlier), runs, canvas, ALL, ends)
 
 
-def _medians(root: Root, runs: Sequence[RunSummary], only: Only, earlier: Sequence[RunSummary] = ()) -> Rows:
-    known = overview_history(root, [*earlier, *runs], only, into=Frame.of_arrow)
+def _medians(
+    root: Root, runs: Sequence[RunSummary], only: Only, earlier: Sequence[RunSummary] = ()
+) -> pd.DataFrame:
+    known = overview_history(root, [*earlier, *runs], only)
     rows = known[known["run_id"].isin({run.run_id for run in runs})] if earlier else known
     return overview.medians(rows, known if earlier else None)
 
 
-def _listed(table: Rows, runs: Sequence[RunSummary], canvas: Canvas, only: Only, ends: bool = False) -> str:
+def _listed(
+    table: pd.DataFrame, runs: Sequence[RunSummary], canvas: Canvas, only: Only, ends: bool = False
+) -> str:
     if ends and len(table):
         text = overview.extremes_text(table, canvas.width)
     else:

@@ -14,7 +14,7 @@ from fleet.model import KINDS, View, benchmark_named, is_relation, nearness
 from fleet.text import LAST_COLUMN, as_json, console_class, one_line, printable
 
 if TYPE_CHECKING:
-    from fleet.analysis.frame import Rows
+    import pandas as pd
 
 _NO_LIMIT = 100_000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one, for a spreadsheet
@@ -182,7 +182,7 @@ def rendered(text: Any, width: int | None, *, colour: bool) -> str:
     return page.getvalue()
 
 
-def records(frame: "Rows") -> list[dict[str, Any]]:
+def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     """Rows as dictionaries of plain values: arrays as lists; null, and NaN in an array, as None."""
     columns = {}
     for name, column in frame.items():
@@ -202,7 +202,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(found, float) and is_none(found) else found
 
 
-def csv_text(rows: "Rows", *, header: bool = True) -> str:
+def csv_text(rows: "pd.DataFrame", *, header: bool = True) -> str:
     """Rows as CSV, no number rounded, arrays as JSON; control characters are escaped, formulas quoted."""
     import pandas as pd  # noqa: PLC0415
 

@@ -5,16 +5,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from fleet.analysis.arrays import Floats
-from fleet.analysis.frame import Frame, Rows
 from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
 from fleet.analysis.reduce.load import published
 from fleet.analysis.reduce.topology_check import MEANS
+from fleet.analysis.tables import Floats, to_pandas
 from fleet.analysis.views.text import pair_text, percent, records, within
 from fleet.late import pa, pc
 from fleet.model import FORECAST
@@ -78,11 +78,11 @@ class Marked:
 
     pairs: list[dict[str, Any]]
     of_pairs: int
-    bursts: Rows
+    bursts: pd.DataFrame
     of_bursts: int
 
 
-def load_marked(root: Root, run_ids: Collection[str]) -> Rows:
+def load_marked(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     """The bursts of runs with a flag, or that lost time to a hypervisor, with BURST_COLUMNS."""
     listing = listing_of(root)
     runs = published(listing, run_id=run_ids)
@@ -100,11 +100,10 @@ def load_marked(root: Root, run_ids: Collection[str]) -> Rows:
 
     columns, marks = list(BURST_COLUMNS), stamps(listing.place, runs)
     rows = packed(listing.place, Packed("bursts", "samples", columns, marks), runs, own, columns, {})
-    frame: Rows = rows.to_pandas().astype({"flags": object})
-    return frame
+    return to_pandas(rows).astype({"flags": object})
 
 
-def marked(pairs: Rows, bursts: Rows, of_bursts: Mapping[str, int]) -> dict[str, Marked]:
+def marked(pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, int]) -> dict[str, Marked]:
     """Of each run, by its id. pairs: widened. bursts: with BURST_COLUMNS. of_bursts: how many it has."""
     of_pairs = Counter(pairs["run_id"].astype(str).tolist())
     some = (pairs["flags"] != "").to_numpy(dtype=bool) | (pairs["spread"].to_numpy() > _WIDE)
@@ -120,10 +119,12 @@ def marked(pairs: Rows, bursts: Rows, of_bursts: Mapping[str, int]) -> dict[str,
     }
 
 
-NOTHING = Marked([], 0, cast(Rows, Frame()), 0)
+NOTHING = Marked([], 0, pd.DataFrame(), 0)
 
 
-def run_warnings(run: dict[str, Any], rows: Marked, checked: Rows, findings: Rows) -> list[RunWarning]:
+def run_warnings(
+    run: dict[str, Any], rows: Marked, checked: pd.DataFrame, findings: pd.DataFrame
+) -> list[RunWarning]:
     """The warnings of one run, the most serious first; checked: of `compared`, findings: `check_topology`."""
     return [
         *_failed(run, rows),
@@ -179,7 +180,7 @@ def _flags(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:
             yield RunWarning(flag, text, percent(share), cause, minor=minor)
 
 
-def _steal_shares(bursts: Rows) -> Floats:
+def _steal_shares(bursts: pd.DataFrame) -> Floats:
     """Of each burst's time, how much a hypervisor took from one of its threads; 0 where none is known."""
     of_ping, of_pong = (bursts[name].to_numpy(dtype=float) for name in _STEAL)
     shares: Floats = np.nan_to_num(np.fmax(of_ping, of_pong) / 1e6)
@@ -236,7 +237,7 @@ def _worst(
     return ", ".join(f"{row['benchmark']} {pair_text(row)} ({value(row)})" for row in worst)
 
 
-def _breaches(checked: Rows) -> Iterator[RunWarning]:
+def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
     """One warning per check of numbers that must fit together, its worst breaches first."""
     found = cross_checks.breaches(checked) if len(checked) else checked
     for check, text in cross_checks.MEANS.items() if len(found) else ():
@@ -244,7 +245,7 @@ def _breaches(checked: Rows) -> Iterator[RunWarning]:
         yield from _listed(check, text, part["says"].tolist(), "case", "; ")
 
 
-def _topology(findings: Rows) -> Iterator[RunWarning]:
+def _topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
     """One warning per check of the topology that found something, its most serious findings first."""
     for check, text in MEANS.items() if len(findings) else ():
         part = findings[findings["check"] == check]

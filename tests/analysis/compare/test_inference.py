@@ -6,7 +6,6 @@ import pytest
 from scipy import stats
 
 from benchmarks import aa, power, sessions
-from fleet.analysis.arrays import Floats
 from fleet.analysis.compare.changes import changes_of
 from fleet.analysis.compare.error_rate import judge_relations
 from fleet.analysis.compare.evidence import together
@@ -24,6 +23,7 @@ from fleet.analysis.compare.inference import (
     shrunk,
 )
 from fleet.analysis.compare.run_levels import ONE_LEVEL
+from fleet.analysis.tables import Floats
 
 A, B = np.log([50.0, 51.0, 49.5, 50.4]), np.log([52.0, 55.0, 53.0, 54.0])
 

@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks import siblings as simulated
 from fleet import open as open_results
-from fleet.analysis.arrays import Floats
 from fleet.analysis.compare.odd import beside_the_same, distances, median, numbers
 from fleet.analysis.compare.siblings import siblings
 from fleet.analysis.compare.verdicts import THRESHOLD
+from fleet.analysis.tables import Floats
 from fleet.errors import UsageError
 from tests.command import Fleet
 

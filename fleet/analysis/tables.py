@@ -1,0 +1,45 @@
+"""Arrow tables as pandas has them, numbers of their groups, and short names for the types of arrays."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def to_pandas(table: Any) -> pd.DataFrame:
+    """Convert an Arrow table as pyarrow does by default.
+
+    Numbers with nulls become floats, NaN for each null. Dictionaries become categories, other text is what
+    this pandas holds text in, and lists become arrays, None for each null.
+    """
+    rows: pd.DataFrame = table.to_pandas()
+    return rows
+
+
+def decode_categories(rows: pd.DataFrame) -> pd.DataFrame:
+    """Make the columns that are categories text again, None where it is missing."""
+    texts = {}
+    for name, column in rows.items():
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            is_there = column.notna()
+            texts[str(name)] = (
+                column.astype(str) if is_there.all() else column.astype(object).where(is_there, None)
+            )
+    return rows.assign(**texts)
+
+
+def number_groups(rows: pd.DataFrame, keys: Sequence[str]) -> Ints:
+    """Number each row's combination of `keys`, in the order in which they first occur; nulls are alike."""
+    groups = rows.groupby(list(keys), sort=False, dropna=False, observed=True)
+    return np.asarray(groups.ngroup(), dtype=np.int64)
+
+
+def group_medians(values: Floats, groups: Ints) -> Floats:
+    """Compute the median of each group's values but NaN; groups: of each value, every number from 0 on."""
+    return np.asarray(pd.Series(values).groupby(groups).median(), dtype=np.float64)
