@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 LABEL_KEY = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SECRET_LENGTH = 4
 LONGEST_QUOTED = 60
+LINES_QUOTED, LINE_QUOTED = 12, 500  # of what a host printed, and characters of each
 LAST_COLUMN = 20  # characters, wide enough to wrap sentences in
 _MAYBE_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
 
@@ -71,6 +72,12 @@ def decoding_words(err: Exception, root: str = "") -> str:
 def quoted(text: str) -> str:
     """A word of the user's in quotes, cut where it is long."""
     return repr(text if len(text) <= LONGEST_QUOTED else f"{text[: LONGEST_QUOTED - 3]}...")
+
+
+def last_lines(output: bytes) -> str:
+    """Return the end of what a command printed, where the cause is; indented for a message."""
+    lines = output.decode("utf-8", "replace").strip().splitlines()[-LINES_QUOTED:]
+    return "\n      ".join(line[:LINE_QUOTED] for line in lines) or "(no output)"
 
 
 def counted(count: int, what: str) -> str:

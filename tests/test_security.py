@@ -237,6 +237,31 @@ def test_a_planted_link_in_the_workdirs_place_is_refused(fleet: Fleet) -> None:
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.parametrize("tools", ["ordinary", "minimal"])
+def test_a_link_planted_in_a_files_place_is_not_followed(tmp_path: Path, tools: str) -> None:
+    shared, folder, file = tmp_path / "shared", tmp_path / "folder", tmp_path / "file"
+    shared.mkdir()
+    folder.mkdir()
+    file.write_text("precious")
+    with local_connection(Host("here", "localhost")) as connection:
+        if tools == "minimal":
+            connection.use_minimal_tools(os.environ["PATH"])
+        for target in (file, folder, tmp_path / "nowhere"):
+            place = shared / f"agent-{target.name}"
+            place.symlink_to(target)
+            done = connection.put(b"#!/bin/sh\n", str(place), mode=0o700)
+            assert (done.exit_code, done.stderr) == (0, b"")
+            assert not place.is_symlink()
+            assert place.read_bytes() == b"#!/bin/sh\n"
+        (shared / "agent").mkdir()
+        assert connection.put(b"#!/bin/sh\n", str(shared / "agent")).exit_code != 0
+    assert file.read_text() == "precious"
+    assert not any(folder.iterdir())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "shared"]
+    assert not any((shared / "agent").iterdir())
+    assert len(list(shared.iterdir())) == 4
+
+
 def test_a_password_in_the_inventory_is_refused_unsaid(fleet: Fleet) -> None:
     fleet.inventory("hosts: {a: {password: hunter2}}\n")
     done = fleet("hosts")

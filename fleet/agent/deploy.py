@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from fleet.agent.build import qnx, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.elf import read_elf
-from fleet.agent.build.on_controller import Builder, Built, first_installed, last_lines
+from fleet.agent.build.on_controller import Builder, Built, first_installed
 from fleet.agent.build.on_host import answering, build_on_host
 from fleet.agent.build.systems import SYSTEMS
 from fleet.agent.build.upload import check_fit, prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, ProbeError
 from fleet.model import Agent, BuildPlace, Facts, Host, Via
 from fleet.remote.connection import Connection
+from fleet.text import last_lines
 
 
 def deploy(

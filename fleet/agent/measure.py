@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.killed import verdict
-from fleet.agent.wire.line import PREFIX, REFUSED, WireError
+from fleet.agent.wire.line import PREFIX, REFUSED, WireError, short
 from fleet.agent.wire.parts import RunSoFar, check_plan, check_same_run
 from fleet.agent.wire.records import Record
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
@@ -16,6 +16,7 @@ from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
 from fleet.remote.stream import Stream
 from fleet.store import Journal
+from fleet.text import last_lines
 
 IDLE_TIMEOUT_S = 30.0  # the agent sends a record at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen
@@ -137,7 +138,7 @@ def _put_done(connection: Connection, run: Run, done: Done) -> str | None:
     path = f"{run.agent.path.rpartition('/')[0]}/fleet-done-{run.run_id}"
     put = connection.put("".join(done.lines()).encode(), path, timeout_s=PUT_TIMEOUT_S)
     if put.exit_code != 0:
-        error = put.stderr.decode("utf-8", "replace").strip()
+        error = last_lines(put.stderr)
         raise DeployError(f"{run.host.name}: cannot write {path} (exit code {put.exit_code}): {error}")
     return path
 
@@ -148,8 +149,8 @@ def _read(run: Run, so_far: RunSoFar, reader: Reader, line: bytes) -> Record | N
         if isinstance(record, Hello):
             if record.build != run.agent.build:
                 raise AgentError(
-                    f"{run.host.name}: {run.agent.path} is build {record.build}, but {run.agent.build} was "
-                    "put there. Somebody replaced it; inspect it, then remove it: "
+                    f"{run.host.name}: {run.agent.path} is build {short(record.build)}, but "
+                    f"{run.agent.build} was put there. Somebody replaced it; inspect it, then remove it: "
                     f"rm {shlex.quote(run.agent.path)}"
                 )
             check_plan(run.plan, record)
@@ -162,7 +163,7 @@ def _read(run: Run, so_far: RunSoFar, reader: Reader, line: bytes) -> Record | N
 
 
 def _stderr(stream: Stream) -> str:
-    return stream.stderr.decode("utf-8", "replace").strip()
+    return last_lines(stream.stderr) if stream.stderr.strip() else ""
 
 
 def _ended_badly(host: Host, agent: Agent, stream: Stream, reader: Reader, why: str) -> str:

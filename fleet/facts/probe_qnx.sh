@@ -167,6 +167,9 @@ qnx_runnable() {
 		file=$file-$$
 		rm -f "$file"
 		set -C
+	elif [ -L "$file" ]; then
+		why="holds a link, $file"
+		return 1
 	fi
 	wrote=
 	{ echo '#!/bin/sh' && echo 'echo runs'; } >"$file" && wrote=1

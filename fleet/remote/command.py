@@ -239,7 +239,9 @@ class _Session:
     def printed(self) -> str:
         """What came instead of an answer, on one line."""
         heard = next((text.strip() for text in self.heard if text.strip()), b"")
-        return _one_line(heard.decode("utf-8", "replace").replace(self.mark, ""))
+        return _one_line(
+            heard.decode("utf-8", "replace").replace(f"{self.mark} :", "").replace(self.mark, "")
+        )
 
     def log(self) -> str:
         """What the client itself printed, on one line; all that came where it does not keep that apart."""
@@ -254,7 +256,7 @@ class _Session:
         for is_stderr, data in received:
             if not is_stderr:
                 seen = (seen + data)[-_SHOWN:]
-                if seen.count(mark) > 1 or re.search(rb"[^\n]%b|%b [0-9]*\r" % (mark, mark), seen):
+                if seen.count(mark) > 2 or re.search(rb"[^\n]%b|%b [0-9:]*\r" % (mark, mark), seen):
                     raise ProbeError(
                         f"{self.host_name}: {self.program} goes through a terminal, joins both outputs or "
                         "labels lines. Leave out the option for that (-t, -it, --pty, --tty, --label)."

@@ -38,6 +38,8 @@ receive() {
 
 # Renames NEW, else copies it, and prints the copy's checksum if the host can.
 place() {
+	[ ! -L "$TO" ] || rm -f "$TO"
+	[ ! -d "$TO" ] || { echo "$TO is a directory" >&2 && exit 1; } # mv would go through it
 	mv "$NEW" "$TO" 2>/dev/null && exit 0
 	has_cat
 	# shellcheck disable=SC2015 # if either fails

@@ -36,13 +36,19 @@ def never_ended(host_name: str, timeout_s: float) -> str:
     )
 
 
+def first_line(mark: str) -> bytes:
+    """Return what the loader prints before a command, with the newline before it."""
+    return f"\n{mark} :\n".encode()
+
+
 class Answer:
-    """What one command printed on one output, up to the mark that ends it and to RUN_LIMIT_BYTES."""
+    """What one command printed on one output, between its marks; at most RUN_LIMIT_BYTES are taken."""
 
     def __init__(self, host_name: str, mark: str) -> None:
         self.host_name = host_name
         self._data = bytearray()
-        self._end = f"\n{mark}".encode()
+        self._begin, self._end = first_line(mark), f"\n{mark}".encode()
+        self._has_begun = False
         self._searched = 0
 
     def feed(self, data: bytes) -> None:
@@ -56,6 +62,8 @@ class Answer:
 
     def cut(self) -> tuple[bytes, bytes] | None:
         """What came before the mark and the rest of its line; None until that is whole. More is not ours."""
+        if not self._has_begun and not self._drop_preface():
+            return None
         at = self._data.find(self._end, self._searched)
         newline = -1 if at < 0 else self._data.find(b"\n", at + len(self._end))
         if newline < 0:
@@ -63,8 +71,18 @@ class Answer:
             return None
         return bytes(self._data[:at]), bytes(self._data[at + len(self._end) : newline])
 
+    def _drop_preface(self) -> bool:
+        """Forget what came before the command, such as a greeting; return whether the command has begun."""
+        at = self._data.find(self._begin, self._searched)
+        if at < 0:
+            self._searched = max(0, len(self._data) - len(self._begin))
+            return False
+        del self._data[: at + len(self._begin)]
+        self._has_begun, self._searched = True, 0
+        return True
+
     def bytes(self) -> bytes:
-        """Return what was fed."""
+        """Return what was fed, since the command began if it has."""
         return bytes(self._data)
 
 

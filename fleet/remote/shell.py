@@ -69,11 +69,15 @@ def cksum(data: bytes) -> str:
 
 
 def put_command(path: str, mode: int, data: bytes) -> str:
-    """Write stdin to `path`: beside it first, then renamed over it if size and `cksum` are `data`'s."""
-    new = shlex.quote(f"{path}.{os.urandom(8).hex()}")
+    """Write stdin to `path`: beside it first, then renamed over it if size and `cksum` are `data`'s.
+
+    No link is followed: `set -C` opens what is new, and `mv` would move the file into what a link leads to.
+    """
+    new, to = shlex.quote(f"{path}.{os.urandom(8).hex()}"), shlex.quote(path)
     return (
         f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {len(data)} ] && "
         f"case $(cksum < {new} 2>/dev/null) in '{cksum(data)}'*|'');; *)echo 'other bytes came' >&2; false;; "
-        f"esac && chmod {mode:o} {new} && mv -f {new} {shlex.quote(path)}; then exit 0; fi; "
+        f"esac && chmod {mode:o} {new} && {{ [ ! -L {to} ] || rm -f {to}; }} && [ ! -d {to} ] && "
+        f"mv -f {new} {to}; then exit 0; fi; "
         f"rm -f {new}; exit 1"
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Self
 
 from fleet.errors import LinkError
-from fleet.remote.output import Lines, Tail, exit_code
+from fleet.remote.output import Lines, Tail, exit_code, first_line
 
 
 class Stream(abc.ABC):
@@ -18,7 +18,7 @@ class Stream(abc.ABC):
     like any other. After that `exit_code` and `stderr` (its last 64 KiB) are known. Leaving its context stops
     and releases everything, and never replaces an exception that is already being raised.
 
-    _mark: what the host prints on both outputs after the command's own. _stdin: to feed it while reading.
+    _mark: what the host prints on both outputs before and after the command's own. _stdin: to feed it.
     """
 
     _mark: str
@@ -33,6 +33,7 @@ class Stream(abc.ABC):
         self._deadline = time.monotonic() + limit_s
         self._lines = Lines(host_name)
         self._tail = Tail()
+        self._has_begun = False
         self._marked: int | None = None  # the exit code beside the mark
         self._blank = False  # whether an empty line is held back
         self._over = False
@@ -64,16 +65,19 @@ class Stream(abc.ABC):
             self._given_up = True
             raise
         finally:
-            self.stderr = self._tail.bytes()
+            self.stderr = self._tail.bytes().rpartition(first_line(self._mark))[2]
         yield from self._before_mark(self._lines.rest())
         if self._blank and self._marked is None:
             yield b""
 
     def _before_mark(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """The lines up to the mark's, which has the exit code and begins with an empty line of its own."""
+        """Yield the lines between the marks; the last mark has the exit code and an empty line before it."""
         for line in lines:
             if self._marked is not None:
                 return
+            if not self._has_begun:
+                self._has_begun = line == f"{self._mark} :".encode()
+                continue
             if line.startswith(mark := f"{self._mark} ".encode()):
                 self._marked = exit_code(line[len(mark) :])
                 return

@@ -8,7 +8,7 @@ returns: adds CR before each LF of the output, and nothing else.
 labels: puts a number before each line of the output, as `srun --label` does.
 no-input: passes no stdin on, as `docker exec` without -i.
 flips: changes "a lot of data" that it passes on.
-dies: ends with exit code 0 after the third line of output, as a cut stream of kubectl's does.
+dies: ends with exit code 0 after the fifth line of output, as a cut stream of kubectl's does.
 """
 
 import os
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
         for line in child.stdout:
             os.write(1, b"0: " + line if "labels" in habits else line.replace(b"\n", b"\r\n"))
     elif child.stdout:
-        for _ in range(3):
+        for _ in range(5):
             os.write(1, child.stdout.readline())
         os._exit(0)
     return child.wait()

@@ -213,7 +213,10 @@ def test_a_line_that_never_ends_is_given_up(connection, monkeypatch):
 
 @pytest.mark.parametrize(
     ("is_stderr", "came", "missing"),
-    [(False, b"here\n\nmark 0\n", "stderr"), (True, b"echo: I/O error\n\nmark\n", "stdout")],
+    [
+        (False, b"\nmark :\nhere\n\nmark 0\n", "stderr"),
+        (True, b"\nmark :\necho: I/O error\n\nmark\n", "stdout"),
+    ],
 )
 def test_an_answer_of_which_one_output_is_closed_is_named_as_that(is_stderr, came, missing):
     def received() -> Iterator[tuple[bool, bytes]]:

@@ -35,11 +35,9 @@ def test_a_login_shell_passes_the_command_on_unchanged(shell, tmp_path):
     done = subprocess.run(
         [*program, "-c", text], input=head + b"the rest", capture_output=True, cwd=tmp_path, check=False
     )
-    assert (
-        done.stdout.decode()
-        == ENV["ODD"] + "1" + 'it\'s a "test" \\ \\n ! $x `y`\nthe rest' + f"\n{mark} 7\n"
-    )
-    assert (done.returncode, done.stderr.decode()) == (7, f"\n{mark}\n")
+    printed = ENV["ODD"] + "1" + 'it\'s a "test" \\ \\n ! $x `y`\nthe rest'
+    assert done.stdout.decode() == f"\n{mark} :\n{printed}\n{mark} 7\n"
+    assert (done.returncode, done.stderr.decode()) == (7, f"\n{mark} :\n\n{mark}\n")
 
 
 @pytest.mark.parametrize("shell", QNX_SHELLS)
@@ -56,8 +54,8 @@ def test_whatever_bin_sh_is_it_loads_the_command_by_its_own_means(shell, tmp_pat
         cwd=tmp_path,
         check=False,
     )
-    assert done.stdout.decode() == f"1|the\n1|rest\n\n{mark} 7\n"
-    assert (done.returncode, done.stderr.decode()) == (7, f"\n{mark}\n")
+    assert done.stdout.decode() == f"\n{mark} :\n1|the\n1|rest\n\n{mark} 7\n"
+    assert (done.returncode, done.stderr.decode()) == (7, f"\n{mark} :\n\n{mark}\n")
 
 
 @pytest.mark.parametrize("way", [last, question])
@@ -87,8 +85,11 @@ def test_questions_are_answered_in_turn_and_the_last_command_gets_the_rest(shell
         cwd=tmp_path,
         check=False,
     )
-    assert done.stdout.decode() == f"1\n{mark} 3\nunset\n\n{mark} 0\n{tmp_path}\nunset\nthe rest\n{mark} 7\n"
-    assert done.stderr.decode() == "told\n" + 3 * f"\n{mark}\n"
+    begin = f"\n{mark} :\n"
+    assert done.stdout.decode() == (
+        f"{begin}1\n{mark} 3\n{begin}unset\n\n{mark} 0\n{begin}{tmp_path}\nunset\nthe rest\n{mark} 7\n"
+    )
+    assert done.stderr.decode() == f"{begin}told\n\n{mark}\n" + 2 * f"{begin}\n{mark}\n"
     assert done.returncode == 7
 
 
@@ -106,5 +107,6 @@ def test_whatever_bin_sh_is_it_answers_questions_by_its_own_means(shell, tmp_pat
         cwd=tmp_path,
         check=False,
     )
-    assert done.stdout.decode() == f"one\n\n{mark} 3\n1\n\n{mark} 0\n"
-    assert done.stderr.decode() == f"\n{mark}\n\n{mark}\n"
+    begin = f"\n{mark} :\n"
+    assert done.stdout.decode() == f"{begin}one\n\n{mark} 3\n{begin}1\n\n{mark} 0\n"
+    assert done.stderr.decode() == 2 * f"{begin}\n{mark}\n"

@@ -112,6 +112,19 @@ def test_a_noisy_slow_login_shell_changes_nothing(fleet: Fleet, host_with) -> No
     assert len(fleet.samples()) == 2 * len(os.sched_getaffinity(0))
 
 
+def test_a_noisy_login_shell_does_not_accuse_a_prebuilt_agent(
+    fleet: Fleet, host_with, tmp_path: Path
+) -> None:
+    host = host_with(odd.noisy_login())
+    fleet.hosts(host.entry(name="chatty", build=BuildPlace.CONTROLLER))
+    assert only(fleet("run", *CLOCK))[0] == 0
+    (agent,) = host.home.rglob("fleet-agent-*")
+    toolchain = RequestedToolchain(binary=str(agent.rename(tmp_path / "agent")))
+    fleet.hosts(host.entry(name="chatty", build=BuildPlace.PREBUILT, toolchain=toolchain))
+    done = fleet("run", *CLOCK)
+    assert only(done)[0] == 0, done.stdout
+
+
 @pytest.mark.parametrize(
     ("shell", "package"),
     [("mksh", "mksh"), ("dash", "dash"), ("csh", "csh"), ("fish", "fish"), ("tcsh", "tcsh")],

@@ -23,13 +23,13 @@ from fleet.model.version import VERSION
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
+from fleet.text import last_lines
 
 Connect = Callable[[Host], AbstractContextManager[Connection]]
 Watching = Callable[[Callable[[], None]], AbstractContextManager[object]]
 
 PATIENCE_S, POLL_S = 60.0, 0.2  # with another host that builds for all of its kind
 BUILD_TIMEOUT_S = 600  # the first build for a target with zig compiles its C library as well: a minute or two
-_LINES_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +253,6 @@ def run_tool(
         out.seek(0)
         err.seek(0)
         return subprocess.CompletedProcess(arguments, process.returncode, out.read(), err.read())
-
-
-def last_lines(output: bytes) -> str:
-    """The end of what a command printed, where the cause is; indented for a message."""
-    lines = output.decode("utf-8", "replace").strip().splitlines()[-_LINES_SHOWN:]
-    return "\n      ".join(lines) or "(no output)"
 
 
 def installed(command: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import last_lines
 from fleet.agent.build.upload import check_put
 from fleet.errors import BuildError, DeployError, LinkError
 from fleet.model import Agent, Compiler, Facts, Host
@@ -15,6 +14,7 @@ from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
 from fleet.remote.shell import assigned
+from fleet.text import last_lines
 
 BUILD_TIMEOUT_S = 300.0  # small boards need a while
 VERSIONS_TIMEOUT_S = 30.0

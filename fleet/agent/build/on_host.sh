@@ -31,7 +31,8 @@ build() {
 	set -- $(sha256sum agent 2>/dev/null)
 	# shellcheck disable=SC2254,SC2295 # patterns
 	case $1 in $HASH) NAME=$NAME-${1%$REST} ;; esac
-	mv -f agent "../$NAME" || exit 1
+	[ ! -L "../$NAME" ] || rm -f "../$NAME"
+	[ ! -d "../$NAME" ] && mv -f agent "../$NAME" || exit 1
 	echo
 	echo "$PLACED$NAME"
 	exit 0

@@ -8,7 +8,7 @@ from functools import partial
 
 from fleet.agent.build import qnx_sdp
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Builder, Connect, last_lines
+from fleet.agent.build.on_controller import Builder, Connect
 from fleet.agent.build.on_host import build_on_host, with_sources
 from fleet.agent.build.qnx_sdp import CFLAGS, HOMES, HOST, TARGETS, VARIANTS
 from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
@@ -16,6 +16,7 @@ from fleet.errors import BuildError, DeployError, FleetError
 from fleet.model import Agent, BuildPlace, Facts, Host, Target
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
+from fleet.text import last_lines
 
 _ORDER = (BuildPlace.HOST, BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST, BuildPlace.PREBUILT)
 _PROOF = b"#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n"

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Watching, compile_here, last_lines, run_tool
+from fleet.agent.build.on_controller import Watching, compile_here, run_tool
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
 from fleet.model import Target
+from fleet.text import last_lines
 
 CFLAGS = SYSTEMS["qnx"].cflags
 VARIANTS: Mapping[str, str] = {"aarch64": "gcc_ntoaarch64le", "x86_64": "gcc_ntox86_64"}

@@ -1,20 +1,23 @@
 """Sends a finished agent to a host: only one that fits, never over another. Used by `deploy` and `qnx`."""
 
+import re
 import shlex
 from pathlib import Path
 
 from fleet.agent.build import elf
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Built, last_lines
+from fleet.agent.build.on_controller import Built
 from fleet.agent.build.qnx_sdp import major
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError, DeployError
 from fleet.model import Agent, Facts, Host
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
+from fleet.text import last_lines
 
 PUT_TIMEOUT_S = 120.0
 PREBUILT = "0" * 16  # stands in a file's name for the build id that only the binary itself can tell
+_BUILD = re.compile(r"[!-~]{1,64}")
 
 
 def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -> Agent:
@@ -56,10 +59,10 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
     _send(connection, host, facts, binary, path)
     asked = connection.run(f"{shlex.quote(path)} --build-id </dev/null")
     build = asked.stdout.decode("utf-8", "replace").strip()
-    if asked.exit_code != 0 or not build:
+    if asked.exit_code != 0 or not _BUILD.fullmatch(build):
         raise DeployError(
             f"{host.name}: {given} is no fleet agent, or does not run there (exit code {asked.exit_code}): "
-            f"{last_lines(asked.stderr)}"
+            f"{last_lines(asked.stderr or asked.stdout)}"
         )
     return Agent(path, build, facts.target, place=f"prebuilt {given}")
 

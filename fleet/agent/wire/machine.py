@@ -13,6 +13,7 @@ from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked, short
 from fleet.agent.wire.records import CPU_LIMIT, CpuNumber, fits
 from fleet.model import Agent, Cache, Cpu, Facts, last_shared
 from fleet.remote.connection import Connection
+from fleet.text import last_lines
 
 TIMEOUT_S = 60.0
 KEPT_BEHIND = "@fleet-agent-machine@"
@@ -65,7 +66,7 @@ def describe(connection: Connection, agent: Agent, facts: Facts) -> Facts:
     done = connection.run(f"{shlex.quote(agent.path)} --machine </dev/null", timeout_s=TIMEOUT_S)
     try:
         if done.exit_code != 0:
-            raise WireError(done.stderr.decode("utf-8", "replace").strip() or f"exit code {done.exit_code}")
+            raise WireError(f"exit code {done.exit_code}: {last_lines(done.stderr)}")
         return complete(facts, read(done.stdout))
     except WireError as err:
         note = f"the agent could not read the topology, so relations are unknown: {err}"
