@@ -39,10 +39,14 @@ class Done:
 
 @dataclass
 class Fleet:
-    """A folder with an inventory and a results root, an empty home, and the command to use them."""
+    """A folder with an inventory and a results root, an empty home, and the command to use them.
+
+    planted: a function that fails in commands run by a call, and how (tests/planting.py).
+    """
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    planted: tuple[str, str] | None = None
     _started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -73,7 +77,7 @@ class Fleet:
         with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
             files = (out.fileno(), err.fileno())
             try:
-                exit_code = preloaded.run(arguments, self.folder, self._variables(), files)
+                exit_code = preloaded.run(arguments, self.folder, self._variables(), files, self.planted)
             except BaseException as error:  # the time limit of the test
                 error.add_note(f"in fleet {arguments}; stderr:\n{_content(err)}")
                 raise

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import fleet
 from fleet.__main__ import main
+from tests.planting import plant
 from tests.processes import until_we_end
 from tests.shared import agents_cache, run_folder
 
@@ -35,14 +36,15 @@ def run(
     folder: Path,
     environment: Mapping[str, str],
     files: Sequence[int],
+    planted: tuple[str, str] | None = None,
 ) -> int:
     """Run `fleet` with the arguments and return its exit code, or minus the signal that ended it.
 
-    environment: all of its variables. files: descriptors of its stdout and stderr.
+    environment: all of its variables. files: descriptors of its stdout and stderr. planted: see planting.py.
     It is killed if an exception ends the wait for it.
     """
     server = _server()
-    request = json.dumps([list(arguments), str(folder), dict(environment)]).encode()
+    request = json.dumps([list(arguments), str(folder), dict(environment), planted]).encode()
     socket.send_fds(server, [request], files)
     pid = int(server.recv(LARGEST))
     try:
@@ -94,7 +96,13 @@ def _serve(requests: socket.socket) -> None:
         requests.send(str(process.exitcode).encode())
 
 
-def _run(arguments: list[str], folder: str, environment: dict[str, str], files: list[int]) -> None:
+def _run(
+    arguments: list[str],
+    folder: str,
+    environment: dict[str, str],
+    planted: Sequence[str] | None,
+    files: list[int],
+) -> None:
     """Make this process what a new interpreter would be, and run `fleet`."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, as until_we_end()
     os.setsid()
@@ -104,6 +112,8 @@ def _run(arguments: list[str], folder: str, environment: dict[str, str], files: 
     os.chdir(folder)
     os.environ.update(environment)
     sys.argv = [str(ROOT / "fleet/__main__.py"), *arguments]
+    if planted:
+        plant(*planted)
     main()
 
 

@@ -1,0 +1,31 @@
+"""Makes a function of fleet fail in this process, as a bug or the system would."""
+
+import builtins
+import errno
+import importlib
+import inspect
+from collections.abc import Mapping
+
+EXCEPTIONS: Mapping[str, BaseException] = {
+    "NameError": NameError("name 'planted' is not defined"),
+    "KeyError": KeyError("planted"),
+    "ZeroDivisionError": ZeroDivisionError("planted"),
+    "AssertionError": AssertionError("planted"),
+    "ValueError": ValueError("planted"),
+    "MemoryError": MemoryError("planted"),
+    "OSError": OSError(errno.EIO, "planted"),
+    "ImportError": ModuleNotFoundError("No module named 'planted'", name="planted"),
+    "KeyboardInterrupt": KeyboardInterrupt(),
+}
+
+
+def plant(function: str, kind: str) -> None:
+    """Replace the code of a function, given by its whole name, so that all who have imported it fail."""
+    module, _, name = function.rpartition(".")
+    target = inspect.unwrap(getattr(importlib.import_module(module), name))
+    builtins.planted = EXCEPTIONS[kind]  # type: ignore[attr-defined]  # what code of any module sees
+    target.__code__ = _fail.__code__
+
+
+def _fail(*_: object, **__: object) -> None:
+    raise planted  # type: ignore[name-defined]  # noqa: F821

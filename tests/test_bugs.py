@@ -1,0 +1,85 @@
+"""Wherever a function of fleet fails, the command says whose fault it is, and blames no run."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, LibraryError, MemoryLimitError, StoreError
+from tests import lies
+from tests.command import Fleet
+from tests.planting import EXCEPTIONS
+
+# A function of each package that commands pass through, and a command that calls it.
+PLACES: Mapping[str, tuple[str, ...]] = {
+    "cli.app.load_inventory": ("hosts",),
+    "inventory.select.load": ("hosts",),
+    "console.hosts.hosts_text": ("hosts",),
+    "plan.merge.plan_for": ("run", "--dry-run"),
+    "session.runner.run_host": ("run", "-q"),
+    "remote.connect.connect": ("run", "-q"),
+    "facts.gather.gather": ("run", "-q"),
+    "agent.deploy.deploy": ("run", "-q"),
+    "store.gate.check_table": ("show", "all"),
+    "store.rows.unpacked": ("show", "all"),
+    "analysis.reduce.matrices.pairs_of": ("show", "all"),
+    "analysis.views.overview.medians": ("show", "all"),
+    "analysis.views.topology.topology_lines": ("show", "h0"),
+    "analysis.compare.comparison.compare": ("compare", "h0", "h1"),
+    "analysis.report.page.render": ("report", "all", "-o", "-"),
+    "analysis.exchange.export.export": ("export", "all"),
+}
+CODES: Mapping[str, int] = {
+    "MemoryError": MemoryLimitError.exit_code,
+    "OSError": StoreError.exit_code,
+    "ImportError": LibraryError.exit_code,
+    "KeyboardInterrupt": EXIT_INTERRUPTED,
+}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with a healthy run on each of two hosts."""
+    root = tmp_path_factory.mktemp("stored") / "results"
+    for number in range(2):
+        lies.publish(root, lies.RECORDED.read_bytes().splitlines(), number)
+    return root
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, stored: Path) -> Iterator[Fleet]:
+    shutil.copytree(stored, tmp_path / "results")
+    with Fleet(tmp_path) as command:
+        command.inventory("hosts: {localhost: {via: local}}\n")
+        yield command
+
+
+def fail(fleet: Fleet, place: str, kind: str) -> None:
+    """Run the command with this exception in the function; check that it alone is what ends it."""
+    done = replace(fleet, planted=(f"fleet.{place}", kind))(*PLACES[place])
+    said = " ".join((done.stdout + done.stderr).split())
+    code = CODES.get(kind, EXIT_BUG)
+    assert (done.exit_code, "a bug in fleet" in said) == (code, code == EXIT_BUG), (kind, said)
+    assert not [word for word in ("Traceback", "withdraw", "left out") if word in said], (kind, said)
+
+
+@pytest.mark.parametrize(("place", "kind"), [*zip(PLACES, cycle(EXCEPTIONS), strict=False)])
+def test_a_failing_function_blames_no_run_and_no_host(fleet: Fleet, place: str, kind: str) -> None:
+    fail(fleet, place, kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", EXCEPTIONS)
+@pytest.mark.parametrize("place", PLACES)
+def test_every_exception_is_told_apart_in_every_package(fleet: Fleet, place: str, kind: str) -> None:
+    fail(fleet, place, kind)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_traceback_of_a_bug_is_shown_when_asked_for(fleet: Fleet, place: str) -> None:
+    debug = replace(fleet, planted=(f"fleet.{place}", "NameError"), environment={"FLEET_DEBUG": "1"})
+    done = debug(*PLACES[place])
+    assert (done.exit_code, "Traceback" in done.stderr) == (EXIT_BUG, True), done.stderr
