@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from fleet.agent.wire import forecast, machine, parts
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.line import WireError
@@ -22,7 +24,6 @@ from fleet.model import Facts, Host, Load
 from fleet.store import Store, gate, schema, sessions
 from fleet.store.amendments import read_amendment
 from fleet.store.checksums import sealed, sealed_line
-from fleet.store.columns import table
 from fleet.store.imports import write_summary
 from fleet.store.journal import Journal
 from fleet.store.places import Folder
@@ -72,9 +73,8 @@ def journal(data: bytes, folder: Path) -> None:
 
 def record(data: bytes, _: Path) -> None:
     found = unpacked(packed(data) if data.startswith(b'{"run"') else data)
-    table(schema.arrow_schema("runs"), [found.row])
-    shape = schema.arrow_schema("cpus")
-    table(shape, [{name: row.get(name) for name in shape.names} for row in found.cpus or ()])
+    pa.Table.from_pylist([found.row], schema.arrow_schema("runs"))
+    pa.Table.from_pylist(list(found.cpus or ()), schema.arrow_schema("cpus"))
 
 
 def rows(name: str) -> Callable[[bytes, Path], None]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.errors import StoreError
-from fleet.store import columns, schema
+from fleet.late import pa
+from fleet.store import schema
 from fleet.store.amendments import FILES as AMENDMENTS
 from fleet.store.amendments import read_amendment
 from fleet.store.files import storing
@@ -117,7 +118,7 @@ def _wanted(table: str, records: Mapping[str, bytes]) -> dict[tuple[str, int | N
     for kept in records.values():
         record = unpacked(kept)
         rows += [record.row] if table == "runs" else record.cpus
-    whole = columns.table(shape, [{name: row.get(name) for name in shape.names} for row in rows])
+    whole = pa.Table.from_pylist(rows, shape)
     return {(row["run_id"], row.get("cpu")): row for row in whole.to_pylist()}
 
 

@@ -16,9 +16,9 @@ from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.analysis.views.text import records
 from fleet.errors import UsageError
+from fleet.late import pa
 from fleet.plan.options import choice
 from fleet.store import schema
-from fleet.store.columns import rows_of, table
 from fleet.store.imports import write_summary
 from fleet.store.places import Folder, Place, samples_name
 from fleet.store.reading import TableFile
@@ -117,11 +117,11 @@ def medians_of(row: Mapping[str, Any], pairs: pd.DataFrame) -> Any:
     pairs = pairs.assign(relation=shared, latency_ns=pairs["median_ns"])
     own = ["benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "samples"]
     rows = [alike | row for row in records(pairs[[*own, "latency_ns", "low_ns", "high_ns"]])]
-    return table(schema.arrow_schema("summaries"), rows)
+    return pa.Table.from_pylist(rows, schema.arrow_schema("summaries"))
 
 
 def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bool]:
-    rows = rows_of(TableFile(Folder(file.absolute().parent), file.name, "summaries").read())
+    rows = TableFile(Folder(file.absolute().parent), file.name, "summaries").read().to_pylist()
     if not rows:
         raise UsageError(f"{file}: has no rows.")
     name = name or str(rows[0]["summary"])

@@ -12,7 +12,6 @@ import pandas as pd
 from fleet.analysis.reduce.load import mean_of_both, ns_per_sample_tick, of_both
 from fleet.analysis.tables import Bools, Floats, Ints, to_pandas
 from fleet.model import Shape, benchmark_named
-from fleet.store.columns import known, list_parts, raw
 from fleet.store.schema import PARAMETER_COLUMNS, names_between
 
 PARAMETERS = tuple(column.name for column in PARAMETER_COLUMNS)
@@ -49,7 +48,8 @@ class Bursts:
 
 def of_arrow(table: Any) -> Bursts:
     """Take the bursts of an Arrow table with the columns COLUMNS, without making a list of any of a pair."""
-    counts, ticks = list_parts(table.column("ticks").combine_chunks())
+    lists = table.column("ticks").combine_chunks()
+    counts, ticks = np.diff(lists.offsets), lists.flatten().to_numpy()
     samples = to_pandas(table.select([name for name in COLUMNS if name not in LISTS]))
     pairs = of_both(samples["benchmark"])
     others = Lists(table.column("other_ticks").combine_chunks())
@@ -75,9 +75,9 @@ class Lists:
     """A column of lists of lists. known: of each row whether it is not null."""
 
     def __init__(self, column: Any) -> None:
-        self.known = known(column)
-        self._outer, self._inner = raw(column.offsets), raw(column.values.offsets)
-        self._values = raw(column.values.values)
+        self.known = column.is_valid().to_numpy(zero_copy_only=False)
+        self._outer, self._inner = column.offsets.to_numpy(), column.values.offsets.to_numpy()
+        self._values = column.values.values.to_numpy()
 
     def of_row(self, row: Any) -> list[npt.NDArray[Any]]:
         """The lists of a row."""

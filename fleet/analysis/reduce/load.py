@@ -13,8 +13,8 @@ import pandas as pd
 
 from fleet.analysis.tables import Bools, Floats, Ints, to_pandas
 from fleet.errors import StoreError, UsageError
+from fleet.late import pa
 from fleet.model import Shape, View, benchmark_named
-from fleet.store.columns import table as columns_table
 from fleet.store.packs import packed_records
 from fleet.store.places import counters_name, samples_name
 from fleet.store.reading import TableFile, read_files
@@ -280,4 +280,4 @@ def _records(listing: Listing, runs: Sequence[RunSummary]) -> _Records:
 
 
 def _table(table: str, rows: Sequence[Mapping[str, Any]]) -> Any:
-    return columns_table(arrow_schema(table), rows)
+    return pa.Table.from_pylist(rows, arrow_schema(table))
