@@ -12,15 +12,13 @@ shared (2 % more, common to all hosts of a session); steps (each host is 5 % slo
 period 4 (all hosts alike 3 % up, up, down, down); drift (1 % a run); AR .9 (runs resemble the one before);
 unequal (B has two runs more); missing (one number in ten, and some hosts' runs);
 levels (one run in ten is 30 % faster); modes (24, 54 or 128 ns); states (two to six levels, each of them
-lasts 1 to 5,000 bursts); flips (a run's bursts switch between 24 and 50 ns). These four under a hypervisor,
-and "unknown": the same without. In blocks: compared with `--blocks time`.
+lasts 1 to 5,000 bursts); flips (a run's bursts switch between 24 and 50 ns).
 
-`error`: sessions that report any change, q < 0.05 or "changed, or at another level"; `verdict`: with one
-that `--fail-on-change` fails on; `each`: relations whose interval excludes no change; `fleet`: rows over all
-hosts whose interval does; `none`: relations without a verdict. The first two with Wilson's 95 % intervals,
-`fleet` with 1.96 standard errors of the mean over sessions. Then, in one session of ten (--power-of), one
-relation in eight, or all of three hosts, became so much slower: the share `changed`, and "changed, or at
-another level". 200 sessions with five runs a side take 10 to 30 s of one CPU.
+`error`: sessions with any q < 0.05; `verdict`: with anything `changed`, on which `--fail-on-change` fails;
+`each`: relations whose interval excludes no change; `fleet`: rows over all hosts whose interval does; `none`:
+relations without a verdict. The first two with Wilson's 95 % intervals, `fleet` with 1.96 standard errors of
+the mean over sessions. Then, in one session of ten (--power-of), one relation in eight, or all of three
+hosts, became so much slower: the share `changed`, and "at another level".
 
 --two: two hosts became twice as slow instead: the share of sessions that name both, with either verdict; of
 their relations that are found; and of findings that are of another host.
@@ -30,7 +28,6 @@ which knows the deviation of each relation's runs, under the same rate of errors
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -38,28 +35,20 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from fleet.analysis.compare.changes import Changes, changes_of
-from fleet.analysis.compare.error_rate import judge_relations
-from fleet.analysis.compare.evidence import together
-from fleet.analysis.compare.fleet_effect import fleet_effect
-from fleet.analysis.compare.inference import LEVEL
-from fleet.analysis.compare.run_levels import ONE_LEVEL, match_values
-from fleet.analysis.compare.sides import InBlock
-from fleet.analysis.compare.verdicts import THRESHOLD, Verdict
+from fleet.analysis.compare.judge import ALPHA
+from fleet.analysis.compare.verdicts import THRESHOLD, SideRuns, Verdict, judge_comparisons
 from fleet.analysis.reduce.burst_levels import burst_levels
-from fleet.analysis.reduce.split import run_levels
 from fleet.session.alternate import Alternation
 
 SCATTER = 0.01
 PLANTED = (0.05, 0.15, 1.0)
-ABBA, IN_BLOCKS, UNKNOWN, VIRTUAL = ", A B B A", ", in blocks", ", unknown", ", virtual"
+ABBA, IN_BLOCKS = ", A B B A", ", in blocks"
 SWITCHING = ("levels", "modes", "states", "flips")
 NULLS = (
-    *("normal", "normal, virtual", "3 %", "mixed", "heavy tails", "slow runs", "hosts", "shared"),
-    *("period 4", "period 4, in blocks", "period 4, A B B A", "steps", "steps, in blocks", "drift"),
-    *("drift, in blocks", "AR .9", "AR .9, in blocks", "unequal", "missing", "missing, shared"),
-    *(*SWITCHING, "levels, unknown", "states, unknown"),
+    *("normal", "3 %", "mixed", "heavy tails", "slow runs", "hosts", "shared", "period 4"),
+    *("period 4, A B B A", "steps", "drift", "AR .9", "unequal", "missing", "missing, shared", *SWITCHING),
 )
+SIDES = (("a", False), ("b", True))
 BURSTS, DWELL, POOL = 20, 8, 4000
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -140,41 +129,20 @@ def order(null: str, runs: int, chance: np.random.Generator) -> Bools:
     return np.append(found, [True, True]) if "unequal" in null else found
 
 
-def compared(null: str, logs: Floats, of_b: Bools) -> list[Changes]:
-    """The changes of each host, as a comparison of its runs finds them."""
-    virtual = (null.startswith(SWITCHING) and not null.endswith(UNKNOWN)) or null.endswith(VIRTUAL)
-    blocks = (
-        [InBlock(str(turn // 2), turn) for turn in range(len(of_b))] if null.endswith(IN_BLOCKS) else None
-    )
-    hosts, relations, runs = logs.shape
-    measured = logs.reshape(-1, runs)
-    moved, limits = measured.copy(), np.tile(ONE_LEVEL, (len(measured), 1))
-    whole = np.flatnonzero(~np.isnan(measured).any(axis=1))
-    labels = run_levels(np.exp(measured[whole]))
-    switching = np.flatnonzero(labels.any(axis=1))
-    for row, of_row in zip(whole[switching], labels[switching], strict=True):
-        matched = match_values(measured[row], of_row, of_b)
-        moved[row], limits[row] = matched.logs, matched.about
-    rows = pd.DataFrame(
-        {"benchmark": "cas", "variant": "", "relation": [str(each) for each in range(relations)] * hosts}
-    )
-    for side, is_b in zip("ab", (False, True), strict=True):
-        rows[f"{side}_units"] = (~np.isnan(moved[:, of_b == is_b])).sum(axis=1)
-    turns = tuple((turn,) for turn in range(runs))
-    found = changes_of(rows, moved, measured, of_b, limits, blocks, turns)
-    levels = np.bincount(whole[switching] // relations, minlength=hosts) > 0
-    return [
-        replace(found.only(np.arange(relations) + host * relations), switches=virtual or bool(levels[host]))
-        for host in range(hosts)
-    ]
-
-
 def judged(null: str, logs: Floats, of_b: Bools) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The relations of all hosts, and of all hosts together, as one command judges them."""
-    evidence = together(compared(null, logs, of_b))
-    hosts = range(len(logs))
-    table, fleet = judge_relations([evidence.table([hosts]), fleet_effect(evidence, hosts)], THRESHOLD)
-    return table, fleet
+    hosts, relations, runs = logs.shape
+    rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": list(map(str, range(relations)))})
+    blocks = np.arange(runs) // 2 if null.endswith(IN_BLOCKS) else None
+    turns = tuple(range(runs))
+    comparisons = []
+    for host in range(hosts):
+        units = {
+            f"{side}_units": (~np.isnan(logs[host][:, of_b == is_b])).sum(axis=1) for side, is_b in SIDES
+        }
+        comparisons.append(SideRuns(rows.assign(**units), logs[host], of_b, turns, "a, b", blocks))
+    tables, fleets = judge_comparisons(comparisons, THRESHOLD)
+    return pd.concat(tables, ignore_index=True), next(iter(fleets.values()), tables[0][:0])
 
 
 def rates(
@@ -182,7 +150,7 @@ def rates(
 ) -> tuple[Floats, Floats]:
     """By session, the shares error, verdict, each, fleet, none; and by session with planted changes, power.
 
-    Power: `changed`, and `changed, or at another level`, for each of PLANTED and for three hosts +100 %.
+    Power: `changed`, and `at another level`, for each of PLANTED and for three hosts +100 %.
     """
     chance = np.random.default_rng(seed)
     errors: list[list[float]] = []
@@ -194,9 +162,9 @@ def rates(
         logs = numbers(null, hosts, relations, len(of_b), chance)
         table, fleet = judged(null, logs, of_b)
         both = pd.concat([table, fleet])
-        found = both["verdict"].isin([Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL])
+        found = both["verdict"] == Verdict.CHANGED
         out = [float(((each["low"] > 1) | (each["high"] < 1)).mean()) for each in (table, fleet)]
-        either = (both["q"] < LEVEL) | (both["verdict"] == Verdict.CHANGED_OR_LEVEL)
+        either = both["q"] < ALPHA
         errors.append([float(either.any()), float(found.any()), *out, float(table["p"].isna().mean())])
         if session % power_of == 0:
             shares: list[float] = []
@@ -204,7 +172,7 @@ def rates(
                 slower = logs + (moved[..., None] & of_b) * np.log1p(change)
                 verdicts = judged(null, slower, of_b)[0]["verdict"].to_numpy()[moved.ravel()]
                 shares += [
-                    float(np.mean(verdicts == each)) for each in (Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL)
+                    float(np.mean(verdicts == each)) for each in (Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL)
                 ]
             power.append(shares)
     return np.array(errors), np.array(power)
@@ -219,7 +187,7 @@ def two_hosts(null: str, hosts: int, relations: int, runs: int, sessions: int, s
         of_b = order(null, runs, chance)
         logs = numbers(null, hosts, relations, len(of_b), chance)
         table, _ = judged(null, logs + (slow[:, None, None] & of_b) * np.log(2), of_b)
-        either = table["verdict"].isin([Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL])
+        either = table["verdict"].isin([Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL])
         found = either.to_numpy(dtype=float).reshape(hosts, relations)
         wrong = found[~slow].sum() / max(found.sum(), 1)
         shares.append((float(found[slow].any(axis=1).all()), float(found[slow].mean()), float(wrong)))
@@ -238,7 +206,7 @@ def ideal(null: str, hosts: int, relations: int, runs: int, sessions: int, seed:
         error = deviation * (2 / runs) ** 0.5
         moved = chance.normal(0, error) + change * spread
         q = stats.false_discovery_control(2 * stats.norm.sf(np.abs(moved) / error))
-        found.append(np.mean(((q < LEVEL) & (np.abs(moved) > np.log1p(THRESHOLD)))[spread]))
+        found.append(np.mean(((q < ALPHA) & (np.abs(moved) > np.log1p(THRESHOLD)))[spread]))
     return np.array([np.mean(found)])
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 EXIT_SOME_FAILED = 1
 EXIT_CHANGED = 20  # fleet compare --fail-on-change
+EXIT_AT_ANOTHER_LEVEL = 22  # the same, where nothing changed otherwise
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 _LACK = ("failed to map segment", "cannot allocate memory", "can't start new thread", "launch worker thread")

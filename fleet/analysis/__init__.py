@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from fleet.late import names_of
 
 if TYPE_CHECKING:
-    from fleet.analysis.compare.error_rate import compare_pairs, compare_relations
+    from fleet.analysis.compare.verdicts import compare_pairs, compare_relations
     from fleet.analysis.exchange.imports import load_published, published_layout
     from fleet.analysis.reduce.ladders import ladders, plateaus
     from fleet.analysis.reduce.load import load_counters, load_cpus, load_runs, load_samples, samples_long
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fleet.analysis.reduce.topology_check import check_topology
 
 _HOMES = {
-    "compare.error_rate": ("compare_pairs", "compare_relations"),
+    "compare.verdicts": ("compare_pairs", "compare_relations"),
     "exchange.imports": ("load_published", "published_layout"),
     "reduce.ladders": ("ladders", "plateaus"),
     "reduce.load": ("load_counters", "load_cpus", "load_runs", "load_samples", "samples_long"),

@@ -8,7 +8,7 @@ import typer
 
 from fleet.cli import app as cli
 from fleet.cli.completion import side_words
-from fleet.errors import EXIT_CHANGED, UsageError
+from fleet.errors import EXIT_AT_ANOTHER_LEVEL, EXIT_CHANGED, UsageError
 
 if TYPE_CHECKING:
     from fleet.store import Listing
@@ -39,7 +39,8 @@ def compare(
     fail_on_change: Annotated[
         bool,
         typer.Option(
-            "--fail-on-change", help="Exit with 20 for a change or an odd machine, 2 without a verdict."
+            "--fail-on-change",
+            help="Exit with 20 for a change or an odd machine, 22 for another level, 2 without a verdict.",
         ),
     ] = False,
     json: cli.Json = False,
@@ -77,6 +78,8 @@ def compare(
         raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
     if fail_on_change and answer.changed:
         raise typer.Exit(EXIT_CHANGED)
+    if fail_on_change and answer.at_another_level:
+        raise typer.Exit(EXIT_AT_ANOTHER_LEVEL)
 
 
 class _Answer(NamedTuple):
@@ -87,6 +90,7 @@ class _Answer(NamedTuple):
     csv: Callable[[], str]
     judged: bool = False
     changed: bool = False
+    at_another_level: bool = False
 
 
 def _sides(root: "Listing", sides: list[str], width: int | None, **how: Any) -> _Answer:
@@ -96,7 +100,9 @@ def _sides(root: "Listing", sides: list[str], width: int | None, **how: Any) -> 
     found = compare(root, sides, **how)
     text, json, csv = views.compare_text, views.compare_json, views.compare_csv
     judged, changed = all(one.judged for one in found), any(one.changed for one in found)
-    return _Answer(partial(text, found, width), partial(json, found), partial(csv, found), judged, changed)
+    elsewhere = any(one.at_another_level for one in found)
+    outputs = (partial(text, found, width), partial(json, found), partial(csv, found))
+    return _Answer(*outputs, judged, changed, elsewhere)
 
 
 def _siblings(root: "Listing", sides: list[str], width: int | None, **how: Any) -> _Answer:

@@ -8,20 +8,16 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.caveats import caveats, number_of_all
-from fleet.analysis.compare.changes import Changes, pair_changes, relation_changes
-from fleet.analysis.compare.error_rate import find_pairs, judge_relations
-from fleet.analysis.compare.evidence import together
-from fleet.analysis.compare.fleet_effect import fleet_effect
-from fleet.analysis.compare.inference import interval, least_squares
-from fleet.analysis.compare.run_levels import CELL, Matched, about_levels, match_levels
-from fleet.analysis.compare.sides import NOTHING, ComparisonSide, InBlock, blocks_of, sides
-from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, are_virtual
+from fleet.analysis.compare.judge import apply_student, estimate_scatter, fit_within_blocks, label_levels
+from fleet.analysis.compare.side_runs import CELL, SideRuns, lay_out_pairs, lay_out_relations
+from fleet.analysis.compare.sides import NOTHING, ComparisonSide, blocks_of, sides
+from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, find_changed_pairs, judge_comparisons
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.cells import ALL, Only, are_pairs, cells
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import load_cpus, view_of, without_points
 from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.reduce.split import geometric_mean, run_levels, runs_by_level
+from fleet.analysis.reduce.split import geometric_mean, run_levels
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.analysis.tables import Bools, Floats, Ints
 from fleet.errors import UsageError
@@ -46,9 +42,9 @@ _LEVEL_COLUMNS = (
 class Comparison:
     """Side b against its baseline a.
 
-    unit: what was counted, "run" or, where each side is several other hosts, "host". relations, pairs: of
-    `compare_relations` and `compare_pairs`, no pairs unless the topologies are the same. fleet: the change
-    over all hosts, of `fleet_effect`, with verdicts, where several are compared one by one. levels: of
+    unit: what was counted, "run" or, where each side is several other hosts, "host". relations, fleet: tables
+    of `judge_comparisons`; fleet: the changes over all hosts, where three or more are compared one by one.
+    pairs: of `find_changed_pairs`, none unless the topologies are the same. levels: of
     `compare_burst_levels`. environment: what else differs. caveats: its warnings.
     """
 
@@ -81,9 +77,15 @@ class Comparison:
 
     @property
     def changed(self) -> bool:
-        """Whether a relation, of this host or of all, is known to have changed or to be at another level."""
-        found = {Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL}
-        return any(len(rows) and rows["verdict"].isin(found).any() for rows in (self.relations, self.fleet))
+        """Whether a relation, of this host or of all, is known to have changed."""
+        return any(
+            len(rows) and (rows["verdict"] == Verdict.CHANGED).any() for rows in (self.relations, self.fleet)
+        )
+
+    @property
+    def at_another_level(self) -> bool:
+        """Whether the sides of a relation are at different levels, which may be chance."""
+        return bool(len(self.relations) and (self.relations["verdict"] == Verdict.AT_ANOTHER_LEVEL).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ def compare(
     without = f"{folded(hosts)}: not compared: no latencies{only} on both sides."
     if not whole:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
-    compared = _together(
+    compared = _judge_together(
         [_compared(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks) for a, b in whole]
     )
     asked = only.benchmark and only.benchmark.partition("/")[0]
@@ -144,31 +146,17 @@ def compare(
     return found
 
 
-def _together(found: Sequence[tuple[Comparison, Changes, Changes]]) -> list[Comparison]:
-    """The comparisons of a command with their rows, judged at one error rate (`error_rate`)."""
-    comparisons, threshold = [one for one, *_ in found], found[0][0].threshold
-    share = 0.5 if any(one.reports_pairs for one in comparisons) else 1.0
-    evidence = together([relations for _, relations, _ in found])
-    groups: dict[tuple[str, str], list[int]] = {}
-    for number, one in enumerate(comparisons):
-        if one.a.hosts == one.b.hosts and len(one.a.hosts) == 1:
-            groups.setdefault(one.sides, []).append(number)
-    table, *fleets = judge_relations(
-        [evidence.table(groups.values()), *(fleet_effect(evidence, numbers) for numbers in groups.values())],
-        threshold,
-        share=share,
-    )
-    fleet = dict(zip(groups, fleets, strict=True))
-    tested = together([rows for *_, rows in found])
-    (pairs,) = find_pairs([tested.table(groups.values())], threshold, share=share)
+def _judge_together(
+    laid_out: Sequence[tuple[Comparison, SideRuns, SideRuns]],
+) -> list[Comparison]:
+    """Fill in the tables of a command's comparisons: all relations at one error rate, all pairs at one."""
+    comparisons, threshold = [one for one, *_ in laid_out], laid_out[0][0].threshold
+    questions = 1 + any(one.reports_pairs for one in comparisons)
+    tables, fleets = judge_comparisons([runs for _, runs, _ in laid_out], threshold, questions=questions)
+    pairs = find_changed_pairs([runs for *_, runs in laid_out], threshold, questions=questions)
     return [
-        replace(
-            one,
-            relations=table[evidence.of == number].reset_index(drop=True),
-            pairs=pairs[tested.of == number].reset_index(drop=True),
-            fleet=fleet.get(one.sides, one.fleet),
-        )
-        for number, one in enumerate(comparisons)
+        replace(one, relations=table, pairs=of_pairs, fleet=fleets.get(runs.sides, one.fleet))
+        for (one, runs, _), table, of_pairs in zip(laid_out, tables, pairs, strict=True)
     ]
 
 
@@ -193,8 +181,8 @@ def _compared(
     turns: dict[str, tuple[str, int]],
     threshold: float,
     by: str | None,
-) -> tuple[Comparison, Changes, Changes]:
-    """The comparison with rows that are not judged yet, and the changes of its relations and pairs."""
+) -> tuple[Comparison, SideRuns, SideRuns]:
+    """The comparison with rows that are not judged yet, and the numbers of its relations and pairs."""
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
     same = unit == "run" and len({topologies[run] for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
     models = {*a.runs["cpu_model"], *b.runs["cpu_model"]}
@@ -214,21 +202,18 @@ def _compared(
         blocks, left_out = _blocks(a, b, unit, by)
         rows_a, rows_b = (rows[rows["unit"].isin(list(blocks))] for rows in (rows_a, rows_b))
         warnings += left_out
-    matched = Matched(rows_a, rows_b, (rows_a, rows_b))
-    if same and one_host:
-        matched = match_levels(rows_a, rows_b, number)
-        warnings += about_levels(matched.levels)
-    switches = one_host and (are_virtual(a.runs, b.runs) or len(matched.levels) > 0)
-    times = turns if one_host and unit == "run" else None
-    found = (relation_changes(matched, number, blocks, times), pair_changes(matched, number, times))
-    relations, tested = (replace(each, switches=switches) for each in found)
-    tested = tested.only(np.flatnonzero(are_pairs(tested.rows["relation"]) & (same and blocks is None)))
-    rows = (relations.rows, tested.rows, relations.rows[:0])
     around = environment.differences(a.runs, b.runs)
-    return Comparison(a, b, unit, threshold, *rows, levels, around, tuple(warnings)), relations, tested
+    none = pd.DataFrame()
+    comparison = Comparison(a, b, unit, threshold, none, none, none, levels, around, tuple(warnings))
+    session = comparison.sides if one_host and unit == "run" else None
+    times = turns if one_host and unit == "run" else None
+    relations = lay_out_relations(rows_a, rows_b, number, sides=session, turns=times, blocks=blocks)
+    tested = [rows[are_pairs(rows["relation"]) & (same and blocks is None)] for rows in (rows_a, rows_b)]
+    of_pairs = lay_out_pairs(tested[0], tested[1], number, sides=session, turns=times)
+    return replace(comparison, relations=relations.rows, pairs=of_pairs.rows), relations, of_pairs
 
 
-def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[dict[str, InBlock], list[str]]:
+def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[dict[str, str], list[str]]:
     if unit != "run":
         raise UsageError(f"--blocks {by}: the sides are different hosts, whose runs are in no common block.")
     blocks = blocks_of(a, b, by)
@@ -261,7 +246,10 @@ def _of_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) 
 
 
 def _usual(runs: pd.Series) -> float:
-    return geometric_mean(runs_by_level(runs.to_numpy(dtype=float))[0])
+    """The geometric mean of the runs at the level of most."""
+    logs = np.log(runs.to_numpy(dtype=float))[None, :]
+    labels = label_levels(logs, estimate_scatter([(logs, [np.ones(logs.shape[1], dtype=bool)])]))[0]
+    return float(np.exp(logs[0, labels == np.bincount(labels).argmax()].mean()))
 
 
 def _in_every_unit(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -375,8 +363,9 @@ def _levels(row: dict[Any, Any]) -> Iterator[dict[str, Any]]:
 
 def _moved(a: Floats, b: Floats) -> tuple[float, float, float]:
     """The difference of the means of two sides with its 95 % interval, which needs three runs of each."""
-    fit = least_squares(np.concatenate([a, b])[None, :], np.repeat([False, True], [len(a), len(b)]))
     if min(len(a), len(b)) < LEAST_RUNS:
-        return float(fit.moved[0]), float("nan"), float("nan")
-    low, high = interval(fit.moved, fit.error, fit.freedom)[:, 0]
-    return float(fit.moved[0]), float(low), float(high)
+        return float(b.mean() - a.mean()), float("nan"), float("nan")
+    is_b = np.repeat([False, True], [len(a), len(b)])
+    fit = fit_within_blocks(np.concatenate([a, b])[None, :], is_b, np.zeros(len(is_b), dtype=np.int64))
+    low, high, _ = apply_student(fit.change, np.sqrt(fit.variance * fit.scale), fit.freedom)
+    return float(fit.change[0]), float(low[0]), float(high[0])

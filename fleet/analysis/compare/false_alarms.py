@@ -1,19 +1,15 @@
 """The A/A test: splits runs of an unchanged machine into two sides and counts the false alarms."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.compare.changes import pair_changes, relation_changes
 from fleet.analysis.compare.comparison import load_run_pairs
-from fleet.analysis.compare.error_rate import judge_relations
-from fleet.analysis.compare.evidence import together
-from fleet.analysis.compare.inference import LEVEL
-from fleet.analysis.compare.run_levels import match_levels
-from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, are_virtual
+from fleet.analysis.compare.judge import ALPHA
+from fleet.analysis.compare.side_runs import lay_out_pairs, lay_out_relations
+from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import load_runs
 from fleet.analysis.views.sections import number_of
@@ -108,31 +104,29 @@ def _alike(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
 
 def _of_group(root: Root, runs: pd.DataFrame, chance: np.random.Generator) -> Iterator[dict[str, Any]]:
     pairs = load_run_pairs(root, runs).assign(unit=lambda rows: rows["run_id"])
-    number, virtual = number_of(records(runs)[0]), are_virtual(runs)
+    number = number_of(records(runs)[0])
     by_run = [rows for _, rows in pairs.groupby("run_id", sort=False)]
     found = []
     for size in (size for size in SIZES if 2 * size <= len(by_run)):
         for order, a, b in orders(len(by_run), size, chance):
             sides = [pd.concat([by_run[at] for at in side]) for side in (a, b)]
-            alarms = _alarms(sides[0], sides[1], number, virtual=virtual)
+            alarms = _alarms(sides[0], sides[1], number)
             found.append(alarms.assign(runs=size, order=order, splits=1))
     tallies = pd.concat(found).groupby([*_KIND, "runs", "order"], sort=False)
     rows = tallies[[*_SHARES]].mean().assign(splits=tallies["splits"].sum()).reset_index()
     yield from records(rows.assign(host_id=runs["host_id"][0]))
 
 
-def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str, *, virtual: bool) -> pd.DataFrame:
+def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
     """Of one split and each of its benchmarks the shares _SHARES, found as `compare` does."""
-    matched = match_levels(a, b, number)
-    switches = virtual or len(matched.levels) > 0
-    found = replace(relation_changes(matched, number), switches=switches)
-    pairs = together([replace(pair_changes(matched, number), switches=switches)]).table()
-    share = 0.5 if found.rows["pairs"].max() > 1 else 1.0
-    (relations,) = judge_relations([together([found]).table()], THRESHOLD, share=share)
-    table = relations[_KIND].assign(
-        interval_share=(relations["low"] > 1) | (relations["high"] < 1),
-        verdict_share=relations["verdict"] == Verdict.CHANGED,
+    relations, pairs = lay_out_relations(a, b, number), lay_out_pairs(a, b, number)
+    questions = 1 + int(relations.rows["pairs"].max() > 1)
+    (judged,), _ = judge_comparisons([relations], THRESHOLD, questions=questions)
+    (tested,), _ = judge_comparisons([pairs], THRESHOLD, questions=questions)
+    table = judged[_KIND].assign(
+        interval_share=(judged["low"] > 1) | (judged["high"] < 1),
+        verdict_share=judged["verdict"] == Verdict.CHANGED,
     )
-    called = pairs[_KIND].assign(pair_share=pairs["p"] < LEVEL)
+    called = tested[_KIND].assign(pair_share=tested["p"] < ALPHA)
     shares = table.groupby(_KIND, sort=False).mean().join(called.groupby(_KIND).mean())
     return shares.fillna(0.0).reset_index()

@@ -12,7 +12,7 @@ import pandas as pd
 from fleet.analysis.compare.caveats import number_of_all
 from fleet.analysis.compare.odd import mean
 from fleet.analysis.compare.over_time import LEAST_NIGHTS, Change, Pooled, changes, cleaned, pooled
-from fleet.analysis.compare.run_levels import CLASS
+from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.cells import ALL, Only

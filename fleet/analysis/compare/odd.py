@@ -8,9 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.compare.inference import LEVEL, ROUNDING, false_discovery, shrunk
+from fleet.analysis.compare.judge import (
+    ALPHA,
+    ROUNDING,
+    control_false_discovery,
+    estimate_scatter,
+    label_levels,
+    median_of_known,
+    moderate_variances,
+)
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.reduce.split import run_levels
 from fleet.analysis.tables import Bools, Floats, Ints
 
 LEAST_MACHINES = 4  # of a verdict: each is held against three or more
@@ -45,7 +52,7 @@ class Distances(NamedTuple):
         """The standard error of each distance."""
         return np.asarray(self.scatter * np.sqrt(1 + 1 / np.maximum(self.others, 1)))
 
-    def found(self, threshold: float, level: float = LEVEL) -> Bools:
+    def found(self, threshold: float, level: float = ALPHA) -> Bools:
         """Which are odd: q below the level, and beyond the threshold, a share."""
         return np.asarray((self.q < level) & (np.abs(self.moved) > np.log1p(threshold)))
 
@@ -65,11 +72,11 @@ def numbers(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Fl
     found, elsewhere = np.full((len(runs), count), np.nan), np.zeros((len(runs), count), dtype=bool)
     for machine in range(count):
         own = machines == machine
-        values = median(np.where(kept[:, own], runs[:, own], np.nan), axis=1)
+        values = median_of_known(np.where(kept[:, own], runs[:, own], np.nan), axis=1)
         found[:, machine] = np.where((~np.isnan(runs[:, own])).sum(axis=1) >= enough, values, np.nan)
         elsewhere[:, machine] = left_out[:, own].any(axis=1)
     if len(runs) > 1:
-        found = np.vstack([found, mean(found - median(found, axis=1)[:, None], axis=0)])
+        found = np.vstack([found, mean(found - median_of_known(found, axis=1)[:, None], axis=0)])
     return found, elsewhere, _noise(np.where(kept, runs, np.nan), machines, count)
 
 
@@ -85,7 +92,7 @@ def _noise(runs: Floats, machines: Ints, count: int) -> Floats:
         times[machine] = np.pi / (2 * max(float(each.mean()), 1.0) + np.pi - 2)  # of the variance of a run
     known = freedom > 0
     found = np.full(count, np.nan)
-    found[known] = shrunk(variances[known], freedom[known])[0] * times[known]
+    found[known] = moderate_variances(variances[known], freedom[known])[0] * times[known]
     return found
 
 
@@ -97,7 +104,8 @@ def _at_usual_level(logs: Floats, machines: Ints) -> Bools:
     """
     kept = ~np.isnan(logs)
     values, of = logs[kept], machines[kept]
-    labels = run_levels(np.exp(values)[None, :])[0]
+    row = values[None, :]
+    labels = label_levels(row, estimate_scatter([(row, [np.ones(len(values), dtype=bool)])]))[0]
     if labels.any():
         usual = labels == np.bincount(labels).argmax()
         for level in np.unique(labels[~usual]):
@@ -120,7 +128,7 @@ def distances(logs: Floats, threshold: float, share: float = 1.0, noise: Floats 
     out, more = np.zeros(logs.shape, dtype=bool), np.zeros(logs.shape[1])
     if noise is not None and not np.isnan(noise).all():
         more = np.nan_to_num(np.maximum(noise - mean(noise, axis=0), 0.0))
-    for level in [_MAYBE] + [LEVEL] * _ROUNDS:
+    for level in [_MAYBE] + [ALPHA] * _ROUNDS:
         tested = _tested(logs, out, share, more)
         strange = np.where(tested.found(threshold, level), np.abs(tested.moved / tested.error), 0.0)
         rank = np.argsort(np.argsort(-strange, axis=1), axis=1)
@@ -134,7 +142,7 @@ def distances(logs: Floats, threshold: float, share: float = 1.0, noise: Floats 
 def _tested(logs: Floats, out: Bools, share: float, more: Floats) -> Distances:
     there = ~np.isnan(logs)
     used = there & ~out
-    usual = np.nan_to_num(median(logs, axis=1))[:, None]
+    usual = np.nan_to_num(median_of_known(logs, axis=1))[:, None]
     values = np.where(used, logs - usual, 0.0)
     others = used.sum(axis=1, keepdims=True) - used
     known = there & (others >= LEAST_MACHINES - 1)
@@ -143,7 +151,7 @@ def _tested(logs: Floats, out: Bools, share: float, more: Floats) -> Distances:
     squares = (values**2).sum(axis=1, keepdims=True) - values**2 - count * middle**2
     variance, freedom = np.ones(logs.shape), np.full(logs.shape, np.nan)
     found = np.maximum(squares / np.maximum(count - 1, 1), ROUNDING)[known]
-    variance[known], freedom[known] = shrunk(found, (others - 1.0)[known])
+    variance[known], freedom[known] = moderate_variances(found, (others - 1.0)[known])
     variance += more
     moved = np.where(others > 0, logs - usual - middle, np.nan)
     size = np.abs(moved) / np.sqrt(variance * (1 + 1 / count))
@@ -152,7 +160,7 @@ def _tested(logs: Floats, out: Bools, share: float, more: Floats) -> Distances:
     p, q = np.full((2, *logs.shape), np.nan)
     p[known] = 2 * special.stdtr(freedom[known], -size[known])
     if known.any():
-        q[known] = np.minimum(false_discovery(p[known]) / share, 1.0)
+        q[known] = np.minimum(control_false_discovery(p[known]) / share, 1.0)
     return Distances(moved, middle + usual, others, np.sqrt(variance), freedom, p, q)
 
 
@@ -175,7 +183,7 @@ def beside_the_same(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     A row per CPU, or node; a column per machine. Of a CPU: the median over its partners of the pair less the
     median of the same pair over machines; of a node: the mean of the middle half of its CPUs.
     """
-    own = median(pairs - median(pairs, axis=0), axis=2).T
+    own = median_of_known(pairs - median_of_known(pairs, axis=0), axis=2).T
     of_nodes = []
     for node in range(int(nodes.max()) + 1):
         members = np.sort(own[nodes == node], axis=0)
@@ -189,12 +197,3 @@ def mean(values: Floats, axis: int) -> Floats:
     there = ~np.isnan(values)
     counts = there.sum(axis=axis)
     return np.asarray(np.where(there, values, 0.0).sum(axis=axis) / np.where(counts > 0, counts, np.nan))
-
-
-def median(values: Floats, axis: int) -> Floats:
-    """The median of the values that are there; NaN of none."""
-    ordered = np.sort(values, axis=axis)
-    count = (~np.isnan(values)).sum(axis=axis, keepdims=True)
-    middle = (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, values.shape[axis] - 1))
-    ends = [np.take_along_axis(ordered, at, axis=axis) for at in middle]
-    return np.asarray((ends[0] + ends[1]).squeeze(axis) / 2)

@@ -8,8 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.compare.inference import LEVEL, ROUNDING, false_discovery, interval, shrunk
-from fleet.analysis.reduce.split import run_levels
+from fleet.analysis.compare.judge import (
+    ALPHA,
+    ROUNDING,
+    apply_student,
+    control_false_discovery,
+    estimate_scatter,
+    label_levels,
+    moderate_variances,
+)
 from fleet.analysis.tables import Bools, Floats, Ints
 
 LEAST_NIGHTS = 8
@@ -91,12 +98,13 @@ def cleaned(logs: Floats, switches: Bools) -> Cleaned:
     are odd. A single lasting switch of a row that may switch, or has levels beside, is to another level.
     """
     found = Cleaned(logs.copy(), [], [])
+    scatter = estimate_scatter([(logs, [np.ones(logs.shape[1], dtype=bool)])])
     for row, values in enumerate(logs):
         nights = np.flatnonzero(~np.isnan(values))
         if len(nights) < LEAST_NIGHTS:
             continue
         known = values[nights]
-        labels = run_levels(np.exp(known)[None, :])[0]
+        labels = label_levels(known[None, :], scatter)[0]
         if labels.any():
             known = _at_one_level(known, labels, switches[row], nights, row, found)
         if len(known) >= _CLIPPED:
@@ -173,8 +181,8 @@ def changes(logs: Floats) -> list[Change]:
     if not kept:
         return []
     p, at, widened = _judged(logs, kept)
-    q = false_discovery(p)
-    limit = LEVEL * float(np.mean(q < LEVEL))  # of p, by that of q
+    q = control_false_discovery(p)
+    limit = ALPHA * float(np.mean(q < ALPHA))  # of p, by that of q
     if limit == 0.0:
         return []
     parts, ends = kept, dict[int, list[int]]()
@@ -244,7 +252,7 @@ def _tested(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, 
     between = max(float(np.mean((correlated - middle) ** 2 - chance)), 0.0)
     usual = np.clip(middle + (correlated - middle) * between / (between + chance), 0.0, _MOST_CORRELATED)
     kept = kept * (1 - 2 * np.minimum(usual, 0.5) * (1 - less))
-    variance, freedom = shrunk(np.maximum(left / kept, ROUNDING), counts - 2.0)
+    variance, freedom = moderate_variances(np.maximum(left / kept, ROUNDING), counts - 2.0)
     wider = (1 + usual) / (1 - usual)
     error = np.sqrt(variance * (1 / at + 1 / (counts - at)) * wider)
     p = 2 * special.stdtr(freedom, -np.abs(moved) / error) * splits
@@ -305,7 +313,7 @@ def _difference(
     )
     moved = float(values[cut:].mean() - values[:cut].mean())
     error = (squares / max(count - 2, 1) * (1 / cut + 1 / (count - cut)) * wider / told) ** 0.5
-    low, high = interval(np.array(moved), np.array(error), max(count - 2.0, 1.0))
+    low, high, _ = apply_student(np.array(moved), np.array(error), np.array(max(count - 2.0, 1.0)))
     cuts = np.arange(1, count)
     apart = values - values.mean()
     left = (apart**2).sum() - np.cumsum(apart)[:-1] ** 2 * count / (cuts * (count - cuts))

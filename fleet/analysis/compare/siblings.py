@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.caveats import number_of_all
-from fleet.analysis.compare.inference import LEVEL, detectable, interval
+from fleet.analysis.compare.judge import ALPHA, apply_student, detectable_change
 from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, beside_the_same, distances, numbers
-from fleet.analysis.compare.run_levels import CLASS
+from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
 from fleet.analysis.compare.verdicts import THRESHOLD, are_virtual
 from fleet.analysis.reduce.cells import ALL, Only
@@ -108,8 +108,8 @@ def _group(
     smallest = np.nan
     if known.any():
         error, freedom = (np.array([np.median(each[known])]) for each in (found.error, found.freedom))
-        level, matters = LEVEL * share / known.sum(), np.array([np.log1p(threshold)])
-        smallest = float(np.expm1(detectable(error, freedom, level, matters)[0]))
+        alpha = ALPHA * share / known.sum()
+        smallest = float(np.expm1(detectable_change(error, freedom, alpha, float(np.log1p(threshold)))[0]))
     caveats = [*_too_few(hosts, found.p, few.reindex(hosts).to_numpy()), *_elsewhere(hosts, table, elsewhere)]
     last = runs.iloc[-1]
     memory = f"{np.ceil(last['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(last["memory_bytes"]) else ""
@@ -166,7 +166,7 @@ def _rows(
     if ns is not None:
         of = sum(name[-1] != MEAN for name in names)
         shown[:of] = ns[:of]
-    low, high = np.exp(interval(found.moved, found.error, found.freedom))
+    low, high = np.exp(apply_student(found.moved, found.error, found.freedom)[:2])
     columns = {
         "ns": shown,
         "others_ns": np.where(np.isnan(shown), np.nan, np.exp(found.mean)),

@@ -1,13 +1,13 @@
 """Resolves the sides of a comparison, or one selection, to runs; `selection` has what each can be."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pandas as pd
 
-from fleet.analysis.compare.run_levels import CLASS
+from fleet.analysis.compare.judge import assign_passes
+from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.reduce.cells import Only, cells
 from fleet.analysis.reduce.load import load_cpus, load_runs
 from fleet.analysis.reduce.matrices import by_relation
@@ -92,44 +92,20 @@ def relations_of_hosts(
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
 
 
-class InBlock(NamedTuple):
-    """The block a run is in, and its turn among the runs of both sides by time; 0: not by time."""
-
-    block: str
-    turn: int
-
-
-def blocks_of(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, InBlock]:
+def blocks_of(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, str]:
     """The block of each run that is in one with runs of both sides; what changes between them is left out.
 
-    by: "time", or the name of a label. By time, a block ends as soon as it has runs of both sides.
-    UsageError for no label, or no block.
+    by: "time", passes, or the name of a label. UsageError for no label, or no block.
     """
-    runs = pd.concat([a.runs.assign(of_b=False), b.runs.assign(of_b=True)])
+    runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
-    placed = map(str, by_time(runs["of_b"])) if by == BY_TIME else _by_label(runs, by)
+    placed = map(str, assign_passes(runs["is_b"].to_numpy())) if by == BY_TIME else _by_label(runs, by)
     named = dict(zip(runs["run_id"], placed, strict=True))
-    sides = runs.assign(block=runs["run_id"].map(named)).groupby("block")["of_b"].nunique()
-    found = {
-        run: InBlock(block, turn if by == BY_TIME else 0)
-        for turn, (run, block) in enumerate(named.items())
-        if sides[block] == 2
-    }
-    if not found:
+    sides = runs.assign(block=runs["run_id"].map(named)).groupby("block")["is_b"].nunique()
+    blocks = {run: block for run, block in named.items() if sides[block] == 2}
+    if not blocks:
         raise UsageError(f"--blocks {by}: no block has runs of both sides, {a.name!r} and {b.name!r}.")
-    return found
-
-
-def by_time(of_b: Iterable[bool]) -> list[int]:
-    """The block of each run, in order of time; of_b: the side of each."""
-    sides, found, ended = set[bool](), [], 0
-    for side in of_b:
-        found.append(ended)
-        sides.add(bool(side))
-        if len(sides) == 2:
-            ended += 1
-            sides.clear()
-    return [min(block, max(ended - 1, 0)) for block in found]
+    return blocks
 
 
 def _by_label(runs: pd.DataFrame, name: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fleet.analysis.compare.history import History
-from fleet.analysis.compare.run_levels import CLASS
+from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.views import over_time
 from fleet.analysis.views.text import change_shown, is_rate, measured, records, signed
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.comparison import Comparison, Tables, compare
-from fleet.analysis.compare.inference import largest_by_chance
+from fleet.analysis.compare.side_runs import largest_by_chance
 from fleet.analysis.plots import CHANGES
 from fleet.analysis.reduce.heatmap import Heatmap, of_changes
 from fleet.analysis.reduce.matrices import grids, matrix
@@ -126,7 +126,7 @@ def _forests(compared: Sequence[Comparison]) -> list[Forest]:
 
 def _forest_row(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     change, low, high = change_shown(row)
-    return {"name": name, "change": change, "low": low, "high": high, "pooled": "between" in row}
+    return {"name": name, "change": change, "low": low, "high": high, "pooled": "hosts" in row}
 
 
 def _alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.verdicts import Verdict
-from fleet.analysis.views.text import change_shown, interval, kind_of, measured, records, signed
+from fleet.analysis.views.text import change_shown, interval, is_none, kind_of, measured, records, signed
 from fleet.hostnames import folded
 from fleet.text import counted, one_line
 
@@ -16,8 +17,8 @@ SHORT = 60  # characters of names in a sentence
 
 
 def are_found(rows: pd.DataFrame) -> pd.Series:
-    """Which rows are of changes, those to another level among them."""
-    return rows["verdict"].isin((Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL))
+    """Return which rows changed or are at another level."""
+    return rows["verdict"].isin((Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL))
 
 
 def by_sides(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], list[Comparison]]:
@@ -74,16 +75,18 @@ def names_of(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
-    by_verdict: dict[str, list[str]] = {}
+    by_verdict: dict[Verdict, list[str]] = {}
     for one in group:
         for verdict in one.relations["verdict"]:
-            by_verdict.setdefault(verdict, []).append(one.b.hosts[0])
+            by_verdict.setdefault(Verdict(verdict), []).append(one.b.hosts[0])
+    rows = records(pd.concat([one.relations.assign(host=one.b.hosts[0]) for one in group]))
+    notes = {Verdict.EQUIVALENT: f"within ±{group[0].threshold * 100:g}%"}
+    notes |= {Verdict.AT_ANOTHER_LEVEL: _widest_levels(rows, Verdict.AT_ANOTHER_LEVEL)}
     parts = []
-    for verdict in filter(by_verdict.__contains__, map(str, Verdict)):
+    for verdict in filter(by_verdict.__contains__, Verdict):
         hosts = [*dict.fromkeys(by_verdict[verdict])]
-        within = f"within ±{group[0].threshold * 100:g}%"
-        of = within if verdict == Verdict.EQUIVALENT else folded(hosts, SHORT)
-        parts.append(f"{len(by_verdict[verdict])} {verdict} ({of})")
+        parts.append(f"{len(by_verdict[verdict])} {verdict} ({notes.get(verdict) or folded(hosts, SHORT)})")
+    parts += _several_levels(rows)
     count = sum(map(len, by_verdict.values()))
     return one_line(
         f"{sides[1]} against {sides[0]}, {len(group)} hosts: {counted(count, 'relation')}, {', '.join(parts)}"
@@ -93,12 +96,38 @@ def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
 def _summary(one: Comparison) -> str:
     if one.relations.empty:
         return "nothing in common"
+    rows = records(one.relations)
     if not one.judged:
-        return "no verdict, too few runs"
+        return ", ".join(("no verdict, too few runs", *_several_levels(rows)))
     counts = one.relations["verdict"].value_counts()
-    changed = [row for row in records(one.relations) if row["verdict"] == Verdict.CHANGED]
+    changed = [row for row in rows if row["verdict"] == Verdict.CHANGED]
     changed.sort(key=lambda row: abs(change_shown(row)[0]))
     most = [f" (at most {signed(change_shown(row)[0])}, {row['relation']})" for row in changed[-1:]]
     notes = {Verdict.CHANGED: "".join(most), Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)"}
-    parts = [f"{counts[each]} {each}{notes.get(each, '')}" for each in Verdict if each in counts]
-    return f"{counted(len(one.relations), 'relation')}, {', '.join(parts)}"
+    notes |= {Verdict.AT_ANOTHER_LEVEL: f" ({_widest_levels(rows, Verdict.AT_ANOTHER_LEVEL)})"}
+    parts = [
+        f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
+    ]
+    return ", ".join((counted(len(rows), "relation"), *parts, *_several_levels(rows)))
+
+
+def _widest_levels(rows: Sequence[dict[str, Any]], *verdicts: Verdict) -> str:
+    """Name the levels of the row whose sides are furthest apart, and how many runs would tell."""
+    several = [row for row in rows if row["verdict"] in verdicts and row["levels"] > 1]
+    if not several:
+        return ""
+    widest = max(several, key=lambda row: abs(np.log(row["b_ns"] / row["a_ns"])))
+    a, b = (measured(widest["benchmark"], widest[name]) for name in ("a_ns", "b_ns"))
+    where = f"{widest['host']} " if "host" in widest else ""
+    known = [row["more"] for row in several if not is_none(row["more"])]
+    told = (
+        f"about {max(known):.0f} runs a side would tell" if known else "more runs than 200 a side would tell"
+    )
+    return f"{where}{widest['relation']}: most of A at {a}, most of B at {b}; {told}"
+
+
+def _several_levels(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Say of rows without a finding that their runs are at several levels: a change may hide there."""
+    open_verdicts = (Verdict.CANNOT_TELL, Verdict.NONE)
+    count = sum(row["verdict"] in open_verdicts and row["levels"] > 1 for row in rows)
+    return [f"{count} of them at several levels ({_widest_levels(rows, *open_verdicts)})"] if count else []

@@ -32,8 +32,8 @@ def compare_text(comparisons: Sequence[Comparison], width: int | None = None) ->
     legend = [_legend([one for one in ordered if one.judged is judged]) for judged in (True, False)]
     if several and any(len(one.fleet) for one in ordered):
         legend.append(
-            "All hosts: the mean change of hosts like these. Between hosts: standard deviation of their own "
-            "changes; I²: the share of the variation found that is not chance."
+            "All hosts: the mean of the hosts' changes, by Student's t; all: what all hosts and relations "
+            "have in common in a run, taken out of each change."
         )
     ends = ["\n".join(filter(None, legend)), warnings_text([*_caveats(ordered)])]
     return "\n\n".join(("\n\n\n".join(parts), *filter(None, ends)))
@@ -68,12 +68,9 @@ def _differing(one: Comparison) -> list[_Differing]:
 
 
 def _fleet(sides: tuple[str, str], effects: pd.DataFrame, width: int | None) -> str:
-    titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "between hosts", "I²", "verdict")
-    rows = [
-        (*shown[:3], *shown[5:7], text.within(row["between"]), text.percent(row["heterogeneity"]), shown[7])
-        for row, shown in ((row, answer.cells_of(row)) for row in text.records(effects))
-    ]
-    laid_out = table(titles, rows, right={2, 3, 4, 5, 6}, width=width, drop=("I²", "between hosts"))
+    titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
+    rows = [(*shown[:3], *shown[5:]) for shown in map(answer.cells_of, text.records(effects))]
+    laid_out = table(titles, rows, right={2, 3, 4}, width=width)
     return f"{one_line(f'All hosts, {sides[1]} against {sides[0]}')}\n{laid_out}"
 
 
@@ -157,12 +154,12 @@ def _legend(comparisons: Sequence[Comparison]) -> str:
     else:
         matters = " or ".join(dict.fromkeys(f"±{one.threshold * 100:g}%" for one in comparisons))
         how = f". Interval: of the change, from the variation between {units}s. Threshold: {matters}."
-        if (rows["verdict"] == Verdict.CHANGED_OR_LEVEL).any():
-            how += " At another level: the machine may have switched to it between the runs; more runs tell."
+        if (rows["verdict"] == Verdict.AT_ANOTHER_LEVEL).any():
+            how += " At another level: most runs of the sides are, which may be chance; more runs tell."
         if rows["why"].str.contains("all hosts").any():
             how += " Than all hosts: beside the median change of all measured together, which is taken out."
-        if rows["why"].str.contains("detects").any():
-            how += " Detects: in 8 of 10 comparisons."
+        if rows["why"].str.contains("would show").any():
+            how += " Would show: in 8 of 10 comparisons."
     return f"{_meanings(rows)}A, B: {text.sides_text(rows['benchmark'], units)}{how}"
 
 

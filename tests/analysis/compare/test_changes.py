@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from fleet.analysis.compare.error_rate import compare_pairs, compare_relations
-from fleet.analysis.compare.inference import added, moderated
+from fleet.analysis.compare.judge import moderate_variances
+from fleet.analysis.compare.verdicts import compare_pairs, compare_relations
 
 Unit = dict[tuple[str, int, int], float]  # relation, ping, pong -> ns
 
@@ -130,10 +130,10 @@ def test_pairs_are_compared_relation_by_relation() -> None:
     factors, values = np.array([[0.9], [1.0], [1.2]]), ((A_SMT, B_SMT), (A_FAR, B_FAR))
     logs = np.log(np.concatenate([np.hstack([ns * factors for ns in sides]) for sides in values]))
     means = np.repeat(logs.reshape(6, 2, 3).mean(axis=2), 3, axis=1)
-    parts, freedom = moderated(logs - means, np.full(6, 4.0), [np.zeros(6, int), np.repeat([0, 1], 3)])
-    variance, freedom = added(parts, freedom)
+    variance, freedom = moderate_variances(((logs - means) ** 2).sum(axis=1) / 4, np.full(6, 4.0))
     t = np.log(table["ratio"]) / np.sqrt(variance * 2 / 3)
-    np.testing.assert_allclose(table["p"], 2 * stats.t.sf(np.abs(t), freedom))
+    np.testing.assert_allclose(table["p"], np.maximum(2 * stats.t.sf(np.abs(t), freedom), table["chance"]))
+    assert (table["chance"] > 0).tolist() == [False] * 3 + [True] * 3, "the far ones are levels apart"
     for part, of_a, of_b in (((0, 3), A_SMT, B_SMT), ((3, 6), A_FAR, B_FAR)):
         rows = table[slice(*part)].reset_index(drop=True)
         np.testing.assert_allclose(rows["ratio"], stats.gmean(of_b) / stats.gmean(of_a))
@@ -174,7 +174,7 @@ def test_pairs_of_fewer_than_three_runs_are_not_compared(a: int, b: int) -> None
     sides = [side(*levels("smt", *A_FAR[:count])) for count in (a, b)]
     table = compare_pairs(*sides, 0.03)
     assert table.empty
-    assert list(table.columns[-2:]) == ["q", "changed"]
+    assert table.columns[-1] == "changed"
 
 
 def test_the_pairs_of_a_relation_are_those_of_a() -> None:
@@ -191,8 +191,8 @@ def test_the_table_of_relations_has_its_columns_and_a_plain_index() -> None:
     )
     table = compare_relations(a, b, 0.03)
     assert list(table.columns) == [
-        *("benchmark", "variant", "relation", "pairs", "a_units", "b_units", "a_ns", "b_ns"),
-        *("a_within", "b_within", "ratio", "low", "high", "p", "error", "freedom"),
-        *("shared", "q_levels", "doubt", "q", "q_beyond", "smallest", "verdict", "why"),
+        *("benchmark", "variant", "relation", "pairs", "a_within", "b_within", "a_units", "b_units"),
+        *("ratio", "low", "high", "p", "error", "freedom", "shared", "chance", "levels", "a_ns", "b_ns"),
+        *("q", "more", "smallest", "verdict", "why"),
     ]
     assert table.index.tolist() == [0, 1]

@@ -44,16 +44,6 @@ def test_an_unchanged_machine_is_seldom_called_changed(
     assert "False alarms: " in false_alarms.false_alarms_text(found.reset_index())
 
 
-def test_sides_at_two_levels_by_chance_are_no_alarm_as_in_a_comparison(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(false_alarms, "SPLITS", 2)
-    keep_at(tmp_path, [24.0, 50.0, 50.1, 24.1, 24.05, 50.05], hypervisor="kvm")
-    found = false_alarms.false_alarms(tmp_path).set_index("order")
-    assert found.loc["interleaved", "splits"] == 1
-    assert (found["verdict_share"] == 0).all()
-
-
 def test_sides_never_share_a_run() -> None:
     for order, a, b in false_alarms.orders(11, 3, np.random.default_rng(1)):
         assert len(set(a)) == len(set(b)) == 3, order

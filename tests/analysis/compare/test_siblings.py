@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks import siblings as simulated
 from fleet import open as open_results
-from fleet.analysis.compare.odd import beside_the_same, distances, median, numbers
+from fleet.analysis.compare.judge import median_of_known
+from fleet.analysis.compare.odd import beside_the_same, distances, numbers
 from fleet.analysis.compare.siblings import siblings
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.tables import Floats
@@ -87,7 +88,7 @@ def test_a_cpu_is_held_beside_its_node_and_a_node_against_the_same_node() -> Non
 
 def test_a_median_is_of_the_values_there() -> None:
     values = np.array([[3.0, np.nan, 1.0, 2.0], [np.nan] * 4, [4.0, 1.0, 2.0, 3.0]])
-    assert median(values, axis=1) == pytest.approx([2.0, np.nan, 2.5], nan_ok=True)
+    assert median_of_known(values, axis=1) == pytest.approx([2.0, np.nan, 2.5], nan_ok=True)
 
 
 def test_simulated_machines_are_found_and_healthy_ones_are_not() -> None:
