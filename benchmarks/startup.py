@@ -1,7 +1,11 @@
 """User CPU time of commands that should answer at once, as a ratio to importing typer, in one run.
 
-.venv/bin/python -m benchmarks.startup [ROUNDS]. `unmeasured` is a folder with an inventory alone, `lab` that
-of `fleet demo`. Runs alternate, so that other load on the machine affects all alike.
+.venv/bin/python -m benchmarks.startup [ROUNDS] [--settings]. `unmeasured` is a folder with an inventory
+alone, `lab` that of `fleet demo`. Runs alternate, so that other load on the machine affects all alike.
+
+--settings: what settings of the collector and of malloc would save of a command instead, in CPU time and
+memory by those of the command without them. A session is of twelve hosts that are all this machine; the
+time of its agents is not counted.
 """
 
 import os
@@ -24,6 +28,29 @@ COMMANDS = {
     "fleet runs": ("lab", [*FLEET, "runs"]),
     "fleet show siena": ("lab", [*FLEET, "show", "r20261108T020335Z"]),
 }
+RUN = "run -q -b clock -c 0 --rounds 1 --samples 10 --iterations 1000 --parallel 1"
+CALLS = {
+    "show": ("lab", ["show", "r20261108T020335Z"]),
+    "compare": ("lab", ["compare", "siena", "verona"]),
+    "session": ("session", RUN.split()),
+}
+SETTINGS = {
+    "none": "",
+    "gc.freeze at the end": "import atexit, gc; atexit.register(gc.freeze)",
+    "and gc.set_threshold": "import atexit, gc; atexit.register(gc.freeze); gc.set_threshold(100_000)",
+    "gc.set_threshold alone": "import gc; gc.set_threshold(100_000)",
+    "gc.freeze once loaded": "import gc, fleet.session.runner, fleet.remote.connect; gc.freeze()",
+    "mallopt(M_MMAP_THRESHOLD)": "import ctypes; ctypes.CDLL(None).mallopt(-3, 128 << 10)",
+}
+PROGRAM = """
+import atexit, os, sys
+def note_children():
+    used = os.times()
+    open(sys.argv[0], "w").write(str(used.children_user + used.children_system))
+atexit.register(note_children)
+import fleet.cli
+fleet.cli.main()
+"""
 
 
 def seconds(folder: Path, command: list[str]) -> float:
@@ -37,10 +64,50 @@ def seconds(folder: Path, command: list[str]) -> float:
     return used.ru_utime
 
 
+def cost(folder: Path, setting: str, words: list[str]) -> tuple[float, int]:
+    """CPU seconds (user and system) and peak memory (KiB) of a command, without what it starts."""
+    note = folder / "children"
+    begin = f"import sys; sys.argv = {[str(note), *words]}\n{setting}\n"
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    environment = {**ENVIRONMENT, "FLEET_AGENT_LOCK": str(folder / "lock")}
+    child = subprocess.Popen([sys.executable, "-c", begin + PROGRAM], cwd=folder, env=environment, **silent)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, words)
+    return used.ru_utime + used.ru_stime - float(note.read_text()), used.ru_maxrss
+
+
+def compare_settings(root: Path, rounds: int) -> None:
+    """Print what each setting leaves of the CPU time and memory of each command."""
+    hosts = "".join(f"  host{number}: {{via: local}}\n" for number in range(12))
+    Path(root, "session").mkdir()
+    Path(root, "session", "inventory.yaml").write_text(f"hosts:\n{hosts}")
+    for call, (folder, words) in CALLS.items():
+        cost(root / folder, "", words)
+        costs: dict[str, list[tuple[float, int]]] = {name: [] for name in SETTINGS}
+        for _ in range(rounds):
+            for name, setting in SETTINGS.items():
+                costs[name].append(cost(root / folder, setting, words))
+        for name, values in costs.items():
+            pairs = list(zip(values, costs["none"], strict=True))
+            time, memory = (sorted(value[i] / none[i] for value, none in pairs) for i in (0, 1))
+            low, high = time[rounds // 4], time[-1 - rounds // 4]
+            print(
+                f"{call:8} {name:26} CPU {statistics.median(time):5.3f} (quartiles {low:.3f} to {high:.3f})"
+                f"   memory {statistics.median(memory):5.3f}",
+                flush=True,
+            )
+
+
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    words = [word for word in sys.argv[1:] if word != "--settings"]
+    rounds = int(words[0]) if words else 15
     with tempfile.TemporaryDirectory() as root:
         subprocess.run([*FLEET, "demo", "lab"], cwd=root, capture_output=True, check=True)
+        if "--settings" in sys.argv:
+            compare_settings(Path(root), rounds)
+            return
         Path(root, "unmeasured").mkdir()
         shutil.copy(Path(root, "lab", "inventory.yaml"), Path(root, "unmeasured"))
         for folder, command in COMMANDS.values():

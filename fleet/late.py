@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-before_arrow: list[Callable[[], object]] = []  # called before pyarrow is loaded
-
 if TYPE_CHECKING:
     import random
     import tempfile
@@ -28,16 +26,9 @@ else:
             setattr(self, name, found)  # asked for some 300 times a run
             return found
 
-    class _Arrow(_Late):
-        def __getattr__(self, name: str) -> Any:
-            for call in before_arrow:
-                call()
-            before_arrow.clear()
-            return super().__getattr__(name)
-
     msgspec, np, random, tempfile = map(_Late, ("msgspec", "numpy", "random", "tempfile"))
     futures = _Late("concurrent.futures")
-    pa, fs, pc, pq = map(_Arrow, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet"))
+    pa, fs, pc, pq = map(_Late, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet"))
 
 
 def names_of(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

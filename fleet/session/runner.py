@@ -1,6 +1,5 @@
 """THE MAIN PATH: hosts in, runs out; one outcome per host, whatever happens to the others."""
 
-import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -39,7 +38,6 @@ def run(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:
     def measured(progress: HostProgress) -> Outcome:
         return progress.stored(run_host(HostLink(context, progress)))
 
-    gc.freeze()  # what is loaded by now stays: no collection has to look at it again
     with context.store.under_way(intent):
         prune(context.store)
         outcomes = with_tables(on_each(hosts, measured, context), context)
