@@ -20,7 +20,7 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.selection import select
 from fleet.errors import UsageError
-from fleet.model import View, benchmark_named
+from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Listing
 
 if TYPE_CHECKING:
@@ -60,15 +60,15 @@ class Results:
         """A row per run, benchmark, variant, point and pair, in ns one way. benchmark: `cas`, `cas/llsc`."""
         now, ids = self._chosen(selection)
         rows = widened(load_pairs(now, run_id=ids))
-        return _with_unit(load.of_benchmark(rows, benchmark))
+        return _with_unit(load.of_benchmark(rows, benchmark), _descriptions(now, ids))
 
     @_skipping_damaged
     def samples(self, *selection: str, benchmark: str | None = None, warmups: bool = False) -> pd.DataFrame:
         """Every sample as a row, with its burst's columns and `latency_ns`. warmups: with them, marked."""
         now, ids = self._chosen(selection)
-        bursts = load.load_samples(now, run_id=ids)
-        long = load.samples_long(load.of_benchmark(bursts, benchmark))
-        return _with_unit(long if warmups else long[~long["is_warmup"]].reset_index(drop=True))
+        bursts, descriptions = load.load_samples(now, run_id=ids), _descriptions(now, ids)
+        long = load.samples_long(load.of_benchmark(bursts, benchmark), descriptions)
+        return _with_unit(long if warmups else long[~long["is_warmup"]].reset_index(drop=True), descriptions)
 
     @_skipping_damaged
     def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
@@ -82,7 +82,7 @@ class Results:
         """What others published, or one of them: a row per pair, `latency_ns`."""
         root = Listing(self._place)
         rows = all_summaries(root) if name is None else find_summary(root, name)
-        return _with_unit(load.of_benchmark(rows, benchmark).reset_index(drop=True))
+        return _with_unit(load.of_benchmark(rows, benchmark).reset_index(drop=True), SHIPPED)
 
     @_skipping_damaged
     def heatmap(
@@ -126,33 +126,40 @@ class Results:
         if run is not None and run.startswith(PREFIX):
             name = run.removeprefix(PREFIX)
             rows = _first_kind(self.summaries(name, benchmark))
-            return _laid_out(rows, published_layout(rows), "latency_ns", name)
+            return _laid_out(rows, published_layout(rows), "latency_ns", name, SHIPPED)
         now, ids = self._chosen([run] if run is not None else [])
         if not ids:
             raise UsageError(f"{self._place}: no run is stored here.")
-        rows = load.without_points(widened(load_pairs(now, run_id=ids[-1])))
-        rows = rows[rows["benchmark"].map(lambda name: load.view_of(name) is View.MATRIX).astype(bool)]
+        descriptions = _descriptions(now, ids[-1:])
+        rows = load.without_points(widened(load_pairs(now, run_id=ids[-1])), descriptions)
+        rows = rows[rows["benchmark"].map(lambda name: descriptions[name].view is View.MATRIX).astype(bool)]
         rows = load.of_benchmark(rows, benchmark)
         if rows.empty:
             raise UsageError(f"{ids[-1]}: has no pairs of CPUs.")
         rows = _first_kind(rows)
         cpus = sorted({*rows["ping_cpu"], *rows["pong_cpu"]})
         order = layout(load.load_cpus(now, run_id=ids[-1]), cpus)
-        return _laid_out(rows, order, "median_ns", rows["host_id"].iloc[0])
+        return _laid_out(rows, order, "median_ns", rows["host_id"].iloc[0], descriptions)
+
+
+def _descriptions(listing: Listing, run_ids: Sequence[str]) -> Descriptions:
+    return load.merge_descriptions(load.published(listing, run_id=run_ids))
 
 
 def _first_kind(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows[["benchmark", "variant"]] == rows[["benchmark", "variant"]].iloc[0]).all(axis=1)]
 
 
-def _laid_out(rows: pd.DataFrame, order: Layout, number: str, name: str) -> tuple[pd.DataFrame, Layout, str]:
-    unit = benchmark_named(rows["benchmark"].iloc[0]).label
+def _laid_out(
+    rows: pd.DataFrame, order: Layout, number: str, name: str, descriptions: Descriptions
+) -> tuple[pd.DataFrame, Layout, str]:
+    unit = descriptions[rows["benchmark"].iloc[0]].label
     title = f"{name}, {'/'.join(rows[['benchmark', 'variant']].iloc[0])}: {unit}"
-    return _with_unit(laid_out(rows, order.cpus, number), unit), order, title
+    return _with_unit(laid_out(rows, order.cpus, number), descriptions, unit), order, title
 
 
-def _with_unit(table: pd.DataFrame, unit: str | None = None) -> pd.DataFrame:
+def _with_unit(table: pd.DataFrame, descriptions: Descriptions, unit: str | None = None) -> pd.DataFrame:
     """Note what the numbers of a table are, where that is one thing."""
-    labels = {benchmark_named(str(name)).label for name in table.get("benchmark", pd.Series()).unique()}
+    labels = {descriptions[str(name)].label for name in table.get("benchmark", pd.Series()).unique()}
     table.attrs["unit"] = unit or ", or ".join(sorted(labels))
     return table

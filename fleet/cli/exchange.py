@@ -140,7 +140,7 @@ def export(
     from fleet.analysis.exchange.imports import PREFIX
     from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
     from fleet.analysis.reduce.cells import Only, overview_history
-    from fleet.analysis.reduce.load import without_points
+    from fleet.analysis.reduce.load import merge_descriptions, without_points
     from fleet.analysis.selection import select
     from fleet.analysis.views import show
     from fleet.analysis.views.overview import medians
@@ -156,8 +156,10 @@ def export(
         raise UsageError("--medians is for files of runs; name one that ends in .parquet with --output.")
     root = Listing(results)
     if format_ in DASHBOARDS:
-        rows = overview_history(root, show.chosen(root, [what] if what else []).runs, Only(benchmark))
-        table = medians(without_points(rows))
+        runs = show.chosen(root, [what] if what else []).runs
+        descriptions = merge_descriptions(runs)
+        rows = overview_history(root, runs, Only(benchmark), descriptions)
+        table = medians(without_points(rows, descriptions))
         if table.empty:
             raise UsageError(f"-F {format_}: these runs have no latencies between CPUs; -F samples has all.")
         _write(iter([DASHBOARDS[format_](table)]), output)

@@ -55,16 +55,18 @@ def runs(
             cli.paged(views.runs_text(listed, width=width), width)
         return
     from fleet.analysis.reduce.cells import history_of
+    from fleet.analysis.reduce.load import merge_descriptions
     from fleet.analysis.views.history import past_text
     from fleet.analysis.views.text import json_text
 
     what, note = point or str(relation), partial(typer.echo, err=True)
-    found = history_of(root, listed, what, benchmark, note, point=point is not None)
+    descriptions = merge_descriptions(listed)
+    found = history_of(root, listed, what, benchmark, note, descriptions, point=point is not None)
     if json:
         typer.echo(json_text(found))
     else:
         width = cli.terminal()["width"]
-        cli.paged(past_text(found, width), width)
+        cli.paged(past_text(found, width, descriptions), width)
 
 
 @cli.app.command(short_help="Show latencies: many hosts in a table, one in detail.")

@@ -2,9 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -259,38 +257,16 @@ class Descriptions:
     own: Mapping[str, Benchmark] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Benchmark:
-        """The benchmark of this name. Of one that nobody described, only the time of a unit is known."""
+        """Return the benchmark of a name, or of `cas/llsc`; with just the time of a unit if undescribed."""
+        name = name.partition("/")[0]
         known = _KNOWN.get(name) or self.own.get(name)
         return known or Benchmark(name, "", "unit", 1, Shape.UNKNOWN, View.TABLE, "ns per unit")
 
 
-def unknown_benchmarks(benchmarks: Iterable[Benchmark]) -> dict[str, Benchmark]:
-    """Those that this version was built without, by name."""
-    return {benchmark.name: benchmark for benchmark in benchmarks if benchmark.name not in _KNOWN}
+SHIPPED = Descriptions()
 
 
-_learnt: dict[str, Benchmark] = {}  # from runs, of benchmarks that this version was built without
-_of_run: ContextVar[Mapping[str, Benchmark]] = ContextVar("of_run")
-
-
-def learn(told: Iterable[Benchmark]) -> None:
-    """Take what a run says of benchmarks that this version does not know."""
-    _learnt.update({one.name: one for one in told if one.name not in BENCHMARKS})
-
-
-@contextmanager
-def as_described_by(hello: Mapping[str, Any]) -> Iterator[None]:
-    """Meanwhile a run's own description of its benchmarks, in the record `hello`, wins over all others."""
-    token = _of_run.set({one["name"]: described(one) for one in hello.get("benchmarks", ())})
-    try:
-        yield
-    finally:
-        _of_run.reset(token)
-
-
-def benchmark_named(name: str) -> Benchmark:
-    """The benchmark of this name. Of one that nobody described, the time of a unit is all that is known."""
-    for known in (_of_run.get({}), BENCHMARKS, _learnt):
-        if name in known:
-            return known[name]
-    return Benchmark(name, "", "unit", 1, Shape.UNKNOWN, View.TABLE, "ns per unit")
+def read_descriptions(hello: Mapping[str, Any]) -> Descriptions:
+    """Return what a stored hello says of benchmarks that this version was built without."""
+    told = [one for one in hello.get("benchmarks", ()) if one["name"] not in _KNOWN]
+    return Descriptions({one["name"]: described(one) for one in told}) if told else SHIPPED

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from fleet.model.benchmark import Benchmark, Descriptions, Shape
+from fleet.model.benchmark import SHIPPED, Benchmark, Shape
 from fleet.model.host import Host, Target
 from fleet.model.machine import Facts, Load
 from fleet.model.plan import Estimator, Plan
@@ -50,7 +50,7 @@ class Hello:
 
     def describe(self, name: str) -> Benchmark:
         """Return the agent's own description of a benchmark, else this version's."""
-        return self.benchmarks.get(name) or Descriptions()[name]
+        return self.benchmarks.get(name) or SHIPPED[name]
 
 
 @dataclass(frozen=True, slots=True)

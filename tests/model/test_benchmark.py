@@ -1,10 +1,12 @@
 """What the controller knows of benchmarks: the agent's own description, shipped, or as a run has it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from fleet.model import BENCHMARKS, Shape, View, as_described_by, benchmark_named, described
+from fleet.model import BENCHMARKS, LOAD, SHIPPED, Shape, View, described, read_descriptions
 from tests.native.describe import FILE, description
 
 ROOT = Path(__file__).parents[2]
@@ -25,17 +27,28 @@ def test_the_shipped_description_is_what_the_agent_says() -> None:
 
 
 def test_nothing_is_guessed_of_a_benchmark_that_nobody_described() -> None:
-    unknown = benchmark_named("unheard_of")
+    unknown = SHIPPED["unheard_of"]
     assert (unknown.latencies, unknown.shape, unknown.view) == (1, Shape.UNKNOWN, View.TABLE)
     assert unknown.heading == "ns per unit"
 
 
-def test_a_runs_own_description_wins_for_that_run() -> None:
-    with as_described_by({"benchmarks": [TOLD]}):
-        assert benchmark_named("cas") == described(TOLD)
-    assert benchmark_named("cas") is BENCHMARKS["cas"]
-    with as_described_by({}):  # an agent that did not describe any
-        assert benchmark_named("cas") is BENCHMARKS["cas"]
+def test_a_run_describes_what_this_version_does_not_know() -> None:
+    own = read_descriptions({"benchmarks": [TOLD, TOLD | {"name": "getppid"}]})
+    assert own["getppid/any"] == own["getppid"] == described(TOLD | {"name": "getppid"})
+    assert own["cas"] is BENCHMARKS["cas"]
+    assert (read_descriptions({}), SHIPPED["load"]) == (SHIPPED, LOAD)
+
+
+def test_a_benchmark_is_the_same_in_every_process() -> None:
+    """What modules a process imports, and in which order, changes nothing."""
+    said = "from fleet.model import SHIPPED; print(SHIPPED['load'], SHIPPED['cas'], SHIPPED['unheard_of'])"
+    modules = ("fleet.analysis.reduce.cells", "fleet.analysis.report.page", "fleet.store.runs", "fleet.cli")
+    answers = set()
+    for order in ((), modules, modules[::-1]):
+        program = "".join(f"import {module}\n" for module in order) + said
+        answers.add(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout)
+    (answer,) = answers
+    assert b"GB/s" in answer
 
 
 def test_words_of_a_newer_agent_are_no_error() -> None:

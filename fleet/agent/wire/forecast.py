@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked, short, split
-from fleet.model import Cache, Cpu, Descriptions, Facts, Node
+from fleet.model import SHIPPED, Cache, Cpu, Facts, Node
 from fleet.plan.forecast import Duration, Forecast
 
 # The agent's names of features that Linux calls otherwise.
@@ -58,8 +58,7 @@ def read(output: bytes) -> Forecast:
     values = msgspec.structs.asdict(found) | {"left_out": found.left_out or "", "nodes": nodes}
     lasts = Duration(*(values.pop(name) / 1000 for name in ("ms", "ms_max", "ms_first")))
     costs = values.pop("benchmarks")
-    descriptions = Descriptions()
-    load_s = sum(one.ms for one in costs if descriptions[one.benchmark].other_unit == "byte") / 1000
+    load_s = sum(one.ms for one in costs if SHIPPED[one.benchmark].other_unit == "byte") / 1000
     share = load_s * 1000 / max(sum(one.ms for one in costs), 1)
     load = Duration(load_s, max(load_s, share * lasts.most_s))
     del values["protocol"]

@@ -15,14 +15,19 @@ from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, find_changed_pai
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.cells import ALL, Only, are_pairs, cells
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.reduce.load import load_cpus, view_of, without_points
+from fleet.analysis.reduce.load import (
+    drop_contradicting,
+    load_cpus,
+    merge_descriptions,
+    published,
+)
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.split import geometric_mean, run_levels
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.analysis.tables import Bools, Floats, Ints
 from fleet.errors import UsageError
 from fleet.hostnames import folded
-from fleet.model import View
+from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Root, listing_of
 from fleet.text import counted
 
@@ -58,6 +63,7 @@ class Comparison:
     levels: pd.DataFrame
     environment: pd.DataFrame
     caveats: tuple[str, ...]
+    descriptions: Descriptions = SHIPPED
 
     @property
     def judged(self) -> bool:
@@ -90,11 +96,21 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Rows of the tables `runs`, `cpus` and `pairs`, these widened."""
+    """Rows of the tables `runs`, `cpus` and `pairs`, these widened. descriptions: of their benchmarks."""
 
     runs: pd.DataFrame
     cpus: pd.DataFrame
     pairs: pd.DataFrame
+    descriptions: Descriptions
+
+
+def read_tables(root: Root, runs: pd.DataFrame) -> Tables:
+    """Read what belongs to these rows of `runs`."""
+    listing, ids = listing_of(root), runs["run_id"].tolist()
+    summaries = published(listing, run_id=ids)
+    descriptions = merge_descriptions(summaries)
+    pairs = drop_contradicting(widened(load_pairs(listing, run_id=ids)), summaries, descriptions)
+    return Tables(runs, load_cpus(listing, run_id=ids), pairs, descriptions)
 
 
 def compare(
@@ -118,9 +134,10 @@ def compare(
     runs = pd.concat([first.runs, *(side.runs for side in others)])
     ids = runs["run_id"].tolist()
     if tables is None:
-        tables = Tables(runs, load_cpus(root, run_id=ids), widened(load_pairs(root, run_id=ids)))
+        tables = read_tables(root, runs)
+    descriptions = tables.descriptions
     cpus, rows = (table[table["run_id"].isin(ids)] for table in (tables.cpus, tables.pairs))
-    pairs = cells(only.of(rows, cpus), cpus, point)
+    pairs = cells(only.of(rows, cpus), cpus, point, descriptions)
     if pairs.empty:
         raise UsageError(f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists them.")
     topologies, turns = _topologies(cpus, ids), _turns(runs)
@@ -141,8 +158,9 @@ def compare(
     asked = only.benchmark and only.benchmark.partition("/")[0]
     found = []
     for one in compared:
-        left_out = [] if only.cpus else _left_out(one, pairs, asked)
-        found.append(replace(one, caveats=(*one.caveats, *left_out, *([without] if hosts else ()))))
+        left_out = [] if only.cpus else _left_out(one, pairs, asked, descriptions)
+        notes = (*one.caveats, *left_out, *([without] if hosts else ()))
+        found.append(replace(one, caveats=notes, descriptions=descriptions))
     return found
 
 
@@ -158,11 +176,6 @@ def _judge_together(
         replace(one, relations=table, pairs=of_pairs, fleet=fleets.get(runs.sides, one.fleet))
         for (one, runs, _), table, of_pairs in zip(laid_out, tables, pairs, strict=True)
     ]
-
-
-def load_run_pairs(root: Root, runs: pd.DataFrame) -> pd.DataFrame:
-    """A row per run and pair, as in `pairs`, of benchmarks without points. runs: rows of `runs`."""
-    return without_points(widened(load_pairs(root, run_id=runs["run_id"].tolist())))
 
 
 def _matched(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonSide, ComparisonSide]]:
@@ -222,10 +235,12 @@ def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[d
     return blocks, [words] if missing else []
 
 
-def _left_out(one: Comparison, compared: pd.DataFrame, asked: str | None) -> list[str]:
+def _left_out(
+    one: Comparison, compared: pd.DataFrame, asked: str | None, descriptions: Descriptions
+) -> list[str]:
     """Ladders of which no level is known, of those asked for."""
     kinds = {kind for side in (one.a, one.b) for row in side.runs["benchmarks"] for kind in row}
-    ladders = {kind.partition("/")[0] for kind in kinds if view_of(kind) is View.LADDER}
+    ladders = {kind.partition("/")[0] for kind in kinds if descriptions[kind].view is View.LADDER}
     names = " and ".join(sorted((ladders & {asked or name for name in ladders}) - set(compared["benchmark"])))
     text = f"{names}: not compared: no level of memory is known; --point compares one point."
     return [text] if names else []

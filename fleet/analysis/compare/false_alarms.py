@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.compare.comparison import load_run_pairs
+from fleet.analysis.compare.comparison import read_tables
 from fleet.analysis.compare.judge import ALPHA
 from fleet.analysis.compare.side_runs import lay_out_pairs, lay_out_relations
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.reduce.load import load_runs
+from fleet.analysis.reduce.load import load_runs, without_points
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import kind_of, percent, records
 from fleet.errors import UsageError
@@ -103,7 +103,8 @@ def _alike(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
 
 
 def _of_group(root: Root, runs: pd.DataFrame, chance: np.random.Generator) -> Iterator[dict[str, Any]]:
-    pairs = load_run_pairs(root, runs).assign(unit=lambda rows: rows["run_id"])
+    tables = read_tables(root, runs)
+    pairs = without_points(tables.pairs, tables.descriptions).assign(unit=lambda rows: rows["run_id"])
     number = number_of(records(runs)[0])
     by_run = [rows for _, rows in pairs.groupby("run_id", sort=False)]
     found = []

@@ -17,7 +17,9 @@ from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, sel
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.environment import of_rows
+from fleet.analysis.reduce.load import merge_descriptions, published
 from fleet.hostnames import folded
+from fleet.model import Descriptions
 from fleet.store.runs import Root
 from fleet.text import counted
 
@@ -39,6 +41,7 @@ class History:
     elsewhere: a row per host and relation that is at another level since `night`. logs: the logarithms of
     ns that this is said of, a row per host and relation, a column per night. facts: of each host and night
     the facts that changed since the host's night before, with their values; empty where no change was found.
+    descriptions: of the benchmarks.
     """
 
     hosts: tuple[str, ...]
@@ -53,6 +56,7 @@ class History:
     logs: pd.DataFrame
     facts: Mapping[str, Mapping[date, set[Step]]]
     caveats: tuple[str, ...]
+    descriptions: Descriptions
 
     @property
     def changed(self) -> bool:
@@ -69,8 +73,9 @@ def history(root: Root, texts: Sequence[str], *, threshold: float | None = None,
     listing, runs, cpus = selected(root, texts, only.benchmark)
     runs["night"] = runs.groupby("session_id")["started_utc"].transform("min").dt.date
     number, night_of = number_of_all(ComparisonSide("", runs)), runs.set_index("run_id")["night"]
+    descriptions = merge_descriptions(published(listing, run_id=runs["run_id"]))
     parts = []
-    for host, _, found in relations_of_hosts(listing, runs, cpus, number, only):
+    for host, _, found in relations_of_hosts(listing, runs, cpus, number, only, descriptions):
         night, log = found["run_id"].map(night_of), np.log(found["median_ns"])
         parts.append(found.assign(host=host, night=night, log=log))
     table = pd.concat(parts).groupby([*_ROW, "night"], sort=True)["log"].mean().unstack("night")
@@ -99,6 +104,7 @@ def history(root: Root, texts: Sequence[str], *, threshold: float | None = None,
         table,
         facts,
         (words,) if len(short) else (),
+        descriptions,
     )
 
 

@@ -16,11 +16,11 @@ from fleet.analysis.compare.verdicts import THRESHOLD, are_virtual
 from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.environment import of_rows
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.reduce.load import view_of, without_points
+from fleet.analysis.reduce.load import merge_descriptions, published, without_points
 from fleet.analysis.reduce.matrices import grid
 from fleet.analysis.tables import Bools, Floats, Ints
 from fleet.hostnames import folded
-from fleet.model import View
+from fleet.model import Descriptions, View
 from fleet.store.runs import Root
 from fleet.text import counted
 
@@ -38,7 +38,8 @@ class Siblings:
     of `others` machines), `ratio` with its 95 % interval `low`, `high`, `scatter` (standard deviation between
     machines, relative), `p`, `q`, `odd`; NaN where there is no verdict. smallest: how far apart one relation
     must be, relative, for 8 of 10 such comparisons to find it; NaN without verdicts. environment: of odd
-    hosts, `host`, `what`, `value`, and `others`: the value of how many of the others.
+    hosts, `host`, `what`, `value`, and `others`: the value of how many of the others. descriptions: of the
+    benchmarks.
     """
 
     hosts: tuple[str, ...]
@@ -49,6 +50,7 @@ class Siblings:
     smallest: float
     environment: pd.DataFrame
     caveats: tuple[str, ...]
+    descriptions: Descriptions
 
     @property
     def judged(self) -> bool:
@@ -75,8 +77,11 @@ def siblings(
     runs = runs[keys == last].assign(key=keys)
     number = number_of_all(ComparisonSide("", runs))
     parts = (part for _, part in runs.groupby("key", sort=False))
+    descriptions = merge_descriptions(published(listing, run_id=runs["run_id"]))
     groups = sorted(parts, key=lambda part: -part["host_id"].nunique())
-    return [_group(listing, part, cpus, number, threshold or THRESHOLD, only) for part in groups]
+    return [
+        _group(listing, part, cpus, number, threshold or THRESHOLD, only, descriptions) for part in groups
+    ]
 
 
 def _equal(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
@@ -87,11 +92,17 @@ def _equal(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
 
 
 def _group(
-    root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, number: str, threshold: float, only: Only
+    root: Root,
+    runs: pd.DataFrame,
+    cpus: pd.DataFrame,
+    number: str,
+    threshold: float,
+    only: Only,
+    descriptions: Descriptions,
 ) -> Siblings:
     hosts = tuple(sorted(runs["host_id"].unique()))
     of_runs = cpus[cpus["run_id"].isin(runs["run_id"])]
-    table, maps, layout = _read(root, runs, of_runs, number, only)
+    table, maps, layout = _read(root, runs, of_runs, number, only, descriptions)
     places = {host: at for at, host in enumerate(hosts)}
     machines = runs.set_index("run_id")["host_id"].reindex(table.columns).map(places)
     switches = are_virtual(runs)
@@ -115,11 +126,13 @@ def _group(
     memory = f"{np.ceil(last['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(last["memory_bytes"]) else ""
     words = (last["cpu_model"] or "unknown CPU", counted(last["cpus_measured"], "CPU"), memory)
     about = ", ".join(filter(None, words))
-    return Siblings(hosts, about, len(runs), threshold, rows, smallest, _unlike(runs, rows), tuple(caveats))
+    return Siblings(
+        hosts, about, len(runs), threshold, rows, smallest, _unlike(runs, rows), tuple(caveats), descriptions
+    )
 
 
 def _read(
-    root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, number: str, only: Only
+    root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, number: str, only: Only, descriptions: Descriptions
 ) -> tuple[pd.DataFrame, dict[tuple[str, str], Floats], tuple[list[int], Ints]]:
     """A row per relation, a column per run; where all are laid out alike, maps by benchmark; CPUs, nodes."""
     order = cpus[cpus["measured"]].sort_values("cpu").drop_duplicates("cpu")
@@ -128,11 +141,11 @@ def _read(
     places = cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()
     alike = len(places) == places["cpu"].nunique()
     parts, maps = [], dict[tuple[str, str], list[Floats]]()
-    for _, pairs, found in relations_of_hosts(root, runs, cpus, number, only):
+    for _, pairs, found in relations_of_hosts(root, runs, cpus, number, only, descriptions):
         parts.append(found)
-        single = without_points(pairs)
+        single = without_points(pairs, descriptions)
         for kind, rows in single.groupby(CLASS[:2], sort=False):
-            if alike and view_of(str(kind[0])) is View.MATRIX:
+            if alike and descriptions[str(kind[0])].view is View.MATRIX:
                 own = maps.setdefault((str(kind[0]), str(kind[1])), [])
                 own.append(np.log(grid(rows, numbers_of, number)))
     table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")

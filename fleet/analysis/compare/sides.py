@@ -9,11 +9,12 @@ import pandas as pd
 from fleet.analysis.compare.judge import assign_passes
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.reduce.cells import Only, cells
-from fleet.analysis.reduce.load import load_cpus, load_runs
+from fleet.analysis.reduce.load import drop_contradicting, load_cpus, load_runs, published
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.selection import comparable_of_all, matching
 from fleet.errors import StoreError, UsageError
+from fleet.model import SHIPPED, Descriptions
 from fleet.store import Listing
 from fleet.store.runs import Root, listing_of
 
@@ -77,15 +78,23 @@ def selected(
 
 
 def relations_of_hosts(
-    root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, number: str, only: Only
+    root: Root,
+    runs: pd.DataFrame,
+    cpus: pd.DataFrame,
+    number: str,
+    only: Only,
+    descriptions: Descriptions = SHIPPED,
 ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
     """Of each host its pairs, and a row per run and relation by the column `number`. UsageError for none."""
     empty = True
     for host, of_host in runs.groupby("host_id", sort=True):
         ids = of_host["run_id"].tolist()
         own = cpus[cpus["run_id"].isin(ids)]
-        pairs = only.of(widened(load_pairs(root, run_id=ids)), own)
-        found = by_relation(cells(pairs, own), ["run_id", *CLASS], number)
+        pairs = drop_contradicting(
+            widened(load_pairs(root, run_id=ids)), published(root, run_id=ids), descriptions
+        )
+        pairs = only.of(pairs, own)
+        found = by_relation(cells(pairs, own, descriptions=descriptions), ["run_id", *CLASS], number)
         empty &= found.empty
         yield str(host), pairs, found
     if empty:

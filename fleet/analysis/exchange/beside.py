@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from fleet.analysis.compare.comparison import load_run_pairs
+from fleet.analysis.compare.comparison import read_tables
 from fleet.analysis.compare.sides import sides
 from fleet.analysis.exchange.imports import PREFIX, find_summary, half_widths
-from fleet.analysis.reduce.load import view_of
+from fleet.analysis.reduce.load import without_points
 from fleet.analysis.views.text import is_none, records, within
 from fleet.errors import UsageError
-from fleet.model import View
+from fleet.model import SHIPPED, View
 from fleet.store.runs import Root
 from fleet.text import counted, one_line, table
 
@@ -36,15 +36,19 @@ def beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     parts = []
     for text in texts:
         own = runs[text].runs if text in runs else pd.DataFrame()
+        descriptions = SHIPPED  # which are enough for summaries
         if text in runs:
-            pairs = load_run_pairs(root, own).astype(dict.fromkeys(_KIND, "object"))
+            tables = read_tables(root, own)
+            descriptions = tables.descriptions
+            pairs = without_points(tables.pairs, descriptions).astype(dict.fromkeys(_KIND, "object"))
             numbers = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)
             rows = numbers.agg(latency_ns=("median_ns", "median"), half=("spread", "median")).reset_index()
             rows = rows.assign(estimator="median")
         else:
             rows = find_summary(root, text)
             rows = rows.assign(half=half_widths(rows))
-        rows = rows[rows["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)]
+        names = [name for name in rows["benchmark"].unique() if descriptions[name].view is View.MATRIX]
+        rows = rows[rows["benchmark"].isin(names)]
         if rows.empty:
             raise UsageError(f"{text}: has no pairs of CPUs to compare.")
         every = pd.concat([rows, rows.assign(relation=ALL)])

@@ -14,13 +14,13 @@ from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid, matrix_csv
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
 from fleet.analysis.reduce.ladders import node_cells, node_matrix
-from fleet.analysis.reduce.load import load_cpus, load_run, samples_in_parts, samples_long, view_of
+from fleet.analysis.reduce.load import load_cpus, load_run, samples_in_parts, samples_long
 from fleet.analysis.reduce.pairs import load_pairs, pairs_of_run, widened
 from fleet.analysis.tables import Ints
 from fleet.analysis.views.overview import how_wide
 from fleet.analysis.views.text import csv_text, kind_of, records, shown_value, within
 from fleet.errors import UsageError
-from fleet.model import Pairs, View, as_described_by, benchmark_named
+from fleet.model import SHIPPED, Descriptions, Pairs, View, read_descriptions
 from fleet.store.runs import Root
 from fleet.text import one_line, printable
 
@@ -48,7 +48,7 @@ def export(
     else:
         write, estimator = tools.FORMATS[tool]
         if what.startswith(PREFIX):
-            yield write(grid_of(_chosen(find_summary(root, what), benchmark, what)))
+            yield write(grid_of(_chosen(find_summary(root, what), benchmark, what, SHIPPED)))
         else:
             made = _of_run(root, what, tool, benchmark, value or estimator)
             yield write(made) if isinstance(made, Grid) else made
@@ -71,15 +71,15 @@ def _of_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: st
     """The matrix of pairs, or the text of one by NUMA node, which of the tools only `csv` writes."""
     run = load_run(root, run_id)
     ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
-    with as_described_by(run["hello"]):
-        kinds = _measured(root, run_id)
-        placed = _by_node(root, run_id, kinds) if tool == "csv" else {}
-        chosen = _chosen_of([*_of_pairs(kinds), *placed], benchmark, run_id)
-        if chosen in placed:
-            rows, columns, cells = node_matrix(placed[chosen], f"{value}_ns")
-            shown = {ends: shown_value(chosen.partition("/")[0], ns) for ends, ns in cells.items()}
-            return matrix_csv("node", rows, columns, shown)
-        pairs = pairs_of_run(root, run_id, chosen, ordered=ordered)
+    descriptions = read_descriptions(run["hello"])
+    kinds = _measured(root, run_id)
+    placed = _by_node(root, run_id, kinds, descriptions) if tool == "csv" else {}
+    chosen = _chosen_of([*_of_pairs(kinds, descriptions), *placed], benchmark, run_id)
+    if chosen in placed:
+        rows, columns, cells = node_matrix(placed[chosen], f"{value}_ns")
+        shown = {ends: shown_value(descriptions[chosen.partition("/")[0]], ns) for ends, ns in cells.items()}
+        return matrix_csv("node", rows, columns, shown)
+    pairs = pairs_of_run(root, run_id, chosen, ordered=ordered)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
     parts = samples_in_parts(root, run_id, benchmark=chosen, columns=["iterations"])
@@ -97,13 +97,15 @@ def _of_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: st
     )
 
 
-def _by_node(root: Root, run_id: str, kinds: Sequence[str]) -> dict[str, pd.DataFrame]:
+def _by_node(
+    root: Root, run_id: str, kinds: Sequence[str], descriptions: Descriptions
+) -> dict[str, pd.DataFrame]:
     """The cells of each matrix by NUMA node, by benchmark/variant and setting."""
-    names = [name for name in {kind.partition("/")[0] for kind in kinds} if benchmark_named(name).node]
+    names = [name for name in {kind.partition("/")[0] for kind in kinds} if descriptions[name].node]
     if not names:
         return {}
     pairs = widened(load_pairs(root, run_id=run_id, benchmark=names))
-    cells = node_cells(pairs, load_cpus(root, run_id=run_id))
+    cells = node_cells(pairs, load_cpus(root, run_id=run_id), descriptions)
     return dict(iter(cells.groupby(_kinds(cells) + " " + cells["setting"].astype(str), sort=False)))
 
 
@@ -119,13 +121,13 @@ def _kinds(rows: pd.DataFrame) -> "pd.Series[str]":
     return names.where(~known, names + "/" + rows["variant"].astype(str))
 
 
-def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFrame:
+def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str, descriptions: Descriptions) -> pd.DataFrame:
     kinds = _kinds(rows)
-    return rows[kinds == _chosen_of(_of_pairs(kinds.unique()), benchmark, what)]
+    return rows[kinds == _chosen_of(_of_pairs(kinds.unique(), descriptions), benchmark, what)]
 
 
-def _of_pairs(kinds: Iterable[str]) -> list[str]:
-    return [kind for kind in kinds if view_of(kind) is View.MATRIX]
+def _of_pairs(kinds: Iterable[str], descriptions: Descriptions) -> list[str]:
+    return [kind for kind in kinds if descriptions[kind].view is View.MATRIX]
 
 
 def _names(kind: str) -> tuple[str, ...]:
@@ -146,18 +148,18 @@ def _chosen_of(there: Sequence[str], benchmark: str | None, what: str) -> str:
 def _samples(root: Root, run_id: str, benchmark: str | None) -> Iterator[str]:
     if benchmark is not None:
         benchmark = _chosen_of(_measured(root, run_id), benchmark, run_id)
-    header = True
+    header, descriptions = True, read_descriptions(load_run(root, run_id)["hello"])
     for bursts in samples_in_parts(root, run_id, benchmark=benchmark):
         step = max(1, SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
         for begin in range(0, len(bursts), step):
-            for part in _in_parts(bursts.iloc[begin : begin + step]):
+            for part in _in_parts(bursts.iloc[begin : begin + step], descriptions):
                 yield csv_text(part.drop(columns=_LEFT_OUT), header=header)
                 header = False
     if header:
         raise UsageError(f"{run_id}: has no samples to export.")
 
 
-def _in_parts(bursts: pd.DataFrame) -> Iterator[pd.DataFrame]:
+def _in_parts(bursts: pd.DataFrame, descriptions: Descriptions) -> Iterator[pd.DataFrame]:
     """A row per sample, with the other threads' numbers in that sample; a burst that is too long is cut."""
     for first in range(0, max(map(len, bursts["ticks"])), SAMPLES_AT_ONCE):
         kept = slice(first, first + SAMPLES_AT_ONCE)
@@ -166,7 +168,7 @@ def _in_parts(bursts: pd.DataFrame) -> Iterator[pd.DataFrame]:
             warmup=(bursts["warmup"] - first).clip(lower=0),
             **{name: bursts[name].map(partial(_each, kept=kept)) for name in _OF_OTHERS},
         )
-        long = samples_long(part)
+        long = samples_long(part, descriptions)
         yield long.assign(
             sample=long["sample"] + first,
             **{name: _by_sample(part["ticks"], part[name]) for name in _OF_OTHERS},

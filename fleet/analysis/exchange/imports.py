@@ -17,12 +17,12 @@ import pandas as pd
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
-from fleet.analysis.reduce.load import load_cpus, view_of
+from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.topology import GROUPS, Layout, layout
 from fleet.analysis.selection import select
 from fleet.analysis.views.text import is_none, records
 from fleet.errors import StoreError, UsageError
-from fleet.model import Cpu, Topology, View
+from fleet.model import BENCHMARKS, Cpu, Topology, View
 from fleet.plan.cpulist import cpu_list, cpus_text
 from fleet.plan.variants import VARIANTS
 from fleet.store import Store, schema
@@ -268,7 +268,7 @@ def _check(name: str, metadata: ImportMetadata) -> None:
     check_name(name)
     for word, known in (
         ("tool", tools.TOOLS),
-        ("benchmark", tuple(one for one in VARIANTS if view_of(one) is View.MATRIX)),
+        ("benchmark", tuple(one for one in VARIANTS if BENCHMARKS[one].view is View.MATRIX)),
         ("estimator", ("median", "mean", "min")),
     ):
         value = getattr(metadata, word)

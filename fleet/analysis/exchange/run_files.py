@@ -17,6 +17,7 @@ from fleet.analysis.reduce.pairs import load_pairs
 from fleet.analysis.views.text import records
 from fleet.errors import UsageError
 from fleet.late import pa
+from fleet.model import SHIPPED, Descriptions
 from fleet.plan.options import choice
 from fleet.store import schema
 from fleet.store.imports import write_summary
@@ -44,6 +45,7 @@ def export_runs(
         raise UsageError(f"{output}: exists; it was not changed. Name another file.")
     listing = listing_of(root)
     hosts = {run.run_id: run.host_id for run in listing.runs}
+    descriptions = {run.run_id: run.descriptions for run in listing.runs}
     chosen = run_ids if output.suffix == ".zip" else run_ids[-1:]
     lines = []
     with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".fleet-") as folder:
@@ -53,7 +55,9 @@ def export_runs(
             draft = Path(folder) / run_id
             if medians:
                 made = scrubbed(record, keep)
-                write_table(draft, medians_of(made.row, load_pairs(root, run_id=run_id)))
+                write_table(
+                    draft, medians_of(made.row, load_pairs(root, run_id=run_id), descriptions[run_id])
+                )
             else:
                 made = export_run(listing.place, record, draft, keep)
             drafts.append(draft.rename(draft.with_name(f"{made.row['run_id']}.parquet")))
@@ -96,12 +100,12 @@ def _is_summary(file: Path) -> bool:
     return source.metadata.get(b"fleet.table") == b"summaries"
 
 
-def medians_of(row: Mapping[str, Any], pairs: pd.DataFrame) -> Any:
+def medians_of(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Any:
     """The median and interval of each pair of CPUs, a table of `summaries`. UsageError where there is none.
 
     row: the scrubbed run; pairs: its table.
     """
-    pairs = without_points(pairs)
+    pairs = without_points(pairs, descriptions)
     pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]
     if pairs.empty:
         raise UsageError(f"{row['run_id']}: has no latencies between CPUs; export it without --medians.")

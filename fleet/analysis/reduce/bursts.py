@@ -11,7 +11,7 @@ import pandas as pd
 
 from fleet.analysis.reduce.load import mean_of_both, ns_per_sample_tick, of_both
 from fleet.analysis.tables import Bools, Floats, Ints, to_pandas
-from fleet.model import Shape, benchmark_named
+from fleet.model import SHIPPED, Descriptions, Shape
 from fleet.store.schema import PARAMETER_COLUMNS, names_between
 
 PARAMETERS = tuple(column.name for column in PARAMETER_COLUMNS)
@@ -46,26 +46,26 @@ class Bursts:
         return Bursts(self.about.iloc[order].reset_index(drop=True), taken, counts)
 
 
-def of_arrow(table: Any) -> Bursts:
+def of_arrow(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     """Take the bursts of an Arrow table with the columns COLUMNS, without making a list of any of a pair."""
     lists = table.column("ticks").combine_chunks()
     counts, ticks = np.diff(lists.offsets), lists.flatten().to_numpy()
     samples = to_pandas(table.select([name for name in COLUMNS if name not in LISTS]))
-    pairs = of_both(samples["benchmark"])
+    pairs = of_both(samples["benchmark"], descriptions)
     others = Lists(table.column("other_ticks").combine_chunks())
     units = Lists(table.column("other_units").combine_chunks())
     both = pairs & others.known
     ticks = mean_of_both(ticks, others.flat(both), np.repeat(both, counts))
     warmup = np.minimum(samples["warmup"].to_numpy(dtype=np.int64), counts)
-    left, factor = counts - warmup, ns_per_sample_tick(samples)
+    left, factor = counts - warmup, ns_per_sample_tick(samples, descriptions)
     if (counts == counts[:1]).all() and (warmup == warmup[:1]).all() and len(counts):
         rows = ticks.reshape(len(counts), -1)[:, warmup[0] :].astype(np.float64)
         latencies = (rows * factor[:, None]).ravel()
     else:
         place = np.arange(len(ticks)) - np.repeat(np.cumsum(counts) - counts, counts)
         latencies = ticks[place >= np.repeat(warmup, counts)].astype(np.float64) * np.repeat(factor, left)
-    _join_threads(samples, latencies, left, others)
-    of_others = _join_units(samples, latencies, left, units, ~pairs)
+    _join_threads(samples, latencies, left, others, descriptions)
+    of_others = _join_units(samples, latencies, left, units, ~pairs, descriptions)
     about = samples.assign(**dict(zip(OF_OTHERS, of_others, strict=True)))
     measured = left > 0
     return Bursts(about[measured].reset_index(drop=True), latencies, left[measured])
@@ -90,11 +90,13 @@ class Lists:
         return np.concatenate(lists) if lists else self._values[:0]
 
 
-def _join_threads(samples: pd.DataFrame, latencies: Floats, counts: Ints, others: Lists) -> None:
+def _join_threads(
+    samples: pd.DataFrame, latencies: Floats, counts: Ints, others: Lists, descriptions: Descriptions
+) -> None:
     """Make the samples of groups the time of a unit by all threads; others: their ticks but for ping's."""
     names = samples["benchmark"]
-    groups = [name for name in names.unique() if benchmark_named(str(name)).shape is Shape.GROUP]
-    first, factor = np.cumsum(counts) - counts, ns_per_sample_tick(samples)
+    groups = [name for name in names.unique() if descriptions[str(name)].shape is Shape.GROUP]
+    first, factor = np.cumsum(counts) - counts, ns_per_sample_tick(samples, descriptions)
     for row in np.flatnonzero(others.known & names.isin(groups) & (counts > 0)):
         own = latencies[first[row] : first[row] + counts[row]]
         each = np.stack([own, *(one[-counts[row] :] * factor[row] for one in others.of_row(row))])
@@ -102,7 +104,14 @@ def _join_threads(samples: pd.DataFrame, latencies: Floats, counts: Ints, others
             own[:] = 1 / (1 / each).sum(axis=0)
 
 
-def _join_units(samples: pd.DataFrame, latencies: Floats, counts: Ints, units: Lists, apart: Bools) -> Floats:
+def _join_units(
+    samples: pd.DataFrame,
+    latencies: Floats,
+    counts: Ints,
+    units: Lists,
+    apart: Bools,
+    descriptions: Descriptions,
+) -> Floats:
     """The same where what all threads did in ping's samples is counted, and they did the same.
 
     units: of the other threads. apart: rows of no pairs. Returns OF_OTHERS of each burst: what the threads
@@ -116,7 +125,7 @@ def _join_units(samples: pd.DataFrame, latencies: Floats, counts: Ints, units: L
     for row in np.flatnonzero(units.known & apart & (counts > 0)):
         of_ping = np.full(counts[row], iterations[row])
         others = [one[-counts[row] :] for one in units.of_row(row)]
-        other_unit = benchmark_named(names[row]).other_unit
+        other_unit = descriptions[names[row]].other_unit
         if other_unit == "byte":
             own = latencies[first[row] : first[row] + counts[row]]
             middle = np.argsort(own, kind="stable")[(counts[row] - 1) // 2]

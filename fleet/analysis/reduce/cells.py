@@ -13,21 +13,20 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fleet.analysis.reduce import ladders
-from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
+from fleet.analysis.reduce.load import drop_contradicting, load_cpus, of_benchmark, without_points
 from fleet.analysis.reduce.pairs import OF_HISTORY, by_run, load_pairs, widened
 from fleet.analysis.reduce.topology import kinds_of
 from fleet.analysis.views.text import records
 from fleet.errors import UsageError
 from fleet.model import (
     BENCHMARKS,
-    Benchmark,
+    LOAD,
+    SHIPPED,
+    Descriptions,
     Parameter,
     RunState,
-    Shape,
     View,
-    benchmark_named,
     is_relation,
-    learn,
     nearness,
 )
 from fleet.plan.cpulist import cpu_list
@@ -36,42 +35,40 @@ from fleet.store.runs import Root
 from fleet.text import nearest, one_line
 
 _SHOWN = 12
-_LOAD = Benchmark(
-    "load", "", "byte", 1, Shape.GROUP, View.TABLE, "GB/s of all other threads at full load", rate="GB/s"
-)
-learn([_LOAD])
 _KIND = ["run_id", "benchmark", "variant"]
 _FASTEST = {"", "P", "big"}
 OVERVIEW = ("benchmark", "variant", "about", "relation", "place")
 _OF_PAIRS = (View.MATRIX, View.CPUS)
 
 
-def cells(pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None) -> pd.DataFrame:
+def cells(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None, descriptions: Descriptions = SHIPPED
+) -> pd.DataFrame:
     """The rows to compare: of benchmarks of pairs their pairs, of ladders their plateaus.
 
     pairs: widened. cpus: of the same runs. point: only the rows of this. Raises UsageError where none has it.
     """
-    views = pairs["benchmark"].map(lambda name: view_of(str(name)))
+    views = pairs["benchmark"].map(lambda name: descriptions[str(name)].view)
     if point is not None:
-        return _at_point(pairs, point)
-    placed = ladders.by_node(pairs)
+        return _at_point(pairs, point, descriptions)
+    placed = ladders.by_node(pairs, descriptions)
     others = pairs[~views.isin([View.MATRIX, View.CPUS, View.LADDER]) & ~placed]
-    loads = others["benchmark"].map(lambda name: benchmark_named(str(name)).other_unit == "byte").astype(bool)
+    loads = others["benchmark"].map(lambda name: descriptions[str(name)].other_unit == "byte").astype(bool)
     under_load, others = others[loads], others[~loads]
     # Of a benchmark that nobody described there may be no point.
     points = others["point"].astype(object).fillna("")
     at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
-    parts = [without_points(pairs), others.assign(relation=at_point)]
+    parts = [without_points(pairs, descriptions), others.assign(relation=at_point)]
     if len(under_load):
         under_load = under_load.assign(relation=_at_load(under_load))
         parts += [under_load, _of_load(under_load)]
     if placed.any():
-        of_node = ladders.node_cells(pairs, cpus)
+        of_node = ladders.node_cells(pairs, cpus, descriptions)
         ends = [f"n{a}-n{b}" for a, b in zip(of_node["cpu_node"], of_node["memory_node"], strict=True)]
         of_node = of_node.assign(relation=ends + of_node["setting"].map(" {}".format))
         parts += [of_node, _of_load(of_node)]
     if (views == View.LADDER).any():
-        levels = ladders.plateaus(pairs, cpus)
+        levels = ladders.plateaus(pairs, cpus, descriptions)
         of_level = levels["level"] + " " + levels["setting"] + _threads_text(levels) + _kinds_text(levels)
         parts.append(levels.assign(relation=of_level))
     filled = [part for part in parts if len(part)]
@@ -102,7 +99,7 @@ def _of_load(rows: pd.DataFrame) -> pd.DataFrame:
         return rows[:0]
     full = rows[rows["other_rate"].notna() & rows["load_mbps"].isna()]
     ns = 1 / full["other_rate"]
-    return full.assign(benchmark=_LOAD.name, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan)
+    return full.assign(benchmark=LOAD.name, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan)
 
 
 def are_pairs(relations: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -147,7 +144,7 @@ def _of_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame
     return found
 
 
-def overview(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+def overview(pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """The cells that stand for a benchmark where many are side by side, `relation` being the column.
 
     The description of a benchmark chooses them: of pairs each relation; of a ladder the levels, in its first
@@ -155,34 +152,41 @@ def overview(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     points the first of its tables, a column each row, on the nearest CPUs; of loads under load the greatest.
     Added: `about`, that choice in words; `place`, by which columns are in order. cpus: of the same runs.
     """
-    single = without_points(pairs)
+    single = without_points(pairs, descriptions)
     places = {name: f"{nearness(name)}" for name in single["relation"].unique()}
     parts = [single.assign(about="", place=single["relation"].map(places).astype(str))]
-    views = {name: view_of(str(name)) for name in pairs["benchmark"].unique()}
+    views = {name: descriptions[str(name)].view for name in pairs["benchmark"].unique()}
     if {*views.values()} - {*_OF_PAIRS}:
-        placed = ladders.node_cells(pairs, cpus)
-        parts += [key_nodes(one) for _, one in placed.groupby(_KIND, sort=False, observed=True)]
-        pairs = pairs[~ladders.by_node(pairs)]
-        parts.append(_key_levels(ladders.plateaus(pairs, cpus)))
+        placed = ladders.node_cells(pairs, cpus, descriptions)
+        parts += [key_nodes(one, descriptions) for _, one in placed.groupby(_KIND, sort=False, observed=True)]
+        pairs = pairs[~ladders.by_node(pairs, descriptions)]
+        parts.append(_key_levels(ladders.plateaus(pairs, cpus, descriptions), descriptions))
         for (name, *_), rows in pairs.groupby(_KIND[1:], sort=False, observed=True):
             if views[name] is View.PRODUCTS:
-                parts += [_peaks(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
+                parts += [
+                    _peaks(one, descriptions) for _, one in rows.groupby("run_id", sort=False, observed=True)
+                ]
             elif views[name] in (View.TABLE, View.BLOCKS):
-                chosen = [_key_points(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
+                chosen = [
+                    _key_points(one, descriptions)
+                    for _, one in rows.groupby("run_id", sort=False, observed=True)
+                ]
                 parts += [*chosen, *map(_of_load, chosen)]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
-def key_nodes(rows: pd.DataFrame) -> pd.DataFrame:
+def key_nodes(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Of one run, benchmark and variant its first setting, memory of the CPUs' own node and of others."""
-    setting = ladders.settings_in_order(rows)[0]
+    setting = ladders.settings_in_order(rows, descriptions)[0]
     rows = rows[rows["setting"] == setting]
     where = ladders.is_local(rows).map({True: "local", False: "remote"})
     return rows.assign(about=f"{setting} by node", place=where, relation=where)
 
 
-def _key_levels(rows: pd.DataFrame) -> pd.DataFrame:
-    settings = [one for _, part in rows.groupby("benchmark") for one in ladders.settings_in_order(part)]
+def _key_levels(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    settings = [
+        one for _, part in rows.groupby("benchmark") for one in ladders.settings_in_order(part, descriptions)
+    ]
     near = sorted(rows["relation"].unique(), key=nearness)
     for name, order in (("threads", sorted({*rows["threads"]})), ("setting", settings), ("relation", near)):
         rows = rows.assign(at=rows[name].map({one: at for at, one in enumerate(order)}))
@@ -194,8 +198,8 @@ def _key_levels(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
-    known = benchmark_named(str(rows["benchmark"].iloc[0]))
+def _peaks(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    known = descriptions[str(rows["benchmark"].iloc[0])]
     rows = _first(_first(rows, known.in_role("row")[:1]), known.in_role("table"))
     rows = rows[rows["relation"] == min(rows["relation"].unique(), key=nearness)]
     names = sorted(rows["variant"].unique())
@@ -207,9 +211,9 @@ def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _key_points(rows: pd.DataFrame) -> pd.DataFrame:
+def _key_points(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Of one run, benchmark and variant."""
-    known = benchmark_named(str(rows["benchmark"].iloc[0]))
+    known = descriptions[str(rows["benchmark"].iloc[0])]
     tables, row, columns = (
         [one for one in known.in_role(role) if one.name in rows and rows[one.name].notna().any()]
         for role in ("table", "row", "column")
@@ -257,23 +261,27 @@ def _kinds_text(rows: pd.DataFrame) -> "pd.Series[Any]":
     return kinds.map(lambda text: f" {text}" if {*text.split("-")} - _FASTEST else "")
 
 
-def overview_history(root: Root, runs: Sequence[RunSummary], only: Only = ALL) -> pd.DataFrame:
+def overview_history(
+    root: Root, runs: Sequence[RunSummary], only: Only = ALL, descriptions: Descriptions = SHIPPED
+) -> pd.DataFrame:
     """A row per run and cell of the `overview`, in the columns of `reduce.pairs.history`, as `in_order`."""
-    pairs, cpus = _loaded(root, runs, cpus=only.cpus is not None)
-    return in_order(by_run(runs, overview(only.of(pairs, cpus), cpus), OVERVIEW))
+    pairs, cpus = _loaded(root, runs, descriptions, cpus=only.cpus is not None)
+    return in_order(by_run(runs, overview(only.of(pairs, cpus), cpus, descriptions), OVERVIEW))
 
 
 def _loaded(
     root: Root,
     runs: Sequence[RunSummary],
+    descriptions: Descriptions,
     note: Callable[[str], None] | None = None,
     *,
     cpus: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of `pairs`, where there are no points only the columns of a history, and those of `cpus`."""
     ids = [run.run_id for run in runs]
-    plain = all(view_of(kind) in _OF_PAIRS for run in runs for kind in run.benchmarks)
+    plain = all(descriptions[kind].view in _OF_PAIRS for run in runs for kind in run.benchmarks)
     pairs = load_pairs(root, run_id=ids, columns=OF_HISTORY if plain else None, note=note)
+    pairs = drop_contradicting(pairs, runs, descriptions)
     return widened(pairs), load_cpus(root, run_id=ids if cpus or not plain else ())
 
 
@@ -290,6 +298,7 @@ def history_of(
     what: str,
     benchmark: str | None = None,
     note: Callable[[str], None] | None = None,
+    descriptions: Descriptions = SHIPPED,
     *,
     point: bool = False,
 ) -> pd.DataFrame:
@@ -303,8 +312,8 @@ def history_of(
         raise UsageError(
             f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
         )
-    pairs, cpus = _loaded(root, stored, note)
-    rows = cells(of_benchmark(pairs, benchmark), cpus, what if point else None)
+    pairs, cpus = _loaded(root, stored, descriptions, note)
+    rows = cells(of_benchmark(pairs, benchmark), cpus, what if point else None, descriptions)
     if not point:
         known = [name for name in rows["relation"].unique() if is_relation(name) or is_level(name)]
         wanted = {name for name in known if what in (name, name.partition(" ")[0])}
@@ -323,12 +332,12 @@ def is_level(text: str) -> bool:
     return name in ("LLC", ladders.MEMORY) or (name[:1] == "L" and name[1:].isdigit())
 
 
-def _at_point(pairs: pd.DataFrame, point: str) -> pd.DataFrame:
+def _at_point(pairs: pd.DataFrame, point: str, descriptions: Descriptions) -> pd.DataFrame:
     rows = pairs[pairs["point"] == point]
     if rows.empty:
         known = sorted(pairs["point"].dropna().unique())
         listed = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
         why = f"these runs have no such point{nearest(point, known)} There are {listed or 'none'}."
         raise UsageError(one_line(f"--point {point}: {why}"))
-    of_ladders = rows["benchmark"].map(lambda name: view_of(str(name)) is View.LADDER).astype(bool)
+    of_ladders = rows["benchmark"].map(lambda name: descriptions[str(name)].view is View.LADDER).astype(bool)
     return rows.assign(relation=rows["relation"].where(~of_ladders, point))

@@ -16,9 +16,9 @@ import pandas as pd
 
 from fleet.analysis.reduce.core_limits import core_of
 from fleet.analysis.reduce.ladders import MEMORY, is_local, ladders, node_cells, plateaus
-from fleet.analysis.reduce.load import view_of, without_points
+from fleet.analysis.reduce.load import without_points
 from fleet.analysis.views.text import is_none, records
-from fleet.model import View
+from fleet.model import SHIPPED, Descriptions, View
 
 WHOLE_CYCLES = 0.02  # of the cycles of a load from L1
 FEWEST_CYCLES, MOST_CYCLES = 3, 6
@@ -63,23 +63,31 @@ class Numbers:
 Found = Iterator[tuple[float, str, bool]]  # how far off, which numbers, and whether that is a breach
 
 
-def can_compare(benchmarks: Collection[str]) -> bool:
+def can_compare(benchmarks: Collection[str], descriptions: Descriptions = SHIPPED) -> bool:
     """Whether runs of these have numbers that must fit together; a name may have a variant behind it."""
     return any(
-        view_of(name) not in (View.MATRIX, View.CPUS) or name.partition("/")[0] == "message"
+        descriptions[name].view not in (View.MATRIX, View.CPUS) or name.partition("/")[0] == "message"
         for name in benchmarks
     )
 
 
-def compared(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+def compared(
+    run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> pd.DataFrame:
     """Every comparison of one run: `check`, `value`, `says` (the numbers) and `breach`, whether it is one.
 
     run: its row of `runs`. pairs, cpus: its rows of these tables, widened. value: of a breach, how far off,
     as a factor above 1.
     """
-    if not can_compare(set(pairs["benchmark"])):
+    if not can_compare(set(pairs["benchmark"]), descriptions):
         return NO_COMPARISONS
-    numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus), node_cells(pairs, cpus))
+    numbers = Numbers(
+        run,
+        pairs,
+        ladders(pairs, descriptions),
+        plateaus(pairs, cpus, descriptions),
+        node_cells(pairs, cpus, descriptions),
+    )
     found = [(check, *one) for check, (_, each) in CHECKS.items() for one in each(numbers)]
     return pd.DataFrame(found, columns=list(COLUMNS)).astype({"breach": bool})
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from fleet.analysis.reduce.load import has_one_number
 from fleet.analysis.tables import Bools, Floats, Ints, group_medians, number_groups
+from fleet.model import SHIPPED, Descriptions
 
 MANY_OUTLIERS = 0.05
 FAR_NEARER = 0.5  # of its relation's median
@@ -46,14 +47,16 @@ def flag_counts(flags: "pd.Series[Any]") -> dict[str, int]:
     return dict(counts.most_common())
 
 
-def with_pair_flags(pairs: pd.DataFrame, precision: Floats | float | None = None) -> pd.DataFrame:
+def with_pair_flags(
+    pairs: pd.DataFrame, precision: Floats | float | None = None, descriptions: Descriptions = SHIPPED
+) -> pd.DataFrame:
     """The rows of `pair_medians` with the flags of pairs, too; precision: asked for, a share, NaN: none."""
     asked = np.asarray(precision, dtype=float)
     raised = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
         "drift": pairs["drift"].notna().to_numpy(),
         "not_converged": ~(pairs["spread"].to_numpy(dtype=float) <= asked) & ~np.isnan(asked),
-        "smt_pair": _smt_pair(pairs),
+        "smt_pair": _smt_pair(pairs, descriptions),
         "outliers": (pairs["outliers"] > MANY_OUTLIERS).to_numpy(),
         "underfed": _underfed(pairs),
     }
@@ -78,10 +81,10 @@ def _underfed(pairs: pd.DataFrame) -> Bools:
     return marks
 
 
-def _smt_pair(pairs: pd.DataFrame) -> Bools:
+def _smt_pair(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
     """Siblings that are not each other's nearest, and pairs far nearer than the others of their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
-    at = np.flatnonzero(has_one_number(pairs))
+    at = np.flatnonzero(has_one_number(pairs, descriptions))
     single = pairs.iloc[at]
     nearer = not_nearest(single, number_groups(single, _KIND))
     marks[at] = _strangely_near(single) | (nearer < SIBLING_NEARER)

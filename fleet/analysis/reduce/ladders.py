@@ -10,7 +10,7 @@ import pandas as pd
 
 from fleet.analysis.tables import Bools
 from fleet.analysis.views.text import records
-from fleet.model import View, benchmark_named
+from fleet.model import SHIPPED, Descriptions, View
 
 MEMORY = "mem"
 LADDER = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
@@ -23,24 +23,24 @@ NODE_CELL = ["benchmark", "variant", "setting", "cpu_node", "memory_node"]
 NodeMatrix = dict[tuple[int, int], float]  # by the node of CPUs and that of memory
 
 
-def by_node(pairs: pd.DataFrame) -> Bools:
+def by_node(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
     """Which rows of `pairs` have their memory on a NUMA node that was asked for; see `node_cells`."""
     found = np.zeros(len(pairs), dtype=bool)
     for name in pairs["benchmark"].unique():
-        node = benchmark_named(str(name)).node
+        node = descriptions[str(name)].node
         if node is not None and node.name in pairs:
             found |= ((pairs["benchmark"] == name) & pairs[node.name].notna()).to_numpy(dtype=bool)
     return found
 
 
-def ladders(pairs: pd.DataFrame) -> pd.DataFrame:
+def ladders(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """The rows of `pairs` that are steps of a ladder, with `setting`: what the point is beside its size.
 
     Settings are such as "read", "read one" or "random s64". Rows are sorted by ladder, then by size.
     """
-    views = {name: benchmark_named(str(name)).view for name in pairs["benchmark"].unique()}
+    views = {name: descriptions[str(name)].view for name in pairs["benchmark"].unique()}
     of_memory = pairs["benchmark"].map(views).eq(View.LADDER)
-    rows = pairs[of_memory & pairs["bytes"].notna() & ~by_node(pairs)]
+    rows = pairs[of_memory & pairs["bytes"].notna() & ~by_node(pairs, descriptions)]
     threads = rows["threads"].fillna(1).astype(int)
     points = zip(rows["point"], rows["bytes"], strict=True)
     settings = [setting_of(str(point), int(size)) for point, size in points]
@@ -48,7 +48,7 @@ def ladders(pairs: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values([*LADDER, "bytes"], kind="stable").reset_index(drop=True)
 
 
-def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """A row per run, ladder and level: `level`, `cache_bytes` and the numbers of the plateau.
 
     pairs: rows of the table `pairs`, of any number of runs; the sizes of a level are the same for all runs
@@ -57,7 +57,7 @@ def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     `most_bytes`, `sizes`: the sizes used. `rise`: the slowest of them as a multiple of the fastest. `bursts`,
     `flagged_bursts`: their sums; `flags`: all of them. No rows where no cache sizes are known.
     """
-    rows = ladders(pairs)
+    rows = ladders(pairs, descriptions)
     found = [
         part.assign(level=name, cache_bytes=cache)
         for _, group in (rows.groupby(_SET, sort=False, observed=True) if len(rows) else ())
@@ -120,9 +120,9 @@ def size_text(count: int) -> str:
     return f"{count}{_UNITS[unit]}"
 
 
-def settings_in_order(rows: pd.DataFrame) -> list[str]:
+def settings_in_order(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[str]:
     """The settings of one benchmark's rows, each once, in the order of its description."""
-    columns = benchmark_named(str(rows["benchmark"].iloc[0])).in_role("column") if len(rows) else []
+    columns = descriptions[str(rows["benchmark"].iloc[0])].in_role("column") if len(rows) else []
     words = [word for parameter in columns for word in parameter.words]
     known = {name: place for place, name in enumerate(words)}
     names = rows["setting"].unique()
@@ -167,19 +167,19 @@ def setting_of(point: str, size: int) -> str:
     return " ".join(word for word in words if not (word[:1] in "xn" and word[1:].isdigit()))
 
 
-def node_cells(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+def node_cells(pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """The rows that have their memory on a node that was asked for, in their columns and those of NODE_CELL.
 
     A cell has the CPUs of one node and the memory of another. `cpu_node`: of ping, -1 if unknown.
     `setting`: as of a ladder, with x1 for one CPU; of several CPUs only the largest group of a cell is kept.
     pairs: of any runs; cpus: of the same.
     """
-    rows = pairs[by_node(pairs)]
+    rows = pairs[by_node(pairs, descriptions)]
     if rows.empty:
         return rows.assign(cpu_node=0, setting="")
     known = dict(zip(zip(cpus["run_id"], cpus["cpu"], strict=True), cpus["node"].fillna(-1), strict=True))
     ends = zip(rows["run_id"], rows["ping_cpu"], strict=True)
-    names = {name: benchmark_named(str(name)).node for name in rows["benchmark"].unique()}
+    names = {name: descriptions[str(name)].node for name in rows["benchmark"].unique()}
     memory = [row[node.name] for row in records(rows) if (node := names[row["benchmark"]])]
     threads = rows["threads"].fillna(1).astype(int)
     points = zip(rows["point"], rows["bytes"], threads, strict=True)

@@ -5,7 +5,7 @@ or there are no rows. `reduce.pairs` has what runs are reduced to.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -14,10 +14,10 @@ import pandas as pd
 from fleet.analysis.tables import Bools, Floats, Ints, to_pandas
 from fleet.errors import StoreError, UsageError
 from fleet.late import pa
-from fleet.model import Shape, View, benchmark_named
+from fleet.model import BENCHMARKS, SHIPPED, Benchmark, Descriptions, Shape, View
 from fleet.store.packs import packed_records
 from fleet.store.places import counters_name, samples_name
-from fleet.store.reading import TableFile, read_files
+from fleet.store.reading import TableFile, leave_out, read_files
 from fleet.store.rows import RunRecord, to_json
 from fleet.store.runs import Listing, Root, RunSummary, listing_of
 from fleet.store.schema import arrow_schema
@@ -168,13 +168,13 @@ def rows_wanted(**chosen: Chosen) -> dict[str, frozenset[str]]:
     return {column: values for column, one in chosen.items() if (values := several(one)) is not None}
 
 
-def samples_long(samples: pd.DataFrame) -> pd.DataFrame:
+def samples_long(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """One row per sample instead of per burst, in stored order, warm-ups marked.
 
     samples: as `load_samples` returns it. Every column but `ticks` and `warmup` is repeated; added are
     `sample` (position in its burst), `is_warmup` (bool), `ticks` (int64) and `latency_ns` (float64).
     """
-    latency, burst, is_warmup = latencies(samples)
+    latency, burst, is_warmup = latencies(samples, descriptions)
     long = samples.drop(columns=["ticks", "warmup"]).iloc[burst]
     return long.reset_index(drop=True).assign(
         sample=np.arange(len(burst)) - np.searchsorted(burst, burst),
@@ -184,18 +184,43 @@ def samples_long(samples: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def latencies(samples: pd.DataFrame) -> tuple[Floats, Ints, Bools]:
+def latencies(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> tuple[Floats, Ints, Bools]:
     """Every sample's one-way ns in stored order, the position of its burst, and whether it is a warm-up."""
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
     burst = np.repeat(np.arange(len(samples)), counts)
     place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    latency: Floats = sample_ticks(samples) * ns_per_sample_tick(samples)[burst]
+    latency: Floats = sample_ticks(samples, descriptions) * ns_per_sample_tick(samples, descriptions)[burst]
     return latency, burst, place < samples["warmup"].to_numpy()[burst]
 
 
-def view_of(kind: str) -> View:
-    """How a benchmark is shown, by its name or benchmark/variant."""
-    return benchmark_named(kind.partition("/")[0]).view
+def merge_descriptions(runs: Iterable[RunSummary]) -> Descriptions:
+    """Return what these runs say of their benchmarks; of a name that several measured, the first counts."""
+    own: dict[str, Benchmark] = {}
+    for run in runs:
+        for name in (kind.partition("/")[0] for kind in run.benchmarks):
+            if name not in BENCHMARKS:
+                own.setdefault(name, run.descriptions[name])
+    return Descriptions(own) if own else SHIPPED
+
+
+def drop_contradicting(
+    rows: pd.DataFrame, runs: Iterable[RunSummary], descriptions: Descriptions
+) -> pd.DataFrame:
+    """Leave out rows of benchmarks that their run describes otherwise than `descriptions`; a StoreWarning.
+
+    rows: with `run_id` and `benchmark`, of these runs.
+    """
+    for run in runs if descriptions.own else ():
+        for name in descriptions.own.keys() & {kind.partition("/")[0] for kind in run.benchmarks}:
+            if run.descriptions[name] != descriptions[name]:
+                rows = rows[(rows["run_id"] != run.run_id) | (rows["benchmark"] != name)]
+                leave_out(
+                    StoreError(
+                        f"run {run.run_id} of {run.host_name} describes benchmark {name} otherwise than an "
+                        "earlier run, so its numbers of it are left out here. Show it by itself."
+                    )
+                )
+    return rows
 
 
 def of_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
@@ -210,15 +235,15 @@ def of_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
     return found
 
 
-def without_points(rows: pd.DataFrame) -> pd.DataFrame:
+def without_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """The rows of which each CPU or pair has one number: no points, or the one that stands for the others."""
-    kept = has_one_number(rows)
+    kept = has_one_number(rows, descriptions)
     return rows if kept.all() else rows[kept]
 
 
-def has_one_number(rows: pd.DataFrame) -> Bools:
+def has_one_number(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
     """Which these are; rows: with `benchmark` and, of the tables `samples` and `pairs`, `point`."""
-    benchmarks = {name: benchmark_named(str(name)) for name in rows["benchmark"].unique()}
+    benchmarks = {name: descriptions[str(name)] for name in rows["benchmark"].unique()}
     single = {name for name, known in benchmarks.items() if known.view in (View.MATRIX, View.CPUS)}
     kept: Bools = rows["benchmark"].isin(single).to_numpy()
     if "point" in rows:
@@ -234,20 +259,20 @@ def flat_ticks(samples: pd.DataFrame) -> Ints:
     return np.concatenate([np.empty(0, dtype=np.int64), *samples["ticks"]]).astype(np.int64, copy=False)
 
 
-def sample_ticks(samples: pd.DataFrame) -> Ints | Floats:
+def sample_ticks(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Ints | Floats:
     """The same; the mean of both threads' for a pair of which both take times."""
     flat = flat_ticks(samples)
     if "other_ticks" not in samples:
         return flat
-    both = of_both(samples["benchmark"]) & samples["other_ticks"].notna().to_numpy()
+    both = of_both(samples["benchmark"], descriptions) & samples["other_ticks"].notna().to_numpy()
     others = [ticks for lists in samples["other_ticks"][both] for ticks in lists]
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
     return mean_of_both(flat, np.concatenate(others) if others else flat[:0], np.repeat(both, counts))
 
 
-def of_both(benchmarks: "pd.Series[Any]") -> Bools:
+def of_both(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED) -> Bools:
     """Which rows are of a benchmark of pairs; they have other_ticks if both threads took times."""
-    pairs = [name for name in benchmarks.unique() if benchmark_named(str(name)).shape is Shape.PAIR]
+    pairs = [name for name in benchmarks.unique() if descriptions[str(name)].shape is Shape.PAIR]
     return benchmarks.isin(pairs).to_numpy()
 
 
@@ -262,10 +287,10 @@ def mean_of_both(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:
     return means
 
 
-def ns_per_sample_tick(samples: pd.DataFrame) -> Floats:
+def ns_per_sample_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Floats:
     """What a tick of a sample adds to its latency, of a unit or one way of a round trip, per burst."""
     names, codes = pd.factorize(samples["benchmark"])[::-1]
-    ways = np.array([benchmark_named(str(name)).latencies for name in names], dtype=np.int64)[codes]
+    ways = np.array([descriptions[str(name)].latencies for name in names], dtype=np.int64)[codes]
     factor: Floats = samples["ns_per_tick"].to_numpy() / samples["iterations"].to_numpy() / ways
     return factor
 

@@ -15,6 +15,7 @@ from fleet.analysis.reduce.matrices import OF_SAMPLES, PAIR, by_pair, middles_of
 from fleet.analysis.tables import Floats, Ints
 from fleet.analysis.views.text import records
 from fleet.late import pc
+from fleet.model import SHIPPED, Descriptions
 
 _FEW = 1 << 20  # values that are put together with the distinct ones only later
 
@@ -55,13 +56,15 @@ def _quantile(values: Floats, counts: Ints, share: float) -> float:
     return float(low + (place - int(place)) * (high - low))
 
 
-def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> pd.DataFrame:
+def reduced_in_parts(
+    tables: Iterable[Any], descriptions: Descriptions = SHIPPED, *, ordered: bool = False
+) -> pd.DataFrame:
     """As `matrices.reduced`; tables: with COLUMNS, each fit to be held."""
     about, counts, middles, far = list[pd.DataFrame](), list[Ints](), list[Floats](), list[Ints]()
     samples: dict[tuple[object, ...], _Samples] = {}
     for table in tables:
         kept = table.filter(pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup")))
-        bursts = of_arrow(kept)
+        bursts = of_arrow(kept, descriptions)
         about.append(bursts.about)
         counts.append(bursts.counts)
         middle, beyond = middles_of(bursts)
@@ -80,7 +83,7 @@ def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> pd.Data
     sizes, beyond = (np.concatenate(each)[order] for each in (counts, far))
     middle, of_samples = np.concatenate(middles)[order], partial(_columns, samples, ordered)
     about_all = whole.iloc[order].reset_index(drop=True)
-    return pairs_of(about_all, sizes, middle, beyond, of_samples, ordered=ordered)
+    return pairs_of(about_all, sizes, middle, beyond, of_samples, descriptions, ordered=ordered)
 
 
 def _pairs(bursts: pd.DataFrame, *, ordered: bool) -> list[tuple[object, ...]]:

@@ -13,7 +13,7 @@ from fleet.analysis.reduce.bursts import COLUMNS, OF_OTHERS, PARAMETERS, Bursts,
 from fleet.analysis.reduce.split import states
 from fleet.analysis.tables import Bools, Floats, Ints, decode_categories, group_medians, number_groups
 from fleet.late import pa
-from fleet.model import Shape, benchmark_named
+from fleet.model import SHIPPED, Benchmark, Descriptions, Shape
 from fleet.store.schema import arrow_schema
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
@@ -25,7 +25,9 @@ OF_LEVELS = ("levels_ns", "levels_share", "levels_spread", "levels_dwell", "leve
 OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
-def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFrame:
+def pair_medians(
+    samples: pd.DataFrame, descriptions: Descriptions = SHIPPED, *, ordered: bool = False
+) -> pd.DataFrame:
     """Reduce raw samples to one row per run, benchmark, variant, point and pair.
 
     The columns are those of `pairs` in docs/tables.md. samples: as `load_samples` returns it; bursts of
@@ -34,14 +36,16 @@ def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFram
     """
     shape = arrow_schema("samples", COLUMNS)
     rows = pa.Table.from_pandas(samples.reindex(columns=list(COLUMNS)), shape, preserve_index=False)
-    return reduced(of_arrow(rows), ordered=ordered)
+    return reduced(of_arrow(rows, descriptions), descriptions, ordered=ordered)
 
 
-def reduced(bursts: Bursts, *, ordered: bool = False) -> pd.DataFrame:
+def reduced(bursts: Bursts, descriptions: Descriptions = SHIPPED, *, ordered: bool = False) -> pd.DataFrame:
     """The same of bursts as arrays."""
     bursts = bursts.in_order(by_pair(bursts.about, ordered=ordered))
     found = partial(_of_samples, bursts)
-    return pairs_of(bursts.about, bursts.counts, *middles_of(bursts), found, ordered=ordered)
+    return pairs_of(
+        bursts.about, bursts.counts, *middles_of(bursts), found, ordered=ordered, descriptions=descriptions
+    )
 
 
 def by_pair(about: pd.DataFrame, *, ordered: bool = False) -> Ints:
@@ -55,6 +59,7 @@ def pairs_of(
     middles: Floats,
     far: Ints,
     of_samples: Callable[[pd.DataFrame], Mapping[str, Any]],
+    descriptions: Descriptions = SHIPPED,
     *,
     ordered: bool = False,
 ) -> pd.DataFrame:
@@ -70,7 +75,7 @@ def pairs_of(
     first = decode_categories(about.iloc[begins].reset_index(drop=True))
     first["samples"] = np.bincount(pair, samples, len(begins)).astype(np.int64)
     ends = _ends(first, ordered=ordered)
-    judged = _judged(middles, about, counts, _units(first, ends))
+    judged = _judged(middles, about, counts, _units(first, ends, descriptions))
     times = middles / judged["median_ns"][pair]
     table = pd.DataFrame(
         {
@@ -167,15 +172,14 @@ def _judged(middles: Floats, about: pd.DataFrame, counts: Ints, units: Ints) -> 
     return columns
 
 
-def visits_together(benchmark: str) -> bool:
+def visits_together(benchmark: Benchmark) -> bool:
     """Whether its visits to a pair come together with those of others, so that they share their states."""
-    known = benchmark_named(benchmark)
-    return known.shape is Shape.PAIR and not known.many_points
+    return benchmark.shape is Shape.PAIR and not benchmark.many_points
 
 
-def _units(first: pd.DataFrame, ends: Ints) -> Ints:
+def _units(first: pd.DataFrame, ends: Ints, descriptions: Descriptions) -> Ints:
     """Of each pair a number that those share whose states are one; ends: its two CPUs."""
-    shared = [name for name in first["benchmark"].unique() if visits_together(str(name))]
+    shared = [name for name in first["benchmark"].unique() if visits_together(descriptions[str(name)])]
     own = np.where(first["benchmark"].isin(shared), -1, np.arange(len(first)))
     units = first[["run_id"]].assign(low=ends[0], high=ends[1], own=own)
     return number_groups(units, [*units])

@@ -4,7 +4,6 @@ A file made from other samples, or by another version of these statistics, is re
 slices, so memory is bounded by a slice, not by the run.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -16,13 +15,21 @@ import pandas as pd
 
 from fleet.analysis.reduce.bursts import COLUMNS, LISTS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
-from fleet.analysis.reduce.load import Chosen, Runs, published, rows_wanted, without_points
+from fleet.analysis.reduce.load import (
+    Chosen,
+    Runs,
+    drop_contradicting,
+    merge_descriptions,
+    published,
+    rows_wanted,
+    without_points,
+)
 from fleet.analysis.reduce.long_pairs import reduced_in_parts
 from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
 from fleet.analysis.tables import Floats, Ints, decode_categories, to_pandas
 from fleet.errors import DamagedFileError
 from fleet.late import pa
-from fleet.model import Shape, as_described_by, benchmark_named, core_kinds, with_kinds
+from fleet.model import SHIPPED, Descriptions, Shape, core_kinds, with_kinds
 from fleet.store import schema
 from fleet.store.packs import Packed, packed
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
@@ -92,7 +99,7 @@ def _together(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
 
 
 def _plan(run: RunSummary) -> tuple[object, ...]:
-    return run.agent_build, run.benchmarks
+    return run.agent_build, run.benchmarks, run.descriptions
 
 
 def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterator[tuple[RunSummary, Any]]:
@@ -121,8 +128,9 @@ def history(
     root = listing_of(root)
     runs = published(root, **which)
     ids = [run.run_id for run in runs]
+    descriptions = merge_descriptions(runs)
     pairs = load_pairs(root, run_id=ids, benchmark=benchmark, relation=relation, columns=OF_HISTORY)
-    return by_run(runs, without_points(pairs))
+    return by_run(runs, without_points(drop_contradicting(pairs, runs, descriptions), descriptions))
 
 
 def by_run(runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] = _CLASS) -> pd.DataFrame:
@@ -164,13 +172,13 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     files = [TableFile(place, name, "samples") for name in names]
     records = [file.record for file in files]
     rows = [record.row for record in records]
-    with as_described_by(json.loads(rows[0]["hello_json"])):
-        if len(files) == 1:
-            pairs = _of_file(files[0])
-        else:
-            whole = joined([file.read(COLUMNS) for file in files], "samples", COLUMNS)
-            pairs = reduced(of_arrow(whole))
-        _check(pairs)
+    descriptions = runs[0].descriptions
+    if len(files) == 1:
+        pairs = _of_file(files[0], descriptions=descriptions)
+    else:
+        whole = joined([file.read(COLUMNS) for file in files], "samples", COLUMNS)
+        pairs = reduced(of_arrow(whole, descriptions), descriptions)
+    _check(pairs, descriptions)
     asked = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
     hosts = {run.run_id: run.host_id for run in runs}
     kinds = {
@@ -178,7 +186,7 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
         for run, record in zip(runs, records, strict=True)
     }
     pairs = of_kinds(pairs, kinds)
-    pairs = with_pair_flags(pairs, pairs["run_id"].map(asked).to_numpy(dtype=float))
+    pairs = with_pair_flags(pairs, pairs["run_id"].map(asked).to_numpy(dtype=float), descriptions)
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     pairs = pairs.assign(host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION)
     shape = schema.arrow_schema("pairs")
@@ -194,11 +202,22 @@ def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.Dat
     (run,) = published(listing, run_id=run_id)
     benchmark, _, variant = kind.partition("/")
     file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
-    return _of_file(file, rows_wanted(benchmark=benchmark, variant=variant), ordered=ordered)
+    return _of_file(
+        file, rows_wanted(benchmark=benchmark, variant=variant), run.descriptions, ordered=ordered
+    )
 
 
-def _of_file(file: TableFile, where: Where | None = None, *, ordered: bool = False) -> pd.DataFrame:
-    parts = [_reduced(part, ordered=ordered) for part in slices(file, SLICE_SAMPLES, where or {})]
+def _of_file(
+    file: TableFile,
+    where: Where | None = None,
+    descriptions: Descriptions = SHIPPED,
+    *,
+    ordered: bool = False,
+) -> pd.DataFrame:
+    parts = [
+        _reduced(part, descriptions, ordered=ordered)
+        for part in slices(file, SLICE_SAMPLES, where or {}, descriptions)
+    ]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
@@ -212,10 +231,10 @@ def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.D
     return rows.assign(relation=named)
 
 
-def _check(pairs: pd.DataFrame) -> None:
+def _check(pairs: pd.DataFrame, descriptions: Descriptions) -> None:
     """Raise ValueError where a benchmark of single CPUs has bursts of two, or one of points some without."""
     for name in pairs["benchmark"].unique():
-        known, rows = benchmark_named(name), pairs[pairs["benchmark"] == name]
+        known, rows = descriptions[name], pairs[pairs["benchmark"] == name]
         if known.shape is Shape.CPU and (rows["ping_cpu"] != rows["pong_cpu"]).any():
             raise ValueError(f"{name} measures single CPUs, and a burst is of two")
         if known.many_points and rows["point"].isna().any():
@@ -238,35 +257,37 @@ class _Slice(NamedTuple):
     last: int
 
 
-def _reduced(part: Iterator[Any], *, ordered: bool) -> pd.DataFrame:
+def _reduced(part: Iterator[Any], descriptions: Descriptions, *, ordered: bool) -> pd.DataFrame:
     held, size = [], 0
     for table in part:
         held.append(table)
         size += sum(table.column(name).nbytes for name in LISTS)
         if size > _HELD:
-            return reduced_in_parts(chain(held, part), ordered=ordered)
-    return reduced(of_arrow(joined(held, "samples", COLUMNS)), ordered=ordered)
+            return reduced_in_parts(chain(held, part), descriptions, ordered=ordered)
+    return reduced(of_arrow(joined(held, "samples", COLUMNS), descriptions), descriptions, ordered=ordered)
 
 
-def slices(file: TableFile, most: int, where: Where) -> Iterator[Iterator[Any]]:
+def slices(
+    file: TableFile, most: int, where: Where, descriptions: Descriptions = SHIPPED
+) -> Iterator[Iterator[Any]]:
     """A samples file in slices of about `most` samples, tables one by one; a pair is in one slice."""
     if (samples := file.values("ticks")) <= most:
         yield iter([file.read(COLUMNS, where)])
         return
-    for part in _planned(file, most * file.rows / samples, where):
+    for part in _planned(file, most * file.rows / samples, where, descriptions):
         inside = {**where, "benchmark": part.benchmarks, "relation": {part.relation}}
         tables = (_of_cpus(table, part) for table in file.stretches(COLUMNS, inside))
         yield (table for table in tables if len(table))
 
 
-def _planned(file: TableFile, most: float, where: Where) -> list[_Slice]:
+def _planned(file: TableFile, most: float, where: Where, descriptions: Descriptions) -> list[_Slice]:
     """Slices of at most `most` bursts, or of one CPU; only the small columns are read."""
     counts: Counter[tuple[str, str, int]] = Counter()
     for table in file.stretches(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
         rows = to_pandas(table)
         counts.update(zip(rows["benchmark"], rows["relation"], _lower_cpus(table).tolist(), strict=True))
     names = {benchmark for benchmark, _, _ in counts}
-    together = frozenset(name for name in names if visits_together(name))
+    together = frozenset(name for name in names if visits_together(descriptions[name]))
     joined: Counter[tuple[frozenset[str], str, int]] = Counter()
     for (benchmark, relation, low), count in counts.items():
         joined[together if benchmark in together else frozenset({benchmark}), relation, low] += count

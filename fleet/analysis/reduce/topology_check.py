@@ -19,7 +19,7 @@ from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import OF_HISTORY, load_pairs, widened
 from fleet.analysis.tables import number_groups
-from fleet.model import nearness
+from fleet.model import SHIPPED, Descriptions, nearness
 from fleet.store.runs import Listing, Root, listing_of
 
 DISORDER = 1.1  # a nearer relation is that much slower
@@ -37,10 +37,12 @@ _KIND = ["benchmark", "variant"]
 _RUN = ["run_id", *_KIND]
 
 
-def check_topology(pairs: pd.DataFrame, history: pd.DataFrame | None = None) -> pd.DataFrame:
+def check_topology(
+    pairs: pd.DataFrame, history: pd.DataFrame | None = None, descriptions: Descriptions = SHIPPED
+) -> pd.DataFrame:
     """Every finding about one run. pairs: as `pair_medians` returns them. history: of `host_history`."""
     past = {} if history is None else {"": [row for rows in medians_of(history).values() for row in rows]}
-    return pd.DataFrame(check_runs(pairs.assign(run_id=""), past)[""], columns=list(COLUMNS))
+    return pd.DataFrame(check_runs(pairs.assign(run_id=""), past, descriptions)[""], columns=list(COLUMNS))
 
 
 Medians = Sequence[tuple[str, str, str, float]]  # of a run: benchmark, variant, relation, ns
@@ -54,9 +56,11 @@ def medians_of(relations: pd.DataFrame) -> dict[str, Medians]:
     return dict(found)
 
 
-def check_runs(pairs: pd.DataFrame, past: Mapping[str, Medians]) -> dict[str, list[tuple[object, ...]]]:
+def check_runs(
+    pairs: pd.DataFrame, past: Mapping[str, Medians], descriptions: Descriptions = SHIPPED
+) -> dict[str, list[tuple[object, ...]]]:
     """The findings about several runs, in COLUMNS, by the run's id. past: of each, what earlier runs had."""
-    pairs = without_points(pairs)
+    pairs = without_points(pairs, descriptions)
     now: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
     medians = pairs.groupby([*_RUN, "relation"], sort=False)["median_ns"].median().reset_index()
     for run_id, *kind, ns in _values(medians, *_RUN, "relation", "median_ns"):
@@ -73,11 +77,11 @@ def check_runs(pairs: pd.DataFrame, past: Mapping[str, Medians]) -> dict[str, li
     return found
 
 
-def host_history(root: Root, run: Mapping[str, Any]) -> pd.DataFrame:
+def host_history(root: Root, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """The relations of the host's last few runs before this one; run: its row of the `runs` table."""
     root = listing_of(root)
     pairs = load_pairs(root, run_id=earlier_runs(root, [run])[run["run_id"]], columns=OF_HISTORY)
-    return by_relation(without_points(widened(pairs)), ["run_id", *_KIND, "relation"])
+    return by_relation(without_points(widened(pairs), descriptions), ["run_id", *_KIND, "relation"])
 
 
 def earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -25,7 +25,7 @@ from fleet.analysis.reduce.cells import key_nodes
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, flag_counts
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap, is_log, of_cpus, of_nodes, value_at
 from fleet.analysis.reduce.ladders import node_cells, node_matrix, plateaus
-from fleet.analysis.reduce.load import read_runs, view_of, without_points
+from fleet.analysis.reduce.load import read_runs, without_points
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
@@ -37,7 +37,7 @@ from fleet.analysis.views.nodes import BY_NODE
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import measured, records, shown_value, within
 from fleet.errors import UsageError
-from fleet.model import View, as_described_by, benchmark_named
+from fleet.model import Descriptions, View, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store.runs import Root
 from fleet.text import counted, one_line
@@ -95,36 +95,38 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str
 
     foot: the line below, for one that has no agent, day and id.
     """
-    with as_described_by(run["hello"]):
-        pairs = without_points(every)
-        pairs = pairs[pairs["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)]
-        if by_node := pairs.empty:
-            pairs = node_cells(every, cpus)
-        named = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
-        there = named.unique().tolist()
-        kind = next((kind for kind in (*run["benchmarks"], *there) if kind in there), None)
-        if kind is None:
-            why = "has no pairs of CPUs for a card; write a page: -o report.html."
-            raise UsageError(f"{run['run_id']}: {why}")
-        pairs, what = pairs[named == kind], kind.rstrip("/")
-        name = str(pairs["benchmark"].iloc[0])
-        if by_node:
-            pairs = key_nodes(pairs)
-            what = f"{what} {pairs['about'].iloc[0]}"
-            order = layout(cpus, cpus["cpu"][cpus["measured"]].tolist())
-            drawn = of_nodes(*node_matrix(pairs, number_of(run)))
-        else:
-            order = layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
-            drawn = of_cpus(matrix(pairs, order.cpus, number_of(run)), order)
-        table = [("memory" if by_node else "shared", *_TITLES)]
-        for row in records(relations(pairs, number_of(run)).astype({"pairs": str})):
-            number = f"{measured(name, row['median_ns'])} {_unit(name)}"
-            table.append((row["relation"], number, within(row["spread"]), row["pairs"]))
-        model = one_line(run["cpu_model"] or "unknown CPU model")
-        what = one_line(f"{what}: {benchmark_named(name).heading}")
-        memory = BY_NODE if by_node else _memory(plateaus(every, cpus))
-        words = _words(model, _counts(order), what, table, memory, foot or _foot(run, pairs))
-        texts = [*_map_texts(drawn, name), *words]
+    descriptions = read_descriptions(run["hello"])
+    pairs = without_points(every, descriptions)
+    pairs = pairs[
+        pairs["benchmark"].map(lambda name: descriptions[str(name)].view is View.MATRIX).astype(bool)
+    ]
+    if by_node := pairs.empty:
+        pairs = node_cells(every, cpus, descriptions)
+    named = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
+    there = named.unique().tolist()
+    kind = next((kind for kind in (*run["benchmarks"], *there) if kind in there), None)
+    if kind is None:
+        why = "has no pairs of CPUs for a card; write a page: -o report.html."
+        raise UsageError(f"{run['run_id']}: {why}")
+    pairs, what = pairs[named == kind], kind.rstrip("/")
+    name = str(pairs["benchmark"].iloc[0])
+    if by_node:
+        pairs = key_nodes(pairs, descriptions)
+        what = f"{what} {pairs['about'].iloc[0]}"
+        order = layout(cpus, cpus["cpu"][cpus["measured"]].tolist())
+        drawn = of_nodes(*node_matrix(pairs, number_of(run)))
+    else:
+        order = layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
+        drawn = of_cpus(matrix(pairs, order.cpus, number_of(run)), order)
+    table = [("memory" if by_node else "shared", *_TITLES)]
+    for row in records(relations(pairs, number_of(run)).astype({"pairs": str})):
+        number = f"{measured(descriptions[name], row['median_ns'])} {_unit(name, descriptions)}"
+        table.append((row["relation"], number, within(row["spread"]), row["pairs"]))
+    model = one_line(run["cpu_model"] or "unknown CPU model")
+    what = one_line(f"{what}: {descriptions[name].heading}")
+    memory = BY_NODE if by_node else _memory(plateaus(every, cpus, descriptions), descriptions)
+    words = _words(model, _counts(order), what, table, memory, foot or _foot(run, pairs))
+    texts = [*_map_texts(drawn, name, descriptions), *words]
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
     shades, cell = drawn.shades(), _SIDE / len(drawn.labels)
     cells, title = np.where(shades < 0, SHADES, shades), f"{model}, {what}: {listed}"
@@ -132,8 +134,8 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str
     return Card(kind, title, cells, edges, texts, table)
 
 
-def _unit(benchmark: str) -> str:
-    return benchmark_named(benchmark).rate or "ns"
+def _unit(benchmark: str, descriptions: Descriptions) -> str:
+    return descriptions[benchmark].rate or "ns"
 
 
 def _counts(order: Layout) -> str:
@@ -145,12 +147,14 @@ def _counts(order: Layout) -> str:
     return ", ".join(counted(len(each), name) for each, name in found)
 
 
-def _memory(levels: pd.DataFrame) -> str:
+def _memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
     """The levels of memory of the first ladder of one CPU's latencies; empty where none was measured."""
     one = levels[(levels["threads"] == 1) & (levels["unit"] != "byte")]
     keys = ["benchmark", "variant", "setting", "ping_cpu"]
     one = one[(one[keys] == one[keys].iloc[:1].squeeze()).all(axis=1)] if len(one) else one
-    listed = [f"{row['level']} {measured(row['benchmark'], row['median_ns'])}" for row in records(one)]
+    listed = [
+        f"{row['level']} {measured(descriptions[row['benchmark']], row['median_ns'])}" for row in records(one)
+    ]
     return one_line(f"memory, {one['setting'].iloc[0]}: {', '.join(listed)} ns") if listed else ""
 
 
@@ -196,7 +200,7 @@ def _words(
     yield _line(40, _FOOT + 22, 14, foot, "muted", _SIZE[0] - 80)
 
 
-def _map_texts(drawn: Heatmap, benchmark: str) -> Iterator[Text]:
+def _map_texts(drawn: Heatmap, benchmark: str, descriptions: Descriptions) -> Iterator[Text]:
     """The names of groups, the numbers of a small map, and its scale."""
     cell, numbered = _SIDE / len(drawn.labels), len(drawn.labels) <= _NUMBERED
     for line, tier in enumerate(reversed(drawn.tiers)):
@@ -207,7 +211,7 @@ def _map_texts(drawn: Heatmap, benchmark: str) -> Iterator[Text]:
             if shown := next((one for one in names if 13 * _EM * len(one) + 4 <= high - low), ""):
                 yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", shown)
                 yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", shown, upright=True)
-    size, values = min(24.0, cell / 3.6), shown_value(benchmark, drawn.values)
+    size, values = min(24.0, cell / 3.6), shown_value(descriptions[benchmark], drawn.values)
     for at, label in enumerate(drawn.labels if numbered else ()):
         middle = (at + 0.5) * cell
         yield Text(_X + middle, _Y - 8, 13, "muted", "middle", label)
@@ -217,12 +221,12 @@ def _map_texts(drawn: Heatmap, benchmark: str) -> Iterator[Text]:
                 kind, words = "black" if is_light(shade) else "white", f"{value:.{1 if value < 1000 else 0}f}"
                 x, y = _X + (other + 0.5) * cell, _Y + middle + 0.36 * size
                 yield Text(x, y, size, kind, "middle", words)
-    low, high = sorted(shown_value(benchmark, end) for end in drawn.limits)
+    low, high = sorted(shown_value(descriptions[benchmark], end) for end in drawn.limits)
     for at in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
-        value = shown_value(benchmark, value_at(1 - at / 4, drawn.limits))
+        value = shown_value(descriptions[benchmark], value_at(1 - at / 4, drawn.limits))
         words = f"{value:.{1 if high < 1000 else 0}f}"
         yield Text(_X + _SIDE + 38, _Y + 11 + at * (_SIDE - 13) / 4, 13, "muted", "start", words)
-    words = f"{_unit(benchmark)}{', log' if is_log(drawn.limits) else ''}"
+    words = f"{_unit(benchmark, descriptions)}{', log' if is_log(drawn.limits) else ''}"
     yield Text(_X + _SIDE + 38, _Y - 8, 13, "muted", "start", words)
 
 

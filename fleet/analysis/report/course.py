@@ -49,18 +49,18 @@ def courses(found: History) -> dict[str, list[Course]]:
 
 def _course(found: History, change: Mapping[str, Any], words: tuple[str, ...], host: str) -> Course:
     rows, far_off = found.logs.loc[[host]], found.odd[found.odd["host"] == host]
-    kind = change["benchmark"]
+    kind, descriptions = change["benchmark"], found.descriptions
     if kind:
         own = [change[name] for name in CLASS]
         rows, far_off = rows.loc[[(host, *own)]], far_off[(far_off[CLASS] == own).all(axis=1)]
     else:  # of several relations their mean, each beside its own middle
         rows = rows.sub(rows.median(axis=1), axis=0)
-    series = rows.mean().dropna() * (-1 if is_rate(kind) else 1)
+    series = rows.mean().dropna() * (-1 if is_rate(descriptions[kind]) else 1)
     dates, far = list(series.index), set(far_off["night"])
     usual = series[[night not in far for night in dates]]
     before = usual[[change["begin"] <= night <= change["before"] for night in usual.index]]
     level = float((before if len(before) else series).mean())
-    after, low, high = level + np.log1p(change_shown(change))
+    after, low, high = level + np.log1p(change_shown(change, descriptions))
     bottom, top = (each([*series, level, low, high]) for each in (min, max))
 
     days = max((dates[-1] - dates[0]).days, 1)
@@ -75,7 +75,7 @@ def _course(found: History, change: Mapping[str, Any], words: tuple[str, ...], h
     def text(log: float) -> str:
         if not kind:
             return signed(float(np.expm1(log)))
-        return measured(kind, float(np.exp(-log if is_rate(kind) else log)))
+        return measured(descriptions[kind], float(np.exp(-log if is_rate(descriptions[kind]) else log)))
 
     def ticks() -> Iterator[tuple[float, str]]:
         for night, facts in sorted(found.facts.get(host, {}).items()):

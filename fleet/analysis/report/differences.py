@@ -19,6 +19,7 @@ from fleet.analysis.report.read_runs import Reading, rows_by_run
 from fleet.analysis.views.answer import headlines, open_rows
 from fleet.analysis.views.text import change_shown, records
 from fleet.errors import UsageError
+from fleet.model import Descriptions
 from fleet.store.runs import Root
 
 _MANY = 2  # differences; of more, each map is but a small picture
@@ -114,18 +115,18 @@ def _forests(compared: Sequence[Comparison]) -> list[Forest]:
         for row in records(one.relations):
             if row["low"] is not None:
                 key = (row["benchmark"], row["variant"], row["relation"])
-                found.setdefault(key, []).append(_forest_row(row, label))
+                found.setdefault(key, []).append(_forest_row(row, label, one.descriptions))
     forests = []
     for key, rows in found.items():
         if len(rows) > 1:
-            above = [_forest_row(pooled[key], "all hosts")] if key in pooled else []
+            above = [_forest_row(pooled[key], "all hosts", compared[0].descriptions)] if key in pooled else []
             about = (f"{key[0]}/{key[1]}", key[2], compared[0].threshold)
             forests.append(Forest(*about, pd.DataFrame([*above, *rows]), pooled.get(key)))
     return forests
 
 
-def _forest_row(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    change, low, high = change_shown(row)
+def _forest_row(row: Mapping[str, Any], name: str, descriptions: Descriptions) -> dict[str, Any]:
+    change, low, high = change_shown(row, descriptions)
     return {"name": name, "change": change, "low": low, "high": high, "pooled": "hosts" in row}
 
 

@@ -14,6 +14,7 @@ from fleet.analysis.report.read_runs import MANY_RUNS, Reading
 from fleet.analysis.views.overview import Group, groups, medians
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.warnings import ORDER
+from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted
 
 
@@ -65,7 +66,7 @@ def overview_of(readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
         if (number := number_of(reading.run)) != "median_ns":
             own = pairs["run_id"] == reading.run["run_id"]
             pairs = pairs.assign(median_ns=pairs["median_ns"].where(~own, pairs[number]))
-    rows = in_order(by_relation(overview(pairs, tables.cpus), ["run_id", *OVERVIEW]))
+    rows = in_order(by_relation(overview(pairs, tables.cpus, tables.descriptions), ["run_id", *OVERVIEW]))
     by_id = {reading.run["run_id"]: reading for reading in readings}
     place = rows["run_id"].map({run_id: at for at, run_id in enumerate(by_id)})
     rows = rows.assign(
@@ -75,11 +76,13 @@ def overview_of(readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
     return rows.iloc[place.argsort(kind="stable")]
 
 
-def tables(rows: pd.DataFrame, readings: Sequence[Reading]) -> list[list[Group]]:
+def tables(
+    rows: pd.DataFrame, readings: Sequence[Reading], descriptions: Descriptions = SHIPPED
+) -> list[list[Group]]:
     """The groups that share a table: of a single run those with the same columns, else one each."""
     detailed = [reading.anchor for reading in readings if reading.detailed]
     found: dict[object, list[Group]] = {}
-    for group in groups(in_order(medians(rows[rows["host_id"].isin(detailed)]))):
+    for group in groups(in_order(medians(rows[rows["host_id"].isin(detailed)])), descriptions):
         found.setdefault(tuple(group.columns) if len(readings) == 1 else group.title, []).append(group)
     return list(found.values())
 

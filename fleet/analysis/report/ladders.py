@@ -14,7 +14,7 @@ from fleet.analysis.reduce.ladders import ladders, plateaus, settings_in_order
 from fleet.analysis.report import figures
 from fleet.analysis.views.ladders import alike, cpus_text, level_table, marks
 from fleet.analysis.views.text import is_rate
-from fleet.model import View, benchmark_named
+from fleet.model import SHIPPED, Descriptions, View
 
 _WIDTH, _HEIGHT = 340, 270  # CSS pixels; as wide as a telephone shows without scrolling
 _IN_A_LINE = 3  # settings of the legend
@@ -54,18 +54,23 @@ class Ladder:
         return "; ".join((f"{self.heading} by the level of the memory", *marks(self.levels)))
 
 
-def ladders_of(pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str]) -> list[Ladder]:
+def ladders_of(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str], descriptions: Descriptions = SHIPPED
+) -> list[Ladder]:
     """The ladders and curves of a run, by `kinds`, as planned. pairs, cpus: its rows, the former widened."""
-    known = [benchmark_named(kind.partition("/")[0]) for kind in kinds]
+    known = [descriptions[kind.partition("/")[0]] for kind in kinds]
     found = list(
-        _curves(pairs[pairs["benchmark"].isin([one.name for one in known if one.other_unit == "byte"])])
+        _curves(
+            pairs[pairs["benchmark"].isin([one.name for one in known if one.other_unit == "byte"])],
+            descriptions,
+        )
     )
     if any(one.view is View.LADDER for one in known):
-        found += _ladders(ladders(pairs), plateaus(pairs, cpus))
+        found += _ladders(ladders(pairs, descriptions), plateaus(pairs, cpus, descriptions), descriptions)
     return sorted(found, key=lambda one: kinds.index(one.name))
 
 
-def _curves(rows: pd.DataFrame) -> Iterator[Ladder]:
+def _curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
     """Numbers over what other threads got meanwhile, a line per operation from no load on."""
     for key, part in alike(rows, "benchmark", "variant", "bytes").items():
         words = [word for word in part["operation"].unique() if word != "idle"]
@@ -74,31 +79,36 @@ def _curves(rows: pd.DataFrame) -> Iterator[Ladder]:
             steps = pd.concat(lines).assign(asked=lambda found: found["load_mbps"].fillna(np.inf))
             numbers = {name: (name, "median") for name in (*_NUMBERS, "other_rate")}
             steps = steps.groupby(["benchmark", "setting", "asked"], sort=True).agg(**numbers).reset_index()
-            name, heading = f"{key[0]}/{key[1]}", benchmark_named(str(key[0])).heading
+            name, heading = f"{key[0]}/{key[1]}", descriptions[str(key[0])].heading
             yield Ladder(name, heading, cpus_text(part), (), [], steps, part[:0], "other_rate")
 
 
-def _ladders(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Ladder]:
+def _ladders(rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
     numbers = {name: (name, "median") for name in _NUMBERS}
     known = alike(levels, "benchmark", "variant")
     for key, part in alike(rows, "benchmark", "variant").items():
         own = known.get(key, levels[:0])
-        titles, lines = level_table(own) if len(own) else ((), [])
+        titles, lines = level_table(own, descriptions) if len(own) else ((), [])
         steps = part.groupby(["benchmark", "setting", "bytes"], sort=True).agg(**numbers).reset_index()
-        about = (f"{key[0]}/{key[1]}", benchmark_named(str(key[0])).heading, cpus_text(part))
+        about = (f"{key[0]}/{key[1]}", descriptions[str(key[0])].heading, cpus_text(part))
         yield Ladder(*about, titles, lines, steps, own)
 
 
 def picture(reading: Any, ladder: Ladder, place: int) -> Markup:
     """The figure: lines over the size of the memory, with intervals, caches and levels."""
-    order = settings_in_order(ladder.steps)
+    descriptions = reading.descriptions
+    order = settings_in_order(ladder.steps, descriptions)
     cells = [
         f"{line[0]} {', '.join(map(' '.join, zip(ladder.titles[3:], line[3:], strict=True)))}"
         for line in ladder.lines
     ]
     what = f"{ladder.name}, {ladder.cpus}, on {reading.name}: {ladder.heading} by {ladder.axis}"
     levels = ladder.levels if ladder.over == "bytes" else None
-    how: dict[str, Any] = {"settings": order, "rate": is_rate(ladder.benchmark), "over": ladder.over}
+    how: dict[str, Any] = {
+        "settings": order,
+        "rate": is_rate(descriptions[ladder.benchmark]),
+        "over": ladder.over,
+    }
     return figures.draw(
         f"{reading.anchor}-ladder-{place}",
         ". ".join([what, "; ".join(cells)]),

@@ -31,7 +31,7 @@ from fleet.analysis.views import text
 from fleet.analysis.views.sections import level_lines
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
-from fleet.model import benchmark_named
+from fleet.model import Descriptions
 from fleet.model.version import VERSION
 from fleet.plan.cpulist import cpus_text
 from fleet.store.runs import Root, listing_of
@@ -83,9 +83,10 @@ def render(
         span=text.span_text(min(starts), max(starts)),
         kinds=list(dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"])),
         warnings=warnings(readings),
-        tables=tables(overall, readings),
-        dots=_history(overall, readings) if len(readings) > 1 else {},
+        tables=tables(overall, readings, tables_read.descriptions),
+        dots=_history(overall, readings, tables_read.descriptions) if len(readings) > 1 else {},
         detailed=detailed,
+        descriptions=tables_read.descriptions,
         anchors={reading.anchor for reading in detailed},
         front=None if thumbnails else _front(detailed[0]),
         thumbnails=thumbnails,
@@ -136,7 +137,9 @@ def _thumbnails(
     }
 
 
-def _history(rows: pd.DataFrame, readings: Sequence[Reading]) -> dict[str, list[tuple[str, Markup]]]:
+def _history(
+    rows: pd.DataFrame, readings: Sequence[Reading], descriptions: Descriptions
+) -> dict[str, list[tuple[str, Markup]]]:
     """By group of the overview a panel a column: runs are dots on hosts' lines, rounds in detail ticks."""
     found: dict[str, list[tuple[str, Markup]]] = {}
     for (benchmark, variant, about), group in in_order(rows).groupby(list(OVERVIEW[:3]), sort=False):
@@ -147,11 +150,11 @@ def _history(rows: pd.DataFrame, readings: Sequence[Reading]) -> dict[str, list[
             for part in reading.parts
             if part.name == kind and len(part.rounds)
         ]
-        known = benchmark_named(str(benchmark))
+        known = descriptions[str(benchmark)]
         for column, runs in group.groupby("relation", sort=False):
             shown = runs.assign(
                 host=runs["host_name"].map(figures.short),
-                ns=text.shown_value(str(benchmark), runs["median_ns"]),
+                ns=text.shown_value(descriptions[str(benchmark)], runs["median_ns"]),
             )
             rounds = [one[one["relation"] == column] for one in in_detail]
             ticks = pd.concat(rounds) if rounds else None

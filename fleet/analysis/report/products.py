@@ -15,11 +15,10 @@ from matplotlib.lines import Line2D
 
 from fleet.analysis.plots import name_steps
 from fleet.analysis.reduce.ladders import plateaus
-from fleet.analysis.reduce.load import view_of
 from fleet.analysis.report import figures
 from fleet.analysis.views.gemm import with_shares
 from fleet.analysis.views.ladders import cpus_text
-from fleet.model import View, benchmark_named
+from fleet.model import SHIPPED, Descriptions, View
 from fleet.text import counted
 
 _WIDTH, _HEIGHT = 340, 280  # CSS pixels; as wide as a telephone shows without scrolling
@@ -43,21 +42,25 @@ class Products:
     rows: pd.DataFrame
 
 
-def products_of(pairs: pd.DataFrame, cpus: pd.DataFrame) -> list[Products]:
+def products_of(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> list[Products]:
     """The products of one run, of one CPU first. pairs, cpus: its rows of these tables."""
-    if not any(view_of(name) is View.PRODUCTS for name in pairs["benchmark"].unique()):
+    if not any(descriptions[name].view is View.PRODUCTS for name in pairs["benchmark"].unique()):
         return []
-    return list(_products(with_shares(pairs), plateaus(pairs, cpus)))
+    return list(
+        _products(with_shares(pairs, descriptions), plateaus(pairs, cpus, descriptions), descriptions)
+    )
 
 
-def _products(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Products]:
+def _products(rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions) -> Iterator[Products]:
     one_each = ["variant", "operation", "ping_cpu", "pong_cpu", "threads"]
     rows = rows.sort_values("bytes", na_position="first", kind="stable")
     rows = rows.drop_duplicates(one_each, keep="last").sort_index()
     for threads, part in rows.groupby("threads", sort=True):
         numbers = {"gops": ("gops", "median")}
         alike = part.groupby(["variant", "operation", "shape"], sort=False).agg(**numbers).reset_index()
-        (row, *_) = benchmark_named(str(part["benchmark"].iloc[0])).in_role("row")
+        (row, *_) = descriptions[str(part["benchmark"].iloc[0])].in_role("row")
         alike = alike.sort_values(row.name, key=lambda names: names.map(row.place), kind="stable")
         together = int(float(str(threads)))
         yield Products(together, cpus_text(part), _roofs(levels, together), alike)

@@ -39,7 +39,7 @@ from fleet.analysis.views.warnings import (
     marked,
     run_warnings,
 )
-from fleet.model import View, as_described_by, benchmark_named
+from fleet.model import SHIPPED, Descriptions, View, read_descriptions
 from fleet.store.runs import Listing, Root, listing_of
 
 MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
@@ -79,6 +79,7 @@ class Reading:
     """One run. name: its host, with the run where the host has several; anchor: its place on the page.
 
     detailed: whether it has a section of its own. points: tables. checks: of `cross_checks.summary`.
+    descriptions: of its benchmarks.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Reading:
     ladders: Sequence[Ladder] = ()
     products: Sequence[Products] = ()
     warnings: Sequence[RunWarning] = ()
+    descriptions: Descriptions = SHIPPED
     checks: Sequence[tuple[str, ...]] = ()
 
 
@@ -120,22 +122,31 @@ def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
     ids = sorted({run_id for ids in before.values() for run_id in ids} - before.keys())
     past: dict[str, Medians] = {}
     for at in range(0, len(ids), _AT_ONCE):
-        past |= _medians(widened(load_pairs(listing, run_id=ids[at : at + _AT_ONCE])))
+        summaries = load.published(listing, run_id=ids[at : at + _AT_ONCE])
+        descriptions = load.merge_descriptions(summaries)
+        pairs = widened(load_pairs(listing, run_id=[run.run_id for run in summaries]))
+        past |= _medians(load.drop_contradicting(pairs, summaries, descriptions), descriptions)
     found: list[Reading] = []
     read: list[pd.DataFrame] = []
     for batch in _batches(rows):
         detailed = {row["run_id"] for row in batch if few or last[row["host_id"]] == row["run_id"]}
-        with as_described_by(batch[0]["hello"]):
-            of_batch = _rows(listing, batch, cpus, detailed, before, past)
-            read.append(of_batch.pairs)
-            for run in batch:
-                host, run_id = run["host_id"], run["run_id"]
-                name = f"{run['host_name']} {run_id}" if counts[host] > 1 else run["host_name"]
-                names = (name, f"run-{len(found) + 1}")
-                found.append(_reading(listing, run, of_batch, cpus, names, detailed=run_id in detailed))
+        descriptions = read_descriptions(batch[0]["hello"])
+        of_batch = _rows(listing, batch, cpus, detailed, before, past, descriptions)
+        read.append(of_batch.pairs)
+        for run in batch:
+            host, run_id = run["host_id"], run["run_id"]
+            name = f"{run['host_name']} {run_id}" if counts[host] > 1 else run["host_name"]
+            names = (name, f"run-{len(found) + 1}")
+            found.append(
+                _reading(listing, run, of_batch, cpus, names, descriptions, detailed=run_id in detailed)
+            )
     pairs = pd.concat(read, ignore_index=True)
     order = pd.Index(runs["run_id"]).get_indexer(pairs["run_id"])
-    return found, Tables(runs, cpus, pairs.iloc[np.argsort(order, kind="stable")].reset_index(drop=True))
+    pairs = pairs.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+    summaries = load.published(listing, run_id=run_ids)
+    descriptions = load.merge_descriptions(summaries)
+    pairs = load.drop_contradicting(pairs, summaries, descriptions)
+    return found, Tables(runs, cpus, pairs, descriptions)
 
 
 def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -152,8 +163,8 @@ def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     yield batch
 
 
-def _medians(pairs: pd.DataFrame) -> dict[str, Medians]:
-    return medians_of(by_relation(load.without_points(pairs), _BY_RELATION))
+def _medians(pairs: pd.DataFrame, descriptions: Descriptions) -> dict[str, Medians]:
+    return medians_of(by_relation(load.without_points(pairs, descriptions), _BY_RELATION))
 
 
 def _rows(
@@ -163,6 +174,7 @@ def _rows(
     detailed: Collection[str],
     before: Mapping[str, Sequence[str]],
     past: dict[str, Medians],
+    descriptions: Descriptions,
 ) -> _Rows:
     """before: of each run the ids of those before it. past: their medians; those of `runs` are added."""
     ids = [run["run_id"] for run in runs]
@@ -176,7 +188,7 @@ def _rows(
         table = by_relation(pairs[pairs["run_id"].isin(own)], _BY_RELATION, number)
         for row in records(table.sort_values("median_ns", kind="stable")):
             found.setdefault(row["run_id"], {}).setdefault(kind_of(row), []).append(row)
-    past |= _medians(pairs)
+    past |= _medians(pairs, descriptions)
     earlier = {run_id: [row for one in before[run_id] for row in past.get(one, ())] for run_id in ids}
     places = dict.fromkeys(ids, slice(0)) | rows_by_run(pairs)
     counters = load.load_counters(listing, run_id=ids)
@@ -188,7 +200,7 @@ def _rows(
         marked(pairs, pd.concat([brief, *in_detail]), {run["run_id"]: run["bursts"] for run in runs}),
         {run_id: counters[at] for run_id, at in rows_by_run(counters).items()},
         found,
-        check_runs(pairs, earlier),
+        check_runs(pairs, earlier, descriptions),
     )
 
 
@@ -205,6 +217,7 @@ def _reading(
     rows: _Rows,
     cpus: pd.DataFrame,
     names: tuple[str, str],
+    descriptions: Descriptions,
     *,
     detailed: bool,
 ) -> Reading:
@@ -213,21 +226,26 @@ def _reading(
     kinds = list(dict.fromkeys(kind for kind in (*run["benchmarks"], *relations) if kind in relations))
     parts = {}
     for kind in kinds:
-        known = benchmark_named(kind.partition("/")[0])
+        known = descriptions[kind.partition("/")[0]]
         if known.view in (View.MATRIX, View.CPUS):
             of_cpus = known.view is View.CPUS
             parts[kind] = Part(kind, known.heading, of_cpus, number_of(run), relations[kind])
-    reading = Reading(*names, detailed, run, rows.orders[run_id], list(parts.values()))
+    reading = Reading(
+        *names, detailed, run, rows.orders[run_id], list(parts.values()), descriptions=descriptions
+    )
     checked = NO_COMPARISONS
-    if detailed or can_compare(kinds):
+    if detailed or can_compare(kinds, descriptions):
         pairs = rows.pairs[rows.places[run_id]].reset_index(drop=True)
         cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
-        checked = compared(run, pairs, cpus)
-        ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
+        checked = compared(run, pairs, cpus, descriptions)
+        ladders, products = (
+            ladders_of(pairs, cpus, kinds, descriptions),
+            products_of(pairs, cpus, descriptions),
+        )
         reading = replace(reading, ladders=ladders, products=products, checks=summary(checked))
     if detailed:
-        reading = _in_detail(listing, reading, pairs, parts, kinds, rows)
-        reading = replace(reading, points=[*reading.points, *node_tables(pairs, cpus, run)])
+        reading = _in_detail(listing, reading, pairs, parts, kinds, rows, descriptions)
+        reading = replace(reading, points=[*reading.points, *node_tables(pairs, cpus, run, descriptions)])
     findings = pd.DataFrame(rows.findings.get(run_id, []), columns=list(COLUMNS))
     return replace(reading, warnings=run_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
 
@@ -239,32 +257,39 @@ def _in_detail(
     parts: Mapping[str, Part],
     kinds: Sequence[str],
     rows: _Rows,
+    descriptions: Descriptions,
 ) -> Reading:
     run_id = reading.run["run_id"]
-    found, points, placed = [], [], by_node(pairs)
+    found, points, placed = [], [], by_node(pairs, descriptions)
     for kind in kinds:
         benchmark, _, variant = kind.partition("/")
         own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant) & ~placed]
         if kind in parts:
             stored = load.samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
             bursts = (of_kinds(part.assign(run_id=run_id), {run_id: reading.order.kinds}) for part in stored)
-            found.append(_part_in_detail(parts[kind], own, bursts, reading.order))
-        elif len(own) and load.view_of(kind) is not View.LADDER:
-            points.append(products(own) if load.view_of(kind) is View.PRODUCTS else point_tables(own))
+            found.append(_part_in_detail(parts[kind], own, bursts, reading.order, descriptions))
+        elif len(own) and descriptions[kind].view is not View.LADDER:
+            points.append(
+                products(own, descriptions)
+                if descriptions[kind].view is View.PRODUCTS
+                else point_tables(own, descriptions)
+            )
         if run_id in rows.counters:
             counts = per_unit(rows.counters[run_id], pairs)
             own_counts = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]
-            if counted := events(own_counts, reading.run["hello"]):
+            if counted := events(own_counts, reading.run["hello"], descriptions):
                 points.append(counted)
     return replace(reading, parts=found, points=points)
 
 
-def _part_in_detail(part: Part, pairs: pd.DataFrame, parts: Iterable[pd.DataFrame], order: Layout) -> Part:
+def _part_in_detail(
+    part: Part, pairs: pd.DataFrame, parts: Iterable[pd.DataFrame], order: Layout, descriptions: Descriptions
+) -> Part:
     """parts: its bursts, some at a time; of more samples than a figure shows some are left out."""
     rounds = list[pd.DataFrame]()
     of_relations = {row["relation"]: _Thinned(_MOST_DRAWN) for row in part.relations}
     for samples in parts:
-        latency, burst, is_warmup = load.latencies(samples)
+        latency, burst, is_warmup = load.latencies(samples, descriptions)
         latency, burst = latency[~is_warmup], burst[~is_warmup]
         relation = samples["relation"].astype(str).to_numpy()
         for name, kept in of_relations.items():

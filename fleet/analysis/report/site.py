@@ -25,7 +25,7 @@ from fleet.analysis.exchange.imports import PREFIX, half_widths, published_cpus
 from fleet.analysis.exchange.run_files import medians_of
 from fleet.analysis.reduce.cells import overview_history
 from fleet.analysis.reduce.heatmap import SHADES
-from fleet.analysis.reduce.load import read_runs
+from fleet.analysis.reduce.load import merge_descriptions, read_runs
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, load_pairs, widened
 from fleet.analysis.report import card as cards
@@ -39,7 +39,7 @@ from fleet.analysis.views import over_time
 from fleet.analysis.views.history import sparkline
 from fleet.analysis.views.text import is_none, measured, records, shown_value, within
 from fleet.errors import UsageError
-from fleet.model import as_described_by
+from fleet.model import Descriptions, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store import RunSummary, schema
 from fleet.store.places import Place, samples_name
@@ -215,24 +215,24 @@ def _machines(
     names = list(hosts)
     for at in range(0, len(names), _AT_ONCE):
         batch = names[at : at + _AT_ONCE]
-        past = overview_history(root, [run for host in batch for run in hosts[host]])
+        every = [run for host in batch for run in hosts[host]]
+        past = overview_history(root, every, descriptions=merge_descriptions(every))
         runs, _, cpus = read_runs(root, [hosts[host][-1].run_id for host in batch])
         pairs = widened(load_pairs(root, run_id=[run["run_id"] for run in runs]))
         for host, run in zip(batch, runs, strict=True):
             own = pairs[pairs["run_id"] == run["run_id"]].reset_index(drop=True)
             of_run = cpus[cpus["run_id"] == run["run_id"]].reset_index(drop=True)
-            with as_described_by(run["hello"]):
-                of_host = past[past["host_id"] == host]
-                about = (of_run, own, of_host, len(hosts[host]), courses.get(host, ()))
-                yield _machine(run, *about, file=_file(listing_of(root).place, run, own))
+            of_host = past[past["host_id"] == host]
+            about = (of_run, own, of_host, len(hosts[host]), courses.get(host, ()))
+            yield _machine(run, *about, file=_file(listing_of(root).place, run, own))
 
 
 def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | None:
     """The medians of a run, as `fleet export --medians --keep hostname` writes them; None of none."""
     record = TableFile(place, samples_name(run["host_id"], run["run_id"]), "samples").record
     with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
-        path = Path(folder, "medians.parquet")
-        write_table(path, medians_of(scrubbed(record, ("hostname",)).row, pairs), lasting=False)
+        path, descriptions = Path(folder, "medians.parquet"), read_descriptions(run["hello"])
+        write_table(path, medians_of(scrubbed(record, ("hostname",)).row, pairs, descriptions), lasting=False)
         return path.read_bytes()
     return None
 
@@ -254,7 +254,7 @@ def _machine(
     foot: str | None = None,
     file: bytes | None = None,
 ) -> tuple[Row, dict[str, str | bytes]]:
-    host = run["host_id"]
+    host, descriptions = run["host_id"], read_descriptions(run["hello"])
     last = past[past["run_id"] == run["run_id"]]
     try:
         card = cards.card(run, cpus, pairs, foot)
@@ -275,17 +275,24 @@ def _machine(
         kernel=one_line(run["kernel"] or ""),
         benchmark=kind,
         shared=", ".join(
-            f"{one['relation']} {measured(one['benchmark'], one['median_ns'])}" for one in records(shared)
+            f"{one['relation']} {measured(descriptions[one['benchmark']], one['median_ns'])}"
+            for one in records(shared)
         ),
         far=round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
-        memory=_number(last, "chase", "mem"),
-        bandwidth=_number(last, "bandwidth", "mem"),
+        memory=_number(last, "chase", "mem", descriptions),
+        bandwidth=_number(last, "bandwidth", "mem", descriptions),
         course=_course(course["median_ns"].to_numpy(dtype=float)[-_COURSE:]) if runs else run["interval"],
         runs=runs,
         has_map=card is not None,
     )
     facts = [(name, str(run[name])) for name in _FACTS if run.get(name)]
-    about = {"row": row, "facts": facts, "lines": _lines(last, past), "card": card, "courses": courses}
+    about = {
+        "row": row,
+        "facts": facts,
+        "lines": _lines(last, past, descriptions),
+        "card": card,
+        "courses": courses,
+    }
     whole = page("machine.html", title=row.name, size=SIZE, file=file, **about)
     made: dict[str, str | bytes] = {f"m/{host}.html": whole}
     if file:
@@ -303,22 +310,26 @@ def _course(values: Floats) -> str:
     return sparkline(values) if len(values) > 1 else ""
 
 
-def _number(last: pd.DataFrame, benchmark: str, level: str) -> float | None:
+def _number(last: pd.DataFrame, benchmark: str, level: str, descriptions: Descriptions) -> float | None:
     """The best number of a level of memory, as it is shown: ns of a load, GB/s."""
     found = last[(last["benchmark"] == benchmark) & (last["relation"] == level)]
-    return round(float(shown_value(benchmark, found["median_ns"].min())), 3) if len(found) else None
+    return (
+        round(float(shown_value(descriptions[benchmark], found["median_ns"].min())), 3)
+        if len(found)
+        else None
+    )
 
 
-def _lines(last: pd.DataFrame, past: pd.DataFrame) -> list[tuple[str, ...]]:
+def _lines(last: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions) -> list[tuple[str, ...]]:
     """Of each number of the last run a row: what it is, the number, ±95 %, pairs, and all runs."""
     keys = ["benchmark", "variant", "about", "relation"]
     courses = {key: part["median_ns"].to_numpy(dtype=float) for key, part in past.groupby(keys, sort=False)}
     found = []
     for row in records(last):
         values = courses[tuple(row[key] for key in keys)]
-        ends = [measured(row["benchmark"], ns) for ns in (values.min(), values.max())]
+        ends = [measured(descriptions[row["benchmark"]], ns) for ns in (values.min(), values.max())]
         what = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
-        number = measured(row["benchmark"], row["median_ns"])
+        number = measured(descriptions[row["benchmark"]], row["median_ns"])
         counts = str(row["pairs"]), str(len(values))
         found.append((what, row["relation"], number, within(row["spread"]), *counts, *ends, _course(values)))
     return found

@@ -10,6 +10,7 @@ from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.views.text import change_shown, interval, is_none, kind_of, measured, records, signed
 from fleet.hostnames import folded
+from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted, one_line
 
 COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
@@ -50,7 +51,7 @@ def open_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, .
         if row["verdict"] != Verdict.EQUIVALENT
     ]
     found.sort(key=lambda one: list(Verdict).index(one[1]["verdict"]))
-    return [(name, cells_of(row)) for name, row in found]
+    return [(name, cells_of(row, comparisons[0].descriptions)) for name, row in found]
 
 
 def headline(one: Comparison) -> str:
@@ -59,34 +60,39 @@ def headline(one: Comparison) -> str:
     return one_line(f"{names[0]} against {names[1]}: {_summary(one)}")
 
 
-def cells_of(row: dict[str, Any]) -> tuple[str, ...]:
+def cells_of(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
     """The cells of COLUMNS of a relation of a host, or of all: then with hosts for pairs, and no A and B."""
-    change, low, high = change_shown(row)
-    names = names_of(row) if "pairs" in row else (kind_of(row), row["relation"], str(row["hosts"]), "-", "-")
+    change, low, high = change_shown(row, descriptions)
+    names = (
+        names_of(row, descriptions)
+        if "pairs" in row
+        else (kind_of(row), row["relation"], str(row["hosts"]), "-", "-")
+    )
     alone = {Verdict.EQUIVALENT, Verdict.NONE}  # whose reason the headline or a warning says once
     why = "" if row["verdict"] in alone else f": {row['why']}"
     return (*names, signed(change), interval(low, high), f"{row['verdict']}{why}")
 
 
-def names_of(row: dict[str, Any]) -> tuple[str, ...]:
+def names_of(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
     """The cells of COLUMNS up to B, of a relation of a host."""
-    a, b = (measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns"))
+    a, b = (measured(descriptions[row["benchmark"]], row[name]) for name in ("a_ns", "b_ns"))
     return (kind_of(row), row["relation"], str(row["pairs"]), a, b)
 
 
 def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
     by_verdict: dict[Verdict, list[str]] = {}
+    descriptions = group[0].descriptions
     for one in group:
         for verdict in one.relations["verdict"]:
             by_verdict.setdefault(Verdict(verdict), []).append(one.b.hosts[0])
     rows = records(pd.concat([one.relations.assign(host=one.b.hosts[0]) for one in group]))
     notes = {Verdict.EQUIVALENT: f"within ±{group[0].threshold * 100:g}%"}
-    notes |= {Verdict.AT_ANOTHER_LEVEL: _widest_levels(rows, Verdict.AT_ANOTHER_LEVEL)}
+    notes |= {Verdict.AT_ANOTHER_LEVEL: _widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL)}
     parts = []
     for verdict in filter(by_verdict.__contains__, Verdict):
         hosts = [*dict.fromkeys(by_verdict[verdict])]
         parts.append(f"{len(by_verdict[verdict])} {verdict} ({notes.get(verdict) or folded(hosts, SHORT)})")
-    parts += _several_levels(rows)
+    parts += _several_levels(rows, descriptions)
     count = sum(map(len, by_verdict.values()))
     return one_line(
         f"{sides[1]} against {sides[0]}, {len(group)} hosts: {counted(count, 'relation')}, {', '.join(parts)}"
@@ -96,28 +102,30 @@ def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
 def _summary(one: Comparison) -> str:
     if one.relations.empty:
         return "nothing in common"
-    rows = records(one.relations)
+    rows, descriptions = records(one.relations), one.descriptions
     if not one.judged:
-        return ", ".join(("no verdict, too few runs", *_several_levels(rows)))
+        return ", ".join(("no verdict, too few runs", *_several_levels(rows, descriptions)))
     counts = one.relations["verdict"].value_counts()
     changed = [row for row in rows if row["verdict"] == Verdict.CHANGED]
-    changed.sort(key=lambda row: abs(change_shown(row)[0]))
-    most = [f" (at most {signed(change_shown(row)[0])}, {row['relation']})" for row in changed[-1:]]
+    changed.sort(key=lambda row: abs(change_shown(row, descriptions)[0]))
+    most = [
+        f" (at most {signed(change_shown(row, descriptions)[0])}, {row['relation']})" for row in changed[-1:]
+    ]
     notes = {Verdict.CHANGED: "".join(most), Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)"}
-    notes |= {Verdict.AT_ANOTHER_LEVEL: f" ({_widest_levels(rows, Verdict.AT_ANOTHER_LEVEL)})"}
+    notes |= {Verdict.AT_ANOTHER_LEVEL: f" ({_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL)})"}
     parts = [
         f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
     ]
-    return ", ".join((counted(len(rows), "relation"), *parts, *_several_levels(rows)))
+    return ", ".join((counted(len(rows), "relation"), *parts, *_several_levels(rows, descriptions)))
 
 
-def _widest_levels(rows: Sequence[dict[str, Any]], *verdicts: Verdict) -> str:
+def _widest_levels(rows: Sequence[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict) -> str:
     """Name the levels of the row whose sides are furthest apart, and how many runs would tell."""
     several = [row for row in rows if row["verdict"] in verdicts and row["levels"] > 1]
     if not several:
         return ""
     widest = max(several, key=lambda row: abs(np.log(row["b_ns"] / row["a_ns"])))
-    a, b = (measured(widest["benchmark"], widest[name]) for name in ("a_ns", "b_ns"))
+    a, b = (measured(descriptions[widest["benchmark"]], widest[name]) for name in ("a_ns", "b_ns"))
     where = f"{widest['host']} " if "host" in widest else ""
     known = [row["more"] for row in several if not is_none(row["more"])]
     told = (
@@ -126,8 +134,12 @@ def _widest_levels(rows: Sequence[dict[str, Any]], *verdicts: Verdict) -> str:
     return f"{where}{widest['relation']}: most of A at {a}, most of B at {b}; {told}"
 
 
-def _several_levels(rows: Sequence[dict[str, Any]]) -> list[str]:
+def _several_levels(rows: Sequence[dict[str, Any]], descriptions: Descriptions) -> list[str]:
     """Say of rows without a finding that their runs are at several levels: a change may hide there."""
     open_verdicts = (Verdict.CANNOT_TELL, Verdict.NONE)
     count = sum(row["verdict"] in open_verdicts and row["levels"] > 1 for row in rows)
-    return [f"{count} of them at several levels ({_widest_levels(rows, *open_verdicts)})"] if count else []
+    return (
+        [f"{count} of them at several levels ({_widest_levels(rows, descriptions, *open_verdicts)})"]
+        if count
+        else []
+    )

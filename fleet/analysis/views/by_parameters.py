@@ -10,7 +10,7 @@ from fleet.analysis.reduce.bursts import OF_OTHERS
 from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.views.ladders import bursts_text
 from fleet.analysis.views.text import is_none, measured, records
-from fleet.model import Benchmark, Parameter, View, benchmark_named, nearness
+from fleet.model import SHIPPED, Benchmark, Descriptions, Parameter, View, nearness
 from fleet.text import one_line, table
 
 _LINE, _KNEE, _RATE = 64, 1.5, "_mbps"
@@ -48,12 +48,12 @@ _POINT = Parameter("point", "name")
 Key = tuple[Any, ...]  # the values of some parameters
 
 
-def point_tables(pairs: pd.DataFrame) -> PointTables:
+def point_tables(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
     """The tables of one benchmark and variant, `pairs` its rows; a number is the median of pairs.
 
     Without a parameter for the columns they are what the CPUs share; without one for the rows the points.
     """
-    known = benchmark_named(str(pairs["benchmark"].iloc[0]))
+    known = descriptions[str(pairs["benchmark"].iloc[0])]
     tables, rows, columns = (
         [one for one in known.in_role(role) if one.name in pairs and pairs[one.name].notna().any()]
         for role in ("table", "row", "column")
@@ -75,7 +75,7 @@ def point_tables(pairs: pd.DataFrame) -> PointTables:
         lines = []
         for row in _in_order(cells[key], rows):
             numbers = [cells[key][row].get(column) for column in across]
-            texts = ["-" if ns is None else measured(known.name, ns) for ns in numbers]
+            texts = ["-" if ns is None else measured(descriptions[known.name], ns) for ns in numbers]
             below = [[one[key][row].get(column) for one in others] for column in across if others]
             by_title = dict(zip(shown, numbers, strict=True))
             if known.view is View.BLOCKS:

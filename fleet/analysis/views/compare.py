@@ -13,6 +13,7 @@ from fleet.analysis.reduce.cells import are_pairs, is_level
 from fleet.analysis.views import answer, text
 from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import folded
+from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted, one_line, table
 
 _Differing = tuple[bool, str, str, str]  # whether between the sides, the name, the values in A and B
@@ -47,7 +48,7 @@ def _answer(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
         yield shown + f"\n{len(rows) - ROWS_LISTED} more below" * (len(rows) > ROWS_LISTED)
     for sides, group in answer.by_sides(ordered).items():
         if len(group[0].fleet):
-            yield _fleet(sides, group[0].fleet, width)
+            yield _fleet(sides, group[0].fleet, width, group[0].descriptions)
 
 
 def _caveats(ordered: Sequence[Comparison]) -> Iterator[str]:
@@ -67,9 +68,12 @@ def _differing(one: Comparison) -> list[_Differing]:
     ]
 
 
-def _fleet(sides: tuple[str, str], effects: pd.DataFrame, width: int | None) -> str:
+def _fleet(
+    sides: tuple[str, str], effects: pd.DataFrame, width: int | None, descriptions: Descriptions
+) -> str:
     titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
-    rows = [(*shown[:3], *shown[5:]) for shown in map(answer.cells_of, text.records(effects))]
+    cells = (answer.cells_of(row, descriptions) for row in text.records(effects))
+    rows = [(*shown[:3], *shown[5:]) for shown in cells]
     laid_out = table(titles, rows, right={2, 3, 4}, width=width)
     return f"{one_line(f'All hosts, {sides[1]} against {sides[0]}')}\n{laid_out}"
 
@@ -97,7 +101,7 @@ def _parts(one: Comparison, alike: set[_Differing], width: int | None) -> Iterat
     if one.reports_pairs and one.pairs["changed"].any():
         yield "\n".join(_pairs(one))
     if len(one.levels):
-        yield levels_text(one.levels, width)
+        yield levels_text(one.levels, width, one.descriptions)
     yield from _environment(one, set(_differing(one)) - alike, width)
 
 
@@ -127,7 +131,7 @@ def _head(one: Comparison) -> Iterator[str]:
 def _verdicts(one: Comparison, width: int | None) -> str:
     found = answer.are_found(one.relations)
     rows = pd.concat([one.relations[found], one.relations[~found]])
-    lines = map(answer.cells_of, text.records(rows))
+    lines = (answer.cells_of(row, one.descriptions) for row in text.records(rows))
     return table(answer.COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
 
 
@@ -136,7 +140,13 @@ def _description(one: Comparison) -> str:
     rows = []
     for row in text.records(one.relations):
         halves = (text.within(row[f"{side}_within"]) for side in "ab")
-        rows.append((*answer.names_of(row), text.signed(text.change_shown(row)[0]), *halves))
+        rows.append(
+            (
+                *answer.names_of(row, one.descriptions),
+                text.signed(text.change_shown(row, one.descriptions)[0]),
+                *halves,
+            )
+        )
     return table(titles, rows, right=set(range(2, 8)))
 
 
@@ -160,7 +170,8 @@ def _legend(comparisons: Sequence[Comparison]) -> str:
             how += " Than all hosts: beside the median change of all measured together, which is taken out."
         if rows["why"].str.contains("would show").any():
             how += " Would show: in 8 of 10 comparisons."
-    return f"{_meanings(rows)}A, B: {text.sides_text(rows['benchmark'], units)}{how}"
+    descriptions = comparisons[0].descriptions
+    return f"{_meanings(rows)}A, B: {text.sides_text(rows['benchmark'], units, descriptions)}{how}"
 
 
 def _meanings(rows: pd.DataFrame) -> str:
@@ -188,7 +199,9 @@ def _pairs(one: Comparison) -> Iterator[str]:
     if len(own):
         rows = []
         for row in text.records(own.head(PAIRS_LISTED)):
-            sides = (text.measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns"))
+            sides = (
+                text.measured(one.descriptions[row["benchmark"]], row[name]) for name in ("a_ns", "b_ns")
+            )
             changes = (f"{row[name] - 1:+.1%}" for name in ("ratio", "usual"))
             rows.append((text.kind_of(row), text.pair_text(row), row["relation"], *sides, *changes))
         titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
@@ -205,17 +218,21 @@ LISTED = 3  # pairs
 _OF_SHARES = ("share A", "share B", "B - A", "its interval")
 
 
-def levels_text(levels: pd.DataFrame, width: int | None) -> str:
+def levels_text(levels: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
     """The levels of the pairs that switch most, as `compare_burst_levels` returns them."""
     keys = ["benchmark", "variant", "ping_cpu", "pong_cpu"]
     pairs = levels.groupby(keys, sort=False).ngroup()
     rows = []
     for row in text.records(levels[pairs < LISTED]):
-        change, low, high = text.change_shown(row)
+        change, low, high = text.change_shown(row, descriptions)
         moved, least, most = (row[name] for name in ("moved", "moved_low", "moved_high"))
         dwells = (row[name] for name in ("a_dwell", "b_dwell"))
         dwell = "/".join("-" if text.is_none(one) else f"{one:.1f}" for one in dwells)
-        numbers = (*(_level_ns(row, side) for side in "ab"), text.signed(change), text.interval(low, high))
+        numbers = (
+            *(_level_ns(row, side, descriptions) for side in "ab"),
+            text.signed(change),
+            text.interval(low, high),
+        )
         shares = (text.percent(row[f"{side}_share"]) for side in "ab")
         apart = (text.signed(moved, 0), text.interval(least, most, 0), dwell)
         rows.append((text.kind_of(row), text.pair_text(row), *numbers, *shares, *apart))
@@ -230,8 +247,8 @@ def levels_text(levels: pd.DataFrame, width: int | None) -> str:
     return "\n".join(lines)
 
 
-def _level_ns(row: dict[str, Any], side: str) -> str:
+def _level_ns(row: dict[str, Any], side: str, descriptions: Descriptions) -> str:
     ns, spread = row[f"{side}_ns"], row[f"{side}_spread"]
     if text.is_none(ns):
         return "-"
-    return f"{text.measured(row['benchmark'], ns)} {text.within(spread)}".removesuffix(" -")
+    return f"{text.measured(descriptions[row['benchmark']], ns)} {text.within(spread)}".removesuffix(" -")

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.text import is_none, records
-from fleet.model import View, benchmark_named, nearness
+from fleet.model import SHIPPED, Descriptions, View, nearness
 from fleet.text import counted
 
 _PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
@@ -46,11 +46,13 @@ def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
         yield *(None if is_none(word) else word for word in kind), min(ping, pong), max(ping, pong)
 
 
-def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
+def events(
+    found: pd.DataFrame, hello: Mapping[str, Any], descriptions: Descriptions = SHIPPED
+) -> PointTables | None:
     """The tables of one benchmark and variant; found: of `per_unit`, hello: of the run. None without."""
     if found.empty:
         return None
-    first, alike = found.iloc[0], benchmark_named(found.iloc[0]["benchmark"]).view in _SAME_WORK
+    first, alike = found.iloc[0], descriptions[found.iloc[0]["benchmark"]].view in _SAME_WORK
     alike = alike and found["thread"].nunique() > 1
     if alike:
         keys = [name for name in _NUMBER if name != "thread"]
@@ -75,7 +77,7 @@ def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
         for title, part in of_each.items()
         if names
     ]
-    unit = benchmark_named(first["benchmark"]).unit.replace("_", " ")
+    unit = descriptions[first["benchmark"]].unit.replace("_", " ")
     notes = [f"0 everywhere: {', '.join(never)}"] if never else []
     notes += [f"medians of {counted(int(found['bursts'].max()), 'count')}"]
     notes += ["mean of the threads"] if alike else []

@@ -5,20 +5,19 @@ import math
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.reduce.load import view_of
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import alike, bursts_text, cpus_text, pages_text
 from fleet.analysis.views.text import is_none, records, within
-from fleet.model import View, benchmark_named
+from fleet.model import SHIPPED, Descriptions, View
 
 
-def products(pairs: pd.DataFrame) -> PointTables:
+def products(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
     """The points of one variant of gemm: of each number of CPUs a table, of CPUs alike the median.
 
     pairs: its rows of the table `pairs`. `of peak` is the share of what the same CPUs reached on registers in
     the same run, in a cycle where the frequency is known; `a CPU` and `op/cycle` are of one CPU, on average.
     """
-    rows = with_shares(pairs)
+    rows = with_shares(pairs, descriptions)
     first = rows.iloc[0]
     tables = [PointTable(cpus_text(group), *_table(group)) for group in alike(rows).values()]
     pages = pages_text(rows[rows["operation"] != "peak"])
@@ -26,7 +25,7 @@ def products(pairs: pd.DataFrame) -> PointTables:
     return PointTables(f"{first['benchmark']}/{first['variant']}", f"Gop/s; {pages}", tables, note)
 
 
-def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
+def with_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """The rows of products in `pairs`, in the order of a table, with what people read.
 
     `gops`: operations in a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs,
@@ -34,7 +33,7 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
     core in a cycle; `shape`: empty for peak. NaN where there is no peak or frequency.
     """
     cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
-    rows = pairs[pairs["benchmark"].map(lambda name: view_of(name) is View.PRODUCTS).astype(bool)]
+    rows = pairs[pairs["benchmark"].map(lambda name: descriptions[name].view is View.PRODUCTS).astype(bool)]
     rows = rows.assign(gops=1 / rows["median_ns"], operation=rows["operation"].astype(str))
     peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)
     none = (math.nan, math.nan)
@@ -48,7 +47,7 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
         shape=rows["point"].map(lambda name: next((x for x in name.split(".") if x.count("x") == 2), "")),
     )
     rows = rows.sort_values("bytes", na_position="first", kind="stable")
-    operation = [one for name in rows["benchmark"].unique() for one in benchmark_named(name).in_role("row")]
+    operation = [one for name in rows["benchmark"].unique() for one in descriptions[name].in_role("row")]
     names = sorted(rows["operation"].unique(), key=lambda name: [one.place(name) for one in operation[:1]])
     places = {name: place for place, name in enumerate(names)}
     rows = rows.assign(place=rows["operation"].map(places)).sort_values("place", kind="stable")

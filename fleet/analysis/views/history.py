@@ -12,6 +12,7 @@ from fleet.analysis.reduce.cells import are_pairs
 from fleet.analysis.reduce.interval import between_runs
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.views import text
+from fleet.model import SHIPPED, Descriptions
 from fleet.store import RunSummary
 from fleet.text import one_line, table
 
@@ -21,7 +22,7 @@ _CLASS = ["benchmark", "variant", "relation"]
 _LEAST_SPAN = 0.05  # of the smallest value; less would make noise look like change
 
 
-def past_text(found: pd.DataFrame, width: int | None = None) -> str:
+def past_text(found: pd.DataFrame, width: int | None = None, descriptions: Descriptions = SHIPPED) -> str:
     """A line per run, benchmark and variant, oldest first; then each host's course. width: of the page."""
     relations = list(found["relation"].unique())
     several = len(relations) > 1
@@ -30,7 +31,7 @@ def past_text(found: pd.DataFrame, width: int | None = None) -> str:
     titles, right = [*names, *numbers, "labels"], range(len(names), len(names) + len(numbers))
     rows = text.records(found)
     alike = text.labels_alike([row["labels"] for row in rows])
-    lines = [_line(row, several=several, alike=alike) for row in rows]
+    lines = [_line(row, descriptions, several=several, alike=alike) for row in rows]
     drop = ("p99", "min", "max", "run", "flagged", "pairs")
     listed = table(titles, lines, right=right, width=width, drop=drop)
     levels = not are_pairs(found["relation"]).any()
@@ -39,7 +40,7 @@ def past_text(found: pd.DataFrame, width: int | None = None) -> str:
     of = {("median", "min", "max"): parts, ("p99", "±95%"): f"the median {part}", ("flagged",): "bursts"}
     named = (([name for name in names if name in shown], what) for names, what in of.items())
     meant = [f"{', '.join(names)}: of {what}" for names, what in named if names]
-    what = "; ".join((text.units_text(found["benchmark"]), *meant))
+    what = "; ".join((text.units_text(found["benchmark"], descriptions), *meant))
     whole = text.with_labels_alike(listed, alike) + _courses(found)
     words = {name.partition(" ")[0] for name in relations}
     end = one_line(f"What changed when: fleet compare {rows[-1]['host_name']}")
@@ -56,15 +57,17 @@ def _courses(found: pd.DataFrame) -> str:
     return "\n\n" + table(("host", "benchmark", "of", "oldest to newest"), rows) if rows else ""
 
 
-def past_of_runs(runs: Sequence[RunSummary], found: pd.DataFrame) -> str:
+def past_of_runs(
+    runs: Sequence[RunSummary], found: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> str:
     """A host's comparable runs in a table, by level and course. found: of `overview_history`."""
     rows = []
     keys = ["benchmark", "variant", "about", "place", "relation"]
     for (name, variant, about, _, relation), part in found.groupby(keys, sort=False):
         values = part["median_ns"].to_numpy(dtype=float)
         usual = runs_by_level(values)[0]
-        ends = sorted((values.min(), values.max()), reverse=text.is_rate(str(name)))
-        numbers = [text.measured(str(name), ns) for ns in (geometric_mean(usual), *ends)]
+        ends = sorted((values.min(), values.max()), reverse=text.is_rate(descriptions[str(name)]))
+        numbers = [text.measured(descriptions[str(name)], ns) for ns in (geometric_mean(usual), *ends)]
         of = f"{len(usual)} of {len(values)}"
         what = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
         half = text.within(between_runs(usual))
@@ -89,10 +92,17 @@ def sparkline(values: npt.ArrayLike) -> str:
     return "".join(_BLOCKS[min(int(each * len(_BLOCKS)), len(_BLOCKS) - 1)] for each in share)
 
 
-def _line(row: dict[str, Any], *, several: bool, alike: Container[str]) -> tuple[str, ...]:
-    least, most = ("max_ns", "min_ns") if text.is_rate(row["benchmark"]) else ("min_ns", "max_ns")
+def _line(
+    row: dict[str, Any], descriptions: Descriptions, *, several: bool, alike: Container[str]
+) -> tuple[str, ...]:
+    least, most = (
+        ("max_ns", "min_ns") if text.is_rate(descriptions[row["benchmark"]]) else ("min_ns", "max_ns")
+    )
     started = f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}"
     run = (started, row["host_name"], row["run_id"], text.kind_of(row), *[row["relation"]] * several)
-    numbers = (text.measured(row["benchmark"], row[name]) for name in ("median_ns", least, most, "p99_ns"))
+    numbers = (
+        text.measured(descriptions[row["benchmark"]], row[name])
+        for name in ("median_ns", least, most, "p99_ns")
+    )
     ends = (text.within(row["spread"]), text.percent(row["flagged_share"]))
     return (*run, str(row["pairs"]), *numbers, *ends, text.labels_text(row["labels"], without=alike))

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fleet.analysis.reduce.ladders import MEMORY, STEP, ladders, settings_in_order, size_text
 from fleet.analysis.views.text import is_none, is_rate, is_too_wide, measured, percent, records, within
-from fleet.model import benchmark_named, nearness
+from fleet.model import SHIPPED, Descriptions, nearness
 from fleet.text import counted, table
 
 _NONE = "-"
@@ -15,26 +15,33 @@ _ENDS = ["ping_cpu", "pong_cpu"]
 
 
 def ladder(
-    pairs: pd.DataFrame, plateaus: pd.DataFrame, *, all_sizes: bool = False, width: int | None = None
+    pairs: pd.DataFrame,
+    plateaus: pd.DataFrame,
+    descriptions: Descriptions = SHIPPED,
+    *,
+    all_sizes: bool = False,
+    width: int | None = None,
 ) -> str:
     """One benchmark and variant: of CPUs `alike` a row per level, and if asked for, or without, per size.
 
     pairs: its rows. plateaus: of `reduce.ladders`. Columns are settings; cycles only where they fit.
     """
-    first, rows = pairs.iloc[0], ladders(pairs)
-    known = benchmark_named(first["benchmark"])
+    first, rows = pairs.iloc[0], ladders(pairs, descriptions)
+    known = descriptions[first["benchmark"]]
     own = (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
     levels = plateaus[own]
     what = "by the level of the memory" if len(levels) else "by its size"
     parts = [f"{first['benchmark']}/{first['variant']}: {known.heading}, {what}; {pages_text(rows)}"]
-    parts += [f"{cpus_text(group)}\n{_levels(group, width)}" for group in alike(levels).values()]
+    parts += [
+        f"{cpus_text(group)}\n{_levels(group, width, descriptions)}" for group in alike(levels).values()
+    ]
     parts += marks(levels)
     if levels["spread"].notna().any():
         middle, worst = within(levels["spread"].median()), within(levels["spread"].max())
         parts.append(f"interval: half the plateaus within {middle}, all within {worst}")
     if all_sizes or not len(levels):
         for _, group in rows.groupby(["threads", *_ENDS], sort=True):
-            parts.append(f"{cpus_text(group)}\n{_sizes(group, width)}")
+            parts.append(f"{cpus_text(group)}\n{_sizes(group, width, descriptions)}")
     ending = bursts_text(rows)
     if known.unit == "byte":
         ending += "; bytes that instructions move: what a write fetches before is not counted"
@@ -51,13 +58,13 @@ def bursts_text(rows: pd.DataFrame) -> str:
 
 
 def level_table(
-    group: pd.DataFrame, *, in_cycles: bool = True
+    group: pd.DataFrame, descriptions: Descriptions = SHIPPED, *, in_cycles: bool = True
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Titles and a row per level, medians over CPUs measured alike; in_cycles: loads in cycles too.
 
     group: plateaus, `alike`. cache: as much of it as one CPU may fill; sizes: those measured in it.
     """
-    columns, cycles = settings_in_order(group), in_cycles and _has_cycles(group)
+    columns, cycles = settings_in_order(group, descriptions), in_cycles and _has_cycles(group, descriptions)
     lines = []
     names = group.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
     for level in sorted(names, key=lambda name: name == MEMORY):
@@ -69,36 +76,48 @@ def level_table(
         sizes = "-".join(dict.fromkeys(size_text(int(size)) for size in ends))
         line = [level, size_text(cache) if cache else _NONE, sizes]
         for column in columns:
-            line += _cell(of_level[of_level["setting"] == column], cycles=cycles)
+            line += _cell(of_level[of_level["setting"] == column], descriptions, cycles=cycles)
         lines.append(tuple(line))
     return ("level", "cache", "sizes", *_titles(columns, cycles=cycles)), lines
 
 
-def _levels(group: pd.DataFrame, width: int | None, *, in_cycles: bool = True) -> str:
-    titles, lines = level_table(group, in_cycles=in_cycles)
+def _levels(
+    group: pd.DataFrame, width: int | None, descriptions: Descriptions, *, in_cycles: bool = True
+) -> str:
+    titles, lines = level_table(group, descriptions, in_cycles=in_cycles)
     whole = table(titles, lines, right=set(range(3, len(titles))))
-    return _levels(group, width, in_cycles=False) if in_cycles and is_too_wide(whole, width) else whole
+    return (
+        _levels(group, width, descriptions, in_cycles=False)
+        if in_cycles and is_too_wide(whole, width)
+        else whole
+    )
 
 
-def _has_cycles(rows: pd.DataFrame) -> bool:
+def _has_cycles(rows: pd.DataFrame, descriptions: Descriptions) -> bool:
     """Whether loads are shown in cycles too: where the core's frequency is known."""
-    return not is_rate(rows["benchmark"].iloc[0]) and bool(rows["core_ghz"].notna().any())
+    return not is_rate(descriptions[rows["benchmark"].iloc[0]]) and bool(rows["core_ghz"].notna().any())
 
 
-def _sizes(rows: pd.DataFrame, width: int | None, *, in_cycles: bool = True) -> str:
-    columns, cycles = settings_in_order(rows), in_cycles and _has_cycles(rows)
+def _sizes(
+    rows: pd.DataFrame, width: int | None, descriptions: Descriptions, *, in_cycles: bool = True
+) -> str:
+    columns, cycles = settings_in_order(rows, descriptions), in_cycles and _has_cycles(rows, descriptions)
     lines = []
     for size in sorted(rows["bytes"].unique()):
         line = [size_text(int(size))]
         for column in columns:
-            line += _cell(rows[(rows["bytes"] == size) & (rows["setting"] == column)], cycles=cycles)
+            line += _cell(
+                rows[(rows["bytes"] == size) & (rows["setting"] == column)], descriptions, cycles=cycles
+            )
         lines.append(tuple(line))
     titles = ("size", *_titles(columns, cycles=cycles))
     whole = table(titles, lines, right=set(range(len(titles))))
-    return _sizes(rows, width, in_cycles=False) if cycles and is_too_wide(whole, width) else whole
+    return (
+        _sizes(rows, width, descriptions, in_cycles=False) if cycles and is_too_wide(whole, width) else whole
+    )
 
 
-def _cell(rows: pd.DataFrame, *, cycles: bool) -> list[str]:
+def _cell(rows: pd.DataFrame, descriptions: Descriptions, *, cycles: bool) -> list[str]:
     """The number of rows, and its cycles: ~ of a plateau which is not level, 12|34 if at two levels."""
     if not len(rows):
         return [_NONE] * (1 + cycles)
@@ -106,7 +125,7 @@ def _cell(rows: pd.DataFrame, *, cycles: bool) -> list[str]:
     uneven = "rise" in rows and bool((rows["rise"] > STEP).any())
     in_cycles = [_NONE if is_none(ghz) else f"{middle * ghz:.1f}"] if cycles else []
     levels = [ns for ns in (middle, rows["other_ns"].median()) if not is_none(ns)]
-    shown = "|".join(measured(rows["benchmark"].iloc[0], ns) for ns in levels)
+    shown = "|".join(measured(descriptions[rows["benchmark"].iloc[0]], ns) for ns in levels)
     return [("~" if uneven else "") + shown, *in_cycles]
 
 

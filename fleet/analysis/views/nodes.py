@@ -13,23 +13,25 @@ from fleet.analysis.reduce.ladders import NodeMatrix, node_cells, node_matrix, s
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import bursts_text
 from fleet.analysis.views.text import measured, shown_value
-from fleet.model import benchmark_named
+from fleet.model import SHIPPED, Descriptions
 
 BY_NODE = "rows: nodes of the CPUs, columns: of the memory"
 
 
-def node_tables(pairs: pd.DataFrame, cpus: pd.DataFrame, run: Mapping[str, Any]) -> list[PointTables]:
+def node_tables(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED
+) -> list[PointTables]:
     """The matrices of each benchmark and variant of a run; none of those that were not measured by node."""
     told = run.get("nodes") or []
-    cells = node_cells(pairs, cpus).groupby(["benchmark", "variant"], sort=False, observed=True)
-    return [_tables(part, told) for _, part in cells]
+    cells = node_cells(pairs, cpus, descriptions).groupby(["benchmark", "variant"], sort=False, observed=True)
+    return [_tables(part, told, descriptions) for _, part in cells]
 
 
-def _tables(cells: pd.DataFrame, told: list[dict[str, Any]]) -> PointTables:
+def _tables(cells: pd.DataFrame, told: list[dict[str, Any]], descriptions: Descriptions) -> PointTables:
     name, variant = str(cells["benchmark"].iloc[0]), cells["variant"].iloc[0]
     distances = {(one["node"], far): str(how) for one in told for far, how in one["distances"]}
     tables = []
-    for setting in settings_in_order(cells):
+    for setting in settings_in_order(cells, descriptions):
         part = cells[cells["setting"] == setting]
         rows, columns, found = node_matrix(part)
         others = node_matrix(part, "other_rate")[2]
@@ -39,14 +41,14 @@ def _tables(cells: pd.DataFrame, told: list[dict[str, Any]]) -> PointTables:
             line = [f"node {row}"]
             for node in columns:
                 ns, far = found.get((row, node)), distances.get((row, node))
-                shown = "-" if ns is None else measured(name, ns)
+                shown = "-" if ns is None else measured(descriptions[name], ns)
                 far_text = f" ({far})" if far else ""
                 line.append(shown + "*" * (row == node) + far_text + rates.get((row, node), ""))
             lines.append(tuple(line))
         titles = ("CPUs", *(f"node {node}" for node in columns))
         values = np.array([[found.get((row, node), np.nan) for node in columns] for row in rows])
         shades = Heatmap(titles, (), values, colour_limits([values])).shades().tolist()
-        tables.append(PointTable(f"{setting}{_ratio(name, found)}", titles, lines, shades))
+        tables.append(PointTable(f"{setting}{_ratio(name, found, descriptions)}", titles, lines, shades))
     without = sorted({*cells["memory_node"]} - {*cells["cpu_node"]})
     note = [
         bursts_text(cells),
@@ -55,13 +57,13 @@ def _tables(cells: pd.DataFrame, told: list[dict[str, Any]]) -> PointTables:
         f"without CPUs of the run: node {', '.join(map(str, without))}" if without else "",
         *(f"node {one['node']}: not allowed here" for one in told if not one["allowed"]),
     ]
-    legend = f"{benchmark_named(name).heading}; {BY_NODE}"
+    legend = f"{descriptions[name].heading}; {BY_NODE}"
     return PointTables(f"{name}/{variant}", legend, tables, "; ".join(filter(None, note)))
 
 
-def _ratio(name: str, found: NodeMatrix) -> str:
+def _ratio(name: str, found: NodeMatrix, descriptions: Descriptions) -> str:
     """What remote memory is to a node's own, and the worst pair; empty where there is none."""
-    shown = {cell: shown_value(name, ns) for cell, ns in found.items()}
+    shown = {cell: shown_value(descriptions[name], ns) for cell, ns in found.items()}
     ratios = {
         (row, node): value / shown[row, row]
         for (row, node), value in shown.items()

@@ -68,7 +68,7 @@ def lines(found: History) -> list[tuple[str, ...]]:
 
 
 def _line(row: dict[str, Any], found: History) -> tuple[str, ...]:
-    change, low, high = change_shown(row)
+    change, low, high = change_shown(row, found.descriptions)
     if not row["dated"]:
         when = f"gradual, {row['begin']} to {_short(row['end'], row['begin'])}"
     elif row["first"] == row["last"]:

@@ -18,7 +18,7 @@ from fleet.analysis.tables import Floats
 from fleet.analysis.views.heatmap import Canvas, ranked
 from fleet.analysis.views.text import in_words, measured, percent, records, span_text, units_text, within
 from fleet.hostnames import folded
-from fleet.model import RunState, benchmark_named
+from fleet.model import SHIPPED, Benchmark, Descriptions, RunState
 from fleet.store import RunSummary
 from fleet.text import counted, one_line
 from fleet.text import table as laid_out
@@ -46,7 +46,7 @@ class Group:
     """The columns of one benchmark and variant, of each the cells by host; bursts, flagged: by host."""
 
     title: str
-    benchmark: str
+    benchmark: Benchmark
     columns: dict[str, dict[str, Cell]]
     bursts: dict[str, float]
     flagged: dict[str, float]
@@ -59,7 +59,7 @@ class Group:
     @property
     def heading(self) -> str:
         """What its numbers are."""
-        return benchmark_named(self.benchmark).heading
+        return self.benchmark.heading
 
     @property
     def hosts(self) -> list[str]:
@@ -102,12 +102,12 @@ def how_wide(table: pd.DataFrame) -> str:
     return f"how far a run may be off, by {LEAST_RUNS} or more of the host that are like it"
 
 
-def groups(table: pd.DataFrame) -> list[Group]:
+def groups(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[Group]:
     """The table of `medians` as groups of columns, in its order."""
     found = []
     for (benchmark, variant, about), part in table.groupby(["benchmark", "variant", "about"], sort=False):
         by_column = part.sort_values("place", kind="stable").groupby("relation", sort=False)
-        columns = {str(relation): dict(_cells(of_column)) for relation, of_column in by_column}
+        columns = {str(relation): dict(_cells(of_column, descriptions)) for relation, of_column in by_column}
         sums = {name: (name, "sum") for name in ("bursts", "flagged_bursts")}
         counts = part.groupby("host_id", sort=False).agg(**sums).reset_index()
         shares = counts["flagged_bursts"] / counts["bursts"]
@@ -115,36 +115,36 @@ def groups(table: pd.DataFrame) -> list[Group]:
             dict(zip(counts["host_id"], one.tolist(), strict=True)) for one in (counts["bursts"], shares)
         )
         title = f"{benchmark}/{variant}".rstrip("/") + f" {about}".rstrip()
-        found.append(Group(title, str(benchmark), columns, *of_hosts))
+        found.append(Group(title, descriptions[str(benchmark)], columns, *of_hosts))
     return found
 
 
-def overview_text(table: pd.DataFrame, canvas: Canvas) -> str:
+def overview_text(table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions = SHIPPED) -> str:
     """The table of `medians` for people: the fastest host first; legends once. Empty without numbers."""
     if table.empty:
         return ""
-    listed = _Listed(table, canvas)
+    listed = _Listed(table, canvas, descriptions)
     with_intervals = listed.text(intervals=True)
     whole = with_intervals if with_intervals and canvas.fits(with_intervals) else ""
     plain = "" if whole and len(listed.hosts) <= _SEPARATE_UP_TO else listed.text(intervals=False)
     fewer = plain.count("\n\n") < whole.count("\n\n")
     body = whole if whole and not (plain and fewer) else plain
-    return "\n".join((body, *_legend(table, with_intervals="±" in body)))
+    return "\n".join((body, *_legend(table, descriptions, with_intervals="±" in body)))
 
 
-def extremes_text(table: pd.DataFrame, width: int | None) -> str:
+def extremes_text(table: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
     """The table of `medians` of too many hosts to list: a line a column, its fastest and slowest host."""
     titles = ("benchmark", "of", "hosts", "median", "min", "fastest", "max", "slowest")
     rows = []
-    for group in groups(table):
+    for group in groups(table, descriptions):
         for column, cells in group.columns.items():
             ordered = sorted(cells.values(), key=lambda cell: cell.ns)
             middle = measured(group.benchmark, float(np.median([cell.ns for cell in ordered])))
             ends = ((cell.text, cell.host) for cell in (ordered[0], ordered[-1]))
             rows.append((group.title, column, f"{len(ordered):,}", middle, *chain(*ends)))
     text = laid_out(titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest"))
-    last = f"{_numbers(table)}; median, min, max: of the hosts"
-    return "\n".join((text, *_relations(table), last, *_about_levels(table)))
+    last = f"{_numbers(table, descriptions)}; median, min, max: of the hosts"
+    return "\n".join((text, *_relations(table), last, *_about_levels(table, descriptions)))
 
 
 def not_shown(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
@@ -193,23 +193,23 @@ def _fastest_first(table: pd.DataFrame) -> list[str]:
     return means.sort_values("of_usual", kind="stable")["host_id"].tolist()
 
 
-def _cells(rows: pd.DataFrame) -> Iterator[tuple[str, Cell]]:
+def _cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tuple[str, Cell]]:
     """The cell of each host in a column; among equals the rank is the mean one."""
     ordered = sorted(rows["median_ns"])
     names = ["benchmark", "host_id", "host_name", "median_ns", "half"]
     for benchmark, host, name, ns, half in rows[names].itertuples(index=False, name=None):
         place = (bisect_left(ordered, ns) + bisect_right(ordered, ns) - 1) / 2
         rank = place / (len(ordered) - 1) if len(ordered) >= _RANKED_FROM else None
-        yield host, Cell(measured(benchmark, ns), within(half), rank, _shortened(name), ns)
+        yield host, Cell(measured(descriptions[benchmark], ns), within(half), rank, _shortened(name), ns)
 
 
 class _Listed:
     """The groups as tables that fit a canvas: side by side those of the same hosts, the others below."""
 
-    def __init__(self, table: pd.DataFrame, canvas: Canvas) -> None:
+    def __init__(self, table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions) -> None:
         self.hosts = _fastest_first(table)
         self._own = {host: table[table["host_id"] == host] for host in self.hosts}
-        self._groups, self._canvas = groups(table), canvas
+        self._groups, self._canvas = groups(table, descriptions), canvas
 
     def text(self, *, intervals: bool) -> str:
         tables: list[list[Group]] = []
@@ -283,12 +283,12 @@ def _texts(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) 
     ]
 
 
-def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
+def _legend(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: bool) -> Iterator[str]:
     yield from _relations(table)
-    yield f"{_numbers(table)}; flagged: of bursts"
+    yield f"{_numbers(table, descriptions)}; flagged: of bursts"
     if table["runs"].max() > 1:
         yield "of several runs: their geometric mean"
-    yield from _about_levels(table)
+    yield from _about_levels(table, descriptions)
     if table["half"].isna().all():
         return
     usual, most = (within(getattr(table["half"], what)()) for what in ("median", "max"))
@@ -296,12 +296,13 @@ def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
     yield f"±95%: {how_wide(table)}{shares}"
 
 
-def _about_levels(table: pd.DataFrame) -> Iterator[str]:
+def _about_levels(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:
     """The levels of hosts whose runs are at several: no number is an average of levels."""
     several = [row for row in records(table) if len(row["levels"]) > 1]
     for row in several[:_LISTED]:
         each = ", ".join(
-            f"{counted(count, 'run')} at {measured(row['benchmark'], ns)}" for ns, count in row["levels"]
+            f"{counted(count, 'run')} at {measured(descriptions[row['benchmark']], ns)}"
+            for ns, count in row["levels"]
         )
         what = f"{row['host_name']}, {row['benchmark']}, {row['relation']}"
         yield one_line(f"levels differ between runs, the number is that of most: {what}: {each}")
@@ -313,8 +314,8 @@ def _relations(table: pd.DataFrame) -> Iterable[str]:
     return filter(None, [in_words(table["relation"])])
 
 
-def _numbers(table: pd.DataFrame) -> str:
-    return f"numbers: {units_text(table['benchmark'])}, median of the pairs"
+def _numbers(table: pd.DataFrame, descriptions: Descriptions) -> str:
+    return f"numbers: {units_text(table['benchmark'], descriptions)}, median of the pairs"
 
 
 def _shortened(name: str) -> str:

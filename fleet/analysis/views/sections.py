@@ -6,13 +6,12 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.reduce.flags import PAIR_FLAGS
-from fleet.analysis.reduce.load import view_of
 from fleet.analysis.reduce.matrices import OF_LEVELS, grid, relations
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views import text
 from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.topology import topology_lines
-from fleet.model import View, benchmark_named
+from fleet.model import SHIPPED, Descriptions, View
 from fleet.text import counted, one_line, table
 
 PAIRS_LISTED = 3
@@ -49,13 +48,14 @@ def benchmark(
     order: Layout,
     canvas: Canvas,
     run: dict[str, Any],
+    descriptions: Descriptions = SHIPPED,
     *,
     legend: bool = True,
     as_map: bool = False,
 ) -> str:
     """One benchmark and variant by relation, its extreme pairs and its matrix; legend: explain the words."""
     first, number = pairs.iloc[0], number_of(run)
-    heading, name = benchmark_named(first["benchmark"]).heading, _kind(first)
+    heading, name = descriptions[first["benchmark"]].heading, _kind(first)
     what = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
     lines = [f"{name}: {heading}{what}, by what two CPUs share"]
     titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged")
@@ -70,22 +70,30 @@ def benchmark(
         lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
     lines.append(_reached(pairs, number))
     lines += _extremes(pairs, number, canvas.width)
-    return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, as_map=as_map)
+    return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, descriptions, as_map=as_map)
 
 
-def drawing(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str, Any], *, as_map: bool) -> str:
+def drawing(
+    pairs: pd.DataFrame,
+    order: Layout,
+    canvas: Canvas,
+    run: dict[str, Any],
+    descriptions: Descriptions = SHIPPED,
+    *,
+    as_map: bool,
+) -> str:
     """The matrix of one benchmark and variant, flagged pairs marked."""
     values = grid(pairs, order.cpus, number_of(run))
-    label = benchmark_named(pairs["benchmark"].iloc[0]).label
+    label = descriptions[pairs["benchmark"].iloc[0]].label
     drawn = draw(values, order, canvas, label=label, marked=_flagged(pairs), as_map=as_map)
     return text.rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
-def cpus(pairs: pd.DataFrame, order: Layout) -> str:
+def cpus(pairs: pd.DataFrame, order: Layout, descriptions: Descriptions = SHIPPED) -> str:
     """A benchmark of single CPUs: a row for each; of many CPUs, for those furthest from the median."""
     first, costs = pairs.iloc[0], {row["ping_cpu"]: row for row in text.records(pairs)}
     low, middle, high = (getattr(pairs["median_ns"], what)() for what in ("min", "median", "max"))
-    heading = benchmark_named(first["benchmark"]).heading
+    heading = descriptions[first["benchmark"]].heading
     title = f"{first['benchmark']}/{first['variant']}: {heading}, per CPU"
     summary = f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over {counted(len(costs), 'CPU')}"
     shown = [cpu for cpu in order.cpus if cpu in costs]
@@ -162,9 +170,11 @@ def level_lines(pairs: pd.DataFrame) -> list[str]:
     return shown
 
 
-def states(pairs: pd.DataFrame, width: int | None) -> str:
+def states(pairs: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
     """Of the pairs that leave their level most often, the numbers of each state side by side."""
-    of_pairs = pairs[pairs["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)]
+    of_pairs = pairs[
+        pairs["benchmark"].map(lambda name: descriptions[str(name)].view is View.MATRIX).astype(bool)
+    ]
     ends = ["ping_cpu", "pong_cpu"]
     most = of_pairs[of_pairs["levels_ns"].notna()].groupby(ends)["other_share"].max().reset_index()
     most = most.sort_values("other_share", ascending=False, kind="stable")

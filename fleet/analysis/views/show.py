@@ -27,7 +27,7 @@ from fleet.analysis.views.text import csv_text, json_text, records
 from fleet.analysis.views.warnings import BURST_COLUMNS, marked, run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
 from fleet.errors import UsageError
-from fleet.model import View, as_described_by
+from fleet.model import Descriptions, View, read_descriptions
 from fleet.store import Listing, RunSummary
 from fleet.store.runs import Root, last_session
 
@@ -71,50 +71,61 @@ def show_text(
     as_map: as of `heatmap.draw`. earlier: the runs of the host like this one, for a table of several.
     """
     found = _load(root, run_id, only)
-    with as_described_by(found.run["hello"]):
-        parts = _parts(found, canvas, all_sizes=all_sizes, as_map=as_map)
+    descriptions = found.descriptions
+    parts = _parts(found, canvas, all_sizes=all_sizes, as_map=as_map)
     if len(earlier) > 1:
-        parts.insert(1, past_of_runs(earlier, overview_history(root, earlier, only)))
+        past = load.merge_descriptions(earlier)
+        parts.insert(1, past_of_runs(earlier, overview_history(root, earlier, only, past), past))
     if both_ways:
         none = "No messages were measured, so there are no directions to show."
         parts.append(ways(root, found.run) or none)
-    checked = compared(found.run, found.pairs, found.cpus)
-    findings = check_topology(found.pairs, host_history(root, found.run))
+    checked = compared(found.run, found.pairs, found.cpus, descriptions)
+    findings = check_topology(found.pairs, host_history(root, found.run, descriptions), descriptions)
     rows = marked(found.pairs, found.bursts, {run_id: len(found.bursts)})[run_id]
     parts.append(warnings_text(run_warnings(found.run, rows, checked, findings)))
     return "\n\n".join(part for part in parts if part)
 
 
 def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) -> list[str]:
-    legend = True
+    legend, descriptions = True, found.descriptions
     parts = [sections.header(found.run, found.order)]
-    for name, rows in found.pairs[~by_node(found.pairs)].groupby("benchmark", sort=False):
+    for name, rows in found.pairs[~by_node(found.pairs, descriptions)].groupby("benchmark", sort=False):
         for variant, part in rows.groupby("variant", sort=False):
-            match load.view_of(str(name)):
+            match descriptions[str(name)].view:
                 case View.CPUS:
-                    parts.append(sections.cpus(part, found.order))
+                    parts.append(sections.cpus(part, found.order, descriptions))
                 case View.MATRIX:
                     for _, one in part.groupby("point", sort=False, dropna=False):
                         how = {"legend": legend, "as_map": as_map}
-                        parts.append(sections.benchmark(one, found.order, canvas, found.run, **how))
+                        parts.append(
+                            sections.benchmark(
+                                one, found.order, canvas, found.run, descriptions=descriptions, **how
+                            )
+                        )
                         legend = False
                 case View.LADDER:
-                    parts.append(ladder(part, found.plateaus, all_sizes=all_sizes, width=canvas.width))
+                    parts.append(
+                        ladder(part, found.plateaus, descriptions, all_sizes=all_sizes, width=canvas.width)
+                    )
                 case View.TABLE | View.BLOCKS:
-                    parts.append(tables_text(point_tables(part), canvas.width))
+                    parts.append(tables_text(point_tables(part, descriptions), canvas.width))
                 case View.PRODUCTS:
-                    parts.append(tables_text(products(part), canvas.width))
+                    parts.append(tables_text(products(part, descriptions), canvas.width))
             parts.append(_events_text(found, (str(name), str(variant)), canvas.width, whole=all_sizes))
-    by_nodes = node_tables(found.pairs, found.cpus, found.run)
+    by_nodes = node_tables(found.pairs, found.cpus, found.run, descriptions)
     parts += [tables_text(tables, canvas.width) for tables in by_nodes]
-    parts.append(sections.states(found.pairs, canvas.width))
+    parts.append(sections.states(found.pairs, canvas.width, descriptions))
     return parts
 
 
 def _events_text(found: "_Found", kind: tuple[str, str], width: int | None, *, whole: bool) -> str:
     """What was counted in a benchmark and variant; of more than _MOST_EVENTS lines how to see them."""
     rows = found.counters
-    tables = events(rows[(rows["benchmark"] == kind[0]) & (rows["variant"] == kind[1])], found.run["hello"])
+    tables = events(
+        rows[(rows["benchmark"] == kind[0]) & (rows["variant"] == kind[1])],
+        found.run["hello"],
+        found.descriptions,
+    )
     if tables is None:
         return ""
     count = sum(len(one.lines) for one in tables.tables)
@@ -129,11 +140,11 @@ def map_text(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:
         found = _load(root, run_id, only)
     except UsageError:
         return ""
-    maps = []
-    kinds = load.without_points(found.pairs).groupby(["benchmark", "variant"], sort=False)
+    maps, descriptions = [], found.descriptions
+    kinds = load.without_points(found.pairs, descriptions).groupby(["benchmark", "variant"], sort=False)
     for (name, variant), part in kinds:
-        if load.view_of(str(name)) is View.MATRIX:
-            drawn = sections.drawing(part, found.order, canvas, found.run, as_map=True)
+        if descriptions[str(name)].view is View.MATRIX:
+            drawn = sections.drawing(part, found.order, canvas, found.run, descriptions, as_map=True)
             maps.append(f"{name}/{variant} on {found.run['host_name']}\n{drawn}")
     return "\n\n".join(maps)
 
@@ -146,17 +157,19 @@ def shows_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
 
 
 def _object(found: "_Found") -> dict[str, Any]:
-    number = sections.number_of(found.run)
+    number, descriptions = sections.number_of(found.run), found.descriptions
     return {
         "run": {key: value for key, value in found.run.items() if key != "probe"},
         "cpus": list(found.order.cpus),
         "number": number,
-        "relations": records(relations(load.without_points(found.pairs), number)),
+        "relations": records(relations(load.without_points(found.pairs, descriptions), number)),
         "plateaus": records(found.plateaus.drop(columns=["host_id", "run_id"])),
         "ladder": records(
-            ladders(found.pairs)[[*LADDER, "bytes", "pages", "median_ns", "low_ns", "high_ns"]]
+            ladders(found.pairs, descriptions)[[*LADDER, "bytes", "pages", "median_ns", "low_ns", "high_ns"]]
         ),
-        "nodes": records(node_cells(found.pairs, found.cpus)[[*NODE_CELL, "threads", *_OF_CELL]]),
+        "nodes": records(
+            node_cells(found.pairs, found.cpus, descriptions)[[*NODE_CELL, "threads", *_OF_CELL]]
+        ),
         "counters": records(found.counters),
         "pairs": records(found.pairs.drop(columns=["host_id", "run_id", "stats_version"])),
     }
@@ -173,6 +186,7 @@ class _Found:
     plateaus: pd.DataFrame
     order: Layout
     counters: pd.DataFrame
+    descriptions: Descriptions
 
 
 def _load(root: Root, run_id: str, only: Only) -> _Found:
@@ -182,7 +196,9 @@ def _load(root: Root, run_id: str, only: Only) -> _Found:
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
     bursts = load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
     counters = per_unit(load.load_counters(root, run_id=run_id), pairs)
-    return _Found(run, bursts, pairs, cpus, plateaus(pairs, cpus), layout(cpus, measured), counters)
+    descriptions = read_descriptions(run["hello"])
+    levels, order = plateaus(pairs, cpus, descriptions), layout(cpus, measured)
+    return _Found(run, bursts, pairs, cpus, levels, order, counters, descriptions)
 
 
 def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:
@@ -211,8 +227,9 @@ def shown_text(root: Root, shown: Shown, canvas: Canvas, only: Only = ALL, **det
     """The selection for people. detail: as of `show_text`; of several hosts only `as_map` applies."""
     if len(shown.latest) == 1:
         return show_text(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
-    table = _medians(root, shown.runs, only)
-    parts = [overview.heading(shown.runs), _listed(table, shown.runs, canvas, only)]
+    descriptions = load.merge_descriptions(shown.runs)
+    table = _medians(root, shown.runs, only, descriptions)
+    parts = [overview.heading(shown.runs), _listed(table, shown.runs, canvas, only, descriptions)]
     if detail.get("as_map"):
         parts += [map_text(root, run_id, canvas, only) for run_id in shown.latest]
     there = set(table["host_id"])
@@ -224,22 +241,34 @@ def overview_of(
     root: Root, runs: Sequence[RunSummary], canvas: Canvas, earlier: Sequence[RunSummary] = (), *, ends: bool
 ) -> str:
     """The overview of runs, and what it leaves out. earlier: runs like them. ends: only the extreme hosts."""
-    return _listed(_medians(root, runs, ALL, earlier), runs, canvas, ALL, ends)
+    descriptions = load.merge_descriptions([*earlier, *runs])
+    table = _medians(root, runs, ALL, descriptions, earlier)
+    return _listed(table, runs, canvas, ALL, descriptions, ends=ends)
 
 
 def _medians(
-    root: Root, runs: Sequence[RunSummary], only: Only, earlier: Sequence[RunSummary] = ()
+    root: Root,
+    runs: Sequence[RunSummary],
+    only: Only,
+    descriptions: Descriptions,
+    earlier: Sequence[RunSummary] = (),
 ) -> pd.DataFrame:
-    known = overview_history(root, [*earlier, *runs], only)
+    known = overview_history(root, [*earlier, *runs], only, descriptions)
     rows = known[known["run_id"].isin({run.run_id for run in runs})] if earlier else known
     return overview.medians(rows, known if earlier else None)
 
 
 def _listed(
-    table: pd.DataFrame, runs: Sequence[RunSummary], canvas: Canvas, only: Only, ends: bool = False
+    table: pd.DataFrame,
+    runs: Sequence[RunSummary],
+    canvas: Canvas,
+    only: Only,
+    descriptions: Descriptions,
+    *,
+    ends: bool = False,
 ) -> str:
     if ends and len(table):
-        text = overview.extremes_text(table, canvas.width)
+        text = overview.extremes_text(table, canvas.width, descriptions)
     else:
-        text = overview.overview_text(table, canvas)
+        text = overview.overview_text(table, canvas, descriptions)
     return "\n\n".join(filter(None, (text, overview.not_shown(table, runs, only))))

@@ -9,6 +9,7 @@ from fleet.analysis.compare.siblings import MEAN, Siblings
 from fleet.analysis.views import text
 from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import folded
+from fleet.model import Descriptions
 from fleet.text import counted, one_line, table
 
 TITLES = ("host", "benchmark", "of", "this", "others", "apart", "95 % interval", "q")
@@ -24,7 +25,7 @@ def siblings_text(groups: Sequence[Siblings], width: int | None = None) -> str:
         parts.append(f"Without siblings: {folded(alone)}")
     shown = pd.concat([_shown(one) for one in several]) if several else pd.DataFrame()
     if len(shown):
-        units = text.units_text(filter(None, shown["benchmark"]))
+        units = text.units_text(filter(None, shown["benchmark"]), several[0].descriptions)
         legend = f"Others: {units}; mean of the others ± standard deviation"
         if (shown["relation"] == MEAN).any():
             legend += "; all: the mean over relations"
@@ -86,15 +87,17 @@ def headline(one: Siblings) -> str:
 
 def lines(one: Siblings) -> list[tuple[str, ...]]:
     """The cells of each number of an odd machine, under TITLES."""
-    return [_line(row) for row in text.records(_shown(one))]
+    return [_line(row, one.descriptions) for row in text.records(_shown(one))]
 
 
-def _line(row: dict[str, Any]) -> tuple[str, ...]:
+def _line(row: dict[str, Any], descriptions: Descriptions) -> tuple[str, ...]:
     this = others = "-"
     if not text.is_none(row["ns"]):
-        this, others = (text.measured(row["benchmark"], row[name]) for name in ("ns", "others_ns"))
+        this, others = (
+            text.measured(descriptions[row["benchmark"]], row[name]) for name in ("ns", "others_ns")
+        )
         others += f" {text.within(row['scatter'])}" * (not text.is_none(row["scatter"]))
-    change, low, high = text.change_shown(row)
+    change, low, high = text.change_shown(row, descriptions)
     of = text.kind_of(row) if row["benchmark"] else "-", row["relation"]
     q = "-" if text.is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
     return (row["host"], *of, this, others, text.signed(change), text.interval(low, high), q)

@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from fleet.late import np
-from fleet.model import KINDS, View, benchmark_named, is_relation, nearness
+from fleet.model import KINDS, SHIPPED, Benchmark, Descriptions, View, is_relation, nearness
 from fleet.text import LAST_COLUMN, as_json, console_class, one_line, printable
 
 if TYPE_CHECKING:
@@ -120,47 +120,47 @@ def in_words(relations: Iterable[str]) -> str:
     return "; ".join(f"{word}: {SHARED[word]}" for word in words)
 
 
-def is_rate(benchmark: str) -> bool:
+def is_rate(benchmark: Benchmark) -> bool:
     """Whether a benchmark's numbers are shown as rates: GB/s for the ns of a byte, Gop/s of an operation."""
-    return benchmark_named(benchmark).rate is not None
+    return benchmark.rate is not None
 
 
-def units_text(benchmarks: Iterable[str]) -> str:
+def units_text(benchmarks: Iterable[str], descriptions: Descriptions = SHIPPED) -> str:
     """What the numbers of these benchmarks are: "GB/s", or "cas: one-way latency in ns; bandwidth: GB/s"."""
     names = list(dict.fromkeys(benchmarks))
     of_heading: dict[str, list[str]] = {}
     for name in names:
-        of_heading.setdefault(benchmark_named(name).heading, []).append(name)
+        of_heading.setdefault(descriptions[name].heading, []).append(name)
     if len(of_heading) == 1:
         return next(iter(of_heading))
     return "; ".join(f"{', '.join(found)}: {heading}" for heading, found in of_heading.items())
 
 
-def sides_text(benchmarks: Iterable[str], unit: str = "run") -> str:
+def sides_text(benchmarks: Iterable[str], unit: str = "run", descriptions: Descriptions = SHIPPED) -> str:
     """What A and B are in a comparison: of which values, and which mean of them."""
     values = f"the median of their pairs, at the level of most bursts and {unit}s"
-    return f"{units_text(benchmarks)}; geometric mean over {unit}s of {values}"
+    return f"{units_text(benchmarks, descriptions)}; geometric mean over {unit}s of {values}"
 
 
-def shown_value(benchmark: str, ns: Any) -> Any:
+def shown_value(benchmark: Benchmark, ns: Any) -> Any:
     """Return what is shown for the ns of a unit, one or several: these, or a rate, infinite for no time."""
     with np.errstate(divide="ignore"):
         return np.float64(1) / ns if is_rate(benchmark) else ns
 
 
-def measured(benchmark: str, ns: float) -> str:
+def measured(benchmark: Benchmark, ns: float) -> str:
     """A benchmark's number for people, with as many digits as it needs: GB/s, Gop/s, or ns."""
-    if benchmark_named(benchmark).view in (View.MATRIX, View.CPUS):
+    if benchmark.view in (View.MATRIX, View.CPUS):
         return f"{ns:.1f}"
     value = shown_value(benchmark, ns)
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
 
 
-def change_shown(row: Mapping[str, Any]) -> tuple[float, float, float]:
+def change_shown(row: Mapping[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[float, float, float]:
     """The relative change of what is shown, times or rates, and its interval, NaN where the row has none."""
     none = float("nan")
     ratio, low, high = (none if is_none(row[name]) else row[name] for name in ("ratio", "low", "high"))
-    if is_rate(row["benchmark"]):
+    if is_rate(descriptions[row["benchmark"]]):
         ratio, low, high = 1 / ratio, 1 / high, 1 / low
     return ratio - 1, low - 1, high - 1
 

@@ -142,9 +142,9 @@ def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.
     whole, sizes = load_pairs(root), list[int]()
     real = pairs.of_arrow
 
-    def spy(table):
+    def spy(table, descriptions):
         sizes.append(len(table))
-        return real(table)
+        return real(table, descriptions)
 
     shutil.rmtree(root / "_pairs")
     monkeypatch.setattr(pairs, "SLICE_SAMPLES", 100)

@@ -19,7 +19,7 @@ from fleet.analysis.report import card as cards
 from fleet.analysis.report.page import render
 from fleet.analysis.views.show import show_text, shows_json
 from fleet.errors import UsageError
-from fleet.model import Burst, Host, Node, Parameters, Run, benchmark_named
+from fleet.model import BENCHMARKS, Burst, Host, Node, Parameters, Run
 from fleet.store import Store
 from fleet.store.runs import listing_of
 from tests import builders
@@ -132,8 +132,8 @@ def test_each_cell_is_compared(shown: tuple[Path, str]) -> None:
 def test_a_name_with_node_0_has_no_size_of_0(shown: tuple[Path, str]) -> None:
     run = builders.a_run(benchmarks=("chase",))
     one = burst(next(iter(builders.bursts_of(run))), 0, "chase", (0,), 0, 90.0)
-    assert benchmark_named("chase").unfit(one) == ""
-    assert "has a size of 0" in benchmark_named("chase").unfit(replace(one, point="window.0M.huge.n0"))
+    assert BENCHMARKS["chase"].unfit(one) == ""
+    assert "has a size of 0" in BENCHMARKS["chase"].unfit(replace(one, point="window.0M.huge.n0"))
 
 
 def test_each_node_of_a_load_has_a_matrix_of_its_own() -> None:
