@@ -6,7 +6,7 @@ from statistics import median
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.line import WireError, short, split
 from fleet.agent.wire.records import TEXT_LIMIT, Alive, Exit, Record, decode, planned
-from fleet.model import Burst, End, Failed, Hello, Note, Parameters
+from fleet.model import Burst, End, Failed, Hello, Note, Parameters, View
 from fleet.text import counted
 
 LINE_LIMIT_BYTES = 1 << 20
@@ -25,6 +25,8 @@ MOVED = 0.03
 """A burst before and after which the core's frequency differs by more than this is `frequency_moved`."""
 SKEW = 0.1
 """A burst whose threads began further apart than this share of a sample is flagged `skewed`."""
+LEAST_NS = 0.1
+"""No CPU reads a clock or hands a line over in less; it would be shown as 0.0."""
 UNEVEN = 0.1
 """A burst in whose samples the rate of a load differs by more than this is flagged `uneven`."""
 
@@ -169,8 +171,13 @@ class Reader:
 
     def _check_burst(self, burst: Burst) -> None:
         assert self.hello is not None  # noqa: S101 - for the type checker; feed() checks it
-        if why := self.hello.describe(burst.benchmark).unfit(burst) or self._differing(burst):
+        benchmark = self.hello.describe(burst.benchmark)
+        if why := benchmark.unfit(burst) or self._differing(burst):
             raise WireError(f"burst: {why}")
+        if benchmark.view in (View.MATRIX, View.CPUS):
+            ns = median(burst.ticks[burst.warmup :]) * 1e9 / self.hello.ticks_per_second / burst.iterations
+            if ns < LEAST_NS:
+                raise WireError(f"burst: {ns:.2g} ns a {benchmark.unit}, less than a CPU can take")
         events, threads = self.hello.counters, len(burst.cpus or {burst.ping_cpu, burst.pong_cpu})
         if burst.counters is None:
             return

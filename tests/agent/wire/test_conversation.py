@@ -240,6 +240,13 @@ def test_an_exit_code_that_contradicts_the_end_leaves_the_run_unfinished() -> No
         fed(*whole[:-1], b'{"record":"exit","code":3}')
 
 
+def test_a_host_is_not_the_fastest_by_a_time_that_is_shown_as_none() -> None:
+    with pytest.raises(WireError, match=r"4e-07 ns a round_trip, less than a CPU can take"):
+        fed(line(HELLO), line(BURST, ticks=[1, 1, 1], iterations=1_000_000))
+    with pytest.raises(WireError, match="most samples took no time"):
+        fed(line(HELLO), line(BURST, ticks=[0, 0, 0]))
+
+
 def test_nothing_may_follow_the_end() -> None:
     reader = fed(line(HELLO), line(END))
     with pytest.raises(WireError, match="after the end record"):

@@ -69,8 +69,8 @@ def test_bursts_are_the_same_as_they_come_and_read_from_the_journal() -> None:
 
 
 def test_what_is_done_is_written_as_the_agent_reads_it() -> None:
-    done = parts.read([[hello(), burst(0, ticks=[9, 1, 2, 5, 4]), line(FAILED, round=1)]]).done
-    assert list(done.lines()) == ["cas cmpxchg 0 3 1000 6 -\n", "end\n"]
+    done = parts.read([[hello(), burst(0, ticks=[9, 1, 2, 5, 4], iterations=2), line(FAILED, round=1)]]).done
+    assert list(done.lines()) == ["cas cmpxchg 0 3 2 6 -\n", "end\n"]
 
 
 def test_both_directions_are_one_pair_unless_the_plan_visits_both() -> None:
