@@ -66,7 +66,7 @@ def describe(connection: Connection, agent: Agent, facts: Facts) -> Facts:
     done = connection.run(f"{shlex.quote(agent.path)} --machine </dev/null", timeout_s=TIMEOUT_S)
     try:
         if done.exit_code != 0:
-            raise WireError(f"exit code {done.exit_code}: {last_lines(done.stderr)}")
+            raise WireError(last_lines(done.stderr) if done.stderr.strip() else f"exit code {done.exit_code}")
         return complete(facts, read(done.stdout))
     except WireError as err:
         note = f"the agent could not read the topology, so relations are unknown: {err}"

@@ -32,6 +32,9 @@ _SIGNAL = re.compile(r"ext-info-|kex-strict-")  # in the list of key exchanges, 
 _KEX_FIRST = ("mlkem768x25519-sha256", "curve25519-sha256@libssh.org")
 _CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 
+_PREFACE = "Banner: "  # paramiko's words in its log for a line before the banner
+_LINES_SAID, _SAID = 5, 200  # of such lines, and characters of each
+
 # Every failure is raised as one of our errors; paramiko would print tracebacks as well.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # those that sign with the key type
@@ -190,10 +193,19 @@ def _open(
 
 
 class _Transport(paramiko.Transport):
-    """A Transport that keeps, for messages, what the server offers in the key exchange and why it ends."""
+    """A Transport that keeps what the server says, for messages.
+
+    offered: the algorithms of the key exchange. preface: lines before the SSH banner. goodbye: why it ends.
+    """
 
     offered: Mapping[str, list[str]] = MappingProxyType({})
+    preface: tuple[str, ...] = ()
     goodbye = ""
+
+    def _log(self, level: int, message: Any, *arguments: Any) -> None:
+        super()._log(level, message, *arguments)  # type: ignore[misc]
+        if isinstance(message, str) and message.startswith(_PREFACE):
+            self.preface = (*self.preface, message.removeprefix(_PREFACE)[:_SAID])[:_LINES_SAID]
 
     def _really_parse_kex_init(self, *arguments: Any, **options: Any) -> dict[str, list[str]]:
         parsed: dict[str, list[str]] = super()._really_parse_kex_init(*arguments, **options)  # type: ignore[misc]
@@ -274,12 +286,20 @@ def _failure(
                 f"{where}: the ProxyCommand of ssh_config gave no SSH banner: {endpoint.proxy_command!r}"
                 f"{': ' if printed else '.'}{printed}"
             )
-        return _no_banner(where, timeout_s, "" if silent else str(error))
+        return _no_banner(where, timeout_s, "" if silent else str(error)) + _say(transport)
     if not transport.initial_kex_done:
         return (
             f"{where} {how} during the key exchange. Try again; if it stays so, look at the host's sshd log."
         )
-    return f"{where} {how} during authentication. Try again; if it stays so, look at the host's sshd log."
+    advice = f"Try again; if it stays so, look at the host's sshd log.{_say(transport)}"
+    return f"{where} {how} during authentication. {advice}"
+
+
+def _say(transport: paramiko.Transport) -> str:
+    """Quote what the server wrote for people, before its SSH banner or at the login; "" if nothing."""
+    login = (transport.get_banner() or b"").decode("utf-8", "replace").splitlines()
+    lines = [line[:_SAID] for line in (*getattr(transport, "preface", ()), *login) if line.strip()]
+    return f" The server says: {'; '.join(lines[:_LINES_SAID])!r}." if lines else ""
 
 
 def _no_banner(where: str, timeout_s: float, text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import paramiko
 from paramiko.agent import AgentKey, AgentSSH
-from paramiko.auth_strategy import AuthResult, AuthStrategy, InMemoryPrivateKey, SourceResult
+from paramiko.auth_strategy import AuthResult, AuthStrategy, InMemoryPrivateKey
 from paramiko.ssh_exception import AuthenticationException, BadAuthenticationType, SSHException
 
 from fleet.errors import AuthError
@@ -24,6 +24,7 @@ from fleet.remote.ssh.known_hosts import fingerprint
 
 _MAGIC = b"openssh-key-v1\0"
 _OTHERS = 0o077
+_OF_OPENSSH = {"gssapi-with-mic", "gssapi-keyex", "hostbased"}  # methods that ssh has and asks nobody for
 _AGENT_ANSWERS_S = 5.0
 _AGENT_SIGNS_S = 60.0  # the user may have to touch a token or to confirm
 
@@ -71,17 +72,41 @@ class Identities(AuthStrategy):
         self._agent: _SshAgent | None = None
 
     def authenticate(self, transport: paramiko.Transport) -> AuthResult:
-        """Offer the keys. Raises AuthError, or SilentError when no answer came."""
+        """Offer the keys; if none lets us in, ask to be let in without. Raises AuthError or SilentError.
+
+        ssh asks without a key first. Here that would cost every host two round trips.
+        """
         tried: list[str] = []
-        sources = self.get_sources()
-        with contextlib.closing(sources):
+        other_methods: Sequence[str] = ()
+        with contextlib.closing(self.get_sources()) as sources:
             for source in sources:
                 tried.append(source.shown)
-                if self._offer(transport, source, tried):
-                    result = AuthResult(self)
-                    result.append(SourceResult(source, []))
-                    return result
+                try:
+                    if self._offer(transport, source, tried):
+                        return AuthResult(self)
+                except BadAuthenticationType as error:
+                    other_methods = error.allowed_types
+                    break
+        methods = self._ask_without_key(transport, first=not tried)
+        if not methods:
+            return AuthResult(self)
+        if other_methods or "publickey" not in methods:
+            raise AuthError(self._takes_no_keys(other_methods or methods))
         raise AuthError(self._refused(tried))
+
+    def _ask_without_key(self, transport: paramiko.Transport, *, first: bool) -> Sequence[str]:
+        """Ask to be let in as we are; return by which methods the server lets in, none if it just has.
+
+        first: nothing was asked before, so that no answer is not one to the keys.
+        """
+        try:
+            return transport.auth_none(self._endpoint.user)
+        except BadAuthenticationType as error:
+            return error.allowed_types
+        except (SSHException, EOFError, OSError) as error:
+            if first and (not transport.is_active() or "timeout" in str(error).lower()):
+                raise SilentError from error
+            return ["publickey"]
 
     def get_sources(self) -> Generator[Identity, None, None]:
         """Yield the keys to offer, in order; the agent, where it is needed, stays open meanwhile."""
@@ -98,11 +123,8 @@ class Identities(AuthStrategy):
     def _offer(self, transport: paramiko.Transport, identity: Identity, tried: list[str]) -> bool:
         try:
             more = identity.authenticate(transport)
-        except BadAuthenticationType as error:
-            raise AuthError(
-                f"{self._to()} takes no keys, only {', '.join(error.allowed_types)}; fleet offers keys only. "
-                "Allow PubkeyAuthentication in the host's sshd_config."
-            ) from error
+        except BadAuthenticationType:
+            raise
         except AuthenticationException as error:
             if "timeout" in str(error).lower():
                 raise SilentError from error
@@ -170,6 +192,13 @@ class Identities(AuthStrategy):
         except (SSHException, OSError, struct.error):  # a dead socket is no agent
             pass
         return {key.asbytes(): key for key in self._agent.get_keys()} if self._agent else {}
+
+    def _takes_no_keys(self, methods: Sequence[str]) -> str:
+        openssh = ", or set `via: openssh` for this host" if _OF_OPENSSH & {*methods} else ""
+        return (
+            f"{self._to()} takes no keys, only {', '.join(methods)}; fleet offers keys only. "
+            f"Allow PubkeyAuthentication in the host's sshd_config{openssh}."
+        )
 
     def _to(self) -> str:
         end = self._endpoint

@@ -7,15 +7,20 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from fleet.errors import AuthError, UnreachableError
+from fleet.model import Host
 from fleet.remote.connect import connect
 from fleet.remote.ssh import identities
+from fleet.remote.ssh.dial import dial, hang_up
 from tests import needs
 from tests.hosts.sshd import keygen
 from tests.processes import until_we_end
@@ -144,6 +149,73 @@ def test_a_host_that_wants_something_else_than_keys_says_what(make_hosts, known_
     known_hosts.write_text(host.known_hosts_line)
     with pytest.raises(AuthError, match="only password"):
         connect(host.entry())
+
+
+class Server(paramiko.ServerInterface):
+    """A server that lets in without a key, if that is among its methods."""
+
+    def __init__(self, methods: str) -> None:
+        self.methods = methods
+
+    def get_allowed_auths(self, username: str) -> str:
+        return self.methods
+
+    def check_auth_none(self, username: str) -> int:
+        return paramiko.AUTH_SUCCESSFUL if "none" in self.methods else paramiko.AUTH_FAILED
+
+
+@pytest.fixture
+def serve(tmp_path, known_hosts):
+    """`serve(methods)`: a host whose server lets in by these methods, "publickey,none", but by no key."""
+    key = keygen(tmp_path / "server_key")
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    known_hosts.write_text(f"[127.0.0.1]:{port} {key.with_suffix('.pub').read_text()}")
+    transports = []
+
+    def make(methods: str) -> Host:
+        def answer() -> None:
+            transport = paramiko.Transport(listening.accept()[0])
+            transports.append(transport)
+            transport.add_server_key(paramiko.PKey.from_path(key))
+            transport.start_server(threading.Event(), Server(methods))
+
+        threading.Thread(target=answer, daemon=True).start()
+        return Host("board", "127.0.0.1", port=port)
+
+    yield make
+    for transport in transports:
+        transport.close()
+    listening.close()
+
+
+@pytest.mark.parametrize("methods", ["none", "none,password", "publickey,none"])
+@pytest.mark.parametrize("keys", [0, 1])
+def test_a_host_that_lets_in_without_a_key_is_entered(serve, client_key, methods, keys):
+    link, _ = dial(replace(serve(methods), identity_files=(str(client_key),) * keys), 15.0)
+    assert link.transport.is_authenticated()
+    hang_up(link)
+
+
+def test_methods_that_ssh_has_lead_to_via_openssh(serve, client_key):
+    host = replace(serve("gssapi-with-mic,password"), identity_files=(str(client_key),))
+    with pytest.raises(AuthError, match=r"only gssapi-with-mic, password; .*, or set `via: openssh`"):
+        dial(host, 15.0)
+
+
+@pytest.mark.parametrize("lines", [b"Not allowed at this time\r\n", b"ftp 220 hello\n\nSecond\n"])
+def test_what_a_server_says_before_its_banner_is_quoted(known_hosts, lines):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with listening.accept()[0] as link:
+                link.sendall(lines)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(UnreachableError) as refused:
+            connect(Host("board", "127.0.0.1", port=listening.getsockname()[1]))
+    words = "; ".join(line for line in lines.decode().splitlines() if line)
+    assert f"The server says: {words!r}." in str(refused.value)
 
 
 def test_a_host_that_wants_a_second_factor_says_which(make_hosts, known_hosts):
@@ -312,7 +384,7 @@ def test_a_refused_named_key_is_all_that_is_offered(debugging_hosts, tmp_path, o
     wrong = keygen(tmp_path / "wrong")
     with pytest.raises(AuthError):
         connect(host.entry(identity_files=(str(wrong), str(wrong))))
-    assert tried(host) == ["publickey", public_name(wrong)]
+    assert tried(host) == ["publickey", public_name(wrong), "none"]
     assert nobody_called(deaf_agent)
     assert opened == []
 
