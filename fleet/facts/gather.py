@@ -23,7 +23,7 @@ LEAST_FILES = 20
 _FEW_FILES = " This account may open too few files there for a shell to work (`ulimit -n`): allow 64 or more."
 _NO_PROCESSES = " This account may start too few processes there (`ulimit -u`): allow 64 or more."
 _LIMITS = {  # what a shell prints, and what to do
-    "eval: 0: Invalid argument": _FEW_FILES,  # dash, with less than 11 files
+    ": 1: Invalid argument": _FEW_FILES,  # dash, with less than 11 files
     "Too many open files": _FEW_FILES,
     "Cannot fork": _NO_PROCESSES,
     "Resource temporarily unavailable": _NO_PROCESSES,

@@ -10,12 +10,9 @@
 fleet_n=${IFS#??};fleet_s=;
 while IFS= read -r fleet_l;do
 case "$fleet_l" in
-"$0"|"ask $0")echo "$fleet_n$0 :";echo "$fleet_n$0 :" >&2;;
+"$0")(echo "$fleet_n$0 :";echo "$fleet_n$0 :" >&2;eval "$fleet_s");;
+"ask $0")(echo "$fleet_n$0 :";echo "$fleet_n$0 :" >&2;eval "$fleet_s") </dev/null;;
 *)fleet_s="$fleet_s$fleet_l$fleet_n";continue;;
-esac;
-case "$fleet_l" in
-"$0")(eval "$fleet_s");;
-*)(eval "$fleet_s") </dev/null;;
 esac;
 fleet_c=$?;fleet_s=;echo "$fleet_n$0 $fleet_c";echo "$fleet_n$0" >&2;
 case "$fleet_l" in "$0")exit $fleet_c;;esac;

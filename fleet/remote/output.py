@@ -11,6 +11,7 @@ RUN_LIMIT_BYTES = 16 << 20  # a host that prints more than this to one command i
 LINE_LIMIT_BYTES = 1 << 20  # the longest line a stream hands out
 STDERR_TAIL_BYTES = 64 << 10
 _MARK_ROOM_BYTES = 64
+_BEGINS = b" :"  # behind the mark before a command
 _EXIT_CODE = re.compile(rb"[0-9]{1,3}")
 LINE_TIMEOUT_S = 60.0  # a line that takes longer to arrive is not an agent's, however slow the link
 
@@ -38,7 +39,7 @@ def never_ended(host_name: str, timeout_s: float) -> str:
 
 def first_line(mark: str) -> bytes:
     """Return what the loader prints before a command, with the newline before it."""
-    return f"\n{mark} :\n".encode()
+    return b"\n%b%b\n" % (mark.encode(), _BEGINS)
 
 
 class Answer:
@@ -47,8 +48,7 @@ class Answer:
     def __init__(self, host_name: str, mark: str) -> None:
         self.host_name = host_name
         self._data = bytearray()
-        self._begin, self._end = first_line(mark), f"\n{mark}".encode()
-        self._has_begun = False
+        self._mark = f"\n{mark}".encode()
         self._searched = 0
 
     def feed(self, data: bytes) -> None:
@@ -61,25 +61,21 @@ class Answer:
             )
 
     def cut(self) -> tuple[bytes, bytes] | None:
-        """What came before the mark and the rest of its line; None until that is whole. More is not ours."""
-        if not self._has_begun and not self._drop_preface():
-            return None
-        at = self._data.find(self._end, self._searched)
-        newline = -1 if at < 0 else self._data.find(b"\n", at + len(self._end))
-        if newline < 0:
-            self._searched = max(0, len(self._data) - len(self._end)) if at < 0 else at
-            return None
-        return bytes(self._data[:at]), bytes(self._data[at + len(self._end) : newline])
+        """Return what came between the marks and the rest of the last one's line; None until that is whole.
 
-    def _drop_preface(self) -> bool:
-        """Forget what came before the command, such as a greeting; return whether the command has begun."""
-        at = self._data.find(self._begin, self._searched)
-        if at < 0:
-            self._searched = max(0, len(self._data) - len(self._begin))
-            return False
-        del self._data[: at + len(self._begin)]
-        self._has_begun, self._searched = True, 0
-        return True
+        What came before the command, such as a greeting, is forgotten, and what comes after it is not ours.
+        """
+        while True:
+            at = self._data.find(self._mark, self._searched)
+            newline = -1 if at < 0 else self._data.find(b"\n", at + len(self._mark))
+            if newline < 0:
+                self._searched = max(0, len(self._data) - len(self._mark)) if at < 0 else at
+                return None
+            rest = bytes(self._data[at + len(self._mark) : newline])
+            if rest != _BEGINS:
+                return bytes(self._data[:at]), rest
+            del self._data[: newline + 1]
+            self._searched = 0
 
     def bytes(self) -> bytes:
         """Return what was fed, since the command began if it has."""
