@@ -41,7 +41,7 @@ SHOW, RUNS, REPORT, COMPARE, REPORT_OF_TWO = (
         "'report', 'host0', 'host1', '-r', '{many}', '-o', '{many}/_report.html'",
     )
 )
-FORGET = "import shutil; shutil.rmtree('{root}/_pairs', ignore_errors=True); "
+FORGET = "from fleet.store import Listing; Listing('{root}').index.path.unlink(missing_ok=True); "
 MATRIX = (
     "from fleet.analysis import load_pairs; from fleet.analysis import matrix; "
     "matrix(load_pairs('{root}', run_id='{big}', benchmark='cas'), range(128))"

@@ -74,6 +74,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
     os.environ[shared.VARIABLE] = str(folder)
+    os.environ["XDG_CACHE_HOME"] = str(shared.agents_cache())
     return folder
 
 

@@ -21,14 +21,13 @@ from hypothesis import strategies as st
 from fleet.agent.wire import conversation, parts
 from fleet.agent.wire.line import WireError
 from fleet.agent.wire.records import decode
-from fleet.errors import EXIT_BUG, StoreError, StoreWarning
+from fleet.errors import EXIT_BUG, StoreError
 from fleet.model import Burst, Cpu, Load
 from fleet.store import gate
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.places import place_of
 from fleet.store.reading import TableFile
 from fleet.store.rows import Contents, cpus_rows, runs_row, to_json, unpacked, without_nulls
-from fleet.store.runs import Listing
 from fleet.store.schema import arrow_schema
 from fleet.store.verify import verify
 from tests import builders, lies
@@ -214,19 +213,6 @@ def test_a_few_texts_are_not_unpacked_in_every_row(
     assert file.stat().st_size < 1 << 20
     with pytest.raises(StoreError, match=r"rows unpack to more than [0-9]+ bytes"):
         TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "runs").read([column])
-
-
-def test_a_listing_holds_no_more_labels_than_runs_have(tmp_path: Path) -> None:
-    lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
-    (file,) = (tmp_path / "runs").iterdir()
-    table = pq.read_table(file)
-    at = table.column_names.index("labels_json")
-    text = json.dumps({"label": "x" * 60_000})
-    builders.put_table(
-        table.take([0] * 1000).set_column(at, table.schema.field(at), pa.array([text] * 1000)), file
-    )
-    with pytest.warns(StoreWarning, match=r"no part of the runs table: [0-9]+ rows have more than"):
-        assert len(Listing(tmp_path).runs) == 1
 
 
 def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(tmp_path: Path) -> None:

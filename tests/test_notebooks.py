@@ -23,9 +23,7 @@ def test_a_notebook_is_stored_without_output(path: Path) -> None:
 
 
 def test_the_shipped_runs_tell_a_real_change_from_a_mere_name(tmp_path: Path) -> None:
-    root = shutil.copytree(
-        FOLDER / "data", tmp_path / "data", ignore=shutil.ignore_patterns("_pairs", ".fleet")
-    )
+    root = shutil.copytree(FOLDER / "data", tmp_path / "data", ignore=shutil.ignore_patterns(".fleet"))
     (changed,) = compare(root, ["lines=apart", "lines=together"])
     assert dict(changed.relations[["benchmark", "verdict"]].to_numpy()) == {
         "cas": "cannot tell",
@@ -43,7 +41,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     nbclient = needs.python_module("nbclient", "nbclient")
     needs.python_module("ipykernel", "ipykernel")
     shutil.copy(path, tmp_path)
-    shutil.copytree(FOLDER / "data", tmp_path / "data", ignore=shutil.ignore_patterns("_pairs", ".fleet"))
+    shutil.copytree(FOLDER / "data", tmp_path / "data", ignore=shutil.ignore_patterns(".fleet"))
     book = nbformat.read(tmp_path / path.name, as_version=4)
     where = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(book, kernel_name="python3", resources=where).execute()

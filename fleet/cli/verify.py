@@ -17,14 +17,19 @@ def verify(
 
     Exits with 11 if a file is damaged. Example: fleet verify results
     """
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
+    from fleet.analysis.reduce.pairs import verify_pairs
     from fleet.errors import StoreError
     from fleet.store.places import place_of
+    from fleet.store.runs import Listing
     from fleet.store.verify import verify as verify_place
     from fleet.text import as_json, counted
 
-    found = verify_place(place_of(root or results))
+    place = place_of(root or results)
+    found = verify_place(place)
+    if not found.problems:  # else they are not made of what was written
+        found = replace(found, problems=tuple(verify_pairs(Listing(place))))
     if json:
         typer.echo(as_json(asdict(found)))
     else:

@@ -13,7 +13,9 @@ from fleet.plan.forecast import Forecast
 from fleet.plan.merge import measured, plan_for, plan_on
 from fleet.plan.options import agent_arguments
 from fleet.store.places import Folder, place_of, samples_name
-from fleet.store.runs import Listing, glanced
+from fleet.store.reading import read_record
+from fleet.store.rows import unpacked
+from fleet.store.runs import Listing
 
 SIZES = (4, 16, 64, 256)  # of machines that nobody has looked at
 
@@ -92,7 +94,8 @@ def _facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
     found = {}
     for host_id, run_id in last.items():
         with suppress(FleetError, OSError, ValueError):  # of a probe that is no longer understood
-            if answer := glanced(place.root / samples_name(host_id, run_id), "probe")["probe"]:
+            record = unpacked(read_record(place, samples_name(host_id, run_id)), ("probe",))
+            if answer := record.row["probe"]:
                 from fleet.facts.gather import read  # noqa: PLC0415  many files, of hosts measured only
 
                 found[host_id] = read(answer, wanted[host_id])

@@ -153,11 +153,11 @@ def record_of(text: bytes, names: tuple[str, ...] | None) -> tuple[dict[str, Any
     return row, [_checked("cpus", cpu) | shared for cpu in found.cpus]
 
 
-def index_line(text: bytes, names: tuple[str, ...]) -> tuple[str, list[int], list[dict[str, Any]]]:
-    """A file's name, its stamp and its rows of `runs`, each a list of these columns. Raises DataError."""
-    with _decoding("line"):
-        name, stamp, rows = _index_line(names).decode(text)
-    return name, stamp, [_checked("runs", row) for row in rows]
+def listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
+    """Decode the values of these columns of a row of `runs`, a list in JSON. Raises DataError."""
+    with _decoding("row"):
+        row = _listed_row(names).decode(text)
+    return _checked("runs", row)
 
 
 def _checked(table: str, found: Any) -> dict[str, Any]:
@@ -250,18 +250,6 @@ def check_held(parts: Sequence[Any]) -> None:
         raise DataError(f"{rows} rows unpack to more than {held} bytes")
 
 
-def check_listed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a listing. Raises DataError before their texts take more than those of any table do."""
-    found: list[dict[str, Any]] = []
-    held = 0
-    for row in rows:
-        found.append(row)
-        held += sum(len(text) for text in row.values() if isinstance(text, str))
-        if held > UNPACKED + _CELL * len(row) * len(found):
-            raise DataError(f"{len(found)} rows have more than {held} characters")
-    return found
-
-
 def check_table(name: str, table: Any) -> None:
     """Raise DataError where columns of a table, as pyarrow has them, hold what they never do."""
     _validate(table)
@@ -343,10 +331,9 @@ def _record(names: tuple[str, ...] | None) -> Any:
 
 
 @once
-def _index_line(names: tuple[str, ...]) -> Any:
+def _listed_row(names: tuple[str, ...]) -> Any:
     """A decoder, which costs more to make than to use."""
-    rows: Any = list.__class_getitem__(_shape("runs", names, True))
-    return msgspec.json.Decoder(tuple.__class_getitem__((str, list[int], rows)))
+    return msgspec.json.Decoder(_shape("runs", names, True))
 
 
 @once

@@ -13,6 +13,7 @@ from fleet.store.files import sync
 from fleet.store.ids import checked_key
 from fleet.store.s3 import Bucket, bucket_of
 
+Key = tuple[str, str]  # of a run: its host id and its run id
 SAMPLES_FILE = "samples.parquet"
 STATE_DIR = ".fleet"  # in a folder; readers and globs skip what begins with a dot
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -72,20 +73,25 @@ class Folder:
             if _identity(folder) == before:
                 return found
 
-    def samples(self) -> dict[str, str]:
-        """The name of each samples file by its run id, by host, then run: a directory is listed per host."""
-        found = {}
-        samples = self.root / "samples"
-        for host in _folders(samples, "host_id="):
-            if not (samples / host).is_dir():  # a file of somebody else's
-                continue
-            for run in _folders(samples / host, "run_id="):
-                found[run.removeprefix("run_id=")] = f"samples/{host}/{run}/{SAMPLES_FILE}"
-        return found
+    def samples(self) -> dict[Key, str]:
+        """Stamp each samples file: its size and time, by host, then run. Raises OSError.
 
-    def modified(self, name: str) -> float:
-        """When the file got its name, in seconds since the epoch. Raises OSError."""
-        return (self.root / name).stat().st_mtime
+        An empty folder is no run; a file that cannot be looked at has the stamp "".
+        """
+        stamps = {}
+        samples = self.path("samples")
+        for host in _folders(samples, "host_id="):
+            if not os.path.isdir(f"{samples}/{host}"):  # noqa: PTH112  # a file of somebody else's
+                continue
+            for run in _folders(f"{samples}/{host}", "run_id="):
+                stamp = _stamp(f"{samples}/{host}/{run}/{SAMPLES_FILE}")
+                if stamp is not None:
+                    stamps[host.removeprefix("host_id="), run.removeprefix("run_id=")] = stamp
+        return stamps
+
+    def stamp(self, name: str) -> str | None:
+        """Stamp a file with its size and time; None for no file, "" if it cannot be looked at."""
+        return _stamp(self.path(name))
 
     def put(self, draft: Path, name: str) -> bool:
         """Make `draft` appear as `name`, whole, and use it up; False if there is a file already. OSError."""
@@ -141,9 +147,20 @@ def _identity(folder: Path) -> int | None:
         return None
 
 
-def _folders(parent: Path, beginning: str) -> list[str]:
+def _folders(parent: str, beginning: str) -> list[str]:
     try:
         with os.scandir(parent) as entries:
             return sorted(entry.name for entry in entries if entry.name.startswith(beginning))
     except FileNotFoundError:
         return []
+
+
+def _stamp(path: str) -> str | None:
+    """What changes when a file does: its size and time; None if there is none, "" if that cannot be known."""
+    try:
+        about = os.stat(path)  # noqa: PTH116  # a Path for each of ten thousand takes longer than looking
+    except (FileNotFoundError, NotADirectoryError):
+        return "" if os.path.islink(path) else None  # noqa: PTH114
+    except OSError:
+        return ""
+    return f"{about.st_size}:{about.st_mtime_ns}"

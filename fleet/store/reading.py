@@ -1,10 +1,12 @@
 """Reads files of one table into pyarrow, no more than asked for; pyarrow.dataset would import pandas."""
 
 import errno
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar
 from warnings import warn
 
@@ -13,8 +15,8 @@ from fleet.late import pa, pc, pq
 from fleet.store import schema
 from fleet.store.checksums import checked_footer
 from fleet.store.columns import table as columns_table
-from fleet.store.files import check_regular
-from fleet.store.footer import Footer, footer_of, may_hold
+from fleet.store.files import check_regular, open_regular
+from fleet.store.footer import Footer, footer_of, may_hold, noted
 from fleet.store.gate import FEW_BYTES, UNPACKED, check_footer, check_held, check_table
 from fleet.store.places import Folder, Place
 from fleet.store.rows import RECORD, RunRecord, unpacked
@@ -42,10 +44,6 @@ REMEDIES = {
 Where = Mapping[str, Collection[Any]]  # for a column, the values of the rows wanted
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-
-
-class VanishedError(DamagedFileError):
-    """A file that was listed is there no more: another has put it together with others, or removed it."""
 
 
 def read_files(
@@ -108,19 +106,12 @@ def leave_out(err: StoreError) -> None:
     warn(warning, stacklevel=3)
 
 
-def readable(
-    names: Sequence[str],
-    read: Callable[[str], _Result],
-    *,
-    raised: type[StoreError] | tuple[()] = (),
-) -> dict[str, _Result]:
-    """Read files, by name; a damaged one is left out with a StoreWarning. raised: the error that passes."""
+def readable(names: Sequence[str], read: Callable[[str], _Result]) -> dict[str, _Result]:
+    """Read files, by name; a damaged one is left out with a StoreWarning."""
 
     def tried(name: str) -> _Result | StoreError:
         try:
             return read(name)
-        except raised:
-            raise
         except DamagedFileError as err:
             return err
 
@@ -170,12 +161,7 @@ class TableFile:
         source, self._footer = self._try(lambda: _checked(place, name, whole=whole))
         self._size = source.size()
         self._file = self._try(lambda: _opened(source, schema.words_of(table)))
-        version = self.metadata.get(b"fleet.schema_version", b"").decode("ascii", "replace")
-        if version.partition(".")[0] not in ("", schema.SCHEMA_VERSION.partition(".")[0]):
-            raise self._damaged(
-                f"its schema is version {version}, and this fleet knows {schema.SCHEMA_VERSION}. "
-                "Read it with the fleet that wrote it."
-            )
+        self._try(lambda: schema.check_version(self.metadata.get(schema.VERSION, b"")))
 
     @cached_property
     def _about(self) -> Footer:
@@ -301,10 +287,25 @@ class TableFile:
             try:
                 return work()
             except FileNotFoundError as err:
-                raise VanishedError(
+                raise DamagedFileError(
                     f"{self.what}: it is not there any more. Put it back from a copy; see `fleet verify`.",
                     run_id=self._run_id,
                 ) from err
+
+
+def read_record(place: Place, name: str) -> bytes:
+    """Read the record in a samples file as it stands; a local one without pyarrow. OSError, DataError."""
+    if isinstance(place, Folder):
+        with os.fdopen(open_regular(Path(place.path(name))), "rb") as file:
+            size = file.seek(0, 2)
+            footer = checked_footer(lambda count, at: os.pread(file.fileno(), count, at), size, pages=False)
+    else:
+        with place.filesystem.open_input_file(place.path(name)) as source:
+            footer = checked_footer(source.read_at, source.size(), pages=False)
+    schema.check_version(noted(footer, schema.VERSION))
+    if not (record := noted(footer, RECORD)):
+        raise DataError("no record of its run")
+    return record
 
 
 def _checked(place: Place, name: str, *, whole: bool) -> tuple[Any, bytes]:

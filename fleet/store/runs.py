@@ -1,7 +1,6 @@
-"""Says which runs a root holds: the `runs` table, or the index of it, and the journals not yet published."""
+"""Lists the runs of a root, from their samples files or the index of these, and the unfinished ones."""
 
 import json
-import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,22 +15,19 @@ from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreErr
 from fleet.model import BENCHMARKS, SHIPPED, Descriptions, RunState, read_descriptions
 from fleet.store import gate
 from fleet.store.amendments import Amendment, amended
-from fleet.store.checksums import checked_footer, opened_json
-from fleet.store.columns import rows_of
-from fleet.store.files import open_regular, read_regular, storing
-from fleet.store.footer import noted
+from fleet.store.checksums import opened_json
+from fleet.store.files import read_regular, storing
 from fleet.store.ids import RUN_FILE
-from fleet.store.places import Place, place_of, samples_name
-from fleet.store.reading import TableFile, VanishedError, readable
-from fleet.store.rows import RECORD, RunRecord, unpacked
-from fleet.store.run_tables import complete, put_together
-from fleet.store.runs_index import RunsIndex
+from fleet.store.index import Index, RunEntry
+from fleet.store.places import Key, Place, place_of, samples_name
+from fleet.store.reading import each, leave_out, read_record, readable, reading
+from fleet.store.rows import RunRecord, unpacked
+from fleet.store.run_tables import complete
 from fleet.text import nearest
 
 _NEWEST_SHOWN = 5
 _hidden: ContextVar[frozenset[str]] = ContextVar("hidden", default=frozenset())
-_OLD_S = 900  # seconds; of a samples file so old the session, if alive, has added its row
-_READINGS = 10  # of a root whose files others put together meanwhile, before that is an error
+_OLD_S = 900  # of a samples file so old the session, if alive, has added the rows to the tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +58,11 @@ class RunSummary:
     content_sha256: str | None = None
     descriptions: Descriptions = SHIPPED
 
+    @property
+    def key(self) -> Key:
+        """Its host id and run id, which are its place in the root."""
+        return self.host_id, self.run_id
+
 
 _OTHERWISE_NAMED = {
     "labels": "labels_json",
@@ -71,7 +72,6 @@ _OTHERWISE_NAMED = {
     "descriptions": "hello_json",
 }
 _COLUMN_OF = {part.name: _OTHERWISE_NAMED.get(part.name, part.name) for part in fields(RunSummary)}
-_KEYS = ("run_id", "content_sha256")
 _Row = dict[str, Any]
 _COLUMNS = tuple(_COLUMN_OF.values())  # of hello_json only benchmarks that this version does not know
 
@@ -81,15 +81,24 @@ class Listing:
 
     def __init__(self, root: str | Path | Place) -> None:
         self.place: Place = place_of(root) if isinstance(root, (str, Path)) else root
+        self.unreadable = dict[Key, DamagedFileError]()  # why runs are not among `every`
 
     def __str__(self) -> str:
         return str(self.place)
 
     @cached_property
-    def samples(self) -> Mapping[str, str]:
-        """The name of each samples file by its run id."""
+    def index(self) -> Index:
+        """The index of this root."""
+        return open_index(self.place)
+
+    @cached_property
+    def samples(self) -> Mapping[Key, str]:
+        """The stamp of each samples file, by host, then run."""
         with storing("read the runs", self.place):
-            return self.place.samples()
+            stamps = self.place.samples()
+            if not stamps:
+                self.place.reach()  # else a bucket that is missing would look like an empty one
+        return stamps
 
     @cached_property
     def counters(self) -> frozenset[str]:
@@ -102,14 +111,14 @@ class Listing:
         """The runs whose samples are in place, oldest first, the withdrawn among them.
 
         Their labels are those they have now. A file that cannot be read is named by a StoreWarning and left
-        out. Rows that `runs` lacks are taken from the samples files, and added to it once no session can be
-        about to do so itself.
+        out; DamagedFileError if none can.
         """
-        for _ in range(_READINGS):
-            with suppress(VanishedError):  # another has put files together, or removed them
-                return self._summaries(self._rows())
-            self.__dict__.pop("samples", None)
-        return self._summaries(self._rows())
+        rows, self.unreadable = self._read(self.samples)
+        if self.unreadable and not rows:
+            raise next(iter(self.unreadable.values()))
+        for err in self.unreadable.values():
+            leave_out(err)
+        return self._summaries(rows)
 
     @cached_property
     def runs(self) -> list[RunSummary]:
@@ -124,13 +133,24 @@ class Listing:
         """Return the runs with these IDs. Raises DamagedFileError if the only one asked for is damaged."""
         if "every" in self.__dict__:
             return [run for run in self.runs if run.run_id in run_ids]
-        names = [self.samples[run_id] for run_id in run_ids if run_id in self.samples]
-        if len(names) == 1:
-            rows = [_samples_row(self.place, names[0])]
-        else:
-            rows = list(readable(names, lambda name: _samples_row(self.place, name)).values())
-        found = self._summaries(rows)
-        return [run for run in found if not self._is_withdrawn(run)]
+        stamps = {key: stamp for key, stamp in self.samples.items() if key[1] in run_ids}
+        rows, errors = self._read(stamps)
+        if errors and len(stamps) == 1:
+            raise next(iter(errors.values()))
+        for err in errors.values():
+            leave_out(err)
+        return [run for run in self._summaries(rows) if not self._is_withdrawn(run)]
+
+    def records(self, runs: Sequence[RunSummary]) -> dict[str, RunRecord]:
+        """Read the records of runs, by run id; a StoreWarning for each that cannot be read."""
+        texts = self.index.read_records({run.key: self.samples.get(run.key, "") for run in runs})
+        records = dict[str, RunRecord]()
+        for (_, run_id), text in texts.items():
+            with suppress(DataError):
+                records[run_id] = unpacked(text)
+        names = {samples_name(*run.key): run.run_id for run in runs if run.run_id not in records}
+        others = readable(list(names), lambda name: unpacked(read_record(self.place, name)))
+        return records | {names[name]: record for name, record in others.items()}
 
     @cached_property
     def _amendments(self) -> Mapping[str, Amendment]:
@@ -140,35 +160,61 @@ class Listing:
         amendment = self._amendments.get(run.run_id)
         return amendment is not None and bool(amendment.withdrawn)
 
-    def _summaries(self, rows: Iterable[Mapping[str, Any]]) -> list[RunSummary]:
+    def _summaries(self, rows: Iterable[_Row]) -> list[RunSummary]:
         """Return the runs of these rows, oldest first, with the labels they have now."""
         shown = (row for row in rows if row["run_id"] not in _hidden.get())
         return sorted((_published(row, self._amendments.get(row["run_id"])) for row in shown), key=_when)
 
-    def _rows(self) -> list[Mapping[str, Any]]:
-        """The rows of the runs whose samples are in place. Raises VanishedError."""
-        place = self.place
-        with storing("read the runs", place):
-            names = place.files("runs/*.parquet")
-            if not (names or self.samples):
-                place.reach()  # else a bucket that is missing would look like an empty one
-        index = RunsIndex(place, _COLUMNS)
-        found = index.known(names)
-        new = [name for name in names if name not in found]
-        seen = index.gone({*names, *self.samples.values()}) if new else {}
-        found |= readable(new, lambda name: _listed_rows(place, name, seen), raised=VanishedError)
-        rows = {row["run_id"]: row for part in found.values() for row in part}
-        missing = [name for run_id, name in self.samples.items() if run_id not in rows]
-        kept = index.known(missing)
-        # A controller killed while it published may leave a run's folder empty.
-        unseen = [name for name in missing if name not in kept and place.exists(name)]
-        kept |= {
-            name: [row] for name, row in readable(unseen, lambda name: _samples_row(place, name)).items()
-        }
-        rows |= {row["run_id"]: row for part in kept.values() for row in part}
-        index.keep(found | kept)
-        _tend(place, list(kept))
-        return [row for run_id, row in rows.items() if run_id in self.samples]
+    def _read(self, stamps: Mapping[Key, str]) -> tuple[list[_Row], dict[Key, DamagedFileError]]:
+        """Read rows of runs from the index, else from their samples files; and why some cannot be read."""
+        rows = self.index.read_listed(stamps)
+        new = [key for key in stamps if key not in rows]
+        entries, errors = dict[Key, RunEntry](), dict[Key, DamagedFileError]()
+        for key, result in zip(new, each(self.read_file, new), strict=True):
+            if isinstance(result, DamagedFileError):
+                errors[key] = result
+            else:
+                entries[key] = RunEntry(stamps[key], *result)
+        if settled := {key: entry for key, entry in entries.items() if _is_old(entry.stamp)}:
+            self._complete_tables(settled)
+            self.index.keep_runs(settled, self.samples)
+        rows |= {key: dict(entry.listed) for key, entry in entries.items()}
+        errors |= self._duplicates(rows)
+        return [row for key, row in rows.items() if key not in errors], errors
+
+    def read_file(self, key: Key) -> tuple[_Row, bytes] | DamagedFileError:
+        """Read a run's row of a listing and its record from its samples file, or say what is wrong."""
+        name = samples_name(*key)
+        what = f"{self.place}: cannot read the samples table: {name}"
+        try:
+            with reading(what, run_id=key[1]):
+                record = read_record(self.place, name)
+                row = listed_row(record)
+        except DamagedFileError as err:
+            return err
+        except StoreError as err:
+            if not isinstance(err.__cause__, FileNotFoundError):
+                raise
+            return DamagedFileError(str(err), run_id=key[1])
+        if (row["host_id"], row["run_id"]) != key:
+            run = f"run {row['run_id']} of {row['host_id']}"
+            return DamagedFileError(f"{what}: it holds {run}. Move it to its place, or remove it.")
+        return row, record
+
+    def _duplicates(self, rows: Mapping[Key, _Row]) -> dict[Key, DamagedFileError]:
+        """Name the runs whose id an older samples file of another host has as well."""
+        oldest, errors = dict[str, Key](), dict[Key, DamagedFileError]()
+        for key in sorted(rows, key=lambda key: _modified_ns(self.samples[key])):
+            if (first := oldest.setdefault(key[1], key)) != key:
+                names = f"{samples_name(*key)} has the run id of {samples_name(*first)}, which is older"
+                errors[key] = DamagedFileError(f"{self.place}: {names}. Remove the one that is a copy.")
+        return errors
+
+    def _complete_tables(self, entries: Mapping[Key, RunEntry]) -> None:
+        """Add the rows that the tables lack of these runs, where that is possible."""
+        records = {run_id: entry.record for (_, run_id), entry in entries.items()}
+        with suppress(OSError, MemoryError, StoreError, MemoryLimitError):
+            complete(self.place, records.keys(), lambda run_id: unpacked(records[run_id]))
 
 
 @contextmanager
@@ -189,32 +235,32 @@ def listing_of(root: Root) -> Listing:
     return root if isinstance(root, Listing) else Listing(root)
 
 
-def glanced(path: Path, *names: str) -> Mapping[str, Any]:
-    """Columns of the run of a local samples file, without pyarrow, which takes 0.1 s. OSError, DataError."""
-    with os.fdopen(open_regular(path), "rb") as file:
-        size = file.seek(0, 2)
-        footer = checked_footer(lambda count, at: os.pread(file.fileno(), count, at), size, pages=False)
-    return unpacked(noted(footer, RECORD), names).row
+def listed_row(record: bytes) -> dict[str, Any]:
+    """Return what a listing takes from a run's record. Raises DataError."""
+    return _checked_row(unpacked(record).row)  # all of it is checked, once
 
 
-def _records(place: Place, names: Sequence[str]) -> dict[str, RunRecord]:
-    return readable(names, lambda name: TableFile(place, name, "samples").record)
+def open_index(place: Place) -> Index:
+    """Open the index of a root."""
+    return Index(place, _COLUMNS)
+
+
+def keep_published(place: Place, records: Sequence[RunRecord]) -> None:
+    """Keep runs in the index that were just published, and whose rows are in the tables."""
+    listing, entries = Listing(place), dict[Key, RunEntry]()
+    for record in records:
+        key = record.row["host_id"], record.row["run_id"]
+        stamp, contents = place.stamp(samples_name(*key)), listing.read_file(key)
+        if stamp and not isinstance(contents, DamagedFileError):
+            entries[key] = RunEntry(stamp, *contents)
+    listing.index.keep_runs(entries)
 
 
 def complete_session(place: Place, session_id: str) -> None:
     """Add to `runs` and `cpus` what they lack of a session that has ended. Raises OSError, StoreError."""
-    stored = [run for run in Listing(place).every if run.session_id == session_id]
-    names = [samples_name(run.host_id, run.run_id) for run in stored]
-    complete(place, list(_records(place, names).values()))
-
-
-def _tend(place: Place, missing: Sequence[str]) -> None:
-    """Add to `runs` what it lacks, or make few files of many; where that is not possible it stays so."""
-    with suppress(OSError, MemoryError, StoreError, MemoryLimitError):
-        if old := [name for name in missing if time.time() - place.modified(name) > _OLD_S]:
-            complete(place, list(_records(place, old).values()))
-        else:
-            put_together(place)
+    listing = Listing(place)
+    records = listing.records([run for run in listing.every if run.session_id == session_id])
+    complete(place, records.keys(), records.__getitem__)
 
 
 def unfinished(place: Place) -> list[RunSummary]:
@@ -252,6 +298,10 @@ def find(listed: list[RunSummary], text: str, place: Place) -> str:
         )
     if not listed:
         raise UsageError(_nothing_in(place))
+    listing, readable_keys = Listing(place), {run.key for run in listed}
+    for host_id, run_id in listing.samples.keys() - readable_keys:
+        if text == host_id or run_id.startswith(text):
+            listing.named([run_id])  # says why it cannot be read, if it is not withdrawn
     hosts = sorted({summary.host_name for summary in listed})
     raise UsageError(
         f"no run and no host {text!r} in {place}{nearest(text, hosts)} Hosts: {_some(hosts)}. `fleet runs` "
@@ -263,33 +313,6 @@ def _nothing_in(place: Place) -> str:
     if Listing(place).every:
         return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
     return f"{place}: nothing is published here yet. `fleet run` measures; --results names another root."
-
-
-def _listed_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row]:
-    """A file's rows. VanishedError if it is gone, else StoreError. seen: of files put together to it."""
-    try:
-        return _table_rows(place, name, seen)
-    except VanishedError as err:
-        if name in place.files("runs/*.parquet"):  # a link to nothing
-            raise DamagedFileError(str(err)) from err
-        raise
-
-
-def _table_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row]:
-    file = TableFile(place, name, "runs")
-    there = file.read(_KEYS).to_pylist() if seen else []
-    known = [row for key in there if (row := seen.get(key["run_id"])) and key.items() <= row.items()]
-    where = {"run_id": {key["run_id"] for key in there} - {row["run_id"] for row in known}} if known else None
-    parts = file.stretches(_COLUMNS, where) if len(known) < file.rows else ()
-    rows = (_checked_row(gate.row_of("runs", row, _COLUMNS)) for part in parts for row in rows_of(part))
-    try:
-        return known + gate.check_listed(rows)
-    except DataError as err:
-        raise DamagedFileError(f"{place}: {name} is no part of the runs table: {err}. Move it away.") from err
-
-
-def _samples_row(place: Place, name: str) -> _Row:
-    return _checked_row(TableFile(place, name, "samples").record.row)
 
 
 def _checked_row(row: Mapping[str, Any]) -> _Row:
@@ -339,6 +362,15 @@ def _unfinished(folder: Path) -> RunSummary | None:
         return None
     row |= {"labels": _labels(row.pop("labels_json")), "benchmarks": tuple(row["benchmarks"])}
     return RunSummary(**row, state=RunState.UNFINISHED)
+
+
+def _modified_ns(stamp: str) -> int:
+    return int(stamp.rpartition(":")[2] or 0)
+
+
+def _is_old(stamp: str) -> bool:
+    """Report whether a file with this stamp is so old that its session has added its rows to the tables."""
+    return time.time() - _modified_ns(stamp) / 1e9 > _OLD_S
 
 
 def _when(summary: RunSummary) -> tuple[datetime, str]:

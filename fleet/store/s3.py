@@ -72,23 +72,32 @@ class Bucket:
 
     def files(self, pattern: str) -> list[str]:
         """The objects that match, sorted; one request per thousand objects below the pattern's fixed part."""
+        return [name for name, _ in self._objects(pattern)]
+
+    def _objects(self, pattern: str) -> list[tuple[str, Any]]:
         parts = pattern.split("/")
         fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts) - 1)
         folder = "/".join([self.base, *parts[:fixed]])
         deep = fixed < len(parts) - 1
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=deep)
         below = len(self.base) + 1
-        names = (info.path[below:] for info in self.filesystem.get_file_info(selector) if info.is_file)
-        return sorted(name for name in names if _matches(name, parts))
+        objects = [info for info in self.filesystem.get_file_info(selector) if info.is_file]
+        named = ((info.path[below:], info) for info in objects)
+        return sorted((item for item in named if _matches(item[0], parts)), key=lambda item: item[0])
 
-    def samples(self) -> dict[str, str]:
-        """The samples files; one request per thousand objects of the root."""
-        names = self.files("samples/host_id=*/run_id=*/samples.parquet")
-        return {name.split("/")[1].removeprefix("run_id="): name for name in names}
+    def samples(self) -> dict[tuple[str, str], str]:
+        """Stamp each samples file: its size and time, by host and run; a request per thousand objects."""
+        stamps = {}
+        for name, info in self._objects("samples/host_id=*/run_id=*/samples.parquet"):
+            _, host, run, _ = name.split("/")
+            key = host.removeprefix("host_id="), run.removeprefix("run_id=")
+            stamps[key] = f"{info.size}:{info.mtime_ns}"
+        return stamps
 
-    def modified(self, name: str) -> float:
-        """When the object was stored."""
-        return float(self.filesystem.get_file_info(self.path(name)).mtime.timestamp())
+    def stamp(self, name: str) -> str | None:
+        """Stamp an object with its size and time; None for no object."""
+        info = self.filesystem.get_file_info(self.path(name))
+        return f"{info.size}:{info.mtime_ns}" if info.is_file else None
 
     def put(self, draft: Path, name: str) -> bool:
         """Upload the draft whole, in one call that no signal can end early; the store shows it once it is."""

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fleet.errors import DataError
 from fleet.late import pa
 from fleet.once import once
 
 SCHEMA_VERSION = "1.2"
+VERSION = b"fleet.schema_version"  # of the metadata of a file
 
 _KEY = "dictionary<string>"  # strings repeated often; beginning with a letter where they are path keys
 
@@ -34,6 +36,14 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
     )
     for table, columns in json.loads(Path(__file__).with_suffix(".json").read_text()).items()
 }
+
+
+def check_version(version: bytes) -> None:
+    """Raise DataError where a file is of another major version than this."""
+    text = version.decode("ascii", "replace")
+    if text.partition(".")[0] not in ("", SCHEMA_VERSION.partition(".")[0]):
+        versions = f"its schema is version {text}, and this fleet knows {SCHEMA_VERSION}"
+        raise DataError(f"{versions}: read it with the fleet that wrote it")
 
 
 def between(table: str, first: str, last: str) -> tuple[Column, ...]:
@@ -92,7 +102,7 @@ def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
         metadata={
             "fleet.table": table,
             "fleet.schema": json.dumps([[c.name, c.type, c.nullable] for c in columns]),
-            "fleet.schema_version": SCHEMA_VERSION,
+            VERSION.decode(): SCHEMA_VERSION,
         },
     )
 

@@ -103,10 +103,15 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
     with storing("import the run", place):
         with draft(place.state_dir, run_id) as new:
             made = rewritten(file, new, RunRecord({**record.row, **own}, record.cpus))
-            is_new = run_id not in place.samples() and place.put(new, name)
+            others = {host for host, other in place.samples() if other == run_id} - {host_id}
+            if others:
+                raise StoreError(
+                    f"{path}: run {run_id} is here already, of {min(others)}; nothing was changed."
+                )
+            is_new = place.put(new, name)
         if is_new:
             run_tables.add(place, [made])
-    there = made if is_new else TableFile(place, place.samples()[run_id], "samples").record
+    there = made if is_new else TableFile(place, name, "samples").record
     if there.row["content_sha256"] != record.row["content_sha256"]:
         raise StoreError(f"{path}: run {run_id} is here already, with other samples; nothing was changed.")
     return there, is_new

@@ -105,6 +105,7 @@ class Store(Sessions):
         try:
             with storing("write the tables runs and cpus", self.place):
                 add(self.place, records)
+            runs.keep_published(self.place, records)
         except StoreError:
             with self._guard:
                 self._waiting += records

@@ -1,7 +1,7 @@
 """Reads every file of a results root and compares it with what was written: `fleet verify`."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,19 +12,22 @@ from fleet.store.amendments import FILES as AMENDMENTS
 from fleet.store.amendments import read_amendment
 from fleet.store.files import storing
 from fleet.store.gate import row_of
-from fleet.store.places import Place, samples_name
-from fleet.store.reading import REMEDIES, TableFile, VanishedError, each, reading
+from fleet.store.places import Key, Place, samples_name
+from fleet.store.reading import REMEDIES, TableFile, each, reading
 from fleet.store.rows import unpacked
+from fleet.store.runs import listed_row, open_index
 from fleet.store.samples import content_sha256
 
 _AT_ONCE = 256  # rows; each may hold all that a host answered
 _OTHERS = {
     "runs": "runs/*.parquet",
     "cpus": "cpus/*.parquet",
-    "pairs": "_pairs/host_id=*/run_id=*/pairs.parquet",
     "summaries": "summaries/*.parquet",
     "counters": "counters/*.parquet",
 }
+
+
+INDEX_REMEDY = "Remove it: it is made again from the samples."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,12 @@ def verify(place: Place) -> Verified:
     with storing("verify the results", place):
         samples, amendments = place.samples(), place.files(AMENDMENTS)
         others = {table: place.files(pattern) for table, pattern in _OTHERS.items()}
-    found = each(lambda name: _samples_file(place, name), samples.values())
-    records = {run_id: record for run_id, (record, _, _) in zip(samples, found, strict=True) if record}
+    found = each(lambda key: _samples_file(place, samples_name(*key)), samples)
+    records = {run_id: record for (_, run_id), (record, _, _) in zip(samples, found, strict=True) if record}
     problems = [problem for _, _, problem in found if problem]
     for table, names in others.items():
-        problems += _of_table(place, table, names, records)
+        problems += [problem for name in names for problem in _table_file(place, name, table, records)]
+    problems += _index(place, samples, records)
     problems += [problem for name in amendments if (problem := _amendment(place, name))]
     files = len(samples) + len(amendments) + sum(map(len, others.values()))
     return Verified(len(samples), sum(count for _, count, _ in found), files, tuple(problems))
@@ -70,18 +74,20 @@ def _samples_file(place: Place, name: str) -> tuple[bytes | None, int, str | Non
         return kept, 0, str(err)
 
 
-def _of_table(place: Place, table: str, names: Sequence[str], records: Mapping[str, bytes]) -> list[str]:
-    """What is wrong with these files, or with those there are since another has put them together."""
-    problems: list[str] = []
-    for name in names:
-        try:
-            problems += _table_file(place, name, table, records)
-        except VanishedError as err:
-            now = place.files(_OTHERS[table])
-            if name not in now:
-                return _of_table(place, table, now, records)
-            problems.append(str(err))
-    return problems
+def _index(place: Place, samples: Mapping[Key, str], records: Mapping[str, bytes]) -> Iterator[str]:
+    """Name the runs of which the index does not hold what their samples files do, or that are there twice."""
+    hosts = defaultdict[str, list[str]](list)
+    for host_id, run_id in samples:
+        hosts[run_id].append(host_id)
+    for run_id, listed in hosts.items():
+        if len(listed) > 1:
+            yield f"run {run_id}: the hosts {', '.join(listed)} all have it. Remove those that are copies."
+    index = open_index(place)
+    rows, kept = index.read_listed(samples), index.read_records(samples)
+    for key in rows:
+        record = records.get(key[1])
+        if record is not None and (kept.get(key) != record or rows[key] != listed_row(record)):
+            yield f"{index.path}: what it holds of {key[1]} is not that of the samples. {INDEX_REMEDY}"
 
 
 def _table_file(place: Place, name: str, table: str, records: Mapping[str, bytes]) -> Iterator[str]:
@@ -102,8 +108,6 @@ def _table_file(place: Place, name: str, table: str, records: Mapping[str, bytes
                     for row in found:
                         other = wanted.get((row["run_id"], row.get("cpu")), {})
                         differing[row["run_id"]] |= {key for key in row if row[key] != other.get(key)}
-    except VanishedError:
-        raise
     except StoreError as err:
         yield str(err)
     for run_id, names in differing.items():

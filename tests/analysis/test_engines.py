@@ -115,6 +115,6 @@ def test_spark_reads_the_root_unchanged(root: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 def test_the_sample_frame_is_the_same_for_all(root: Path) -> None:
     duckdb = needs.python_module("duckdb", "duckdb")
-    (found,) = duckdb.sql("select count(*), sum(len(ticks)) from 'results/host_id=*/**/*.parquet'").fetchall()
+    (found,) = duckdb.sql("select count(*), sum(len(ticks)) from 'results/samples/**/*.parquet'").fetchall()
     frame = pd.read_parquet(root / "samples")
     assert found == (len(frame), sum(map(len, frame["ticks"])))

@@ -16,7 +16,7 @@ from fleet.analysis import load_counters, load_pairs, load_samples
 from fleet.analysis.exchange.imports import load_imports
 from fleet.errors import FleetError, StoreWarning
 from fleet.model import Burst
-from fleet.store import Intent, Store, sessions
+from fleet.store import Intent, Listing, Store, sessions
 from fleet.store.imports import write_summary
 from fleet.store.places import place_of
 from fleet.store.verify import verify
@@ -102,7 +102,7 @@ def table(name: str) -> Callable[[Path], Case]:
 
 def pairs(root: Path) -> Case:
     published(root)
-    return Case(first(root, "_pairs/*/*/*.parquet"), frames(lambda: load_pairs(root)), root)
+    return Case(Listing(root).index.path, frames(lambda: load_pairs(root)))
 
 
 def counters(root: Path) -> Case:
@@ -131,7 +131,7 @@ def index(root: Path) -> Case:
     store = published(root)
     now = lambda: pd.DataFrame(store.published())  # noqa: E731
     now()
-    return Case(root / ".fleet" / "_index" / "runs.jsonl", frames(now))
+    return Case(Listing(root).index.path, frames(now))
 
 
 def stream(root: Path) -> Case:
@@ -183,7 +183,7 @@ CASES: dict[str, Callable[[Path], Case]] = {
     "samples": samples,
     "runs": table("runs"),
     "cpus": table("cpus"),
-    "_pairs": pairs,
+    "pairs": pairs,
     "counters": counters,
     "amendment": amendment,
     "summary": summary,

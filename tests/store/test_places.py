@@ -97,7 +97,9 @@ def test_a_file_named_as_a_folder_of_ours_hides_no_run(tmp_path: Path) -> None:
     place = Folder(tmp_path)
     (tmp_path / "samples/host_id=b/run_id=r1").mkdir(parents=True)
     (tmp_path / "samples/host_id=a").touch()
-    assert place.samples() == {"r1": "samples/host_id=b/run_id=r1/samples.parquet"}
+    (tmp_path / "samples/host_id=b/run_id=r1/samples.parquet").touch()
+    (tmp_path / "samples/host_id=b/run_id=r2").mkdir()
+    assert list(place.samples()) == [("b", "r1")]
     with pytest.raises(NotADirectoryError):
         Folder(tmp_path / "samples/host_id=a").samples()
 

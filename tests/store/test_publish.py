@@ -13,9 +13,11 @@ import pytest
 from fleet.analysis.reduce.load import load_samples
 from fleet.errors import DataError, StoreError, UsageError
 from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
-from fleet.store import Listing, Store, new_run_id, new_session_id, runs, samples
+from fleet.store import Listing, Store, new_run_id, new_session_id, samples
+from fleet.store.places import Folder
 from fleet.store.publish import LEFTOVER_AFTER_S
-from fleet.store.reading import TableFile
+from fleet.store.reading import TableFile, read_record
+from fleet.store.rows import RECORD
 from fleet.store.runs import find, last_session, unfinished
 from tests import builders
 
@@ -60,16 +62,15 @@ def test_the_record_is_found_without_pyarrow_as_with_it(store: Store, tmp_path: 
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "clock"))
     store.publish(run, builders.bursts_of(run))
     (path,) = store.place.root.rglob("samples.parquet")
-    record = TableFile(store.place, str(path.relative_to(store.place.root)), "samples").record
-    columns = ("probe", "started_utc", "content_sha256")
-    assert runs.glanced(path, *columns) == {name: record.row[name] for name in columns}
+    name = str(path.relative_to(store.place.root))
+    assert read_record(store.place, name) == TableFile(store.place, name, "samples").metadata[RECORD]
     damaged = tmp_path / "damaged"
     damaged.write_bytes(path.read_bytes().replace(b"fleet.run", b"fleet.fun"))
     with pytest.raises(DataError, match="checksum"):
-        runs.glanced(damaged, "probe")
+        read_record(Folder(tmp_path), "damaged")
     builders.put_table(pa.table({"fleet.run": ["fleet.run"]}), damaged)
-    with pytest.raises(DataError, match="record"):
-        runs.glanced(damaged, "probe")
+    with pytest.raises(DataError, match="no record of its run"):
+        read_record(Folder(tmp_path), "damaged")
 
 
 def test_the_extremes_of_int64_survive(store: Store) -> None:

@@ -15,7 +15,6 @@ from fleet.analysis.tables import Bools, Floats, Ints, to_pandas
 from fleet.errors import StoreError, UsageError
 from fleet.late import pa
 from fleet.model import BENCHMARKS, SHIPPED, Benchmark, Descriptions, Shape, View
-from fleet.store.packs import packed_records
 from fleet.store.places import counters_name, samples_name
 from fleet.store.reading import TableFile, leave_out, read_files
 from fleet.store.rows import RunRecord, to_json
@@ -151,11 +150,15 @@ def published(
 ) -> list[RunSummary]:
     """The published runs that match, oldest first. Opens no file that an earlier listing has seen."""
     ids, hosts, listing = several(run_id), several(host_id), listing_of(root)
-    return [
+    runs = [
         run
         for run in (listing.runs if ids is None else listing.named(ids))
         if (hosts is None or run.host_id in hosts) and not (labels or {}).items() - dict(run.labels).items()
     ]
+    for (host, _), err in listing.unreadable.items():
+        if not runs and hosts and host in hosts:
+            raise err
+    return runs
 
 
 def several(chosen: Chosen) -> frozenset[str] | None:
@@ -300,7 +303,7 @@ def _records(listing: Listing, runs: Sequence[RunSummary]) -> _Records:
     if len(runs) == 1:
         name = samples_name(runs[0].host_id, runs[0].run_id)
         return [(runs[0], TableFile(listing.place, name, "samples").record)]
-    found = packed_records(listing.place, runs)
+    found = listing.records(runs)
     return [(run, found[run.run_id]) for run in runs if run.run_id in found]
 
 

@@ -1,4 +1,4 @@
-"""The derived table `_pairs`: a row per run and pair, computed on first use and stored beside the samples.
+"""The derived table `pairs`: a row per run and pair, computed on first use and kept in the index.
 
 A file made from other samples, or by another version of these statistics, is replaced. A run is reduced in
 slices, so memory is bounded by a slice, not by the run.
@@ -27,17 +27,19 @@ from fleet.analysis.reduce.load import (
 from fleet.analysis.reduce.long_pairs import reduced_in_parts
 from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
 from fleet.analysis.tables import Floats, Ints, decode_categories, to_pandas
-from fleet.errors import DamagedFileError
+from fleet.errors import DamagedFileError, DataError
 from fleet.late import pa
 from fleet.model import SHIPPED, Descriptions, Shape, core_kinds, with_kinds
 from fleet.store import schema
-from fleet.store.packs import Packed, packed
-from fleet.store.pairs_cache import keep_pairs, kept_pairs
-from fleet.store.places import Place, samples_name
-from fleet.store.reading import TableFile, Where, chosen, joined, leave_out
+from fleet.store.gate import check_table
+from fleet.store.index import Derived, load_derived
+from fleet.store.places import Key, Place, samples_name
+from fleet.store.reading import TableFile, Where, chosen, joined, leave_out, reading
 from fleet.store.runs import Root, RunSummary, listing_of
+from fleet.store.verify import INDEX_REMEDY
 
 STATS_VERSION = 15  # raise it whenever a number or a flag of `pairs` changes
+PAIRS = Derived("pairs", "pairs")
 SLICE_SAMPLES = 1 << 20
 _HELD = 16 * SLICE_SAMPLES  # bytes of ticks; a pair with more is reduced some bursts at a time
 _CLASS = ["benchmark", "variant", "relation"]
@@ -63,25 +65,47 @@ def load_pairs(
     and stored; `note` is called before, since it may take a while.
     """
     listing = listing_of(root)
-    place, runs = listing.place, published(listing, **which)
+    runs = published(listing, **which)
+
+    def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
+        if keys and note:
+            note("reducing samples to pairs; this is done once for each run")
+        missing = set(keys)
+        for batch in _together([run for run in runs if run.key in missing]):
+            yield from _derived(listing.place, batch, alone=len(runs) == 1)
+
     where = rows_wanted(benchmark=benchmark, relation=relation)
+    return to_pandas(load_derived(listing.index, PAIRS, _marks(runs), derive, columns, where))
 
-    def own(runs: Sequence[RunSummary], columns: Sequence[str] | None, where: Where) -> list[Any]:
-        parts = kept_pairs(place, runs, STATS_VERSION, columns, where)
-        missing = [at for at, part in enumerate(parts) if part is None]
-        if missing and unsaid:
-            unsaid.pop()("reducing samples to pairs; this is done once for each run")
-        places = {runs[at].run_id: at for at in missing}
-        for batch in _together([runs[at] for at in missing]):
-            for run, table in _derived(place, batch, alone=alone):
-                keep_pairs(place, run, STATS_VERSION, table)
-                parts[places[run.run_id]] = chosen(table, "pairs", columns, where)
-        return parts
 
-    alone, unsaid = len(runs) == 1, [note] if note else []
-    marks = {run.run_id: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
-    sort = Packed("pairs", "pairs", None, marks)
-    return to_pandas(packed(place, sort, runs, own, columns, where))
+def verify_pairs(root: Root) -> list[str]:
+    """Derive again the pairs that the index holds; name the runs of which it holds others."""
+    listing, problems = listing_of(root), list[str]()
+    marks = _marks(listing.every)
+    kept, tables = listing.index.read_rows(PAIRS, marks, None, {})
+    rows = joined(tables, "pairs")
+    for batch in _together([run for run in listing.every if run.key in kept]):
+        for keys, pairs in _derived(listing.place, batch, alone=False):
+            for _, run_id in keys:
+                of_run = (chosen(table, "pairs", None, {"run_id": {run_id}}) for table in (rows, pairs))
+                if not _are_alike(*(table.to_pandas() for table in of_run)):
+                    what = f"the pairs of {run_id} are not those of its samples"
+                    problems.append(f"{listing.index.path}: {what}. {INDEX_REMEDY}")
+    return problems
+
+
+def _are_alike(pairs: pd.DataFrame, others: pd.DataFrame) -> bool:
+    """Report whether these pairs are the same, but for rounding."""
+    try:
+        pd.testing.assert_frame_equal(pairs, others, rtol=1e-5, check_categorical=False)
+    except AssertionError:
+        return False
+    return True
+
+
+def _marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
+    """Say what the pairs of each run are made of."""
+    return {run.key: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
 
 
 def _together(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
@@ -102,10 +126,10 @@ def _plan(run: RunSummary) -> tuple[object, ...]:
     return run.agent_build, run.benchmarks, run.descriptions
 
 
-def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterator[tuple[RunSummary, Any]]:
-    """Yield each run with its pairs; a damaged one is left out, or raised if it is alone."""
+def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterator[tuple[list[Key], Any]]:
+    """Yield runs with their pairs in one table; a damaged one is left out, or raised if it is alone."""
     try:
-        tables = derive(place, runs)
+        pairs = derive(place, runs)
     except DamagedFileError as err:
         if len(runs) > 1:  # which of them it is
             for run in runs:
@@ -115,7 +139,7 @@ def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterat
             raise
         leave_out(err)
         return
-    yield from zip(runs, tables, strict=True)
+    yield [run.key for run in runs], pairs
 
 
 def history(
@@ -166,19 +190,21 @@ def _wide(narrow: npt.NDArray[np.float32]) -> Floats:
     return wide
 
 
-def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
-    """Reduce runs to their tables `pairs`, as pyarrow holds them; several are small, and of one agent."""
+def derive(place: Place, runs: Sequence[RunSummary]) -> Any:
+    """Reduce runs to rows of `pairs`, a pyarrow table; several are small, and of one agent."""
     names = [samples_name(run.host_id, run.run_id) for run in runs]
     files = [TableFile(place, name, "samples") for name in names]
     records = [file.record for file in files]
     rows = [record.row for record in records]
     descriptions = runs[0].descriptions
-    if len(files) == 1:
-        pairs = _of_file(files[0], descriptions=descriptions)
-    else:
-        whole = joined([file.read(COLUMNS) for file in files], "samples", COLUMNS)
-        pairs = reduced(of_arrow(whole, descriptions), descriptions)
-    _check(pairs, descriptions)
+    with reading(files[0].what, run_id=runs[0].run_id):  # of several, each is tried alone then
+        if len(files) == 1:
+            pairs = _of_file(files[0], descriptions=descriptions)
+        else:
+            whole = joined([file.read(COLUMNS, gated=False) for file in files], "samples", COLUMNS)
+            check_table("samples", whole)  # once for all: of small files this takes longer than reading
+            pairs = reduced(of_arrow(whole, descriptions), descriptions)
+        _check(pairs, descriptions)
     asked = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
     hosts = {run.run_id: run.host_id for run in runs}
     kinds = {
@@ -190,10 +216,7 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     pairs = pairs.assign(host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION)
     shape = schema.arrow_schema("pairs")
-    table = pa.table([_to_arrow(pairs[field.name], field.type) for field in shape], schema=shape)
-    first = np.searchsorted(pairs["run_id"].to_numpy(dtype=str), sorted(asked)[1:])
-    by_run = dict(zip(sorted(asked), np.split(np.arange(len(table)), first), strict=True))
-    return [table[at[0] : at[-1] + 1] if len(at := by_run[run.run_id]) else table[:0] for run in runs]
+    return pa.table([_to_arrow(pairs[field.name], field.type) for field in shape], schema=shape)
 
 
 def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
@@ -232,13 +255,13 @@ def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.D
 
 
 def _check(pairs: pd.DataFrame, descriptions: Descriptions) -> None:
-    """Raise ValueError where a benchmark of single CPUs has bursts of two, or one of points some without."""
+    """Raise DataError where a benchmark of single CPUs has bursts of two, or one of points some without."""
     for name in pairs["benchmark"].unique():
         known, rows = descriptions[name], pairs[pairs["benchmark"] == name]
         if known.shape is Shape.CPU and (rows["ping_cpu"] != rows["pong_cpu"]).any():
-            raise ValueError(f"{name} measures single CPUs, and a burst is of two")
+            raise DataError(f"{name} measures single CPUs, and a burst is of two")
         if known.many_points and rows["point"].isna().any():
-            raise ValueError(f"{name} measures points, and a burst is of none")
+            raise DataError(f"{name} measures points, and a burst is of none")
 
 
 def _to_arrow(values: "pd.Series[Any]", type_: Any) -> Any:

@@ -18,10 +18,10 @@ from fleet.analysis.tables import Floats, to_pandas
 from fleet.analysis.views.text import pair_text, percent, records, within
 from fleet.late import pa, pc
 from fleet.model import FORECAST
-from fleet.store.packs import Packed, packed, stamps
-from fleet.store.places import samples_name
-from fleet.store.reading import TableFile, readable
-from fleet.store.runs import Root, RunSummary, listing_of
+from fleet.store.index import Derived, load_derived
+from fleet.store.places import Key, samples_name
+from fleet.store.reading import TableFile, joined, readable
+from fleet.store.runs import Root, listing_of
 from fleet.text import counted, one_line
 
 HEADING = "Warnings"
@@ -37,6 +37,7 @@ ORDER = ("empty", "partial", *MEANINGS, "steal", *MEANS, *cross_checks.MEANS, ""
 _STEAL = ("ping_steal_ppm", "pong_steal_ppm")
 # Columns of `samples` that warnings are made of.
 BURST_COLUMNS = ("run_id", "flags", "benchmark", "point", "round", "ping_cpu", "pong_cpu", *_STEAL)
+_MARKED = Derived("marked bursts", "samples", BURST_COLUMNS)
 _OF_PAIRS = (
     *("run_id", "benchmark", "point", "ping_cpu", "pong_cpu", "relation", "flags"),
     *("median_ns", "spread", "other_share", "drift", "outliers", "other_rate"),
@@ -87,19 +88,19 @@ def load_marked(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     listing = listing_of(root)
     runs = published(listing, run_id=run_ids)
 
-    def worth(name: str) -> Any:
+    def read(name: str) -> Any:
         rows = TableFile(listing.place, name, "samples").read(BURST_COLUMNS)
         flagged = pc.not_equal(rows.column("flags").cast(pa.string()), "")
         lost = (pc.fill_null(pc.greater(rows.column(name), 0), False) for name in _STEAL)
         return rows.filter(reduce(pc.or_, lost, flagged))
 
-    def own(runs: Sequence[RunSummary], *_: object) -> list[Any]:
-        names = [samples_name(run.host_id, run.run_id) for run in runs]
-        found = readable(names, worth)
-        return [found.get(name) for name in names]
+    def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
+        names = {samples_name(*key): key for key in keys}
+        if rows := readable(list(names), read):
+            yield [names[name] for name in rows], joined(list(rows.values()), "samples", BURST_COLUMNS)
 
-    columns, marks = list(BURST_COLUMNS), stamps(listing.place, runs)
-    rows = packed(listing.place, Packed("bursts", "samples", columns, marks), runs, own, columns, {})
+    marks = {run.key: listing.samples[run.key] for run in runs}
+    rows = load_derived(listing.index, _MARKED, marks, derive, BURST_COLUMNS)
     return to_pandas(rows).astype({"flags": object})
 
 

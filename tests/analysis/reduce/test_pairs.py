@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 from fleet.analysis.reduce import pairs
@@ -18,7 +17,7 @@ from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.reduce.pairs import STATS_VERSION, history, load_pairs, widened
 from fleet.errors import StoreError, StoreWarning
 from fleet.model import Host, Run
-from fleet.store import Store, new_run_id, schema
+from fleet.store import Listing, Store, new_run_id, schema
 from tests import builders
 from tests.hosts.s3 import BUCKET, ObjectStore
 
@@ -41,9 +40,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def kept(root: Path) -> Path:
-    (file,) = (root / "_pairs").rglob("*.parquet")
-    return file
+def forget(root: Path) -> None:
+    Listing(root).index.path.unlink()
 
 
 def derivations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -82,50 +80,11 @@ def test_the_second_reader_derives_nothing(root: Path, monkeypatch: pytest.Monke
     assert (runs, notes) == ([], [])
 
 
-@pytest.mark.parametrize("spoil", ["gone", "torn", "empty", "older statistics", "other samples"])
-def test_what_is_missing_spoilt_or_old_is_made_again(
-    root: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
-) -> None:
-    first, file = load_pairs(root), kept(root)
-    match spoil:
-        case "gone":
-            shutil.rmtree(root / "_pairs")
-        case "torn":
-            file.write_bytes(file.read_bytes()[:1000])
-        case "empty":
-            file.write_bytes(b"")
-        case _:
-            key = b"fleet.stats_version" if spoil == "older statistics" else b"fleet.samples_sha256"
-            table = pq.read_table(file, partitioning=None)
-            builders.put_table(table.replace_schema_metadata({**table.schema.metadata, key: b"0"}), file)
-    runs, notes = derivations(monkeypatch), list[str]()
-    pd.testing.assert_frame_equal(load_pairs(root, note=notes.append), first)
-    assert len(runs) == 1
-    assert notes == ["reducing samples to pairs; this is done once for each run"]
-    load_pairs(root)
-    assert len(runs) == 1
-
-
-def test_where_they_cannot_be_kept_they_are_told_all_the_same(root: Path) -> None:
-    (root / "_pairs").write_text("a file where the folder should be")
-    assert len(load_pairs(root)) == 28 + 8
-    assert list((root / ".fleet/staging").iterdir()) == []
-
-
 def test_several_at_once_write_the_same(root: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: load_pairs(root), range(4)))
     for frame in (*found, load_pairs(root)):
         pd.testing.assert_frame_equal(frame, found[0])
-    assert kept(root).exists()
-
-
-def test_plain_pandas_reads_them_and_the_samples_beside_them(root: Path) -> None:
-    before = pd.read_parquet(root / "samples")
-    ours = load_pairs(root)
-    plain = pd.read_parquet(root / "_pairs")
-    assert list(plain["median_ns"]) == list(ours["median_ns"])
-    assert len(pd.read_parquet(root / "samples")) == len(before)
 
 
 def test_filters_choose_runs_benchmarks_and_relations(root: Path) -> None:
@@ -146,7 +105,7 @@ def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.
         sizes.append(len(table))
         return real(table, descriptions)
 
-    shutil.rmtree(root / "_pairs")
+    forget(root)
     monkeypatch.setattr(pairs, "SLICE_SAMPLES", 100)
     monkeypatch.setattr(pairs, "of_arrow", spy)
     pd.testing.assert_frame_equal(load_pairs(root), whole)
@@ -182,7 +141,7 @@ def test_a_history_has_a_row_per_run_oldest_first(root: Path) -> None:
 
 
 def test_numbers_change_only_with_the_version_of_the_statistics(root: Path) -> None:
-    """Whoever changes what a pair's numbers are must raise STATS_VERSION, or old ones stay in `_pairs`."""
+    """Whoever changes what a pair's numbers are must raise STATS_VERSION, or old ones stay in the index."""
     row = load_pairs(root, benchmark="cas", relation="smt").iloc[0]
     names = ("median_ns", "low_ns", "high_ns", "min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
     known = {15: (5.9646, 5.586033, 6.351647, 5.7166, 5.76366, 5.96921, 0.0761, 6.149756, 6.155)}
@@ -219,7 +178,7 @@ def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
             text=True,
             check=True,
         )
-        shutil.rmtree(tmp_path / "_pairs")
+        forget(tmp_path)
         count, kib = map(int, done.stdout.split())
         assert count == 128 * 127 // 2
         return kib
@@ -241,8 +200,6 @@ def test_an_object_store_keeps_them_too(tmp_path: Path, monkeypatch: pytest.Monk
         first, runs = load_pairs(root), derivations(monkeypatch)
         pd.testing.assert_frame_equal(load_pairs(root), first)
         assert runs == []
-        names = Store(root).place.files("_pairs/host_id=*/run_id=*/pairs.parquet")
-        assert names == [f"_pairs/host_id=rpi5/run_id={run.run_id}/pairs.parquet"]
         assert list(history(root, relation="smt")["pairs"]) == [4]
 
 

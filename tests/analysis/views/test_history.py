@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.reduce.cells import history_of
+from fleet.analysis.reduce.pairs import load_pairs
 from fleet.analysis.selection import select
 from fleet.analysis.views.history import past_text
 from fleet.analysis.views.show import show_text, shows_csv, shows_json
@@ -74,7 +75,7 @@ def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -
     runs = [run.run_id for run in Store(root).published()]
     (tmp_path / "pairs.csv").write_text(shows_csv(root, runs))
     frame = pd.read_csv(tmp_path / "pairs.csv")
-    kept = pd.read_parquet(root / "_pairs")
+    kept = load_pairs(root)
     keys = ["run_id", "ping_cpu", "pong_cpu"]
     assert len(frame) == 3 * 28
     merged = frame.merge(kept.assign(run_id=kept["run_id"].astype(str)), on=keys, suffixes=("", "_kept"))

@@ -1,0 +1,278 @@
+"""Caches what was read and derived from the runs of a root, in one SQLite file in the user's cache directory.
+
+The file may be deleted, torn, locked or of another version at any time, which only costs time: every value
+carries a checksum and a mark of the samples it was made of, and a value that does not fit counts as absent.
+"""
+
+import json
+import os
+import re
+import sqlite3
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from fleet.errors import DataError
+from fleet.late import np, pa, pc
+from fleet.model import BENCHMARKS
+from fleet.store import gate, schema
+from fleet.store.files import check_regular
+from fleet.store.places import Key, Place
+from fleet.store.reading import Where, chosen, joined
+
+_CREATE = (
+    # listed: JSON, the columns of a listing. record: as it stands in the samples file.
+    """create table runs (host_id text, run_id text, stamp text, listed blob, record blob,
+       primary key (host_id, run_id))""",
+    # Rows derived from several runs; made_of: JSON, a list of [host_id, run_id, mark].
+    "create table parts (id integer primary key, kind text, made_of text, bytes integer, rows blob)",
+)
+_PAGE_BYTES = 16384  # a row of `runs` takes two kilobytes, and a page wastes less than one of them
+_WAIT_S = 2.0  # for another process that writes
+_BROKEN = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}  # ERROR: a missing table
+
+_Result = TypeVar("_Result")
+
+
+class RunEntry(NamedTuple):
+    """What is kept of a run: its samples file's stamp, its columns of a listing, and its record."""
+
+    stamp: str
+    listed: Mapping[str, Any]
+    record: bytes
+
+
+class Derived(NamedTuple):
+    """A kind of derived rows: its name, its table in the schema, and the columns kept (None for all)."""
+
+    name: str
+    table: str
+    columns: Sequence[str] | None = None
+
+
+class Index:
+    """The index of a root. columns: those of the table `runs` that a listing needs."""
+
+    def __init__(self, place: Place, columns: Sequence[str]) -> None:
+        self.path = cache_dir(place) / "index.sqlite"
+        self._columns = tuple(columns)
+        tables = [[str(column) for column in schema.TABLES[name]] for name in ("runs", "pairs", "samples")]
+        described = json.dumps([_CREATE, self._columns, [*BENCHMARKS], tables])
+        self._version = zlib.crc32(described.encode()) >> 1  # SQLite keeps 31 bits
+
+    def read_listed(self, stamps: Mapping[Key, str]) -> dict[Key, dict[str, Any]]:
+        """Return by key the columns of a listing of those runs whose samples files have these stamps."""
+        rows = dict[Key, dict[str, Any]]()
+        for key, text in self._read_runs("listed", stamps).items():
+            with suppress(DataError):
+                rows[key] = gate.listed_row(text, self._columns)
+        return rows
+
+    def read_records(self, stamps: Mapping[Key, str]) -> dict[Key, bytes]:
+        """Return by key the records of those runs whose samples files have these stamps."""
+        return self._read_runs("record", stamps)
+
+    def keep_runs(self, runs: Mapping[Key, RunEntry], present: Collection[Key] | None = None) -> None:
+        """Keep these runs. present: drop those that are not among these."""
+        rows = []
+        for key, (stamp, listed, record) in runs.items():
+            values = [listed[column] for column in self._columns]
+            text = json.dumps(values, separators=(",", ":"), default=datetime.isoformat).encode()
+            rows.append((*key, stamp, _seal(text, *key, stamp), _seal(record, *key, stamp)))
+
+        def write(db: sqlite3.Connection) -> None:
+            db.executemany("insert or replace into runs values (?, ?, ?, ?, ?)", rows)
+            if present is not None:
+                gone = {*db.execute("select host_id, run_id from runs")} - {*present}
+                db.executemany("delete from runs where host_id = ? and run_id = ?", gone)
+
+        self._use(write, None)
+
+    def lacking(self, kind: Derived, marks: Mapping[Key, str]) -> list[Key]:
+        """Return the keys of the runs whose rows of this kind, made of these marks, are not kept."""
+        kept = self._parts(kind, marks)
+        return [key for key in marks if key not in kept]
+
+    def keep_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
+        """Keep the rows derived from these runs, a pyarrow table with the column `run_id`."""
+        made_of = json.dumps([[*key, mark] for key, mark in marks.items()], separators=(",", ":"))
+        batches = rows.cast(_plain(rows.schema)).combine_chunks().to_batches()
+        data = batches[0].serialize() if batches else b""
+        sealed = _seal(pa.compress(data, "zstd", asbytes=True), kind.name, made_of)
+
+        def write(db: sqlite3.Connection) -> None:
+            newest = dict[tuple[str, str], int]()
+            parts = dict[int, list[tuple[str, str]]]()
+            db.execute("insert into parts values (null, ?, ?, ?, ?)", (kind.name, made_of, len(data), sealed))
+            for part, text in db.execute("select id, made_of from parts where kind = ?", [kind.name]):
+                keys = [key for key, _ in _parse_marks(text)]
+                newest |= {key: max(part, newest.get(key, part)) for key in keys}
+                parts[part] = keys
+            replaced = parts.keys() - newest.values()
+            db.executemany("delete from parts where id = ?", [[part] for part in replaced])
+
+        self._use(write, None)
+
+    def read_rows(
+        self, kind: Derived, marks: Mapping[Key, str], columns: Sequence[str] | None, where: Where
+    ) -> tuple[set[Key], list[Any]]:
+        """Return the keys of the runs whose rows of this kind are kept, and these rows as pyarrow tables."""
+        keys_of_parts = dict[int, set[Key]]()
+        for key, part in self._parts(kind, marks).items():
+            keys_of_parts.setdefault(part, set()).add(key)
+        shape = schema.arrow_schema(kind.table, None if kind.columns is None else tuple(kind.columns))
+        query = "select made_of, bytes, rows from parts where id = ?"
+        kept, tables = set[Key](), []
+
+        def read(db: sqlite3.Connection) -> None:
+            for part, keys in keys_of_parts.items():
+                with suppress(DataError, TypeError, pa.ArrowException):  # TypeError: the part is gone
+                    made_of, size, sealed = db.execute(query, [part]).fetchone()
+                    rows = _unpack(_open(sealed, kind.name, made_of), size, shape)
+                    chosen_runs = {**where, "run_id": {run_id for _, run_id in keys}}
+                    tables.append(chosen(rows, kind.table, columns, chosen_runs))
+                    kept.update(keys)
+
+        self._use(read, None)
+        try:
+            gate.check_table(kind.table, joined(tables, kind.table, columns))
+        except (DataError, pa.ArrowException):
+            return set(), []
+        return kept, tables
+
+    def _parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
+        """Return by key the newest part that has rows of a run, if they were made of this mark."""
+        query = "select id, made_of from parts where kind = ? order by id"
+        parts = dict[Key, int]()
+        rows: list[tuple[int, str]] = []
+        rows = self._use(lambda db: db.execute(query, [kind.name]).fetchall(), rows)
+        for part, made_of in rows:
+            parts |= {key: part for key, mark in _parse_marks(made_of) if marks.get(key) == mark}
+        return parts
+
+    def _read_runs(self, column: str, stamps: Mapping[Key, str]) -> dict[Key, bytes]:
+        query = f"select stamp, {column} from runs where host_id = ? and run_id = ?"  # noqa: S608  ours
+        values = dict[Key, bytes]()
+
+        def read(db: sqlite3.Connection) -> None:
+            for key, stamp in stamps.items():
+                row = db.execute(query, key).fetchone()
+                if row and row[0] == stamp:
+                    with suppress(DataError):
+                        values[key] = _open(row[1], *key, stamp)
+
+        self._use(read, None)
+        return values
+
+    def _use(self, work: Callable[[sqlite3.Connection], _Result], instead: _Result) -> _Result:
+        """Do the work in one transaction; return `instead` where the index cannot be used."""
+        for _ in range(2):  # once more with a new file
+            try:
+                with closing(self._connect()) as db, db:
+                    return work(db)
+            except sqlite3.Error as err:
+                if getattr(err, "sqlite_errorcode", 0) & 0xFF not in _BROKEN:
+                    return instead
+                with suppress(OSError):
+                    self.path.unlink()
+            except OSError:
+                return instead
+        return instead
+
+    def _connect(self) -> sqlite3.Connection:
+        """Open the file, made if it is missing or of another version. Raises OSError, sqlite3.Error."""
+        if self.path.exists():
+            check_regular(self.path)
+        else:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        db = sqlite3.connect(self.path, timeout=_WAIT_S)
+        try:
+            db.execute(f"pragma page_size = {_PAGE_BYTES}")
+            db.execute("pragma synchronous = off")  # a file torn by a crash of the machine is made anew
+            if db.execute("pragma user_version").fetchone()[0] != self._version:
+                self._create(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _create(self, db: sqlite3.Connection) -> None:
+        db.execute("begin immediate")
+        for table in ("runs", "parts"):
+            db.execute(f"drop table if exists {table}")
+        for statement in _CREATE:
+            db.execute(statement)
+        db.execute(f"pragma user_version = {self._version}")
+        db.commit()
+
+
+def load_derived(
+    index: Index,
+    kind: Derived,
+    marks: Mapping[Key, str],
+    derive: Callable[[list[Key]], Iterable[tuple[Sequence[Key], Any]]],
+    columns: Sequence[str] | None = None,
+    where: Where | None = None,
+) -> Any:
+    """Return the rows of this kind of runs, in the order of `marks`, as one pyarrow table.
+
+    Rows that are not kept under these marks come from `derive`, which yields runs with their rows in one
+    table, and are kept from then on. columns: None for all. where: only the rows with these values.
+    """
+    wanted = columns if columns is None or "run_id" in columns else [*columns, "run_id"]
+    kept, tables = index.read_rows(kind, marks, wanted, where or {})
+    for keys, rows in derive([key for key in marks if key not in kept]):
+        index.keep_rows(kind, {key: marks[key] for key in keys}, rows)
+        tables.append(chosen(rows, kind.table, wanted, where or {}))
+    rows = joined(tables, kind.table, wanted)
+    ids = rows.column("run_id").cast(pa.string())
+    places = pc.index_in(ids, pa.array([run_id for _, run_id in marks], pa.string()))
+    rows = rows.take(np.argsort(places.to_numpy(), kind="stable"))
+    return rows if wanted is columns else rows.drop_columns(["run_id"])
+
+
+def cache_dir(place: Place) -> Path:
+    """Return the folder of a root's caches, below $XDG_CACHE_HOME or ~/.cache."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", str(place))[-60:].strip("-.")
+    return Path(home) / "fleet" / "roots" / f"{name}-{sha256(place.address.encode()).hexdigest()[:12]}"
+
+
+def _parse_marks(made_of: str) -> list[tuple[Key, str]]:
+    """Read which runs a part was made of, and their marks; none where that is damaged."""
+    with suppress(ValueError, TypeError):
+        return [((host_id, run_id), mark) for host_id, run_id, mark in json.loads(made_of)]
+    return []
+
+
+def _seal(value: bytes, *about: str) -> bytes:
+    """Put before a value the checksum of it and of what it is about."""
+    return zlib.crc32(value, zlib.crc32("\0".join(about).encode())).to_bytes(4, "big") + value
+
+
+def _open(sealed: Any, *about: str) -> bytes:
+    """Return a sealed value. Raises DataError unless it is what was written about this."""
+    if not isinstance(sealed, bytes) or _seal(sealed[4:], *about) != sealed:
+        raise DataError("not what was written")
+    return sealed[4:]
+
+
+def _unpack(packed: bytes, size: int, shape: Any) -> Any:
+    """Return the rows of a part as a pyarrow table."""
+    if not size:
+        return shape.empty_table()
+    batch = pa.ipc.read_record_batch(pa.decompress(packed, size, "zstd"), _plain(shape))
+    return pa.Table.from_batches([batch]).cast(shape)
+
+
+def _plain(shape: Any) -> Any:
+    """The schema with texts in place of dictionaries, which a record batch alone does not carry."""
+    fields = [
+        pa.field(one.name, one.type.value_type if pa.types.is_dictionary(one.type) else one.type)
+        for one in shape
+    ]
+    return pa.schema(fields)

@@ -1,0 +1,316 @@
+"""The index says what the files say, whatever happens to it, and spares opening them."""
+
+import json
+import os
+import shutil
+import sqlite3
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.analysis.reduce import pairs as reduce_pairs
+from fleet.analysis.reduce.load import load_cpus, load_runs
+from fleet.analysis.reduce.pairs import load_pairs, verify_pairs
+from fleet.analysis.report.page import render
+from fleet.analysis.views.warnings import load_marked
+from fleet.errors import StoreError, StoreWarning
+from fleet.model import Host
+from fleet.store import Listing, Store, new_run_id, runs
+from fleet.store.reading import TableFile
+from fleet.store.verify import verify
+from tests import builders
+from tests.store.test_one_reading import fill
+
+RUNS = 4
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two hosts with four runs each, all derived."""
+    root = tmp_path / "root"
+    fill(root, 2, RUNS)
+    notes = list[str]()
+    load_pairs(root, note=notes.append)
+    assert notes == ["reducing samples to pairs; this is done once for each run"]
+    return root
+
+
+def views(root: Path) -> list[pd.DataFrame]:
+    """What readers of many runs get."""
+    listing = Listing(root)
+    ids = [run.run_id for run in listing.runs]
+    asked = {"benchmark": "cas", "columns": ["run_id", "median_ns"]}
+    frames = [load_pairs(root), load_pairs(root, **asked), load_pairs(root, columns=["median_ns"])]
+    summaries = pd.DataFrame(listing.runs)
+    return [*frames, load_runs(root), load_cpus(root), load_marked(listing, ids), summaries]
+
+
+def same(frames: list[pd.DataFrame], expected: list[pd.DataFrame]) -> None:
+    for one, other in zip(frames, expected, strict=True):
+        pd.testing.assert_frame_equal(one, other, check_categorical=False)
+
+
+def index_of(root: Path) -> Path:
+    return Listing(root).index.path
+
+
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the samples files that are opened from now on."""
+    names: list[str] = []
+    init: Callable[..., None] = TableFile.__init__
+    read = runs.read_record
+
+    def counted(self: TableFile, place: object, name: str, *rest: object, **named: object) -> None:
+        names.append(name)
+        init(self, place, name, *rest, **named)
+
+    def counted_record(place: object, name: str) -> bytes:
+        names.append(name)
+        return read(place, name)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TableFile, "__init__", counted)
+    monkeypatch.setattr(runs, "read_record", counted_record)
+    return names
+
+
+def test_it_holds_what_the_files_hold_and_spares_opening_these(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index_of(root).unlink()
+    for path in root.rglob("samples.parquet"):
+        os.utime(path, (0, 0))
+    expected = views(root)
+    names = opened(monkeypatch)
+    same(views(root), expected)
+    assert names == []
+
+
+def test_a_run_is_in_it_once_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path, 1, 2)
+    names = opened(monkeypatch)
+    assert len(Listing(tmp_path).runs) == 2
+    assert names == []
+
+
+def test_a_run_of_another_controller_is_kept_once_its_rows_are_in_the_tables(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Listing(root).runs
+    index_of(root).unlink()
+    shutil.rmtree(root / "runs")
+    assert Listing(root).runs == before
+    assert not (root / "runs").exists()  # its session may be about to add it
+    for path in root.glob("samples/host_id=*/*/samples.parquet"):
+        os.utime(path, (0, 0))
+    assert Listing(root).runs == before
+    assert sorted(pd.read_parquet(root / "runs")["run_id"]) == sorted(run.run_id for run in before)
+    cpus = pd.read_parquet(root / "cpus")
+    assert not cpus.duplicated(["run_id", "cpu"]).any()
+    names = opened(monkeypatch)
+    assert Listing(root).runs == before
+    assert names == []
+
+
+def test_a_report_is_the_same_page_with_and_without_it(root: Path) -> None:
+    ids = [run.run_id for run in Listing(root).runs]
+    page = render(Listing(root), ids, "title", None)
+    index_of(root).unlink()
+    assert without_moment(render(Listing(root), ids, "title", None)) == without_moment(page)
+
+
+def without_moment(page: str) -> list[str]:
+    return [line for line in page.splitlines() if "Made by" not in line]
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "rubbish", "a folder", "other tables", "no tables"])
+def test_one_that_cannot_be_used_counts_as_absent_and_is_made_anew(root: Path, damage: str) -> None:
+    expected, path = views(root), index_of(root)
+    data = path.read_bytes()
+    path.unlink()
+    match damage:
+        case "cut":
+            path.write_bytes(data[: len(data) // 2])
+        case "empty":
+            path.touch()
+        case "rubbish":
+            path.write_bytes(b"no" * 10000)
+        case "a folder":
+            path.mkdir()
+        case "other tables":
+            with sqlite3.connect(path) as db:
+                db.execute("create table runs (x)")
+        case _:
+            path.write_bytes(data)
+            with sqlite3.connect(path) as db:
+                db.execute("drop table runs")
+    same(views(root), expected)
+    if damage == "a folder":
+        path.rmdir()
+    same(views(root), expected)
+    assert path.stat().st_size > 0
+
+
+def test_values_that_are_not_what_was_written_are_not_taken(root: Path) -> None:
+    expected = views(root)
+    with sqlite3.connect(index_of(root)) as db:
+        for table, column in (("runs", "listed"), ("runs", "record"), ("parts", "rows")):
+            for row, value in db.execute(f"select rowid, {column} from {table}").fetchall():
+                spoilt = bytearray(value)
+                spoilt[len(spoilt) // 2] ^= 4
+                db.execute(f"update {table} set {column} = ? where rowid = ?", (bytes(spoilt), row))
+        db.execute("update parts set made_of = replace(made_of, 'host0', 'host1') where kind = 'pairs'")
+    same(views(root), expected)
+
+
+def test_rows_of_one_run_are_not_taken_for_those_of_another(root: Path) -> None:
+    expected = views(root)
+    with sqlite3.connect(index_of(root)) as db:
+        first, second = (row for (row,) in db.execute("select rowid from runs limit 2"))
+        db.execute(
+            "update runs set listed = (select listed from runs where rowid = ?) where rowid = ?",
+            (first, second),
+        )
+    same(views(root), expected)
+
+
+@pytest.mark.parametrize("how", ["locked", "read-only folder", "a file in place of the folder"])
+def test_one_that_cannot_be_written_only_costs_time(
+    root: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    expected, path = views(root), index_of(root)
+    monkeypatch.setattr("fleet.store.index._WAIT_S", 0.01)
+    held = sqlite3.connect(path, isolation_level=None)
+    match how:
+        case "locked":
+            held.execute("begin exclusive")
+        case "read-only folder":
+            shutil.rmtree(path.parent)
+            monkeypatch.setenv("XDG_CACHE_HOME", "/proc")
+        case _:
+            shutil.rmtree(path.parent)
+            path.parent.touch()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(views(root), expected)
+    held.close()
+
+
+def test_a_run_that_changed_or_is_gone_is_not_taken_from_it(root: Path) -> None:
+    expected = views(root)
+    changed, gone = Listing(root).runs[3], Listing(root).runs[4]
+    path = root / f"samples/host_id={changed.host_id}/run_id={changed.run_id}/samples.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.warns(UserWarning, match=changed.run_id):
+        rows = load_runs(root)
+    assert changed.run_id not in set(rows["run_id"])
+    assert len(rows) == 2 * RUNS - 1
+    path.write_bytes(whole)
+    same(views(root), expected)
+    shutil.rmtree(root / f"samples/host_id={gone.host_id}/run_id={gone.run_id}")
+    assert gone not in Listing(root).runs
+    assert len(load_pairs(root)["run_id"].unique()) == 2 * RUNS - 1
+
+
+def test_other_statistics_are_not_taken_from_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reduce_pairs, "STATS_VERSION", reduce_pairs.STATS_VERSION + 1)
+    assert set(load_pairs(root)["stats_version"]) == {reduce_pairs.STATS_VERSION}
+
+
+def test_rows_made_anew_replace_those_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def parts() -> int:
+        with sqlite3.connect(index_of(root)) as db:
+            return int(db.execute("select count(*) from parts where kind = 'pairs'").fetchone()[0])
+
+    before = parts()
+    monkeypatch.setattr(reduce_pairs, "STATS_VERSION", reduce_pairs.STATS_VERSION + 1)
+    load_pairs(root)
+    assert parts() == before
+
+
+def test_it_is_smaller_than_the_samples_that_it_is_made_of(tmp_path: Path) -> None:
+    """With pairs, records and marked bursts; in one batch, and run by run."""
+    for name in ("at once", "run by run"):
+        root = tmp_path / name
+        fill(root, 2, 20)
+        ids = [run.run_id for run in Listing(root).runs]
+        for part in [ids] if name == "at once" else [[run_id] for run_id in ids]:
+            load_pairs(root, run_id=part)
+            load_marked(root, part)
+        samples = sum(path.stat().st_size for path in root.rglob("samples.parquet"))
+        assert index_of(root).stat().st_size < samples, name
+
+
+def test_verify_compares_it_with_the_samples(root: Path) -> None:
+    """Rows with checksums that fit, which an earlier fleet or somebody else may have written."""
+    listing = Listing(root)
+    assert verify(listing.place).problems == ()
+    assert verify_pairs(listing) == []
+    run = listing.runs[0]
+    stamp, record = listing.samples[run.key], listing.index.read_records(listing.samples)[run.key]
+    poisoned = listing.index.read_listed(listing.samples)[run.key] | {"host_name": "poisoned"}
+    listing.index.keep_runs({run.key: runs.RunEntry(stamp, poisoned, record)})
+    assert Listing(root).runs[0].host_name == "poisoned"
+    (problem,) = verify(listing.place).problems
+    assert run.run_id in problem
+    assert str(listing.index.path) in problem
+
+    pairs = reduce_pairs.derive(listing.place, [run])
+    slower = pairs.set_column(*_doubled(pairs, "median_ns"))
+    listing.index.keep_rows(reduce_pairs.PAIRS, reduce_pairs._marks([run]), slower)
+    (problem,) = verify_pairs(Listing(root))
+    assert run.run_id in problem
+
+
+def _doubled(table, name: str):
+    at = table.column_names.index(name)
+    return at, table.schema.field(at), [chunk.to_numpy() * 2 for chunk in table.column(at).chunks]
+
+
+def test_a_copy_of_a_run_under_another_host_shadows_nothing(root: Path) -> None:
+    before = Listing(root).runs
+    run = before[0]
+    source = root / f"samples/host_id={run.host_id}/run_id={run.run_id}"
+    for host in ("a-host", "z-host"):
+        shutil.copytree(source, root / f"samples/host_id={host}/run_id={run.run_id}")
+    (root / f"samples/host_id=empty/run_id={before[1].run_id}").mkdir(parents=True)
+    with pytest.warns(StoreWarning) as said:
+        assert Listing(root).runs == before
+    texts = [str(one.message) for one in said]
+    assert len(texts) == 2
+    assert all(f"holds run {run.run_id} of {run.host_id}" in text for text in texts)
+    problems = verify(Store(root).place).problems
+    assert sum("Move it to its place" in problem for problem in problems) == 2
+    assert sum("all have it" in problem for problem in problems) == 1
+
+
+@pytest.mark.parametrize("host", ["a-host", "z-host"])
+def test_a_run_with_the_id_of_an_older_one_is_named_and_shadows_nothing(root: Path, host: str) -> None:
+    before = Listing(root).runs
+    first = before[0]
+    other = builders.a_run(run_id=first.run_id, host=Host(host, "192.0.2.9"))
+    Store(root).publish(other, builders.bursts_of(other, seed=99))
+    with pytest.warns(StoreWarning, match=f"host_id={host}.*which is older"):
+        assert Listing(root).runs == before
+
+
+def test_where_no_run_can_be_read_that_is_an_error(tmp_path: Path) -> None:
+    fill(tmp_path, 1, 1)
+    (path,) = tmp_path.rglob("samples.parquet")
+    path.write_bytes(b"PAR1 and no more")
+    with pytest.raises(StoreError, match="put it back from a copy"):
+        Listing(tmp_path).runs  # noqa: B018
+
+
+def test_labels_and_states_survive_it(root: Path) -> None:
+    run = replace(builders.a_run(run_id=new_run_id()), ended_utc=None)
+    Store(root).publish(run, builders.bursts_of(run))
+    for _ in range(2):
+        listed = next(one for one in Listing(root).with_unfinished() if one.run_id == run.run_id)
+        assert (dict(listed.labels), listed.ended_utc) == ({"rack": "b2", "kernel": "6.12"}, None)
+        assert listed.content_sha256 is not None
+        assert json.loads(load_runs(root, run_id=run.run_id)["labels_json"][0])["rack"] == "b2"
