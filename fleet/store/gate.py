@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from fleet.errors import DataError
-from fleet.late import msgspec, np, pa
+from fleet.late import msgspec, np, pa, pc
 from fleet.model import (
     Benchmark,
     Cache,
@@ -23,7 +23,6 @@ from fleet.model import (
 )
 from fleet.once import once
 from fleet.store import schema
-from fleet.store.columns import known, raw, text_ends, words
 from fleet.store.decoding import prepared
 from fleet.store.footer import Footer
 from fleet.store.ids import KEY
@@ -263,11 +262,11 @@ def check_table(name: str, table: Any) -> None:
             if values.null_count:
                 raise DataError(f"{column.name} has a null in a list")
         if pa.types.is_dictionary(values.type):
-            longest = int(np.diff(text_ends(values.dictionary)).max(initial=0))
+            longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
             if longest > WORD_BYTES:
                 raise DataError(f"{column.name} is {longest} bytes long, and the limit is {WORD_BYTES}")
         if column.name in ("relation", "benchmark"):
-            _check_words(name, column.name, {*words(values)})
+            _check_words(name, column.name, {*values.unique().to_pylist()})
         type_ = str(values.type)
         if type_ in _NUMBERS and type_ != _COUNTED.get(name, type_):
             _check_numbers(column.name, values)
@@ -296,25 +295,25 @@ def _check_words(table: str, column: str, texts: set[str]) -> None:
 
 def _check_numbers(name: str, values: Any) -> None:
     least = _LEAST.get(name, 0)
-    numbers = raw(values, unknown=least)
+    numbers = values.fill_null(least).to_numpy()
     most = _MOST.get(name, INT64_MAX)
     if len(numbers) and not least <= numbers.min() <= numbers.max() <= most:
         raise DataError(f"{name} is {numbers.min()} to {numbers.max()}")
 
 
 def _check_lengths(found: Mapping[str, Any]) -> None:
-    ends = raw(found["ticks"].offsets)
+    ends, warmup = found["ticks"].offsets.to_numpy(), found["warmup"].to_numpy()
     lengths = np.diff(ends)
     if lengths.max(initial=0) > _BURST_TICKS:
         raise DataError(f"a burst has {lengths.max()} ticks")
-    if (raw(found["warmup"]) > lengths).any():
+    if (warmup > lengths).any():
         raise DataError("warmup is more than the ticks")
-    zeros = np.flatnonzero(raw(found["ticks"].values) == 0)
-    in_burst = np.searchsorted(zeros, ends[1:]) - np.searchsorted(zeros, ends[:-1] + raw(found["warmup"]))
-    if (2 * in_burst > lengths - raw(found["warmup"])).any():
+    zeros = np.flatnonzero(found["ticks"].values.to_numpy() == 0)
+    in_burst = np.searchsorted(zeros, ends[1:]) - np.searchsorted(zeros, ends[:-1] + warmup)
+    if (2 * in_burst > lengths - warmup).any():
         raise DataError("most samples of a burst took no time")
     for name in found.keys() & {*_OF_SAMPLES[1:]}:
-        for at in np.flatnonzero(known(found[name])).tolist():
+        for at in np.flatnonzero(found[name].is_valid()).tolist():
             if any(len(each) != lengths[at] for each in found[name][at]):
                 raise DataError(f"{name} are not as many as ticks")
 

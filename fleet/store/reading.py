@@ -14,7 +14,6 @@ from fleet.errors import DamagedFileError, DataError, StoreError, StoreWarning, 
 from fleet.late import pa, pc, pq
 from fleet.store import schema
 from fleet.store.checksums import checked_footer
-from fleet.store.columns import table as columns_table
 from fleet.store.files import check_regular, open_regular
 from fleet.store.footer import Footer, footer_of, may_hold, noted
 from fleet.store.gate import FEW_BYTES, UNPACKED, check_footer, check_held, check_table
@@ -124,7 +123,7 @@ def readable(names: Sequence[str], read: Callable[[str], _Result]) -> dict[str, 
 
 def joined(parts: Sequence[Any], table: str, columns: Sequence[str] | None = None) -> Any:
     """Tables below one another; of none, an empty one with its columns."""
-    return pa.concat_tables(parts or [columns_table(_shape(table, columns), [])]).unify_dictionaries()
+    return pa.concat_tables(parts or [_shape(table, columns).empty_table()]).unify_dictionaries()
 
 
 def chosen(table: Any, name: str, columns: Sequence[str] | None, where: Where) -> Any:
@@ -239,6 +238,8 @@ class TableFile:
         """The same, some rows at a time, so that no more than these have to be held."""
         where, shape = where or {}, _shape(self._table, columns)
         groups = self._groups(where)
+        if not groups:  # of which pyarrow 18 makes an error
+            return
         batches = self._try(
             lambda: self._file.iter_batches(
                 self._stretch, groups, columns=self._needed(shape, where), use_threads=self._threads

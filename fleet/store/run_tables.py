@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from fleet.store import columns, schema
+from fleet.late import pa
+from fleet.store import schema
 from fleet.store.files import draft, open_regular
 from fleet.store.places import Place
 from fleet.store.reading import TableFile, readable
@@ -38,7 +39,7 @@ def _add(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     ids = sorted(record.row["run_id"] for record in records)
     name = ids[-1] if len(ids) == 1 else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
     listed = [row for record in records for row in (record.cpus if table == "cpus" else [record.row])]
-    rows = columns.table(schema.arrow_schema(table), listed)
+    rows = pa.Table.from_pylist(listed, schema.arrow_schema(table))
     # Dictionaries would be larger than texts that differ in most rows; bounds only help among many rows.
     bounds = ["run_id", "host_id", "session_id"] if len(rows) > 1 else False
     with draft(place.state_dir, f"{name}-{table}") as path:
