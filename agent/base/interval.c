@@ -69,21 +69,6 @@ static double half_squared(double variance, double correlation, double n)
 	return t * t * variance / effective;
 }
 
-uint32_t count_needed(double variance, double correlation, double allowed)
-{
-	uint32_t low = 2, high = COUNT_NEVER;
-
-	while (low < high) {
-		uint32_t middle = (low + high) / 2;
-
-		if (half_squared(variance, correlation, middle) <= allowed * allowed)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
-}
-
 uint32_t root_ppm(double squared, double mean)
 {
 	uint32_t low = squared < 0 ? UINT32_MAX : 0, high = UINT32_MAX;

@@ -22,12 +22,6 @@ struct interval {
  * widened where they resemble each other; docs/statistics.md has the formula. */
 struct interval interval_of(double *values, size_t count);
 
-/* How many values with this variance, of which neighbours correlate so, have an interval whose half
- * is `allowed`: at most COUNT_NEVER, which stands for that many and more. */
-uint32_t count_needed(double variance, double correlation, double allowed);
-
-enum { COUNT_NEVER = UINT16_MAX };
-
 /* The root of a variance, or of half an interval squared, as a share of the mean, in millionths and
  * rounded up; UINT32_MAX if that is negative. */
 uint32_t root_ppm(double squared, double mean);

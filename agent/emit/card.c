@@ -1,7 +1,7 @@
 /* card.c: reduces a run to what its card shows: relations, order of the map, groups, scale. */
 #include "emit/card.h"
 
-#include "base/split.h"
+#include "base/interval.h"
 #include "bench/sizes.h"
 
 #include <stdio.h>
@@ -114,6 +114,21 @@ double card_root(double square)
 	return square > 0 ? found : 0;
 }
 
+/* The series of the inverse hyperbolic tangent, after halving. */
+double card_logarithm(double x)
+{
+	const double ln2 = 0.69314718055994531;
+	double halvings = 0, sum = 0;
+
+	for (; x > 4.0 / 3; x /= 2)
+		halvings++;
+	double y = (x - 1) / (x + 1), power = y;
+
+	for (int n = 1; n < 24; n += 2, power *= y * y)
+		sum += power / n;
+	return 2 * sum + halvings * ln2;
+}
+
 static int by_ns(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
@@ -175,7 +190,7 @@ static bool reduce_visits(struct card *card)
 		by_at[card->places[i].at] = &card->places[i];
 	for (size_t i = 0; values && rows && by_at && card->cells && i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
-		const struct interval *interval = &matrix->levels[i].main.interval;
+		uint32_t half_ppm = matrix->levels[i].half_ppm;
 		double ns = matrix->found[i];
 
 		if (visit->choice != matrix->choice || ns <= 0)
@@ -186,9 +201,7 @@ static bool reduce_visits(struct card *card)
 		row->pairs++;
 		rows[count] = (unsigned char)(row - card->rows);
 		values[count] = ns;
-		spreads[count++] = interval->half_squared < 0
-					   ? -1
-					   : card_root(interval->half_squared) / interval->mean;
+		spreads[count++] = half_ppm == UINT32_MAX ? -1 : half_ppm / 1e6;
 		card->cells[visit->a * n + visit->b] = card->cells[visit->b * n + visit->a] = ns;
 	}
 	for (size_t i = 0; i < card->row_count; i++) {

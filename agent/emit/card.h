@@ -37,8 +37,9 @@ struct card {
 bool card_reduce(struct card *card);
 void card_free(struct card *card);
 
-/* The square root, which needs a library elsewhere. */
+/* The square root, and the natural logarithm of 2/3 or more, which need a library elsewhere. */
 double card_root(double square);
+double card_logarithm(double x);
 
 /* Does a group of this level begin at this place of the map, which is not the first? */
 bool card_border(const struct card *card, size_t at, int level);

@@ -56,14 +56,10 @@ void emit_alive(const struct report *report)
 
 static void end(const struct run *run, const struct totals *totals, const char *reason)
 {
-	(void)reason;
+	(void)run, (void)reason;
 	if (totals->failed)
 		emit_sentence("%" PRIu64 " of %" PRIu64 " bursts gave no number", totals->failed,
 			      totals->taken + totals->failed);
-	if (run->plan->precision_ppm && totals->unconverged)
-		emit_sentence("%" PRIu64 " of %zu pairs are not known to %g %%",
-			      totals->unconverged, run->plan->visit_count,
-			      run->plan->precision_ppm / 1e4);
 }
 
 const struct format emit_csv = {

@@ -327,7 +327,6 @@ static void end(const struct run *run, const struct totals *totals, const char *
 	json_count("failed", totals->failed);
 	json_number_or_null("converged", precision ? (int64_t)totals->converged : -1);
 	json_number_or_null("unconverged", precision ? (int64_t)totals->unconverged : -1);
-	json_number_or_null("several_levels", precision ? (int64_t)totals->several_levels : -1);
 	json_number_or_null("reached_ppm", precision && totals->reached_ppm < UINT32_MAX
 						   ? (int64_t)totals->reached_ppm
 						   : -1);

@@ -1,5 +1,5 @@
 /* matrix.c: for people: a matrix or ladder per benchmark and variant when all is measured. */
-#include "base/levels.h"
+#include "base/interval.h"
 #include "base/stop.h"
 #include "emit/emit.h"
 #include "emit/tools.h"
@@ -8,33 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One burst, reduced to one number by the plan's estimator; in ns one way. */
-struct reduced {
-	uint32_t visit, order; /* of time */
-	double ns;
-};
+enum { MARKED_SHARE = 10 /* from one burst in so many on */, LISTED_MOST = 4 };
 
-static struct reduced *bursts;
-static size_t burst_count, burst_room;
-static double *scratch, *work;
-static uint8_t *rounds;        /* states of them */
-static struct level *found_at; /* of each visit */
-static uint64_t *units;        /* in its samples; 0: it has none */
+/* Of each visit: the number of the estimator, in ns one way, and the units in its samples; 0: none.
+ */
+static double *found, *scratch;
+static uint64_t *units;
+static uint32_t *counts; /* bursts */
+static const struct level *levels;
 static struct text page;
-
-/* Of a hand-off one way. */
-static double sample_ns(const struct run *run, const struct report *report, uint32_t i)
-{
-	const struct benchmark *benchmark = report->visit->choice->benchmark;
-	const struct burst_result *result = report->result;
-	double ways = benchmark->two_ways ? 2 : 1;
-	double ticks = bench_sample(benchmark, result->ticks + i, result->timed, result->samples);
-	uint64_t done = report->units;
-
-	for (size_t t = 0; !benchmark->other_unit && t < result->counted_others; t++)
-		done += result->other_units[t * result->samples + i];
-	return ticks * (1e9 / (double)run->clock->clock.ticks_per_second) / (double)done / ways;
-}
 
 /* ---- estimators ------------------------------------------------------------------------------ */
 
@@ -47,23 +29,18 @@ static double mean(const double *values, size_t count)
 	return sum / (double)count;
 }
 
-/* The samples of a burst, or the bursts of a visit, to one number. */
-static double reduce(const struct plan *plan, double *values, size_t count)
+static bool estimates(const struct plan *plan, const char *name)
 {
-	if (!strcmp(plan->estimator, "mean"))
-		return mean(values, count);
-	double middle = median(values, count); /* which sorts them */
-
-	return strcmp(plan->estimator, "min") ? middle : values[0];
+	return !strcmp(plan->estimator, name);
 }
 
 static const char *estimator_in_words(const struct plan *plan)
 {
-	if (!strcmp(plan->estimator, "mean"))
+	if (estimates(plan, "mean"))
 		return "mean of all samples";
-	if (!strcmp(plan->estimator, "min"))
+	if (estimates(plan, "min"))
 		return "minimum of all samples";
-	return plan->rounds_max == 1 ? "median of the samples" : "middle of the bursts' medians";
+	return plan->rounds_max == 1 ? "median of the samples" : "median of the bursts' medians";
 }
 
 /* ---- while it is measured -------------------------------------------------------------------- */
@@ -71,90 +48,45 @@ static const char *estimator_in_words(const struct plan *plan)
 static void hello(const struct run *run)
 {
 	const struct plan *plan = run->plan;
-	size_t longest = plan->samples > plan->rounds_max ? plan->samples : plan->rounds_max;
+	size_t longest = plan->samples > plan->visit_count ? plan->samples : plan->visit_count;
 
-	scratch =
-		calloc(longest > plan->visit_count ? longest : plan->visit_count, sizeof *scratch);
-	work = calloc(longest, 4 * sizeof *work);
-	rounds = calloc(longest, sizeof *rounds);
-	found_at = calloc(plan->visit_count, sizeof *found_at);
+	scratch = calloc(longest, sizeof *scratch);
+	found = calloc(plan->visit_count, sizeof *found);
 	units = calloc(plan->visit_count, sizeof *units);
-	if (!scratch || !work || !rounds || !found_at || !units)
+	counts = calloc(plan->visit_count, sizeof *counts);
+	if (!scratch || !found || !units || !counts)
 		stop_because("out of memory");
 }
 
-static void keep(uint32_t visit, double ns)
-{
-	if (burst_count == burst_room) {
-		size_t room = burst_room ? 2 * burst_room : 1024;
-		struct reduced *more = realloc(bursts, room * sizeof *bursts);
-
-		if (!more) {
-			stop_because("out of memory");
-			return;
-		}
-		bursts = more;
-		burst_room = room;
-	}
-	bursts[burst_count] = (struct reduced){visit, (uint32_t)burst_count, ns};
-	burst_count++;
-}
-
+/* The median is that of the levels, in the end. */
 static void burst(const struct run *run, const struct report *report)
 {
 	const struct plan *plan = run->plan;
+	size_t visit = (size_t)(report->visit - plan->visits);
 
-	if (!scratch || !work || !rounds || !found_at || !units)
+	if (!scratch || !found || !units || !counts)
 		return;
 	uint32_t samples = report->result->samples - plan->warmup;
 
 	for (uint32_t i = 0; i < samples; i++)
-		scratch[i] = sample_ns(run, report, plan->warmup + i);
-	uint32_t visit = (uint32_t)(report->visit - plan->visits);
-
+		scratch[i] = report_sample_ns(run, report, plan->warmup + i);
 	units[visit] = report->units;
-	keep(visit, reduce(plan, scratch, samples));
+	counts[visit]++;
+	if (estimates(plan, "mean")) {
+		found[visit] += (mean(scratch, samples) - found[visit]) / counts[visit];
+	} else if (estimates(plan, "min")) {
+		sort_values(scratch, samples);
+		if (counts[visit] == 1 || scratch[0] < found[visit])
+			found[visit] = scratch[0];
+	}
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-static int by_visit(const void *a, const void *b)
+/* Are many of its bursts at another level? */
+static bool is_marked(size_t visit)
 {
-	const struct reduced *left = a, *right = b;
-
-	if (left->visit != right->visit)
-		return left->visit > right->visit ? 1 : -1;
-	return (left->order > right->order) - (left->order < right->order);
-}
-
-/* The bursts of a visit, or of those of several levels the ones at the level of most. */
-static double reduce_bursts(const struct plan *plan, uint32_t visit, double *values, size_t count)
-{
-	if (strcmp(plan->estimator, "median") != 0)
-		return reduce(plan, values, count);
-	struct series series = {values, count, false};
-	struct states states = {.of = rounds};
-
-	states_find(&series, 1, work, &states);
-	found_at[visit] = level_of_most(&series, &states, work);
-	return found_at[visit].main.median;
-}
-
-/* What all bursts of each visit come to; 0 where there were none. The caller frees it. */
-static double *reduce_visits(const struct plan *plan)
-{
-	double *found = calloc(plan->visit_count, sizeof *found);
-
-	if (burst_count)
-		qsort(bursts, burst_count, sizeof *bursts, by_visit);
-	for (size_t first = 0, last; found && first < burst_count; first = last) {
-		for (last = first; last < burst_count && bursts[last].visit == bursts[first].visit;
-		     last++)
-			scratch[last - first] = bursts[last].ns;
-		found[bursts[first].visit] =
-			reduce_bursts(plan, bursts[first].visit, scratch, last - first);
-	}
-	return found;
+	return levels[visit].others * MARKED_SHARE > levels[visit].count + levels[visit].others;
 }
 
 static void add_row(const char *head, const double *cells, size_t count)
@@ -170,9 +102,9 @@ static void add_row(const char *head, const double *cells, size_t count)
 }
 
 /* Rows are ping, columns pong; where each pair was visited once a round, it stands below the
- * diagonal. Of one CPU: one row. Below zero: one of several levels. The caller frees them. */
+ * diagonal. Of one CPU: one row. Below zero: marked. The caller frees them. */
 static double *cells_of(const struct plan *plan, const struct choice *choice,
-			const struct point *point, const double *found)
+			const struct point *point)
 {
 	size_t n = plan->cpu_count, rows = choice->benchmark->shape == SHAPE_PAIR ? n : 1;
 	double *cells = calloc(rows * n, sizeof *cells);
@@ -184,16 +116,16 @@ static double *cells_of(const struct plan *plan, const struct choice *choice,
 			cells[rows == 1                      ? visit->a
 			      : plan->pairs == PAIRS_ORDERED ? visit->a * n + visit->b
 							     : visit->b * n + visit->a] =
-				found_at[i].levels > 1 ? -found[i] : found[i];
+				is_marked(i) ? -found[i] : found[i];
 	}
 	return cells;
 }
 
 static void add_cells(const struct plan *plan, const struct choice *choice,
-		      const struct point *point, const double *found)
+		      const struct point *point)
 {
 	size_t n = plan->cpu_count, rows = choice->benchmark->shape == SHAPE_PAIR ? n : 1;
-	double *cells = cells_of(plan, choice, point, found);
+	double *cells = cells_of(plan, choice, point);
 	char head[16];
 
 	text_add(&page, "%6s", "");
@@ -214,7 +146,7 @@ static void add_extreme(const struct plan *plan, const char *name, const struct 
 	text_add(&page, visit->a == visit->b ? "\n" : " and %d\n", plan_last_cpu(plan, visit));
 }
 
-static void add_summary(const struct plan *plan, const struct point *point, const double *found)
+static void add_summary(const struct plan *plan, const struct point *point)
 {
 	size_t lowest = 0, highest = 0, count = 0;
 
@@ -248,75 +180,57 @@ static void add_title(const struct plan *plan, const struct choice *choice,
 	text_add(&page, "\n\n");
 }
 
-static void add_levels(const struct plan *plan, uint32_t visit)
+static void add_levels(const struct plan *plan, size_t visit)
 {
-	const struct visit *of = &plan->visits[visit];
-	struct level_part parts[LEVELS_MOST];
-	size_t count = 0;
+	const struct level *level = &levels[visit];
+	const struct visit *cpus = &plan->visits[visit];
 
-	for (size_t i = 0; i < burst_count; i++)
-		if (bursts[i].visit == visit)
-			scratch[count++] = bursts[i].ns;
-	struct series series = {scratch, count, false};
-	struct states states = {.of = rounds};
-
-	states_find(&series, 1, work, &states);
-	uint32_t levels = levels_of(&series, &states, work, parts);
-
-	text_add(&page, "%8s%d", "", plan_first_cpu(plan, of));
-	if (of->a != of->b)
-		text_add(&page, "-%d", plan_last_cpu(plan, of));
-	text_add(&page, ": ");
-	for (uint32_t i = 0; i < levels; i++) {
-		const struct interval *interval = &parts[i].interval;
-
-		text_add(&page, "%s%.1f", i ? ", " : "", parts[i].median);
-		if (interval->half_squared >= 0)
-			text_add(&page, " +-%.1f%%",
-				 root_ppm(interval->half_squared, interval->mean) / 1e4);
-		text_add(&page, " (%.0f%% of bursts, %.1f in a row)",
-			 100.0 * (double)parts[i].count / (double)count, parts[i].dwell);
-	}
-	text_add(&page, "\n");
+	text_add(&page, "%8s%d", "", plan_first_cpu(plan, cpus));
+	if (cpus->a != cpus->b)
+		text_add(&page, "-%d", plan_last_cpu(plan, cpus));
+	text_add(&page, ": %.1f", level->median);
+	if (level->half_ppm < UINT32_MAX)
+		text_add(&page, " +-%.1f%%", level->half_ppm / 1e4);
+	text_add(&page, ", and %.0f%% of bursts at %.1f\n",
+		 100.0 * level->others / (level->count + level->others), level->other);
 }
 
-/* What the marks mean, and all levels of the first few visits that have several. */
+/* Lists the first few visits that are marked. */
 static void add_marked(const struct plan *plan, const struct point *point)
 {
-	enum { LISTED_MOST = 4 };
-	size_t marked = 0, listed = 0;
+	size_t marked = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++)
-		marked += plan_point(&plan->visits[i]) == point && found_at[i].levels > 1;
+		marked += plan_point(&plan->visits[i]) == point && is_marked(i);
 	if (!marked)
 		return;
-	text_add(&page, "     *  %zu with several levels: that of most bursts\n", marked);
-	for (uint32_t i = 0; i < plan->visit_count && listed < LISTED_MOST; i++)
-		if (plan_point(&plan->visits[i]) == point && found_at[i].levels > 1) {
+	text_add(&page, "     *  %zu with bursts at another level\n", marked);
+	for (size_t i = 0, listed = 0; i < plan->visit_count && listed < LISTED_MOST; i++)
+		if (plan_point(&plan->visits[i]) == point && is_marked(i)) {
 			add_levels(plan, i);
 			listed++;
 		}
-	if (marked > listed)
-		text_add(&page, "%8sand %zu more (--format jsonl)\n", "", marked - listed);
+	if (marked > LISTED_MOST)
+		text_add(&page, "%8sand %zu more (--format jsonl)\n", "", marked - LISTED_MOST);
 }
 
 /* A matrix for each point. */
-static void add_matrices(const struct plan *plan, const struct choice *choice, const double *found)
+static void add_matrices(const struct plan *plan, const struct choice *choice)
 {
 	for (size_t i = 0; i < choice->point_count; i++) {
 		const struct point *point = &choice->points[i];
 
 		text_add(&page, i ? "\n" : "");
 		add_title(plan, choice, point);
-		add_cells(plan, choice, point, found);
+		add_cells(plan, choice, point);
 		text_add(&page, "\n");
-		add_summary(plan, point, found);
+		add_summary(plan, point);
 		add_marked(plan, point);
 	}
 }
 
 /* A line for each point, of many: its pairs' numbers in short. */
-static void add_points(const struct plan *plan, const struct choice *choice, const double *found)
+static void add_points(const struct plan *plan, const struct choice *choice)
 {
 	text_add(&page, "%s, variant %s: ns a line, of all pairs, %s\n\n%-28s %8s %8s %8s\n",
 		 choice->benchmark->name, choice->variant->name, estimator_in_words(plan), "point",
@@ -336,26 +250,24 @@ static void add_points(const struct plan *plan, const struct choice *choice, con
 	}
 }
 
-/* Of a pair, as most have; those of failed bursts are missing. */
-static size_t bursts_of(const struct plan *plan, const struct choice *choice)
+/* Bursts of a pair, as most have; those that failed are missing. */
+static uint32_t count_bursts(const struct plan *plan, const struct choice *choice)
 {
-	size_t most = 0, count = 0;
+	uint32_t most = 0;
 
-	for (size_t i = 0; i < burst_count; i++) {
-		count = i && bursts[i].visit == bursts[i - 1].visit ? count + 1 : 1;
-		if (plan->visits[bursts[i].visit].choice == choice && count > most)
-			most = count;
-	}
+	for (size_t i = 0; i < plan->visit_count; i++)
+		if (plan->visits[i].choice == choice && counts[i] > most)
+			most = counts[i];
 	return most;
 }
 
 /* The matrices of pairs as the program prints them that the format is named for. */
-static void add_as_tool(const struct run *run, const struct choice *choice, const double *found)
+static void add_as_tool(const struct run *run, const struct choice *choice)
 {
 	const struct plan *plan = run->plan;
 	size_t n = plan->cpu_count, visits = 0;
-	double *cells = cells_of(plan, choice, choice->points, found);
-	struct tool_matrix matrix = {choice, plan->cpus, n, cells, 0, 0, run, found, found_at};
+	double *cells = cells_of(plan, choice, choice->points);
+	struct tool_matrix matrix = {choice, plan->cpus, n, cells, 0, 0, run, found, levels};
 
 	for (size_t i = 0; cells && i < n * n; i++)
 		cells[i] = cells[i] < 0 ? -cells[i] : cells[i];
@@ -363,41 +275,51 @@ static void add_as_tool(const struct run *run, const struct choice *choice, cons
 		if (plan->visits[i].choice == choice && units[i])
 			scratch[visits++] = (double)units[i];
 	matrix.iterations = visits ? (uint64_t)median(scratch, visits) : 0;
-	matrix.samples = plan->samples * bursts_of(plan, choice);
+	matrix.samples = (uint64_t)plan->samples * count_bursts(plan, choice);
 	if (cells)
 		tool_named(run->format->name)(&page, &matrix);
 	free(cells);
 }
 
-static void end(const struct run *run, const struct totals *totals, const char *reason)
+static void add_page(const struct run *run)
 {
 	const struct plan *plan = run->plan;
-	double *found = scratch && work && rounds && found_at && units ? reduce_visits(plan) : NULL;
 	bool as_tool = tool_named(run->format->name);
 
-	for (size_t i = 0; as_tool && found && i < plan->choice_count; i++)
-		if (plan->choices[i].benchmark->shape == SHAPE_PAIR &&
-		    plan->choices[i].point_count == 1 &&
-		    (run->format != &emit_svg || !page.length)) /* a card is of one */
-			add_as_tool(run, &plan->choices[i], found);
-	for (size_t i = 0; !as_tool && found && i < plan->choice_count; i++) {
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		const struct choice *choice = &plan->choices[i];
+
+		if (as_tool) {
+			if (choice->benchmark->shape == SHAPE_PAIR && choice->point_count == 1 &&
+			    (run->format != &emit_svg || !page.length)) /* a card is of one */
+				add_as_tool(run, choice);
+			continue;
+		}
 		text_add(&page, i ? "\n" : "");
-		if (plan->choices[i].benchmark->shape == SHAPE_GROUP)
-			emit_ladder(&page, plan, &plan->choices[i], found);
-		else if (plan->choices[i].benchmark->many_points)
-			add_points(plan, &plan->choices[i], found);
+		if (choice->benchmark->shape == SHAPE_GROUP)
+			emit_ladder(&page, plan, choice, found);
+		else if (choice->benchmark->many_points)
+			add_points(plan, choice);
 		else
-			add_matrices(plan, &plan->choices[i], found);
+			add_matrices(plan, choice);
+	}
+}
+
+static void end(const struct run *run, const struct totals *totals, const char *reason)
+{
+	levels = totals->levels;
+	if (scratch && found && units && counts) {
+		for (size_t i = 0; i < run->plan->visit_count; i++)
+			if (estimates(run->plan, "median"))
+				found[i] = levels[i].median;
+		add_page(run);
 	}
 	emit_write(&page);
 	emit_csv.end(run, totals, reason);
 	free(found);
-	free(bursts);
 	free(scratch);
-	free(work);
-	free(rounds);
-	free(found_at);
 	free(units);
+	free(counts);
 }
 
 #define FORMAT(name)                                                                               \

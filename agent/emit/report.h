@@ -2,6 +2,7 @@
 #ifndef FLEET_EMIT_REPORT_H
 #define FLEET_EMIT_REPORT_H
 
+#include "base/level.h"
 #include "burst/burst.h"
 #include "machine/clocks.h"
 #include "plan/plan.h"
@@ -35,12 +36,15 @@ struct report {
 	const struct burst_result *result;
 };
 
+/* What a unit took in a sample, in ns; of a hand-off one way. Warm-ups are counted, too. */
+double report_sample_ns(const struct run *run, const struct report *report, uint32_t sample);
+
 /* What a run came to. */
 struct totals {
 	uint64_t taken, failed;          /* bursts */
 	uint64_t converged, unconverged; /* visits; where a precision is wanted */
-	uint64_t several_levels;         /* of both */
 	uint32_t reached_ppm;            /* half the widest interval; UINT32_MAX: one has none */
+	struct level *levels;            /* of the plan's visits, in ns */
 };
 
 #endif

@@ -3,7 +3,6 @@
 #include "emit/emit.h"
 
 #include "base/build.h"
-#include "base/split.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +66,7 @@ static double share_of(const struct card *card, double ns)
 	double low = card->low, high = card->high, share = (ns - low) / (high - low);
 
 	if (low > 0 && high > 10 * low)
-		share = logarithm((ns > low ? ns : low) / low) / logarithm(high / low);
+		share = card_logarithm((ns > low ? ns : low) / low) / card_logarithm(high / low);
 	return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 

@@ -2,7 +2,6 @@
 #ifndef FLEET_EMIT_TOOLS_H
 #define FLEET_EMIT_TOOLS_H
 
-#include "base/levels.h"
 #include "base/text.h"
 #include "emit/report.h"
 

@@ -36,19 +36,18 @@ const struct option option_table[] = {
 	         "fetch the number is fixed. auto: chosen per pair (default: auto)."},
 	{NULL, 'r', "rounds", COUNT, AT(rounds), 1, 1000000, .value = "N",
 	 .help = "Visits to every pair, a burst each. Given alone: exactly N, back to back. Not "
-	         "given: at least 10 over 5 s, or 3 where these take longer, and more where "
-	         "--precision asks for them."},
+	         "given: 10, 20, 40, ... until --precision is reached or --time-budget ends."},
 	{NULL, 0, "precision", SHARE_PPM, AT(precision_ppm), .value = "SHARE",
-	 .help = "After the minimum rounds, go on with the pairs whose 95 % interval over their "
-	         "burst medians is wider than plus and minus this share of their mean: 1%, 0.01,"
-	         " or off (default: 1%; off with --rounds)."},
+	 .help = "End after 10, 20, 40, ... rounds, or N, 2 N, 4 N, ... of --rounds N, once nine "
+	         "in ten pairs are known to plus and minus this share, by the 95 % interval of "
+	         "their bursts: 1%, 0.01, or off (default: 1%; off with --rounds)."},
 	{NULL, 0, "time-budget", SECONDS, AT(time_budget_ns), .value = "S",
 	 .help = "Begin no burst after this many seconds, except of the minimum rounds where "
-	         "--rounds is given (default: 20, or what 20 rounds take if that is more; twice "
+	         "--rounds is given (default: 10, or what 20 rounds take if that is more; twice "
 	         "--rounds)."},
 	{NULL, 0, "spread", SECONDS_OR_ZERO, AT(spread_ns), .value = "S",
 	 .help = "Spread the minimum rounds over at least this many seconds by pauses between "
-	         "them (default: 5; 0 with --rounds)."},
+	         "them (default: 1; 0 with --rounds)."},
 	{NULL, 0, "order", WORD, AT(order), .words = "shuffled|sequential", .value = "ORDER",
 	 .help = "Of the visits in a round: shuffled anew for each, or sequential (default: "
 	         "shuffled)."},

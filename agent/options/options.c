@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS_USUAL = 10, PRECISION_USUAL_PPM = 10000, SPREAD_USUAL_S = 5 };
+enum { ROUNDS_USUAL = 10, PRECISION_USUAL_PPM = 10000, SPREAD_USUAL_S = 1 };
 
 static const struct option *find(const char *name, size_t length)
 {

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "plan/plan.h"
 
-enum { BUDGET_USUAL_S = 20 };
+enum { BUDGET_USUAL_S = 10 };
 
 struct forecast {
 	double once_s;          /* trials before the first bursts */

@@ -7,9 +7,7 @@
 
 enum {
 	ROUNDS_FOR_PRECISION = 1000,
-	ROUNDS_LEAST = 3, /* tell which visits need more of them */
-	ROUNDS_S = 5,     /* of more than those */
-	BUDGET_TIMES = 2, /* the usual rounds */
+	BUDGET_TIMES = 2, /* the least rounds, if these take longer than the usual budget */
 };
 
 static int check_node(const struct machine *machine, int64_t node, struct refusal *refusal)
@@ -29,16 +27,6 @@ static struct placement placement_of(const struct options *options)
 				  .huge_page = options_ask_pages(options, "huge"),
 				  .node = (int)options->node,
 				  .separation_bytes = (uint32_t)options->separation};
-}
-
-/* The rounds given; else the usual ones, where these take long as many as fit, but the least. */
-static uint32_t minimum(const struct plan *plan, const struct options *options)
-{
-	double fit = ROUNDS_S / cost_of(plan, NULL).round_s;
-
-	if (options->rounds_given || !options->precision_ppm || fit >= (double)options->rounds)
-		return (uint32_t)options->rounds;
-	return fit > ROUNDS_LEAST ? (uint32_t)fit : ROUNDS_LEAST;
 }
 
 static void note_quota(const struct plan *plan, struct notes *notes)
@@ -66,6 +54,8 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 			      .samples = (uint32_t)options->samples,
 			      .samples_given = options->samples_given,
 			      .warmup = (uint32_t)options->warmup,
+			      .rounds = options->budget_ends ? 1 : rounds,
+			      .rounds_wanted = rounds,
 			      .rounds_usual = BUDGET_TIMES * rounds,
 			      .rounds_max = more ? ROUNDS_FOR_PRECISION : rounds,
 			      .iterations = (uint32_t)options->iterations,
@@ -93,8 +83,6 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 	    plan_want_memory(plan, options, notes, refusal))
 		return -1;
 	note_quota(plan, notes);
-	plan->rounds_wanted = minimum(plan, options);
-	plan->rounds = plan->budget_ends ? 1 : plan->rounds_wanted;
 	return 0;
 }
 

@@ -1,5 +1,7 @@
 /* done.c: what an earlier agent has measured of this plan. */
-#include "run/history.h"
+#include "run/run.h"
+
+#include "run/rounds.h"
 
 #include "base/text.h"
 
@@ -91,9 +93,18 @@ static bool give_up(struct run *run, const struct visit *lost, const char *what)
 		if (!strcmp(what, "point"))
 			like &= history->visit->point == lost->point && *point->name;
 		if (!strcmp(what, "memory") ? as_much : like)
-			history->left_out = history->given_up = true;
+			history->given_up = true;
 	}
 	return !strcmp(what, "memory") || !strcmp(what, "variant") || !strcmp(what, "point");
+}
+
+/* Remembers what an earlier agent found: twice its median in ticks. */
+static void recall(const struct run *run, struct history *history, uint64_t twice_median)
+{
+	double ways = history->visit->choice->benchmark->two_ways ? 2 : 1;
+	double ns = (double)twice_median / 2 * 1e9 / (double)run->clock->clock.ticks_per_second;
+
+	history_note(history, history->done, ns / (double)history_units(history) / ways);
 }
 
 /* Takes a pair's outcomes, round by round: twice a median in ticks, or - and what is given up. */
@@ -111,7 +122,9 @@ static bool take_outcomes(struct run *run, struct history *history, bool measure
 			return false;
 		if (failed && word[1] && !give_up(run, history->visit, word + 1))
 			return false;
-		history_recall(run->plan, history, failed ? NULL : &twice);
+		if (!failed)
+			recall(run, history, twice);
+		history->done++;
 		run->done++;
 		run->done_minimum += history->done <= run->plan->rounds;
 	}

@@ -8,8 +8,7 @@
 #include "machine/arena.h"
 #include "machine/frequency.h"
 #include "plan/forecast.h"
-#include "run/convergence.h"
-#include "run/schedule.h"
+#include "run/rounds.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -206,6 +205,17 @@ static void note_forecast(const struct run *run, struct random *trials, struct b
 	text_free(&text);
 }
 
+/* The median of its samples, in ns. */
+static double burst_ns(const struct run *run, const struct report *report)
+{
+	static double values[SAMPLES_MAX];
+	uint32_t samples = report->result->samples - run->plan->warmup;
+
+	for (uint32_t i = 0; i < samples; i++)
+		values[i] = report_sample_ns(run, report, run->plan->warmup + i);
+	return median(values, samples);
+}
+
 /* One visit; false if the run must end. */
 static bool visit_pair(const struct run *run, struct history *history, uint32_t round,
 		       struct random *lines, struct burst_result *result, struct totals *totals)
@@ -225,13 +235,12 @@ static bool visit_pair(const struct run *run, struct history *history, uint32_t 
 	case BURST_FAILED:
 		format->failed(run, &report);
 		totals->failed++;
-		history_note(run->plan, history, round, NULL);
 		return true;
 	case BURST_TAKEN:
 		report.units = history_units(history);
 		format->burst(run, &report);
 		totals->taken++;
-		history_note(run->plan, history, round, result);
+		history_note(history, round, burst_ns(run, &report));
 		note_short_samples(run, &report);
 		return true;
 	}
@@ -246,45 +255,51 @@ static int64_t latest_ns(const struct run *run)
 	return run->start_ns + budget_ns + (more_ns > NS_PER_S ? more_ns : NS_PER_S);
 }
 
-/* The main path: all rounds, all visits. */
-static void measure(struct schedule *schedule, struct burst_result *result, struct totals *totals)
+/* The first round that an earlier agent has not made of all visits. */
+static uint32_t first_round(const struct run *run)
 {
-	const struct run *run = schedule->run;
+	uint32_t first = run->plan->rounds_max;
+
+	for (size_t i = 0; i < run->plan->visit_count; i++)
+		if (!run->histories[i].given_up && run->histories[i].done < first)
+			first = run->histories[i].done;
+	return first;
+}
+
+/* The main path: all rounds, all visits. */
+static void measure(struct rounds *rounds, uint32_t *order, struct burst_result *result)
+{
+	const struct run *run = rounds->run;
 	const struct plan *plan = run->plan;
+	struct totals *totals = rounds->totals;
 	struct random trials = random_start(plan->seed, TRIAL_STREAM);
 
 	if (plan->budget_ends)
 		stop_earlier(BUDGET_REASON, latest_ns(run));
 	if (!run->done)
 		note_forecast(run, &trials, result);
-	for (uint32_t round = schedule_first(schedule); schedule_begin(schedule, round, idle);
-	     round++) {
-		struct random lines = plan_shuffle(plan, round, schedule->order);
+	for (uint32_t round = first_round(run); rounds_begin(rounds, round, idle); round++) {
+		struct random lines = plan_shuffle(plan, round, order);
 
 		arena_end_round();
 		for (size_t i = 0; i < plan->visit_count; i++) {
-			struct history *history = &run->histories[schedule->order[i]];
+			struct history *history = &run->histories[order[i]];
 
-			if (!schedule_visits(schedule, history, round))
-				continue;
-			history->left_out = (totals->taken || totals->failed) &&
-					    !schedule_has_room(schedule, history, round);
-			if (history->left_out)
+			if (!rounds_visit(rounds, history, round))
 				continue;
 			if (stop_asked() ||
 			    !visit_pair(run, history, round, &lines, result, totals))
 				return;
 		}
-		history_judge(plan, run->histories, idle);
 	}
 }
 
-static void note_unreached(const struct run *run, bool given_up)
+/* Names the visits that were not made, and returns how many there are. */
+static size_t note_unreached(const struct run *run, bool given_up)
 {
 	struct text named = {0}, text = {0};
-	size_t count = unreached_count(run, given_up);
+	size_t count = rounds_add_unreached(run, given_up, &named);
 
-	unreached_name(run, given_up, &named);
 	text_add(&text,
 		 given_up ? "Given up after an agent was killed: %zu of %zu visits: %s."
 			  : "The time budget ended in the first round: %zu of %zu visits were not "
@@ -293,6 +308,23 @@ static void note_unreached(const struct run *run, bool given_up)
 	if (count)
 		format->note(text.data);
 	text_free(&named);
+	text_free(&text);
+	return count;
+}
+
+/* Says how well the numbers are known. */
+static void note_precision(const struct run *run, const struct totals *totals)
+{
+	struct text text = {0};
+
+	if (!run->plan->precision_ppm)
+		return;
+	text_add(&text, "%" PRIu64 " of %zu numbers are known to %g %%", totals->converged,
+		 run->plan->visit_count, run->plan->precision_ppm / 1e4);
+	if (totals->unconverged && totals->reached_ppm < UINT32_MAX)
+		text_add(&text, ", all of them to %.2g %%", totals->reached_ppm / 1e4);
+	text_add(&text, ".");
+	format->note(text.data);
 	text_free(&text);
 }
 
@@ -303,55 +335,65 @@ static const char *why_ended(const struct run *run)
 
 	if (reason && strcmp(reason, BUDGET_REASON))
 		return reason;
-	return run->plan->budget_ends && unreached_count(run, false) ? BUDGET_REASON : NULL;
+	return run->plan->budget_ends && note_unreached(run, false) ? BUDGET_REASON : NULL;
 }
 
 int run_begin(struct run *run, const char *done, struct refusal *refusal)
 {
-	run->histories = history_start(run->plan);
+	const struct plan *plan = run->plan;
+
+	run->histories = calloc(plan->visit_count, sizeof *run->histories);
 	if (!run->histories)
 		return refuse(refusal, EXIT_OTHER, "out of memory for %zu visits",
-			      run->plan->visit_count);
+			      plan->visit_count);
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		const struct benchmark *benchmark = plan->visits[i].choice->benchmark;
+
+		run->histories[i].visit = &plan->visits[i];
+		run->histories[i].iterations =
+			!benchmark->single ? plan->iterations : !benchmark->reset;
+	}
 	return done ? done_take(run, done, refusal) : 0;
 }
 
 void run_end(struct run *run)
 {
-	history_free(run->plan, run->histories);
+	for (size_t i = 0; run->histories && i < run->plan->visit_count; i++)
+		free(run->histories[i].ns);
+	free(run->histories);
 }
 
 static enum exit_code run_into(struct run *run, struct burst_result *result)
 {
-	struct totals totals = {0};
-	struct schedule schedule = {
-		.run = run, .order = calloc(run->plan->visit_count, sizeof *schedule.order)};
+	size_t visits = run->plan->visit_count;
+	struct totals totals = {.levels = calloc(visits, sizeof *totals.levels)};
+	struct rounds rounds = {.run = run, .totals = &totals};
+	uint32_t *order = calloc(visits, sizeof *order);
+	enum exit_code code = EXIT_OTHER;
 
-	if (!schedule.order)
-		return EXIT_OTHER;
+	if (order && totals.levels) {
+		frequency_of_cpus(&run->clock->clock, run->plan->cpus, run->plan->cpu_count,
+				  run->core_mhz);
+		format = run->format;
+		format->hello(run);
+		for (size_t i = 0; i < run->notes->count; i++)
+			format->note(run->notes->text[i]);
+		note_coarse_clock(run->clock);
+		note_unreached(run, true);
+		measure(&rounds, order, result);
+		rounds_judge(run, &totals);
+		const char *reason = why_ended(run);
 
-	frequency_of_cpus(&run->clock->clock, run->plan->cpus, run->plan->cpu_count, run->core_mhz);
-	format = run->format;
-	format->hello(run);
-	for (size_t i = 0; i < run->notes->count; i++)
-		format->note(run->notes->text[i]);
-	note_coarse_clock(run->clock);
-	note_unreached(run, true);
-	history_judge(run->plan, run->histories, idle);
-	measure(&schedule, result, &totals);
-	history_judge(run->plan, run->histories, idle);
-	convergence_count(run, &totals);
-	const char *reason = why_ended(run);
-
-	if (!reason)
-		convergence_note(&schedule);
-	else if (!strcmp(reason, BUDGET_REASON))
-		note_unreached(run, false);
-	format->end(run, &totals, reason ? reason : "done");
-	free(schedule.order);
-	if (!reason)
-		return EXIT_DONE;
-	stop_because(reason); /* for who asks later */
-	return EXIT_UNFINISHED;
+		if (!reason)
+			note_precision(run, &totals);
+		format->end(run, &totals, reason ? reason : "done");
+		if (reason)
+			stop_because(reason); /* for who asks later */
+		code = reason ? EXIT_UNFINISHED : EXIT_DONE;
+	}
+	free(totals.levels);
+	free(order);
+	return code;
 }
 
 enum exit_code run_all(struct run *run)

@@ -9,6 +9,10 @@
  * earlier agent has measured of them; null: from none. */
 int run_begin(struct run *run, const char *done, struct refusal *refusal);
 
+/* Takes over what an earlier agent measured from the file of --done, whose format docs/wire.md has.
+ * Nothing is measured yet. */
+int done_take(struct run *run, const char *path, struct refusal *refusal);
+
 void run_end(struct run *run);
 
 /* Measures the whole plan, or until an order to end comes, and emits what it finds. */

@@ -68,8 +68,7 @@ int main(void)
 	}
 	for (size_t i = 0; scanf("%u %u %lf %lf", &a, &b, &found[i], &half) == 4; i++) {
 		visits[i] = (struct visit){&choice, (uint16_t)a, (uint16_t)b, 0};
-		levels[i].main.interval.mean = 1;
-		levels[i].main.interval.half_squared = half < 0 ? -1 : half * half;
+		levels[i].half_ppm = half < 0 ? UINT32_MAX : (uint32_t)(half * 1e6 + 0.5);
 		plan.visit_count = i + 1;
 	}
 	matrix.count = plan.cpu_count;

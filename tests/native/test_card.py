@@ -19,7 +19,7 @@ from tests.native.agent import run
 from tests.native.build import AGENT
 from tests.shared import run_folder
 
-PARTS = ("emit/card.c", "emit/svg.c", "emit/png.c", "base/text.c", "base/interval.c", "base/split.c")
+PARTS = ("emit/card.c", "emit/svg.c", "emit/png.c", "base/text.c", "base/interval.c")
 LEVELS = ("package", "node", "die", "llc", "cluster", "core", "capacity")
 
 

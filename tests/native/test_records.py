@@ -48,7 +48,7 @@ def test_the_last_record_counts_what_arrived_and_what_was_promised(all_of_it):
     taken, failed = bursts(all_of_it), failures(all_of_it)
     assert all_of_it[-1] == {
         "record": "end", "bursts": len(taken), "failed": len(failed),
-        "converged": None, "unconverged": None, "several_levels": None, "reached_ppm": None, "reason": "done",
+        "converged": None, "unconverged": None, "reached_ppm": None, "reason": "done",
     }  # fmt: skip
     assert all_of_it[0]["bursts"] == len(taken) + len(failed)
     assert not wrong(all_of_it)

@@ -1,0 +1,21 @@
+/* level.h: the main level of a visit's bursts, and how well it is known. */
+#ifndef FLEET_BASE_LEVEL_H
+#define FLEET_BASE_LEVEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NO_VALUE (-1.0f) /* stands for a burst that gave no number */
+
+struct level {
+	uint32_t count, others; /* bursts at the main level, and at another */
+	double median, other;   /* their medians; 0: there are none */
+	uint32_t half_ppm;      /* half the 95 % interval, of the mean; UINT32_MAX: none */
+};
+
+/* Finds the level of the first of some visits that are made together. A burst is at the main level
+ * if the mean logarithm of its round's values is within 15 % of the half-sample mode; if none is,
+ * all are. Each visit has a value for each round. work: room for 3 x rounds + count. */
+struct level level_find(const float *const *visits, size_t count, uint32_t rounds, double *work);
+
+#endif

@@ -1,0 +1,154 @@
+/* rounds.c: every round makes every visit. After rounds 10, 20, 40, ... the run ends if nine in ten
+ * visits are known to the precision, and otherwise when the time budget ends. */
+#include "run/rounds.h"
+
+#include "base/stop.h"
+#include "plan/forecast.h"
+
+#include <stdlib.h>
+
+uint64_t history_units(const struct history *history)
+{
+	const struct visit *visit = history->visit;
+
+	return history->iterations * bench_grain(visit->choice->benchmark, plan_point(visit));
+}
+
+void history_note(struct history *history, uint32_t round, double ns)
+{
+	float *more = realloc(history->ns, (round + 1) * sizeof *more);
+
+	if (!more) {
+		stop_because("out of memory");
+		return;
+	}
+	history->ns = more;
+	while (history->rounds <= round)
+		more[history->rounds++] = NO_VALUE;
+	more[round] = (float)ns;
+}
+
+/* After the least number of rounds, and that doubled again and again, the visits are judged. */
+static bool is_enough(const struct rounds *rounds, uint32_t round)
+{
+	const struct plan *plan = rounds->run->plan;
+	uint32_t judged = plan->rounds_wanted;
+
+	while (judged < round)
+		judged *= 2;
+	if (round >= plan->rounds_max || round < judged)
+		return round >= plan->rounds_max;
+	rounds_judge(rounds->run, rounds->totals);
+	return rounds->totals->converged >= 9 * rounds->totals->unconverged;
+}
+
+static int64_t budget_end_ns(const struct run *run)
+{
+	int64_t took_ns = now_ns() - run->start_ns, least_ns = BUDGET_USUAL_S * NS_PER_S;
+	int64_t usual_ns = took_ns / run->plan->rounds_wanted * run->plan->rounds_usual;
+
+	if (run->plan->time_budget_ns)
+		return run->start_ns + run->plan->time_budget_ns;
+	return run->start_ns + (usual_ns > least_ns ? usual_ns : least_ns);
+}
+
+bool rounds_begin(struct rounds *rounds, uint32_t round, void (*idle)(void))
+{
+	const struct plan *plan = rounds->run->plan;
+	int64_t begin_ns = rounds->begun_ns ? rounds->begun_ns + plan_gap_ns(plan) : now_ns();
+
+	if (is_enough(rounds, round))
+		return false;
+	if (!rounds->until_ns && (plan->budget_ends || round >= plan->rounds))
+		rounds->until_ns = budget_end_ns(rounds->run);
+	if (round >= plan->rounds && begin_ns >= rounds->until_ns)
+		return false;
+	for (int64_t now; (now = now_ns()) < begin_ns; idle())
+		if (stop_wait(-1, 0, begin_ns - now < NS_PER_S ? begin_ns : now + NS_PER_S) ==
+		    WAIT_STOP)
+			return false;
+	rounds->begun_ns = now_ns();
+	return true;
+}
+
+bool rounds_visit(const struct rounds *rounds, const struct history *history, uint32_t round)
+{
+	const struct plan *plan = rounds->run->plan;
+	double burst_s = history->took_s > 0 ? history->took_s : cost_burst_s(plan, history->visit);
+	bool is_first = !rounds->totals->taken && !rounds->totals->failed;
+
+	if (round < history->done || history->given_up)
+		return false;
+	return is_first || !rounds->until_ns ||
+	       now_ns() + (int64_t)(burst_s * (double)NS_PER_S) < rounds->until_ns;
+}
+
+void rounds_judge(const struct run *run, struct totals *totals)
+{
+	const struct plan *plan = run->plan;
+	size_t most = plan->block_count ? plan->block_count : 1;
+	uint32_t rounds = 0;
+
+	for (size_t i = 0; i < plan->visit_count; i++)
+		rounds = run->histories[i].rounds > rounds ? run->histories[i].rounds : rounds;
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		struct history *history = &run->histories[i];
+
+		if (history->rounds < rounds)
+			history_note(history, rounds - 1, NO_VALUE);
+		if (history->rounds < rounds)
+			return;
+	}
+	double *work = calloc(3 * (size_t)rounds + most, sizeof *work);
+	const float **visits = calloc(most, sizeof *visits);
+
+	totals->converged = totals->reached_ppm = 0;
+	for (size_t i = 0; work && visits && i < plan->visit_count; i++) {
+		size_t count = plan_companions(plan, i);
+
+		for (size_t k = 0; k < count; k++) {
+			size_t other = plan_companion(plan, i, k);
+
+			visits[k] = run->histories[other].ns;
+			if (other == i) {
+				visits[k] = visits[0];
+				visits[0] = run->histories[i].ns;
+			}
+		}
+		totals->levels[i] = level_find(visits, count, rounds, work);
+		uint32_t ppm = totals->levels[i].half_ppm;
+
+		totals->converged += ppm <= plan->precision_ppm;
+		totals->reached_ppm = ppm > totals->reached_ppm ? ppm : totals->reached_ppm;
+	}
+	totals->unconverged = plan->visit_count - totals->converged;
+	free(work);
+	free(visits);
+}
+
+size_t rounds_add_unreached(const struct run *run, bool given_up, struct text *text)
+{
+	const struct plan *plan = run->plan;
+	size_t all = 0;
+
+	for (size_t i = 0, next; i < plan->visit_count; i = next) {
+		const struct point *point = plan_point(&plan->visits[i]);
+		const struct choice *choice = plan->visits[i].choice;
+		size_t count = 0;
+
+		for (next = i; next < plan->visit_count && plan_point(&plan->visits[next]) == point;
+		     next++) {
+			const struct history *history = &run->histories[next];
+			bool is_made = history->took_s > 0 || history->done;
+
+			count += history->given_up ? given_up : !given_up && !is_made;
+		}
+		if (count)
+			text_add(text, "%s%s/%s%s%s", all ? ", " : "", choice->benchmark->name,
+				 choice->variant->name, *point->name ? " " : "", point->name);
+		if (count > 1)
+			text_add(text, " (%zu)", count);
+		all += count;
+	}
+	return all;
+}
