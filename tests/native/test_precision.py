@@ -39,7 +39,7 @@ def rule(tmp_path_factory):
 
 
 def find_level(rule, *rows):
-    """Find the level of the first row, as the agent does. rows: the visits to a pair; NONE: a burst failed."""
+    """Find the level of the first row, as the agent does. rows: visits to a pair; NONE: a burst failed."""
     rounds = len(rows[0])
     held = [(ctypes.c_float * rounds)(*row) for row in rows]
     visits = (ctypes.POINTER(ctypes.c_float) * len(rows))(*held)
