@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from fleet.agent.wire import conversation, parts
 from fleet.agent.wire.line import WireError
 from fleet.agent.wire.records import decode
-from fleet.errors import EXIT_BUG, StoreError
+from fleet.analysis.views.show import shows_json
+from fleet.errors import EXIT_BUG, DamagedFileError, StoreError
 from fleet.model import Burst, Cpu, Load
 from fleet.store import gate
 from fleet.store.burst_columns import BurstColumns
@@ -92,6 +93,22 @@ def test_no_crafted_file_breaks_a_command(fleet: Fleet, tmp_path: Path) -> None:
 
 def test_a_crafted_file_is_named_or_does_no_harm(fleet: Fleet, tmp_path: Path) -> None:
     crafted(fleet, tmp_path, 4, 4, (("show",), ("verify",)))
+
+
+def test_a_crafted_file_is_refused_by_the_gate_or_read_like_any_other(tmp_path: Path) -> None:
+    refused = 0
+    lies.publish(tmp_path / "honest", lies.RECORDED.read_bytes().splitlines(), 0)
+    for seed in range(MANY // 10):
+        shutil.rmtree(tmp_path / "results", ignore_errors=True)
+        shutil.copytree(tmp_path / "honest", tmp_path / "results")
+        (file,) = (tmp_path / "results").glob("samples/*/*/samples.parquet")
+        what = lies.craft(file, seed)
+        try:
+            shows_json(tmp_path / "results", [f"r20260102T030405Z-{0:08x}"])
+        except DamagedFileError as err:
+            assert str(file.relative_to(tmp_path / "results")) in str(err), what
+            refused += 1
+    assert refused > MANY // 40
 
 
 def crafted(fleet: Fleet, folder: Path, count: int, seed: int, commands: tuple[tuple[str, ...], ...]) -> None:

@@ -26,8 +26,8 @@ from fleet.cli import inventory, check, run, show, compare, report, exchange, am
 
 def main() -> None:
     """Run the program; every known error becomes one message and its exit code, a traceback is a bug."""
-    _prepare_output()
     try:
+        _prepare_output()
         try:
             cli.app(prog_name="fleet")  # also for `python -m fleet`: completion asks by this name
         finally:

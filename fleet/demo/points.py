@@ -181,7 +181,7 @@ def _products(cpus: tuple[int, ...]) -> Iterator[_Point]:
     threads, pair = len(cpus), (cpus[0], cpus[-1])
     kind = ("gemm", "avx2")
     every = 1 / _PEAK_GOPS  # ns of an operation
-    alone = Parameters(operation="peak", threads=threads)
+    alone = Parameters(operation="peak", pages="base", threads=threads)
     yield _Point(*kind, f"peak.x{threads}", "operation", pair, every, _OPERATIONS, alone, cpus)
     for words, share in _MADE_UP["peak_shares"].items():
         what, _, size = words.rpartition(".") if words[-1] in "KM" else (words, "", "")

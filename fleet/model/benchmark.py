@@ -167,7 +167,11 @@ class Benchmark:
         if self.shape is Shape.PAIR and others is not None and len(others) != 1:
             return f"{self.name}: other_ticks of a pair is one list, not {len(others)}"
         if burst.parameters is None or burst.point is None:
-            return f"{self.name}: it has no point, or no parameters" if self.parameters else ""
+            return (
+                f"{self.name}: it has no point, or no parameters"
+                if self.parameters or self.many_points
+                else ""
+            )
         return self._unfit_point(burst, count)
 
     def _unfit_point(self, burst: Any, count: int) -> str:

@@ -30,6 +30,7 @@ from fleet.store.places import Folder
 HOSTS_A_SHARD = 25  # few enough that a lost worker costs little, enough to keep its links busy
 LOCAL_WORKERS = 2
 ANSWER_S = 10
+_OF_DASK = ("distributed", "dask", "concurrent", "asyncio")  # modules of errors that say a worker was lost
 _LOCAL = re.compile(r"local(?::([0-9]{1,3}))?")
 
 
@@ -113,6 +114,7 @@ def _collect(
             try:
                 results = future.result()
             except Exception as error:  # the worker's, or that the scheduler has gone
+                errors.print_traceback(error)
                 outcomes = [receiver.given_up(_lost(host, error)) for host in futures[future]]
             else:
                 outcomes = [receiver.finished(outcome) for outcome in results]
@@ -165,7 +167,7 @@ def _workers(client: Any) -> int:
         ) from None
     try:
         versions = client.run(_version)
-    except Exception as err:
+    except (ImportError, AttributeError, OSError, RuntimeError) as err:  # as a worker without fleet, or lost
         raise errors.UsageError(f"--dask: fleet {VERSION} must be installed on every worker: {err}.") from err
     if others := {worker: version for worker, version in versions.items() if version != VERSION}:
         named = ", ".join(f"{worker} has {version}" for worker, version in sorted(others.items())[:5])
@@ -196,8 +198,12 @@ def _stored(host: Host, run: RunSummary) -> Outcome:
 
 
 def _lost(host: Host, error: BaseException) -> Outcome:
-    if isinstance(error, errors.FleetError):
-        return Outcome(host, State.FAILED, stage=error.stage, message=str(error), exit_code=error.exit_code)
+    known = error if isinstance(error, errors.FleetError) else errors.explain(error, f"{host.name}: ")
+    if known is not None:
+        return Outcome(host, State.FAILED, stage=known.stage, message=str(known), exit_code=known.exit_code)
+    if not (isinstance(error, OSError) or type(error).__module__.startswith(_OF_DASK)):
+        text = f"{host.name}: {errors.describe_bug(error)}"
+        return Outcome(host, State.FAILED, stage="shard", message=text, exit_code=errors.EXIT_BUG)
     reason = " ".join(str(error).split()).rstrip(".")
     text = (
         f"{host.name}: its shard was given up: {type(error).__name__}: {reason}. What had arrived is in the "

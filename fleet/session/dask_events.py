@@ -81,8 +81,9 @@ class EventSender:
             return False
 
     def _send(self, event: events.Event) -> None:
-        with suppress(Exception):  # a worker about to end, or without its scheduler
-            self._send_message(encode(event))
+        message = encode(event)
+        with suppress(OSError, RuntimeError, ValueError):  # a worker about to end, or without its scheduler
+            self._send_message(message)
 
 
 class EventReceiver:

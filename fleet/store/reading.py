@@ -13,6 +13,8 @@ from warnings import warn
 from fleet.errors import DamagedFileError, DataError, StoreError, StoreWarning, explain, is_lack_of_memory
 from fleet.late import pa, pc, pq
 from fleet.store import schema
+from fleet.store.bursts_gate import COLUMNS as CHECKED_TOGETHER
+from fleet.store.bursts_gate import check_bursts
 from fleet.store.checksums import checked_footer
 from fleet.store.files import check_regular, open_regular
 from fleet.store.footer import Footer, footer_of, may_hold, noted
@@ -179,9 +181,9 @@ class TableFile:
         """Its key-value metadata."""
         return self._file.metadata.metadata or {}
 
-    @property
+    @cached_property
     def record(self) -> RunRecord:
-        """What a samples file says of its run. Raises StoreError where that is not there, or damaged."""
+        """Return what a samples file says of its run. Raises DamagedFileError where that is damaged."""
         with reading(f"{self.what}: no record of its run", "Restore it from a copy.", self._run_id):
             return unpacked(self.metadata.get(RECORD, b""))
 
@@ -223,16 +225,15 @@ class TableFile:
             self._try(lambda: self._shaped(part, shape))  # noqa: B023  called at once
             yield self._try(lambda: _cast(part, shape))  # noqa: B023  called at once
 
-    def read(
-        self, columns: Sequence[str] | None = None, where: Where | None = None, *, gated: bool = True
-    ) -> Any:
-        """The rows wanted, in the schema of the table; unless `gated`, the caller calls `check_table`."""
+    def read(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Any:
+        """Return the rows wanted, in the schema of the table."""
         where, shape = where or {}, _shape(self._table, columns)
         groups = self._groups(where)
         if not groups:
             return shape.empty_table()
-        shaped = self._shaped if gated else _shaped
-        return self._try(lambda: shaped(_only(self._held(groups, self._needed(shape, where)), where), shape))
+        return self._try(
+            lambda: self._shaped(_only(self._held(groups, self._needed(shape, where)), where), shape)
+        )
 
     def stretches(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
         """The same, some rows at a time, so that no more than these have to be held."""
@@ -273,12 +274,20 @@ class TableFile:
         return [number for number in range(count) if number not in excluded]
 
     def _needed(self, shape: Any, where: Where) -> list[str]:
-        return sorted({*shape.names, *where} & set(self._file.schema_arrow.names))
+        return sorted({*self._checked_shape(shape).names, *where} & set(self._file.schema_arrow.names))
+
+    def _checked_shape(self, shape: Any) -> Any:
+        """The columns to read and check: where bursts are wanted, all that are checked together."""
+        if self._table != "samples" or "ticks" not in shape.names:
+            return shape
+        return _shape("samples", [*shape.names, *CHECKED_TOGETHER])
 
     def _shaped(self, table: Any, shape: Any) -> Any:
-        shaped = _shaped(table, shape)
+        shaped = _shaped(table, self._checked_shape(shape))
         check_table(self._table, shaped)
-        return shaped
+        if self._table == "samples" and "ticks" in shape.names:
+            check_bursts(shaped, self.record.row)
+        return _shaped(shaped, shape)
 
     def _damaged(self, text: str) -> DamagedFileError:
         return DamagedFileError(f"{self.what}: {text}", run_id=self._run_id)
@@ -368,6 +377,8 @@ def _cast(table: Any, shape: Any) -> Any:
 def _only(table: Any, where: Where) -> Any:
     kept: Any = None
     for column, values in where.items():
+        if column not in table.column_names:
+            raise DataError(f"it has no column {column}")
         found = table.column(column)
         if pa.types.is_dictionary(found.type):
             found = found.cast(pa.string())

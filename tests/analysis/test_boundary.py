@@ -94,15 +94,25 @@ def test_a_run_that_cannot_be_shown_costs_no_other_its_place(tmp_path: Path) -> 
             assert good[0].host.name in done.stdout
 
 
-@pytest.mark.parametrize("name", LIES)
-def test_a_report_of_hosts_with_nothing_in_common_is_a_report_without_comparison(
-    tmp_path: Path, name: str
-) -> None:
-    good, _ = honest(tmp_path / "results", "a"), lying(tmp_path / "results", name)
+def test_a_report_of_hosts_with_nothing_in_common_is_a_report_without_comparison(tmp_path: Path) -> None:
+    good = honest(tmp_path / "results", "a")
+    other = a_run("odroid", "a", "readwrite")
+    Store(tmp_path / "results").publish(other, builders.bursts_of(other))
     with Fleet(tmp_path) as command:
         done = command("report", "all", "-o", "-")
         assert (done.exit_code, done.stderr) == (0, "")
         assert f">{good.host.name}<" in done.stdout
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_bursts_that_contradict_their_benchmark_are_refused_by_name(tmp_path: Path, name: str) -> None:
+    good, bad = honest(tmp_path / "results", "a"), lying(tmp_path / "results", name)
+    with Fleet(tmp_path) as command:
+        done = command("report", "all", "-o", "-")
+        assert (done.exit_code, done.stderr.count(f"run_id={bad.run_id}")) == (0, 1)
+        assert f">{good.host.name}<" in done.stdout
+        alone = command("show", bad.run_id)
+        assert (alone.exit_code, LIES[name][0] in alone.stderr) == (11, True)
 
 
 @pytest.mark.parametrize("what", RECORDS)

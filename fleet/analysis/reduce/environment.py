@@ -76,7 +76,7 @@ def _listed(values: Counter[str]) -> str:
 def _requested(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or "which" not in value:  # that is of an option of a later version
         return DEFAULT if value is None else _text(value)
     if value.get("listed"):
         return " ".join(f"{a}-{b}" for a, b in value["listed"])

@@ -27,14 +27,13 @@ from fleet.analysis.reduce.load import (
 from fleet.analysis.reduce.long_pairs import reduced_in_parts
 from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
 from fleet.analysis.tables import Floats, Ints, decode_categories, to_pandas
-from fleet.errors import DamagedFileError, DataError
+from fleet.errors import DamagedFileError
 from fleet.late import pa
-from fleet.model import SHIPPED, Descriptions, Shape, core_kinds, with_kinds
+from fleet.model import SHIPPED, Descriptions, core_kinds, with_kinds
 from fleet.store import schema
-from fleet.store.gate import check_table
 from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key, Place, samples_name
-from fleet.store.reading import TableFile, Where, chosen, joined, leave_out, reading
+from fleet.store.reading import TableFile, Where, chosen, joined, leave_out
 from fleet.store.runs import Root, RunSummary, listing_of
 from fleet.store.verify import INDEX_REMEDY
 
@@ -197,14 +196,11 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> Any:
     records = [file.record for file in files]
     rows = [record.row for record in records]
     descriptions = runs[0].descriptions
-    with reading(files[0].what, run_id=runs[0].run_id):  # of several, each is tried alone then
-        if len(files) == 1:
-            pairs = _of_file(files[0], descriptions=descriptions)
-        else:
-            whole = joined([file.read(COLUMNS, gated=False) for file in files], "samples", COLUMNS)
-            check_table("samples", whole)  # once for all: of small files this takes longer than reading
-            pairs = reduced(of_arrow(whole, descriptions), descriptions)
-        _check(pairs, descriptions)
+    if len(files) == 1:
+        pairs = _of_file(files[0], descriptions=descriptions)
+    else:
+        whole = joined([file.read(COLUMNS) for file in files], "samples", COLUMNS)
+        pairs = reduced(of_arrow(whole, descriptions), descriptions)
     asked = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
     hosts = {run.run_id: run.host_id for run in runs}
     kinds = {
@@ -252,16 +248,6 @@ def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.D
     of = kinds.__getitem__
     named = [with_kinds(str(relation), of(run).get(a), of(run).get(b)) for run, relation, a, b in ends]
     return rows.assign(relation=named)
-
-
-def _check(pairs: pd.DataFrame, descriptions: Descriptions) -> None:
-    """Raise DataError where a benchmark of single CPUs has bursts of two, or one of points some without."""
-    for name in pairs["benchmark"].unique():
-        known, rows = descriptions[name], pairs[pairs["benchmark"] == name]
-        if known.shape is Shape.CPU and (rows["ping_cpu"] != rows["pong_cpu"]).any():
-            raise DataError(f"{name} measures single CPUs, and a burst is of two")
-        if known.many_points and rows["point"].isna().any():
-            raise DataError(f"{name} measures points, and a burst is of none")
 
 
 def _to_arrow(values: "pd.Series[Any]", type_: Any) -> Any:

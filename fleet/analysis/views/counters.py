@@ -62,8 +62,9 @@ def events(
     by_event = found.groupby("event", sort=False, observed=True)
     never = [str(name) for name, part in by_event if part["per_unit"].eq(0).all()]
     there = set(found["event"]) - set(never)
-    names = [counter["event"] for counter in hello["counters"] if counter["event"] in there]
-    points = [point for kind in hello["plan"]["benchmarks"] for point in kind.get("points", ())]
+    names = [counter["event"] for counter in hello.get("counters", ()) if counter["event"] in there]
+    planned = hello.get("plan", {}).get("benchmarks", ())
+    points = [point for kind in planned for point in kind.get("points") or ()]
     shown = [name for name in ("point", "thread") if found[name].nunique() > 1] or ["thread"]
     places = {point: at for at, point in enumerate(dict.fromkeys(points))}
     rows = sorted(records(found), key=lambda row: places.get(row["point"], -1))

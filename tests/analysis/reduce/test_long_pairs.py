@@ -84,9 +84,9 @@ def test_samples_of_a_coarse_clock_are_read_though_they_take_next_to_no_room(
     [
         (
             {"benchmark": "clock", "variant": "rdtscp", "pong_cpu": 1},
-            "clock measures single CPUs, and a burst is of two",
+            "clock on 2 CPUs",
         ),
-        ({"benchmark": "fetch", "point": None}, "fetch measures points, and a burst is of none"),
+        ({"benchmark": "fetch", "point": None}, "fetch: it has no point"),
     ],
 )
 def test_a_burst_that_its_benchmark_cannot_have_is_named(
