@@ -5,7 +5,6 @@ import copy
 import json
 import os
 import random
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -136,8 +135,7 @@ def craft(file: Path, seed: int) -> str:
 
 def packed(record: bytes) -> bytes:
     """A record as it stands in a file, whatever it holds."""
-    packer = zlib.compressobj(9, zdict=rows._usual_words())
-    return base64.b64encode(packer.compress(record) + packer.flush())
+    return base64.b64encode(pa.compress(record, "zstd", asbytes=True))
 
 
 def _without(table: Any, name: str, chance: random.Random) -> Any:

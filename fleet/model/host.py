@@ -7,6 +7,9 @@ from types import MappingProxyType
 
 from fleet.model.plan import RequestedOptions
 
+NOT_TEXT_IN_PATHS = ("true", "false", "nan", "inf", "infinity", "epoch")
+"""Words, in any case, that DuckDB, polars or Spark take for a value of another type in a file's path."""
+
 
 class Via(StrEnum):
     """How a host is reached."""
@@ -95,8 +98,9 @@ class Host:
 
     @property
     def host_id(self) -> str:
-        """The key in the tables: the name, made to begin with a letter so that readers keep it a string."""
-        return self.name if self.name[0].isalpha() else f"h-{self.name}"
+        """The key in the tables: the name, with `h-` before it where readers would not keep it a string."""
+        is_text = self.name[0].isalpha() and self.name.lower() not in NOT_TEXT_IN_PATHS
+        return self.name if is_text else f"h-{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Holds bursts column by column and unboxed, from the moment they are decoded until they are published."""
 
 from array import array
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -12,12 +11,10 @@ from fleet.store.columns import built, coded, lists, numbers
 from fleet.store.rows import hello_of
 
 COUNTS = ("round", "ping_cpu", "pong_cpu", "start_offset_ns", "iterations", "warmup")
-STEAL = ("ping_steal_ppm", "pong_steal_ppm")
-_LINE, _THREADS = ("line_page", "line_physical"), ("ping_voluntary_switches", STEAL[-1])
+_LINE, _THREADS = ("line_page", "line_physical"), ("ping_voluntary_switches", "pong_steal_ppm")
 MAYBE = schema.names_between("samples", _LINE, _THREADS)
 """Columns of numbers from 0 that a host may leave out."""
-SINCE_1_2 = (*STEAL, *(column.name for column in schema.POINT_COLUMNS))
-AT_POINTS = tuple(name for name in SINCE_1_2 if name not in (*STEAL, "core_ghz"))
+AT_POINTS = tuple(column.name for column in schema.POINT_COLUMNS if column.name != "core_ghz")
 _NUMBERS = ("words", *COUNTS, *MAYBE, "core_mhz")  # the last doubled
 _COUNTED = ("burst", "cpu", "event", "units", "count", "enabled_ns", "running_ns")
 _OF_BURST = ("round", "ping_cpu", "pong_cpu")
@@ -97,9 +94,10 @@ class BurstColumns:
         self._ends.append(len(self._ticks))
         self.flagged += bool(burst.flags)
 
-    def table(self, run: Run, *, whole: bool = True) -> Any:
-        """The bursts as a sorted pyarrow table of samples. whole: with the empty columns since 1.2, too."""
-        types = schema.arrow_types("samples")
+    def table(self, run: Run) -> Any:
+        """Return the bursts, sorted, as a pyarrow table in the schema of files of samples."""
+        shape = schema.file_schema("samples")
+        types = {field.name: field.type for field in shape}
         values = np.frombuffer(self._numbers, "i8").reshape(-1, len(_NUMBERS)).T
         rows = dict(zip(_NUMBERS, values, strict=True))
         words = self._word_columns(run, rows)
@@ -109,18 +107,13 @@ class BurstColumns:
         columns |= {
             name: numbers(types[name], sorted_, sorted_ != _UNKNOWN)
             for name, sorted_ in ((name, rows[name][order]) for name in MAYBE)
-            if whole or name not in STEAL or (sorted_ != _UNKNOWN).any()
         }
         ns_per_tick = np.full(len(self), 1e9 / hello_of(run).ticks_per_second)
         columns["ns_per_tick"] = numbers(types["ns_per_tick"], ns_per_tick)
         columns["ticks"] = lists(types["ticks"], self._ends, self._ticks, order)
         core_mhz = rows["core_mhz"][order]
-        known = core_mhz != _UNKNOWN
-        without_points = not (whole or self._at_points)
-        if not without_points or known.any():
-            columns["core_ghz"] = numbers(types["core_ghz"], core_mhz / 2000, known)
-        columns |= self._columns_of_points(types, order, ("point",) if without_points else AT_POINTS)
-        shape = schema.arrow_schema("samples", tuple(name for name in types if name in columns))
+        columns["core_ghz"] = numbers(types["core_ghz"], core_mhz / 2000, core_mhz != _UNKNOWN)
+        columns |= self._columns_of_points(types, order)
         return pa.table([columns[name] for name in shape.names], schema=shape)
 
     def _add_counts(self, burst: Burst, counters: tuple[tuple[Count | None, ...], ...]) -> None:
@@ -161,9 +154,7 @@ class BurstColumns:
         """Of each column of words the place of each row's word in the list of them, which is in order."""
         benchmarks, variants, flags, cpus = zip(*self._words, strict=True) if self._words else [()] * 4
         columns = {"benchmark": benchmarks, "variant": variants, "flags": flags}
-        once = np.zeros(len(self), "i8")
-        found = {"host_id": (once, [run.host.host_id]), "run_id": (once, [run.run_id])}
-        found |= {name: _encoded(words, rows["words"]) for name, words in columns.items()}
+        found = {name: _encoded(words, rows["words"]) for name, words in columns.items()}
         base = max(int(rows["ping_cpu"].max()), int(rows["pong_cpu"].max())) + 1 if len(self) else 1
         pairs = (rows["words"] * base + rows["ping_cpu"]) * base + rows["pong_cpu"]
         distinct, which = np.unique(pairs, return_inverse=True)
@@ -174,9 +165,9 @@ class BurstColumns:
         ]
         return found | {"relation": _encoded(relations, which)}
 
-    def _columns_of_points(self, types: Any, order: Any, names: Sequence[str]) -> dict[str, Any]:
+    def _columns_of_points(self, types: Any, order: Any) -> dict[str, Any]:
         if not self._at_points:
-            return {name: pa.nulls(len(self), types[name]) for name in names}
+            return {name: pa.nulls(len(self), types[name]) for name in AT_POINTS}
         none = (None,) * len(AT_POINTS)
         rows = [self._at_points.get(at, none) for at in order.tolist()]
         return {

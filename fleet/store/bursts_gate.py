@@ -16,16 +16,17 @@ _OF_POINTS = ("unit", *_PARAMETERS, "cpus", "other_ticks", "other_units")
 _NAMES = ("benchmark", "variant", "point", "unit", *_PARAMETERS)
 _FOUND_LATER = ("pages", "state")  # parameters of a point that are known only after a burst
 COLUMNS = names_between(
-    "samples", ("host_id", "variant"), ("ping_cpu", "pong_cpu"), ("warmup", "ticks"), ("point", "other_units")
+    "samples",
+    ("benchmark", "variant"),
+    ("ping_cpu", "pong_cpu"),
+    ("warmup", "ticks"),
+    ("point", "other_units"),
 )
 """The columns that are checked together."""
 
 
 def check_bursts(table: Any, run: Mapping[str, Any]) -> None:
     """Raise DataError unless these rows of `samples`, with COLUMNS, fit together. run: its row of `runs`."""
-    for name in ("host_id", "run_id"):
-        if any(word != run[name] for word in table.column(name).unique().to_pylist()):
-            raise DataError(f"its rows are of another {name} than its record, {run[name]}")
     if run["estimator"] == "min":
         _refuse_zeros(table)
     told = json.loads(run["hello_json"]).get("benchmarks", ())

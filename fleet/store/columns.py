@@ -90,15 +90,17 @@ def list_parts(column: Any) -> tuple[Any, Any]:
 
 def raw(column: Any, unknown: float = 0) -> Any:
     """The numbers of an array as they lie in memory, `unknown` for each null."""
-    part = slice(column.offset, column.offset + len(column))
-    values = np.frombuffer(column.buffers()[1] or b"", _numpy_name(column.type))[part]
+    end = column.offset + len(column)
+    buffer = column.buffers()[1] if end else b""
+    values = np.frombuffer(buffer, _numpy_name(column.type), end)[column.offset :]
     return np.where(known(column), values, values.dtype.type(unknown)) if column.null_count else values
 
 
 def text_ends(column: Any) -> Any:
     """Where each text of an array begins, and the last one ends, in bytes."""
-    ends = np.frombuffer(column.buffers()[1] or b"", "i4")
-    return ends[column.offset : column.offset + len(column) + 1]
+    count = column.offset + len(column) + 1
+    ends = column.buffers()[1] or bytes(4)  # of no text there may be no buffer
+    return np.frombuffer(ends, "i4", count)[column.offset :]
 
 
 def known(column: Any) -> Any:

@@ -1,4 +1,8 @@
-"""Reads a Parquet file's footer itself: pyarrow ends the process where a column's description is damaged."""
+"""Reads a Parquet file's footer: pyarrow ends the process where a column's description contradicts itself.
+
+It does so in `RowGroupMetaData.column` (26.0: tests/recordings/fuzz/samples/sizes-of-another-type), which no
+`except` catches. Checksums guard against accidents, and not against a file that a stranger made to import.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -349,7 +349,7 @@ def _shape(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> 
 def _type(table: str, column: schema.Column) -> Any:
     if table == "runs" and column.name in ("state", "estimator"):
         return RunState if column.name == "state" else Estimator
-    kind = column.type.removeprefix("list<").removeprefix("dictionary<").rstrip(">")
+    kind = column.type.removeprefix("list<").rstrip(">")
     if kind.startswith("int"):
         most = schema.largest(table, column.name)
         element: Any = Annotated[int, msgspec.Meta(ge=-most - 1, le=most)]

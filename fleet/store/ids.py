@@ -5,9 +5,10 @@ import re
 from datetime import UTC, datetime
 
 from fleet.errors import StoreError
+from fleet.model.host import NOT_TEXT_IN_PATHS
 
 RUN_FILE = "run.json"  # in a journal: what is measured
-KEY = r"^[A-Za-z][A-Za-z0-9._-]{0,127}\Z"
+KEY = rf"^(?!(?i:{'|'.join(NOT_TEXT_IN_PATHS)})\Z)[A-Za-z][A-Za-z0-9._-]{{0,127}}\Z"
 _KEY = re.compile(KEY)
 
 
@@ -25,7 +26,8 @@ def checked_key(key: str, what: str) -> str:
     """Return `key` if it can stand in a path of the dataset, else raise StoreError."""
     if not _KEY.fullmatch(key):
         raise StoreError(
-            f"{what} {key!r} cannot be a key in the tables: a letter, then letters, digits, '.', '_' or '-'."
+            f"{what} {key!r} cannot be a key in the tables: a letter, then letters, digits, '.', '_' or '-'; "
+            f"and not {', '.join(NOT_TEXT_IN_PATHS)}."
         )
     return key
 

@@ -56,7 +56,7 @@ def read_files(
     where: Where | None = None,
     skip_damaged: bool = False,
 ) -> Any:
-    """Files as one table in its schema, lacking columns null. skip_damaged: only warn of them. StoreError."""
+    """Read files as one table. skip_damaged: name damaged files by a StoreWarning. Raises StoreError."""
     if len(names) == 1 and not skip_damaged:
         return TableFile(place, names[0], table, threads=True).read(columns, where)
 
@@ -161,7 +161,7 @@ class TableFile:
         whole = whole or table != "samples"
         source, self._footer = self._try(lambda: _checked(place, name, whole=whole))
         self._size = source.size()
-        self._file = self._try(lambda: _opened(source, schema.words_of(table)))
+        self._file = self._try(lambda: _opened(source, table))
         self._try(lambda: schema.check_version(self.metadata.get(schema.VERSION, b"")))
 
     @cached_property
@@ -211,9 +211,8 @@ class TableFile:
 
     def as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
         """All rows and columns, checked by the gate, in tables of so many rows, then the rest."""
-        names = self._file.schema_arrow.names
-        shape = _shape(self._table, names)
-        if unknown := sorted({*names} - {*shape.names}):
+        shape = schema.file_schema(self._table)
+        if unknown := sorted({*self._file.schema_arrow.names} - {*shape.names}):
             raise self._damaged(f"a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}")
         batches = self._try(lambda: self._file.iter_batches(self._stretch, use_threads=self._threads))
         held = [self._file.schema_arrow.empty_table()]
@@ -222,8 +221,7 @@ class TableFile:
                 held.append(part)
             whole = self._try(lambda: pa.concat_tables(held).unify_dictionaries().combine_chunks())  # noqa: B023  called at once
             part, held = whole.slice(0, size), [whole.slice(size)]
-            self._try(lambda: self._shaped(part, shape))  # noqa: B023  called at once
-            yield self._try(lambda: _cast(part, shape))  # noqa: B023  called at once
+            yield self._try(lambda: self._shaped(part, shape))  # noqa: B023  called at once
 
     def read(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Any:
         """Return the rows wanted, in the schema of the table."""
@@ -232,7 +230,7 @@ class TableFile:
         if not groups:
             return shape.empty_table()
         return self._try(
-            lambda: self._shaped(_only(self._held(groups, self._needed(shape, where)), where), shape)
+            lambda: self._shaped(self._wanted(self._held(groups, self._needed(shape, where)), where), shape)
         )
 
     def stretches(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
@@ -247,7 +245,7 @@ class TableFile:
             )
         )
         while (rows := self._try(lambda: _table_of(next(batches, None)))) is not None:
-            yield self._try(partial(self._shaped, _only(rows, where), shape))
+            yield self._try(partial(self._shaped, self._wanted(rows, where), shape))
 
     def _held(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
         """All rows of these groups; where they may be large, some at a time, up to what any take."""
@@ -281,6 +279,19 @@ class TableFile:
         if self._table != "samples" or "ticks" not in shape.names:
             return shape
         return _shape("samples", [*shape.names, *CHECKED_TOGETHER])
+
+    @cached_property
+    def _path_columns(self) -> Mapping[str, str]:
+        """The values of the columns that are in the path, as the record has them."""
+        names = schema.PATH_COLUMNS.get(self._table, ())
+        return {name: self.record.row[name] for name in names}
+
+    def _wanted(self, table: Any, where: Where) -> Any:
+        """Return the rows wanted, with the columns that are in the path."""
+        for name, value in self._path_columns.items():
+            places = pa.repeat(pa.scalar(0, pa.int32()), len(table))
+            table = table.append_column(name, pa.DictionaryArray.from_arrays(places, pa.array([value])))
+        return _only(table, where)
 
     def _shaped(self, table: Any, shape: Any) -> Any:
         shaped = _shaped(table, self._checked_shape(shape))
@@ -318,6 +329,14 @@ def read_record(place: Place, name: str) -> bytes:
     return record
 
 
+def read_table_name(place: Place, name: str) -> str:
+    """Read from a file of which table it is; an empty name if it does not say. Raises DamagedFileError."""
+    with reading(f"{place}: cannot read {name}"):
+        source, _ = _checked(place, name, whole=False)
+        metadata = pq.read_metadata(source).metadata or {}
+        return str(metadata.get(b"fleet.table", b""), "ascii", "replace")
+
+
 def _checked(place: Place, name: str, *, whole: bool) -> tuple[Any, bytes]:
     """The file for pyarrow to read, checked, and its footer; of a large one, unless `whole`, only this is."""
     if isinstance(place, Folder):
@@ -333,14 +352,18 @@ def _checked(place: Place, name: str, *, whole: bool) -> tuple[Any, bytes]:
     return source, checked_footer(source.read_at, size, pages=whole)
 
 
-def _opened(source: Any, words: Sequence[str]) -> Any:
-    """The file, of whose columns of words each word is read once, not in each row."""
-    open_ = partial(pq.ParquetFile, source, page_checksum_verification=True)
+def _opened(source: Any, table: str) -> Any:
+    """Open a file that has all columns of its table; words are read as dictionaries. Raises DataError."""
+    names = schema.file_schema(table).names
+    words = [name for name in schema.words_of(table) if name in names]
     try:
-        return open_(read_dictionary=words)
-    except KeyError:  # a column that a small file lacks
-        there = open_()
-        return open_(read_dictionary=[word for word in words if word in there.schema_arrow.names])
+        file = pq.ParquetFile(source, page_checksum_verification=True, read_dictionary=words)
+        lacking = sorted({*names} - {*file.schema_arrow.names})
+    except KeyError as err:
+        lacking = [err.args[0].decode()]
+    if lacking:
+        raise DataError(f"it has no column {lacking[0]}")
+    return file
 
 
 def _table_of(batch: Any | None) -> Any | None:
@@ -353,32 +376,14 @@ def _shape(table: str, columns: Sequence[str] | None) -> Any:
 
 
 def _shaped(table: Any, shape: Any) -> Any:
-    there = set(table.column_names)
-    columns = [
-        _as(field.type, table.column(field.name)) if field.name in there else pa.nulls(len(table), field.type)
-        for field in shape
-    ]
-    return pa.Table.from_arrays(columns, schema=shape)  # `pa.table` would import pandas
-
-
-def _as(type_: Any, column: Any) -> Any:
-    return column if column.type == type_ else column.cast(type_)
-
-
-def _cast(table: Any, shape: Any) -> Any:
-    """The table with the types of the schema, where that has its columns."""
-    for at, name in enumerate(table.column_names):
-        if name in shape.names:
-            field = shape.field(name)
-            table = table.set_column(at, field, _as(field.type, table.column(at)))
-    return table
+    columns = [(table.column(field.name), field.type) for field in shape]
+    same = [column if column.type == type_ else column.cast(type_) for column, type_ in columns]
+    return pa.Table.from_arrays(same, schema=shape)  # `pa.table` would import pandas
 
 
 def _only(table: Any, where: Where) -> Any:
     kept: Any = None
     for column, values in where.items():
-        if column not in table.column_names:
-            raise DataError(f"it has no column {column}")
         found = table.column(column)
         if pa.types.is_dictionary(found.type):
             found = found.cast(pa.string())

@@ -3,20 +3,19 @@
 import base64
 import binascii
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from fleet.errors import DataError, StoreError
+from fleet.late import pa
 from fleet.model import Hello, Host, Load, Run
-from fleet.once import once
 from fleet.store import gate, schema
 
 RECORD = b"fleet.run"  # of the metadata of a samples file
+_ZSTD_LEVEL = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,31 +37,23 @@ class RunRecord:
 
 
 def packed(record: RunRecord) -> str:
-    """A record as text for a file's metadata: JSON, deflated with a dictionary of its usual words, base64."""
+    """Write a record as text for a file's metadata: JSON, compressed by zstd, in base64."""
     shared = ("run_id", "host_id")
     cpus = [{key: value for key, value in cpu.items() if key not in shared} for cpu in record.cpus]
-    packer = zlib.compressobj(6, zdict=_usual_words())
-    return base64.b64encode(
-        packer.compress(to_json({"run": record.row, "cpus": cpus}).encode()) + packer.flush()
-    ).decode()
+    plain = to_json({"run": record.row, "cpus": cpus}).encode()
+    return base64.b64encode(pa.Codec("zstd", _ZSTD_LEVEL).compress(plain, asbytes=True)).decode()
 
 
 def unpacked(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
     """The record that `packed` wrote; names: only these columns of `runs`. Raises DataError."""
     try:
-        unpacker = zlib.decompressobj(zdict=_usual_words())
-        plain = unpacker.decompress(base64.b64decode(text, validate=True), gate.RECORD_BYTES)
-    except (zlib.error, binascii.Error) as err:
+        frame = pa.BufferReader(base64.b64decode(text, validate=True))
+        plain = pa.CompressedInputStream(frame, "zstd").read(gate.RECORD_BYTES + 1)
+    except (OSError, binascii.Error) as err:
         raise DataError(f"its record of the run cannot be unpacked: {err}") from err
-    if not unpacker.eof:
-        raise DataError(f"its record of the run is cut off, or of more than {gate.RECORD_BYTES} bytes")
+    if len(plain) > gate.RECORD_BYTES:
+        raise DataError(f"its record of the run is of more than {gate.RECORD_BYTES} bytes")
     return RunRecord(*gate.record_of(plain, names))
-
-
-@once
-def _usual_words() -> bytes:
-    """Text that records have much of. No file written with it is read without it."""
-    return Path(__file__).with_name("record_words.txt").read_bytes()
 
 
 def to_json(value: Any) -> str:

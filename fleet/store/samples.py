@@ -1,18 +1,17 @@
 """Writes one run's bursts as a samples file, in chunks, each sorted, so that memory does not grow."""
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from fleet.errors import StoreError
-from fleet.late import np
+from fleet.late import np, pa
 from fleet.model import Burst, Run
 from fleet.store import schema
-from fleet.store.burst_columns import COUNTS, MAYBE, SINCE_1_2, BurstColumns
-from fleet.store.columns import coded, list_parts, raw, words
+from fleet.store.burst_columns import BurstColumns
+from fleet.store.columns import known, raw
 from fleet.store.reading import TableFile
 from fleet.store.rows import RECORD, Contents, RunRecord, cpus_rows, packed, runs_row
 from fleet.store.writing import TableWriter
@@ -21,7 +20,7 @@ CHUNK_SAMPLES = 4 << 20
 _CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
 SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
-_DICTIONARIES = [column.name for column in schema.TABLES["samples"] if column.type == "dictionary<string>"]
+_DICTIONARIES = [name for name in schema.words_of("samples") if name not in schema.PATH_COLUMNS["samples"]]
 # Encoded byte by byte, so that an outlier takes room for itself only.
 _SPLIT = (
     "ticks.list.element",
@@ -48,7 +47,7 @@ def write_samples(
         if counters is not None:
             counters(run, chunk)
         small = last and not sizes and chunk.samples < SMALL_SAMPLES
-        table = chunk.table(run, whole=not small)
+        table = chunk.table(run)
         _feed(digest, table)
         if file is None:
             file = _writer(path, table.schema, in_memory=last, small=small)
@@ -78,11 +77,9 @@ def _chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColum
 
 
 def _metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
-    return {
-        "fleet.table": "samples",
-        "fleet.schema_version": schema.SCHEMA_VERSION,
-        RECORD.decode(): packed(record),
-    } | ({"fleet.chunks": ",".join(map(str, sizes))} if len(sizes) > 1 else {})
+    return {RECORD.decode(): packed(record)} | (
+        {"fleet.chunks": ",".join(map(str, sizes))} if len(sizes) > 1 else {}
+    )
 
 
 def _writer(path: Path, shape: Any, *, in_memory: bool, small: bool) -> TableWriter:
@@ -93,7 +90,7 @@ def _writer(path: Path, shape: Any, *, in_memory: bool, small: bool) -> TableWri
         in_memory=in_memory,
         compression="lz4" if small else "zstd",
         compression_level=None if small else 3,
-        use_dictionary=False if small else [name for name in _DICTIONARIES if name in shape.names],
+        use_dictionary=False if small else _DICTIONARIES,
         column_encoding=dict.fromkeys(_SPLIT, "BYTE_STREAM_SPLIT"),
         write_statistics=not small,
         write_page_checksum=not small,
@@ -108,24 +105,13 @@ def content_sha256(file: TableFile) -> str:
     return digest.hexdigest()
 
 
-def rewritten(file: TableFile, path: Path, record: RunRecord) -> RunRecord:
-    """Write the samples of a file to a new one, as those of another record; return this with their digest."""
-    digest, sizes = hashlib.sha256(), _sizes(file)
-    writer: TableWriter | None = None
-    for table in file.as_stored(sizes):
-        for name in ("host_id", "run_id"):
-            at = table.column_names.index(name)
-            once = np.zeros(len(table), "i8")
-            table = table.set_column(at, name, coded(table.field(at).type, once, [record.row[name]]))  # noqa: PLW2901
-        _feed(digest, table)
-        if writer is None:
-            writer = _writer(path, table.schema, in_memory=False, small=False)
-        writer.write(table, ROW_GROUP_BURSTS)
-    assert writer is not None  # noqa: S101  there is at least one chunk
-    with writer:
-        made = RunRecord({**record.row, "content_sha256": digest.hexdigest()}, record.cpus)
-        writer.describe(_metadata(made, sizes))
-    return made
+def rewrite(file: TableFile, path: Path, record: RunRecord) -> None:
+    """Write the samples of a file to a new one, on the disk, with another record. OSError, StoreError."""
+    sizes = _sizes(file)
+    with _writer(path, schema.file_schema("samples"), in_memory=False, small=False) as writer:
+        for table in file.as_stored(sizes):
+            writer.write(table, ROW_GROUP_BURSTS)
+        writer.describe(_metadata(record, sizes))
 
 
 def _sizes(file: TableFile) -> list[int]:
@@ -139,20 +125,24 @@ def _sizes(file: TableFile) -> list[int]:
 
 
 def _feed(digest: Any, table: Any) -> None:
-    """Hash values, not the file, which pyarrow may write otherwise; empty columns of 1.2 do not count."""
+    """Hash values, not the file, which pyarrow may write otherwise."""
     for name, chunked in zip(table.column_names, table.itercolumns(), strict=True):
-        column = chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks()
-        if name in SINCE_1_2 and column.null_count == len(column):
-            continue
         digest.update(name.encode())
-        if name == "ticks":
-            for part in list_parts(column):
-                digest.update(part)
-        elif name in MAYBE:
-            digest.update(raw(column, unknown=-1))
-        elif name in COUNTS or name == "ns_per_tick":
-            digest.update(raw(column))
-        elif name in SINCE_1_2:
-            digest.update(json.dumps(column.to_pylist()).encode())
-        else:
-            digest.update("\n".join(words(column)).encode())
+        _feed_column(digest, chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks())
+
+
+def _feed_column(digest: Any, column: Any) -> None:
+    """Hash which values are null, if any, the lengths of lists, and the values."""
+    if column.null_count:
+        digest.update(known(column))
+    if pa.types.is_list(column.type):
+        ends = raw(column.offsets)
+        digest.update(np.diff(ends))
+        _feed_column(digest, column.values[int(ends[0]) : int(ends[-1])])
+    elif pa.types.is_dictionary(column.type):
+        texts = np.array([*column.dictionary.to_pylist(), ""], object)  # the last one for null
+        digest.update("\n".join(texts[raw(column.indices, unknown=-1)].tolist()).encode())
+    elif pa.types.is_boolean(column.type):
+        digest.update(bytes(map(bool, column.to_pylist())))
+    else:
+        digest.update(raw(column))

@@ -1,8 +1,8 @@
 """What the tables are: names, types and the version. No pyarrow at import.
 
 `schema.json` has the columns of each; behind a type `?` says that null is allowed. docs/tables.md says what
-each means, and every file carries this; a test compares the three. A column is never given another type or
-meaning: that would be a new major version. Added columns may be null, since older files lack them.
+each means; a test compares both with the files. Every file has all columns of its table, with these types,
+but for those in the path. To give a column another type or meaning is a new major version.
 """
 
 import json
@@ -15,10 +15,12 @@ from fleet.errors import DataError
 from fleet.late import pa
 from fleet.once import once
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.0"
 VERSION = b"fleet.schema_version"  # of the metadata of a file
+PATH_COLUMNS = {"samples": ("host_id", "run_id")}
+"""Columns that are in the path of a table's files, and not in the files."""
 
-_KEY = "dictionary<string>"  # strings repeated often; beginning with a letter where they are path keys
+_REPEATING = ("samples", "pairs", "counters", "summaries")  # tables whose texts are few, each in many rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def names_between(table: str, *ends: tuple[str, str]) -> tuple[str, ...]:
     return tuple(column.name for first, last in ends for column in between(table, first, last))
 
 
-# Columns of `samples` since 1.2: null in every row of benchmarks without points, but for core_ghz.
+# Columns of `samples` that are null in every row of benchmarks without points, but for core_ghz.
 POINT_COLUMNS = between("samples", "point", "checked")
 # The parameters of a point; null where a benchmark has none.
 PARAMETER_COLUMNS = between("samples", "bytes", "threads")
@@ -80,8 +82,11 @@ ENVIRONMENT = (
 
 
 def words_of(table: str) -> list[str]:
-    """The columns whose texts are repeated often."""
-    return [column.name for column in TABLES[table] if column.type == _KEY]
+    """Name the columns whose texts are repeated often; in memory they are dictionaries."""
+    if table not in _REPEATING:
+        return []
+    texts = [column.name for column in TABLES[table] if column.type == "string"]
+    return [name for name in texts if not name.endswith("_json")]
 
 
 def largest(table: str, column: str) -> int:
@@ -92,30 +97,25 @@ def largest(table: str, column: str) -> int:
 
 @once
 def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
-    """The pyarrow schema of a table, with the version in its metadata; of these columns, without metadata."""
-    if names is not None:
-        whole = arrow_schema(table)
-        return pa.schema([whole.field(name) for name in names])
-    columns = TABLES[table]
-    return pa.schema(
-        [pa.field(c.name, _arrow_type(c.type), nullable=c.nullable) for c in columns],
-        metadata={
-            "fleet.table": table,
-            "fleet.schema": json.dumps([[c.name, c.type, c.nullable] for c in columns]),
-            VERSION.decode(): SCHEMA_VERSION,
-        },
-    )
-
-
-def _arrow_type(type_: str) -> Any:
-    if type_ == _KEY:
-        return pa.dictionary(pa.int32(), pa.string())
-    if type_.startswith("list<"):
-        return pa.list_(pa.field("element", _arrow_type(type_[5:-1]), nullable=False))
-    return pa.timestamp("ms", tz="UTC") if type_.startswith("timestamp") else pa.type_for_alias(type_)
+    """Return the pyarrow schema of a table in memory, or of these columns, with the version as metadata."""
+    types = {column.name: _arrow_type(column.type) for column in TABLES[table]}
+    types |= dict.fromkeys(words_of(table), pa.dictionary(pa.int32(), pa.string()))
+    fields = {
+        column.name: pa.field(column.name, types[column.name], nullable=column.nullable)
+        for column in TABLES[table]
+    }
+    metadata = {"fleet.table": table, VERSION.decode(): SCHEMA_VERSION}
+    return pa.schema([fields[name] for name in (fields if names is None else names)], metadata)
 
 
 @once
-def arrow_types(table: str) -> Mapping[str, Any]:
-    """The pyarrow type of each column of a table, in their order."""
-    return {field.name: field.type for field in arrow_schema(table)}
+def file_schema(table: str) -> Any:
+    """Return the schema of a table's files as `arrow_schema` does, without what is in their path."""
+    in_path = PATH_COLUMNS.get(table, ())
+    return arrow_schema(table, tuple(column.name for column in TABLES[table] if column.name not in in_path))
+
+
+def _arrow_type(type_: str) -> Any:
+    if type_.startswith("list<"):
+        return pa.list_(pa.field("element", _arrow_type(type_[5:-1]), nullable=False))
+    return pa.timestamp("ms", tz="UTC") if type_.startswith("timestamp") else pa.type_for_alias(type_)

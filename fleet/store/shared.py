@@ -17,7 +17,7 @@ from fleet.store.ids import checked_key, new_run_id, new_session_id
 from fleet.store.places import Folder, Place, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord, to_json
-from fleet.store.samples import content_sha256, rewritten
+from fleet.store.samples import content_sha256, rewrite
 
 # Columns of `runs` and `cpus` that leave as they are.
 STAYS = frozenset(Path(__file__).with_suffix(".txt").read_text().split())
@@ -88,7 +88,9 @@ def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] =
     name = samples_name(run.row["host_id"], run.row["run_id"])
     file = TableFile(place, name, "samples", whole=True)
     with storing("write the run", path):
-        return rewritten(file, path, scrubbed(run, keep))
+        record = scrubbed(run, keep)
+        rewrite(file, path, record)
+    return record
 
 
 def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[RunRecord, bool]:
@@ -102,7 +104,8 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
     own = {"host_name": checked_key(host_name, "host") if host_name else record.row["host_name"]}
     with storing("import the run", place):
         with draft(place.state_dir, run_id) as new:
-            made = rewritten(file, new, RunRecord({**record.row, **own}, record.cpus))
+            made = RunRecord({**record.row, **own}, record.cpus)
+            rewrite(file, new, made)
             others = {host for host, other in place.samples() if other == run_id} - {host_id}
             if others:
                 raise StoreError(

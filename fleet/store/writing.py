@@ -1,5 +1,6 @@
 """Writes a table as one Parquet file with its checksums. The one writer of tables; `reading` reads them."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,25 @@ from fleet.store.files import sync, write
 
 
 class TableWriter(AbstractContextManager["TableWriter"]):
-    """A new Parquet file, with its checksums and on the disk once left. options: of pyarrow. OSError."""
+    """A new Parquet file, with its checksums and on the disk once left. options: of pyarrow. OSError.
+
+    Its types are those of Parquet alone, without an Arrow schema, so that every reader has the same.
+    """
 
     def __init__(
         self, path: Path, shape: Any, *, in_memory: bool = True, lasting: bool = True, **options: Any
     ) -> None:
         self._path, self._lasting = path, lasting
         self._memory = pa.BufferOutputStream() if in_memory else None
-        options = {"compression": "zstd", "write_page_checksum": True} | options
+        options = {"compression": "zstd", "write_page_checksum": True, "store_schema": False} | options
         self._file = pq.ParquetWriter(self._memory or path, shape, **options)
+        self.describe(shape.metadata)
 
     def write(self, table: Any, row_group: int | None = None) -> None:
         """Add rows, in groups of so many."""
         self._file.write_table(table, row_group_size=row_group)
 
-    def describe(self, metadata: dict[str, str]) -> None:
+    def describe(self, metadata: Mapping[Any, Any]) -> None:
         """Add to the file's metadata."""
         self._file.add_key_value_metadata(metadata)
 

@@ -1,7 +1,6 @@
 """Other engines read the same results root unchanged; the recipes are those of docs/reading.md."""
 
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from fleet.analysis.reduce.pairs import load_pairs
 from fleet.model import Host
 from fleet.store import Listing, Store, new_run_id
 from tests import builders, needs
+from tests.spark import prepare_spark
 
 PAGE = Path(__file__).parents[2] / "docs" / "reading.md"
 
@@ -95,13 +95,7 @@ def test_duckdb_reads_the_root_unchanged(root: Path) -> None:
 
 @pytest.mark.slow
 def test_spark_reads_the_root_unchanged(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pyspark = needs.python_module("pyspark", "pyspark")
-    needs.program("java", "openjdk-17-jre-headless")
-    if Path("/lib/ld-musl-x86_64.so.1").exists():  # Snappy takes such a machine for Alpine: name its library
-        (jar,) = Path(pyspark.__file__).parent.glob("jars/snappy-java-*.jar")
-        library = zipfile.Path(jar) / "org/xerial/snappy/native/Linux/x86_64/libsnappyjava.so"
-        (root.parent / library.name).write_bytes(library.read_bytes())
-        monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-Dorg.xerial.snappy.lib.path={root.parent}")
+    prepare_spark(root.parent, monkeypatch)
     names = run("Spark")
     try:
         raw = {row["host_id"]: row["smt_ns"] for row in names["raw"].collect()}
@@ -110,11 +104,3 @@ def test_spark_reads_the_root_unchanged(root: Path, monkeypatch: pytest.MonkeyPa
         names["spark"].stop()
     assert raw == pytest.approx(by_medians(root), rel=1e-6)
     assert kept == pytest.approx(by_host(root), rel=1e-6)
-
-
-@pytest.mark.slow
-def test_the_sample_frame_is_the_same_for_all(root: Path) -> None:
-    duckdb = needs.python_module("duckdb", "duckdb")
-    (found,) = duckdb.sql("select count(*), sum(len(ticks)) from 'results/samples/**/*.parquet'").fetchall()
-    frame = pd.read_parquet(root / "samples")
-    assert found == (len(frame), sum(map(len, frame["ticks"])))

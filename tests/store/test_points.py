@@ -96,13 +96,6 @@ def test_points_are_told_apart_whichever_run_pandas_reads_first(
     assert verify(place_of(tmp_path)).problems == ()
 
 
-def test_samples_without_points_have_the_digest_of_a_table_without_their_columns(tmp_path: Path) -> None:
-    run = builders.a_run()
-    path = tmp_path / Store(tmp_path).publish(run, builders.bursts_of(run))
-    digest = unpacked(pq.read_metadata(path).metadata[RECORD]).row["content_sha256"]
-    assert digest == "619522964876cf63cd752a0450ad798398d2a2a43513b82dc0c04940073a8be0"
-
-
 def test_a_point_counts_in_the_digest(tmp_path: Path) -> None:
     digests = set()
     for number, changes in enumerate(({}, {"core_mhz": (1, 1)}, {"point": "other"}, {"other_ticks": ()})):

@@ -1,5 +1,6 @@
 """Runs turned into rows and JSON, and the relations of many pairs."""
 
+import base64
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +32,6 @@ from fleet.store.runs import unfinished
 from tests import builders
 
 CONTENTS = Contents(7, 70, 2, "5ha")
-PACKED = b"eLvZVKLGg14JqIC4E1BBqchQSUcBcfsfkAnio1zmpwC2VAH53j4FSCNTAbpnXwF2RoSCATDTAwB+kyBs"
 
 
 def with_raw(run: Run, **raw: Any) -> Run:
@@ -162,14 +163,18 @@ def test_the_tables_of_one_row_and_of_many_read_the_same(tmp_path: Path) -> None
     assert len(pd.read_parquet(tmp_path / "runs")) == 1
 
 
-def test_a_record_is_read_back_and_so_is_one_written_before() -> None:
+def test_a_record_is_read_back_and_is_json_in_a_plain_zstd_frame() -> None:
     run = builders.a_run()
     record = RunRecord(runs_row(run, CONTENTS), cpus_rows(run))
-    assert unpacked(packed(record).encode()) == record
-    with pytest.raises(ValueError, match=r"record\.run\.started_utc: expected datetime"):
-        unpacked(PACKED)  # inflated as it was packed, though it lacks most of a record
+    text = packed(record).encode()
+    assert unpacked(text) == record
+    frame = base64.b64decode(text)
+    plain = json.load(pa.CompressedInputStream(pa.BufferReader(frame), "zstd"))
+    assert plain["run"]["host_id"] == run.host.host_id
+    holds_its_size = frame[4] & 0b11100000  # single segment, or a content size of 2, 4 or 8 bytes: RFC 8878
+    assert holds_its_size
     with pytest.raises(ValueError, match="cannot be unpacked"):
-        unpacked(PACKED.replace(b"e", b"f", 1))
+        unpacked(text[:-8])
 
 
 def test_the_agents_a_host_keeps_are_no_part_of_its_run() -> None:

@@ -145,11 +145,11 @@ def test_other_samples_under_the_same_id_are_refused(root: Path, tmp_path: Path)
     file, there = tmp_path / "a.parquet", Folder(tmp_path / "there")
     made = shared.export_run(Folder(root), stored(root), file)
     shared.import_run(there, file)
-    first = Listing(root).runs[0]
-    source = samples_name(first.host_id, first.run_id)
-    table = shared.TableFile(Folder(root), source, "samples", whole=True)
+    other = Listing(root).runs[0]
+    table = TableFile(Folder(root), samples_name(other.host_id, other.run_id), "samples", whole=True)
     file.unlink()
-    shared.rewritten(table, file, RunRecord(made.row, made.cpus))
+    ids = {name: made.row[name] for name in ("run_id", "host_id")}
+    shared.rewrite(table, file, RunRecord({**table.record.row, **ids}, made.cpus))
     with pytest.raises(StoreError, match="with other samples; nothing was changed"):
         shared.import_run(there, file)
 

@@ -146,7 +146,8 @@ def test_the_command_names_what_is_damaged_and_exits_with_11(tmp_path: Path) -> 
 
 
 def test_a_samples_file_of_another_program_is_named_wherever_it_is_read(root: Path) -> None:
-    builders.put_table(pq.read_table(samples_file(root), partitioning=None), samples_file(root))
+    table = pq.read_table(samples_file(root), partitioning=None)
+    builders.put_table(table.replace_schema_metadata(None), samples_file(root))
     with pytest.raises(StoreError, match="no record of its run"):
         load_pairs(root, host_id="desktop")
     (problem,) = verify(place_of(root)).problems

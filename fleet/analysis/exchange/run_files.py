@@ -22,7 +22,7 @@ from fleet.plan.options import choice
 from fleet.store import schema
 from fleet.store.imports import write_summary
 from fleet.store.places import Folder, Place, samples_name
-from fleet.store.reading import TableFile
+from fleet.store.reading import TableFile, read_table_name
 from fleet.store.runs import Root, listing_of
 from fleet.store.shared import KEEP, export_run, import_run, scrubbed
 from fleet.store.writing import write_table
@@ -96,8 +96,7 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
 
 
 def _is_summary(file: Path) -> bool:
-    source = TableFile(Folder(file.absolute().parent), file.name, "samples")
-    return source.metadata.get(b"fleet.table") == b"summaries"
+    return read_table_name(Folder(file.absolute().parent), file.name) == "summaries"
 
 
 def medians_of(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Any:
