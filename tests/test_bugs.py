@@ -1,14 +1,31 @@
 """Wherever a function of fleet fails, the command says whose fault it is, and blames no run."""
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, LibraryError, MemoryLimitError, StoreError
+from fleet.analysis.reduce.load import load_samples
+from fleet.errors import (
+    EXIT_BUG,
+    EXIT_INTERRUPTED,
+    DamagedFileError,
+    LibraryError,
+    MemoryLimitError,
+    StoreError,
+)
+from fleet.model import Host
+from fleet.session.context import HostAccess
+from fleet.session.host_progress import HostProgress
+from fleet.session.outcome import Outcome, State, exit_code
+from fleet.session.runner import on_each
+from fleet.store import reading
 from tests import lies
 from tests.command import Fleet
 from tests.planting import EXCEPTIONS
@@ -83,3 +100,33 @@ def test_the_traceback_of_a_bug_is_shown_when_asked_for(fleet: Fleet, place: str
     debug = replace(fleet, planted=(f"fleet.{place}", "NameError"), environment={"FLEET_DEBUG": "1"})
     done = debug(*PLACES[place])
     assert (done.exit_code, "Traceback" in done.stderr) == (EXIT_BUG, True), done.stderr
+
+
+def test_a_bug_on_one_host_costs_no_other_host_its_outcome() -> None:
+    def work(progress: HostProgress) -> Outcome:
+        if progress.host.name == "b":
+            raise KeyError("planted")
+        return progress.complete()
+
+    def connect(host: Host) -> NoReturn:
+        raise AssertionError(host)
+
+    hosts = [Host(name, "192.0.2.1") for name in "abc"]
+    outcomes = on_each(hosts, work, HostAccess(connect=connect, emit=lambda _: None))
+    assert [outcome.state for outcome in outcomes] == [State.COMPLETE, State.FAILED, State.COMPLETE]
+    assert "b: a bug in fleet" in outcomes[1].message
+    assert exit_code(outcomes) == EXIT_BUG
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES])
+def test_a_file_that_cannot_be_opened_is_not_called_damaged(
+    stored: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(path: str) -> NoReturn:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(reading, "check_regular", refuse)
+    with pytest.raises(StoreError, match=os.strerror(number)) as refused:
+        load_samples(stored)
+    assert not isinstance(refused.value, DamagedFileError)
+    assert "copy" not in str(refused.value)

@@ -88,8 +88,8 @@ def _distinct(table: Any) -> list[dict[str, Any]]:
             _, rows = np.unique(rows * (int(places.max()) + 1) + places, return_inverse=True)
     _, first = np.unique(rows, return_index=True)
     names = [*_NAMES, "ping_cpu", "pong_cpu", "cpus", "other_ticks", "other_units"]
-    kinds: list[dict[str, Any]] = table.select(names).take(pa.array(np.sort(first))).to_pylist()
-    return kinds
+    about = table.select(names)
+    return [row for at in sorted(first.tolist()) for row in about.slice(at, 1).to_pylist()]
 
 
 def _check_point(row: Mapping[str, Any], points: dict[tuple[str, str, str | None], Sequence[Any]]) -> None:

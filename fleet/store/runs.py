@@ -344,24 +344,36 @@ def _labels(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _unfinished(folder: Path) -> RunSummary | None:
-    """A journal's run; None where `run.json` is not there, is not ours, or vanished while we looked."""
+    """Return a journal's run; None where `run.json` is not one, or vanished while we looked."""
     try:
-        written = opened_json(read_regular(folder / RUN_FILE))
-        facts = written["facts"]
-        told = {
-            **{name: written[name] for name in ("run_id", "session_id", "host_id", "started_utc")},
-            "host_name": written["host"]["name"],
-            "target": f"{facts['os']}-{facts['arch']}",
-            "benchmarks": written["plan"]["benchmarks"],
-            "agent_build": written["agent"]["build"],
-            "labels_json": json.dumps(written["labels"]),
-            "cpu_model": facts["cpu_model"],
-        }
-        row = gate.row_of("runs", told, told)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        row = _row_of_journal(opened_json(read_regular(folder / RUN_FILE)))
+    except (OSError, DataError):
         return None
     row |= {"labels": _labels(row.pop("labels_json")), "benchmarks": tuple(row["benchmarks"])}
     return RunSummary(**row, state=RunState.UNFINISHED)
+
+
+def _row_of_journal(written: Any) -> _Row:
+    """Return what `run.json` says in columns of `runs`. Raises DataError where it is not of a run."""
+    match written:
+        case {
+            "host": {"name": name},
+            "facts": {"os": system, "arch": arch, "cpu_model": cpu_model},
+            "plan": {"benchmarks": benchmarks},
+            "agent": {"build": build},
+            "labels": labels,
+        }:
+            told = {
+                **{key: written.get(key) for key in ("run_id", "session_id", "host_id", "started_utc")},
+                "host_name": name,
+                "target": f"{system}-{arch}",
+                "cpu_model": cpu_model,
+                "benchmarks": benchmarks,
+                "agent_build": build,
+                "labels_json": json.dumps(labels),
+            }
+            return gate.row_of("runs", told, told)
+    raise DataError("it is not of a run")
 
 
 def _modified_ns(stamp: str) -> int:

@@ -1,5 +1,6 @@
 """Bursts at points in the tables; runs without points are stored as before schema 1.2."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,13 @@ from fleet.store.rows import RECORD, unpacked
 from fleet.store.verify import verify
 from tests import builders
 
+OF_POINT = Parameters(bytes=16384, operation="copy", sharing="own", pages="huge", threads=3)
 AT_POINT = {
     "benchmark": "bandwidth",
     "variant": "avx512",
     "point": "copy.own.16K.huge.x3",
     "unit": "byte",
-    "parameters": Parameters(bytes=16384, operation="copy", sharing="own", pages="huge", threads=3),
+    "parameters": OF_POINT,
     "cpus": (0, 1, 2),
     "other_ticks": ((1, 2, 3, 4, 5), (6, 7, 8, 9, 10)),
     "pong_cpu": 2,
@@ -57,7 +59,8 @@ def test_the_frequency_behind_the_samples_counts_more_than_that_before_and_after
 
 def by_its_clock(root: Path, *taken: tuple[float, float]) -> tuple[float, float]:
     """`median_ns` and `core_ghz` of a pair of bursts with these frequencies in MHz and times in cycles."""
-    alone = {name: value for name, value in AT_POINT.items() if name != "other_ticks"} | {"cpus": (0, 2)}
+    alone = {name: value for name, value in AT_POINT.items() if name != "other_ticks"}
+    alone |= {"cpus": (0, 2), "parameters": replace(OF_POINT, threads=2)}
     bursts = [
         builders.a_burst(**alone, round=place, sample_mhz=mhz, ticks=(round(cycles * 3e6 / mhz),) * 5)
         for place, (mhz, cycles) in enumerate(taken)
@@ -112,19 +115,20 @@ def test_each_point_is_a_row_of_the_pairs_in_ns_a_unit_by_all_threads(tmp_path: 
             **{
                 **AT_POINT,
                 "point": name,
+                "parameters": replace(OF_POINT, bytes=size),
                 "round": round_,
                 "ticks": (level,) * 5,
                 "other_ticks": ((level,) * 5,) * 2,
             }
         )
-        for name, level in (("read.16K", 1000), ("read.1M", 4000))
+        for name, size, level in (("copy.16K", 1 << 14, 1000), ("copy.1M", 1 << 20, 4000))
         for round_ in range(3)
     ]
     Store(tmp_path).publish(builders.a_run(), [*points, builders.a_burst()])
     pairs = load_pairs(tmp_path)
     found = pairs[pairs["point"].notna()].set_index("point")["median_ns"]
     ns = 1e9 / builders.TICKS_PER_SECOND / builders.ITERATIONS / 3
-    assert dict(found) == pytest.approx({"read.16K": 1000 * ns, "read.1M": 4000 * ns})
+    assert dict(found) == pytest.approx({"copy.16K": 1000 * ns, "copy.1M": 4000 * ns})
     assert list(pairs["bursts"]) == [3, 3, 1]
     assert list(pairs["threads"])[:2] == [3, 3]
     assert pairs["core_ghz"].iloc[0] == pytest.approx(3.65)
@@ -139,6 +143,8 @@ def test_where_all_units_are_counted_a_number_is_a_unit_of_all_and_says_who_got_
             | {
                 "benchmark": "contend",
                 "unit": "operation",
+                "point": "faa.own.x3",
+                "parameters": Parameters(operation="faa", sharing="own", pages="huge", threads=3),
                 "round": round_,
                 "iterations": 1000,
                 "warmup": 1,
