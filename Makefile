@@ -6,6 +6,7 @@
 #   make format  put the formats right
 #   make describe write anew what the agent says of its benchmarks (fleet/model/benchmarks.json)
 #   make agents  build the agents that a wheel carries, for hosts without a compiler
+#   make lab     make the lab of `fleet demo` anew (fleet/demo/lab.tar.xz)
 #   make wheel   build a wheel that carries them and the manual page, in dist/
 #   make lock    write constraints.txt anew from pyproject.toml (needs uv)
 #   make clean   remove what was made here, but never results/
@@ -23,7 +24,7 @@ LATER := ast-serialize contourpy fonttools hypothesis kiwisolver librt matplotli
 C_SOURCES := $(wildcard agent/*.[ch] agent/*/*.[ch] benchmarks/*.[ch])
 SCRIPTS := $(wildcard .ci/*) $(wildcard tests/hosts/*/*.sh)
 
-.PHONY: run test check format lock clean setup agents wheel describe
+.PHONY: run test check format lock clean setup agents wheel describe lab
 
 run: .venv/measures
 	@echo "Measuring this machine"
@@ -72,6 +73,9 @@ setup: .venv/complete
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import fleet.cli, fleet.session.runner, fleet.remote.connect, pyarrow.parquet'
 	@rm .venv/installed
 	@touch $@
+
+lab: setup
+	$(BIN)/python -m tests.lab.make
 
 describe: setup
 	$(BIN)/python -m tests.native.describe

@@ -70,7 +70,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         lab = Path(scratch) / "lab"
-        subprocess.run([_fleet(), "demo", "-q", lab], check=True)
+        subprocess.run([_fleet(), "demo", lab], check=True)
         subprocess.run(
             [_fleet(), "runs", "--relation", "smt"], cwd=lab, check=True, capture_output=True
         )  # reduces the samples, which is reported once

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fleet.cli import main
-from fleet.demo import lab
+from fleet.demo import unpack_lab
 from tests import shared
 from tests.command import Done
 from tests.hosts import slurm
@@ -115,7 +115,7 @@ def slurm_job(slurm_nodes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> d
 @pytest.fixture(scope="session")
 def made_lab(run_folder: Path) -> Path:
     """What `fleet demo` makes, shared by all tests: to read only."""
-    return shared.made_once(run_folder / "lab", lambda folder: lab.write(folder, lambda _: None))
+    return shared.made_once(run_folder / "lab", unpack_lab)
 
 
 @pytest.fixture

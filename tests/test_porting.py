@@ -23,7 +23,6 @@ KNOW_AN_OS = {
     "fleet/facts/qnx.py",
     "fleet/agent/build/systems.py",
     "fleet/agent/build/qnx_sdp.py",
-    "fleet/demo/lab.py",  # its machines run Linux
     "fleet/inventory/select.py",  # `os_release` is for QNX only
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.demo import lab
+from fleet.demo import unpack_lab
 from tests.command import Fleet
 
 ROOT = Path(__file__).parent.parent
@@ -76,7 +76,7 @@ def rewrite() -> None:
     page = ROOT / "README.md"
     text = page.read_text()
     with tempfile.TemporaryDirectory() as folder, Fleet(Path(folder) / "lab", {"COLUMNS": COLUMNS}) as fleet:
-        lab.write(fleet.folder, lambda _: None)
+        unpack_lab(fleet.folder)
         for command, lines in answers():
             printed = fleet(*shlex.split(command, comments=True)[1:]).stdout.splitlines()
             old, new = ("\n".join([f"$ {command}", *part]) for part in (lines, renewed(lines, printed)))

@@ -5,20 +5,16 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import UPKEEP, Quiet, app
+from fleet.cli.app import UPKEEP, app
 
 
 @app.command(rich_help_panel=UPKEEP, short_help="Make a lab of made-up machines to learn on.")
-def demo(
-    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")], quiet: Quiet = False
-) -> None:
+def demo(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")]) -> None:
     """Make a folder with the results of made-up machines, to learn the commands on.
 
     Example: fleet demo lab
     """
-    from fleet.demo import lab
+    from fleet.demo import unpack_lab
 
-    runs = lab.write(folder, lambda text: None if quiet else typer.echo(text, err=True))
-    typer.echo(
-        f"Made {folder}: {len(lab.HOSTS)} made-up machines, {runs} runs. Next: cd {folder}, then fleet show."
-    )
+    unpack_lab(folder)
+    typer.echo(f"Made {folder}: made-up machines and their runs. Next: cd {folder}, then fleet show.")

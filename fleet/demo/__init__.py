@@ -1,1 +1,20 @@
-"""A lab to learn on: made-up machines with runs of many nights, of one day, of every benchmark."""
+"""The made-up machines of `fleet demo` and their runs: lab.tar.xz, which `make lab` makes."""
+
+import tarfile
+from pathlib import Path
+
+from fleet.errors import UsageError
+
+_ARCHIVE = Path(__file__).with_name("lab.tar.xz")
+
+
+def unpack_lab(folder: Path) -> None:
+    """Fill `folder`, new or empty, with inventory.yaml and results/. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UsageError(f"{folder}: already there and not empty; name a new folder.")
+        with tarfile.open(_ARCHIVE) as archive:
+            archive.extractall(folder, filter="data")
+    except OSError as err:
+        raise UsageError(f"{folder}: cannot be made: {err.strerror}. Choose another folder.") from err

@@ -3,30 +3,41 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from fleet.analysis import load_counters, load_pairs
 from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.load import load_runs, load_samples
-from fleet.demo import lab, points
-from fleet.demo.machines import EVERYTHING, MACHINES, UNCHANGED, Machine
-from fleet.demo.simulate import bursts
 from fleet.inventory.select import load
 from fleet.model import BENCHMARKS
 from fleet.store.places import place_of
 from fleet.store.verify import verify
 from tests.builders import key_of
 from tests.command import Fleet
+from tests.lab import make, points
+from tests.lab.machines import EVERYTHING, MACHINES, UNCHANGED, Machine
+from tests.lab.simulate import bursts
 
 
 def test_the_lab_is_a_results_root_like_any_other(made_lab: Path) -> None:
     found = verify(place_of(made_lab / "results"))
-    assert (found.problems, found.runs) == ((), sum(map(len, lab.nights().values())) + lab.REPEATS + 1)
+    assert (found.problems, found.runs) == ((), sum(map(len, make.nights().values())) + make.REPEATS + 1)
+
+
+@pytest.mark.slow
+def test_the_shipped_lab_is_what_its_script_makes(made_lab: Path, tmp_path: Path) -> None:
+    """After a change of the format or of the machines, `make lab` makes it anew."""
+    make.write_lab(tmp_path)
+    shipped, made = (load_runs(root / "results") for root in (made_lab, tmp_path))
+    told = ["run_id", "host_id", "content_sha256", "labels_json", "benchmarks"]
+    pd.testing.assert_frame_equal(shipped[told], made[told])
+    assert (made_lab / "inventory.yaml").read_text() == (tmp_path / "inventory.yaml").read_text()
 
 
 def test_every_run_says_that_it_is_made_up(made_lab: Path) -> None:
     runs = load_runs(made_lab / "results")
-    assert runs["notes"].map(lambda notes: lab.NOTE in notes).all()
+    assert runs["notes"].map(lambda notes: make.NOTE in notes).all()
     assert runs["labels_json"].str.contains('"made-up":"yes"').all()
     assert runs["cpu_model"].str.startswith("Made-up").all()
 

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.report import card as cards
-from fleet.demo.machines import MACHINES
 from fleet.model import Cpu, Topology, core_kinds
 from fleet.model.machine import Relations
 from fleet.store import schema
 from tests import needs
+from tests.lab.machines import MACHINES
 from tests.native.agent import run
 from tests.native.build import AGENT
 from tests.shared import run_folder

@@ -1,18 +1,22 @@
-"""Writes the lab: an inventory, and a results root filled through the store as `fleet run` fills one."""
+"""Makes the lab of `fleet demo`: an inventory, and a results root filled through the store as by `fleet run`.
+
+`python -m tests.lab.make` (`make lab`) writes it anew to fleet/demo/lab.tar.xz.
+"""
 
 import random
-from collections.abc import Callable, Iterator
+import tarfile
+import tempfile
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 
-from fleet.demo import points
-from fleet.demo.machines import EVERYTHING, KINDS, MACHINES, UNCHANGED, Machine
-from fleet.demo.simulate import SAMPLES, TICKS_PER_SECOND, bursts, pairs
-from fleet.errors import UsageError
 from fleet.model import Agent, Burst, End, Facts, Hello, Host, Load, Plan, Run, RunState, Target
 from fleet.model.version import VERSION
 from fleet.store import Store
+from tests.lab import points
+from tests.lab.machines import EVERYTHING, KINDS, MACHINES, UNCHANGED, Machine
+from tests.lab.simulate import SAMPLES, TICKS_PER_SECOND, bursts, pairs
 
 LAST_NIGHT = 7  # labels begin with night 0
 HOSTS = (*MACHINES, EVERYTHING)
@@ -22,27 +26,33 @@ _FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 _KERNELS = {"old": "6.12.1-demo", "new": "6.13.0-demo"}
 
 
-def write(folder: Path, note: Callable[[str], None]) -> int:
-    """Make `folder` with inventory.yaml and results/; how many runs. note: before each night. UsageError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UsageError(f"{folder}: already there and not empty; name a new folder.")
-        (folder / "inventory.yaml").write_text(inventory(), encoding="utf-8")
-    except OSError as err:
-        raise UsageError(f"{folder}: cannot be made: {err.strerror}. Choose another folder.") from err
+def write_lab(folder: Path) -> None:
+    """Write inventory.yaml and results/ into an empty folder."""
+    (folder / "inventory.yaml").write_text(inventory(), encoding="utf-8")
     store = Store(folder / "results")
-    note(f"the day before: {EVERYTHING.name}, {REPEATS} times {UNCHANGED.name}")
     store.publish(_run(EVERYTHING, -1, 0, "old"), _everything(), batch=True)
     for place in range(1, REPEATS + 1):
-        unchanged = bursts(UNCHANGED, -place, "old")
-        store.publish(_run(UNCHANGED, -1, place, "old"), unchanged, batch=True)
+        store.publish(_run(UNCHANGED, -1, place, "old"), bursts(UNCHANGED, -place, "old"), batch=True)
     for night, measured in nights().items():
-        note(f"{_FIRST + timedelta(days=night):%Y-%m-%d}: {len(measured)} of {len(MACHINES)} machines")
         for place, (machine, kernel) in enumerate(measured):
             store.publish(_run(machine, night, place, kernel), bursts(machine, night, kernel), batch=True)
     store.flush()
-    return 1 + REPEATS + sum(map(len, nights().values()))
+
+
+def pack_lab(archive: Path) -> None:
+    """Make the lab, and pack it as small as it gets; its files are dated by its last night."""
+    last = int((_FIRST + timedelta(days=LAST_NIGHT)).timestamp())
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        member.mtime = last
+        return None if ".fleet" in Path(member.name).parts else member
+
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(archive, "w:xz", preset=9) as packed:
+        write_lab(Path(folder))
+        for name in ("inventory.yaml", "results"):
+            packed.add(Path(folder, name), name, filter=plain)
 
 
 def nights() -> dict[int, list[tuple[Machine, str]]]:
@@ -144,3 +154,7 @@ def _facts(machine: Machine, night: int, kernel: str) -> Facts:
 
 def _text(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+if __name__ == "__main__":
+    pack_lab(Path(__file__).parents[2] / "fleet" / "demo" / "lab.tar.xz")

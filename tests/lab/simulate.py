@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from fleet.demo.machines import KINDS, Machine, Memory
 from fleet.model import Burst, Parameters, Relation, Topology, core_kinds, with_kinds
+from tests.lab.machines import KINDS, Machine, Memory
 
 TICKS_PER_SECOND = 2_100_000_000
 SAMPLES = 4

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
-from fleet.demo.machines import Machine
-from fleet.demo.simulate import SAMPLES, burst, level, ticks_of
 from fleet.model import Burst, Count, Parameters, Relation, Topology
+from tests.lab.machines import Machine
+from tests.lab.simulate import SAMPLES, burst, level, ticks_of
 
 COUNTED = ("cycles", "instructions", "snoop_hit_modified")
 # Of a unit, by relation; of an operation of two threads, and of one in each core; of a load by the lines it
