@@ -38,10 +38,14 @@ def _bursts(fetched: Mapping[tuple[str, str], float], times: float) -> Iterator[
     for visit in range(3):
         for (access, state), ns in fetched.items():
             operation = "read" if access == "chase" else access
-            setting = Parameters(operation=operation, state=state, order="chase", stride_bytes=256)
+            setting = Parameters(
+                operation=operation, state=state, order="chase", stride_bytes=256, pages="base"
+            )
             yield _burst(visit, "fetch", times * ns, setting, f"{state}.{access}.128K")
         for sharing, ns in WRITTEN.items():
-            setting = Parameters(operation="write", sharing=sharing, block_bytes=BLOCK, threads=2)
+            setting = Parameters(
+                operation="write", sharing=sharing, block_bytes=BLOCK, pages="base", threads=2
+            )
             yield _burst(visit, "interleave", times * ns, setting, f"{sharing}.write.1K")
 
 

@@ -24,7 +24,9 @@ from tests.command import Fleet
 # ESC, bell, CSI of 8 bits, a bidirectional override, markup, a formula, quotes, a line of its own
 HOSTILE = "=\x1b[31m<b>&\x07\x9b2J\u202e\"'|{}\\\x7f\nfleet: all is well,\r\t[x](y)"
 CPUS = tuple(Cpu(number, core=number, package=0, governor=HOSTILE, model=HOSTILE) for number in range(4))
-OF_FETCH = Parameters(operation=HOSTILE, state=HOSTILE, order="chase", sharing=HOSTILE, bytes=1 << 17)
+OF_FETCH = Parameters(  # words, which may be followed by how they were made
+    operation=f"read-{HOSTILE}", state=f"own-{HOSTILE}", order="chase", pages="base", bytes=1 << 17
+)
 KIND = {"benchmark": "fetch", "variant": HOSTILE}
 KEPT = "\n\t"
 OF_CARDS = {"svg", "title", "desc", "style", "rect", "image", "path", "text"}

@@ -12,6 +12,7 @@ from fleet.analysis.exchange import export as exports
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.export import export
 from fleet.analysis.exchange.grid import Grid
+from fleet.model import Parameters
 from fleet.store import Store
 from tests import builders
 
@@ -113,8 +114,11 @@ def test_samples_are_the_same_where_a_burst_is_cut(
             start_offset_ns=at * 2_000_003,
             ticks=tuple(range(1000, 1000 + samples)),
             warmup=warmup,
-            point="read.own.1K",
+            point=f"read.own.1K.x{1 + others}",
             unit="byte",
+            parameters=Parameters(
+                bytes=1024, operation="read", sharing="own", pages="huge", threads=1 + others
+            ),
             pong_cpu=others,
             cpus=tuple(range(1 + others)),
             other_ticks=tuple(tuple(range(100 * n, 100 * n + samples)) for n in range(1, 1 + others)) or None,
