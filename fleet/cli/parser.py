@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 try:
     from typer import _click as click
 except ImportError:
-    import click  # type: ignore[import-not-found, no-redef]
+    import click  # type: ignore[no-redef]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _HELP_ALL = "--help-all"

