@@ -81,13 +81,6 @@ def lists(type_: Any, ends: "array[int]", values: "array[int]", order: Any) -> A
     return _array(type_, len(lengths), None, [new], [numbers(type_.value_type, flat[moved])])
 
 
-def list_parts(column: Any) -> tuple[Any, Any]:
-    """The lengths and the values of an array of lists, as they lie in memory."""
-    ends = raw(column.offsets)
-    first, last = (int(ends[0]), int(ends[-1])) if len(ends) else (0, 0)
-    return np.diff(ends), raw(column.values[first:last])
-
-
 def raw(column: Any, unknown: float = 0) -> Any:
     """The numbers of an array as they lie in memory, `unknown` for each null."""
     end = column.offset + len(column)

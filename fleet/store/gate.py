@@ -51,7 +51,7 @@ _CPUS = 1 << 16  # and numbers in a list
 _TEXTS, _LISTED_TEXT = 1 << 10, 1 << 13  # in a list, and characters of each: benchmarks, notes
 _YEARS, _MOMENTS = (1970, 9998), ("started_utc", "ended_utc")
 _COUNTED = {"samples": "", "counters": "", "summaries": "", "pairs": "float"}
-"""Tables without a negative number, but for one type: of `_pairs` the shares by which something changed."""
+"""Tables without a negative number, but for one type: of `pairs` the shares by which something changed."""
 _NUMBERS = {"int32": "i4", "int64": "i8", "float": "f4", "double": "f8"}
 _MOST = dict.fromkeys(("iterations", *_OF_SAMPLES), EXACT_MAX)
 _MOST |= dict.fromkeys(("ping_cpu", "pong_cpu"), _CPUS - 1)

@@ -236,7 +236,7 @@ def test_a_run_whose_store_died_meanwhile_is_published_by_resuming(
     with Fleet(folder, {**server.environment, "XDG_STATE_HOME": str(state)}) as fleet:
         fleet.inventory("hosts: {here: {via: local}}\n")
         session = fleet.start("run", "-b", "clock", "--rounds", "5", "--spread", "1", "-q", "-r", ROOT)
-        wait_for(lambda: list(state.glob("fleet/*/_journal/r*/stream.jsonl")))
+        wait_for(lambda: list(state.glob("fleet/*/journal/r*/stream.jsonl")))
         server.stop()
         out, err = session.communicate()
         assert (session.returncode, "Traceback" in err) == (11, False), err

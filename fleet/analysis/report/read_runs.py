@@ -1,6 +1,6 @@
 """Reads the runs of a report some at a time and keeps only what the page shows.
 
-Of many runs only the last of each host is shown in detail. The others are read from `_pairs`, and of their
+Of many runs only the last of each host is shown in detail. The others are read from the index, and of their
 bursts only what warnings are made of.
 """
 
