@@ -6,7 +6,6 @@ import re
 import threading
 from collections import deque
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 from fleet.errors import StoreError
@@ -15,6 +14,7 @@ from fleet.model import Host
 from fleet.session import events
 from fleet.session.outcome import Outcome, State
 from fleet.store import Store
+from fleet.store.files import open_regular
 from fleet.text import one_line, printable
 
 KEPT_DAYS = 90  # after a session's last line
@@ -100,5 +100,6 @@ def _unfinished(store: Store) -> set[str]:
 
 
 def _append(path: Path, text: str) -> None:
-    with contextlib.suppress(OSError), open(path, "ab", opener=partial(os.open, mode=0o600)) as log:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    with contextlib.suppress(OSError), os.fdopen(open_regular(path, flags), "ab") as log:
         log.write(text.encode())

@@ -41,7 +41,16 @@ def check_regular(path: Path | str) -> None:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """Open a regular file without waiting; it is made, with `mode`, where the flags say so. OSError."""
+    """Open a regular file without waiting; it is made, with `mode`, where the flags say so. OSError.
+
+    A link is followed for reading only: in a shared root another user may have put it there.
+    """
+    if flags & (os.O_WRONLY | os.O_RDWR):
+        flags |= os.O_NOFOLLOW
+        if path.is_symlink():
+            raise OSError(
+                errno.ELOOP, "it is a link, which fleet does not write through; remove it", str(path)
+            )
     if os.path.lexists(path):  # else the flags decide
         check_regular(path)
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, mode)

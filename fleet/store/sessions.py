@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -47,7 +46,8 @@ class Sessions:
                     who = f"process {pid} on this machine is measuring it."
                     raise LockedError(f"session {intent.session_id} is under way: {who}")
                 path.parent.mkdir(parents=True, exist_ok=True)
-                note = held.enter_context(open(draft, "wb", opener=partial(os.open, mode=0o600)))
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                note = held.enter_context(os.fdopen(open_regular(draft, flags), "wb"))
                 with suppress(OSError):  # a file system without locks
                     fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 note.write(sealed_json(to_json({**as_object(intent), "pid": os.getpid()})))
