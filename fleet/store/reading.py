@@ -371,8 +371,7 @@ def _table_of(batch: Any | None) -> Any | None:
 
 
 def _shape(table: str, columns: Sequence[str] | None) -> Any:
-    shape = schema.arrow_schema(table)
-    return shape if columns is None else pa.schema([field for field in shape if field.name in columns])
+    return schema.arrow_schema(table, None if columns is None else tuple(columns))
 
 
 def _shaped(table: Any, shape: Any) -> Any:

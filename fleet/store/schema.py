@@ -97,15 +97,18 @@ def largest(table: str, column: str) -> int:
 
 @once
 def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
-    """Return the pyarrow schema of a table in memory, or of these columns, with the version as metadata."""
+    """Return the pyarrow schema of a table in memory, or of these columns of it, in the table's order.
+
+    The version is in its metadata.
+    """
     types = {column.name: _arrow_type(column.type) for column in TABLES[table]}
     types |= dict.fromkeys(words_of(table), pa.dictionary(pa.int32(), pa.string()))
-    fields = {
-        column.name: pa.field(column.name, types[column.name], nullable=column.nullable)
+    fields = [
+        pa.field(column.name, types[column.name], nullable=column.nullable)
         for column in TABLES[table]
-    }
-    metadata = {"fleet.table": table, VERSION.decode(): SCHEMA_VERSION}
-    return pa.schema([fields[name] for name in (fields if names is None else names)], metadata)
+        if names is None or column.name in names
+    ]
+    return pa.schema(fields, {"fleet.table": table, VERSION.decode(): SCHEMA_VERSION})
 
 
 @once
