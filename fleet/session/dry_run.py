@@ -12,9 +12,7 @@ from fleet.model import Facts, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast
 from fleet.plan.merge import measured, plan_for, plan_on
 from fleet.plan.options import agent_arguments
-from fleet.store.places import Folder, place_of, samples_name
-from fleet.store.reading import read_record
-from fleet.store.rows import unpacked
+from fleet.store.places import Folder, place_of
 from fleet.store.runs import Listing
 
 SIZES = (4, 16, 64, 256)  # of machines that nobody has looked at
@@ -90,13 +88,14 @@ def _facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
     if not isinstance(place, Folder):
         return {}
     wanted = {host.host_id: host for host in hosts}
-    last = {run.host_id: run.run_id for run in Listing(place).runs if run.host_id in wanted}
-    found = {}
-    for host_id, run_id in last.items():
-        with suppress(FleetError, OSError, ValueError):  # of a probe that is no longer understood
-            record = unpacked(read_record(place, samples_name(host_id, run_id)), ("probe",))
-            if answer := record.row["probe"]:
+    listing = Listing(place)
+    last = {run.host_id: run for run in listing.runs if run.host_id in wanted}
+    records = listing.records(list(last.values()), ("probe",))
+    facts_of_hosts = {}
+    for host_id, run in last.items():
+        with suppress(FleetError, ValueError):  # of a probe that is no longer understood
+            if run.run_id in records and (answer := records[run.run_id].row["probe"]):
                 from fleet.facts.gather import read  # noqa: PLC0415  many files, of hosts measured only
 
-                found[host_id] = read(answer, wanted[host_id])
-    return {host_id: facts for host_id, facts in found.items() if facts.cpus}
+                facts_of_hosts[host_id] = read(answer, wanted[host_id])
+    return {host_id: facts for host_id, facts in facts_of_hosts.items() if facts.cpus}

@@ -25,7 +25,7 @@ from fleet.store.places import Key, Place
 from fleet.store.reading import Where, chosen, joined
 
 _CREATE = (
-    # listed: JSON, the columns of a listing. record: as it stands in the samples file.
+    # listed: JSON, the columns of a listing. record: its JSON, deflated.
     """create table runs (host_id text, run_id text, stamp text, listed blob, record blob,
        primary key (host_id, run_id))""",
     # Rows derived from several runs; made_of: JSON, a list of [host_id, run_id, mark].
@@ -73,8 +73,8 @@ class Index:
         return rows
 
     def read_records(self, stamps: Mapping[Key, str]) -> dict[Key, bytes]:
-        """Return by key the records of those runs whose samples files have these stamps."""
-        return self._read_runs("record", stamps)
+        """Return by key the JSON of the records of those runs whose samples files have these stamps."""
+        return {key: zlib.decompress(text) for key, text in self._read_runs("record", stamps).items()}
 
     def keep_runs(self, runs: Mapping[Key, RunEntry], present: Collection[Key] | None = None) -> None:
         """Keep these runs. present: drop those that are not among these."""
@@ -82,7 +82,7 @@ class Index:
         for key, (stamp, listed, record) in runs.items():
             values = [listed[column] for column in self._columns]
             text = json.dumps(values, separators=(",", ":"), default=datetime.isoformat).encode()
-            rows.append((*key, stamp, _seal(text, *key, stamp), _seal(record, *key, stamp)))
+            rows.append((*key, stamp, _seal(text, *key, stamp), _seal(zlib.compress(record), *key, stamp)))
 
         def write(db: sqlite3.Connection) -> None:
             db.executemany("insert or replace into runs values (?, ?, ?, ?, ?)", rows)

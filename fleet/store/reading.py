@@ -20,7 +20,7 @@ from fleet.store.files import check_regular, open_regular
 from fleet.store.footer import Footer, footer_of, may_hold, noted
 from fleet.store.gate import FEW_BYTES, UNPACKED, check_footer, check_held, check_table
 from fleet.store.places import Folder, Place
-from fleet.store.rows import RECORD, RunRecord, unpacked
+from fleet.store.rows import RECORD, RunRecord, unpack_record, unpacked
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
@@ -315,7 +315,7 @@ class TableFile:
 
 
 def read_record(place: Place, name: str) -> bytes:
-    """Read the record in a samples file as it stands; a local one without pyarrow. OSError, DataError."""
+    """Read the JSON of the record in a samples file. Raises OSError, DataError."""
     if isinstance(place, Folder):
         with os.fdopen(open_regular(Path(place.path(name))), "rb") as file:
             size = file.seek(0, 2)
@@ -326,7 +326,7 @@ def read_record(place: Place, name: str) -> bytes:
     schema.check_version(noted(footer, schema.VERSION))
     if not (record := noted(footer, RECORD)):
         raise DataError("no record of its run")
-    return record
+    return unpack_record(record)
 
 
 def read_table_name(place: Place, name: str) -> str:

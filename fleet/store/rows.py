@@ -44,16 +44,26 @@ def packed(record: RunRecord) -> str:
     return base64.b64encode(pa.Codec("zstd", _ZSTD_LEVEL).compress(plain, asbytes=True)).decode()
 
 
-def unpacked(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
-    """The record that `packed` wrote; names: only these columns of `runs`. Raises DataError."""
+def unpacked(text: bytes) -> RunRecord:
+    """Read the record that `packed` wrote. Raises DataError."""
+    return parse_record(unpack_record(text))
+
+
+def parse_record(plain: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
+    """Read a record's JSON. names: only these columns of `runs`. Raises DataError."""
+    return RunRecord(*gate.record_of(plain, names))
+
+
+def unpack_record(text: bytes) -> bytes:
+    """Return the JSON of the record that `packed` wrote. Raises DataError."""
     try:
         frame = pa.BufferReader(base64.b64decode(text, validate=True))
-        plain = pa.CompressedInputStream(frame, "zstd").read(gate.RECORD_BYTES + 1)
+        plain: bytes = pa.CompressedInputStream(frame, "zstd").read(gate.RECORD_BYTES + 1)
     except (OSError, binascii.Error) as err:
         raise DataError(f"its record of the run cannot be unpacked: {err}") from err
     if len(plain) > gate.RECORD_BYTES:
         raise DataError(f"its record of the run is of more than {gate.RECORD_BYTES} bytes")
-    return RunRecord(*gate.record_of(plain, names))
+    return plain
 
 
 def to_json(value: Any) -> str:

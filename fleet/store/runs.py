@@ -21,7 +21,7 @@ from fleet.store.ids import RUN_FILE
 from fleet.store.index import Index, RunEntry
 from fleet.store.places import Key, Place, place_of, samples_name
 from fleet.store.reading import each, leave_out, read_record, readable, reading
-from fleet.store.rows import RunRecord, unpacked
+from fleet.store.rows import RunRecord, parse_record
 from fleet.store.run_tables import complete
 from fleet.text import nearest
 
@@ -141,15 +141,20 @@ class Listing:
             leave_out(err)
         return [run for run in self._summaries(rows) if not self._is_withdrawn(run)]
 
-    def records(self, runs: Sequence[RunSummary]) -> dict[str, RunRecord]:
-        """Read the records of runs, by run id; a StoreWarning for each that cannot be read."""
+    def records(
+        self, runs: Sequence[RunSummary], columns: tuple[str, ...] | None = None
+    ) -> dict[str, RunRecord]:
+        """Read the records of runs, by run id; a StoreWarning for each that cannot be read.
+
+        columns: only these of `runs`.
+        """
         texts = self.index.read_records({run.key: self.samples.get(run.key, "") for run in runs})
         records = dict[str, RunRecord]()
         for (_, run_id), text in texts.items():
             with suppress(DataError):
-                records[run_id] = unpacked(text)
+                records[run_id] = parse_record(text, columns)
         names = {samples_name(*run.key): run.run_id for run in runs if run.run_id not in records}
-        others = readable(list(names), lambda name: unpacked(read_record(self.place, name)))
+        others = readable(list(names), lambda name: parse_record(read_record(self.place, name), columns))
         return records | {names[name]: record for name, record in others.items()}
 
     @cached_property
@@ -214,7 +219,7 @@ class Listing:
         """Add the rows that the tables lack of these runs, where that is possible."""
         records = {run_id: entry.record for (_, run_id), entry in entries.items()}
         with suppress(OSError, MemoryError, StoreError, MemoryLimitError):
-            complete(self.place, records.keys(), lambda run_id: unpacked(records[run_id]))
+            complete(self.place, records.keys(), lambda run_id: parse_record(records[run_id]))
 
 
 @contextmanager
@@ -237,7 +242,7 @@ def listing_of(root: Root) -> Listing:
 
 def listed_row(record: bytes) -> dict[str, Any]:
     """Return what a listing takes from a run's record. Raises DataError."""
-    return _checked_row(unpacked(record).row)  # all of it is checked, once
+    return _checked_row(parse_record(record).row)  # all of it is checked, once
 
 
 def open_index(place: Place) -> Index:

@@ -14,7 +14,7 @@ from fleet.store.files import storing
 from fleet.store.gate import row_of
 from fleet.store.places import Key, Place, samples_name
 from fleet.store.reading import REMEDIES, TableFile, each, reading
-from fleet.store.rows import unpacked
+from fleet.store.rows import RECORD, parse_record, unpack_record
 from fleet.store.runs import listed_row, open_index
 from fleet.store.samples import content_sha256
 
@@ -57,13 +57,13 @@ def verify(place: Place) -> Verified:
 
 
 def _samples_file(place: Place, name: str) -> tuple[bytes | None, int, str | None]:
-    """The record in a file, as it is kept there; how many samples it has; what is wrong with it."""
+    """The JSON of the record in a file; how many samples it has; what is wrong with it."""
     kept = None
     try:
         with reading(name):
             file = TableFile(place, name, "samples", whole=True)
             row = file.record.row
-            kept = file.metadata[b"fleet.run"]
+            kept = unpack_record(file.metadata[RECORD])
             if name != samples_name(row["host_id"], row["run_id"]):
                 what = f"run {row['run_id']} of {row['host_id']}"
                 return kept, 0, f"{name}: holds {what}. Move it to its place."
@@ -120,7 +120,7 @@ def _wanted(table: str, records: Mapping[str, bytes]) -> dict[tuple[str, int | N
     """The rows that a table is to have of runs, by run and CPU."""
     shape, rows = schema.arrow_schema(table), list[Mapping[str, Any]]()
     for kept in records.values():
-        record = unpacked(kept)
+        record = parse_record(kept)
         rows += [record.row] if table == "runs" else record.cpus
     whole = pa.Table.from_pylist(rows, shape)
     return {(row["run_id"], row.get("cpu")): row for row in whole.to_pylist()}
