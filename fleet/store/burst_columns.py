@@ -1,13 +1,13 @@
 """Holds bursts column by column and unboxed, from the moment they are decoded until they are published."""
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 from fleet.late import np, pa
 from fleet.model import Burst, Count, Parameters, Relation, Relations, Run, Topology
 from fleet.store import schema
-from fleet.store.columns import built, coded, lists, numbers
 from fleet.store.rows import hello_of
 
 COUNTS = ("round", "ping_cpu", "pong_cpu", "start_offset_ns", "iterations", "warmup")
@@ -102,17 +102,20 @@ class BurstColumns:
         rows = dict(zip(_NUMBERS, values, strict=True))
         words = self._word_columns(run, rows)
         order = np.lexsort([words[name][0] if name in words else rows[name] for name in reversed(_SORTED_BY)])
-        columns = {name: coded(types[name], codes[order], known) for name, (codes, known) in words.items()}
-        columns |= {name: numbers(types[name], rows[name][order]) for name in COUNTS}
+        columns = {
+            name: _words_array(types[name], codes[order], known) for name, (codes, known) in words.items()
+        }
+        columns |= {name: pa.array(rows[name][order], types[name]) for name in COUNTS}
         columns |= {
-            name: numbers(types[name], sorted_, sorted_ != _UNKNOWN)
+            name: pa.array(sorted_, types[name], mask=sorted_ == _UNKNOWN)
             for name, sorted_ in ((name, rows[name][order]) for name in MAYBE)
         }
         ns_per_tick = np.full(len(self), 1e9 / hello_of(run).ticks_per_second)
-        columns["ns_per_tick"] = numbers(types["ns_per_tick"], ns_per_tick)
-        columns["ticks"] = lists(types["ticks"], self._ends, self._ticks, order)
+        columns["ns_per_tick"] = pa.array(ns_per_tick, types["ns_per_tick"])
+        ends, ticks = (np.frombuffer(part, part.typecode) for part in (self._ends, self._ticks))
+        columns["ticks"] = pa.ListArray.from_arrays(ends, ticks, types["ticks"]).take(pa.array(order))
         core_mhz = rows["core_mhz"][order]
-        columns["core_ghz"] = numbers(types["core_ghz"], core_mhz / 2000, core_mhz != _UNKNOWN)
+        columns["core_ghz"] = pa.array(core_mhz / 2000, types["core_ghz"], mask=core_mhz == _UNKNOWN)
         columns |= self._columns_of_points(types, order)
         return pa.table([columns[name] for name in shape.names], schema=shape)
 
@@ -138,16 +141,16 @@ class BurstColumns:
         words, once = rows["words"][of_burst], np.zeros(len(of_burst), "i8")
         points = [self._at_points.get(at, (None,))[0] for at in of_burst.tolist()]
         columns = {
-            "host_id": coded(types["host_id"], once, [run.host.host_id]),
-            "run_id": coded(types["run_id"], once, [run.run_id]),
-            "benchmark": coded(types["benchmark"], *_encoded(benchmarks, words)),
-            "variant": coded(types["variant"], *_encoded(variants, words)),
-            "point": built(types["point"], points),
-            "event": coded(types["event"], counted["event"], hello_of(run).counters),
-            "count": numbers(types["count"], counted["count"], counted["count"] != _UNKNOWN),
+            "host_id": _words_array(types["host_id"], once, [run.host.host_id]),
+            "run_id": _words_array(types["run_id"], once, [run.run_id]),
+            "benchmark": _words_array(types["benchmark"], *_encoded(benchmarks, words)),
+            "variant": _words_array(types["variant"], *_encoded(variants, words)),
+            "point": pa.array(points, types["point"]),
+            "event": _words_array(types["event"], counted["event"], hello_of(run).counters),
+            "count": pa.array(counted["count"], types["count"], mask=counted["count"] == _UNKNOWN),
         }
-        columns |= {name: numbers(types[name], rows[name][of_burst]) for name in _OF_BURST}
-        columns |= {name: numbers(types[name], counted[name]) for name in _OF_COUNT}
+        columns |= {name: pa.array(rows[name][of_burst], types[name]) for name in _OF_BURST}
+        columns |= {name: pa.array(counted[name], types[name]) for name in _OF_COUNT}
         return pa.table([columns[name] for name in types], schema=shape)
 
     def _word_columns(self, run: Run, rows: Any) -> dict[str, tuple[Any, list[str]]]:
@@ -171,9 +174,16 @@ class BurstColumns:
         none = (None,) * len(AT_POINTS)
         rows = [self._at_points.get(at, none) for at in order.tolist()]
         return {
-            name: built(types[name], values)
+            name: pa.array(values, types[name])
             for name, values in zip(AT_POINTS, zip(*rows, strict=True), strict=True)
         }
+
+
+def _words_array(type_: Any, places: Any, words: Sequence[str]) -> Any:
+    """Make an array of a dictionary type; places: of each row's word in `words`."""
+    return pa.DictionaryArray.from_arrays(
+        pa.array(places, type_.index_type), pa.array(words, type_.value_type)
+    )
 
 
 def _by_column(rows: "array[int]", width: int) -> Any:

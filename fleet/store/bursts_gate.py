@@ -8,7 +8,6 @@ from typing import Any
 from fleet.errors import DataError
 from fleet.late import np, pa
 from fleet.model import Descriptions, Parameters, described
-from fleet.store.columns import known, raw
 from fleet.store.schema import PARAMETER_COLUMNS, names_between
 
 _PARAMETERS = tuple(column.name for column in PARAMETER_COLUMNS)
@@ -46,41 +45,41 @@ def check_bursts(table: Any, run: Mapping[str, Any]) -> None:
 def _refuse_zeros(table: Any) -> None:
     """Raise DataError where the least sample of a burst, which is its number, took no time."""
     ticks, warmup = (table.column(name).combine_chunks() for name in ("ticks", "warmup"))
-    zeros, ends = np.flatnonzero(raw(ticks.values) == 0), raw(ticks.offsets)
-    if (np.searchsorted(zeros, ends[1:]) > np.searchsorted(zeros, ends[:-1] + raw(warmup))).any():
+    zeros, ends = np.flatnonzero(np.asarray(ticks.values) == 0), np.asarray(ticks.offsets)
+    if (np.searchsorted(zeros, ends[1:]) > np.searchsorted(zeros, ends[:-1] + np.asarray(warmup))).any():
         raise DataError("the least sample of a burst took no time")
 
 
 def _check_threads(table: Any) -> None:
     """Raise DataError unless the CPUs of a burst begin with ping's, end with pong's, and have a list each."""
-    ping, pong = (raw(table.column(name).combine_chunks()) for name in ("ping_cpu", "pong_cpu"))
+    ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     cpus = table.column("cpus").combine_chunks()
     count = np.where(ping == pong, 1, 2)
-    for at in np.flatnonzero(known(cpus)).tolist():
+    for at in np.flatnonzero(cpus.is_valid()).tolist():
         numbers = cpus[at].as_py()
         if not numbers or (numbers[0], numbers[-1]) != (ping[at], pong[at]) or len({*numbers}) < len(numbers):
             raise DataError(f"cpus of a burst from {ping[at]} to {pong[at]} are {numbers!s:.100}")
         count[at] = len(numbers)
     for name in ("other_ticks", "other_units"):
         lists = table.column(name).combine_chunks()
-        lengths = np.diff(raw(lists.offsets))
-        if (known(lists) & (lengths != 0) & (lengths != count - 1)).any():
+        lengths = np.diff(lists.offsets)
+        if (np.asarray(lists.is_valid()) & (lengths != 0) & (lengths != count - 1)).any():
             raise DataError(f"{name} has not a list for each further CPU")
 
 
 def _distinct(table: Any) -> list[dict[str, Any]]:
     """Return a row of each kind: those that differ in names, parameters and numbers of threads."""
-    ping, pong = (raw(table.column(name).combine_chunks()) for name in ("ping_cpu", "pong_cpu"))
+    ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     keys = [ping == pong]
     for name in _NAMES:
         column = table.column(name).combine_chunks()
         if column.null_count < len(column):
             codes = column.indices if pa.types.is_dictionary(column.type) else column
-            keys += [known(column), raw(codes)]
+            keys += [np.asarray(column.is_valid()), np.asarray(codes.fill_null(0))]
     for name in ("cpus", "other_ticks", "other_units"):
         column = table.column(name).combine_chunks()
         if column.null_count < len(column):
-            keys += [known(column), np.diff(raw(column.offsets))]
+            keys += [np.asarray(column.is_valid()), np.diff(column.offsets)]
     rows = np.zeros(len(table), "i8")
     for key in keys:
         if len(key) and (key != key[0]).any():

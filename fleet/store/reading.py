@@ -1,4 +1,4 @@
-"""Reads files of one table into pyarrow, no more than asked for; pyarrow.dataset would import pandas."""
+"""Reads files of one table into pyarrow, each checked by the gate, no more than asked for."""
 
 import errno
 import os
@@ -377,7 +377,7 @@ def _shape(table: str, columns: Sequence[str] | None) -> Any:
 def _shaped(table: Any, shape: Any) -> Any:
     columns = [(table.column(field.name), field.type) for field in shape]
     same = [column if column.type == type_ else column.cast(type_) for column, type_ in columns]
-    return pa.Table.from_arrays(same, schema=shape)  # `pa.table` would import pandas
+    return pa.Table.from_arrays(same, schema=shape)
 
 
 def _only(table: Any, where: Where) -> Any:

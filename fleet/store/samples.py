@@ -11,7 +11,6 @@ from fleet.late import np, pa
 from fleet.model import Burst, Run
 from fleet.store import schema
 from fleet.store.burst_columns import BurstColumns
-from fleet.store.columns import known, raw
 from fleet.store.reading import TableFile
 from fleet.store.rows import RECORD, Contents, RunRecord, cpus_rows, packed, runs_row
 from fleet.store.writing import TableWriter
@@ -134,15 +133,14 @@ def _feed(digest: Any, table: Any) -> None:
 def _feed_column(digest: Any, column: Any) -> None:
     """Hash which values are null, if any, the lengths of lists, and the values."""
     if column.null_count:
-        digest.update(known(column))
+        digest.update(column.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_list(column.type):
-        ends = raw(column.offsets)
+        ends = column.offsets.to_numpy()
         digest.update(np.diff(ends))
         _feed_column(digest, column.values[int(ends[0]) : int(ends[-1])])
     elif pa.types.is_dictionary(column.type):
-        texts = np.array([*column.dictionary.to_pylist(), ""], object)  # the last one for null
-        digest.update("\n".join(texts[raw(column.indices, unknown=-1)].tolist()).encode())
+        digest.update("\n".join(column.cast(pa.string()).fill_null("").to_pylist()).encode())
     elif pa.types.is_boolean(column.type):
         digest.update(bytes(map(bool, column.to_pylist())))
     else:
-        digest.update(raw(column))
+        digest.update(column.fill_null(0).to_numpy())
