@@ -26,18 +26,19 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from fleet.model import Burst, Host, Run, Topology  # noqa: E402
-from fleet.store import Store, new_run_id  # noqa: E402
+from fleet.store import Listing, Store, new_run_id  # noqa: E402
 from tests import builders  # noqa: E402
 
 BIG = "r20260601T000000Z-000000b1"
 FLEET = "import sys; sys.argv = ['fleet', {arguments}]; from fleet.__main__ import main; main()"
-SHOW, RUNS, REPORT, COMPARE, REPORT_OF_TWO = (
+SHOW, RUNS, REPORT, COMPARE, COMPARE_ALL, REPORT_OF_TWO = (
     FLEET.replace("{arguments}", text)
     for text in (
         "'show', '{big}', '-r', '{root}'",
         "'runs', '-r', '{many}'",
         "'report', '{big}', '-r', '{root}', '-o', '{root}/_report.html'",
         "'compare', 'host0', 'host1', '-r', '{many}'",
+        "'compare', 'host*[02468]', 'host*[13579]', '-r', '{many}'",
         "'report', 'host0', 'host1', '-r', '{many}', '-o', '{many}/_report.html'",
     )
 )
@@ -57,10 +58,11 @@ OF_BIG = {
     "fleet report, after": REPORT,
 }
 OF_MANY = {
-    "fleet runs, first time": RUNS,
+    "fleet runs, first time": FORGET.replace("{root}", "{many}") + RUNS,
     "fleet runs, after": RUNS,
-    "history of a relation, first time": HISTORY,
-    "history of a relation, after": HISTORY,
+    "fleet compare of all, first time": COMPARE_ALL,
+    "fleet compare of all, after": COMPARE_ALL,
+    "history of a relation": HISTORY,
     "fleet runs --relation smt": RUNS.replace("'runs'", "'runs', '--relation', 'smt'"),
     "fleet compare host0 host1": COMPARE,
     "fleet report host0 host1": REPORT_OF_TWO,
@@ -171,6 +173,9 @@ def main() -> None:
         print(f"{asked.runs:,} runs")
         for name, code in OF_MANY.items():
             step(name, code.format(many=many))
+        samples = sum(path.stat().st_size for path in many.glob("samples/*/*/*.parquet"))
+        index = Listing(many).index.path.stat().st_size
+        print(f"samples: {samples / asked.runs:.0f} bytes a run; index: {index / asked.runs:.0f}")
         for table in ("runs", "cpus"):
             size = sum(path.stat().st_size for path in (many / table).iterdir())
             print(

@@ -10,12 +10,14 @@ from fnmatch import fnmatchcase
 from fleet.errors import UsageError
 from fleet.hostnames import expand_range
 from fleet.model import RunState
-from fleet.store import RunSummary, runs
+from fleet.store import Listing, RunSummary
 from fleet.store.places import Place
+from fleet.store.runs import unfinished
 from fleet.text import nearest, one_line
 
 ALL = "all"
 _SHOWN = 8
+_NEWEST_SHOWN = 5
 
 
 def select(listed: Sequence[RunSummary], texts: Sequence[str], place: Place) -> list[RunSummary]:
@@ -47,7 +49,50 @@ def matching(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
     names = _host_matcher(text)
     found = {run.run_id for run in listed if names(run)}
     found = found or {run.run_id for run in listed if fnmatchcase(run.run_id, text)}
-    return found or {runs.find(list(listed), text, place)}
+    return found or {find_run(list(listed), text, place)}
+
+
+def last_session(listed: list[RunSummary], place: Place) -> list[str]:
+    """The runs of the session that began last, in their order. Raises UsageError for an empty root."""
+    if not listed:
+        raise UsageError(_nothing_in(place))
+    last = max(listed, key=lambda run: (run.started_utc, run.run_id)).session_id
+    return [run.run_id for run in listed if run.session_id == last]
+
+
+def find_run(listed: list[RunSummary], text: str, place: Place) -> str:
+    """The run id that `text` means: a run id, the beginning of exactly one, or a host's latest run."""
+    if any(summary.run_id == text for summary in listed):
+        return text
+    of_host = [summary.run_id for summary in listed if text in (summary.host_name, summary.host_id)]
+    if of_host:
+        return of_host[-1]
+    if text in {run.run_id for run in unfinished(place)}:
+        raise UsageError(f"run {text} is not finished: `fleet resume` measures what it lacks and stores it.")
+    begun = [summary.run_id for summary in listed if summary.run_id.startswith(text)]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise UsageError(
+            f"{text!r} is the beginning of {len(begun)} runs: {_some(begun)}. Type more of it, or '{text}*'."
+        )
+    if not listed:
+        raise UsageError(_nothing_in(place))
+    listing, readable_keys = Listing(place), {run.key for run in listed}
+    for host_id, run_id in listing.samples.keys() - readable_keys:
+        if text == host_id or run_id.startswith(text):
+            listing.named([run_id])  # says why it cannot be read, if it is not withdrawn
+    hosts = sorted({summary.host_name for summary in listed})
+    raise UsageError(
+        f"no run and no host {text!r} in {place}{nearest(text, hosts)} Hosts: {_some(hosts)}. `fleet runs` "
+        "lists all."
+    )
+
+
+def _nothing_in(place: Place) -> str:
+    if Listing(place).every:
+        return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
+    return f"{place}: nothing is published here yet. `fleet run` measures; --results names another root."
 
 
 def comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:
@@ -112,3 +157,8 @@ def _labelled(listed: Sequence[RunSummary], text: str, host: str, label: str) ->
             one_line(f"no run has the label {text!r}{nearest(text, there)} Labels: {shown or 'none'}.")
         )
     return found
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[-_NEWEST_SHOWN:])
+    return shown if len(names) <= _NEWEST_SHOWN else f"..., {shown}"

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, cast
@@ -27,6 +27,7 @@ from fleet.plan.kinds import duration
 
 if TYPE_CHECKING:
     from fleet.inventory.select import Inventory
+    from fleet.store import Listing
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 UPKEEP = "Upkeep"  # the panel of commands that are needed now and then
@@ -226,6 +227,13 @@ def skip_damaged(command: _Function) -> _Function:
             raise ended
 
     return cast("_Function", shown)
+
+
+def open_listing(results: str) -> "Listing":
+    """List a root for a command, which says on stderr how far it is with what takes long."""
+    from fleet.store import Listing
+
+    return Listing(results, partial(print_text, err=True))
 
 
 def print_text(text: str, *, err: bool = False) -> None:

@@ -54,11 +54,10 @@ def compare(
     """
     from fleet.analysis.exchange import beside
     from fleet.analysis.reduce.cells import Only
-    from fleet.store import Listing
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
-    root, width = Listing(results), cli.terminal()["width"]
+    root, width = cli.open_listing(results), cli.terminal()["width"]
     how = {"threshold": _share(threshold), "only": Only(benchmark, cpus)}
     if siblings or (len(sides) < 2 and not beside.is_beside(sides)):
         if point is not None or blocks is not None:

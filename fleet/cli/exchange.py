@@ -141,13 +141,12 @@ def export(
     from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
     from fleet.analysis.reduce.cells import Only, overview_history
     from fleet.analysis.reduce.load import merge_descriptions, without_points
-    from fleet.analysis.selection import select
+    from fleet.analysis.selection import last_session, select
     from fleet.analysis.views import show
     from fleet.analysis.views.overview import medians
     from fleet.errors import UsageError
     from fleet.plan.options import choice
     from fleet.store import Listing
-    from fleet.store.runs import last_session
 
     choice("format", format_, (*FORMATS, *DASHBOARDS))
     if value is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, ResultsPath, SelectRuns, app, skip_damaged
+from fleet.cli.app import RESULTS, ResultsPath, SelectRuns, app, open_listing, skip_damaged
 
 Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]
 Output = Annotated[
@@ -43,13 +43,12 @@ def report(
     from fleet.analysis.report import output as files
     from fleet.analysis.views.show import chosen as selected
     from fleet.errors import UsageError
-    from fleet.store import Listing
     from fleet.text import counted
 
     file = Path(output)
     if compare and select:
         raise UsageError("--compare A B names the runs of the page; leave the other words out.")
-    root, to_stdout = Listing(results), output == "-"
+    root, to_stdout = open_listing(results), output == "-"
     words = [word for word in select or () if not word.startswith(PREFIX)]
     named = [word for word in select or () if word.startswith(PREFIX)]
     to_folder = output.endswith("/") or file.is_dir()

@@ -1,6 +1,5 @@
 """The commands that look at what is stored: runs, show."""
 
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -31,14 +30,14 @@ def runs(
     from fleet.analysis.selection import has_measured
     from fleet.analysis.selection import select as selected
     from fleet.analysis.views import runs as views
-    from fleet.store import Listing, Store
+    from fleet.store import Store
 
     if summaries:
         if select or relation or point or benchmark:
             raise typer.BadParameter("--summaries lists all; `fleet show summary:NAME` shows one.")
         _summaries([], results, json=json)
         return
-    root = Listing(results)
+    root = cli.open_listing(results)
     for why in Store(results).damaged():
         typer.echo(why, err=True)
     listed = selected(root.with_unfinished(), select or (), root.place)
@@ -59,9 +58,8 @@ def runs(
     from fleet.analysis.views.history import past_text
     from fleet.analysis.views.text import json_text
 
-    what, note = point or str(relation), partial(typer.echo, err=True)
-    descriptions = merge_descriptions(listed)
-    found = history_of(root, listed, what, benchmark, note, descriptions, point=point is not None)
+    what, descriptions = point or str(relation), merge_descriptions(listed)
+    found = history_of(root, listed, what, benchmark, descriptions, point=point is not None)
     if json:
         typer.echo(json_text(found))
     else:
@@ -93,7 +91,6 @@ def show(
     from fleet.analysis.reduce.cells import Only
     from fleet.analysis.views import show as views
     from fleet.analysis.views.heatmap import Canvas
-    from fleet.store import Listing
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
@@ -104,7 +101,7 @@ def show(
             raise typer.BadParameter("a summary is shown whole: only --json goes with it.")
         _summaries(select or [], results, json=json)
         return
-    root, only = Listing(results), Only(benchmark, cpus)
+    root, only = cli.open_listing(results), Only(benchmark, cpus)
     shown = views.chosen(root, select or ())
     if json:
         typer.echo(views.shows_json(root, shown.latest, only))

@@ -25,8 +25,9 @@ from fleet.store.places import Key, Place
 from fleet.store.reading import Where, chosen, joined
 
 _CREATE = (
-    # listed: JSON, the columns of a listing. record: its JSON, deflated.
-    """create table runs (host_id text, run_id text, stamp text, listed blob, record blob,
+    # in_tables: whether the tables `runs` and `cpus` have it. listed: JSON, the columns of a listing. record:
+    # its JSON, deflated.
+    """create table runs (host_id text, run_id text, stamp text, in_tables integer, listed blob, record blob,
        primary key (host_id, run_id))""",
     # Rows derived from several runs; made_of: JSON, a list of [host_id, run_id, mark].
     "create table parts (id integer primary key, kind text, made_of text, bytes integer, rows blob)",
@@ -76,21 +77,35 @@ class Index:
         """Return by key the JSON of the records of those runs whose samples files have these stamps."""
         return {key: zlib.decompress(text) for key, text in self._read_runs("record", stamps).items()}
 
-    def keep_runs(self, runs: Mapping[Key, RunEntry], present: Collection[Key] | None = None) -> None:
-        """Keep these runs. present: drop those that are not among these."""
+    def keep_runs(
+        self, runs: Mapping[Key, RunEntry], present: Collection[Key] | None = None, *, in_tables: bool
+    ) -> None:
+        """Keep these runs. present: drop those that are not among these. in_tables: the tables have them."""
         rows = []
         for key, (stamp, listed, record) in runs.items():
             values = [listed[column] for column in self._columns]
             text = json.dumps(values, separators=(",", ":"), default=datetime.isoformat).encode()
-            rows.append((*key, stamp, _seal(text, *key, stamp), _seal(zlib.compress(record), *key, stamp)))
+            sealed = (_seal(value, *key, stamp) for value in (text, zlib.compress(record)))
+            rows.append((*key, stamp, in_tables, *sealed))
 
         def write(db: sqlite3.Connection) -> None:
-            db.executemany("insert or replace into runs values (?, ?, ?, ?, ?)", rows)
+            db.executemany("insert or replace into runs values (?, ?, ?, ?, ?, ?)", rows)
             if present is not None:
                 gone = {*db.execute("select host_id, run_id from runs")} - {*present}
                 db.executemany("delete from runs where host_id = ? and run_id = ?", gone)
 
         self._use(write, None)
+
+    def not_in_tables(self) -> list[Key]:
+        """Return the runs that may not be in the tables `runs` and `cpus`."""
+        query = "select host_id, run_id from runs where not in_tables"
+        keys: list[Key] = []
+        return self._use(lambda db: db.execute(query).fetchall(), keys)
+
+    def mark_in_tables(self, keys: Iterable[Key]) -> None:
+        """Note that these runs are in the tables."""
+        statement = "update runs set in_tables = 1 where host_id = ? and run_id = ?"
+        self._use(lambda db: db.executemany(statement, keys), None)
 
     def lacking(self, kind: Derived, marks: Mapping[Key, str]) -> list[Key]:
         """Return the keys of the runs whose rows of this kind, made of these marks, are not kept."""
@@ -100,15 +115,13 @@ class Index:
     def keep_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
         """Keep the rows derived from these runs, a pyarrow table with the column `run_id`."""
         made_of = json.dumps([[*key, mark] for key, mark in marks.items()], separators=(",", ":"))
-        rows = rows.select(_schema(kind).names)  # a batch alone does not carry the order of its columns
-        batches = rows.cast(_plain(rows.schema)).combine_chunks().to_batches()
-        data = batches[0].serialize() if batches else b""
+        data = _write_stream(rows.select(_schema(kind).names))
         sealed = _seal(pa.compress(data, "zstd", asbytes=True), kind.name, made_of)
 
         def write(db: sqlite3.Connection) -> None:
             newest = dict[tuple[str, str], int]()
             parts = dict[int, list[tuple[str, str]]]()
-            db.execute("insert into parts values (null, ?, ?, ?, ?)", (kind.name, made_of, len(data), sealed))
+            db.execute("insert into parts values (null, ?, ?, ?, ?)", (kind.name, made_of, data.size, sealed))
             for part, text in db.execute("select id, made_of from parts where kind = ?", [kind.name]):
                 keys = [key for key, _ in _parse_marks(text)]
                 newest |= {key: max(part, newest.get(key, part)) for key in keys}
@@ -133,7 +146,7 @@ class Index:
             for part, keys in keys_of_parts.items():
                 with suppress(DataError, TypeError, pa.ArrowException):  # TypeError: the part is gone
                     made_of, size, sealed = db.execute(query, [part]).fetchone()
-                    rows = _unpack(_open(sealed, kind.name, made_of), size, shape)
+                    rows = _read_stream(_open(sealed, kind.name, made_of), size, shape)
                     chosen_runs = {**where, "run_id": {run_id for _, run_id in keys}}
                     tables.append(chosen(rows, kind.table, columns, chosen_runs))
                     kept.update(keys)
@@ -262,23 +275,23 @@ def _open(sealed: Any, *about: str) -> bytes:
     return sealed[4:]
 
 
-def _unpack(packed: bytes, size: int, shape: Any) -> Any:
-    """Return the rows of a part as a pyarrow table."""
-    if not size:
-        return shape.empty_table()
-    batch = pa.ipc.read_record_batch(pa.decompress(packed, size, "zstd"), _plain(shape))
-    return pa.Table.from_batches([batch]).cast(shape)
+def _write_stream(rows: Any) -> Any:
+    """Write rows as a stream of Arrow, which describes its columns, into a buffer."""
+    whole = rows.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, whole.schema) as stream:
+        stream.write_table(whole)
+    return sink.getvalue()
+
+
+def _read_stream(packed: bytes, size: int, shape: Any) -> Any:
+    """Read the rows of a part again. Raises DataError if they have other columns, ArrowException."""
+    rows = pa.ipc.open_stream(pa.decompress(packed, size, "zstd")).read_all()
+    if not rows.schema.equals(shape):
+        raise DataError("rows of another schema")
+    return rows.replace_schema_metadata(shape.metadata)
 
 
 def _schema(kind: Derived) -> Any:
     """Return the schema of the rows of this kind, in the order in which they are kept."""
     return schema.arrow_schema(kind.table, None if kind.columns is None else tuple(kind.columns))
-
-
-def _plain(shape: Any) -> Any:
-    """The schema with texts in place of dictionaries, which a record batch alone does not carry."""
-    fields = [
-        pa.field(one.name, one.type.value_type if pa.types.is_dictionary(one.type) else one.type)
-        for one in shape
-    ]
-    return pa.schema(fields)

@@ -182,6 +182,10 @@ class TableFile:
         return self._file.metadata.metadata or {}
 
     @cached_property
+    def _schema(self) -> Any:
+        return self._file.schema_arrow
+
+    @cached_property
     def record(self) -> RunRecord:
         """Return what a samples file says of its run. Raises DamagedFileError where that is damaged."""
         with reading(f"{self.what}: no record of its run", "Restore it from a copy.", self._run_id):
@@ -212,10 +216,10 @@ class TableFile:
     def as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
         """All rows and columns, checked by the gate, in tables of so many rows, then the rest."""
         shape = schema.file_schema(self._table)
-        if unknown := sorted({*self._file.schema_arrow.names} - {*shape.names}):
+        if unknown := sorted({*self._schema.names} - {*shape.names}):
             raise self._damaged(f"a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}")
         batches = self._try(lambda: self._file.iter_batches(self._stretch, use_threads=self._threads))
-        held = [self._file.schema_arrow.empty_table()]
+        held = [self._schema.empty_table()]
         for size in sizes:
             while sum(map(len, held)) < size and (part := self._try(lambda: _table_of(next(batches, None)))):
                 held.append(part)
@@ -272,7 +276,7 @@ class TableFile:
         return [number for number in range(count) if number not in excluded]
 
     def _needed(self, shape: Any, where: Where) -> list[str]:
-        return sorted({*self._checked_shape(shape).names, *where} & set(self._file.schema_arrow.names))
+        return sorted({*self._checked_shape(shape).names, *where} & set(self._schema.names))
 
     def _checked_shape(self, shape: Any) -> Any:
         """The columns to read and check: where bursts are wanted, all that are checked together."""

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreError, UsageError
+from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreError
 from fleet.model import BENCHMARKS, SHIPPED, Descriptions, RunState, read_descriptions
 from fleet.store import gate
 from fleet.store.amendments import Amendment, amended
@@ -23,9 +23,7 @@ from fleet.store.places import Key, Place, place_of, samples_name
 from fleet.store.reading import each, leave_out, read_record, readable, reading
 from fleet.store.rows import RunRecord, parse_record
 from fleet.store.run_tables import complete
-from fleet.text import nearest
 
-_NEWEST_SHOWN = 5
 _hidden: ContextVar[frozenset[str]] = ContextVar("hidden", default=frozenset())
 _OLD_S = 900  # of a samples file so old the session, if alive, has added the rows to the tables
 
@@ -79,7 +77,8 @@ _COLUMNS = tuple(_COLUMN_OF.values())  # of hello_json only benchmarks that this
 class Listing:
     """One reading of a root, which stays as it was; a command makes one and hands it to all that it calls."""
 
-    def __init__(self, root: str | Path | Place) -> None:
+    def __init__(self, root: str | Path | Place, note: Callable[[str], None] | None = None) -> None:
+        self.note = note or (lambda _: None)  # told of what may take a while
         self.place: Place = place_of(root) if isinstance(root, (str, Path)) else root
         self.unreadable = dict[Key, DamagedFileError]()  # why runs are not among `every`
 
@@ -118,6 +117,7 @@ class Listing:
             raise next(iter(self.unreadable.values()))
         for err in self.unreadable.values():
             leave_out(err)
+        self._complete_tables()
         return self._summaries(rows)
 
     @cached_property
@@ -180,9 +180,8 @@ class Listing:
                 errors[key] = result
             else:
                 entries[key] = RunEntry(stamps[key], *result)
-        if settled := {key: entry for key, entry in entries.items() if _is_old(entry.stamp)}:
-            self._complete_tables(settled)
-            self.index.keep_runs(settled, self.samples)
+        if entries:
+            self.index.keep_runs(entries, self.samples, in_tables=False)
         rows |= {key: dict(entry.listed) for key, entry in entries.items()}
         errors |= self._duplicates(rows)
         return [row for key, row in rows.items() if key not in errors], errors
@@ -215,11 +214,16 @@ class Listing:
                 errors[key] = DamagedFileError(f"{self.place}: {names}. Remove the one that is a copy.")
         return errors
 
-    def _complete_tables(self, entries: Mapping[Key, RunEntry]) -> None:
-        """Add the rows that the tables lack of these runs, where that is possible."""
-        records = {run_id: entry.record for (_, run_id), entry in entries.items()}
+    def _complete_tables(self) -> None:
+        """Add the rows that the tables lack of runs whose session has ended, where that is possible."""
+        waiting = {key: self.samples[key] for key in self.index.not_in_tables() if key in self.samples}
+        ended = {key: stamp for key, stamp in waiting.items() if _is_old(stamp)}
+        if not ended:
+            return
+        records = {run_id: text for (_, run_id), text in self.index.read_records(ended).items()}
         with suppress(OSError, MemoryError, StoreError, MemoryLimitError):
             complete(self.place, records.keys(), lambda run_id: parse_record(records[run_id]))
+        self.index.mark_in_tables(ended)
 
 
 @contextmanager
@@ -258,7 +262,7 @@ def keep_published(place: Place, records: Sequence[RunRecord]) -> None:
         stamp, contents = place.stamp(samples_name(*key)), listing.read_file(key)
         if stamp and not isinstance(contents, DamagedFileError):
             entries[key] = RunEntry(stamp, *contents)
-    listing.index.keep_runs(entries)
+    listing.index.keep_runs(entries, in_tables=True)
 
 
 def complete_session(place: Place, session_id: str) -> None:
@@ -275,49 +279,6 @@ def unfinished(place: Place) -> list[RunSummary]:
         found = [summary for folder in folders if (summary := _unfinished(folder)) is not None]
         left = [run for run in found if not place.exists(samples_name(run.host_id, run.run_id))]
     return sorted(left, key=_when)
-
-
-def last_session(listed: list[RunSummary], place: Place) -> list[str]:
-    """The runs of the session that began last, in their order. Raises UsageError for an empty root."""
-    if not listed:
-        raise UsageError(_nothing_in(place))
-    last = max(listed, key=lambda run: (run.started_utc, run.run_id)).session_id
-    return [run.run_id for run in listed if run.session_id == last]
-
-
-def find(listed: list[RunSummary], text: str, place: Place) -> str:
-    """The run id that `text` means: a run id, the beginning of exactly one, or a host's latest run."""
-    if any(summary.run_id == text for summary in listed):
-        return text
-    of_host = [summary.run_id for summary in listed if text in (summary.host_name, summary.host_id)]
-    if of_host:
-        return of_host[-1]
-    if text in {run.run_id for run in unfinished(place)}:
-        raise UsageError(f"run {text} is not finished: `fleet resume` measures what it lacks and stores it.")
-    begun = [summary.run_id for summary in listed if summary.run_id.startswith(text)]
-    if len(begun) == 1:
-        return begun[0]
-    if begun:
-        raise UsageError(
-            f"{text!r} is the beginning of {len(begun)} runs: {_some(begun)}. Type more of it, or '{text}*'."
-        )
-    if not listed:
-        raise UsageError(_nothing_in(place))
-    listing, readable_keys = Listing(place), {run.key for run in listed}
-    for host_id, run_id in listing.samples.keys() - readable_keys:
-        if text == host_id or run_id.startswith(text):
-            listing.named([run_id])  # says why it cannot be read, if it is not withdrawn
-    hosts = sorted({summary.host_name for summary in listed})
-    raise UsageError(
-        f"no run and no host {text!r} in {place}{nearest(text, hosts)} Hosts: {_some(hosts)}. `fleet runs` "
-        "lists all."
-    )
-
-
-def _nothing_in(place: Place) -> str:
-    if Listing(place).every:
-        return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
-    return f"{place}: nothing is published here yet. `fleet run` measures; --results names another root."
 
 
 def _checked_row(row: Mapping[str, Any]) -> _Row:
@@ -392,8 +353,3 @@ def _is_old(stamp: str) -> bool:
 
 def _when(summary: RunSummary) -> tuple[datetime, str]:
     return summary.started_utc.astimezone(UTC), summary.run_id
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[-_NEWEST_SHOWN:])
-    return shown if len(names) <= _NEWEST_SHOWN else f"..., {shown}"

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fleet.analysis.reduce.load import load_samples
+from fleet.analysis.selection import find_run, last_session
 from fleet.errors import DataError, StoreError, UsageError
 from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
 from fleet.store import Listing, Store, new_run_id, new_session_id, samples
@@ -18,7 +19,7 @@ from fleet.store.places import Folder
 from fleet.store.publish import LEFTOVER_AFTER_S
 from fleet.store.reading import TableFile, read_record
 from fleet.store.rows import parse_record
-from fleet.store.runs import find, last_session, unfinished
+from fleet.store.runs import unfinished
 from tests import builders
 
 
@@ -220,17 +221,17 @@ def test_a_run_is_found_by_id_by_its_beginning_and_by_host(store: Store) -> None
     late = replace(early, run_id="r20260102T000000Z-aaaa0000", started_utc="2026-02-02T00:00:00Z")
     for run in (late, early):
         store.publish(run, builders.bursts_of(run))
-    assert find(store.published(), early.run_id, store.place) == early.run_id
-    assert find(store.published(), "r20260101", store.place) == early.run_id
+    assert find_run(store.published(), early.run_id, store.place) == early.run_id
+    assert find_run(store.published(), "r20260101", store.place) == early.run_id
     assert (
-        find(store.published(), "001", store.place)
-        == find(store.published(), "h-001", store.place)
+        find_run(store.published(), "001", store.place)
+        == find_run(store.published(), "h-001", store.place)
         == late.run_id
     )
     with pytest.raises(UsageError, match="beginning of 2 runs"):
-        find(store.published(), "r2026", store.place)
+        find_run(store.published(), "r2026", store.place)
     with pytest.raises(UsageError, match="Hosts: 001"):
-        find(store.published(), "nobody", store.place)
+        find_run(store.published(), "nobody", store.place)
 
 
 def test_the_last_session_is_all_its_runs(store: Store) -> None:
@@ -248,7 +249,7 @@ def test_the_last_session_is_all_its_runs(store: Store) -> None:
 
 def test_finding_in_an_empty_root_says_what_to_do(store: Store) -> None:
     with pytest.raises(UsageError, match="nothing is published"):
-        find(store.published(), "rpi5", store.place)
+        find_run(store.published(), "rpi5", store.place)
 
 
 def test_ids_begin_with_a_letter_and_differ() -> None:
@@ -378,21 +379,21 @@ def test_a_beginning_or_a_host_names_the_run_it_fits_best(store: Store) -> None:
         store.publish(replace(run, started_utc=f"2026-01-0{number + 1}T00:00:00Z"), builders.bursts_of(run))
     whole = builders.a_run(run_id="r10", host=Host("r2", "192.0.2.1"))
     store.publish(replace(whole, started_utc="2026-01-09T00:00:00Z"), builders.bursts_of(whole))
-    assert find(store.published(), "r1", store.place) == "r1", (
+    assert find_run(store.published(), "r1", store.place) == "r1", (
         "the whole id of a run, though another begins so"
     )
-    assert find(store.published(), "r2", store.place) == "r2", "a run before a host of that name"
-    assert find(store.published(), "r10", store.place) == "r10"
-    assert find(store.published(), "h3", store.place) == "r3"
+    assert find_run(store.published(), "r2", store.place) == "r2", "a run before a host of that name"
+    assert find_run(store.published(), "r10", store.place) == "r10"
+    assert find_run(store.published(), "h3", store.place) == "r3"
     with pytest.raises(
         UsageError, match=r"'r' is the beginning of 8 runs: \.\.\., r3, r4, r5, r6, r10\. Type more"
     ):
-        find(store.published(), "r", store.place)
+        find_run(store.published(), "r", store.place)
     with pytest.raises(UsageError, match=r"no run and no host 'x' in .* Hosts: \.\.\., h3, h4, h5, h6, r2\."):
-        find(store.published(), "x", store.place)
+        find_run(store.published(), "x", store.place)
     store.journal(builders.a_run(run_id="r99")).close()
     with pytest.raises(UsageError, match="run r99 is not finished: `fleet resume`"):
-        find(store.published(), "r99", store.place)
+        find_run(store.published(), "r99", store.place)
 
 
 def test_exactly_five_names_are_all_listed(store: Store) -> None:
@@ -400,4 +401,4 @@ def test_exactly_five_names_are_all_listed(store: Store) -> None:
         run = builders.a_run(run_id=f"r{number}", host=Host(f"h{number}", "192.0.2.1"))
         store.publish(run, builders.bursts_of(run))
     with pytest.raises(UsageError, match=r"Hosts: h0, h1, h2, h3, h4\. "):
-        find(store.published(), "x", store.place)
+        find_run(store.published(), "x", store.place)

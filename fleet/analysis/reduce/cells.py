@@ -7,7 +7,7 @@ benchmark `load`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -273,14 +273,13 @@ def _loaded(
     root: Root,
     runs: Sequence[RunSummary],
     descriptions: Descriptions,
-    note: Callable[[str], None] | None = None,
     *,
     cpus: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of `pairs`, where there are no points only the columns of a history, and those of `cpus`."""
     ids = [run.run_id for run in runs]
     plain = all(descriptions[kind].view in _OF_PAIRS for run in runs for kind in run.benchmarks)
-    pairs = load_pairs(root, run_id=ids, columns=OF_HISTORY if plain else None, note=note)
+    pairs = load_pairs(root, run_id=ids, columns=OF_HISTORY if plain else None)
     pairs = drop_contradicting(pairs, runs, descriptions)
     return widened(pairs), load_cpus(root, run_id=ids if cpus or not plain else ())
 
@@ -297,7 +296,6 @@ def history_of(
     runs: Sequence[RunSummary],
     what: str,
     benchmark: str | None = None,
-    note: Callable[[str], None] | None = None,
     descriptions: Descriptions = SHIPPED,
     *,
     point: bool = False,
@@ -312,7 +310,7 @@ def history_of(
         raise UsageError(
             f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
         )
-    pairs, cpus = _loaded(root, stored, descriptions, note)
+    pairs, cpus = _loaded(root, stored, descriptions)
     rows = cells(of_benchmark(pairs, benchmark), cpus, what if point else None, descriptions)
     if not point:
         known = [name for name in rows["relation"].unique() if is_relation(name) or is_level(name)]

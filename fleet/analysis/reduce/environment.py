@@ -37,8 +37,10 @@ def environments(runs: Sequence[Mapping[str, Any]], also: Sequence[str] = ()) ->
     for at, run in enumerate(runs):
         for column, kind in _OBJECTS.items():
             for key, value in run[column].items():
-                text = _requested(value) if kind == "plan" else _text(value)
-                found.setdefault(f"{kind}.{key}", [UNKNOWN] * len(runs))[at] = text
+                name = f"{kind}.{key}"
+                if name not in found:
+                    found[name] = [UNKNOWN] * len(runs)
+                found[name][at] = _requested(value) if kind == "plan" else _text(value)
     return {name: texts for name, texts in found.items() if name not in _NO_EFFECT}
 
 

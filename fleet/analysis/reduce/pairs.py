@@ -4,8 +4,13 @@ A file made from other samples, or by another version of these statistics, is re
 slices, so memory is bounded by a slice, not by the run.
 """
 
+import json
+import os
+import subprocess
+import sys
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Unpack
 
@@ -34,12 +39,13 @@ from fleet.store import schema
 from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key, Place, samples_name
 from fleet.store.reading import TableFile, Where, chosen, joined, leave_out
-from fleet.store.runs import Root, RunSummary, listing_of
+from fleet.store.runs import Listing, Root, RunSummary, listing_of
 from fleet.store.verify import INDEX_REMEDY
 
 STATS_VERSION = 15  # raise it whenever a number or a flag of `pairs` changes
 PAIRS = Derived("pairs", "pairs")
 SLICE_SAMPLES = 1 << 20
+_MANY_RUNS = 500  # so many are worth a second of start-up for each further process
 _HELD = 16 * SLICE_SAMPLES  # bytes of ticks; a pair with more is reduced some bursts at a time
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
@@ -55,25 +61,25 @@ def load_pairs(
     benchmark: Chosen = None,
     relation: Chosen = None,
     columns: Sequence[str] | None = None,
-    note: Callable[[str], None] | None = None,
     **which: Unpack[Runs],
 ) -> pd.DataFrame:
     """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant, point and pair, in ns.
 
     Filters as of `load_samples`. Runs come oldest first; numbers are float32. What is missing is computed now
-    and stored; `note` is called before, since it may take a while.
+    and kept in the index; of many runs the listing's `note` is told how far that is.
     """
     listing = listing_of(root)
     runs = published(listing, **which)
 
     def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
-        if keys and note:
-            note("reducing samples to pairs; this is done once for each run")
         missing = set(keys)
         for batch in _together([run for run in runs if run.key in missing]):
             yield from _derived(listing.place, batch, alone=len(runs) == 1)
 
     where = rows_wanted(benchmark=benchmark, relation=relation)
+    missing = listing.index.lacking(PAIRS, _marks(runs))
+    if len(missing) >= _MANY_RUNS:
+        _derive_in_processes(listing, [run_id for _, run_id in missing])
     return to_pandas(load_derived(listing.index, PAIRS, _marks(runs), derive, columns, where))
 
 
@@ -107,16 +113,59 @@ def _marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
     return {run.key: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
 
 
+def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
+    """Derive the pairs of many runs into the index, in as many processes as there are CPUs.
+
+    Runs that they leave out are left to the caller, which says why.
+    """
+    command = [sys.executable, "-c", f"from {__name__} import derive_into_index; derive_into_index()"]
+    count = os.cpu_count() or 1
+    reading_end, writing_end = os.pipe()
+    workers = []
+    try:
+        for at in range(count):
+            with tempfile.TemporaryFile("w+") as asked:
+                json.dump([listing.place.address, run_ids[at::count]], asked)
+                asked.seek(0)
+                streams: Any = {"stdin": asked, "stdout": writing_end, "stderr": subprocess.DEVNULL}
+                workers.append(subprocess.Popen(command, **streams))
+        os.close(writing_end)
+        done = 0
+        listing.note(f"reducing the samples of {len(run_ids)} runs to pairs; this is done once for each run")
+        with os.fdopen(reading_end) as counts:
+            for line in counts:
+                done += int(line)
+                listing.note(f"{done} of {len(run_ids)} runs")
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+
+
+def derive_into_index() -> None:
+    """Derive pairs into the index as stdin says: JSON, a root and run IDs. Print how many, batch by batch."""
+    address, run_ids = json.load(sys.stdin)
+    listing = Listing(address)
+    runs = listing.named(run_ids)
+    marks = _marks(runs)
+    for batch in _together(runs):
+        for keys, pairs in _derived(listing.place, batch, alone=False):
+            listing.index.keep_rows(PAIRS, {key: marks[key] for key in keys}, pairs)
+            sys.stdout.write(f"{len(keys)}\n")
+            sys.stdout.flush()
+
+
 def _together(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
     """The runs in parts that are reduced at once: of one agent and plan, with the samples of a slice."""
-    ordered = sorted(runs, key=lambda run: (run.agent_build, run.benchmarks))
-    part: list[RunSummary] = []
-    for run in ordered:
-        samples = sum(one.samples or SLICE_SAMPLES for one in (*part, run))
-        if part and (samples > SLICE_SAMPLES or _plan(run) != _plan(part[0])):
+    part, samples = list[RunSummary](), 0
+    for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
+        own = run.samples or SLICE_SAMPLES
+        full = samples + own > SLICE_SAMPLES or len(part) == _MANY_RUNS
+        if part and (full or _plan(run) != _plan(part[0])):
             yield part
-            part = []
+            part, samples = [], 0
         part.append(run)
+        samples += own
     if part:
         yield part
 

@@ -14,7 +14,7 @@ from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.reduce.topology_check import check_topology, host_history
-from fleet.analysis.selection import by_host, comparable, select
+from fleet.analysis.selection import by_host, comparable, last_session, select
 from fleet.analysis.views import overview, sections
 from fleet.analysis.views.by_parameters import point_tables, tables_text
 from fleet.analysis.views.counters import events, per_unit
@@ -29,7 +29,7 @@ from fleet.analysis.views.ways import ways
 from fleet.errors import UsageError
 from fleet.model import Descriptions, View, read_descriptions
 from fleet.store import Listing, RunSummary
-from fleet.store.runs import Root, last_session
+from fleet.store.runs import Root
 
 
 @dataclass(frozen=True, slots=True)

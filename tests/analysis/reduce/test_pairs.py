@@ -67,6 +67,34 @@ def test_they_are_what_the_samples_say(root: Path) -> None:
     pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-6)
 
 
+def test_many_runs_are_reduced_by_several_processes_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        publish(tmp_path, name)
+    expected, notes = load_pairs(tmp_path), list[str]()
+    forget(tmp_path)
+    monkeypatch.setattr(pairs, "_MANY_RUNS", 3)
+    runs = derivations(monkeypatch)
+    found = load_pairs(Listing(tmp_path, notes.append))
+    pd.testing.assert_frame_equal(found, expected, check_categorical=False)
+    assert runs == []
+    assert notes[0] == "reducing the samples of 3 runs to pairs; this is done once for each run"
+    assert notes[-1] == "3 of 3 runs"
+
+
+def test_what_other_processes_leave_out_is_reduced_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        publish(tmp_path, name)
+    expected = load_pairs(tmp_path)
+    forget(tmp_path)
+    monkeypatch.setattr(pairs, "_MANY_RUNS", 3)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    pd.testing.assert_frame_equal(load_pairs(tmp_path), expected)
+
+
 def test_every_column_is_there_also_without_runs(tmp_path: Path) -> None:
     names = [column.name for column in schema.TABLES["pairs"]]
     assert list(load_pairs(tmp_path).columns) == names
@@ -75,9 +103,9 @@ def test_every_column_is_there_also_without_runs(tmp_path: Path) -> None:
 
 
 def test_the_second_reader_derives_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, runs, notes = load_pairs(root), derivations(monkeypatch), list[str]()
-    pd.testing.assert_frame_equal(load_pairs(root, note=notes.append), first)
-    assert (runs, notes) == ([], [])
+    first, runs = load_pairs(root), derivations(monkeypatch)
+    pd.testing.assert_frame_equal(load_pairs(root), first)
+    assert runs == []
 
 
 def test_several_at_once_write_the_same(root: Path) -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from fleet.analysis.report import output
 from fleet.analysis.report.page import render
+from fleet.analysis.selection import last_session
 from fleet.errors import StoreError, UsageError
 from fleet.model import Failed, Host
 from fleet.store import Store
-from fleet.store.runs import last_session
 from tests import builders, simulated
 from tests.analysis.markup import Markup
 

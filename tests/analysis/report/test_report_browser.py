@@ -7,9 +7,9 @@ import pytest
 from matplotlib import image
 
 from fleet.analysis.report.page import render
+from fleet.analysis.selection import last_session
 from fleet.model import Host, Via
 from fleet.store import Store
-from fleet.store.runs import last_session
 from tests import builders, simulated
 from tests.browser import DESK, Browser
 from tests.command import Fleet
