@@ -1,7 +1,7 @@
 /* done.c: what an earlier agent has measured of this plan. */
 #include "run/run.h"
 
-#include "run/rounds.h"
+#include "run/history.h"
 
 #include "base/text.h"
 

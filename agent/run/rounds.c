@@ -7,27 +7,6 @@
 
 #include <stdlib.h>
 
-uint64_t history_units(const struct history *history)
-{
-	const struct visit *visit = history->visit;
-
-	return history->iterations * bench_grain(visit->choice->benchmark, plan_point(visit));
-}
-
-void history_note(struct history *history, uint32_t round, double ns)
-{
-	float *more = realloc(history->ns, (round + 1) * sizeof *more);
-
-	if (!more) {
-		stop_because("out of memory");
-		return;
-	}
-	history->ns = more;
-	while (history->rounds <= round)
-		more[history->rounds++] = NO_VALUE;
-	more[round] = (float)ns;
-}
-
 /* After the least number of rounds, and that doubled again and again, the visits are judged. */
 static bool is_enough(const struct rounds *rounds, uint32_t round)
 {
@@ -91,14 +70,9 @@ void rounds_judge(const struct run *run, struct totals *totals)
 
 	for (size_t i = 0; i < plan->visit_count; i++)
 		rounds = run->histories[i].rounds > rounds ? run->histories[i].rounds : rounds;
-	for (size_t i = 0; i < plan->visit_count; i++) {
-		struct history *history = &run->histories[i];
-
-		if (history->rounds < rounds)
-			history_note(history, rounds - 1, NO_VALUE);
-		if (history->rounds < rounds)
+	for (size_t i = 0; i < plan->visit_count; i++)
+		if (!history_extend(&run->histories[i], rounds))
 			return;
-	}
 	double *work = calloc(3 * (size_t)rounds + most, sizeof *work);
 	const float **visits = calloc(most, sizeof *visits);
 

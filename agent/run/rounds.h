@@ -1,29 +1,12 @@
-/* rounds.h: what is known of each visit, when a round begins, and when the last one is made. */
+/* rounds.h: when a round begins, which visits it makes, and when the last round is made. */
 #ifndef FLEET_RUN_ROUNDS_H
 #define FLEET_RUN_ROUNDS_H
 
 #include "emit/report.h"
+#include "run/history.h"
 
 /* Why a run ended whose first round the time budget cut. */
 #define BUDGET_REASON "time budget"
-
-/* What is known of a visit; there may be a million of these. */
-struct history {
-	const struct visit *visit;
-	float *ns;           /* what the burst of each round took; or NO_VALUE */
-	uint32_t rounds;     /* so many are in the list */
-	uint32_t iterations; /* grains in a sample; 0: still to be chosen */
-	uint32_t done;       /* so many rounds an earlier agent has made, from the first on */
-	float took_s;        /* its last burst, with trials; 0: not made by this agent */
-	bool slow;           /* a single grain takes long: few samples do */
-	bool given_up;       /* an agent was killed there, or at one like it */
-};
-
-/* Units in a sample; 0: still to be chosen. */
-uint64_t history_units(const struct history *history);
-
-/* Notes what the burst of a round took; rounds before it that have none took NO_VALUE. */
-void history_note(struct history *history, uint32_t round, double ns);
 
 struct rounds {
 	const struct run *run;
