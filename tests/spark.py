@@ -17,3 +17,6 @@ def prepare_spark(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         library = zipfile.Path(jar) / "org/xerial/snappy/native/Linux/x86_64/libsnappyjava.so"
         (folder / library.name).write_bytes(library.read_bytes())
         monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-Dorg.xerial.snappy.lib.path={folder}")
+    if pyspark.SparkContext._gateway is not None:  # a Java process of a test before, in a folder that is gone
+        pyspark.SparkContext._gateway.shutdown()
+        pyspark.SparkContext._gateway = pyspark.SparkContext._jvm = None

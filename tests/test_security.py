@@ -211,7 +211,9 @@ def test_an_agent_whose_content_nobody_knows_is_not_believed_if_it_says_another_
     agent.rename(agent.with_name(f"fleet-agent-{build}"))
     done = fleet("run", "-q", "--json", *CLOCK)
     assert (done.exit_code, done.json[0]["stage"]) == (10, "measure")
-    assert f"is build {'0' * 16}, but {build} was put there. Somebody replaced it" in done.json[0]["message"]
+    assert (
+        f"is build '{'0' * 16}', but {build} was put there. Somebody replaced it" in done.json[0]["message"]
+    )
     assert len(fleet("runs", "--json").json) == 2, "the first, and the one that is not believed"
     assert len(fleet.samples().groupby(["run_id"], observed=True)) == 1
 

@@ -15,6 +15,7 @@ def unpack_lab(folder: Path) -> None:
         if any(folder.iterdir()):
             raise UsageError(f"{folder}: already there and not empty; name a new folder.")
         with tarfile.open(_ARCHIVE) as archive:
-            archive.extractall(folder, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # before 3.11.4: none
+            archive.extractall(folder)  # noqa: S202  our own archive
     except OSError as err:
         raise UsageError(f"{folder}: cannot be made: {err.strerror}. Choose another folder.") from err

@@ -365,6 +365,8 @@ def _opened(source: Any, table: str) -> Any:
         lacking = sorted({*names} - {*file.schema_arrow.names})
     except KeyError as err:
         lacking = [err.args[0].decode()]
+    except UnicodeDecodeError as err:
+        raise DataError("the name of a column is not UTF-8") from err
     if lacking:
         raise DataError(f"it has no column {lacking[0]}")
     return file

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import warnings
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,11 +135,11 @@ def test_one_that_cannot_be_used_counts_as_absent_and_is_made_anew(root: Path, d
         case "a folder":
             path.mkdir()
         case "other tables":
-            with sqlite3.connect(path) as db:
+            with closing(sqlite3.connect(path)) as db, db:
                 db.execute("create table runs (x)")
         case _:
             path.write_bytes(data)
-            with sqlite3.connect(path) as db:
+            with closing(sqlite3.connect(path)) as db, db:
                 db.execute("drop table runs")
     same(views(root), expected)
     if damage == "a folder":
@@ -149,7 +150,7 @@ def test_one_that_cannot_be_used_counts_as_absent_and_is_made_anew(root: Path, d
 
 def test_values_that_are_not_what_was_written_are_not_taken(root: Path) -> None:
     expected = views(root)
-    with sqlite3.connect(index_of(root)) as db:
+    with closing(sqlite3.connect(index_of(root))) as db, db:
         for table, column in (("runs", "listed"), ("runs", "record"), ("parts", "rows")):
             for row, value in db.execute(f"select rowid, {column} from {table}").fetchall():
                 spoilt = bytearray(value)
@@ -161,7 +162,7 @@ def test_values_that_are_not_what_was_written_are_not_taken(root: Path) -> None:
 
 def test_rows_of_one_run_are_not_taken_for_those_of_another(root: Path) -> None:
     expected = views(root)
-    with sqlite3.connect(index_of(root)) as db:
+    with closing(sqlite3.connect(index_of(root))) as db, db:
         first, second = (row for (row,) in db.execute("select rowid from runs limit 2"))
         db.execute(
             "update runs set listed = (select listed from runs where rowid = ?) where rowid = ?",
@@ -216,7 +217,7 @@ def test_other_statistics_are_not_taken_from_it(root: Path, monkeypatch: pytest.
 
 def test_rows_made_anew_replace_those_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def parts() -> int:
-        with sqlite3.connect(index_of(root)) as db:
+        with closing(sqlite3.connect(index_of(root))) as db, db:
             return int(db.execute("select count(*) from parts where kind = 'pairs'").fetchone()[0])
 
     before = parts()

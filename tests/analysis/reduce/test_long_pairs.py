@@ -16,7 +16,7 @@ from fleet.analysis.reduce import pairs as pairs_module
 from fleet.analysis.reduce.load import load_run
 from fleet.analysis.reduce.pairs import pairs_of_run
 from fleet.errors import StoreError
-from fleet.model import PairChoice, Pairs
+from fleet.model import PairChoice, Pairs, Parameters
 from fleet.store import Listing, Store, gate
 from tests import builders
 
@@ -112,8 +112,8 @@ def test_memory_does_not_grow_with_the_samples_of_a_pair(
     tmp_path: Path, words: list[str], benchmark: str
 ) -> None:
     """Twice the samples of one pair, which take few bytes, take a command little more memory."""
-    of_messages = {"point": "one", "unit": "message", "other_ticks": ((1000,) * 200,)}
-    others = of_messages if benchmark == "message" else {}
+    point = {"point": "one", "unit": "message", "parameters": Parameters(pages="base")}
+    others = {**point, "other_ticks": ((1000,) * 200,)} if benchmark == "message" else {}
     peaks = []
     for rounds in (20_000, 40_000):
         root = tmp_path / str(rounds)
