@@ -108,6 +108,7 @@ class Fleet:
             "XDG_CACHE_HOME": str(agents_cache()),  # one build of an agent for all tests
             "PYTHONPATH": str(ROOT),
             "FLEET_SSH_CONFIG": "none",
+            "FLEET_INVENTORY": "inventory.yaml",  # which is named so, and may start programs
             "FLEET_AGENT_LOCK": str(self.folder / "agent.lock"),  # each test has a machine of its own
             **self.environment,
         }

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, cast
 import typer
 
 from fleet.cli import completion
-from fleet.cli.parser import ParserError, Program
+from fleet.cli.parser import ParserError, Program, is_given
 from fleet.cli.streams import visible
 from fleet.errors import EXIT_INTERRUPTED, MemoryLimitError
 from fleet.model import Host, LockPolicy, RequestedOptions
@@ -46,7 +46,8 @@ Select = Annotated[
 
 def with_groups(texts: list[str] | None) -> list[str] | None:
     """What selects runs, with the hosts of a group of the inventory, where there is one, for its name."""
-    path = Path(os.environ.get("FLEET_INVENTORY") or INVENTORY)
+    given = os.environ.get("FLEET_INVENTORY")
+    path = Path(given or INVENTORY)
     try:
         groups = f"\n{path.read_text(encoding='utf-8')}".partition("\ngroups:")[2]
     except (OSError, ValueError):
@@ -56,7 +57,7 @@ def with_groups(texts: list[str] | None) -> list[str] | None:
         return texts
     from fleet.inventory.select import load
 
-    members = {name: ",".join(hosts) for name, hosts in load(path).groups.items() if hosts}
+    members = {name: ",".join(hosts) for name, hosts in load(path, named=bool(given)).groups.items() if hosts}
 
     def named(text: str) -> str:
         return ",".join(members.get(part, part) for part in text.split(","))
@@ -168,14 +169,19 @@ Reconnect = Annotated[float, _duration(0, 86_400, RECONNECT_S, "Reconnect for so
 RESULTS = "results"
 
 
-def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inventory":
-    """The inventory; this machine alone if nobody named one. Raises InventoryError. listed: as of `load`."""
+def load_inventory(
+    path: Path, listed: Mapping[str, Any] | None = None, *, starts: bool = True
+) -> "Inventory":
+    """Load the inventory; this machine alone if there is none and nobody named one. Raises InventoryError.
+
+    listed: as of `load`. starts: whether the command may start a program that the inventory names.
+    """
     from fleet.inventory.select import load, this_machine
 
     if path == INVENTORY and not os.path.lexists(path):
         typer.echo(f"fleet: no {INVENTORY} here: this machine alone. `fleet init` writes one.", err=True)
         return this_machine(path)
-    return load(path, listed)
+    return load(path, listed, named=not starts or is_given("inventory"))
 
 
 def _say_version(asked: bool) -> None:

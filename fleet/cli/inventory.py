@@ -57,15 +57,22 @@ def hosts(
     select: cli.Select = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
+    resolve: Annotated[
+        bool, typer.Option("--resolve", help="Ask the program of hosts_from for its hosts.")
+    ] = False,
     json: cli.Json = False,
 ) -> None:
-    """Show what the inventory resolves to, and when each host was last measured.
+    """Show what the inventory resolves to, and when each host was last measured; start no program.
 
     Example: fleet hosts 'rpi*' rack=b2 '!rpi-old'
     """
     from fleet.console.hosts import hosts_json, hosts_text
 
-    chosen = cli.load_inventory(inventory).select(select or [])
+    loaded = cli.load_inventory(inventory, None if resolve else {}, starts=resolve)
+    if loaded.unasked:
+        note = f"hosts_from: {loaded.unasked} lists more hosts; `fleet hosts --resolve` asks it."
+        cli.print_text(f"fleet: {note}", err=True)
+    chosen = loaded.select(select or []) if select or loaded.hosts else ()
     if json:
         typer.echo(hosts_json(chosen))
         return
@@ -77,3 +84,21 @@ def hosts(
     stored = Listing(place).runs if isinstance(place, Folder) else []
     measured = {run.host_id: run.started_utc for run in stored}
     cli.print_text(hosts_text(chosen, measured, cli.terminal()["width"]))
+
+
+@cli.app.command(rich_help_panel=cli.UPKEEP, short_help="Let an inventory that lies here start its programs.")
+def trust(
+    inventory: Annotated[Path, typer.Argument(help="The inventory.")] = cli.INVENTORY,
+) -> None:
+    """Let an inventory that no option names start its programs, as long as it stays as it is; list them.
+
+    Example: fleet trust inventory.yaml
+    """
+    from fleet.inventory.select import read_document
+    from fleet.inventory.trust import list_programs, trust
+
+    text, document = read_document(inventory)
+    trust(inventory, text)
+    for line, program in list_programs(document):
+        typer.echo(f"{inventory}:{line}: {program}")
+    typer.echo(f"Trusted {inventory} as it is now.")

@@ -110,6 +110,12 @@ def whole_help_option() -> Any:
     return typer.Option(_HELP_ALL, is_eager=True, callback=_print_whole_help, help="Show every option.")
 
 
+def is_given(parameter: str) -> bool:
+    """Report whether a parameter of the running command was given, in its words or by the environment."""
+    source = click.globals.get_current_context().get_parameter_source(parameter)
+    return source is not click.core.ParameterSource.DEFAULT
+
+
 def describe_commands(root: typer.Context) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
     """Yield the usage, the help and the parameters, with their help, of each command that is not hidden."""
     group = root.command

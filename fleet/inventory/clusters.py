@@ -107,10 +107,17 @@ def from_cluster(kind: str) -> str:
 def hosts_from(
     source: str | Sequence[str], defaults: Collection[str], known: Mapping[str, Any] | None
 ) -> dict[str, dict[str, Any]]:
-    """The entries of the hosts that a program lists; known: takes these, asks none. Raises InventoryError."""
+    """List the entries of the hosts that a program lists. Raises InventoryError.
+
+    known: these instead, without asking the program; only their addresses and labels count, since anybody who
+    may write to a shared root may have noted them.
+    """
     hosts = _listed(source)[0] if known is None else known
     reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
-    return {name: {**reached, **entry} for name, entry in hosts.items()}
+    return {
+        name: {**reached, **{key: entry[key] for key in ("address", "labels") if key in entry}}
+        for name, entry in hosts.items()
+    }
 
 
 def _listed(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:

@@ -1,5 +1,6 @@
 """Loads inventory.yaml, read by `document` and checked by `schema`, and selects by name, glob and label."""
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -33,6 +34,7 @@ class Inventory:
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[str, ...]]
     path: Path
+    unasked: str = ""  # the program of `hosts_from`, where it was not asked
 
     def select(self, patterns: Sequence[str] = ()) -> tuple[Host, ...]:
         """The hosts that match any pattern and no `!pattern`, in the inventory's order; no pattern means all.
@@ -86,13 +88,34 @@ def this_machine(path: Path) -> Inventory:
     )
 
 
-def load(path: Path, listed: Mapping[str, Any] | None = None) -> Inventory:
-    """Read an inventory; InventoryError has each problem's line. listed: for what `hosts_from` lists."""
-    from fleet.inventory import schema  # noqa: PLC0415  its library is heavy
-    from fleet.inventory.document import BrokenError, read  # noqa: PLC0415
+def load(path: Path, listed: Mapping[str, Any] | None = None, *, named: bool = True) -> Inventory:
+    """Read an inventory; InventoryError has each problem's line.
 
+    listed: instead of what `hosts_from` would list. named: whether the user named this file; if not, it is
+    refused if it starts programs, unless the user trusts it.
+    """
+    from fleet.inventory import schema  # noqa: PLC0415  its library is heavy
+    from fleet.inventory.trust import check_trusted  # noqa: PLC0415
+
+    text, document = read_document(path)
+    if not named:
+        check_trusted(path, text, document)
+    unasked = _add_listed(document, listed) if "hosts_from" in document.data else ""
+    declared = schema.check(document)
+    resolver = _Resolver(path, document, declared, unasked)
+    inventory = resolver.inventory() if not document.problems else None
+    if inventory is None or document.problems:
+        raise _error(path, document.problems)
+    return inventory
+
+
+def read_document(path: Path) -> tuple[str, "Document"]:
+    """Read the text and the YAML of an inventory. Raises InventoryError."""
+    from fleet.inventory.document import BrokenError, read  # noqa: PLC0415  its library is heavy
+
+    text = _text(path)
     try:
-        document = read(_text(path))
+        document = read(text)
     except BrokenError as err:
         raise _error(path, [err.problem]) from err
     if document.data is None and not document.problems:
@@ -101,28 +124,26 @@ def load(path: Path, listed: Mapping[str, Any] | None = None) -> Inventory:
         document.problem((), "must be a mapping with `hosts:` and perhaps `defaults:` and `groups:`")
     if document.problems:
         raise _error(path, document.problems)
-    if "hosts_from" in document.data:
-        _add_listed(document, listed)
-    declared = schema.check(document)
-    inventory = _Resolver(path, document, declared).inventory() if not document.problems else None
-    if inventory is None or document.problems:
-        raise _error(path, document.problems)
-    return inventory
+    return text, document
 
 
-def _add_listed(document: "Document", listed: Mapping[str, Any] | None) -> None:
-    """Put the hosts that a program lists among those of the file, whose keys win."""
+def _add_listed(document: "Document", listed: Mapping[str, Any] | None) -> str:
+    """Put the hosts that a program lists among those of the file, whose keys win.
+
+    Return the program if `listed` is empty, which asks none.
+    """
     from fleet.inventory.clusters import CLUSTERS, hosts_from  # noqa: PLC0415  few inventories need it
 
     source, hosts = document.data.pop("hosts_from"), document.data.get("hosts") or {}
     words = isinstance(source, list) and source and all(isinstance(word, str) for word in source)
     if not (words or source in CLUSTERS) or not isinstance(hosts, dict):
         document.problem(("hosts_from",), f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]")
-        return
+        return ""
     for name, entry in hosts_from(source, document.data.get("defaults") or (), listed).items():
         document.lines.setdefault(("hosts", name), document.line(("hosts_from",)))
         hosts[name] = {**entry, **(hosts.get(name) or {})}
     document.data["hosts"] = hosts
+    return "" if listed != {} else source if isinstance(source, str) else shlex.join(source)
 
 
 def _text(path: Path) -> str:
@@ -153,8 +174,8 @@ def _error(path: Path, problems: Iterable[Any]) -> InventoryError:
 class _Resolver:
     """Merges defaults, groups and entries into hosts; adds contradictions to the document's problems."""
 
-    def __init__(self, path: Path, document: "Document", declared: Mapping[str, Any]) -> None:
-        self.path = path
+    def __init__(self, path: Path, document: "Document", declared: Mapping[str, Any], unasked: str) -> None:
+        self.path, self.unasked = path, unasked
         self.document, self.problem = document, document.problem
         self.defaults: dict[str, Any] = declared.get("defaults") or {}
         self.groups = {name: entry or {} for name, entry in (declared.get("groups") or {}).items()}
@@ -163,7 +184,7 @@ class _Resolver:
 
     def inventory(self) -> Inventory:
         """The whole inventory; not valid if the document has problems afterwards."""
-        if not self.entries and not self.document.problems:
+        if not self.entries and not self.document.problems and not self.unasked:
             self.problem(("hosts",), "names no host; add one below `hosts:`, such as `web1:`")
         self._check_names()
         members = self._members()
@@ -175,7 +196,7 @@ class _Resolver:
             group: tuple(name for name in self.entries if name in names) for group, names in members.items()
         }
         built = tuple(self._with_build_host(host, hosts) for host in hosts.values())
-        return Inventory(built, MappingProxyType(kept), self.path)
+        return Inventory(built, MappingProxyType(kept), self.path, self.unasked)
 
     def _expand(self, hosts: Mapping[str, Any]) -> None:
         for written, entry in hosts.items():
@@ -244,7 +265,7 @@ class _Resolver:
                 matched = {name for name in self.entries if name == pattern} or {
                     name for name in self.entries if fnmatchcase(name, pattern)
                 }
-                if not matched:
+                if not matched and not self.unasked:
                     self.problem(path, f"no host is called {pattern!r}{nearest(pattern, self.entries)}")
                 found |= matched
         return found
@@ -334,6 +355,8 @@ class _Resolver:
                 self.problem(path, f"{host.name}: build-host needs `toolchain: {{build_host: NAME}}` as well")
             return host
         if named not in hosts:
+            if self.unasked:
+                return host
             path = ("hosts", self.entries[host.name][0], "toolchain")
             self.problem(path, f"no host is called {named!r}{nearest(named, hosts)}")
             return host

@@ -62,6 +62,11 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
+def user_state_dir() -> Path:
+    """Return the folder of the user's own state: $XDG_STATE_HOME/fleet, by default ~/.local/state/fleet."""
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "fleet"
+
+
 def sync(path: Path) -> None:
     """Wait until a file's content, or a directory's names, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)

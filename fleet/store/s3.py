@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from fleet.errors import UsageError
 from fleet.late import fs, pa
+from fleet.store.files import user_state_dir
 
 _OPTIONS = ("endpoint_override", "region", "scheme")
 _CONNECT_TIMEOUT_S = 10.0
@@ -39,11 +40,10 @@ class Bucket:
     @cached_property
     def state_dir(self) -> Path:
         """A folder of this root's own under $XDG_STATE_HOME/fleet."""
-        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
         endpoint = self._options.get("endpoint_override", "").rstrip("/")
         which = hashlib.sha256(f"{endpoint} {self.base}".encode()).hexdigest()[:8]
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", self.base)[:60]
-        return Path(state).expanduser() / "fleet" / f"s3-{slug}-{which}"
+        return user_state_dir() / f"s3-{slug}-{which}"
 
     @cached_property
     def filesystem(self) -> Any:

@@ -27,7 +27,7 @@ class Intent:
     hosts: tuple[str, ...]
     requested: RequestedOptions = field(default_factory=RequestedOptions)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    listed: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    listed: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class Sessions:
