@@ -14,8 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from fleet import hostnames
@@ -23,16 +21,12 @@ from fleet.console import summary
 from fleet.console.live_table import LiveTable
 from fleet.console.numbers import MOST_HOSTS, medians_text
 from fleet.console.progress import Lines, progress
-from fleet.errors import BuildError, LinkError
-from fleet.hostnames import expand_range
 from fleet.model import Host, RequestedOptions
 from fleet.plan.merge import plan_for
-from fleet.session.events import BurstsReceived, HostFinished, NoteAdded, StageEntered, ignore
-from fleet.session.host_progress import HostProgress
+from fleet.session.events import BurstsReceived, HostFinished, NoteAdded, StageEntered
 from fleet.session.outcome import Outcome, State, exit_code
 from fleet.store import Store
 from tests import simulated
-from tests.builders import a_run
 from tests.command import ROOT
 
 
@@ -79,18 +73,6 @@ def test_equal_failures_are_grouped_with_all_their_names() -> None:
     assert text.count("no route to host.") == 1
     assert "17 hosts, connect: h[0-16]\n  the first: h0: no route to host." in text
     assert "odd: no compiler." in text
-
-
-def test_a_failure_says_what_is_kept() -> None:
-    board = HostProgress(host(), ignore)
-    assert board.failed(BuildError("board: no compiler.")).message == "board: no compiler."
-    run = a_run()
-    board.enter("measure", run)
-    board.count(7)
-    ended = board.failed(LinkError("board: cut."))
-    kept = f"7 bursts are kept in the journal of {run.run_id}; `fleet resume` measures the rest."
-    assert ended.message == f"board: cut. {kept}"
-    assert (ended.stage, ended.exit_code, ended.run_id) == ("link", 6, run.run_id)
 
 
 def test_lines_report_every_tenth_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,34 +147,6 @@ def test_the_command_line_goes_over_the_hosts_wishes_and_these_over_the_defaults
     plan = plan_for(board, RequestedOptions(samples=7))
     assert (plan.rounds, plan.samples, plan.warmup, plan.cpus) == (20, 7, None, (0, 2))
     assert plan_for(board, RequestedOptions(cpus=(1, 3))).cpus == (1, 3)
-
-
-@pytest.mark.parametrize(
-    ("names", "folded_names"),
-    [
-        (["web01", "web02", "web03"], ["web[01-03]"]),
-        (["web1", "web3", "db", "web2", "web9", "web10"], ["web[1-3,9-10]", "db"]),
-        (["r1n1", "r1n2", "r2n1", "r2n2"], ["r[1-2]n[1-2]"]),
-        (["a7", "a007"], ["a[7,007]"]),
-        (["one", "one"], ["one"]),
-        ([], []),
-    ],
-)
-def test_numbered_names_fold_into_ranges(names: list[str], folded_names: list[str]) -> None:
-    assert hostnames.fold(names) == folded_names
-
-
-@given(st.lists(st.from_regex(r"[a-c][0-9]{1,3}(-[0-9]{1,2})?", fullmatch=True), max_size=30))
-def test_folded_names_unfold_to_what_they_were(names: list[str]) -> None:
-    unfolded = [name for part in hostnames.fold(names) for name in expand_range(part)]
-    assert sorted(unfolded) == sorted(set(names))
-
-
-def test_a_folded_list_of_many_names_stays_short() -> None:
-    text = hostnames.folded([f"h{i}" for i in range(0, 9999, 2)], limit=60)
-    assert len(text) < 70
-    assert text.endswith(",…]")
-    assert len(hostnames.folded([f"{'x' * 99}{i}y{i * i}" for i in range(40)], limit=60)) < 70
 
 
 def test_messages_that_differ_by_a_hosts_own_words_are_grouped_the_most_frequent_first() -> None:

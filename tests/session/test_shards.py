@@ -54,30 +54,6 @@ def test_what_is_chosen_beside_a_host_does_not_decide_its_shard() -> None:
     assert set(parts(HOSTS[::3], 5)[1]) == chosen & set(parts(HOSTS, 5)[1])
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (Host("one", "10.0.0.1"), Host("other", "10.0.0.1", port=2222, user="root")),
-        (Host("one", "Rack7.example"), Host("other", "rack7.example")),
-        (Host("one", "a", via=Via.LOCAL), Host("other", "b", via=Via.LOCAL)),
-        (Host("one", "a", via=Via.LOCAL), Host("other", "localhost")),
-        (Host("one", "10.0.0.1", jump=("gate",)), Host("other", "10.0.0.1", jump=("gate",))),
-    ],
-)
-def test_entries_of_one_machine_stay_together(one: Host, other: Host) -> None:
-    hosts = (*HOSTS, one, other)
-    for count in (2, 5):
-        (shard,) = [shard for shard in parts(hosts, count) if one.name in shard]
-        assert other.name in shard
-        (group,) = [group for group in deal(hosts, count) if one in group]
-        assert other in group
-
-
-def test_the_same_address_behind_two_gateways_is_two_machines() -> None:
-    hosts = [Host(f"h{number}", "192.168.0.2", jump=(f"gate{number}",)) for number in range(50)]
-    assert len(deal(hosts, 50)) == 50
-
-
 def test_dealing_is_even_and_leaves_no_group_empty() -> None:
     assert sorted(len(group) for group in deal(HOSTS[:50], 8)) == [6] * 6 + [7] * 2
     assert [len(group) for group in deal(HOSTS[:3], 8)] == [1, 1, 1]
@@ -91,10 +67,6 @@ def test_dealing_is_even_and_leaves_no_group_empty() -> None:
 def test_what_is_no_shard_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a shard"):
         parse(text)
-
-
-def test_a_shard_reads_as_it_is_written() -> None:
-    assert str(parse("2/4")) == "2/4"
 
 
 def test_a_dry_run_shows_the_shard_and_an_empty_one_is_no_failure(tmp_path: Path) -> None:
@@ -113,20 +85,6 @@ def test_a_worker_that_does_not_see_the_shared_folder_measures_nothing(tmp_path:
     job = Job("s20260101T000000Z-00000000", str(tmp_path), 1.0, {})
     with pytest.raises(StoreError, match="does not see the folder"):
         measure_shard(job, HOSTS[:1])
-
-
-@pytest.mark.parametrize(
-    ("text", "shard"),
-    [
-        ("1/1", Shard(1, 1)),
-        ("1/4", Shard(1, 4)),
-        ("4/4", Shard(4, 4)),
-        ("1000/1000", Shard(1000, 1000)),
-        ("02/4", Shard(2, 4)),
-    ],
-)
-def test_shards_are_numbered_from_one_to_their_count(text: str, shard: Shard) -> None:
-    assert parse(text) == shard
 
 
 @pytest.mark.parametrize(

@@ -185,11 +185,6 @@ def test_bursts_that_end_in_an_error_publish_nothing(store: Store) -> None:
     assert len(unfinished(store.place)) == 1
 
 
-def test_a_run_without_hello_is_refused(store: Store) -> None:
-    with pytest.raises(StoreError, match="no hello"):
-        store.publish(replace(builders.a_run(), hello=None), [builders.a_burst()])
-
-
 @pytest.mark.parametrize("name", ["../x", "a/b", "a b", "é"])
 def test_a_name_that_cannot_be_a_path_key_is_refused(store: Store, name: str) -> None:
     with pytest.raises(StoreError, match="cannot be a key"):
@@ -314,11 +309,6 @@ def survive_kills(store: Store, times: int) -> None:
 
 def test_a_controller_killed_at_any_moment_leaves_every_burst_exactly_once(store: Store) -> None:
     survive_kills(store, 15)
-
-
-@pytest.mark.slow
-def test_a_controller_killed_a_hundred_times_leaves_every_burst_exactly_once(store: Store) -> None:
-    survive_kills(store, 100)
 
 
 def test_what_killed_publications_left_is_removed_when_it_is_mine_or_old(store: Store) -> None:

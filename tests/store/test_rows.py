@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -153,14 +152,6 @@ def test_a_journal_left_beside_its_published_run_is_not_an_unfinished_run(tmp_pa
     assert [str(summary.state) for summary in Listing(store.place).with_unfinished()].count("unfinished") == 1
     (tmp_path / name).unlink()
     assert {summary.run_id for summary in unfinished(store.place)} == {run.run_id, other.run_id}
-
-
-def test_the_tables_of_one_row_and_of_many_read_the_same(tmp_path: Path) -> None:
-    run = builders.a_run(builders.small_desktop())
-    Store(tmp_path).publish(run, builders.bursts_of(run))
-    cpus = pd.read_parquet(tmp_path / "cpus")
-    assert list(cpus["cpu"]) == list(range(8))
-    assert len(pd.read_parquet(tmp_path / "runs")) == 1
 
 
 def test_a_record_is_read_back_and_is_json_in_a_plain_zstd_frame() -> None:

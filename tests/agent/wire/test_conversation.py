@@ -145,12 +145,6 @@ def test_no_visit_comes_twice_and_rounds_do_not_go_back() -> None:
         reader.feed(line(BURST))
 
 
-def test_more_bursts_than_promised_are_refused() -> None:
-    reader = fed(line(HELLO, bursts=1), line(BURST))
-    with pytest.raises(WireError, match="more bursts than the 1 promised"):
-        reader.feed(line(BURST, round=1))
-
-
 @pytest.mark.parametrize(
     ("lines", "verdict"),
     [
@@ -261,27 +255,6 @@ def test_any_bytes_end_in_a_record_or_the_documented_error(data: bytes) -> None:
         assert str(err).isprintable()
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=8,
-)
-
-
-@given(st.sampled_from([HELLO, BURST, END]), st.data())
-def test_any_damage_to_one_key_ends_in_a_record_or_the_documented_error(
-    record: dict[str, Any], data: st.DataObject
-) -> None:
-    key = data.draw(st.sampled_from(sorted(record)))
-    damaged = json.dumps({**record, key: data.draw(JSON)}).encode()
-    reader = fed(line(HELLO))
-    for feed in (Reader().feed, reader.feed):
-        try:
-            feed(damaged)
-        except WireError as err:
-            assert str(err).isprintable()
-
-
 def test_deep_nesting_is_refused_not_followed() -> None:
     for line, words in (
         (b"[" * 100_000, "expected object, got array"),
@@ -325,11 +298,6 @@ def test_too_many_lines_that_are_no_records_are_refused_after_hello_too() -> Non
         reader.feed(b"la")
 
 
-def test_a_pair_may_be_all_cpus_of_the_plan() -> None:
-    reader = fed(line(HELLO, cpus=[0, 3]))
-    assert isinstance(reader.feed(line(BURST)), Burst)
-
-
 def test_as_many_notes_as_allowed_are_kept_and_one_more_is_refused() -> None:
     note = line({"record": "note", "text": "x"})
     limit = conversation.NOISE_LIMIT_LINES + conversation.NOTE_LIMIT
@@ -349,11 +317,6 @@ def test_a_failed_burst_too_many_is_refused_with_its_reason(monkeypatch: pytest.
     assert len(reader.failed) == 2
     with pytest.raises(WireError, match="more than 2 failed bursts; the last: 'no'"):
         reader.feed(line(failed, round=2))
-
-
-def test_signs_of_life_change_nothing() -> None:
-    reader = fed(line(HELLO), b'{"record":"alive"}', line(BURST))
-    assert (reader.bursts, reader.notes, reader.verdict()) == (1, [], "cut after 1 of 2 bursts")
 
 
 @pytest.mark.parametrize(
@@ -408,15 +371,6 @@ def test_all_pairs_of_many_cpus_are_told_apart() -> None:
     assert reader.bursts == 18 * 17
     with pytest.raises(WireError, match="came twice"):
         reader.feed(line(BURST, ping=34, pong=32, ping_cpus=[34] * 2, pong_cpus=[32] * 2))
-
-
-def test_the_same_pair_is_visited_once_for_each_benchmark_and_round() -> None:
-    plan = {"benchmarks": [{"benchmark": "cas", "variant": each} for each in ("cmpxchg", "c11")]}
-    reader = fed(line(HELLO, plan=plan, bursts=9))
-    for round_ in range(2):
-        for variant in ("cmpxchg", "c11"):
-            reader.feed(line(BURST, variant=variant, round=round_))
-    assert reader.bursts == 4
 
 
 def test_without_a_known_quantum_a_tick_is_one() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.agent.wire import conversation, parts, records
+from fleet.agent.wire import parts, records
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.line import WireError
 from fleet.store.rows import to_json
@@ -173,17 +173,6 @@ def test_a_visit_lost_or_repeated_is_never_a_finished_run(lines: list[bytes], da
     assert followed(lost)[1] is not None
 
 
-@pytest.mark.parametrize("cut", range(1, 14))
-def test_a_conversation_cut_at_any_line_is_not_finished(cut: int) -> None:
-    pairs = [(0, 1), (0, 3), (1, 3)]
-    bursts = [burst(kind, round_, *pair) for round_ in (0, 1) for kind in KINDS for pair in pairs]
-    lines = [encode(record) for record in (hello(), *bursts)]
-    assert (
-        followed([*lines, encode({"record": "end", "bursts": 12, "failed": 0, "reason": "done"})])[1] is None
-    )
-    assert "cut after" in (followed(lines[:cut])[1] or "")
-
-
 def test_more_than_bursts_max_and_less_than_bursts_are_refused() -> None:
     few = [encode(hello(bursts=2, bursts_max=2)), encode(burst())]
     end = encode({"record": "end", "bursts": 1, "failed": 0, "reason": "done"})
@@ -261,8 +250,3 @@ def test_a_long_hostile_stream_takes_little_memory(name: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 12 << 20  # each stream is several times as large
-
-
-def test_a_line_above_the_limit_is_refused_unread() -> None:
-    with pytest.raises(WireError, match="at most 1048576 are allowed"):
-        Reader().feed(b" " * (conversation.LINE_LIMIT_BYTES + 1))

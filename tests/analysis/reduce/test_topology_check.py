@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import smt
 from fleet.analysis.reduce.load import load_samples
-from fleet.analysis.reduce.matrices import pair_medians, relations
+from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.reduce.topology_check import check_topology
 from fleet.analysis.report.page import render
 from fleet.analysis.views.show import show_text
@@ -43,40 +43,6 @@ def test_a_true_topology_gives_no_finding(tmp_path: Path, cpus: tuple[Cpu, ...])
     assert "each other's nearest" not in show_text(tmp_path, builders.a_run().run_id)
 
 
-def test_siblings_hardly_nearer_than_others_are_named(tmp_path: Path) -> None:
-    """40 ns beside 45: nearest, but by less than 1.3 times."""
-    samples = measured(tmp_path, builders.small_desktop(), {(0, 4): 40.0})
-    assert found(samples) == [("siblings", "0-4")]
-    text = show_text(tmp_path, builders.a_run().run_id)
-    assert (
-        "siblings: SMT siblings are not each other's nearest CPUs by a factor of 1.3 (1 finding): cas 0-4 ("
-        in text
-    )
-
-
-def test_a_nearer_relation_that_is_slower_is_out_of_order(tmp_path: Path) -> None:
-    cpus = builders.hybrid_laptop()
-    slow = {(a, b): 60.0 for a in range(16, 32) for b in range(a + 1, 32) if a // 4 == b // 4}
-    samples = measured(tmp_path, cpus, slow)
-    assert ("order", "cluster>package") in found(samples)
-    assert "order: a nearer relation is slower than a wider one" in show_text(
-        tmp_path, builders.a_run().run_id
-    )
-
-
-def test_a_relation_far_off_the_hosts_history_is_named(tmp_path: Path) -> None:
-    samples = measured(tmp_path, builders.small_desktop(), {})
-    now = relations(pair_medians(samples))
-    past = pd.concat([now.assign(run_id=f"r{run}") for run in range(3)])
-    assert found(samples, past) == []
-    is_smt = past["relation"] == "smt"
-    past.loc[is_smt, "median_ns"] *= 2.5
-    assert found(samples, past) == [("history", "smt")]
-    past.loc[is_smt, "median_ns"] /= 6
-    assert found(samples, past) == [("history", "smt")]
-    assert found(samples, past[past["run_id"] != "r0"]) == []  # two runs are no history
-
-
 def test_show_and_report_know_the_hosts_earlier_runs(tmp_path: Path) -> None:
     cpus = builders.small_desktop()
     for place in range(4):
@@ -96,31 +62,6 @@ def test_show_and_report_know_the_hosts_earlier_runs(tmp_path: Path) -> None:
     assert "latency differs from earlier runs of this host by more than a factor of two" in render(
         tmp_path, [run.run_id]
     )
-
-
-def test_directions_that_differ_by_more_than_a_tenth_are_named(tmp_path: Path) -> None:
-    cpus = (Cpu(0, package=0), Cpu(1, package=0), Cpu(2, package=0))
-    for place, back in enumerate((60.0, 53.0)):
-        bursts = [
-            builders.a_burst(
-                round=visit,
-                ping_cpu=ends[0],
-                pong_cpu=ends[1],
-                ticks=tuple(round(ns * 5000) + visit * 20 + at for at in range(6)),
-                start_offset_ns=visit * 1_000_000,
-            )
-            for visit in range(8)
-            for ends, ns in (((0, 1), 50.0), ((1, 0), back), ((0, 2), 50.0), ((2, 0), 50.0))
-        ]
-        root = tmp_path / str(place)
-        Store(root).publish(builders.a_run(cpus), bursts)
-        assert found(load_samples(root)) == ([("asymmetry", "0-1")] if back == 60 else [])
-
-
-def test_few_bursts_each_way_tell_nothing_of_asymmetry(tmp_path: Path) -> None:
-    bursts = [builders.a_burst(), builders.a_burst(ping_cpu=1, pong_cpu=0, ticks=(2000, 1000, 1001, 1002))]
-    Store(tmp_path).publish(builders.a_run(), bursts)
-    assert found(load_samples(tmp_path)) == []
 
 
 def test_all_siblings_of_the_published_i9_and_i7_are_found_in_their_latencies() -> None:

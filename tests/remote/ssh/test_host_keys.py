@@ -78,28 +78,6 @@ def test_accept_new_remembers_the_key_so_that_strict_lets_it_in_later(ssh_host, 
     assert connects(ssh_host.entry())
 
 
-def test_accept_new_does_not_glue_its_line_to_an_unfinished_one(ssh_host, known_hosts, stranger):
-    known_hosts.write_text(f"other {stranger}")
-    assert connects(ssh_host.entry(host_key=HostKeyPolicy.ACCEPT_NEW))
-    assert known_hosts.read_text() == f"other {stranger}\n{ssh_host.known_hosts_line}"
-
-
-def test_hashed_names_are_found(ssh_host, known_hosts):
-    known_hosts.write_text(ssh_host.known_hosts_line)
-    subprocess.run(["ssh-keygen", "-H", "-f", known_hosts], check=True, capture_output=True)
-    assert ssh_host.address not in known_hosts.read_text()
-    assert connects(ssh_host.entry())
-
-
-def test_wildcards_are_found_and_a_negation_takes_a_host_out(ssh_host, known_hosts):
-    key = ssh_host.known_hosts_line.split(" ", 1)[1]
-    known_hosts.write_text(f"[127.7.*]:* {key}")
-    assert connects(ssh_host.entry())
-    known_hosts.write_text(f"[127.7.*]:*,![{ssh_host.address}]:* {key}")
-    with pytest.raises(HostKeyError, match="no known_hosts file lists"):
-        connect(ssh_host.entry())
-
-
 def test_a_revoked_key_is_refused_even_if_it_is_listed_as_good(ssh_host, known_hosts):
     known_hosts.write_text(
         f"{ssh_host.known_hosts_line}@revoked * {ssh_host.known_hosts_line.split(' ', 1)[1]}"
@@ -114,18 +92,6 @@ def test_a_host_with_several_keys_is_asked_for_the_one_we_know(make_hosts, known
     key_type, key, *_ = rsa.with_suffix(".pub").read_text().split()
     known_hosts.write_text(f"[{host.address}]:{host.port} {key_type} {key}\n")
     assert connects(host.entry())
-
-
-def test_a_host_known_by_its_bare_name_is_known_on_any_port(ssh_host, known_hosts):
-    known_hosts.write_text(f"{ssh_host.address} {ssh_host.known_hosts_line.split(' ', 1)[1]}")
-    assert connects(ssh_host.entry())
-
-
-def test_unreadable_lines_and_comments_are_skipped(ssh_host, known_hosts):
-    known_hosts.write_text(
-        f"# a comment\n\nnonsense\nx ssh-ed25519 !!!\n|1|broken ssh-rsa AAAA\n{ssh_host.known_hosts_line}"
-    )
-    assert connects(ssh_host.entry())
 
 
 def test_five_thousand_lines_are_read_once(tmp_path, stranger, monkeypatch):
