@@ -37,7 +37,8 @@ def label(
     store = Store(results)
     runs = selected(store.published(), [select], store.place)
     store.label([run.run_id for run in runs], {**given, **dict.fromkeys(removed)})
-    print_text(f"Labelled {counted(len(runs), 'run')} of {folded(run.host_name for run in runs)}.")
+    hosts = folded(run.host_name for run in runs)
+    print_text(f"Labelled {counted(len(runs), 'run')} of {hosts}: {' '.join(labels)}.")
 
 
 @app.command(short_help="Keep runs, but read them no longer.")

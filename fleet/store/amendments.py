@@ -4,10 +4,9 @@ import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from fleet.errors import DataError
+from fleet.errors import DataError, StoreError
 from fleet.store.checksums import opened_json, sealed_json
 from fleet.store.files import read_regular, storing, write
 from fleet.store.ids import checked_key
@@ -16,6 +15,7 @@ from fleet.store.reading import readable, reading
 
 _FOLDER = "amendments"
 FILES = f"{_FOLDER}/*.json"
+_MOST = 1 << 53  # a counter; JSON of other programs holds no larger number
 _REMEDY = "Restore it from a copy; or move it away, and repeat `fleet label` or `fleet withdraw`."
 
 
@@ -25,6 +25,11 @@ class Amendment:
 
     labels: Mapping[str, str | None] = field(default_factory=dict)
     withdrawn: bool | None = None
+
+    def __str__(self) -> str:
+        """Return the labels as typed for `fleet label`, and whether the run is withdrawn."""
+        labels = [f"{key}={value or ''}" for key, value in self.labels.items()]
+        return " ".join([*labels, "withdrawn" if self.withdrawn else "not withdrawn"])
 
     def then(self, later: "Amendment") -> "Amendment":
         """Both, of which `later` outweighs this one."""
@@ -38,41 +43,68 @@ class Amendment:
 
 
 def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
-    """Write an amendment of each run. Raises StoreError."""
-    moment = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
-    staging = place.state_dir / "staging"
-    content = {"labels": dict(amendment.labels), "withdrawn": amendment.withdrawn}
+    """Write an amendment of each run, and read back that it holds. Raises StoreError."""
+    with storing("read the amendments", place):
+        counter = 1 + max((written.counter for written in _read_written(place)), default=0)
+    staging, writer = place.state_dir / "staging", os.urandom(4).hex()
+    content = {"counter": counter, "labels": dict(amendment.labels), "withdrawn": amendment.withdrawn}
     with storing("amend runs", place):
         staging.mkdir(parents=True, exist_ok=True)
         for run_id in run_ids:
-            name = f"{checked_key(run_id, 'run')}-{moment}-{os.urandom(4).hex()}.json"
+            name = f"{checked_key(run_id, 'run')}-{counter}-{writer}.json"
             write(staging / name, sealed_json(json.dumps({"run_id": run_id, **content}, ensure_ascii=False)))
             place.put(staging / name, f"{_FOLDER}/{name}")
+    current = read_amendments(place)
+    for run_id in run_ids:
+        if (now := current.get(run_id, Amendment())) != now.then(amendment):
+            raise StoreError(
+                f"{place}: {run_id}: another command has amended it meanwhile: {now}. Repeat yours."
+            )
 
 
-def amended(place: Place) -> dict[str, Amendment]:
-    """All amendments by run id; one that cannot be read is named by a StoreWarning and left out."""
+def read_amendments(place: Place) -> dict[str, Amendment]:
+    """Read all amendments, by run ID; one that cannot be read is named by a StoreWarning and left out."""
+    amendments: dict[str, Amendment] = {}
     with storing("read the amendments", place):
-        names = place.files(FILES)
-    found: dict[str, Amendment] = {}
-    names.sort(key=lambda name: name.split("-")[-2:])
-    for run_id, later in readable(names, lambda name: read_amendment(place, name)).values():
-        found[run_id] = found.get(run_id, Amendment()).then(later)
-    return found
+        for written in _read_written(place):
+            earlier = amendments.get(written.run_id, Amendment())
+            amendments[written.run_id] = earlier.then(written.amendment)
+    return amendments
 
 
-def read_amendment(place: Place, name: str) -> tuple[str, Amendment]:
-    """Return the ID of the run that an amendment is of, and the amendment. Raises StoreError."""
+class Written(NamedTuple):
+    """A file of an amendment. counter: one more than those that its writer had seen (Lamport's clock)."""
+
+    counter: int
+    run_id: str
+    amendment: Amendment
+
+
+def _read_written(place: Place) -> list[Written]:
+    """Read all files in their order, which no wall clock has to do with; among equals by the writer's ID."""
+    files = readable(place.files(FILES), lambda name: read_amendment(place, name))
+    return [files[name] for name in sorted(files, key=lambda name: (files[name].counter, name))]
+
+
+def read_amendment(place: Place, name: str) -> Written:
+    """Read a file of an amendment. Raises StoreError."""
     with reading(f"{place}: {name} cannot be read as an amendment", _REMEDY):
         return _decoded(opened_json(_bytes(place, name)))
 
 
-def _decoded(content: Any) -> tuple[str, Amendment]:
+def _decoded(content: Any) -> Written:
     match content:
-        case {"run_id": str(run_id), "labels": dict(labels), "withdrawn": (bool() | None) as withdrawn} if (
-            len(content) == 3 and all(value is None or isinstance(value, str) for value in labels.values())
+        case {
+            "run_id": str(run_id),
+            "counter": int(counter),
+            "labels": dict(labels),
+            "withdrawn": (bool() | None) as withdrawn,
+        } if (
+            len(content) == 4
+            and 0 < counter < _MOST
+            and all(value is None or isinstance(value, str) for value in labels.values())
         ):
-            return run_id, Amendment(labels, withdrawn)
+            return Written(counter, run_id, Amendment(labels, withdrawn))
     raise DataError("it has other keys or values than those of docs/tables.md")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreError
 from fleet.model import BENCHMARKS, SHIPPED, Descriptions, RunState, read_descriptions
 from fleet.store import gate
-from fleet.store.amendments import Amendment, amended
+from fleet.store.amendments import Amendment, read_amendments
 from fleet.store.checksums import opened_json
 from fleet.store.files import read_regular, storing
 from fleet.store.ids import RUN_FILE
@@ -159,7 +159,7 @@ class Listing:
 
     @cached_property
     def _amendments(self) -> Mapping[str, Amendment]:
-        return amended(self.place)
+        return read_amendments(self.place)
 
     def _is_withdrawn(self, run: RunSummary) -> bool:
         amendment = self._amendments.get(run.run_id)

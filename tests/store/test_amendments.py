@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.reduce.load import load_runs, load_samples
-from fleet.errors import StoreWarning
+from fleet.errors import StoreError, StoreWarning
 from fleet.store import Store
-from fleet.store.places import place_of
+from fleet.store.places import Folder, place_of
 from fleet.store.verify import verify
 from tests import builders
 from tests.command import Fleet
+from tests.native.preload import preload
 
 RUNS = ("r20260101T000000Z-00000001", "r20260102T000000Z-00000002")
 
@@ -28,7 +29,7 @@ def store(tmp_path: Path) -> Store:
 
 def spoil(store: Store, text: str) -> Path:
     """Put a file among the amendments of the first run."""
-    file = store.place.root / "amendments" / f"{RUNS[0]}-20990101T000000.000000Z-00000000.json"
+    file = store.place.root / "amendments" / f"{RUNS[0]}-2-ffffffff.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
     return file
@@ -72,9 +73,13 @@ def test_a_withdrawn_run_is_kept_and_not_read(store: Store) -> None:
         "",
         "{}",
         "[" * 100_000,
-        '{"run_id": "ID", "labels": {"bios": ["2.1"]}, "withdrawn": null}',
-        '{"run_id": "ID", "labels": {}, "withdrawn": 1}',
-        '{"run_id": "ID", "labels": {"bios": "2.0"}, "withdrawn": null,"crc32":"00000000"}',
+        '{"run_id": "ID", "counter": 1, "labels": {"bios": ["2.1"]}, "withdrawn": null}',
+        '{"run_id": "ID", "counter": 1, "labels": {}, "withdrawn": 1}',
+        '{"run_id": "ID", "counter": 0, "labels": {"bios": "2.0"}, "withdrawn": null}',
+        f'{{"run_id": "ID", "counter": {1 << 53}, "labels": {{"bios": "2.0"}}, "withdrawn": null}}',
+        f'{{"run_id": "ID", "counter": {"9" * 5000}, "labels": {{"bios": "2.0"}}, "withdrawn": null}}',
+        '{"run_id": "ID", "labels": {"bios": "2.0"}, "withdrawn": null}',
+        '{"run_id": "ID", "counter": 1, "labels": {"bios": "2.0"}, "withdrawn": null,"crc32":"00000000"}',
     ],
 )
 def test_a_bad_amendment_is_named_and_left_out(store: Store, text: str) -> None:
@@ -94,10 +99,47 @@ def test_a_bad_amendment_blocks_no_command(store: Store, tmp_path: Path) -> None
         assert fleet("verify").exit_code == 11
 
 
-def test_an_amendment_that_an_older_fleet_wrote_is_read(store: Store) -> None:
-    spoil(store, json.dumps({"run_id": RUNS[0], "labels": {"bios": "2.1"}, "withdrawn": None}))
-    assert labels(store)[0]["bios"] == "2.1"
-    assert verify(place_of(store.place.root)).problems == ()
+@pytest.mark.parametrize("counter", [1, 7, (1 << 53) - 2])
+def test_an_amendment_counts_from_those_before_it(store: Store, tmp_path: Path, counter: int) -> None:
+    """As one of a machine with another clock, or of two that wrote at once, may be."""
+    before = {"run_id": RUNS[0], "counter": counter, "labels": {"bios": "1", "x": "y"}, "withdrawn": True}
+    spoil(store, json.dumps(before))
+    with Fleet(tmp_path) as fleet:
+        assert fleet("withdraw", RUNS[0], "--undo").exit_code == 0
+        if counter < (1 << 53) - 2:
+            assert "bios=2 x=." in fleet("label", RUNS[0], "bios=2", "x=").stdout
+            assert labels(store)[0]["bios"] == "2"
+            assert "x" not in labels(store)[0]
+        else:  # no higher number is left
+            assert "cannot be read as an amendment" in fleet("label", RUNS[0], "bios=2").stderr
+
+
+def test_the_clock_of_a_machine_orders_no_amendment(store: Store, tmp_path: Path) -> None:
+    with Fleet(tmp_path, preload("clock.c") | {"CLOCK_AHEAD_S": "0"}) as fleet:
+        for value, years in (("future", 10), ("now", 0), ("past", -10)):
+            fleet.environment["CLOCK_AHEAD_S"] = str(years * 365 * 86400)
+            for words in (["label", RUNS[0], f"n={value}"], ["withdraw", RUNS[0]]):
+                process = fleet.start(*words)
+                assert process.communicate()[1] == ""
+            assert labels(store)[0].get("n") != value, "it is withdrawn"
+            assert fleet("withdraw", RUNS[0], "--undo").exit_code == 0
+            assert labels(store)[0]["n"] == value
+
+
+def test_an_amendment_that_does_not_hold_is_an_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = type(store.place).put
+
+    def put_both(place: Folder, draft: Path, name: str) -> bool:
+        other = {"run_id": RUNS[0], "counter": 2, "labels": {"bios": "theirs"}, "withdrawn": None}
+        spoil(store, json.dumps(other))
+        return put(place, draft, name)
+
+    monkeypatch.setattr(type(store.place), "put", put_both)
+    with pytest.raises(
+        StoreError, match=r"another command has amended it meanwhile: bios=theirs not withdrawn"
+    ):
+        store.label(RUNS[:1], {"bios": "ours"})
+    assert labels(store)[0]["bios"] == "theirs"
 
 
 def test_the_commands_select_label_and_withdraw(store: Store, tmp_path: Path) -> None:
