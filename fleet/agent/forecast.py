@@ -30,7 +30,7 @@ class Forecaster:
         self.builder = builder
         self._guard = threading.Lock()
         self._agent: BinaryIO | None = None
-        self._known: dict[tuple[str, ...], Forecast] = {}  # of plans and machines but for what differs below
+        self._known: dict[tuple[str, ...], Forecast] = {}  # of plans and machines, also without their memory
 
     def on_host(self, connection: Connection, host: Host, path: str, plan: Plan) -> Forecast | None:
         """Ask the agent on the host; None if it is too old. Raises UsageError, RefusedError in its words."""
@@ -42,14 +42,15 @@ class Forecaster:
         """Ask an agent of our own, as `on_host`. build: make it if need be, or BuildError; else None."""
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
         without = replace(facts, memory_available_bytes=None, nodes=nodes)
-        alike = machine_lines(without)
-        key = (alike, *agent_arguments(replace(plan, seed=0)))
-        if (known := self._known.get(key)) is not None and not known.bytes:
+        asked, machine = agent_arguments(replace(plan, seed=0)), machine_lines(facts)
+        alike, same = ((lines, *asked) for lines in (machine_lines(without), machine))
+        if (known := self._known.get(same)) is not None:
+            return known
+        if (known := self._known.get(alike)) is not None and not known.bytes:
             return known
         agent = self._own_agent(build=build)
         if agent is None:
             return None
-        machine = alike if without == facts else machine_lines(facts)
         program = f"/proc/self/fd/{agent.fileno()}"
         try:
             done = subprocess.run(
@@ -63,7 +64,7 @@ class Forecaster:
         except (OSError, subprocess.TimeoutExpired) as err:
             raise BuildError(f"the controller's own agent does not run: {err}") from err
         if (found := _answer(host, done.returncode, done.stdout, done.stderr)) is not None:
-            self._known[key] = found
+            self._known |= {alike: found, same: found}
         return found
 
     def _own_agent(self, *, build: bool) -> BinaryIO | None:

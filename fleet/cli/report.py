@@ -86,6 +86,3 @@ def report(
     typer.echo(f"{output}: {counted(len(set(chosen)), 'run')}, {len(page.encode()) / 1e6:.1f} MB")
     if open_:
         typer.launch(file.absolute().as_uri())
-
-
-app.command("portrait", hidden=True)(report)  # its name for one machine before

@@ -124,16 +124,3 @@ def _summaries(names: list[str], results: str, *, json: bool) -> None:
         typer.echo(views.summaries_json(results, names))
     else:
         cli.paged(views.summaries_text(results, names, Canvas(**page)), page["width"])
-
-
-@cli.app.command("summaries", hidden=True)  # the name of both before
-def summaries_(
-    name: Annotated[str | None, typer.Argument()] = None,
-    results: cli.ResultsPath = cli.RESULTS,
-    json: cli.Json = False,
-) -> None:
-    """List what others measured, or show one.
-
-    Example: fleet summaries rpi4-qnx800
-    """
-    _summaries([name] if name else [], results, json=json)

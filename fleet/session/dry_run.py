@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.forecast import Forecaster
@@ -11,7 +11,6 @@ from fleet.errors import BuildError, FleetError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast
 from fleet.plan.merge import measured, plan_for, plan_on
-from fleet.plan.options import agent_arguments
 from fleet.store.places import Folder, place_of
 from fleet.store.runs import Listing
 
@@ -39,47 +38,34 @@ class PlannedHost:
 
 def planned(hosts: Sequence[Host], requested: RequestedOptions, results: str) -> list[PlannedHost]:
     """Forecast each host's plan. results: whose runs tell what hosts are. UsageError: what no plan can be."""
-    costs = _Costs(requested)
-    found = _facts(hosts, results)
-    return [costs.of(host, found.get(host.host_id)) for host in hosts]
+    forecaster, found = Forecaster(Builder()), _facts(hosts, results)
+    return [_plan(host, requested, found.get(host.host_id), forecaster) for host in hosts]
 
 
-@dataclass(slots=True)
-class _Costs:
-    """Forecasts of plans; hosts that are alike share theirs."""
+def _plan(
+    host: Host, requested: RequestedOptions, facts: Facts | None, forecaster: Forecaster
+) -> PlannedHost:
+    plan = plan_for(host, requested)
+    if facts is not None:
+        return PlannedHost(host, plan, True, (_forecast(host, requested, facts, forecaster),))
+    numbers = [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
+    # of a kind of core nobody knows how many there are
+    machines = [usual_machine(cpus) for cpus in numbers if not isinstance(cpus, str)]
+    costs = (_forecast(host, requested, machine, forecaster) for machine in machines)
+    return PlannedHost(host, plan, False, tuple(costs))
 
-    requested: RequestedOptions
-    _forecaster: Forecaster = field(default_factory=lambda: Forecaster(Builder()))
-    _known: dict[tuple[object, ...], Cost] = field(default_factory=dict)
 
-    def of(self, host: Host, facts: Facts | None) -> PlannedHost:
-        plan = plan_for(host, self.requested)
-        if facts is not None:
-            return PlannedHost(host, plan, measured=True, costs=(self._cost(host, facts),))
-        if isinstance(plan.cpus, str):  # how many the host has is not known
-            return PlannedHost(host, plan, measured=False, costs=())
-        numbers = [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
-        costs = tuple(self._usual(host, plan, cpus) for cpus in numbers)
-        return PlannedHost(host, plan, measured=False, costs=costs)
-
-    def _usual(self, host: Host, plan: Plan, cpus: tuple[int, ...]) -> Cost:
-        key = (cpus, *agent_arguments(replace(plan, seed=0)))
-        if key not in self._known:
-            self._known[key] = self._cost(host, usual_machine(cpus))
-        return self._known[key]
-
-    def _cost(self, host: Host, facts: Facts) -> Cost:
-        plan = plan_on(host, self.requested, facts)
-        count = len(measured(plan, facts))
-        try:
-            forecast = self._forecaster.of_facts(host, facts, plan)
-        except BuildError as err:
-            return Cost(count, why=f"no forecast: {err}")
-        except (UsageError, RefusedError) as err:
-            if plan.cpus:
-                raise
-            return Cost(count, why=f"refused: {err}".replace(f"{host.name}: ", "", 1))
-        return Cost(count, forecast)
+def _forecast(host: Host, requested: RequestedOptions, facts: Facts, forecaster: Forecaster) -> Cost:
+    plan = plan_on(host, requested, facts)
+    count = len(measured(plan, facts))
+    try:
+        return Cost(count, forecaster.of_facts(host, facts, plan))
+    except BuildError as err:
+        return Cost(count, why=f"no forecast: {err}")
+    except (UsageError, RefusedError) as err:
+        if plan.cpus:
+            raise
+        return Cost(count, why=f"refused: {err}".replace(f"{host.name}: ", "", 1))
 
 
 def _facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:

@@ -118,7 +118,7 @@ def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
         assert completed(fleet, "bash", "fleet run r") == {"rome", "rest", "rack=b2"}
         assert completed(fleet, "bash", "fleet run !m") == {"!milan"}
         assert completed(fleet, "bash", "fleet show r") == {"rpi5", "rack=b2", run.run_id}
-        for command in ("report", "compare", "portrait", "export", "label", "withdraw", "runs"):
+        for command in ("report", "compare", "export", "label", "withdraw", "runs"):
             assert "rpi5" in completed(fleet, "bash", f"fleet {command} rp"), command
         assert completed(fleet, "bash", "fleet compare rpi5 summary:rpi4-q") == {
             "summary:rpi4-qnx710",
@@ -135,7 +135,7 @@ def test_a_broken_inventory_completes_nothing(tmp_path: Path) -> None:
         assert completed(fleet, "bash", "fleet run r") == set()
 
 
-@pytest.mark.parametrize("command", ["run", "check", "report", "portrait", "export"])
+@pytest.mark.parametrize("command", ["run", "check", "report", "export"])
 def test_help_breaks_no_hyphenated_word(command: str) -> None:
     assert not re.findall(r"\w-$", help_of(command), re.MULTILINE)
 

@@ -66,7 +66,7 @@ def too_wide(done: Done) -> list[str]:
 
 
 def test_the_table_has_the_commands_that_people_know() -> None:
-    assert {"show", "runs", "compare", "report", "export", "label", "withdraw", "portrait"} <= {*OF_STORED}
+    assert {"show", "runs", "compare", "report", "export", "label", "withdraw"} <= {*OF_STORED}
     assert {"run", "check", "hosts", "clean"} <= {*OF_INVENTORY}
     assert {"show", "runs", "compare", "export"} <= {*OF_BENCHMARK}
 

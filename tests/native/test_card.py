@@ -2,12 +2,15 @@
 
 import re
 import subprocess
+from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from fleet.analysis.report import card as cards
 from fleet.model import Cpu, Topology, core_kinds
@@ -64,6 +67,12 @@ def numbers(cpus: tuple[Cpu, ...]) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def pictures(svg: str) -> list[Any]:
+    encoded = re.findall(r"base64,([^\"]*)", svg)
+    assert len(encoded) == 2
+    return [np.asarray(Image.open(BytesIO(b64decode(one))).convert("RGBA")) for one in encoded]
+
+
 @pytest.mark.parametrize("name", boards())
 def test_both_cards_of_the_same_numbers_differ_only_in_the_foot(name: str, binary: Path) -> None:
     cpus, model = boards()[name], f"A <{name}> & the name of its makers, long enough for lines"
@@ -83,8 +92,10 @@ def test_both_cards_of_the_same_numbers_differ_only_in_the_foot(name: str, binar
     )
     text = f"{model}\n{len(cpus)}\n{groups}\n{pairs}"
     theirs = subprocess.run([binary], input=text, capture_output=True, text=True, check=True).stdout
-    foot = re.compile(r"(<text x=\"40.0\" y=\"610.0\".*|; fleet[^;]*</desc>)")
+    foot = re.compile(r"(<text x=\"40.0\" y=\"610.0\".*|; fleet[^;]*</desc>|base64,[^\"]*)")
     assert foot.sub("", theirs).splitlines() == foot.sub("", ours).splitlines()
+    for own, other in zip(pictures(ours), pictures(theirs), strict=True):
+        assert np.array_equal(own, other)
     assert len(ours) < 40 << 10 or len(cpus) > 64
 
 

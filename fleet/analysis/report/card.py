@@ -6,9 +6,7 @@ Without matplotlib, which takes a second to import.
 
 import base64
 import io
-import struct
 import textwrap
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -236,44 +234,24 @@ def _pictures(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
     return [((_X, _Y, _SIDE, _SIDE), card.cells), ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale)]
 
 
-def palette() -> bytes:
-    """RGB of all shades, then of what was not measured, which is transparent."""
-    return bytes(value for shade in range(SHADES) for value in rgb_of(shade)) + b"\xff" * 3
-
-
 def picture(cells: Ints) -> Image.Image:
-    """A pixel a cell, in the palette."""
+    """Draw a pixel a cell, in a palette of all shades, then of what was not measured."""
     made = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
-    made.putpalette(palette())
+    made.putpalette(bytes(value for shade in range(SHADES) for value in rgb_of(shade)) + b"\xff" * 3)
     return made
 
 
-def _png(cells: Ints) -> bytes:
-    """A PNG of a pixel a cell, stored and not deflated, as the agent writes it, which has no zlib."""
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    rows = np.pad(cells.astype(np.uint8), ((0, 0), (1, 0))).tobytes()  # each begins with its filter, none
-    blocks = [rows[at : at + 65535] for at in range(0, len(rows), 65535)]
-    lengths = [struct.pack("<HH", len(one), len(one) ^ 0xFFFF) for one in blocks]
-    ends = [b"\0"] * (len(blocks) - 1) + [b"\1"]
-    stored = b"".join(map(b"".join, zip(ends, lengths, blocks, strict=True)))
-    size = struct.pack(">II5B", cells.shape[1], cells.shape[0], 8, 3, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        (
-            chunk(b"IHDR", size),
-            chunk(b"PLTE", palette()),
-            chunk(b"tRNS", b"\xff" * SHADES + b"\0"),
-            chunk(b"IDAT", b"\x78\x01" + stored + struct.pack(">I", zlib.adler32(rows))),
-            chunk(b"IEND", b""),
-        )
-    )
+def map_png(cells: Ints, side: int | None = None) -> bytes:
+    """Write a PNG of a pixel a cell, or of so many in a line; what was not measured is transparent."""
+    buffer, made = io.BytesIO(), picture(cells)
+    small = made if side is None else made.resize((side, side), Image.Resampling.NEAREST)
+    small.save(buffer, "png", transparency=SHADES)
+    return buffer.getvalue()
 
 
 def svg(card: Card) -> str:
     """The card as SVG, light or dark as the page it is shown on; the last line but one is its foot."""
-    encoded = ((place, base64.b64encode(_png(cells)).decode()) for place, cells in _pictures(card))
+    encoded = ((place, base64.b64encode(map_png(cells)).decode()) for place, cells in _pictures(card))
     pictures = [(place, f"data:image/png;base64,{data}") for place, data in encoded]
     (width, height), about = _SIZE, {"x": _X, "y": _Y, "side": _SIDE, "mark": CARD}
     return filled("card.svg", card=card, pictures=pictures, width=width, height=height, **about) + "\n"

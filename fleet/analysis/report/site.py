@@ -5,7 +5,6 @@ lists are ever replaced or removed. The same runs give the same bytes.
 """
 
 import hashlib
-import io
 import json
 import re
 import tempfile
@@ -19,12 +18,10 @@ from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
-from PIL import Image
 
 from fleet.analysis.exchange.imports import PREFIX, half_widths, published_cpus
 from fleet.analysis.exchange.run_files import medians_of
 from fleet.analysis.reduce.cells import overview_history
-from fleet.analysis.reduce.heatmap import SHADES
 from fleet.analysis.reduce.load import merge_descriptions, read_runs
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, load_pairs, widened
@@ -298,11 +295,8 @@ def _machine(
     if file:
         made[f"m/{host}.parquet"] = file
     if card is not None:
-        side, buffer = min(_MAP, len(card.cells)), io.BytesIO()
-        small = cards.picture(card.cells).resize((side, side), Image.Resampling.NEAREST)
-        small.save(buffer, "png", transparency=SHADES)
         made |= {f"card/{host}{suffix}": write(card) for suffix, write in cards.FORMATS.items()}
-        made[f"map/{host}.png"] = buffer.getvalue()
+        made[f"map/{host}.png"] = cards.map_png(card.cells, min(_MAP, len(card.cells)))
     return row, made
 
 

@@ -101,8 +101,8 @@ def test_the_svg_is_well_formed_says_everything_in_words_and_fetches_nothing(roo
 
 
 def test_the_map_in_it_has_the_shades_of_the_run(root: Path) -> None:
-    card = machine(root, 384)  # more than one stored block
-    image = Image.open(BytesIO(cards._png(card.cells)))
+    card = machine(root, 384)
+    image = Image.open(BytesIO(cards.map_png(card.cells)))
     assert image.size == card.cells.shape
     assert (np.asarray(image) == card.cells).all()
 
