@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,10 @@ from fleet.inventory.starter import comment, written
 
 _TIMEOUT_S, _MIB_MOST = 30, 8
 _SHOWN = 300  # characters of what a program printed
-_NOT_USABLE = re.compile(r"DOWN|DRAIN|FAIL|MAINT|NO_RESPOND|POWER|REBOOT|UNKNOWN|FUTURE|\*")
+_USABLE = frozenset(
+    ("IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED", "CLOUD", "DYNAMIC_NORM")
+)
+_OS_TEXT = re.compile(r" OS=.*?(?= RealMemory=)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,42 +35,96 @@ class _Listed:
     unusable: str = ""
 
 
+def _read_each(entries: Iterable[Any], read: Callable[[Any], _Listed]) -> Iterator[_Listed]:
+    """Read entries one by one; leave out, by its ID, an entry that is not as `read` expects."""
+    for entry in entries:
+        try:
+            listed = read(entry)
+            "".join(
+                (listed.name, listed.address, *listed.labels.values())
+            )  # all are texts, or it is a TypeError
+            yield listed
+        except KeyError as err:
+            yield _Listed("", _entry_id(entry), unusable=f"its entry has no {err.args[0]}")
+        except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
+            yield _Listed("", _entry_id(entry), unusable="its entry is not understood")
+
+
+def _entry_id(entry: Any) -> str:
+    """Return the ID or name of an odd entry; its beginning where it has neither."""
+    if isinstance(entry, dict):
+        meta = entry.get("metadata")
+        name = meta.get("name") if isinstance(meta, dict) else entry.get("Id") or entry.get("ID")
+        if isinstance(name, str) and name:
+            return name
+    return str(entry)[:_SHOWN]
+
+
+def _node(line: str) -> _Listed:
+    """Format: a line of `scontrol -o show nodes`, KEY=VALUE in a fixed order.
+
+    Free text has blanks: OS amid the line, Comment, Extra and Reason at its end. The first of a key counts.
+    """
+    node: dict[str, str] = {}
+    for word in _OS_TEXT.sub("", line, count=1).split():
+        key, _, value = word.partition("=")
+        node.setdefault(key, "" if value == "(null)" else value)
+    name, state, partition = node["NodeName"], node["State"], node.get("Partitions")
+    unusable = "" if set(state.split("+")) <= _USABLE else f"it is {state}"
+    return _Listed(name, name, {"partition": partition} if partition else {}, unusable)
+
+
 def _nodes(printed: str) -> Iterator[_Listed]:
-    """Format: `scontrol -o show nodes`, a line of KEY=VALUE for each."""
-    for line in printed.splitlines():
-        node = dict(word.partition("=")[::2] for word in line.split())
-        if name := node.get("NodeName"):
-            state, partition = node.get("State", ""), node.get("Partitions", "")
-            labels = {"partition": partition} if partition else {}
-            yield _Listed(name, name, labels, f"it is {state}" if _NOT_USABLE.search(state) else "")
+    return _read_each(filter(str.strip, printed.splitlines()), _node)
+
+
+def _pod(pod: Any) -> _Listed:
+    """Format: an item of `kubectl get pods -o json`. Each restart renames a pod; its node is the host."""
+    spec, meta = pod["spec"], pod["metadata"]
+    phase = "Terminating" if meta.get("deletionTimestamp") else pod["status"]["phase"]
+    labels = {"namespace": meta["namespace"]}
+    if len(spec["containers"]) > 1:
+        labels["container"] = spec["containers"][0]["name"]
+    unusable = f"it is {phase}" if phase != "Running" else ""
+    return _Listed(spec.get("nodeName") or meta["name"], meta["name"], labels, unusable)
 
 
 def _pods(printed: str) -> Iterator[_Listed]:
-    """Format: `kubectl get pods -o json`. A pod's name changes with each restart; its node is the host."""
-    for pod in json.loads(printed)["items"]:
-        spec, meta = pod["spec"], pod["metadata"]
-        phase = "Terminating" if meta.get("deletionTimestamp") else pod["status"]["phase"]
-        labels = {"namespace": meta["namespace"]}
-        if len(spec["containers"]) > 1:
-            labels["container"] = spec["containers"][0]["name"]
-        unusable = f"it is {phase}" if phase != "Running" else ""
-        yield _Listed(spec.get("nodeName") or meta["name"], meta["name"], labels, unusable)
+    return _read_each(json.loads(printed)["items"], _pod)
+
+
+def _container(entry: Any) -> _Listed:
+    """Format: `ps --format json`: docker's an object a line, podman's an array, with a list of names each."""
+    names = entry["Names"]
+    if not names:
+        raise KeyError("name")
+    name = (names.split(",") if isinstance(names, str) else names)[0]
+    return _Listed(name, name)
 
 
 def _containers(printed: str) -> Iterator[_Listed]:
-    """Format: `ps --format json`: docker's an object a line, podman's an array, with a list of names each."""
+    if set(printed.split()) == {"json"}:
+        raise InventoryError("docker printed the word json, not its list: docker 23 or newer is needed.")
     array = printed.lstrip().startswith("[")
-    for one in json.loads(printed) if array else map(json.loads, printed.splitlines()):
-        names = one["Names"]
-        name = (names.split(",") if isinstance(names, str) else names)[0]
-        yield _Listed(name, name)
+    entries = json.loads(printed) if array else map(_json_or_text, printed.splitlines())
+    return _read_each(entries, _container)
+
+
+def _json_or_text(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return line
+
+
+def _place(line: str) -> _Listed:
+    """Format: `labgrid-client who`: below a heading a line for each place that somebody has acquired."""
+    user, _, place, *_ = line.split()
+    return _Listed(place, place, {}, f"{user} has acquired it" if user != getpass.getuser() else "")
 
 
 def _places(printed: str) -> Iterator[_Listed]:
-    """Format: `labgrid-client who`: below a heading a line for each place that somebody has acquired."""
-    for line in printed.splitlines()[1:]:
-        user, _, place, *_ = line.split()
-        yield _Listed(place, place, {}, f"{user} has acquired it" if user != getpass.getuser() else "")
+    return _read_each(printed.splitlines()[1:], _place)
 
 
 def _lines(printed: str) -> Iterator[_Listed]:
@@ -129,8 +186,6 @@ def _listed(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], lis
     try:
         if len(listed := list(read(_output(command)))) > HOST_LIMIT:
             raise ValueError(f"more than {HOST_LIMIT} hosts")
-        for one in listed:
-            "".join((one.name, one.address, *one.labels.values()))  # all are texts, or it is a TypeError
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
         problem = f"{type(err).__name__} {err}"[:_SHOWN]
         raise InventoryError(
@@ -140,11 +195,13 @@ def _listed(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], lis
     left_out = []
     for one in listed:
         unusable = one.unusable
-        if not NAME.fullmatch(one.name) or one.name == ALL:
+        if unusable:
+            pass
+        elif not NAME.fullmatch(one.name) or one.name == ALL:
             unusable = "no host may have that name"
         elif isinstance(source, str) and not is_address(one.address):
             unusable = "it is neither a name nor an IP address"
-        elif not unusable and one.name.casefold() in hosts:
+        elif one.name.casefold() in hosts:
             unusable = f"{one.name} is there already, by {hosts[one.name.casefold()].address}"
         if unusable:
             left_out.append(f"Left out: {comment(one.address)}: {comment(unusable)}.")

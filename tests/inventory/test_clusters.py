@@ -79,6 +79,54 @@ def test_nodes_of_slurm_that_are_up(listed, tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "asked").read_text() == "-o show nodes n[1-2]\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "left_out", "labels"),
+    [
+        ("State=DOWN+DRAIN Partitions=main Reason=fan; State=IDLE until noon", "DOWN+DRAIN", {}),
+        ("State=IDLE Partitions=main Reason=cleared State=DOWN of last week", "", {"partition": "main"}),
+        ("State=IDLE Partitions=main Comment=Partitions=old NodeName=n9", "", {"partition": "main"}),
+        ("OS=Linux 6.1 #1 State=IDLE RealMemory=1 State=DRAINED Partitions=main", "DRAINED", {}),
+        ("OS=Linux 6.1 State=DOWN RealMemory=1 State=MIXED Extra=RealMemory=2", "", {}),
+        ("State=IDLE Partitions=(null)", "", {}),
+        ("State=IDLE+INVALID_REG Partitions=main", "IDLE+INVALID_REG", {}),
+        ("State=IDLE*+CLOUD", "IDLE*+CLOUD", {}),
+        ("State=IDLE+NOT_RESPONDING", "IDLE+NOT_RESPONDING", {}),
+        ("State=IDLE+PLANNED", "", {}),
+        ("State=FROZEN", "FROZEN", {}),  # a state of a Slurm to come
+    ],
+)
+def test_free_text_of_a_node_changes_nothing_of_it(
+    listed, line: str, left_out: str, labels: dict[str, str]
+) -> None:
+    printed = f"NodeName=n1 Arch=x86_64 {line}\nNodeName=n2 State=IDLE\n"
+    text, inventory = listed("slurm", printed, "scontrol")
+    hosts = {host.name: dict(host.labels) for host in inventory.hosts}
+    assert hosts == {"n2": {}} | ({} if left_out else {"n1": labels})
+    assert not left_out or f"# Left out: n1: it is {left_out}." in text
+
+
+def test_an_odd_entry_is_left_out_by_its_name_and_spoils_no_other(listed) -> None:
+    odd = [{"Id": "bb22", "Names": None}, {"Id": "cc33", "Names": []}, {"Id": "dd44"}, 7]
+    text, inventory = listed("podman", json.dumps([{"Id": "aa11", "Names": ["web"]}, *odd]), "podman")
+    assert [host.name for host in inventory.hosts] == ["web"]
+    for entry, why in {
+        "bb22": "has no name",
+        "cc33": "has no name",
+        "dd44": "has no Names",
+        "7": "is not understood",
+    }.items():
+        assert f"# Left out: {entry}: its entry {why}." in text
+    text, inventory = listed("docker", f'WARNING: x\n{{"ID":"5","Names":""}}\n{DOCKER}', "docker")
+    assert [host.name for host in inventory.hosts] == ["web", "db"]
+    assert "# Left out: WARNING: x: its entry is not understood." in text
+    assert "# Left out: 5: its entry has no name." in text
+    pods = [pod("p0", "a"), pod("p1", "b") | {"status": {}}, pod("p2", "c") | {"spec": None}]
+    text, inventory = listed("kubectl", json.dumps({"items": pods}), "kubectl")
+    assert [host.name for host in inventory.hosts] == ["a"]
+    assert "# Left out: p1: its entry has no phase." in text
+    assert "# Left out: p2: its entry is not understood." in text
+
+
 def test_a_pods_host_is_its_node(listed) -> None:
     text, inventory = listed("kubectl", PODS, "kubectl")
     assert [(host.name, host.address, dict(host.labels)) for host in inventory.hosts] == [
@@ -103,9 +151,23 @@ def test_containers_by_their_names(listed) -> None:
     [
         ("kubectl", "kubectl", "", 1, "kubectl ended with 1: why. Try `kubectl get pods -o json`."),
         ("kubectl", "kubectl", "{}", 0, "kubectl printed what is not its list: KeyError 'items'"),
-        ("kubectl", "kubectl", json.dumps({"items": [pod("a", 7)]}), 0, "list: TypeError sequence item 0"),
+        (
+            "kubectl",
+            "kubectl",
+            json.dumps({"items": [pod("a", 7)]}),
+            0,
+            "Left out: a: its entry is not understood.",
+        ),
         ("kubectl", "kubectl", "[" * 9999, 0, "RecursionError maximum recursion depth exceeded"),
-        ("podman", "podman", "no json", 0, "podman printed what is not its list: JSONDecodeError"),
+        (
+            "podman",
+            "podman",
+            "no json",
+            0,
+            "could be measured. Left out: no json: its entry is not understood.",
+        ),
+        ("podman", "podman", "[1", 0, "podman printed what is not its list: JSONDecodeError"),
+        ("docker", "docker", "json\njson\n", 0, "docker 23 or newer is needed"),
         ("docker", "docker", "", 0, "docker lists no host that could be measured."),
         ("slurm", "scontrol", NODES.splitlines()[2], 0, "could be measured. Left out: n3: it is DOWN*."),
         ("slurm", "another", "", 0, "PATH leads to no scontrol"),
