@@ -10,7 +10,7 @@
 
 /* T. Robertson and J. D. Cryer, J. Am. Stat. Assoc. 69 (1974): of the half of the values that lies
  * closest together take such a half again, until two are left. Their geometric mean, squared. */
-static double square_of_mode(const double *sorted, size_t count)
+static double squared_half_sample_mode(const double *sorted, size_t count)
 {
 	while (count > 2) {
 		size_t half = (count + 1) / 2, first = 0;
@@ -25,7 +25,8 @@ static double square_of_mode(const double *sorted, size_t count)
 	return sorted[0] * sorted[count - 1];
 }
 
-struct level level_find(const float *const *visits, size_t count, uint32_t rounds, double *work)
+struct level find_main_level(const float *const *visits, size_t count, uint32_t rounds,
+			     double *work)
 {
 	struct level level = {.half_ppm = UINT32_MAX};
 	double *products = work, *own = products + rounds, *others = own + rounds;
@@ -53,7 +54,7 @@ struct level level_find(const float *const *visits, size_t count, uint32_t round
 	if (!known)
 		return level;
 	sort_values(own, known);
-	double mode2 = square_of_mode(own, known), width2 = width * width;
+	double mode2 = squared_half_sample_mode(own, known), width2 = width * width;
 
 	for (uint32_t i = 0; i < rounds; i++)
 		if (visits[0][i] >= 0 && products[i] * products[i] <= mode2 * width2 &&
@@ -69,8 +70,8 @@ struct level level_find(const float *const *visits, size_t count, uint32_t round
 	memcpy(products, own, level.count * sizeof *own);
 	level.median = level.count ? median(products, level.count) : 0;
 	level.other = level.others ? median(others, level.others) : 0;
-	const struct interval interval = interval_of(own, level.count);
+	const struct interval interval = estimate_interval(own, level.count);
 
-	level.half_ppm = root_ppm(interval.half_squared, interval.mean);
+	level.half_ppm = relative_root_ppm(interval.half_squared, interval.mean);
 	return level;
 }

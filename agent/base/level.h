@@ -16,6 +16,7 @@ struct level {
 /* Finds the level of the first of some visits that are made together. A burst is at the main level
  * if the mean logarithm of its round's values is within 15 % of the half-sample mode; if none is,
  * all are. Each visit has a value for each round. work: room for 3 x rounds + count. */
-struct level level_find(const float *const *visits, size_t count, uint32_t rounds, double *work);
+struct level find_main_level(const float *const *visits, size_t count, uint32_t rounds,
+			     double *work);
 
 #endif

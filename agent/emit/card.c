@@ -12,7 +12,7 @@ static const char *const level_names[] = {"socket", "node", "die", "cache", "clu
 
 /* ---- what two CPUs share --------------------------------------------------------------------- */
 
-static int by_place(const void *a, const void *b)
+static int compare_places(const void *a, const void *b)
 {
 	const struct place *left = a, *right = b;
 
@@ -22,7 +22,7 @@ static int by_place(const void *a, const void *b)
 	return left->cpu - right->cpu;
 }
 
-static void describe(struct card *card)
+static void describe_places(struct card *card)
 {
 	const struct plan *plan = card->matrix->run->plan;
 
@@ -30,7 +30,7 @@ static void describe(struct card *card)
 		struct cpu_facts facts;
 		struct place *place = &card->places[i];
 
-		if (machine_cpu(plan->machine, plan->cpus[i], &facts))
+		if (machine_get_cpu(plan->machine, plan->cpus[i], &facts))
 			facts = (struct cpu_facts){.core = UNKNOWN,
 						   .cluster = UNKNOWN,
 						   .die = UNKNOWN,
@@ -38,7 +38,7 @@ static void describe(struct card *card)
 						   .node = UNKNOWN};
 		if (!i)
 			memcpy(card->model, facts.name, sizeof card->model);
-		const struct cpu_cache *last = last_cache(&facts);
+		const struct cpu_cache *last = last_data_cache(&facts);
 
 		*place = (struct place){plan->cpus[i],
 					i,
@@ -46,11 +46,11 @@ static void describe(struct card *card)
 					 last ? last->group : UNKNOWN, facts.cluster, facts.core},
 					facts.capacity};
 	}
-	qsort(card->places, card->count, sizeof *card->places, by_place);
+	qsort(card->places, card->count, sizeof *card->places, compare_places);
 }
 
 /* CPUs in the same group as this one, of one level. */
-static size_t size_of(const struct card *card, const struct place *place, int level)
+static size_t count_group_cpus(const struct card *card, const struct place *place, int level)
 {
 	size_t size = 0;
 
@@ -59,7 +59,7 @@ static size_t size_of(const struct card *card, const struct place *place, int le
 	return size;
 }
 
-static const char *kind_of(const struct card *card, const struct place *place)
+static const char *name_core_kind(const struct card *card, const struct place *place)
 {
 	int64_t least = INT64_MAX, most = 0;
 
@@ -82,12 +82,13 @@ static void name_relation(const struct card *card, const struct place *a, const 
 		int level;
 		const char *name;
 	} known[] = {{0, "package"}, {1, "node"}, {2, "die"}, {4, "cluster"}, {3, "llc"}};
-	const char *found = "unknown", *one = kind_of(card, a), *other = kind_of(card, b);
+	const char *found = "unknown", *one = name_core_kind(card, a),
+		   *other = name_core_kind(card, b);
 	size_t least = SIZE_MAX;
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		int64_t group = a->groups[known[i].level];
-		size_t size = size_of(card, a, known[i].level);
+		size_t size = count_group_cpus(card, a, known[i].level);
 
 		if (group != UNKNOWN && least == SIZE_MAX)
 			found = "system";
@@ -105,7 +106,7 @@ static void name_relation(const struct card *card, const struct place *a, const 
 			 a->capacity >= b->capacity ? other : one);
 }
 
-double card_root(double square)
+double card_square_root(double square)
 {
 	double found = square > 1 ? square : 1;
 
@@ -129,7 +130,7 @@ double card_logarithm(double x)
 	return 2 * sum + halvings * ln2;
 }
 
-static int by_ns(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
 
@@ -137,7 +138,7 @@ static int by_ns(const void *a, const void *b)
 }
 
 /* The row of this name; a new one where there is none yet, the last one where there is no room. */
-static struct row *row_named(struct card *card, const char *name)
+static struct row *find_or_add_row(struct card *card, const char *name)
 {
 	size_t at = 0;
 
@@ -149,8 +150,8 @@ static struct row *row_named(struct card *card, const char *name)
 }
 
 /* The median of the values of the pairs that are in this row; -1: none has one. */
-static double median_of(const double *values, const unsigned char *rows, size_t count,
-			unsigned char row, double *scratch)
+static double row_median(const double *values, const unsigned char *rows, size_t count,
+			 unsigned char row, double *scratch)
 {
 	size_t known = 0;
 
@@ -161,7 +162,7 @@ static double median_of(const double *values, const unsigned char *rows, size_t 
 }
 
 /* Each pair's number stands twice in the map: the percentile is that of the map. */
-static void scale(struct card *card, double *values, size_t count)
+static void set_scale(struct card *card, double *values, size_t count)
 {
 	double place = 0.98 * (double)(2 * count - 1);
 	size_t low = (size_t)place, high = low + 1 < 2 * count ? low + 1 : low;
@@ -196,7 +197,7 @@ static bool reduce_visits(struct card *card)
 		if (visit->choice != matrix->choice || ns <= 0)
 			continue;
 		name_relation(card, by_at[visit->a], by_at[visit->b], name, sizeof name);
-		struct row *row = row_named(card, name);
+		struct row *row = find_or_add_row(card, name);
 
 		row->pairs++;
 		rows[count] = (unsigned char)(row - card->rows);
@@ -207,12 +208,12 @@ static bool reduce_visits(struct card *card)
 	for (size_t i = 0; i < card->row_count; i++) {
 		unsigned char at = (unsigned char)i;
 
-		card->rows[i].ns = median_of(values, rows, count, at, scratch);
-		card->rows[i].spread = median_of(spreads, rows, count, at, scratch);
+		card->rows[i].ns = row_median(values, rows, count, at, scratch);
+		card->rows[i].spread = row_median(spreads, rows, count, at, scratch);
 	}
-	qsort(card->rows, card->row_count, sizeof *card->rows, by_ns);
+	qsort(card->rows, card->row_count, sizeof *card->rows, compare_rows);
 	if (count)
-		scale(card, values, count);
+		set_scale(card, values, count);
 	free(values);
 	free(rows);
 	free(by_at);
@@ -221,7 +222,7 @@ static bool reduce_visits(struct card *card)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-bool card_border(const struct card *card, size_t at, int level)
+bool card_is_border(const struct card *card, size_t at, int level)
 {
 	for (int i = 0; at && i <= level; i++)
 		if (card->places[at].groups[i] != card->places[at - 1].groups[i])
@@ -229,24 +230,25 @@ bool card_border(const struct card *card, size_t at, int level)
 	return false;
 }
 
-size_t card_blocks(const struct card *card, int level)
+size_t card_count_groups(const struct card *card, int level)
 {
 	size_t count = 1;
 
 	for (size_t i = 1; i < card->count; i++)
-		count += card_border(card, i, level);
+		count += card_is_border(card, i, level);
 	return count;
 }
 
 /* The level with most groups above cores, of 2 to `most`; of equal ones the outermost; -1: none. */
-static int finest(const struct card *card, size_t most)
+static int find_finest_level(const struct card *card, size_t most)
 {
 	int found = -1;
 
 	for (int i = 0; i < LEVELS - 1; i++) {
-		size_t count = card_blocks(card, i);
+		size_t count = card_count_groups(card, i);
 
-		if (count >= 2 && count <= most && (found < 0 || count > card_blocks(card, found)))
+		if (count >= 2 && count <= most &&
+		    (found < 0 || count > card_count_groups(card, found)))
 			found = i;
 	}
 	return found;
@@ -255,24 +257,24 @@ static int finest(const struct card *card, size_t most)
 /* Which groups have lines between them and which have names, as Layout.tiers() chooses. */
 static void choose_groups(struct card *card)
 {
-	size_t half = card->count / 2, cores = card_blocks(card, LEVELS - 1);
+	size_t half = card->count / 2, cores = card_count_groups(card, LEVELS - 1);
 	int outer = 0;
 
-	card->ruling = finest(card, card->count / 4);
+	card->ruling = find_finest_level(card, card->count / 4);
 	if (card->ruling < 0)
-		card->ruling = finest(card, half);
+		card->ruling = find_finest_level(card, half);
 	if (card->ruling < 0 && cores >= 2 && cores <= half)
 		card->ruling = LEVELS - 1;
-	while (outer < LEVELS - 1 && card_blocks(card, outer) < 2)
+	while (outer < LEVELS - 1 && card_count_groups(card, outer) < 2)
 		outer++;
-	card->tiers[0] = outer < LEVELS - 1 && card_blocks(card, outer) <= half ? outer : -1;
+	card->tiers[0] = outer < LEVELS - 1 && card_count_groups(card, outer) <= half ? outer : -1;
 	card->tiers[1] = card->ruling < LEVELS - 1 && card->ruling != outer ? card->ruling : -1;
 	if (card->tiers[0] >= 0 && card->tiers[1] >= 0 &&
-	    card_blocks(card, outer) == card_blocks(card, card->ruling))
+	    card_count_groups(card, outer) == card_count_groups(card, card->ruling))
 		card->tiers[1] = -1;
 }
 
-void card_group_name(const struct card *card, size_t at, int level, char *name, size_t room)
+void card_name_group(const struct card *card, size_t at, int level, char *name, size_t room)
 {
 	int64_t group = card->places[at].groups[level];
 	int number = level == 1 ? (int)group : 0;
@@ -291,13 +293,13 @@ void card_group_name(const struct card *card, size_t at, int level, char *name, 
 	snprintf(name, room, "%s %d", level_names[level], number);
 }
 
-bool card_reduce(struct card *card)
+bool card_fill(struct card *card)
 {
 	card->count = card->matrix->count;
 	card->places = calloc(card->count, sizeof *card->places);
 	if (!card->places)
 		return false;
-	describe(card);
+	describe_places(card);
 	choose_groups(card);
 	return reduce_visits(card);
 }

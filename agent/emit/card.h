@@ -34,21 +34,21 @@ struct card {
 };
 
 /* Fills in what is drawn; false: out of memory, or nothing was measured. */
-bool card_reduce(struct card *card);
+bool card_fill(struct card *card);
 void card_free(struct card *card);
 
 /* The square root, and the natural logarithm of 2/3 or more, which need a library elsewhere. */
-double card_root(double square);
+double card_square_root(double square);
 double card_logarithm(double x);
 
 /* Does a group of this level begin at this place of the map, which is not the first? */
-bool card_border(const struct card *card, size_t at, int level);
+bool card_is_border(const struct card *card, size_t at, int level);
 
 /* How many groups of this level there are. */
-size_t card_blocks(const struct card *card, int level);
+size_t card_count_groups(const struct card *card, int level);
 
 /* "socket 1"; of a CPU in no group of the level nothing. */
-void card_group_name(const struct card *card, size_t at, int level, char *name, size_t room);
+void card_name_group(const struct card *card, size_t at, int level, char *name, size_t room);
 
 /* Adds a PNG of a pixel a cell as base64, stored and not deflated. */
 typedef int shade_fn(const void *of, size_t row, size_t column);

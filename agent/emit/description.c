@@ -75,7 +75,7 @@ void emit_benchmarks(void)
 	json_end();
 }
 
-static uint64_t value_of(const struct point *point, const struct parameter *parameter)
+static uint64_t read_member(const struct point *point, const struct parameter *parameter)
 {
 	const char *at = (const char *)point + parameter->at;
 	uint32_t medium;
@@ -97,7 +97,7 @@ void emit_parameters(const struct benchmark *benchmark, const struct point *poin
 {
 	json_open("parameters", '{');
 	for (const struct parameter *p = benchmark->parameters; p && p->name; p++) {
-		uint64_t value = value_of(point, p);
+		uint64_t value = read_member(point, p);
 		const char *word = p->record ? p->record(point)
 				   : p->word ? p->word((unsigned)value)
 					     : NULL;

@@ -50,7 +50,7 @@ static void add_size(struct ladder *ladder, uint64_t bytes)
 	ladder->size_count++;
 }
 
-static bool make(struct ladder *ladder)
+static bool make_ladder(struct ladder *ladder)
 {
 	size_t room = ladder->choice->point_count;
 
@@ -74,7 +74,7 @@ static double cell_ns(const struct ladder *ladder, const struct point *column, u
 
 	for (size_t i = 0; i < ladder->plan->visit_count; i++) {
 		const struct visit *visit = &ladder->plan->visits[i];
-		const struct point *point = plan_point(visit);
+		const struct point *point = plan_visit_point(visit);
 
 		if (visit->choice == ladder->choice && ladder->found[i] > 0 &&
 		    is_in_column(point, column) && point->bytes >= first && point->bytes <= last)
@@ -127,7 +127,7 @@ static void add_plateaus(struct text *page, const struct ladder *ladder)
 	text_add(page, "\n");
 }
 
-static void column_name(const struct point *point, char name[COLUMN_ROOM])
+static void name_column(const struct point *point, char name[COLUMN_ROOM])
 {
 	if (point->order != ORDER_NONE)
 		snprintf(name, COLUMN_ROOM, "%s", order_name(point->order));
@@ -146,7 +146,7 @@ static void add_title(struct text *page, const struct ladder *ladder)
 	for (size_t i = 0; i < ladder->column_count; i++) {
 		char name[COLUMN_ROOM];
 
-		column_name(ladder->columns[i], name);
+		name_column(ladder->columns[i], name);
 		text_add(page, " %11s", name);
 	}
 }
@@ -163,7 +163,7 @@ static void add_visits(struct text *page, const struct ladder *ladder)
 		double ns = ladder->found[i];
 
 		if (visit->choice == choice && ns > 0)
-			text_add(page, "%36s from CPU %-4d %9.2f\n", plan_point(visit)->name,
+			text_add(page, "%36s from CPU %-4d %9.2f\n", plan_visit_point(visit)->name,
 				 plan_first_cpu(ladder->plan, visit),
 				 choice->benchmark->rate ? 1 / ns : ns);
 	}
@@ -174,7 +174,7 @@ void emit_ladder(struct text *page, const struct plan *plan, const struct choice
 {
 	struct ladder ladder = {.plan = plan, .choice = choice, .found = found};
 	char size[SIZE_ROOM];
-	bool made = make(&ladder);
+	bool made = make_ladder(&ladder);
 
 	bool sizes = choice->benchmark->view && !strcmp(choice->benchmark->view, "ladder");
 
@@ -184,7 +184,7 @@ void emit_ladder(struct text *page, const struct plan *plan, const struct choice
 		add_title(page, &ladder);
 		add_plateaus(page, &ladder);
 		for (size_t i = 0; i < ladder.size_count; i++) {
-			size_name(ladder.sizes[i], size);
+			format_size(ladder.sizes[i], size);
 			add_row(page, &ladder, size, ladder.sizes[i], ladder.sizes[i]);
 		}
 		text_add(page, "\n");

@@ -61,7 +61,7 @@ static void add_words(struct card *card, double x, double y, double size, double
 	add_escaped(&card->words, words);
 }
 
-static double share_of(const struct card *card, double ns)
+static double scale_share(const struct card *card, double ns)
 {
 	double low = card->low, high = card->high, share = (ns - low) / (high - low);
 
@@ -70,12 +70,12 @@ static double share_of(const struct card *card, double ns)
 	return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-static int shade_of(const void *of, size_t row, size_t column)
+static int cell_shade(const void *of, size_t row, size_t column)
 {
 	const struct card *card = of;
 	double ns = card->cells[card->places[row].at * card->count + card->places[column].at];
 
-	return ns > 0 ? (int)(share_of(card, ns) * (SHADES - 1) + 0.5) : SHADES;
+	return ns > 0 ? (int)(scale_share(card, ns) * (SHADES - 1) + 0.5) : SHADES;
 }
 
 static void add_tier(struct card *card, int level, int line)
@@ -86,11 +86,11 @@ static void add_tier(struct card *card, int level, int line)
 	for (size_t first = 0, last; first < card->count; first = last) {
 		char name[32], *shown = name;
 
-		for (last = first + 1; last < card->count && !card_border(card, last, level);)
+		for (last = first + 1; last < card->count && !card_is_border(card, last, level);)
 			last++;
 		double high = low + (double)(last - first) * cell, middle = (low + high) / 2;
 
-		card_group_name(card, first, level, name, sizeof name);
+		card_name_group(card, first, level, name, sizeof name);
 		if (13 * EM * (double)strlen(shown) + 4 > high - low && strchr(shown, ' '))
 			shown = strchr(shown, ' ') + 1;
 		if (*shown && 13 * EM * (double)strlen(shown) + 4 <= high - low) {
@@ -114,7 +114,7 @@ static void add_numbers(struct card *card)
 		add_words(card, LEFT + middle, TOP - 8, 13, 0, "muted", "middle", name);
 		add_words(card, LEFT - 8, TOP + middle + 5, 13, 0, "muted", "end", name);
 		for (size_t k = 0; k < card->count; k++) {
-			int shade = shade_of(card, i, k);
+			int shade = cell_shade(card, i, k);
 			size_t at = card->places[i].at * card->count + card->places[k].at;
 
 			if (shade == SHADES)
@@ -130,7 +130,8 @@ static void add_numbers(struct card *card)
 
 static void add_scale(struct card *card)
 {
-	double low = card->low, high = card->high, step = card_root(card_root(high / low));
+	double low = card->low, high = card->high,
+	       step = card_square_root(card_square_root(high / low));
 	bool is_log = low > 0 && high > 10 * low;
 	char name[32];
 
@@ -266,7 +267,7 @@ static void add_edges(struct text *page, const struct card *card)
 
 	text_add(page, "<path class=\"edge\" d=\"");
 	for (size_t i = 1; card->ruling >= 0 && i < card->count; i++)
-		if (card_border(card, i, card->ruling))
+		if (card_is_border(card, i, card->ruling))
 			text_add(page, "M%.1f %.1fh%.1fM%.1f %.1fv%.1f", LEFT,
 				 TOP + (double)i * cell, SIDE, LEFT + (double)i * cell, TOP, SIDE);
 	text_add(page, "\"/>\n");
@@ -282,8 +283,8 @@ static void write_counts(const struct card *card, char *words, size_t room)
 		known &= card->places[i].groups[0] != UNKNOWN &&
 			 card->places[i].groups[LEVELS - 1] != UNKNOWN;
 	if (known) {
-		add_counted(words, room, card_blocks(card, 0), "socket");
-		add_counted(words, room, card_blocks(card, LEVELS - 1), "core");
+		add_counted(words, room, card_count_groups(card, 0), "socket");
+		add_counted(words, room, card_count_groups(card, LEVELS - 1), "core");
 	}
 	add_counted(words, room, card->count, known ? "thread" : "CPU");
 }
@@ -315,7 +316,7 @@ void card_draw(struct text *page, const struct tool_matrix *matrix)
 
 	snprintf(what, sizeof what, "%s/%s: %s", matrix->choice->benchmark->name,
 		 matrix->choice->variant->name, matrix->choice->benchmark->heading);
-	if (!card_reduce(&card)) {
+	if (!card_fill(&card)) {
 		card_free(&card);
 		return;
 	}
@@ -331,7 +332,7 @@ void card_draw(struct text *page, const struct tool_matrix *matrix)
 		 "<rect class=\"page\" width=\"1200\" height=\"630\"/>\n",
 		 card.words.data);
 	add_image(page, LEFT, SIDE);
-	card_add_png(page, shade_of, &card, card.count, card.count);
+	card_add_png(page, cell_shade, &card, card.count, card.count);
 	text_add(page, "\"/>\n");
 	add_image(page, LEFT + SIDE + 14, 16);
 	card_add_png(page, scale_shade, NULL, SHADES, 1);

@@ -20,7 +20,7 @@ struct tool_matrix {
 typedef void tool_printer(struct text *page, const struct tool_matrix *matrix);
 
 /* How the program of this name prints; null if there is none of it. */
-tool_printer *tool_named(const char *name);
+tool_printer *tool_find_printer(const char *name);
 
 /* Draws a card of it: emit/svg.c. */
 tool_printer card_draw;

@@ -97,7 +97,7 @@ static int try_lock(int fd)
 }
 
 /* The process that holds the lock; 0 if it is free by now, or in a place we cannot see. */
-static pid_t holder_of(int fd)
+static pid_t find_holder(int fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
@@ -138,7 +138,7 @@ static void write_claim(int fd, const char *claim)
 		(void)!pwrite(fd, data, (size_t)length, 0);
 }
 
-static bool same_run(const char *claim, const char *other)
+static bool is_same_run(const char *claim, const char *other)
 {
 	size_t length = strcspn(claim, " ");
 
@@ -166,11 +166,11 @@ static int lock_or_refuse(int fd, const char *text, int *err, struct refusal *re
 	struct claim claim;
 
 	while ((*err = try_lock(fd)) == -EACCES || *err == -EAGAIN) {
-		pid_t holder = holder_of(fd);
+		pid_t holder = find_holder(fd);
 
 		read_claim(fd, &claim);
 		/* Who holds the lock is the kernel's word; the text may still be the last one's. */
-		bool ours = holder > 0 && claim.pid == holder && same_run(text, claim.text);
+		bool ours = holder > 0 && claim.pid == holder && is_same_run(text, claim.text);
 
 		if (ours) {
 			(void)kill(holder, SIGTERM);
@@ -184,7 +184,7 @@ static int lock_or_refuse(int fd, const char *text, int *err, struct refusal *re
 	return 0;
 }
 
-int lock_take(const char *text, struct notes *notes, struct refusal *refusal)
+int lock_machine(const char *text, struct notes *notes, struct refusal *refusal)
 {
 	int fd, err;
 

@@ -25,13 +25,13 @@ static size_t kept_count;
 static pid_t guardian;
 static int lifeline = -1; /* our end of the guardian's pipe */
 
-static const char *name_of(enum setting setting)
+static const char *setting_name(enum setting setting)
 {
 	return setting == SETTING_GOVERNOR ? "governor" : "boost";
 }
 
 /* Nothing that ends us may end it: it leaves our session, our streams and our signals. */
-static void leave_everything(void)
+static void leave_session(void)
 {
 	const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGQUIT};
 	int null = open("/dev/null", O_RDWR);
@@ -45,7 +45,7 @@ static void leave_everything(void)
 		close(null);
 }
 
-static bool put_back(void)
+static bool restore_settings(void)
 {
 	bool all = true;
 
@@ -55,16 +55,16 @@ static bool put_back(void)
 	return all;
 }
 
-static void guard(int fd)
+static void run_guardian(int fd)
 {
 	char byte;
 	ssize_t got;
 
-	leave_everything();
+	leave_session();
 	do {
 		got = read(fd, &byte, 1);
 	} while (got > 0 || (got < 0 && errno == EINTR));
-	_exit(put_back() ? 0 : 1);
+	_exit(restore_settings() ? 0 : 1);
 }
 
 static int start_guardian(void)
@@ -80,14 +80,14 @@ static int start_guardian(void)
 	}
 	if (guardian == 0) {
 		close(ends[1]);
-		guard(ends[0]);
+		run_guardian(ends[0]);
 	}
 	close(ends[0]);
 	lifeline = ends[1];
 	return 0;
 }
 
-static int keep(enum setting setting, int cpu, struct refusal *refusal)
+static int save_setting(enum setting setting, int cpu, struct refusal *refusal)
 {
 	struct kept *now = &kept[kept_count];
 
@@ -95,15 +95,15 @@ static int keep(enum setting setting, int cpu, struct refusal *refusal)
 	int err = os_setting_read(setting, cpu, now->before);
 	if (err == -ENOTSUP)
 		return refuse(refusal, EXIT_OTHER, "this machine lets nobody set its %s",
-			      name_of(setting));
+			      setting_name(setting));
 	if (err)
-		return refuse(refusal, EXIT_OTHER, "cannot read the %s: %s", name_of(setting),
+		return refuse(refusal, EXIT_OTHER, "cannot read the %s: %s", setting_name(setting),
 			      strerror(-err));
 	kept_count++;
 	return 0;
 }
 
-static int change(const struct kept *one, const char *value, struct refusal *refusal)
+static int change_setting(const struct kept *one, const char *value, struct refusal *refusal)
 {
 	int err = os_setting_write(one->setting, one->cpu, value);
 
@@ -112,9 +112,9 @@ static int change(const struct kept *one, const char *value, struct refusal *ref
 	if (err == -EACCES || err == -EPERM || err == -EROFS)
 		return refuse(refusal, EXIT_OTHER,
 			      "may not set the %s (%s): run as root, or set it beforehand",
-			      name_of(one->setting), strerror(-err));
-	return refuse(refusal, EXIT_OTHER, "cannot set the %s to '%s': %s", name_of(one->setting),
-		      value, strerror(-err));
+			      setting_name(one->setting), strerror(-err));
+	return refuse(refusal, EXIT_OTHER, "cannot set the %s to '%s': %s",
+		      setting_name(one->setting), value, strerror(-err));
 }
 
 /* Every value there was, once: "powersave, schedutil". */
@@ -142,7 +142,7 @@ static void note_change(const struct tuning *tuning, enum setting setting, const
 
 	if (!value)
 		return;
-	text_add(&text, "The %s", name_of(setting));
+	text_add(&text, "The %s", setting_name(setting));
 	if (setting == SETTING_GOVERNOR) {
 		text_add(&text, " of CPUs ");
 		text_add_cpus(&text, tuning->cpus, tuning->cpu_count);
@@ -154,7 +154,7 @@ static void note_change(const struct tuning *tuning, enum setting setting, const
 	text_free(&text);
 }
 
-static int keep_all(const struct tuning *tuning, struct refusal *refusal)
+static int save_settings(const struct tuning *tuning, struct refusal *refusal)
 {
 	int err = 0;
 
@@ -162,17 +162,17 @@ static int keep_all(const struct tuning *tuning, struct refusal *refusal)
 	if (!kept)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
 	if (tuning->boost)
-		err = keep(SETTING_BOOST, 0, refusal);
+		err = save_setting(SETTING_BOOST, 0, refusal);
 	for (size_t i = 0; !err && tuning->governor && i < tuning->cpu_count; i++)
-		err = keep(SETTING_GOVERNOR, tuning->cpus[i], refusal);
+		err = save_setting(SETTING_GOVERNOR, tuning->cpus[i], refusal);
 	return err;
 }
 
-int tune_begin(const struct tuning *tuning, struct notes *notes, struct refusal *refusal)
+int tune_apply(const struct tuning *tuning, struct notes *notes, struct refusal *refusal)
 {
 	if (!tuning->governor && !tuning->boost)
 		return 0;
-	if (keep_all(tuning, refusal))
+	if (save_settings(tuning, refusal))
 		return -1;
 	int err = start_guardian();
 
@@ -180,10 +180,11 @@ int tune_begin(const struct tuning *tuning, struct notes *notes, struct refusal 
 		return refuse(refusal, EXIT_OTHER, "cannot start who would put settings back: %s",
 			      strerror(-err));
 	for (size_t i = 0; i < kept_count; i++)
-		if (change(&kept[i],
-			   kept[i].setting == SETTING_GOVERNOR ? tuning->governor : tuning->boost,
-			   refusal)) {
-			tune_end();
+		if (change_setting(&kept[i],
+				   kept[i].setting == SETTING_GOVERNOR ? tuning->governor
+								       : tuning->boost,
+				   refusal)) {
+			tune_restore();
 			return -1;
 		}
 	note_change(tuning, SETTING_GOVERNOR, tuning->governor, notes);
@@ -191,7 +192,7 @@ int tune_begin(const struct tuning *tuning, struct notes *notes, struct refusal 
 	return 0;
 }
 
-int tune_end(void)
+int tune_restore(void)
 {
 	int status = 0;
 

@@ -5,7 +5,7 @@
 
 enum { CPU_NUMBER_MAX = (1 << 20) - 1 };
 
-int plan_by_number(const void *a, const void *b)
+int plan_compare_numbers(const void *a, const void *b)
 {
 	int left = *(const int *)a, right = *(const int *)b;
 
@@ -19,7 +19,7 @@ int plan_find_cpu(const struct plan *plan, long cpu)
 	if (cpu < 0 || cpu > CPU_NUMBER_MAX)
 		return -1;
 	const int *found =
-		bsearch(&wanted, plan->cpus, plan->cpu_count, sizeof wanted, plan_by_number);
+		bsearch(&wanted, plan->cpus, plan->cpu_count, sizeof wanted, plan_compare_numbers);
 
 	return found ? (int)(found - plan->cpus) : -1;
 }

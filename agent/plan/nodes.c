@@ -11,7 +11,7 @@ static size_t count_words(const char *list)
 	char word[WORD_ROOM];
 	size_t count = 0;
 
-	while (plan_next_word(&list, word))
+	while (plan_read_word(&list, word))
 		count++;
 	return count;
 }
@@ -22,7 +22,7 @@ static bool has_word(const char *list, const char *wanted)
 
 	if (!strcmp(list, "all"))
 		return true;
-	while (plan_next_word(&list, word))
+	while (plan_read_word(&list, word))
 		if (!strcmp(word, wanted))
 			return true;
 	return false;
