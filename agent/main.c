@@ -237,19 +237,19 @@ static int make_and_use_plan(const struct options *options, struct machine *mach
 static int learn_machine(const struct options *options, struct machine *machine,
 			 struct clock_facts *clock, struct refusal *refusal)
 {
-	struct machine here;
-	int err = machine_read_this(&here);
+	struct machine this_machine;
+	int err = machine_read_this(&this_machine);
 
 	if (!err)
-		err = clock_choose(here.cpus[0], NULL, clock);
-	*machine = here;
+		err = clock_choose(this_machine.cpus[0], NULL, clock);
+	*machine = this_machine;
 	if (err)
 		return refuse(refusal, EXIT_OTHER, "cannot learn about CPUs and clock: %s",
 			      explain_error(err));
 	bench_use_clock(&clock->clock);
 	if (!options->facts)
 		return 0;
-	machine_free(&here);
+	machine_free(&this_machine);
 	return machine_read_file(machine, options->facts, refusal);
 }
 

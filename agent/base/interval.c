@@ -106,20 +106,21 @@ static double neighbour_correlation(const double *away, size_t count, double squ
 
 struct interval estimate_interval(double *values, size_t count)
 {
-	struct interval found = {.variance = -1, .half_squared = -1, .correlation = -1};
+	struct interval interval = {.variance = -1, .half_squared = -1, .correlation = -1};
 	double squares = 0;
 
-	for (; found.count < count; found.count++)
-		found.mean += (values[found.count] - found.mean) / (found.count + 1);
+	for (; interval.count < count; interval.count++)
+		interval.mean += (values[interval.count] - interval.mean) / (interval.count + 1);
 	if (count < 2)
-		return found;
+		return interval;
 	for (size_t i = 0; i < count; i++) {
-		values[i] -= found.mean;
+		values[i] -= interval.mean;
 		squares += values[i] * values[i];
 	}
-	found.variance = squares / (found.count - 1);
+	interval.variance = squares / (interval.count - 1);
 	if (squares > 0)
-		found.correlation = neighbour_correlation(values, count, squares);
-	found.half_squared = squared_half_width(found.variance, found.correlation, found.count);
-	return found;
+		interval.correlation = neighbour_correlation(values, count, squares);
+	interval.half_squared =
+		squared_half_width(interval.variance, interval.correlation, interval.count);
+	return interval;
 }

@@ -31,13 +31,13 @@ struct level find_main_level(const float *const *visits, size_t count, uint32_t 
 	struct level level = {.half_ppm = UINT32_MAX};
 	double *products = work, *own = products + rounds, *others = own + rounds;
 	double *middles = others + rounds, width = 1;
-	size_t known = 0;
+	size_t count_known = 0;
 
-	for (size_t v = 0; v < count; v++, known = 0, width *= WIDTH) {
+	for (size_t v = 0; v < count; v++, count_known = 0, width *= WIDTH) {
 		for (uint32_t i = 0; i < rounds; i++)
 			if (visits[v][i] >= 0)
-				own[known++] = visits[v][i];
-		middles[v] = known ? median(own, known) : 1;
+				own[count_known++] = visits[v][i];
+		middles[v] = count_known ? median(own, count_known) : 1;
 		middles[v] = middles[v] > TINY ? middles[v] : TINY;
 	}
 	for (uint32_t i = 0; i < rounds; i++) {
@@ -49,12 +49,12 @@ struct level find_main_level(const float *const *visits, size_t count, uint32_t 
 		for (size_t v = 0; v < count; v++)
 			products[i] *= visits[v][i] >= 0 ? visits[v][i] / middles[v] : share;
 		if (share >= 0)
-			own[known++] = products[i];
+			own[count_known++] = products[i];
 	}
-	if (!known)
+	if (!count_known)
 		return level;
-	sort_values(own, known);
-	double mode2 = squared_half_sample_mode(own, known), width2 = width * width;
+	sort_values(own, count_known);
+	double mode2 = squared_half_sample_mode(own, count_known), width2 = width * width;
 
 	for (uint32_t i = 0; i < rounds; i++)
 		if (visits[0][i] >= 0 && products[i] * products[i] <= mode2 * width2 &&

@@ -204,17 +204,17 @@ static const char *locate_tile(const struct side *side, size_t bytes, size_t *le
 static bool read_tiles(const struct side *side, size_t bytes)
 {
 	size_t left, ignored;
-	const char *from = locate_tile(side, side->sweep.at, &left);
+	const char *from = locate_tile(side, side->sweep.position, &left);
 	const char *end = side->variant->tiles->read(from, side->point->stride_bytes, left,
 						     bytes / TILE_BYTES);
 
-	return end == locate_tile(side, side->sweep.at + bytes, &ignored);
+	return end == locate_tile(side, side->sweep.position + bytes, &ignored);
 }
 
 static bool stream_bytes(const struct side *side, size_t bytes)
 {
-	char *to = side->sweep.to + side->sweep.at;
-	const char *from = side->sweep.from + side->sweep.at;
+	char *to = side->sweep.to + side->sweep.position;
+	const char *from = side->sweep.from + side->sweep.position;
 
 	return side->variant->stream[side->point->operation](to, from, bytes) == to + bytes;
 }
@@ -225,11 +225,11 @@ static void sweep_units(struct side *side, uint32_t n)
 	size_t left = n / moves_per_byte(side->point);
 
 	while (left) {
-		size_t at = side->sweep.at, rest = side->sweep.bytes - at;
+		size_t position = side->sweep.position, rest = side->sweep.bytes - position;
 		size_t bytes = left < rest ? left : rest;
 
 		side->odd += !(tiles ? read_tiles(side, bytes) : stream_bytes(side, bytes));
-		side->sweep.at = bytes < rest ? at + bytes : 0;
+		side->sweep.position = bytes < rest ? position + bytes : 0;
 		left -= bytes;
 	}
 	__sync_synchronize(); /* what is stored past the caches may still be in buffers */

@@ -104,7 +104,7 @@ struct parameter {
 	const char *name;   /* null ends a list */
 	const char *option; /* that asks for it; null: none */
 	enum role role;
-	size_t at, size;                     /* of the member */
+	size_t offset, size;                 /* of the member */
 	const char *(*word)(unsigned value); /* null for a number, and of a value that is no word */
 	const char *(*record)(const struct point *point); /* where it may say more than the word */
 	const struct word *words;                         /* in the order of a table */
@@ -114,7 +114,7 @@ struct parameter {
 };
 
 #define POINT_MEMBER(member)                                                                       \
-	.at = offsetof(struct point, member), .size = sizeof(((struct point *)0)->member)
+	.offset = offsetof(struct point, member), .size = sizeof(((struct point *)0)->member)
 #define PARAMETER_THREADS                                                                          \
 	{                                                                                          \
 		.name = "threads", POINT_MEMBER(threads)                                           \
@@ -205,18 +205,18 @@ struct side {
 			uint32_t to;       /* what it then stores */
 		} turn;                    /* cas, readwrite */
 		struct {
-			void *at, *start; /* next line to load; where the chase began */
+			void *next, *start; /* next line to load; where the chase began */
 			uint64_t lines, loads;
 			chase_fn *chase;
 			struct random random;
 		} chain; /* chase, fetch */
 		struct {
-			char *to;         /* what is gone through */
-			const char *from; /* what is copied there */
-			size_t bytes, at; /* in one pass, and of it done */
-		} sweep;                  /* bandwidth */
+			char *to;               /* what is gone through */
+			const char *from;       /* what is copied there */
+			size_t bytes, position; /* bytes in one pass, and done of it */
+		} sweep;                        /* bandwidth */
 		struct {
-			char *at; /* its first block */
+			char *first; /* its first block */
 			size_t step;
 			const char *end; /* where the block behind its last would begin */
 		} blocks;                /* interleave */
@@ -230,7 +230,8 @@ struct side {
 		} mail;                 /* message */
 		struct product product; /* gemm */
 		struct {
-			size_t at[2]; /* in what is gone through; of a mix what is written apart */
+			size_t position[2]; /* in the memory; of a mix the second is what is written
+					     */
 			uint64_t grains, begun, due;
 			double grain_ticks;
 			size_t grain;

@@ -75,10 +75,10 @@ static void shuffle_list(uint32_t *list, size_t count, struct random *random)
 {
 	for (size_t i = count; i > 1; i--) {
 		size_t j = random_below(random, i);
-		uint32_t kept = list[i - 1];
+		uint32_t last = list[i - 1];
 
 		list[i - 1] = list[j];
-		list[j] = kept;
+		list[j] = last;
 	}
 }
 
@@ -132,7 +132,7 @@ uint64_t chase_cycle_key(const struct point *point)
 int chase_link_lines(struct side *side)
 {
 	if (*side->cycle) {
-		side->chain.at = side->chain.start = *side->cycle;
+		side->chain.next = side->chain.start = *side->cycle;
 		return 0;
 	}
 	size_t count = side->chain.lines;
@@ -146,7 +146,7 @@ int chase_link_lines(struct side *side)
 			locate_line(side, list[i + 1 < count ? i + 1 : 0]);
 	}
 	if (!err)
-		*side->cycle = side->chain.at = side->chain.start = locate_line(side, list[0]);
+		*side->cycle = side->chain.next = side->chain.start = locate_line(side, list[0]);
 	free(list);
 	return err;
 }
@@ -166,7 +166,7 @@ void chase_set_up(struct side *sides, size_t count, struct random *random)
 
 void chase_do_loads(struct side *side, uint32_t n)
 {
-	side->chain.at = side->variant->chase(side->chain.at, n / LOADS);
+	side->chain.next = side->variant->chase(side->chain.next, n / LOADS);
 	side->chain.loads += n / LOADS * LOADS;
 }
 
@@ -180,7 +180,7 @@ bool chase_check_position(const struct side *sides, size_t count, char *words, s
 			continue;
 		for (uint64_t k = sides[i].chain.loads % sides[i].chain.lines; k; k--)
 			expected = *(void **)expected;
-		if (expected != sides[i].chain.at) {
+		if (expected != sides[i].chain.next) {
 			snprintf(words, room, "the chase did not do %" PRIu64 " loads",
 				 sides[i].chain.loads);
 			return false;

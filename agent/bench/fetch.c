@@ -255,7 +255,7 @@ static int link_lines(struct side *side)
 	for (size_t i = 0; i < count; i++)
 		*(void **)locate_line(side, order[i]) =
 			locate_line(side, order[i + 1 < count ? i + 1 : 0]);
-	side->chain.at = side->chain.start = locate_line(side, order[0]);
+	side->chain.next = side->chain.start = locate_line(side, order[0]);
 	return 0;
 }
 
@@ -274,8 +274,8 @@ static void touch_lines(struct side *side, bool write)
 static void walk_memory(struct side *side)
 {
 	for (int pass = 0; pass < 2; pass++)
-		for (uint64_t at = 0; at < side->point->walk_bytes; at += STEP_BYTES)
-			(void)*(volatile char *)(side->walk + at);
+		for (uint64_t offset = 0; offset < side->point->walk_bytes; offset += STEP_BYTES)
+			(void)*(volatile char *)(side->walk + offset);
 }
 
 static void do_deed(struct side *side, enum deed deed)
@@ -303,8 +303,9 @@ static void make_state(struct side *side, unsigned phase)
 		walk_memory(side);
 	else if (PREPARES && is_doer(side, step->who))
 		do_deed(side, step->deed);
-	for (size_t at = 0; phase == STEPS - 1 && side->index == 0 && at < BYTES; at += LINE_PAGE)
-		(void)*(volatile char *)(side->arena + at);
+	for (size_t offset = 0; phase == STEPS - 1 && side->index == 0 && offset < BYTES;
+	     offset += LINE_PAGE)
+		(void)*(volatile char *)(side->arena + offset);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -331,9 +332,9 @@ static void fetch_lines(struct side *side, uint32_t n)
 	bool chases = side->point->order == ORDER_CHASE;
 
 	if (side->point->operation == OPERATION_SWAP)
-		side->chain.at = variant->swap(side->chain.at, n);
+		side->chain.next = variant->swap(side->chain.next, n);
 	else if (chases)
-		side->chain.at = side->chain.chase(side->chain.at, n / LOADS);
+		side->chain.next = side->chain.chase(side->chain.next, n / LOADS);
 	for (size_t i = 0; !chases && i < n / count_lines(side->point); i++)
 		go_through_lines(side, side->point->operation == OPERATION_WRITE ? variant->store
 										 : variant->load);
@@ -342,7 +343,7 @@ static void fetch_lines(struct side *side, uint32_t n)
 /* Whole passes: a chase is where it began. */
 static void check_chase_ended(struct side *side)
 {
-	side->odd += side->chain.at != side->chain.start;
+	side->odd += side->chain.next != side->chain.start;
 }
 
 static void try_loops(const struct variant *variant)

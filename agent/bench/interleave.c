@@ -25,15 +25,15 @@ static int read_blocks(const char *list, uint32_t *mask, struct refusal *refusal
 	uint64_t first, last;
 
 	*mask = 0;
-	for (const char *at = list;; at++) {
-		if (!read_size_range(&at, is_block_size, &first, &last))
+	for (const char *next = list;; next++) {
+		if (!read_size_range(&next, is_block_size, &first, &last))
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--blocks wants a list like 64,256..64K of powers of two "
 				      "from 64 to 64K, not '%s'",
 				      list);
 		for (; first <= last; first *= 2)
 			*mask |= (uint32_t)first;
-		if (!*at)
+		if (!*next)
 			return 0;
 	}
 }
@@ -96,9 +96,9 @@ static void set_up_blocks(struct side *sides, size_t count, struct random *rando
 		bool shared = side->point->sharing == SHARING_SHARED;
 		size_t block = side->point->block_bytes;
 
-		side->blocks.at = side->arena + (shared ? i * block : 0);
+		side->blocks.first = side->arena + (shared ? i * block : 0);
 		side->blocks.step = shared ? count * block : block;
-		side->blocks.end = side->blocks.at + BYTES / block * side->blocks.step;
+		side->blocks.end = side->blocks.first + BYTES / block * side->blocks.step;
 		side->first = UNTIMED_PASSES * PASS;
 	}
 }
@@ -108,7 +108,7 @@ static void write_blocks(struct side *side, uint32_t n)
 	blocks_fn *blocks = find_blocks_loop(side->variant, side->point);
 
 	for (uint32_t pass = n / PASS; pass; pass--)
-		side->odd += blocks(side->blocks.at, side->point->block_bytes, side->blocks.step,
+		side->odd += blocks(side->blocks.first, side->point->block_bytes, side->blocks.step,
 				    side->blocks.end) != side->blocks.end;
 }
 

@@ -35,9 +35,9 @@ static int read_rates(const char *list, uint32_t rates[RATES_MAX], size_t *count
 		char *end = (char *)list + span;
 		bool full = span == 4 && !strncmp(list, "full", 4);
 		double mbps = full ? LOAD_FULL : 1000 * strtod(list, &end);
-		bool known = full || !mbps || (mbps >= MBPS_LEAST && mbps <= MBPS_MOST);
+		bool is_valid = full || !mbps || (mbps >= MBPS_LEAST && mbps <= MBPS_MOST);
 
-		if (!span || end != list + span || !known)
+		if (!span || end != list + span || !is_valid)
 			break;
 		rates[(*count)++] = (uint32_t)mbps;
 		list += span;
@@ -196,15 +196,16 @@ static void move_due_parts(struct side *side)
 		 left = TOGETHER - side->load.grains % TOGETHER;
 	bool mixed = operation == OPERATION_MIX,
 	     second = mixed && side->load.grains / TOGETHER % 3 == 2;
-	size_t room = side->point->load_bytes / (mixed ? 2 : 1), at = side->load.at[second];
+	size_t room = side->point->load_bytes / (mixed ? 2 : 1),
+	       position = side->load.position[second];
 	size_t bytes = (parts < left ? parts : left) * side->load.grain;
-	char *to = side->arena + (second ? room : 0) + at;
+	char *to = side->arena + (second ? room : 0) + position;
 
-	bytes = bytes < room - at ? bytes : room - at;
+	bytes = bytes < room - position ? bytes : room - position;
 	if (mixed)
 		operation = second ? OPERATION_WRITE : OPERATION_READ;
 	side->odd += variant->stream[operation](to, to, bytes) != to + bytes;
-	side->load.at[second] = (at + bytes) % room;
+	side->load.position[second] = (position + bytes) % room;
 	side->load.grains += bytes / side->load.grain;
 	__atomic_store_n(&side->done, side->done + (uint32_t)bytes, __ATOMIC_RELAXED);
 }

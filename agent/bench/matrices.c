@@ -123,16 +123,17 @@ uint32_t gemm_count_copies(const struct gemm *gemm, const struct point *point, u
 static struct gemm_reference *references; /* all made so far */
 
 /* Takes half a minute for the largest; false if the run must end meanwhile. */
-static bool multiply_reference(const struct gemm_reference *made)
+static bool multiply_reference(const struct gemm_reference *reference)
 {
-	for (size_t i = 0; i < made->m; i++) {
+	for (size_t i = 0; i < reference->m; i++) {
 		if (stop_is_requested_at_work())
 			return false;
-		for (size_t p = 0; p < made->k; p++) {
-			int32_t value = made->a[i * made->k + p];
+		for (size_t p = 0; p < reference->k; p++) {
+			int32_t value = reference->a[i * reference->k + p];
 
-			for (size_t j = 0; j < made->n; j++)
-				made->c[i * made->n + j] += value * made->b[p * made->n + j];
+			for (size_t j = 0; j < reference->n; j++)
+				reference->c[i * reference->n + j] +=
+					value * reference->b[p * reference->n + j];
 		}
 	}
 	return true;
@@ -149,23 +150,24 @@ static int8_t *draw_values(size_t count, int least, struct random *random)
 	return values;
 }
 
-static bool make_reference(struct gemm_reference *made)
+static bool make_reference(struct gemm_reference *reference)
 {
-	size_t m = made->m, n = made->n, k = made->k;
+	size_t m = reference->m, n = reference->n, k = reference->k;
 	struct random random = random_start(m ^ (uint64_t)n << 16 ^ (uint64_t)k << 32, 0);
 
-	made->a = draw_values(m * k, made->is_unsigned ? 0 : LEAST, &random);
-	made->b = draw_values(k * n, LEAST, &random);
-	made->c = calloc(m * n, sizeof *made->c);
-	if (!made->a || !made->b || !made->c)
+	reference->a = draw_values(m * k, reference->is_unsigned ? 0 : LEAST, &random);
+	reference->b = draw_values(k * n, LEAST, &random);
+	reference->c = calloc(m * n, sizeof *reference->c);
+	if (!reference->a || !reference->b || !reference->c)
 		return false;
-	return multiply_reference(made);
+	return multiply_reference(reference);
 }
 
-static bool is_same_shape(const struct gemm_reference *made, const struct gemm_reference *wanted)
+static bool is_same_shape(const struct gemm_reference *reference,
+			  const struct gemm_reference *wanted)
 {
-	return made->m == wanted->m && made->n == wanted->n && made->k == wanted->k &&
-	       made->is_unsigned == wanted->is_unsigned;
+	return reference->m == wanted->m && reference->n == wanted->n &&
+	       reference->k == wanted->k && reference->is_unsigned == wanted->is_unsigned;
 }
 
 const struct gemm_reference *gemm_reference(const struct gemm *gemm, const struct point *point)
@@ -174,26 +176,26 @@ const struct gemm_reference *gemm_reference(const struct gemm *gemm, const struc
 					      .n = point->n,
 					      .k = point->k,
 					      .is_unsigned = gemm->value == GEMM_UINT8};
-	struct gemm_reference *made = references;
+	struct gemm_reference *reference = references;
 
-	while (made && !is_same_shape(made, &wanted))
-		made = made->next;
-	if (made)
-		return made;
-	made = malloc(sizeof *made);
-	if (!made)
+	while (reference && !is_same_shape(reference, &wanted))
+		reference = reference->next;
+	if (reference)
+		return reference;
+	reference = malloc(sizeof *reference);
+	if (!reference)
 		return NULL;
-	*made = wanted;
-	if (!make_reference(made)) {
-		free(made->a);
-		free(made->b);
-		free(made->c);
-		free(made);
+	*reference = wanted;
+	if (!make_reference(reference)) {
+		free(reference->a);
+		free(reference->b);
+		free(reference->c);
+		free(reference);
 		return NULL;
 	}
-	made->next = references;
-	references = made;
-	return made;
+	reference->next = references;
+	references = reference;
+	return reference;
 }
 
 static void write_value(const struct gemm *gemm, char *to, int value)
@@ -289,13 +291,13 @@ bool gemm_is_exact(const struct gemm *gemm, const struct gemm_layout *layout,
 	}
 	if (!wrong)
 		return true;
-	int32_t found =
-		read_sum(gemm, c + first / n * layout->c_row + first % n * sizeof found, &whole);
+	int32_t sum =
+		read_sum(gemm, c + first / n * layout->c_row + first % n * sizeof sum, &whole);
 
 	snprintf(words, room,
 		 "%zu of %zu results differ, first at row %zu, column %zu: %s%" PRId32
 		 ", not %" PRId32,
-		 wrong, count, first / n, first % n, whole ? "" : "no whole number, bits ", found,
+		 wrong, count, first / n, first % n, whole ? "" : "no whole number, bits ", sum,
 		 reference->c[first] * (int32_t)times);
 	return false;
 }

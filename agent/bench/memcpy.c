@@ -80,7 +80,7 @@ static void call_memcpy(struct side *side, uint32_t n)
 	const uint16_t *table = size_table(side);
 
 	while (n--)
-		copy(side->sweep.to, side->sweep.from, table[side->sweep.at++ % CALLS]);
+		copy(side->sweep.to, side->sweep.from, table[side->sweep.position++ % CALLS]);
 }
 
 static bool check_copy(const struct side *sides, size_t count, char *words, size_t room)

@@ -45,9 +45,9 @@ static int add_points(const struct options *options, const struct point_context 
 	bool seen[LINES_MOST + 1] = {false};
 	int err = 0;
 
-	for (const char *at = options->message_lines; !err; at++) {
+	for (const char *next = options->message_lines; !err; next++) {
 		uint64_t lines;
-		const char *end = text_read_number(at, LINES_MOST, &lines);
+		const char *end = text_read_number(next, LINES_MOST, &lines);
 
 		if (!end || (*end && *end != ',') || !lines)
 			return refuse(refusal, EXIT_OPTIONS,
@@ -57,8 +57,8 @@ static int add_points(const struct options *options, const struct point_context 
 		if (!seen[lines])
 			err = add_point(context, (uint32_t)lines, points, refusal);
 		seen[lines] = true;
-		at = end;
-		if (!*at)
+		next = end;
+		if (!*next)
 			break;
 	}
 	return err;

@@ -22,23 +22,23 @@ const char *gemm_point_name(unsigned kind)
 	return kind_names[kind];
 }
 
-static uint32_t nearest_multiple(uint32_t number, uint32_t of)
+static uint32_t nearest_multiple(uint32_t number, uint32_t divisor)
 {
-	uint32_t next = (number + of - 1) / of * of;
+	uint32_t next = (number + divisor - 1) / divisor * divisor;
 
-	return next <= SIDE_MOST ? next : SIDE_MOST / of * of;
+	return next <= SIDE_MOST ? next : SIDE_MOST / divisor * divisor;
 }
 
 /* Reads a number of MxNxK and moves past it and its x; false if there is none. */
-static bool read_extent(const char **at, uint32_t *side)
+static bool read_extent(const char **next, uint32_t *side)
 {
 	uint64_t number;
-	const char *end = **at == '0' ? NULL : text_read_number(*at, SIDE_MOST, &number);
+	const char *end = **next == '0' ? NULL : text_read_number(*next, SIDE_MOST, &number);
 
 	if (!end)
 		return false;
 	*side = (uint32_t)number;
-	*at = end + (*end == 'x');
+	*next = end + (*end == 'x');
 	return true;
 }
 
@@ -48,10 +48,10 @@ static int read_shape(const char *text, const struct point_context *context, str
 {
 	const struct gemm *gemm = context->variant->gemm;
 	bool given = strcmp(text, "auto");
-	const char *at = given ? text : "256x256x256";
+	const char *next = given ? text : "256x256x256";
 
-	if (!read_extent(&at, &point->m) || !read_extent(&at, &point->n) ||
-	    !read_extent(&at, &point->k) || *at || at[-1] == 'x')
+	if (!read_extent(&next, &point->m) || !read_extent(&next, &point->n) ||
+	    !read_extent(&next, &point->k) || *next || next[-1] == 'x')
 		return refuse(
 			refusal, EXIT_OPTIONS,
 			"--shape wants auto or MxNxK up to %d each, like 256x256x256, not '%s'",

@@ -43,14 +43,14 @@ bool points_is_huge(const struct point_context *context)
 static int refuse_word(const char *option, const char *list, const char *(*word)(unsigned value),
 		       unsigned count, struct refusal *refusal)
 {
-	struct text there = {0};
+	struct text valid = {0};
 
 	for (unsigned i = 0; i < count; i++)
 		if (word(i))
-			text_add(&there, "%s%s", there.length ? ", " : "", word(i));
+			text_add(&valid, "%s%s", valid.length ? ", " : "", word(i));
 	refuse(refusal, EXIT_OPTIONS, "--%s has no '%.*s'; there is: %s", option,
-	       (int)strcspn(list, ","), list, there.data);
-	text_free(&there);
+	       (int)strcspn(list, ","), list, valid.data);
+	text_free(&valid);
 	return -1;
 }
 
@@ -73,31 +73,31 @@ int read_words_as_mask(const char *option, const char *list, const char *(*word)
 	}
 }
 
-static bool read_size(const char **at, uint64_t *bytes)
+static bool read_size(const char **next, uint64_t *bytes)
 {
 	static const char units[] = "KMG";
-	const char *end = text_read_number(*at, size_most, bytes);
+	const char *end = text_read_number(*next, size_most, bytes);
 	const char *unit = end && *end ? strchr(units, *end) : NULL;
 
 	if (!end)
 		return false;
 	*bytes <<= unit ? 10 * (unit - units + 1) : 0;
-	*at = end + (unit != NULL);
+	*next = end + (unit != NULL);
 	return *bytes <= size_most;
 }
 
-bool read_size_range(const char **at, bool (*is_whole_pages)(uint64_t bytes), uint64_t *first,
+bool read_size_range(const char **next, bool (*is_whole_pages)(uint64_t bytes), uint64_t *first,
 		     uint64_t *last)
 {
-	if (!read_size(at, first))
+	if (!read_size(next, first))
 		return false;
 	*last = *first;
-	if (!strncmp(*at, "..", 2)) {
-		*at += 2;
-		if (!read_size(at, last))
+	if (!strncmp(*next, "..", 2)) {
+		*next += 2;
+		if (!read_size(next, last))
 			return false;
 	}
-	return (!**at || **at == ',') && is_whole_pages(*first) && is_whole_pages(*last) &&
+	return (!**next || **next == ',') && is_whole_pages(*first) && is_whole_pages(*last) &&
 	       *first <= *last;
 }
 
@@ -198,22 +198,22 @@ static bool is_whole_pages(uint64_t bytes)
 int read_sizes(const char *text, const struct cpu_facts *facts, uint64_t most, struct sizes *sizes,
 	       struct refusal *refusal)
 {
-	const char *at = text;
+	const char *next = text;
 
 	sizes->count = 0;
 	if (!strcmp(text, "auto")) {
 		add_around_caches(sizes, facts, most);
 	} else {
-		for (;; at++) {
+		for (;; next++) {
 			uint64_t first, last;
 
-			if (!read_size_range(&at, is_whole_pages, &first, &last))
+			if (!read_size_range(&next, is_whole_pages, &first, &last))
 				return refuse(refusal, EXIT_OPTIONS,
 					      "--sizes wants auto or a list like 16K,1M..64M of "
 					      "multiples of 4K, not '%s'",
 					      text);
 			add_size_range(sizes, first, last);
-			if (!*at)
+			if (!*next)
 				break;
 		}
 	}

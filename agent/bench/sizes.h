@@ -37,7 +37,7 @@ int read_operations(const char *list, uint32_t *mask, struct refusal *refusal);
 
 /* Reads an item of a list at *at and moves past it: "512K", or a range "16K..2M", of sizes that
  * may be; false if that is not what stands there. */
-bool read_size_range(const char **at, bool (*is_size)(uint64_t bytes), uint64_t *first,
+bool read_size_range(const char **next, bool (*is_size)(uint64_t bytes), uint64_t *first,
 		     uint64_t *last);
 
 /* Writes 524288 as "512K". */

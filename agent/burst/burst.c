@@ -245,14 +245,14 @@ static bool release_abandoned(void)
 {
 	bool any = false;
 
-	for (struct burst **at = &abandoned; *at;) {
-		struct burst *burst = *at;
+	for (struct burst **link = &abandoned; *link;) {
+		struct burst *burst = *link;
 
 		if (!release_workers(burst, NUDGE_MS)) {
-			at = &burst->next_abandoned;
+			link = &burst->next_abandoned;
 			continue;
 		}
-		*at = burst->next_abandoned;
+		*link = burst->next_abandoned;
 		abandoned_count--;
 		any = true;
 		free_burst(burst);

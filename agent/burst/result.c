@@ -13,12 +13,12 @@ static const double RAN_LEAST = 0.99;
 static bool describe_error(const struct worker *worker, struct burst_result *result)
 {
 	bool elsewhere = worker->error == -EXDEV;
-	const char *what = elsewhere ? "found " : strerror(-worker->error);
+	const char *problem = elsewhere ? "found " : strerror(-worker->error);
 
 	if (!worker->error)
 		return false;
 	snprintf(result->failed, sizeof result->failed, "%s %s %s %d: %s%s", worker->doing,
-		 worker->name, worker->cpus[0] < 0 ? "to" : "on", worker->cpu, what,
+		 worker->name, worker->cpus[0] < 0 ? "to" : "on", worker->cpu, problem,
 		 elsewhere ? worker->place : "");
 	return true;
 }
@@ -148,9 +148,9 @@ static void read_units(const struct burst *burst, struct burst_result *result)
 	result->counted_others = done ? burst->count - 1 : 0;
 	for (size_t w = 0; w < result->counted_others; w++)
 		for (uint32_t i = 0; i < burst->order.samples; i++) {
-			size_t at = i * result->counted_others + w;
+			size_t place = i * result->counted_others + w;
 
-			*units++ = done[at + result->counted_others] - done[at];
+			*units++ = done[place + result->counted_others] - done[place];
 		}
 }
 

@@ -81,38 +81,39 @@ static void name_relation(const struct card *card, const struct place *a, const 
 	static const struct {
 		int level;
 		const char *name;
-	} known[] = {{0, "package"}, {1, "node"}, {2, "die"}, {4, "cluster"}, {3, "llc"}};
-	const char *found = "unknown", *one = name_core_kind(card, a),
+	} groups[] = {{0, "package"}, {1, "node"}, {2, "die"}, {4, "cluster"}, {3, "llc"}};
+	const char *relation = "unknown", *kind = name_core_kind(card, a),
 		   *other = name_core_kind(card, b);
 	size_t least = SIZE_MAX;
 
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-		int64_t group = a->groups[known[i].level];
-		size_t size = count_group_cpus(card, a, known[i].level);
+	for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+		int64_t group = a->groups[groups[i].level];
+		size_t size = count_group_cpus(card, a, groups[i].level);
 
 		if (group != UNKNOWN && least == SIZE_MAX)
-			found = "system";
-		if (group == UNKNOWN || group != b->groups[known[i].level] || size >= least)
+			relation = "system";
+		if (group == UNKNOWN || group != b->groups[groups[i].level] || size >= least)
 			continue;
 		least = size;
-		found = known[i].name;
+		relation = groups[i].name;
 	}
 	if (a->groups[LEVELS - 1] != UNKNOWN && a->groups[LEVELS - 1] == b->groups[LEVELS - 1])
 		snprintf(name, room, "smt");
-	else if (!one || !other)
-		snprintf(name, room, "%s", found);
+	else if (!kind || !other)
+		snprintf(name, room, "%s", relation);
 	else
-		snprintf(name, room, "%s %s-%s", found, a->capacity >= b->capacity ? one : other,
-			 a->capacity >= b->capacity ? other : one);
+		snprintf(name, room, "%s %s-%s", relation,
+			 a->capacity >= b->capacity ? kind : other,
+			 a->capacity >= b->capacity ? other : kind);
 }
 
 double card_square_root(double square)
 {
-	double found = square > 1 ? square : 1;
+	double root = square > 1 ? square : 1;
 
 	for (int i = 0; i < 100 && square > 0; i++)
-		found = (found + square / found) / 2;
-	return square > 0 ? found : 0;
+		root = (root + square / root) / 2;
+	return square > 0 ? root : 0;
 }
 
 /* The series of the inverse hyperbolic tangent, after halving. */
@@ -140,25 +141,25 @@ static int compare_rows(const void *a, const void *b)
 /* The row of this name; a new one where there is none yet, the last one where there is no room. */
 static struct row *find_or_add_row(struct card *card, const char *name)
 {
-	size_t at = 0;
+	size_t index = 0;
 
-	while (at < card->row_count && strcmp(card->rows[at].name, name) != 0)
-		at++;
-	if (at == card->row_count && at < ROWS_ROOM)
+	while (index < card->row_count && strcmp(card->rows[index].name, name) != 0)
+		index++;
+	if (index == card->row_count && index < ROWS_ROOM)
 		snprintf(card->rows[card->row_count++].name, sizeof card->rows->name, "%s", name);
-	return &card->rows[at < ROWS_ROOM ? at : ROWS_ROOM - 1];
+	return &card->rows[index < ROWS_ROOM ? index : ROWS_ROOM - 1];
 }
 
 /* The median of the values of the pairs that are in this row; -1: none has one. */
 static double row_median(const double *values, const unsigned char *rows, size_t count,
 			 unsigned char row, double *scratch)
 {
-	size_t known = 0;
+	size_t count_known = 0;
 
 	for (size_t i = 0; i < count; i++)
 		if (rows[i] == row && values[i] >= 0)
-			scratch[known++] = values[i];
-	return known ? median(scratch, known) : -1;
+			scratch[count_known++] = values[i];
+	return count_known ? median(scratch, count_known) : -1;
 }
 
 /* Each pair's number stands twice in the map: the percentile is that of the map. */
@@ -188,11 +189,11 @@ static bool reduce_visits(struct card *card)
 
 	card->cells = calloc(n * n, sizeof *card->cells);
 	for (size_t i = 0; by_at && i < n; i++)
-		by_at[card->places[i].at] = &card->places[i];
+		by_at[card->places[i].index] = &card->places[i];
 	for (size_t i = 0; values && rows && by_at && card->cells && i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
 		uint32_t half_ppm = matrix->levels[i].half_ppm;
-		double ns = matrix->found[i];
+		double ns = matrix->numbers[i];
 
 		if (visit->choice != matrix->choice || ns <= 0)
 			continue;
@@ -206,10 +207,10 @@ static bool reduce_visits(struct card *card)
 		card->cells[visit->a * n + visit->b] = card->cells[visit->b * n + visit->a] = ns;
 	}
 	for (size_t i = 0; i < card->row_count; i++) {
-		unsigned char at = (unsigned char)i;
+		unsigned char index = (unsigned char)i;
 
-		card->rows[i].ns = row_median(values, rows, count, at, scratch);
-		card->rows[i].spread = row_median(spreads, rows, count, at, scratch);
+		card->rows[i].ns = row_median(values, rows, count, index, scratch);
+		card->rows[i].spread = row_median(spreads, rows, count, index, scratch);
 	}
 	qsort(card->rows, card->row_count, sizeof *card->rows, compare_rows);
 	if (count)
@@ -222,10 +223,10 @@ static bool reduce_visits(struct card *card)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-bool card_is_border(const struct card *card, size_t at, int level)
+bool card_is_border(const struct card *card, size_t index, int level)
 {
-	for (int i = 0; at && i <= level; i++)
-		if (card->places[at].groups[i] != card->places[at - 1].groups[i])
+	for (int i = 0; index && i <= level; i++)
+		if (card->places[index].groups[i] != card->places[index - 1].groups[i])
 			return true;
 	return false;
 }
@@ -242,16 +243,16 @@ size_t card_count_groups(const struct card *card, int level)
 /* The level with most groups above cores, of 2 to `most`; of equal ones the outermost; -1: none. */
 static int find_finest_level(const struct card *card, size_t most)
 {
-	int found = -1;
+	int finest = -1;
 
 	for (int i = 0; i < LEVELS - 1; i++) {
 		size_t count = card_count_groups(card, i);
 
 		if (count >= 2 && count <= most &&
-		    (found < 0 || count > card_count_groups(card, found)))
-			found = i;
+		    (finest < 0 || count > card_count_groups(card, finest)))
+			finest = i;
 	}
-	return found;
+	return finest;
 }
 
 /* Which groups have lines between them and which have names, as Layout.tiers() chooses. */
@@ -274,9 +275,9 @@ static void choose_groups(struct card *card)
 		card->tiers[1] = -1;
 }
 
-void card_name_group(const struct card *card, size_t at, int level, char *name, size_t room)
+void card_name_group(const struct card *card, size_t index, int level, char *name, size_t room)
 {
-	int64_t group = card->places[at].groups[level];
+	int64_t group = card->places[index].groups[level];
 	int number = level == 1 ? (int)group : 0;
 
 	*name = '\0';

@@ -77,19 +77,19 @@ void emit_benchmarks(void)
 
 static uint64_t read_member(const struct point *point, const struct parameter *parameter)
 {
-	const char *at = (const char *)point + parameter->at;
+	const char *member = (const char *)point + parameter->offset;
 	uint32_t medium;
 	uint64_t large;
 
 	switch (parameter->size) {
 	case sizeof medium:
-		memcpy(&medium, at, sizeof medium);
+		memcpy(&medium, member, sizeof medium);
 		return medium;
 	case sizeof large:
-		memcpy(&large, at, sizeof large);
+		memcpy(&large, member, sizeof large);
 		return large;
 	default:
-		return *(const uint8_t *)at;
+		return *(const uint8_t *)member;
 	}
 }
 

@@ -51,7 +51,7 @@ void emit_parameters(const struct benchmark *benchmark, const struct point *poin
  * First the plateaus, the median of the sizes that lie well within a cache or well outside all.
  * found: ns a unit of each visit, 0 where there is none; of CPUs visited alike the median. */
 void emit_ladder(struct text *page, const struct plan *plan, const struct choice *choice,
-		 const double *found);
+		 const double *numbers);
 
 /* Writes the text to stdout at once, and empties it. */
 void emit_write(struct text *text);

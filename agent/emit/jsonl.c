@@ -181,9 +181,9 @@ static void begin_record(const char *record, const struct report *report)
 	json_number("pong", report->pong);
 }
 
-static void add_pair_or_null(const char *key, bool known, const uint32_t pair[2])
+static void add_pair_or_null(const char *key, bool is_known, const uint32_t pair[2])
 {
-	if (known)
+	if (is_known)
 		json_counts(key, (uint64_t[]){pair[0], pair[1]}, 2);
 	else
 		json_null(key);

@@ -12,7 +12,7 @@ enum { MARKED_SHARE = 10 /* from one burst in so many on */, LISTED_MOST = 4 };
 
 /* Of each visit: the number of the estimator, in ns one way, and the units in its samples; 0: none.
  */
-static double *found, *scratch;
+static double *numbers, *scratch;
 static uint64_t *units;
 static uint32_t *counts; /* bursts */
 static const struct level *levels;
@@ -51,10 +51,10 @@ static void write_hello(const struct run *run)
 	size_t longest = plan->samples > plan->visit_count ? plan->samples : plan->visit_count;
 
 	scratch = calloc(longest, sizeof *scratch);
-	found = calloc(plan->visit_count, sizeof *found);
+	numbers = calloc(plan->visit_count, sizeof *numbers);
 	units = calloc(plan->visit_count, sizeof *units);
 	counts = calloc(plan->visit_count, sizeof *counts);
-	if (!scratch || !found || !units || !counts)
+	if (!scratch || !numbers || !units || !counts)
 		stop_record_reason("out of memory");
 }
 
@@ -64,7 +64,7 @@ static void write_burst(const struct run *run, const struct report *report)
 	const struct plan *plan = run->plan;
 	size_t visit = (size_t)(report->visit - plan->visits);
 
-	if (!scratch || !found || !units || !counts)
+	if (!scratch || !numbers || !units || !counts)
 		return;
 	uint32_t samples = report->result->samples - plan->warmup;
 
@@ -73,11 +73,11 @@ static void write_burst(const struct run *run, const struct report *report)
 	units[visit] = report->units;
 	counts[visit]++;
 	if (is_estimator(plan, "mean")) {
-		found[visit] += (mean(scratch, samples) - found[visit]) / counts[visit];
+		numbers[visit] += (mean(scratch, samples) - numbers[visit]) / counts[visit];
 	} else if (is_estimator(plan, "min")) {
 		sort_values(scratch, samples);
-		if (counts[visit] == 1 || scratch[0] < found[visit])
-			found[visit] = scratch[0];
+		if (counts[visit] == 1 || scratch[0] < numbers[visit])
+			numbers[visit] = scratch[0];
 	}
 }
 
@@ -116,7 +116,7 @@ static double *make_cells(const struct plan *plan, const struct choice *choice,
 			cells[rows == 1                      ? visit->a
 			      : plan->pairs == PAIRS_ORDERED ? visit->a * n + visit->b
 							     : visit->b * n + visit->a] =
-				is_marked(i) ? -found[i] : found[i];
+				is_marked(i) ? -numbers[i] : numbers[i];
 	}
 	return cells;
 }
@@ -151,20 +151,20 @@ static void add_summary(const struct plan *plan, const struct point *point)
 	size_t lowest = 0, highest = 0, count = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++) {
-		if (plan_visit_point(&plan->visits[i]) != point || found[i] <= 0)
+		if (plan_visit_point(&plan->visits[i]) != point || numbers[i] <= 0)
 			continue;
-		if (!count || found[i] < found[lowest])
+		if (!count || numbers[i] < numbers[lowest])
 			lowest = i;
-		if (!count || found[i] > found[highest])
+		if (!count || numbers[i] > numbers[highest])
 			highest = i;
-		scratch[count++] = found[i];
+		scratch[count++] = numbers[i];
 	}
 	if (!count)
 		return;
-	add_extreme(plan, "min", &plan->visits[lowest], found[lowest]);
+	add_extreme(plan, "min", &plan->visits[lowest], numbers[lowest]);
 	text_add(&page, "%6s %7.1f\n", "median", median(scratch, count));
 	text_add(&page, "%6s %7.1f\n", "mean", mean(scratch, count));
-	add_extreme(plan, "max", &plan->visits[highest], found[highest]);
+	add_extreme(plan, "max", &plan->visits[highest], numbers[highest]);
 }
 
 static void add_title(const struct plan *plan, const struct choice *choice,
@@ -240,8 +240,8 @@ static void add_points(const struct plan *plan, const struct choice *choice)
 
 		for (size_t v = 0; v < plan->visit_count; v++)
 			if (plan_visit_point(&plan->visits[v]) == &choice->points[i] &&
-			    found[v] > 0)
-				scratch[count++] = found[v];
+			    numbers[v] > 0)
+				scratch[count++] = numbers[v];
 		if (!count)
 			continue;
 		double middle = median(scratch, count);
@@ -268,7 +268,7 @@ static void add_as_tool(const struct run *run, const struct choice *choice)
 	const struct plan *plan = run->plan;
 	size_t n = plan->cpu_count, visits = 0;
 	double *cells = make_cells(plan, choice, choice->points);
-	struct tool_matrix matrix = {choice, plan->cpus, n, cells, 0, 0, run, found, levels};
+	struct tool_matrix matrix = {choice, plan->cpus, n, cells, 0, 0, run, numbers, levels};
 
 	for (size_t i = 0; cells && i < n * n; i++)
 		cells[i] = cells[i] < 0 ? -cells[i] : cells[i];
@@ -298,7 +298,7 @@ static void add_page(const struct run *run)
 		}
 		text_add(&page, i ? "\n" : "");
 		if (choice->benchmark->shape == SHAPE_GROUP)
-			emit_ladder(&page, plan, choice, found);
+			emit_ladder(&page, plan, choice, numbers);
 		else if (choice->benchmark->many_points)
 			add_points(plan, choice);
 		else
@@ -309,15 +309,15 @@ static void add_page(const struct run *run)
 static void write_end(const struct run *run, const struct totals *totals, const char *reason)
 {
 	levels = totals->levels;
-	if (scratch && found && units && counts) {
+	if (scratch && numbers && units && counts) {
 		for (size_t i = 0; i < run->plan->visit_count; i++)
 			if (is_estimator(run->plan, "median"))
-				found[i] = levels[i].median;
+				numbers[i] = levels[i].median;
 		add_page(run);
 	}
 	emit_write(&page);
 	emit_csv.write_end(run, totals, reason);
-	free(found);
+	free(numbers);
 	free(scratch);
 	free(units);
 	free(counts);

@@ -72,11 +72,11 @@ static void put_palette(struct png *png)
 	begin_chunk(png, "PLTE", 3 * (SHADES + 1));
 	for (int shade = 0; shade < SHADES; shade++)
 		for (int i = 0; i < 3; i++) {
-			int at = shade == SHADES - 1 ? 5 : shade * 6 / (SHADES - 1);
-			int rest = shade * 6 - at * (SHADES - 1);
-			int step = (points[at + 1][i] - points[at][i]) * rest;
+			int point = shade == SHADES - 1 ? 5 : shade * 6 / (SHADES - 1);
+			int rest = shade * 6 - point * (SHADES - 1);
+			int step = (points[point + 1][i] - points[point][i]) * rest;
 
-			put_byte(png, (uint32_t)((2 * (points[at][i] * (SHADES - 1) + step) +
+			put_byte(png, (uint32_t)((2 * (points[point][i] * (SHADES - 1) + step) +
 						  (SHADES - 1)) /
 						 (2 * (SHADES - 1))));
 		}
@@ -85,7 +85,8 @@ static void put_palette(struct png *png)
 	end_chunk(png);
 }
 
-void card_add_png(struct text *page, shade_fn *shade, const void *of, size_t rows, size_t columns)
+void card_add_png(struct text *page, shade_fn *shade, const void *context, size_t rows,
+		  size_t columns)
 {
 	static const unsigned char head[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 	struct png png = {.page = page, .a = 1};
@@ -122,7 +123,7 @@ void card_add_png(struct text *page, shade_fn *shade, const void *of, size_t row
 		}
 		size_t row = done / (columns + 1), column = done % (columns + 1);
 
-		put_data(&png, column ? (uint32_t)shade(of, row, column - 1) : 0);
+		put_data(&png, column ? (uint32_t)shade(context, row, column - 1) : 0);
 	}
 	put_32(&png, png.b << 16 | png.a);
 	end_chunk(&png);

@@ -44,8 +44,8 @@ static void add_words(struct card *card, double x, double y, double size, double
 	size_t length = 0;
 	bool upright = *anchor == '|';
 
-	for (const char *at = words; *at; at++)
-		length += (*at & 0xc0) != 0x80;
+	for (const char *byte = words; *byte; byte++)
+		length += (*byte & 0xc0) != 0x80;
 	if (room > 0 && room / (EM * (double)(length ? length : 1)) < size)
 		size = room / (EM * (double)length);
 	text_add(&card->body,
@@ -70,10 +70,10 @@ static double scale_share(const struct card *card, double ns)
 	return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-static int cell_shade(const void *of, size_t row, size_t column)
+static int cell_shade(const void *context, size_t row, size_t column)
 {
-	const struct card *card = of;
-	double ns = card->cells[card->places[row].at * card->count + card->places[column].at];
+	const struct card *card = context;
+	double ns = card->cells[card->places[row].index * card->count + card->places[column].index];
 
 	return ns > 0 ? (int)(scale_share(card, ns) * (SHADES - 1) + 0.5) : SHADES;
 }
@@ -115,12 +115,13 @@ static void add_numbers(struct card *card)
 		add_words(card, LEFT - 8, TOP + middle + 5, 13, 0, "muted", "end", name);
 		for (size_t k = 0; k < card->count; k++) {
 			int shade = cell_shade(card, i, k);
-			size_t at = card->places[i].at * card->count + card->places[k].at;
+			size_t cell_index =
+				card->places[i].index * card->count + card->places[k].index;
 
 			if (shade == SHADES)
 				continue;
-			snprintf(name, sizeof name, "%.*f", card->cells[at] < 1000,
-				 card->cells[at]);
+			snprintf(name, sizeof name, "%.*f", card->cells[cell_index] < 1000,
+				 card->cells[cell_index]);
 			add_words(card, LEFT + ((double)k + 0.5) * cell, TOP + middle + 0.36 * size,
 				  size, 0, shade * 6 > 3.2 * (SHADES - 1) ? "black" : "white",
 				  "middle", name);
@@ -231,9 +232,9 @@ static void add_foot(struct card *card)
 	add_words(card, 40, 610, 14, 1120, "muted", "start", words);
 }
 
-static int scale_shade(const void *of, size_t row, size_t column)
+static int scale_shade(const void *context, size_t row, size_t column)
 {
-	(void)of;
+	(void)context;
 	(void)column;
 	return SHADES - 1 - (int)row;
 }
@@ -247,13 +248,13 @@ static void add_image(struct text *page, double x, double width)
 }
 
 static void add_title(struct text *page, const struct card *card, const char *model,
-		      const char *what)
+		      const char *subtitle)
 {
 	char ns[32], half[32], pairs[32];
 
 	add_escaped(page, model);
 	text_add(page, ", ");
-	add_escaped(page, what);
+	add_escaped(page, subtitle);
 	for (size_t i = 0; i < card->row_count; i++) {
 		write_row(&card->rows[i], ns, half, pairs);
 		text_add(page, "%s %s %s%s%s", i ? "," : ":", card->rows[i].name, ns,
@@ -276,20 +277,20 @@ static void add_edges(struct text *page, const struct card *card)
 /* Sockets, cores and threads where they are known, else CPUs. */
 static void write_counts(const struct card *card, char *words, size_t room)
 {
-	bool known = true;
+	bool is_known = true;
 
 	*words = '\0';
 	for (size_t i = 0; i < card->count; i++)
-		known &= card->places[i].groups[0] != UNKNOWN &&
-			 card->places[i].groups[LEVELS - 1] != UNKNOWN;
-	if (known) {
+		is_known &= card->places[i].groups[0] != UNKNOWN &&
+			    card->places[i].groups[LEVELS - 1] != UNKNOWN;
+	if (is_known) {
 		add_counted(words, room, card_count_groups(card, 0), "socket");
 		add_counted(words, room, card_count_groups(card, LEVELS - 1), "core");
 	}
-	add_counted(words, room, card->count, known ? "thread" : "CPU");
+	add_counted(words, room, card->count, is_known ? "thread" : "CPU");
 }
 
-static void add_texts(struct card *card, const char *model, const char *what)
+static void add_texts(struct card *card, const char *model, const char *subtitle)
 {
 	char counts[96];
 	int line = 0;
@@ -304,7 +305,7 @@ static void add_texts(struct card *card, const char *model, const char *what)
 	double y = add_model(card, model);
 
 	add_words(card, WORDS, y, 17, 460, "ink", "start", counts);
-	add_words(card, WORDS, y + 32, 15, 460, "muted", "start", what);
+	add_words(card, WORDS, y + 32, 15, 460, "muted", "start", subtitle);
 	add_rows(card, y + 66);
 	add_foot(card);
 }
@@ -312,9 +313,9 @@ static void add_texts(struct card *card, const char *model, const char *what)
 void card_draw(struct text *page, const struct tool_matrix *matrix)
 {
 	struct card card = {.matrix = matrix};
-	char what[160];
+	char subtitle[160];
 
-	snprintf(what, sizeof what, "%s/%s: %s", matrix->choice->benchmark->name,
+	snprintf(subtitle, sizeof subtitle, "%s/%s: %s", matrix->choice->benchmark->name,
 		 matrix->choice->variant->name, matrix->choice->benchmark->heading);
 	if (!card_fill(&card)) {
 		card_free(&card);
@@ -322,11 +323,11 @@ void card_draw(struct text *page, const struct tool_matrix *matrix)
 	}
 	const char *model = *card.model ? card.model : "unknown CPU model";
 
-	add_texts(&card, model, what);
+	add_texts(&card, model, subtitle);
 	text_add(page, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1200 630\" "
 		       "width=\"1200\" height=\"630\" role=\"img\" font-family=\"sans-serif\">"
 		       "<!-- fleet card -->\n<title>");
-	add_title(page, &card, model, what);
+	add_title(page, &card, model, subtitle);
 	text_add(page,
 		 "</title>\n<desc>%s</desc>\n<style>" STYLE "</style>\n"
 		 "<rect class=\"page\" width=\"1200\" height=\"630\"/>\n",

@@ -11,9 +11,9 @@
 /* A pair measured one way stands on both sides. */
 static double pair_ns(const struct tool_matrix *matrix, size_t row, size_t column)
 {
-	double there = matrix->ns[row * matrix->count + column];
+	double ns = matrix->ns[row * matrix->count + column];
 
-	return there > 0 ? there : matrix->ns[column * matrix->count + row];
+	return ns > 0 ? ns : matrix->ns[column * matrix->count + row];
 }
 
 /* Whole ns in columns of so many characters, those of a negative width on their left. `none` stands

@@ -13,7 +13,8 @@ struct tool_matrix {
 	const double *ns;
 	uint64_t samples, iterations; /* of each pair */
 	const struct run *run;
-	const double *found; /* of the plan's visits, as the next one: ns, 0 where there is none */
+	const double
+		*numbers; /* of the plan's visits, as the next one: ns, 0 where there is none */
 	const struct level *levels;
 };
 

@@ -41,8 +41,9 @@ void emit_write(struct text *text)
 {
 	if (text->failed)
 		give_up_stdout(strerror(ENOMEM));
-	for (size_t at = 0; at < text->length && !broken;) {
-		size_t piece = text->length - at < PIECE ? text->length - at : PIECE;
+	for (size_t written_bytes = 0; written_bytes < text->length && !broken;) {
+		size_t piece =
+			text->length - written_bytes < PIECE ? text->length - written_bytes : PIECE;
 
 		const char *why = wait_writable();
 
@@ -50,10 +51,10 @@ void emit_write(struct text *text)
 			give_up_stdout(why);
 			break;
 		}
-		ssize_t written = write(STDOUT_FILENO, text->data + at, piece);
+		ssize_t written = write(STDOUT_FILENO, text->data + written_bytes, piece);
 
 		if (written >= 0)
-			at += (size_t)written;
+			written_bytes += (size_t)written;
 		else if (errno != EINTR && errno != EAGAIN)
 			give_up_stdout(strerror(errno));
 	}

@@ -39,9 +39,9 @@ static size_t search_key(uint64_t key)
 
 static struct arena *find_arena(uint64_t key)
 {
-	size_t at = search_key(key);
+	size_t place = search_key(key);
 
-	return at < arena_count && arenas[at].key == key ? &arenas[at] : NULL;
+	return place < arena_count && arenas[place].key == key ? &arenas[place] : NULL;
 }
 
 void arena_clear_reservations(void)
@@ -188,14 +188,14 @@ bool arena_write_more(struct arena *arena, size_t wanted_bytes)
 static void describe_astray(struct arena *arena, const size_t counts[NODE_NUMBERS], size_t pages)
 {
 	size_t room = sizeof arena->astray, length = 0;
-	char of[48];
+	char total[48];
 
-	snprintf(of, sizeof of, " of %zu pages", pages);
+	snprintf(total, sizeof total, " of %zu pages", pages);
 	for (int node = 0; node < NODE_NUMBERS && length < room; node++)
 		if (counts[node] && node != arena->node)
 			length += (size_t)snprintf(arena->astray + length, room - length,
 						   "%s%zu%s on node %d", length ? ", " : "",
-						   counts[node], length ? "" : of, node);
+						   counts[node], length ? "" : total, node);
 }
 
 void arena_check_nodes(struct arena *arena)
@@ -206,9 +206,9 @@ void arena_check_nodes(struct arena *arena)
 
 	if (arena->node < 0 || *arena->astray)
 		return;
-	for (size_t at = 0, count; at < pages; at += count) {
-		count = pages - at < PAGES_ASKED ? pages - at : PAGES_ASKED;
-		int err = os_pages_find_nodes(arena->start + at * step, count, step, nodes);
+	for (size_t page = 0, count; page < pages; page += count) {
+		count = pages - page < PAGES_ASKED ? pages - page : PAGES_ASKED;
+		int err = os_pages_find_nodes(arena->start + page * step, count, step, nodes);
 
 		for (size_t i = 0; !err && i < count; i++)
 			if (nodes[i] >= 0 && nodes[i] < NODE_NUMBERS) {

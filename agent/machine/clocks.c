@@ -149,9 +149,9 @@ static int measure_steps(struct clock_facts *facts)
 	return moved ? 0 : -ERANGE;
 }
 
-static int measure_clock(int cpu, void *of)
+static int measure_clock(int cpu, void *context)
 {
-	struct job *job = of;
+	struct job *job = context;
 	int err = job->is_reference ? 0 : settle_rate(job->facts);
 
 	(void)cpu;

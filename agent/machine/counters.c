@@ -40,20 +40,20 @@ static const char *read_counter(struct counter *counter, const char *text)
 
 int counters_parse(struct counters *counters, const char *text, struct refusal *refusal)
 {
-	const char *at = text;
+	const char *next = text;
 
 	*counters = (struct counters){0};
-	while (at && *at) {
+	while (next && *next) {
 		if (counters->count == COUNTERS_MAX)
 			return refuse(refusal, EXIT_OPTIONS, "--counters takes at most %d events",
 				      COUNTERS_MAX);
-		at = read_counter(&counters->counter[counters->count++], at);
-		if (!at || (*at && *at != ','))
+		next = read_counter(&counters->counter[counters->count++], next);
+		if (!next || (*next && *next != ','))
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--counters wants a list like cycles=0:0,faults=1:2, not "
 				      "'%s'",
 				      text);
-		at += *at == ',';
+		next += *next == ',';
 	}
 	return 0;
 }

@@ -42,8 +42,8 @@ const struct feature_name machine_features[] = {
 
 struct task {
 	int cpu, result;
-	int (*work)(int cpu, void *of);
-	void *of;
+	int (*work)(int cpu, void *context);
+	void *context;
 };
 
 static void *run_task(void *arg)
@@ -52,13 +52,13 @@ static void *run_task(void *arg)
 
 	task->result = os_pin_self(task->cpu);
 	if (!task->result)
-		task->result = task->work(task->cpu, task->of);
+		task->result = task->work(task->cpu, task->context);
 	return NULL;
 }
 
-int call_on_cpu(int cpu, int (*work)(int cpu, void *of), void *of)
+int call_on_cpu(int cpu, int (*work)(int cpu, void *context), void *context)
 {
-	struct task task = {.cpu = cpu, .work = work, .of = of};
+	struct task task = {.cpu = cpu, .work = work, .context = context};
 	pthread_t thread;
 	int err = pthread_create(&thread, NULL, run_task, &task);
 
@@ -240,9 +240,9 @@ static bool add_cache(char **rest, struct machine *machine)
 	return cache.kind && level > 0;
 }
 
-static bool read_facts_line(char *line, void *of)
+static bool read_facts_line(char *line, void *context)
 {
-	struct machine *machine = of;
+	struct machine *machine = context;
 	char *rest;
 	const char *word = strtok_r(line, blanks, &rest), *text;
 	uint64_t bytes;

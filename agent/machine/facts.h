@@ -61,6 +61,6 @@ extern const struct feature_name {
 
 /* Calls `work` in a thread on that CPU. What it returns there; -errno if it did not begin, -ECHILD
  * if a filter refuses threads. */
-int call_on_cpu(int cpu, int (*work)(int cpu, void *of), void *of);
+int call_on_cpu(int cpu, int (*work)(int cpu, void *context), void *context);
 
 #endif

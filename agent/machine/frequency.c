@@ -58,7 +58,7 @@ uint32_t frequency_measure(const struct clock *clock)
 /* By the ratio of neighbouring runs, which does not depend on the frequency. */
 bool frequency_prepare_brief(const struct clock *clock, struct behind *behind)
 {
-	double found[PAIRS];
+	double overheads[PAIRS];
 
 	if (!arch_adds)
 		return false;
@@ -74,9 +74,10 @@ bool frequency_prepare_brief(const struct clock *clock, struct behind *behind)
 		double brief = (double)time_additions(clock, adds);
 		double longer = (double)time_additions(clock, TIMES * adds);
 
-		found[i] = longer > brief ? adds * (TIMES * brief - longer) / (longer - brief) : 0;
+		overheads[i] =
+			longer > brief ? adds * (TIMES * brief - longer) / (longer - brief) : 0;
 	}
-	behind->overhead_cycles = median(found, PAIRS);
+	behind->overhead_cycles = median(overheads, PAIRS);
 	return true;
 }
 
@@ -89,9 +90,9 @@ double frequency_measure_brief(const struct clock *clock, const struct behind *b
 	return (behind->adds + behind->overhead_cycles) / us;
 }
 
-static int measure_busy_core(int cpu, void *of)
+static int measure_busy_core(int cpu, void *context)
 {
-	struct question *question = of;
+	struct question *question = context;
 
 	(void)cpu;
 	for (int64_t until = now_ns() + RAMP_NS; now_ns() < until;)

@@ -65,7 +65,7 @@ int lines_map(struct lines *lines, size_t count, const struct placement *placeme
 		lines->count = count;
 		return 0;
 	}
-	*lines = (struct lines){.count = count, .kept = placement->fixed};
+	*lines = (struct lines){.count = count, .is_fixed = placement->fixed};
 	int err = map_lines(lines, placement);
 
 	if (err) {
@@ -89,7 +89,7 @@ void lines_retire(struct lines *lines)
 	static struct lines retired[RETIRED_MAX];
 	static size_t next;
 
-	if (!lines->start || lines->kept)
+	if (!lines->start || lines->is_fixed)
 		return;
 	if (lines->bytes > RETIRED_MAX * os_page_bytes()) {
 		arena_unmap(lines->start, lines->bytes);
@@ -104,9 +104,9 @@ void lines_retire(struct lines *lines)
 
 void lines_abandon(struct lines *lines)
 {
-	if (lines->kept)
+	if (lines->is_fixed)
 		fixed = (struct lines){0};
-	lines->kept = false;
+	lines->is_fixed = false;
 }
 
 struct line_place line_locate(const void *line)

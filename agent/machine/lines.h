@@ -25,7 +25,7 @@ struct lines {
 	size_t bytes;
 	uint32_t *line[LINES_MAX];
 	size_t count;
-	bool kept; /* for the whole run */
+	bool is_fixed; /* kept for the whole run */
 };
 
 /* Where one line was found to lie. */

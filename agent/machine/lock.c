@@ -26,9 +26,9 @@ static const char *const places[] = {"/tmp/fleet-agent.lock", "/var/tmp/fleet-ag
 				     "/dev/shmem/fleet-agent.lock"};
 
 /* A file of QNX's /dev/shmem is a name, not regular: so whatever is none of the other kinds. */
-static bool is_file(const struct stat *found)
+static bool is_file(const struct stat *file)
 {
-	mode_t mode = found->st_mode;
+	mode_t mode = file->st_mode;
 
 	return !(S_ISDIR(mode) || S_ISCHR(mode) || S_ISBLK(mode) || S_ISFIFO(mode) ||
 		 S_ISLNK(mode) || S_ISSOCK(mode));
@@ -39,7 +39,7 @@ static bool is_file(const struct stat *found)
 static int open_file(const char *path)
 {
 	const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-	struct stat found;
+	struct stat file;
 	int fd = open(path, flags);
 
 	if (fd < 0 && errno == ENOENT) {
@@ -51,7 +51,7 @@ static int open_file(const char *path)
 	}
 	if (fd < 0)
 		return -errno;
-	if (!fstat(fd, &found) && is_file(&found) && found.st_nlink <= 1)
+	if (!fstat(fd, &file) && is_file(&file) && file.st_nlink <= 1)
 		return fd;
 	close(fd);
 	return -EINVAL;
@@ -121,9 +121,9 @@ static void read_claim(int fd, struct claim *claim)
 	data[length > 0 ? length : 0] = '\0';
 	claim->pid = strtoimax(data, &end, 10);
 	snprintf(claim->text, sizeof claim->text, "%s", *end == ' ' ? end + 1 : "");
-	for (char *at = claim->text; *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = '?';
+	for (char *letter = claim->text; *letter; letter++)
+		if ((unsigned char)*letter < ' ' || *letter == 0x7f)
+			*letter = '?';
 }
 
 /* The lock holds without it too: a text that cannot be written is only missing from a message. */

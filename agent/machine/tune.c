@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 /* One setting, as it was before. */
-struct kept {
+struct saved_setting {
 	enum setting setting;
 	int cpu;
 	char before[SETTING_ROOM];
 };
 
-static struct kept *kept;
-static size_t kept_count;
+static struct saved_setting *saved;
+static size_t saved_count;
 static pid_t guardian;
 static int lifeline = -1; /* our end of the guardian's pipe */
 
@@ -49,8 +49,8 @@ static bool restore_settings(void)
 {
 	bool all = true;
 
-	for (size_t i = kept_count; i-- > 0;)
-		if (os_setting_write(kept[i].setting, kept[i].cpu, kept[i].before))
+	for (size_t i = saved_count; i-- > 0;)
+		if (os_setting_write(saved[i].setting, saved[i].cpu, saved[i].before))
 			all = false;
 	return all;
 }
@@ -89,9 +89,9 @@ static int start_guardian(void)
 
 static int save_setting(enum setting setting, int cpu, struct refusal *refusal)
 {
-	struct kept *now = &kept[kept_count];
+	struct saved_setting *now = &saved[saved_count];
 
-	*now = (struct kept){.setting = setting, .cpu = cpu};
+	*now = (struct saved_setting){.setting = setting, .cpu = cpu};
 	int err = os_setting_read(setting, cpu, now->before);
 	if (err == -ENOTSUP)
 		return refuse(refusal, EXIT_OTHER, "this machine lets nobody set its %s",
@@ -99,22 +99,23 @@ static int save_setting(enum setting setting, int cpu, struct refusal *refusal)
 	if (err)
 		return refuse(refusal, EXIT_OTHER, "cannot read the %s: %s", setting_name(setting),
 			      strerror(-err));
-	kept_count++;
+	saved_count++;
 	return 0;
 }
 
-static int change_setting(const struct kept *one, const char *value, struct refusal *refusal)
+static int change_setting(const struct saved_setting *setting, const char *value,
+			  struct refusal *refusal)
 {
-	int err = os_setting_write(one->setting, one->cpu, value);
+	int err = os_setting_write(setting->setting, setting->cpu, value);
 
 	if (!err)
 		return 0;
 	if (err == -EACCES || err == -EPERM || err == -EROFS)
 		return refuse(refusal, EXIT_OTHER,
 			      "may not set the %s (%s): run as root, or set it beforehand",
-			      setting_name(one->setting), strerror(-err));
+			      setting_name(setting->setting), strerror(-err));
 	return refuse(refusal, EXIT_OTHER, "cannot set the %s to '%s': %s",
-		      setting_name(one->setting), value, strerror(-err));
+		      setting_name(setting->setting), value, strerror(-err));
 }
 
 /* Every value there was, once: "powersave, schedutil". */
@@ -122,15 +123,15 @@ static void add_values(struct text *text, enum setting setting)
 {
 	const char *separator = "";
 
-	for (size_t i = 0; i < kept_count; i++) {
-		bool first = kept[i].setting == setting;
+	for (size_t i = 0; i < saved_count; i++) {
+		bool first = saved[i].setting == setting;
 
 		for (size_t j = 0; first && j < i; j++)
-			first = kept[j].setting != setting ||
-				strcmp(kept[j].before, kept[i].before);
+			first = saved[j].setting != setting ||
+				strcmp(saved[j].before, saved[i].before);
 		if (!first)
 			continue;
-		text_add(text, "%s%s", separator, kept[i].before);
+		text_add(text, "%s%s", separator, saved[i].before);
 		separator = ", ";
 	}
 }
@@ -158,8 +159,8 @@ static int save_settings(const struct tuning *tuning, struct refusal *refusal)
 {
 	int err = 0;
 
-	kept = calloc(tuning->cpu_count + 1, sizeof *kept);
-	if (!kept)
+	saved = calloc(tuning->cpu_count + 1, sizeof *saved);
+	if (!saved)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
 	if (tuning->boost)
 		err = save_setting(SETTING_BOOST, 0, refusal);
@@ -179,10 +180,10 @@ int tune_apply(const struct tuning *tuning, struct notes *notes, struct refusal 
 	if (err)
 		return refuse(refusal, EXIT_OTHER, "cannot start who would put settings back: %s",
 			      strerror(-err));
-	for (size_t i = 0; i < kept_count; i++)
-		if (change_setting(&kept[i],
-				   kept[i].setting == SETTING_GOVERNOR ? tuning->governor
-								       : tuning->boost,
+	for (size_t i = 0; i < saved_count; i++)
+		if (change_setting(&saved[i],
+				   saved[i].setting == SETTING_GOVERNOR ? tuning->governor
+									: tuning->boost,
 				   refusal)) {
 			tune_restore();
 			return -1;
@@ -202,8 +203,8 @@ int tune_restore(void)
 	while (guardian && waitpid(guardian, &status, 0) < 0 && errno == EINTR)
 		;
 	guardian = 0;
-	free(kept);
-	kept = NULL;
-	kept_count = 0;
+	free(saved);
+	saved = NULL;
+	saved_count = 0;
 	return status ? -EIO : 0;
 }

@@ -120,15 +120,15 @@ int os_get_counter_rate(uint64_t *ticks_per_second)
 	return *ticks_per_second ? 0 : -ENOTSUP;
 #elif defined(__powerpc64__)
 	char line[128];
-	int found = 0;
+	bool is_stated = 0;
 	FILE *cpuinfo = fopen("/proc/cpuinfo", "r");
 
 	if (!cpuinfo)
 		return -errno;
-	while (!found && fgets(line, sizeof line, cpuinfo))
-		found = sscanf(line, "timebase : %" SCNu64, ticks_per_second) == 1;
+	while (!is_stated && fgets(line, sizeof line, cpuinfo))
+		is_stated = sscanf(line, "timebase : %" SCNu64, ticks_per_second) == 1;
 	fclose(cpuinfo);
-	return found ? 0 : -ENOTSUP;
+	return is_stated ? 0 : -ENOTSUP;
 #else
 	(void)ticks_per_second;
 	return -ENOTSUP;

@@ -30,7 +30,7 @@ static int read_numbers(const char *folder, const char *name, uint64_t numbers[2
 static int64_t read_keyed_number(const char *folder, const char *name, const char *word)
 {
 	char path[PATH_ROOM + 64], line[128], key[64];
-	int64_t number, found = UNKNOWN;
+	int64_t number, last_number = UNKNOWN;
 	size_t end = strlen(word);
 
 	snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -39,10 +39,10 @@ static int64_t read_keyed_number(const char *folder, const char *name, const cha
 	while (file && fgets(line, sizeof line, file))
 		if (sscanf(line, "%63s %" SCNd64, key, &number) == 2 && strlen(key) >= end &&
 		    !strcmp(key + strlen(key) - end, word))
-			found = number;
+			last_number = number;
 	if (file)
 		fclose(file);
-	return found;
+	return last_number;
 }
 
 static void lower_memory_limit(struct limits *limits, uint64_t whole, uint64_t used,

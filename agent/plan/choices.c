@@ -12,14 +12,14 @@
 
 enum { ATTEMPT_S = 10 };
 
-bool plan_read_word(const char **at, char word[WORD_ROOM])
+bool plan_read_word(const char **next, char word[WORD_ROOM])
 {
-	if (!*at)
+	if (!*next)
 		return false;
-	size_t span = strcspn(*at, ",");
+	size_t span = strcspn(*next, ",");
 
-	snprintf(word, WORD_ROOM, "%.*s", (int)span, *at);
-	*at = (*at)[span] ? *at + span + 1 : NULL;
+	snprintf(word, WORD_ROOM, "%.*s", (int)span, *next);
+	*next = (*next)[span] ? *next + span + 1 : NULL;
 	return true;
 }
 
@@ -82,19 +82,19 @@ static int refuse_variant(const struct machine *machine, const struct benchmark 
 			  const char *name, struct refusal *refusal)
 {
 	const struct variant *variant;
-	struct text there = {0};
+	struct text available = {0};
 	const char *why = NULL;
 	bool withheld;
 
-	plan_add_variants(&there, benchmark, machine->features);
+	plan_add_variants(&available, benchmark, machine->features);
 	for (size_t i = 0; (variant = bench_variant(benchmark, i)); i++)
 		if (!strcmp(variant->name, name) && !why && !machine->others)
 			why = os_explain_missing(variant->needs & ~machine->features, &withheld);
 	if (why)
-		text_add(&there, "; %s: %s", name, why);
+		text_add(&available, "; %s: %s", name, why);
 	refuse(refusal, EXIT_VARIANT, "%s has no variant '%s' here; there is: %s", benchmark->name,
-	       name, there.data);
-	text_free(&there);
+	       name, available.data);
+	text_free(&available);
 	return -1;
 }
 

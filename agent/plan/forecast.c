@@ -204,19 +204,19 @@ int forecast_check(const struct forecast *forecast, const struct plan *plan,
 		   struct refusal *refusal)
 {
 	const char *limit = plan->machine->limits.cpu_time;
-	struct text took = {0}, allowed = {0};
+	struct text needed = {0}, allowed = {0};
 
 	if (!plan->budget_ends ||
 	    forecast->once_s + forecast->round_s <= to_seconds(plan->time_budget_ns))
 		return 0;
-	add_about(&took, forecast->once_s + forecast->round_s);
+	add_about(&needed, forecast->once_s + forecast->round_s);
 	add_time(&allowed, to_seconds(plan->time_budget_ns));
 	refuse(refusal, EXIT_OPTIONS,
 	       "one round of %zu bursts takes %s%s%s, and the time budget allows %s: a longer "
 	       "--time-budget, fewer benchmarks, --pairs and --cpus help",
-	       plan->visit_count, took.data, *limit ? " with the CPU time of " : "", limit,
+	       plan->visit_count, needed.data, *limit ? " with the CPU time of " : "", limit,
 	       allowed.data);
-	text_free(&took);
+	text_free(&needed);
 	text_free(&allowed);
 	return -1;
 }

@@ -108,7 +108,7 @@ static int add_group(struct plan *plan, const int *cpus, size_t count, struct re
 }
 
 /* One CPU of each kind under each last cache; of a plan by nodes at most two a node; or each. */
-static int add_singles(struct plan *plan, const struct member *members, bool each,
+static int add_singles(struct plan *plan, const struct member *members, bool each_cpu,
 		       struct refusal *refusal)
 {
 	int err = 0;
@@ -117,7 +117,7 @@ static int add_singles(struct plan *plan, const struct member *members, bool eac
 		const struct member *member = &members[i], *first = NULL;
 		bool alike = false;
 
-		for (size_t k = 0; !each && k < i && !alike; k++) {
+		for (size_t k = 0; !each_cpu && k < i && !alike; k++) {
 			const struct member *other = &members[k];
 
 			if (other->kind != member->kind ||
@@ -195,7 +195,7 @@ static int add_spread(struct plan *plan, const struct member *members, size_t wa
 }
 
 static int add_groups_of_word(struct plan *plan, const struct member *members, const char *word,
-			      bool each, int *scratch, struct refusal *refusal)
+			      bool each_cpu, int *scratch, struct refusal *refusal)
 {
 	char *end;
 	unsigned long number = strtoul(word, &end, 10);
@@ -212,7 +212,7 @@ static int add_groups_of_word(struct plan *plan, const struct member *members, c
 	if (number > plan->cpu_count)
 		return refuse(refusal, EXIT_OPTIONS, "--threads %lu: there are only %zu CPUs",
 			      number, plan->cpu_count);
-	return number == 1 ? add_singles(plan, members, each, refusal)
+	return number == 1 ? add_singles(plan, members, each_cpu, refusal)
 			   : add_spread(plan, members, number, scratch, refusal);
 }
 
@@ -220,7 +220,7 @@ static int add_groups_of_word(struct plan *plan, const struct member *members, c
 static int add_all_groups(struct plan *plan, const struct options *options,
 			  const struct member *members, int *scratch, struct refusal *refusal)
 {
-	bool each = options->cpus != NULL;
+	bool each_cpu = options->cpus != NULL;
 	char word[WORD_ROOM];
 	int err = 0;
 
@@ -237,10 +237,10 @@ static int add_all_groups(struct plan *plan, const struct options *options,
 			continue;
 		plan->group_uses = plan_benchmark_bit(benchmark);
 		while (!err && plan_read_word(&list, word))
-			err = add_groups_of_word(plan, members, word, each, scratch, refusal);
+			err = add_groups_of_word(plan, members, word, each_cpu, scratch, refusal);
 	}
 	plan->group_uses = 0;
-	return err ? err : add_singles(plan, members, each, refusal);
+	return err ? err : add_singles(plan, members, each_cpu, refusal);
 }
 
 int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal)

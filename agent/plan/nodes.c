@@ -30,15 +30,15 @@ static bool has_word(const char *list, const char *wanted)
 
 static int refuse_list(const struct machine *machine, const char *list, struct refusal *refusal)
 {
-	struct text there = {0};
+	struct text available = {0};
 
 	for (size_t i = 0; i < machine->node_count; i++)
-		text_add(&there, "%s%d%s", i ? ", " : "", machine->nodes[i].number,
+		text_add(&available, "%s%d%s", i ? ", " : "", machine->nodes[i].number,
 			 machine->nodes[i].allowed ? "" : " (not allowed here)");
 	refuse(refusal, EXIT_CPU,
 	       "--nodes %s: name NUMA nodes with memory, each once, or all; there is %s", list,
-	       there.length ? there.data : "none, as far as the OS tells");
-	text_free(&there);
+	       available.length ? available.data : "none, as far as the OS tells");
+	text_free(&available);
 	return -1;
 }
 

@@ -65,7 +65,7 @@ static void expand_pairs(const struct plan *plan, uint32_t *order, size_t heads,
 struct place {
 	uint64_t bytes;
 	uint32_t visit;
-	size_t at;
+	size_t order;
 	bool spared;
 };
 
@@ -77,7 +77,7 @@ static int compare_need(const void *left, const void *right)
 		return p->spared ? 1 : -1;
 	if (p->bytes != q->bytes)
 		return p->bytes < q->bytes ? -1 : 1;
-	return (p->at > q->at) - (p->at < q->at);
+	return (p->order > q->order) - (p->order < q->order);
 }
 
 /* What can be spared last, small sizes first. */
@@ -95,7 +95,7 @@ static void order_by_need(const struct plan *plan, uint32_t *order)
 
 		places[i] = (struct place){.bytes = plan_is_ladder(benchmark) ? point->bytes : many,
 					   .visit = order[i],
-					   .at = i,
+					   .order = i,
 					   .spared = point->spared == SPARED_FIRST};
 	}
 	qsort(places, plan->visit_count, sizeof *places, compare_need);

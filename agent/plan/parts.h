@@ -25,7 +25,7 @@ const struct variant *plan_best_variant(const struct machine *machine,
 
 /* Takes the next word of a list without spaces; false after the last. */
 enum { WORD_ROOM = 32 };
-bool plan_read_word(const char **at, char word[WORD_ROOM]);
+bool plan_read_word(const char **next, char word[WORD_ROOM]);
 
 /* The bit of a benchmark in the uses of groups. */
 uint32_t plan_benchmark_bit(const struct benchmark *benchmark);

@@ -27,16 +27,16 @@ int plan_last_cpu(const struct plan *plan, const struct visit *visit)
 /* Neither of the two, of another core if there is one. */
 static int choose_third_cpu(const struct plan *plan, size_t a, size_t b)
 {
-	int found = plan->cpus[a];
+	int third = plan->cpus[a];
 
 	for (size_t i = plan->cpu_count; i--;) {
 		bool apart = plan->cores && plan->cores[i] != plan->cores[a] &&
 			     plan->cores[i] != plan->cores[b];
 
-		if (i != a && i != b && (apart || found == plan->cpus[a]))
-			found = plan->cpus[i];
+		if (i != a && i != b && (apart || third == plan->cpus[a]))
+			third = plan->cpus[i];
 	}
-	return found;
+	return third;
 }
 
 const int *plan_visit_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,

@@ -19,26 +19,26 @@ uint32_t plan_benchmark_bit(const struct benchmark *benchmark)
 }
 
 /* Sizes of the groups for a use, ascending; the caller frees them. */
-static uint32_t *list_thread_counts(const struct plan *plan, uint32_t use, size_t *found)
+static uint32_t *list_thread_counts(const struct plan *plan, uint32_t use, size_t *counted)
 {
 	uint32_t *counts = calloc(plan->group_count + 1, sizeof *counts);
 	size_t count = 0;
 
 	for (size_t i = 0; counts && i < plan->group_count; i++) {
 		uint32_t size = (uint32_t)plan->groups[i].count;
-		size_t at = count;
+		size_t place = count;
 
 		if (!(plan->groups[i].uses & use))
 			continue;
-		while (at && counts[at - 1] > size)
-			at--;
-		if (at && counts[at - 1] == size)
+		while (place && counts[place - 1] > size)
+			place--;
+		if (place && counts[place - 1] == size)
 			continue;
-		memmove(counts + at + 1, counts + at, (count - at) * sizeof *counts);
-		counts[at] = size;
+		memmove(counts + place + 1, counts + place, (count - place) * sizeof *counts);
+		counts[place] = size;
 		count++;
 	}
-	*found = count;
+	*counted = count;
 	return counts;
 }
 
@@ -85,7 +85,7 @@ static int keep_points(const struct plan *plan, struct choice *choice, const str
 		       struct refusal *refusal)
 {
 	const struct benchmark *benchmark = choice->benchmark;
-	struct points kept = {0};
+	struct points remaining = {0};
 	int err = 0;
 
 	for (size_t i = 0; !err && i < all->count; i++) {
@@ -96,10 +96,10 @@ static int keep_points(const struct plan *plan, struct choice *choice, const str
 		if (benchmark->is_supported && choice->automatic &&
 		    has_better_variant(plan, choice, point))
 			continue;
-		err = add_point_on_nodes(plan, benchmark, *point, &kept, refusal);
+		err = add_point_on_nodes(plan, benchmark, *point, &remaining, refusal);
 	}
-	choice->points = kept.list;
-	choice->point_count = kept.count;
+	choice->points = remaining.list;
+	choice->point_count = remaining.count;
 	return err;
 }
 
@@ -146,24 +146,24 @@ static int make_points(struct plan *plan, struct choice *choice, const struct op
 /* Drops choices that are left without a point; each benchmark must keep one. */
 static int drop_empty(struct plan *plan, struct refusal *refusal)
 {
-	size_t kept = 0;
+	size_t remaining = 0;
 
 	for (size_t i = 0; i < plan->choice_count; i++) {
 		struct choice *choice = &plan->choices[i];
 		bool last = i + 1 == plan->choice_count || choice[1].benchmark != choice->benchmark;
-		bool any = kept && plan->choices[kept - 1].benchmark == choice->benchmark;
+		bool any = remaining && plan->choices[remaining - 1].benchmark == choice->benchmark;
 
 		if (choice->point_count) {
 			struct choice moved = *choice;
 
 			choice->points = NULL; /* they belong to one choice, whoever frees them */
-			plan->choices[kept++] = moved;
+			plan->choices[remaining++] = moved;
 		} else if (last && !any && choice->benchmark->is_supported)
 			return refuse(refusal, EXIT_VARIANT,
 				      "%s has no point of the operations and threads asked for",
 				      choice->benchmark->name);
 	}
-	plan->choice_count = kept;
+	plan->choice_count = remaining;
 	return 0;
 }
 

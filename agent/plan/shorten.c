@@ -41,9 +41,9 @@ static uint64_t cache_share(const struct plan *plan, const struct cpu_cache *cac
 			    uint32_t threads)
 {
 	uint64_t bytes = cache->bytes > 0 ? (uint64_t)cache->bytes : 0;
-	uint64_t each = plan->cache_bytes / (threads ? threads : 1);
+	uint64_t share = plan->cache_bytes / (threads ? threads : 1);
 
-	return cache == last_data_cache(&plan->facts) && each < bytes ? each : bytes;
+	return cache == last_data_cache(&plan->facts) && share < bytes ? share : bytes;
 }
 
 /* Is it one of the two sizes that show a level, the ends of those well inside a cache and well
@@ -101,17 +101,17 @@ static size_t drop_points(struct plan *plan, enum spared spared)
 
 	for (size_t i = 0; i < plan->choice_count; i++) {
 		struct choice choice = plan->choices[i];
-		size_t kept = 0;
+		size_t remaining = 0;
 
 		for (size_t p = 0; p < choice.point_count; p++)
-			kept += choice.points[p].spared != spared;
-		if (kept || spared == SPARED_LARGE) {
-			kept = 0;
+			remaining += choice.points[p].spared != spared;
+		if (remaining || spared == SPARED_LARGE) {
+			remaining = 0;
 			for (size_t p = 0; p < choice.point_count; p++)
 				if (choice.points[p].spared != spared)
-					choice.points[kept++] = choice.points[p];
-			dropped += choice.point_count - kept;
-			choice.point_count = kept;
+					choice.points[remaining++] = choice.points[p];
+			dropped += choice.point_count - remaining;
+			choice.point_count = remaining;
 		}
 		if (choice.point_count)
 			plan->choices[choices++] = choice;
@@ -195,10 +195,11 @@ int plan_reserve_memory(struct plan *plan, const struct options *options, struct
 	const char *limit = plan->machine->limits.memory;
 	uint64_t available = plan->machine->limits.memory_bytes, total = 0;
 	size_t dropped = 0, choices = plan->choice_count;
-	char of[192];
+	char memory_words[192];
 
-	snprintf(of, sizeof of, "no more than half of the %.0f MiB available%s%s%s",
-		 (double)available / (1 << 20), *limit ? " (" : "", limit, *limit ? ")" : "");
+	snprintf(memory_words, sizeof memory_words,
+		 "no more than half of the %.0f MiB available%s%s%s", (double)available / (1 << 20),
+		 *limit ? " (" : "", limit, *limit ? ")" : "");
 	for (;;) {
 		if (plan_reserve_arenas(plan, &total, refusal) || plan_check_nodes(plan, refusal))
 			return -1;
@@ -218,9 +219,10 @@ int plan_reserve_memory(struct plan *plan, const struct options *options, struct
 		return refuse(refusal, EXIT_OPTIONS,
 			      "the points take %.0f MiB in all, and %s may be taken: --sizes, "
 			      "--threads, --pairs and --cpus reduce it",
-			      (double)total / (1 << 20), of);
+			      (double)total / (1 << 20), memory_words);
 	if (dropped)
-		notes_add(notes, "To take %s, %zu points are left out: the largest sizes%s.", of,
-			  dropped, plan->choice_count < choices ? ", all of some benchmarks" : "");
+		notes_add(notes, "To take %s, %zu points are left out: the largest sizes%s.",
+			  memory_words, dropped,
+			  plan->choice_count < choices ? ", all of some benchmarks" : "");
 	return 0;
 }

@@ -29,10 +29,10 @@ static int compare_pairs(const void *left, const void *right)
 }
 
 /* Reads 0-1 or 0:1 at *at and moves past it. */
-static int read_pair(const struct plan *plan, const char **at, struct pair *pair,
+static int read_pair(const struct plan *plan, const char **next, struct pair *pair,
 		     struct refusal *refusal)
 {
-	const char *from = *at, *end;
+	const char *from = *next, *end;
 	uint64_t sides[2];
 	bool read = (end = text_read_number(from, INT32_MAX, &sides[0])) &&
 		    (*end == '-' || *end == ':') &&
@@ -43,7 +43,7 @@ static int read_pair(const struct plan *plan, const char **at, struct pair *pair
 			refusal, EXIT_OPTIONS,
 			"--pairs is half, ordered or a list like 0-1,0-4, and cannot have '%.*s'",
 			(int)strcspn(from, ","), from);
-	*at = end;
+	*next = end;
 	if (sides[0] == sides[1])
 		return refuse(refusal, EXIT_OPTIONS, "--pairs has CPU %d with itself",
 			      (int)sides[0]);
@@ -71,8 +71,8 @@ static int read_pairs(const struct plan *plan, const char *list, struct pair_lis
 	size_t room = 1;
 	int err = 0;
 
-	for (const char *at = list; *at; at++)
-		room += *at == ',';
+	for (const char *next = list; *next; next++)
+		room += *next == ',';
 	pairs->list = calloc(room, sizeof *pairs->list);
 	if (!pairs->list)
 		return refuse(refusal, EXIT_OTHER, "out of memory for %zu pairs", room);
@@ -93,7 +93,7 @@ static int keep_listed_cpus(struct plan *plan, const struct listed *listed, stru
 {
 	const struct pair_list *lists[] = {&listed->usual, &listed->few};
 	bool *wanted = calloc(plan->cpu_count, sizeof *wanted);
-	size_t kept = 0;
+	size_t count = 0;
 
 	if (!wanted)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
@@ -105,10 +105,10 @@ static int keep_listed_cpus(struct plan *plan, const struct listed *listed, stru
 	for (size_t i = 0; i < plan->cpu_count; i++)
 		if (wanted[i]) {
 			if (plan->cores)
-				plan->cores[kept] = plan->cores[i];
-			plan->cpus[kept++] = plan->cpus[i];
+				plan->cores[count] = plan->cores[i];
+			plan->cpus[count++] = plan->cpus[i];
 		}
-	plan->cpu_count = kept;
+	plan->cpu_count = count;
 	free(wanted);
 	return 0;
 }

@@ -80,7 +80,7 @@ static bool find_cpus(const struct plan *plan, struct visit *wanted, int first, 
 
 /* A visit that killed its agent takes others with it: all that want as much memory, its variant, or
  * its point. False: that is no word for one of these. */
-static bool give_up(struct run *run, const struct visit *lost, const char *what)
+static bool give_up(struct run *run, const struct visit *lost, const char *scope)
 {
 	uint64_t bytes = plan_visit_point(lost)->arena_bytes + plan_visit_point(lost)->walk_bytes;
 
@@ -90,12 +90,12 @@ static bool give_up(struct run *run, const struct visit *lost, const char *what)
 		bool as_much = bytes && point->arena_bytes + point->walk_bytes >= bytes;
 		bool like = history->visit->choice == lost->choice;
 
-		if (!strcmp(what, "point"))
+		if (!strcmp(scope, "point"))
 			like &= history->visit->point == lost->point && *point->name;
-		if (!strcmp(what, "memory") ? as_much : like)
+		if (!strcmp(scope, "memory") ? as_much : like)
 			history->given_up = true;
 	}
-	return !strcmp(what, "memory") || !strcmp(what, "variant") || !strcmp(what, "point");
+	return !strcmp(scope, "memory") || !strcmp(scope, "variant") || !strcmp(scope, "point");
 }
 
 /* Remembers what an earlier agent found: twice its median in ticks. */
@@ -135,9 +135,9 @@ static bool read_outcomes(struct run *run, struct history *history, bool measure
 
 /* One line: benchmark, variant, point, first and last CPU, units in a sample, outcomes. Where the
  * benchmark has no points, theirs is "-" or not there at all. */
-static bool read_done_line(char *line, void *of)
+static bool read_done_line(char *line, void *context)
 {
-	struct run *run = of;
+	struct run *run = context;
 	const struct plan *plan = run->plan;
 	char *rest;
 	const char *benchmark = strtok_r(line, blanks, &rest);
