@@ -195,7 +195,7 @@ static int reads(const struct tiles *tiles, size_t stride) {
     }
   printf("%ld\n", simulator_count());
   bool block = tiles == &x86_64_tileblock;
-  return !right || side.first != bytes || side.odd || side.sweep.at || tiles->begin == tiles->end ||
+  return !right || side.first != bytes || side.odd || side.sweep.position || tiles->begin == tiles->end ||
          tiles->stride != (block ? 64 : 256) || tiles->is_fixed != block;
 }
 
