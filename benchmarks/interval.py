@@ -1,23 +1,19 @@
 """Simulate pairs whose true latency is known, and count how often the 95 % interval covers it.
 
-Usage: python benchmarks/interval.py [--runs 2000] [--seed 1] [--least 10] [--states]
+Usage: python -m benchmarks.interval [--runs 2000] [--seed 1] [--states]
 
---least: bursts before the precision counts; 3 where rounds take long.
+--states: a pair on a machine that changes its state instead, as a virtual one does, measured by two
+benchmarks at once: how often their numbers are of one state, within 3 % of it, and inside its interval, by
+the level of both together and, for comparison, of each alone.
 
---states: a pair on a machine that changes its state instead, as a virtual one does, seen by two benchmarks at
-once: how often their numbers are of one state, within 3 % of it, and inside its interval, split together and,
-for comparison, each alone.
-
-Each simulated run follows the agent: 10 bursts of 5 samples half a second apart, then more with the shortest
-pauses, until the interval of the level of most bursts is within 1 % after two bursts in a row or the 20 s
-budget is spent: the worst case, since the agent shortens pauses only where it must. Its interval is the one
-that `fleet show` gives. For comparison: the interval from the samples of one burst of 300, taken as
-independent.
+Each simulated run follows the agent: a burst of 5 samples every ninth of a second, until after 10, 20, 40 or
+80 bursts the interval is within 1 %, or the 10 s are over. Number and interval are those of `fleet show`. For
+comparison: the interval from the samples of one burst of 300, taken as independent.
 
 Noise, after measurements on a virtual machine: a slow wander (2.5 %, forgotten in 0.1 s), the line's own
 luck (2 % per burst), samples that resemble the one before (autoregressive, 0.5; 3 %), and 0.4 % of samples
 2 to 20 times too long. Where bursts keep a part of the deviation of the one before, the wander is that
-alone. The truth is the level of which the run found most bursts, of a drift its mean.
+alone. The truth is the level that is nearest to the number, of a drift its mean.
 """
 
 import argparse
@@ -27,18 +23,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fleet.analysis.reduce.burst_levels import BurstLevels, burst_levels
-from fleet.analysis.reduce.split import of_most, states_of_rounds
+from fleet.analysis.reduce.burst_levels import describe_rows, find_main_bursts
 
-GAP_S, LEAST, BUDGET_S, DENSER, PRECISION = 0.5, 10, 20, 6, 0.01
-MOST = LEAST + DENSER * (int(BUDGET_S / GAP_S) - LEAST)
-LOOKS = (*range(LEAST, 40), *range(40, MOST, 10), MOST)  # when a simulated run may end
-AT_S = GAP_S * np.append(np.arange(LEAST), LEAST - 1 + np.arange(1, MOST - LEAST + 1) / DENSER)
+PRECISION = 0.01
+LOOKS = (10, 20, 40, 80, 90)  # bursts after which a run may end, and has to
+AT_S = np.arange(LOOKS[-1]) / 9
 SAMPLES = 5
 LEVEL_NS = 51.0
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Level = Callable[[Floats, np.random.Generator], Floats]
+
+
+def describe_runs(bursts: Floats) -> dict[str, Floats]:
+    """Compute columns of `pairs`, a row per run and benchmark. bursts: runs x benchmarks x bursts, in ns."""
+    runs, benchmarks, count = bursts.shape
+    visits = np.tile(np.arange(count), runs * benchmarks)
+    medians, counts = bursts.ravel(), np.full(runs * benchmarks, count)
+    main = find_main_bursts(medians, counts, visits, np.repeat(np.arange(runs), benchmarks))
+    return describe_rows(medians, counts, visits.astype(np.float64), main)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,35 +114,23 @@ def wander(times: Floats, kept: float | None, chance: np.random.Generator) -> Fl
     return 1 + slow + (chance.normal(0, 0.02, times.shape) if kept is None else 0)
 
 
-def runs_of(
-    case: Case, runs: int, chance: np.random.Generator, least: int = LEAST
-) -> tuple[Bools, Floats, Floats]:
+def simulate_runs(case: Case, runs: int, chance: np.random.Generator) -> tuple[Bools, Floats, Floats]:
     """Simulate runs: whether the interval covers the truth, how many bursts each took, half its width."""
     times = np.tile(AT_S, (runs, 1))
-    at = case.level(times, chance) * wander(times, case.kept, chance)
-    medians = np.median(bursts(at, SAMPLES, chance), axis=2)
-    median, mean, half, counts = np.empty((4, runs))
-    going, before = np.arange(runs), np.zeros(runs, dtype=bool)
-    for count in (*range(max(least - 1, 2), LEAST), *LOOKS):
-        found = burst_levels(medians[going, :count], times[going, :count])
-        ended, before[going] = _ends(found, count, before[going])
-        if count < least:
-            continue
-        at_end = going[ended]
-        median[at_end], mean[at_end], half[at_end] = (
-            values[ended] for values in (found.median, found.mean, found.half + found.lean)
-        )
-        counts[at_end] = count
+    level = case.level(times, chance) * wander(times, case.kept, chance)
+    medians = np.median(bursts(level, SAMPLES, chance), axis=2)
+    number, low, high, half, counts = np.empty((5, runs))
+    going = np.arange(runs)
+    for count in LOOKS:
+        columns = describe_runs(medians[going, None, :count])
+        ended = (columns["spread"] <= PRECISION) | (count == LOOKS[-1])
+        for values, name in ((number, "median_ns"), (low, "low_ns"), (high, "high_ns"), (half, "spread")):
+            values[going[ended]] = columns[name][ended]
+        counts[going[ended]] = count
         going = going[~ended]
     truths = case.truths(AT_S[counts.astype(int) - 1])
-    truth = truths[np.arange(runs), np.abs(truths - median[:, None]).argmin(axis=1)]
-    return np.abs(mean - truth) <= half, counts, half / mean
-
-
-def _ends(found: BurstLevels, count: int, before: Bools) -> tuple[Bools, Bools]:
-    """Which runs the agent ends now, by agent/run/schedule.c, and which are precise, as some were before."""
-    precise: Bools = found.half / found.mean <= PRECISION
-    return (precise & before) | (count == MOST), precise
+    truth = truths[np.arange(runs), np.abs(truths - number[:, None]).argmin(axis=1)]
+    return (low <= truth) & (truth <= high), counts, half
 
 
 def naive(case: Case, runs: int, chance: np.random.Generator) -> float:
@@ -151,9 +142,9 @@ def naive(case: Case, runs: int, chance: np.random.Generator) -> float:
     return float(np.mean(away <= 1.96 * samples.std(axis=1, ddof=1) / 300**0.5))
 
 
-def coverage(case: Case, runs: int, seed: int, least: int = LEAST) -> tuple[float, float, float]:
+def coverage(case: Case, runs: int, seed: int) -> tuple[float, float, float]:
     """Share of runs whose interval covers the truth; the median count of bursts; the median half width."""
-    covered, counts, halves = runs_of(case, runs, np.random.default_rng(seed), least)
+    covered, counts, halves = simulate_runs(case, runs, np.random.default_rng(seed))
     return float(np.mean(covered)), float(np.median(counts)), float(np.median(halves))
 
 
@@ -181,67 +172,44 @@ MACHINES = (
     Machine("8 % apart, 1.5 % of scatter", ((26.0, 51.0), (28.1, 55.1))),
     Machine("8 % apart, and a third", ((26.0, 51.0), (28.1, 55.1), (107.0, 250.0)), scatter=0.008),
 )
-STATES_TITLE = "machine                          same state  within 3 %  covered  bursts  several levels"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """By run and benchmark: the number, whether its interval holds its state, bursts, and whether split."""
-
-    median: Floats
-    covered: Bools
-    counts: Floats
-    split: Bools
+STATES_TITLE = "machine                          same state  within 3 %  covered  bursts  another level"
 
 
 def visits_of(machine: Machine, runs: int, chance: np.random.Generator) -> Floats:
     """Burst medians: runs x benchmarks x visits."""
-    changes = chance.random((runs, MOST)) < 1 / machine.stays
-    drawn = chance.integers(0, len(machine.ns), (runs, MOST))
-    since = np.maximum.accumulate(np.where(changes, np.arange(MOST), 0), axis=1)
+    changes = chance.random((runs, LOOKS[-1])) < 1 / machine.stays
+    drawn = chance.integers(0, len(machine.ns), (runs, LOOKS[-1]))
+    since = np.maximum.accumulate(np.where(changes, np.arange(LOOKS[-1]), 0), axis=1)
     state = np.take_along_axis(drawn, since, axis=1)
     level = np.moveaxis(np.array(machine.ns)[state], 2, 1)
     found: Floats = level * np.exp(chance.normal(0, machine.scatter, level.shape))
     return found
 
 
-def measured(machine: Machine, medians: Floats, *, together: bool) -> Outcome:
-    """End each run as the agent does: of both benchmarks together, or of each for itself."""
-    runs = len(medians)
-    median, counts = np.empty((2, runs, 2))
-    covered, split = np.zeros((2, runs, 2), dtype=bool)
-    going = np.ones((runs, 2), dtype=bool)
-    before = np.zeros((runs, 2), dtype=bool)
-    for count in LOOKS:
-        which = np.flatnonzero(going.any(axis=1))
-        seen, times = medians[which, :, :count], np.tile(AT_S[:count], (len(which), 1))
-        shared = states_of_rounds(np.log(seen)) if together else None
-        ended = np.zeros((len(which), 2), dtype=bool)
-        for at in range(2):
-            main = of_most(shared) if shared is not None else None
-            found = burst_levels(seen[:, at], times, shared, main)
-            ended[:, at], before[which, at] = _ends(found, count, before[which, at])
-            median[which, at] = np.where(going[which, at], found.median, median[which, at])
-            counts[which, at] = np.where(going[which, at], count, counts[which, at])
-            truth = np.array(machine.ns)[:, at]
-            near = truth[np.abs(np.log(found.median[:, None] / truth)).argmin(axis=1)]
-            holds = np.abs(found.mean - near) <= np.maximum(found.half, np.abs(found.mean - found.median))
-            several = np.isin(np.arange(len(which)), list(found.parts))
-            for values, now in ((covered, holds), (split, several)):
-                values[which, at] = np.where(going[which, at], now, values[which, at])
-        going[which] &= ~(ended.all(axis=1, keepdims=True) if together else ended)
-    return Outcome(median, covered, counts, split)
-
-
 def state_line(machine: Machine, medians: Floats, *, together: bool) -> str:
-    found = measured(machine, medians, together=together)
-    truths = np.log(np.array(machine.ns))
-    far = np.abs(np.log(found.median)[:, None, :] - truths)
-    at = far.argmin(axis=1)
+    """Describe runs that end once both benchmarks are precise; not `together`: each by its own level."""
+    runs = len(medians)
+    number, low, high, share = np.empty((4, runs, 2))
+    counts, going = np.empty(runs), np.arange(runs)
+    for count in LOOKS:
+        seen = medians[going, :, :count]
+        columns = describe_runs(seen if together else seen.reshape(-1, 1, count))
+        rows = {name: column.reshape(-1, 2) for name, column in columns.items()}
+        ended = (rows["spread"] <= PRECISION).all(axis=1) | (count == LOOKS[-1])
+        names = ("median_ns", "low_ns", "high_ns", "other_share")
+        for values, name in zip((number, low, high, share), names, strict=True):
+            values[going[ended]] = rows[name][ended]
+        counts[going[ended]] = count
+        going = going[~ended]
+    truths = np.array(machine.ns)
+    far = np.abs(np.log(number[:, None, :] / truths))
+    state = far.argmin(axis=1)
+    truth = np.take_along_axis(truths, state, axis=0)
     name = machine.name if together else "  each alone"
     return (
-        f"{name:33}{np.mean(at[:, 0] == at[:, 1]):10.1%}{np.mean(far.min(axis=1) < 0.03):12.1%}"
-        f"{np.mean(found.covered):9.1%}{np.median(found.counts):8.0f}{np.mean(found.split):16.1%}"
+        f"{name:33}{np.mean(state[:, 0] == state[:, 1]):10.1%}{np.mean(far.min(axis=1) < 0.03):12.1%}"
+        f"{np.mean((low <= truth) & (truth <= high)):9.1%}{np.median(counts):8.0f}"
+        f"{np.mean(share > 0):15.1%}"
     )
 
 
@@ -251,7 +219,6 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--least", type=int, default=LEAST)
     parser.add_argument("--states", action="store_true")
     arguments = parser.parse_args()
     if arguments.states:
@@ -263,7 +230,7 @@ def main() -> None:
         return
     print(f"{'data':28} {'covered':>8} {'bursts':>7} {'width':>7} {'one burst of 300':>17}")
     for case in CASES:
-        share, count, half = coverage(case, arguments.runs, arguments.seed, arguments.least)
+        share, count, half = coverage(case, arguments.runs, arguments.seed)
         alone = naive(case, arguments.runs, np.random.default_rng(arguments.seed))
         print(f"{case.name:28} {share:8.1%} {count:7.0f} {'±' + format(half, '.1%'):>7} {alone:17.0%}")
 

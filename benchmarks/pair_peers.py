@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from fleet.analysis.exchange import tools
-from fleet.analysis.reduce.split import split
+from fleet.analysis.reduce.burst_levels import find_main_runs
 
 ROOT = Path(__file__).parents[1]
 RESAMPLES = 4000
@@ -66,11 +66,11 @@ def contests(agent: Path, folder: Path) -> dict[tuple[str, str], tuple[Side, Sid
 
 
 def levels_text(numbers: Sequence[float]) -> str:
-    """The levels of the rounds' numbers, with the share of the rounds at each."""
+    """Describe the rounds' numbers at the main level and at another, each by median and share."""
     values = np.array(numbers)
-    labels = split(values[None, :])[0]
-    each = (values[labels == level] for level in np.unique(labels))
-    return ", ".join(f"{np.median(part):.0f} ({len(part) / len(values):.0%})" for part in each)
+    is_main = find_main_runs(values)
+    parts = (part for part in (values[is_main], values[~is_main]) if len(part))
+    return ", ".join(f"{np.median(part):.0f} ({len(part) / len(values):.0%})" for part in parts)
 
 
 def side_text(numbers: Sequence[float]) -> str:

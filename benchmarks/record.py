@@ -1,6 +1,6 @@
 """How well do few bursts know the level of their own moment? Cuts schemes out of one long record of a pair.
 
-Usage: python benchmarks/record.py [--minutes 2] [--window 8] [--cpus 0,1] [--agent PATH]
+Usage: python -m benchmarks.record [--minutes 2] [--window 8] [--cpus 0,1] [--agent PATH]
 
 One process measures a pair's bursts without a pause. In every window of some seconds the median of all its
 burst medians (of the larger mode) is the truth; each scheme takes some of the window's bursts: evenly spread
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from repeat import BENCHMARKS, agent_of, arguments_with, records
 
-from fleet.analysis.reduce.burst_levels import burst_levels
+from benchmarks.interval import describe_runs
 
 SCHEMES = (
     ("10 bursts spread", 10, True),
@@ -37,8 +37,8 @@ def windows(said: list[dict], benchmark: str, seconds: float) -> list[Floats]:
 
 
 def level(medians: Floats) -> float:
-    """The median of the larger mode, as everywhere."""
-    return float(burst_levels(medians[None, :], np.arange(len(medians), dtype=np.float64)[None, :]).median[0])
+    """Return the number of a run with these burst medians."""
+    return float(describe_runs(medians[None, None, :])["median_ns"][0])
 
 
 def errors(found: list[Floats], count: int, *, spread: bool) -> Floats:

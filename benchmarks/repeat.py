@@ -1,10 +1,10 @@
 """Repeat the default run of one pair to see how far results scatter, and what they cost.
 
-Usage: python benchmarks/repeat.py [--minutes 3] [--cpus 0,1] [--agent PATH]
+Usage: python -m benchmarks.repeat [--minutes 3] [--cpus 0,1] [--agent PATH]
 
 Each repeat runs in shuffled order, a process each: the default (bursts spread over seconds, more until the
 95 % interval is within 1 % or the budget is spent), one burst of 300 x 1000 round trips, one of 500 x 4000.
-A repeat's result is the median of the burst medians of the larger mode (docs/statistics.md). Printed are the
+A repeat's result is the median of the burst medians at the main level (docs/statistics.md). Printed are the
 share of results within 2 % of the median of all, the half width that holds 95 % of them, and the time spent
 in samples. "min. rounds" is the default again, of which only the first ten rounds are used.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fleet.analysis.reduce.burst_levels import burst_levels
+from benchmarks.interval import describe_runs
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ("cas", "readwrite")
@@ -57,10 +57,10 @@ def result(said: list[dict], benchmark: str, rounds: int | None = None) -> Resul
     medians = [
         float(np.median(b["ticks"][b["warmup"] :])) * ns_per_tick / b["iterations"] / 2 for b in bursts
     ]
-    found = burst_levels(np.array([medians]), np.array([[float(b["start_ns"]) for b in bursts]]))
-    mean, half = float(found.mean[0]), float(found.half[0])
+    columns = describe_runs(np.array([[medians]]))
     spent_ms = sum(sum(b["ticks"]) for b in bursts) * ns_per_tick / 1e6
-    return float(found.median[0]), mean - half, mean + half, spent_ms
+    number, low, high = (float(columns[name][0]) for name in ("median_ns", "low_ns", "high_ns"))
+    return number, low, high, spent_ms
 
 
 def repeat(agent: Path, cpus: str, minutes: float) -> dict[tuple[str, str], list[Result]]:

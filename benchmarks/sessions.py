@@ -35,9 +35,9 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from benchmarks.interval import describe_runs
 from fleet.analysis.compare.judge import ALPHA
 from fleet.analysis.compare.verdicts import THRESHOLD, SideRuns, Verdict, judge_comparisons
-from fleet.analysis.reduce.burst_levels import burst_levels
 from fleet.session.alternate import Alternation
 
 SCATTER = 0.01
@@ -117,7 +117,7 @@ def flipping() -> Floats:
     flips = chance.random((POOL, BURSTS)) < 1 / DWELL
     flips[:, 0] = chance.random(POOL) < 0.5
     bursts = np.where(flips.cumsum(axis=1) % 2, 24.0, 50.0) * np.exp(chance.normal(0, 0.015, flips.shape))
-    return np.log(burst_levels(bursts, np.tile(np.arange(BURSTS, dtype=float), (POOL, 1))).median)
+    return np.log(describe_runs(bursts[:, None, :])["median_ns"])
 
 
 def order(null: str, runs: int, chance: np.random.Generator) -> Bools:

@@ -1,16 +1,18 @@
-/* level.c: see level.h. Products stand for sums of logarithms, which need a library elsewhere. */
+/* level.c: see level.h. Comparing squares and products spares the logarithms, which need a library.
+ */
 #include "base/level.h"
 
 #include "base/interval.h"
 
 #include <string.h>
 
-#define WIDTH 1.15
-#define TINY  1e-6 /* a coarse clock may give 0 */
+#define REACH   1.15
+#define TINY_NS 1e-6 /* a coarse clock may give 0 */
 
 /* T. Robertson and J. D. Cryer, J. Am. Stat. Assoc. 69 (1974): of the half of the values that lies
- * closest together take such a half again, until two are left. Their geometric mean, squared. */
-static double squared_half_sample_mode(const double *sorted, size_t count)
+ * closest together take such a half again, until two are left. The square of their geometric mean,
+ * or of the smaller one if they are too far apart to be at one level. */
+static double square_of_mode(const double *sorted, size_t count)
 {
 	while (count > 2) {
 		size_t half = (count + 1) / 2, first = 0;
@@ -22,56 +24,60 @@ static double squared_half_sample_mode(const double *sorted, size_t count)
 		sorted += first;
 		count = half;
 	}
-	return sorted[0] * sorted[count - 1];
+	double low = sorted[0], high = sorted[count - 1];
+
+	return low * (high > low * REACH * REACH ? low : high);
 }
 
-struct level find_main_level(const float *const *visits, size_t count, uint32_t rounds,
-			     double *work)
+struct level level_find(const float *const *visits, size_t count, uint32_t rounds, double *work)
 {
 	struct level level = {.half_ppm = UINT32_MAX};
-	double *products = work, *own = products + rounds, *others = own + rounds;
-	double *middles = others + rounds, width = 1;
-	size_t count_known = 0;
+	double *values = work, *own = values + rounds, *others = own + rounds;
+	double *medians = others + rounds;
+	size_t known = 0;
 
-	for (size_t v = 0; v < count; v++, count_known = 0, width *= WIDTH) {
+	for (size_t v = 0; v < count; v++, known = 0) {
 		for (uint32_t i = 0; i < rounds; i++)
 			if (visits[v][i] >= 0)
-				own[count_known++] = visits[v][i];
-		middles[v] = count_known ? median(own, count_known) : 1;
-		middles[v] = middles[v] > TINY ? middles[v] : TINY;
+				own[known++] = visits[v][i];
+		medians[v] = known ? median(own, known) : 1;
+		medians[v] = medians[v] > TINY_NS ? medians[v] : TINY_NS;
 	}
 	for (uint32_t i = 0; i < rounds; i++) {
-		double share = NO_VALUE; /* of the middle; stands for a burst that failed, too */
+		size_t bursts = 0;
 
+		values[i] = 0;
 		for (size_t v = 0; v < count; v++)
-			share = visits[v][i] >= 0 ? visits[v][i] / middles[v] : share;
-		products[i] = 1;
-		for (size_t v = 0; v < count; v++)
-			products[i] *= visits[v][i] >= 0 ? visits[v][i] / middles[v] : share;
-		if (share >= 0)
-			own[count_known++] = products[i];
+			if (visits[v][i] >= 0) {
+				double ns = visits[v][i] > TINY_NS ? visits[v][i] : TINY_NS;
+
+				values[i] += ns / medians[v];
+				bursts++;
+			}
+		if (bursts)
+			own[known++] = values[i] /= (double)bursts;
 	}
-	if (!count_known)
+	if (!known)
 		return level;
-	sort_values(own, count_known);
-	double mode2 = squared_half_sample_mode(own, count_known), width2 = width * width;
+	sort_values(own, known);
+	double mode2 = square_of_mode(own, known);
 
 	for (uint32_t i = 0; i < rounds; i++)
-		if (visits[0][i] >= 0 && products[i] * products[i] <= mode2 * width2 &&
-		    products[i] * products[i] * width2 >= mode2)
+		if (visits[0][i] >= 0 && values[i] * values[i] <= mode2 * REACH * REACH &&
+		    values[i] * values[i] * REACH * REACH >= mode2)
 			own[level.count++] = visits[0][i];
 		else if (visits[0][i] >= 0)
 			others[level.others++] = visits[0][i];
-	if (!level.count) { /* a few that lie far apart */
+	if (!level.count) { /* it failed in all rounds at the main level */
 		own = others;
 		level.count = level.others;
 		level.others = 0;
 	}
-	memcpy(products, own, level.count * sizeof *own);
-	level.median = level.count ? median(products, level.count) : 0;
+	memcpy(values, own, level.count * sizeof *own);
+	level.median = level.count ? median(values, level.count) : 0;
 	level.other = level.others ? median(others, level.others) : 0;
-	const struct interval interval = estimate_interval(own, level.count);
+	const struct interval interval = interval_of(own, level.count);
 
-	level.half_ppm = relative_root_ppm(interval.half_squared, interval.mean);
+	level.half_ppm = root_ppm(interval.half_squared, interval.mean);
 	return level;
 }

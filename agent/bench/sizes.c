@@ -26,7 +26,7 @@ int points_add(struct points *points, const struct point *point, struct refusal 
 	return 0;
 }
 
-bool points_has_name(const struct points *points, const char *name)
+bool points_have(const struct points *points, const char *name)
 {
 	for (size_t i = 0; i < points->count; i++)
 		if (!strcmp(points->list[i].name, name))
@@ -34,7 +34,7 @@ bool points_has_name(const struct points *points, const char *name)
 	return false;
 }
 
-bool points_is_huge(const struct point_context *context)
+bool points_huge(const struct point_context *context)
 {
 	return context->huge_pages &&
 	       (context->benchmark->huge_pages ? !context->base_asked : context->huge_asked);
@@ -43,19 +43,19 @@ bool points_is_huge(const struct point_context *context)
 static int refuse_word(const char *option, const char *list, const char *(*word)(unsigned value),
 		       unsigned count, struct refusal *refusal)
 {
-	struct text valid = {0};
+	struct text there = {0};
 
 	for (unsigned i = 0; i < count; i++)
 		if (word(i))
-			text_add(&valid, "%s%s", valid.length ? ", " : "", word(i));
+			text_add(&there, "%s%s", there.length ? ", " : "", word(i));
 	refuse(refusal, EXIT_OPTIONS, "--%s has no '%.*s'; there is: %s", option,
-	       (int)strcspn(list, ","), list, valid.data);
-	text_free(&valid);
+	       (int)strcspn(list, ","), list, there.data);
+	text_free(&there);
 	return -1;
 }
 
-int read_words_as_mask(const char *option, const char *list, const char *(*word)(unsigned value),
-		       unsigned count, uint32_t *mask, struct refusal *refusal)
+int words_read(const char *option, const char *list, const char *(*word)(unsigned value),
+	       unsigned count, uint32_t *mask, struct refusal *refusal)
 {
 	for (*mask = 0;; list++) {
 		size_t span = strcspn(list, ",");
@@ -73,35 +73,34 @@ int read_words_as_mask(const char *option, const char *list, const char *(*word)
 	}
 }
 
-static bool read_size(const char **next, uint64_t *bytes)
+static bool size_read(const char **at, uint64_t *bytes)
 {
 	static const char units[] = "KMG";
-	const char *end = text_read_number(*next, size_most, bytes);
+	const char *end = text_read_number(*at, size_most, bytes);
 	const char *unit = end && *end ? strchr(units, *end) : NULL;
 
 	if (!end)
 		return false;
 	*bytes <<= unit ? 10 * (unit - units + 1) : 0;
-	*next = end + (unit != NULL);
+	*at = end + (unit != NULL);
 	return *bytes <= size_most;
 }
 
-bool read_size_range(const char **next, bool (*is_whole_pages)(uint64_t bytes), uint64_t *first,
+bool size_range_read(const char **at, bool (*is_size)(uint64_t bytes), uint64_t *first,
 		     uint64_t *last)
 {
-	if (!read_size(next, first))
+	if (!size_read(at, first))
 		return false;
 	*last = *first;
-	if (!strncmp(*next, "..", 2)) {
-		*next += 2;
-		if (!read_size(next, last))
+	if (!strncmp(*at, "..", 2)) {
+		*at += 2;
+		if (!size_read(at, last))
 			return false;
 	}
-	return (!**next || **next == ',') && is_whole_pages(*first) && is_whole_pages(*last) &&
-	       *first <= *last;
+	return (!**at || **at == ',') && is_size(*first) && is_size(*last) && *first <= *last;
 }
 
-void format_size(uint64_t bytes, char name[SIZE_ROOM])
+void size_name(uint64_t bytes, char name[SIZE_ROOM])
 {
 	static const char units[] = "KMG";
 	int unit = -1;
@@ -113,7 +112,7 @@ void format_size(uint64_t bytes, char name[SIZE_ROOM])
 	snprintf(name, SIZE_ROOM, "%" PRIu64 "%.1s", bytes, unit < 0 ? "" : units + unit);
 }
 
-static int compare_sizes(const void *a, const void *b)
+static int by_size(const void *a, const void *b)
 {
 	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
 
@@ -121,7 +120,7 @@ static int compare_sizes(const void *a, const void *b)
 }
 
 /* One too many is left out. */
-static void add_size(struct sizes *sizes, uint64_t bytes)
+static void add(struct sizes *sizes, uint64_t bytes)
 {
 	bytes = bytes / SIZE_STEP * SIZE_STEP;
 	for (size_t i = 0; i < sizes->count; i++)
@@ -132,16 +131,16 @@ static void add_size(struct sizes *sizes, uint64_t bytes)
 }
 
 /* Two steps an octave: 16K, 24K, 32K, ... */
-static void add_size_range(struct sizes *sizes, uint64_t first, uint64_t last)
+static void add_range(struct sizes *sizes, uint64_t first, uint64_t last)
 {
 	for (uint64_t bytes = first; bytes <= last; bytes *= 2) {
-		add_size(sizes, bytes);
+		add(sizes, bytes);
 		if (bytes + bytes / 2 <= last)
-			add_size(sizes, bytes + bytes / 2);
+			add(sizes, bytes + bytes / 2);
 	}
 }
 
-const struct cpu_cache *last_data_cache(const struct cpu_facts *facts)
+const struct cpu_cache *last_cache(const struct cpu_facts *facts)
 {
 	const struct cpu_cache *last = NULL;
 
@@ -155,9 +154,9 @@ const struct cpu_cache *last_data_cache(const struct cpu_facts *facts)
 	return last;
 }
 
-uint64_t size_outside_caches(const struct point_context *context, uint32_t threads, uint64_t most)
+uint64_t size_outside(const struct point_context *context, uint32_t threads, uint64_t most)
 {
-	const struct cpu_cache *last = last_data_cache(context->facts);
+	const struct cpu_cache *last = last_cache(context->facts);
 	uint64_t cache = last ? (uint64_t)last->bytes * threads : 0;
 
 	if (cache > context->cache_bytes)
@@ -169,13 +168,13 @@ uint64_t size_outside_caches(const struct point_context *context, uint32_t threa
 
 static void add_around_caches(struct sizes *sizes, const struct cpu_facts *facts, uint64_t most)
 {
-	const struct cpu_cache *last = last_data_cache(facts);
+	const struct cpu_cache *last = last_cache(facts);
 	uint64_t outside = last ? 4 * (uint64_t)last->bytes : UINT64_C(64) << 20;
 
 	if (outside > most)
 		outside = most;
 	if (!last)
-		add_size_range(sizes, 16 << 10, outside);
+		add_range(sizes, 16 << 10, outside);
 	for (size_t i = 0; i < facts->cache_count; i++) {
 		uint64_t bytes = facts->caches[i].bytes > 0 ? (uint64_t)facts->caches[i].bytes : 0;
 		const uint64_t around[] = {bytes / 4, bytes / 2, bytes / 4 * 3, 2 * bytes,
@@ -185,38 +184,38 @@ static void add_around_caches(struct sizes *sizes, const struct cpu_facts *facts
 			continue;
 		for (size_t k = 0; k < sizeof around / sizeof *around; k++)
 			if (around[k] <= outside)
-				add_size(sizes, around[k]);
+				add(sizes, around[k]);
 	}
-	add_size(sizes, outside);
+	add(sizes, outside);
 }
 
-static bool is_whole_pages(uint64_t bytes)
+static bool is_size(uint64_t bytes)
 {
 	return bytes && bytes % SIZE_STEP == 0;
 }
 
-int read_sizes(const char *text, const struct cpu_facts *facts, uint64_t most, struct sizes *sizes,
+int sizes_read(const char *text, const struct cpu_facts *facts, uint64_t most, struct sizes *sizes,
 	       struct refusal *refusal)
 {
-	const char *next = text;
+	const char *at = text;
 
 	sizes->count = 0;
 	if (!strcmp(text, "auto")) {
 		add_around_caches(sizes, facts, most);
 	} else {
-		for (;; next++) {
+		for (;; at++) {
 			uint64_t first, last;
 
-			if (!read_size_range(&next, is_whole_pages, &first, &last))
+			if (!size_range_read(&at, is_size, &first, &last))
 				return refuse(refusal, EXIT_OPTIONS,
 					      "--sizes wants auto or a list like 16K,1M..64M of "
 					      "multiples of 4K, not '%s'",
 					      text);
-			add_size_range(sizes, first, last);
-			if (!*next)
+			add_range(sizes, first, last);
+			if (!*at)
 				break;
 		}
 	}
-	qsort(sizes->bytes, sizes->count, sizeof *sizes->bytes, compare_sizes);
+	qsort(sizes->bytes, sizes->count, sizeof *sizes->bytes, by_size);
 	return 0;
 }

@@ -1,6 +1,6 @@
 """Compares sides of runs, per relation and pair; a run is the unit of replication."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,25 +22,17 @@ from fleet.analysis.reduce.load import (
     published,
 )
 from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.reduce.split import geometric_mean, run_levels
 from fleet.analysis.reduce.topology import GROUPS
-from fleet.analysis.tables import Bools, Floats, Ints
+from fleet.analysis.tables import Floats
 from fleet.errors import UsageError
 from fleet.hostnames import folded
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Root, listing_of
 from fleet.text import counted
 
-_LEAST_SWITCHING = 2  # runs; one in a hundred of a pair at one level is split by chance
+_LEAST_SWITCHING = 2  # runs
 _MOST_PAIRS = 100
-_MOVED = 1.25  # a level of A and one of B that are nearer than this may be the same
 _SIDES = ("a", "b")
-_OF_SIDE = ("ns", "share", "dwell", "spread")
-_LEVEL_COLUMNS = (
-    *CELL,
-    *(f"{side}_{name}" for name in _OF_SIDE for side in _SIDES),
-    *("ratio", "low", "high", "moved", "moved_low", "moved_high"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,81 +291,31 @@ def _turns(runs: pd.DataFrame) -> dict[str, tuple[str, int]]:
 
 
 def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """A row per level of each pair with several within two runs or more, those that switch most first.
+    """Return a row per pair with bursts at another level in two runs or more, the largest shares first.
 
-    a, b: rows of `pairs` with their `unit`, the run. Of each side: `ns` (geometric mean over runs with the
-    level), `share` of the bursts (mean over all runs), `dwell` (bursts in a row) and `spread` (the typical
-    half interval within a run). `ratio`: the change of the level with its 95 % interval `low`, `high`;
-    `moved`: that of the share, with `moved_low`, `moved_high`; NaN for fewer than three runs. At most 100
-    pairs. A pair's number is that of its most frequent level, so neither a change of its other levels nor
-    one of their shares is seen in it; levels of all runs of both sides are matched by their latencies
-    (`run_levels`), and the intervals are shown beside the verdicts, not judged with them.
+    a, b: rows of `pairs` with their `unit`, the run. Of each side: `ns` (median of its numbers), `other_ns`
+    (median of the other levels, NaN where there is none) and `share` (of its bursts, mean over its runs).
+    `moved`: by how much the share is larger on side b, with its 95 % interval `moved_low`, `moved_high`, NaN
+    for fewer than three runs. At most 100 pairs. Verdicts compare numbers, which are of the main level: they
+    do not see this.
     """
-    if a.empty or b.empty or "levels_ns" not in a:
-        return pd.DataFrame(columns=list(_LEVEL_COLUMNS))
-    known = pd.concat([side[side["levels_ns"].notna()] for side in (a, b)])
-    switching = known.groupby(CELL, sort=False)["other_share"].agg(["size", "sum"])
-    switching = switching[switching["size"] >= _LEAST_SWITCHING].sort_values(
-        "sum", ascending=False, kind="stable"
-    )
-    keys = switching.index[:_MOST_PAIRS]
-    sides = zip(_SIDES, (a, b), strict=True)
-    both = pd.concat(
-        [rows[pd.MultiIndex.from_frame(rows[CELL]).isin(keys)].assign(side=side) for side, rows in sides]
-    )
-    parts = dict(iter(both.groupby(CELL, sort=False)))
-    rows = [row for key in keys for row in _of_pair(key, parts[key])]
-    return pd.DataFrame(rows, columns=list(_LEVEL_COLUMNS))
-
-
-def _of_pair(key: tuple[Any, ...], rows: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    found = pd.DataFrame([level for row in rows.to_dict("records") for level in _levels(row)])
-    if found["side"].nunique() < len(_SIDES):
-        return
-    found["level"] = _common_levels(found["ns"].to_numpy(dtype=float), (found["side"] == "b").to_numpy())
-    runs = [int((rows["side"] == side).sum()) for side in _SIDES]
-    for _, level in found.groupby("level"):
-        of_runs = level.groupby(["side", "unit"], sort=False).agg(
-            ns=("ns", "mean"), share=("share", "sum"), dwell=("dwell", "mean"), spread=("spread", "mean")
-        )
-        sides = [of_runs[of_runs.index.get_level_values("side") == side] for side in _SIDES]
-        shares = [
-            np.pad(side["share"].to_numpy(dtype=float), (0, count - len(side)))
-            for side, count in zip(sides, runs, strict=True)
-        ]
-        ns = [side["ns"].to_numpy(dtype=float) for side in sides]
-        change = np.exp(_moved(*map(np.log, ns))) if all(map(len, ns)) else [np.nan] * 3
-        numbers = [
-            *(geometric_mean(each) if len(each) else np.nan for each in ns),
-            *(float(each.mean()) for each in shares),
-            *(float(side[name].mean()) for name in ("dwell", "spread") for side in sides),
-        ]
-        yield (*key, *numbers, *change, *_moved(*shares))
-
-
-def _common_levels(ns: Floats, of_b: Bools) -> Ints:
-    """The level of each value; near neighbours of which one is on A only, the other on B only, are one."""
-    labels: Ints = run_levels(ns[None, :])[0]
-    logs, level = np.log(ns), 0
-    while level < labels.max():
-        lower, upper = labels == level, labels == level + 1
-        sides = {*of_b[lower]}, {*of_b[upper]}
-        one_sided = sides[0] != sides[1] and len(sides[0]) == len(sides[1]) == 1
-        if one_sided and logs[upper].mean() - logs[lower].mean() < np.log(_MOVED):
-            labels[labels > level] -= 1
-        level += 1
-    return labels
-
-
-def _levels(row: dict[Any, Any]) -> Iterator[dict[str, Any]]:
-    """The levels of a pair in one run; of a pair with one level, that."""
-    about = {"side": row["side"], "unit": row["unit"]}
-    if not np.ndim(row["levels_ns"]):
-        yield {**about, "ns": row["median_ns"], "share": 1.0, "dwell": row["bursts"], "spread": row["spread"]}
-        return
-    columns = (row[f"levels_{name}"] for name in _OF_SIDE)
-    for values in zip(*columns, strict=True):
-        yield {**about, **dict(zip(_OF_SIDE, values, strict=True))}
+    names = [*(f"{side}_{name}" for name in ("ns", "other_ns", "share") for side in _SIDES)]
+    columns = [*CELL, *names, "moved", "moved_low", "moved_high"]
+    if a.empty or b.empty or "other_ns" not in a:
+        return pd.DataFrame(columns=columns)
+    sides = [dict(iter(side.groupby(CELL, sort=False))) for side in (a, b)]
+    shares: dict[Any, float] = {}
+    for key in sides[0].keys() & sides[1].keys():
+        both = pd.concat([side[key] for side in sides])
+        if both["other_ns"].notna().sum() >= _LEAST_SWITCHING:
+            shares[key] = float(both["other_share"].sum())
+    rows = []
+    for key in sorted(shares, key=lambda key: (-shares[key], key))[:_MOST_PAIRS]:
+        parts = [side[key] for side in sides]
+        numbers = [float(part[name].median()) for name in ("median_ns", "other_ns") for part in parts]
+        of_bursts = [part["other_share"].to_numpy(dtype=float) for part in parts]
+        rows.append((*key, *numbers, *(float(part.mean()) for part in of_bursts), *_moved(*of_bursts)))
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _moved(a: Floats, b: Floats) -> tuple[float, float, float]:

@@ -22,7 +22,7 @@ UNDERFED = 0.05
 PAIR_FLAGS = ("multimodal", "drift", "not_converged", "smt_pair", "outliers", "underfed")
 # The most serious first: flags that change what a pair's number means, then those that make it less certain.
 MEANINGS: Mapping[str, str] = {
-    "multimodal": "pairs have several levels; tables show the more frequent one",
+    "multimodal": "pairs have over a tenth of their bursts at another level than their number",
     "smt_pair": "pairs take less than half the time usual for their relation",
     "drift": "pairs became faster or slower during the run",
     "coarse_clock": "bursts have samples too short for the resolution of the clock",

@@ -72,13 +72,18 @@ def t_factor(count: int, effective: Floats | float) -> Floats:
     return np.array([student_t(int(one)) for one in each])[at]
 
 
+def geometric_mean(values: Floats) -> float:
+    """Compute the geometric mean of positive values."""
+    return float(np.exp(np.log(values).mean()))
+
+
 def between_runs(values: Floats) -> float:
-    """Half the 95 % interval of runs' geometric mean, relative; NaN of fewer than LEAST_RUNS."""
-    return float(np.expm1(np.log1p(of_one_run(values)) / sqrt(len(values))))
+    """Compute half the 95 % interval of what runs have in common, relative; NaN for fewer than LEAST_RUNS."""
+    return float(np.expm1(np.log1p(beside_runs(values)) / sqrt(len(values))))
 
 
-def of_one_run(values: Floats) -> float:
-    """The same of each of the runs, around what they have in common."""
+def beside_runs(values: Floats) -> float:
+    """Compute how far a single run may be from what runs like it have in common, as `between_runs` does."""
     if len(values) < LEAST_RUNS:
         return float("nan")
     return float(np.expm1(student_t(len(values) - 1) * np.log(values).std(ddof=1)))

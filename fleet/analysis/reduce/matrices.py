@@ -5,12 +5,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.reduce.burst_levels import asymmetry, burst_levels
+from fleet.analysis.reduce.burst_levels import asymmetry, describe_rows, find_main_bursts
 from fleet.analysis.reduce.bursts import COLUMNS, OF_OTHERS, PARAMETERS, Bursts, equal_rows, of_arrow
-from fleet.analysis.reduce.split import states
 from fleet.analysis.tables import Bools, Floats, Ints, decode_categories, group_medians, number_groups
 from fleet.late import pa
 from fleet.model import SHIPPED, Benchmark, Descriptions, Shape
@@ -19,9 +17,6 @@ from fleet.store.schema import arrow_schema
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
 KIND = ["run_id", "benchmark", "variant"]
 PAIR = [*KIND, "point", "ping_cpu", "pong_cpu"]
-_JUDGED = ("median_ns", "low_ns", "high_ns", "spread", "other_ns", "other_share", "drift")
-STATES = "ABCDEF"  # their names, the fastest first
-OF_LEVELS = ("levels_ns", "levels_share", "levels_spread", "levels_dwell", "levels_state")
 OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
@@ -75,8 +70,11 @@ def pairs_of(
     first = decode_categories(about.iloc[begins].reset_index(drop=True))
     first["samples"] = np.bincount(pair, samples, len(begins)).astype(np.int64)
     ends = _ends(first, ordered=ordered)
-    judged = _judged(middles, about, counts, _units(first, ends, descriptions))
-    times = middles / judged["median_ns"][pair]
+    # Bursts of other benchmarks that were part of the same visit have the same number.
+    visits = 2 * about["round"].to_numpy(dtype=np.int64) + _turned(about)
+    main = find_main_bursts(middles, counts, visits, _units(first, ends, descriptions))
+    numbers = describe_rows(middles, counts, about["start_offset_ns"].to_numpy(dtype=np.float64), main)
+    times = middles / numbers["median_ns"][pair]
     table = pd.DataFrame(
         {
             **{name: first[name] for name in (*KIND, "point", "unit")},
@@ -84,7 +82,7 @@ def pairs_of(
             "pong_cpu": ends[1],
             "relation": first["relation"],
             "bursts": counts,
-            **judged,
+            **numbers,
             "asymmetry": asymmetry(middles, _turned(about) & (not ordered), pair, len(begins)),
             **_flags(about["flags"], pair, len(begins)),
             "samples": first["samples"],
@@ -141,44 +139,13 @@ def middles_of(bursts: Bursts) -> tuple[Floats, Ints]:
     return middles, far
 
 
-def _judged(middles: Floats, about: pd.DataFrame, counts: Ints, units: Ints) -> dict[str, npt.NDArray[Any]]:
-    """The columns that come from a pair's burst medians; pairs of as many bursts are judged together.
-
-    The interval is around the mean, and widened where the median is not inside. about: of the bursts.
-    """
-    columns: dict[str, npt.NDArray[Any]] = {name: np.full(len(counts), np.nan) for name in _JUDGED}
-    columns |= {name: np.full(len(counts), None, dtype=object) for name in OF_LEVELS}
-    # Bursts of other benchmarks that were part of the same visit have the same number.
-    visits = np.asarray(2 * about["round"].to_numpy(dtype=np.int64) + _turned(about), dtype=np.int64)
-    of_visits, main = states(middles, visits, counts, units)
-    times = about["start_offset_ns"].to_numpy(dtype=np.float64)
-    for (pairs, rows), (_, moments), (_, labels) in zip(
-        *(equal_rows(values, counts) for values in (middles, times, of_visits)), strict=True
-    ):
-        found = burst_levels(rows, moments, labels, main[pairs])
-        half = found.half + found.lean
-        low, high = np.minimum(found.mean - half, found.median), np.maximum(found.mean + half, found.median)
-        others = (found.other, found.other_share, found.drift)
-        judged = (found.median, low, high, half / found.mean, *others)
-        for name, column in zip(_JUDGED, judged, strict=True):
-            columns[name][pairs] = column
-        for row, parts in found.parts.items():
-            numbers = [
-                (each.median, each.share, each.half / each.mean, each.dwell, STATES[each.state])
-                for each in parts
-            ]
-            for name, values in zip(OF_LEVELS, zip(*numbers, strict=True), strict=True):
-                columns[name][pairs[row]] = list(values)
-    return columns
-
-
 def visits_together(benchmark: Benchmark) -> bool:
-    """Whether its visits to a pair come together with those of others, so that they share their states."""
+    """Report whether its visits to a pair come together with those of other benchmarks."""
     return benchmark.shape is Shape.PAIR and not benchmark.many_points
 
 
 def _units(first: pd.DataFrame, ends: Ints, descriptions: Descriptions) -> Ints:
-    """Of each pair a number that those share whose states are one; ends: its two CPUs."""
+    """Number the rows so that benchmarks whose visits come together share one; ends: each row's CPUs."""
     shared = [name for name in first["benchmark"].unique() if visits_together(descriptions[str(name)])]
     own = np.where(first["benchmark"].isin(shared), -1, np.arange(len(first)))
     units = first[["run_id"]].assign(low=ends[0], high=ends[1], own=own)

@@ -30,7 +30,7 @@ from fleet.analysis.reduce.load import (
     without_points,
 )
 from fleet.analysis.reduce.long_pairs import reduced_in_parts
-from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
+from fleet.analysis.reduce.matrices import by_relation, reduced, visits_together
 from fleet.analysis.tables import Floats, Ints, decode_categories, to_pandas
 from fleet.errors import DamagedFileError
 from fleet.late import pa
@@ -42,7 +42,7 @@ from fleet.store.reading import TableFile, Where, chosen, joined, leave_out
 from fleet.store.runs import Listing, Root, RunSummary, listing_of
 from fleet.store.verify import INDEX_REMEDY
 
-STATS_VERSION = 15  # raise it whenever a number or a flag of `pairs` changes
+STATS_VERSION = 16  # raise it whenever a number or a flag of `pairs` changes
 PAIRS = Derived("pairs", "pairs")
 SLICE_SAMPLES = 1 << 20
 _MANY_RUNS = 500  # so many are worth a second of start-up for each further process
@@ -220,12 +220,9 @@ def by_run(runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] 
 
 def widened(pairs: pd.DataFrame) -> pd.DataFrame:
     """The same rows with float64 that print as short as the float32 they were, and plain strings."""
-    wide: dict[Any, Any] = {}
-    for name, column in pairs.items():
-        if column.dtype == np.float32:
-            wide[name] = _wide(column.to_numpy())
-        elif name in OF_LEVELS[:-1]:
-            wide[name] = column.map(lambda values: None if values is None else _wide(values))
+    wide: dict[Any, Any] = {
+        name: _wide(column.to_numpy()) for name, column in pairs.items() if column.dtype == np.float32
+    }
     return decode_categories(pairs).assign(**wide)
 
 
@@ -300,9 +297,7 @@ def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.D
 
 
 def _to_arrow(values: "pd.Series[Any]", type_: Any) -> Any:
-    """Convert a column; NaN becomes null, but not inside lists, whose values cannot be null."""
-    if pa.types.is_list(type_):
-        return pa.array(values.tolist(), type_)
+    """Convert a column; NaN becomes null."""
     return pa.array(values.astype(object) if pa.types.is_dictionary(type_) else values, type_)
 
 

@@ -215,40 +215,36 @@ def _side(side: ComparisonSide) -> dict[str, Any]:
 
 
 LISTED = 3  # pairs
-_OF_SHARES = ("share A", "share B", "B - A", "its interval")
 
 
 def levels_text(levels: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
-    """The levels of the pairs that switch most, as `compare_burst_levels` returns them."""
-    keys = ["benchmark", "variant", "ping_cpu", "pong_cpu"]
-    pairs = levels.groupby(keys, sort=False).ngroup()
+    """Lay out the pairs with most bursts at another level, as `compare_burst_levels` returns them."""
     rows = []
-    for row in text.records(levels[pairs < LISTED]):
-        change, low, high = text.change_shown(row, descriptions)
-        moved, least, most = (row[name] for name in ("moved", "moved_low", "moved_high"))
-        dwells = (row[name] for name in ("a_dwell", "b_dwell"))
-        dwell = "/".join("-" if text.is_none(one) else f"{one:.1f}" for one in dwells)
+    for row in text.records(levels.head(LISTED)):
         numbers = (
-            *(_level_ns(row, side, descriptions) for side in "ab"),
-            text.signed(change),
-            text.interval(low, high),
+            "-" if text.is_none(row[name]) else text.measured(descriptions[row["benchmark"]], row[name])
+            for name in ("a_ns", "b_ns", "a_other_ns", "b_other_ns")
         )
         shares = (text.percent(row[f"{side}_share"]) for side in "ab")
-        apart = (text.signed(moved, 0), text.interval(least, most, 0), dwell)
-        rows.append((text.kind_of(row), text.pair_text(row), *numbers, *shares, *apart))
-    titles = ("benchmark", "pair", "A", "B", "change", "95 % interval", *_OF_SHARES, "in a row")
-    less = ("in a row", "its interval", "95 % interval")
+        moved, low, high = (row[name] for name in ("moved", "moved_low", "moved_high"))
+        change = (text.signed(moved, 0), text.interval(low, high, 0))
+        rows.append((text.kind_of(row), text.pair_text(row), *numbers, *shares, *change))
+    titles = (
+        "benchmark",
+        "pair",
+        "A",
+        "B",
+        "other A",
+        "other B",
+        "share A",
+        "share B",
+        "B - A",
+        "its interval",
+    )
     room = None if width is None else width - 2
-    shown = table(titles, rows, right=set(range(2, 11)), width=room, drop=less)
-    title = "Levels within the runs, not judged (±: 95%; share: of bursts; B - A: of shares)"
-    lines = [title, text.indented(shown)]
-    if (more := int(pairs.max()) + 1 - LISTED) > 0:
-        lines.append(f"  {counted(more, 'more pair')} with --json")
+    shown = table(titles, rows, right=set(range(2, 10)), width=room, drop=("its interval", "A", "B"))
+    lines = ["Bursts at another level, not judged (other: their median; share: of the bursts)"]
+    lines.append(text.indented(shown))
+    if len(levels) > LISTED:
+        lines.append(f"  {counted(len(levels) - LISTED, 'more pair')} with --json")
     return "\n".join(lines)
-
-
-def _level_ns(row: dict[str, Any], side: str, descriptions: Descriptions) -> str:
-    ns, spread = row[f"{side}_ns"], row[f"{side}_spread"]
-    if text.is_none(ns):
-        return "-"
-    return f"{text.measured(descriptions[row['benchmark']], ns)} {text.within(spread)}".removesuffix(" -")

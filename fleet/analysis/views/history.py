@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.reduce.burst_levels import find_main_runs
 from fleet.analysis.reduce.cells import are_pairs
-from fleet.analysis.reduce.interval import between_runs
-from fleet.analysis.reduce.split import geometric_mean, runs_by_level
+from fleet.analysis.reduce.interval import between_runs, geometric_mean
 from fleet.analysis.views import text
 from fleet.model import SHIPPED, Descriptions
 from fleet.store import RunSummary
@@ -65,7 +65,7 @@ def past_of_runs(
     keys = ["benchmark", "variant", "about", "place", "relation"]
     for (name, variant, about, _, relation), part in found.groupby(keys, sort=False):
         values = part["median_ns"].to_numpy(dtype=float)
-        usual = runs_by_level(values)[0]
+        usual = values[find_main_runs(values)]
         ends = sorted((values.min(), values.max()), reverse=text.is_rate(descriptions[str(name)]))
         numbers = [text.measured(descriptions[str(name)], ns) for ns in (geometric_mean(usual), *ends)]
         of = f"{len(usual)} of {len(values)}"
@@ -77,7 +77,7 @@ def past_of_runs(
     return (
         f"{len(runs)} comparable runs, {first:%Y-%m-%d} to {last:%Y-%m-%d}: medians by run\n"
         + table(titles, rows, right={2, 3, 4, 5, 6})
-        + "\nusual: geometric mean of the runs at the level of most; ±95%: between them"
+        + "\nusual: geometric mean of the runs at the main level; ±95%: between them"
         + "\nThe last run:"
     )
 

@@ -139,7 +139,7 @@ def marks(levels: pd.DataFrame) -> list[str]:
     if (levels["rise"] > STEP).any():
         lines.append(f"~: no plateau: some sizes take more than {STEP:g} times as long as others")
     if levels["other_ns"].notna().any():
-        lines.append("a|b: bursts are at several levels, most at a, most others at b")
+        lines.append("a|b: the main level is a; the median of the bursts at another level is b")
     return lines
 
 

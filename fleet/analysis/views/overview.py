@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.reduce.burst_levels import REACH, find_main_runs
 from fleet.analysis.reduce.cells import ALL, Only
-from fleet.analysis.reduce.interval import LEAST_RUNS, between_runs, of_one_run
-from fleet.analysis.reduce.split import geometric_mean, runs_by_level
+from fleet.analysis.reduce.interval import LEAST_RUNS, beside_runs, between_runs, geometric_mean
 from fleet.analysis.selection import by_host
 from fleet.analysis.tables import Floats
 from fleet.analysis.views.heatmap import Canvas, ranked
@@ -73,9 +73,9 @@ def medians(rows: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFram
     like: the same of all comparable runs of these hosts, to say how far one of them may be off.
 
     Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`, `place`, `runs`, `median_ns`
-    (the geometric mean of the runs' medians, of those at the level that most runs are at), `half` (half its
-    95 % interval, relative: `how_wide` says between what; NaN where this host has none of the kind), `behind`
-    (the runs that it is from), `levels` (ns and runs of each level, that of most runs first), `bursts` and
+    (the geometric mean of the runs at the main level), `half` (half its 95 % interval, relative: `how_wide`
+    says between what; NaN where this host has none of the kind), `behind` (the runs that it is from),
+    `levels` (ns and number of the runs at the main level and, by their median, of any others), `bursts` and
     `flagged_bursts` of all these runs.
     """
     alike = () if like is None else like.groupby(_KEYS, sort=False)
@@ -174,15 +174,20 @@ def heading(runs: Sequence[RunSummary]) -> str:
 
 
 def _over_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
-    levels = runs_by_level(rows["median_ns"].to_numpy(dtype=float))
-    known = [(geometric_mean(values), len(values)) for values in levels]
-    found = {"median_ns": known[0][0], "levels": known, "behind": len(levels[0])}
-    if len(levels[0]) >= LEAST_RUNS:
-        return found | {"half": between_runs(levels[0])}
-    for runs in () if like is None else runs_by_level(like):
-        if len(runs) >= LEAST_RUNS and runs.min() <= known[0][0] <= runs.max():
-            return found | {"half": of_one_run(runs), "behind": len(runs)}
-    return found | {"half": float(rows["spread"].iloc[-1])}
+    """Compute the columns of `medians` that come from a host's runs; like: medians of all comparable ones."""
+    values = rows["median_ns"].to_numpy(dtype=float)
+    is_main = find_main_runs(values)
+    main, others = values[is_main], values[~is_main]
+    number, levels = geometric_mean(main), [(geometric_mean(main), len(main))]
+    if len(others):
+        levels.append((float(np.median(others)), len(others)))
+    half, behind = float(rows["spread"].to_numpy(dtype=float)[is_main][-1]), len(main)
+    near = main if like is None else like[np.abs(np.log(like / number)) <= np.log(REACH)]
+    if len(main) >= LEAST_RUNS:
+        half = between_runs(main)
+    elif len(near) >= LEAST_RUNS:
+        half, behind = beside_runs(near), len(near)
+    return {"median_ns": number, "levels": levels, "behind": behind, "half": half}
 
 
 def _fastest_first(table: pd.DataFrame) -> list[str]:
@@ -287,7 +292,7 @@ def _legend(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: 
     yield from _relations(table)
     yield f"{_numbers(table, descriptions)}; flagged: of bursts"
     if table["runs"].max() > 1:
-        yield "of several runs: their geometric mean"
+        yield "of several runs: the geometric mean of those at the main level"
     yield from _about_levels(table, descriptions)
     if table["half"].isna().all():
         return
@@ -297,17 +302,19 @@ def _legend(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: 
 
 
 def _about_levels(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:
-    """The levels of hosts whose runs are at several: no number is an average of levels."""
-    several = [row for row in records(table) if len(row["levels"]) > 1]
-    for row in several[:_LISTED]:
-        each = ", ".join(
-            f"{counted(count, 'run')} at {measured(descriptions[row['benchmark']], ns)}"
-            for ns, count in row["levels"]
+    """Name the hosts of which some runs are at another level than the number."""
+    switching = [row for row in records(table) if len(row["levels"]) > 1]
+    for row in switching[:_LISTED]:
+        (main, runs), (other, others) = (
+            (measured(descriptions[row["benchmark"]], ns), count) for ns, count in row["levels"]
         )
         what = f"{row['host_name']}, {row['benchmark']}, {row['relation']}"
-        yield one_line(f"levels differ between runs, the number is that of most: {what}: {each}")
-    if len(several) > _LISTED:
-        yield f"levels differ between runs of {len(several) - _LISTED} more"
+        levels = (
+            f"{counted(runs, 'run')} at {main}, {counted(others, 'run')} at another level, median {other}"
+        )
+        yield one_line(f"levels differ between runs: {what}: {levels}")
+    if len(switching) > _LISTED:
+        yield f"levels differ between runs of {len(switching) - _LISTED} more"
 
 
 def _relations(table: pd.DataFrame) -> Iterable[str]:

@@ -1,17 +1,16 @@
 """The sections of `fleet show`, one function each: what the run was, a benchmark of pairs, one of CPUs."""
 
-from itertools import chain
 from typing import Any
 
 import pandas as pd
 
 from fleet.analysis.reduce.flags import PAIR_FLAGS
-from fleet.analysis.reduce.matrices import OF_LEVELS, grid, relations
+from fleet.analysis.reduce.matrices import grid, relations
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views import text
 from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.topology import topology_lines
-from fleet.model import SHIPPED, Descriptions, View
+from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted, one_line, table
 
 PAIRS_LISTED = 3
@@ -69,7 +68,7 @@ def benchmark(
         lines.append(text.in_words(row[0] for row in rows))
         lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
     lines.append(_reached(pairs, number))
-    lines += _extremes(pairs, number, canvas.width)
+    lines += [*_extremes(pairs, number, canvas.width), *level_lines(pairs)]
     return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, descriptions, as_map=as_map)
 
 
@@ -156,61 +155,17 @@ def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
 
 
 def level_lines(pairs: pd.DataFrame) -> list[str]:
-    """All levels of the pairs that have several, those that leave the more frequent one most often first."""
-    found = pairs[pairs["levels_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
-    shown = []
-    for row in text.records(found.head(PAIRS_LISTED)):
-        each = (
-            f"{state} {ns:.1f} {text.within(spread)} ({text.percent(share)} of bursts, {dwell:.1f} in a row)"
-            for ns, share, spread, dwell, state in zip(*(row[name] for name in OF_LEVELS), strict=True)
-        )
-        shown.append(f"levels of {text.pair_text(row)}: {', '.join(each)}")
-    if len(found) > PAIRS_LISTED:
-        shown.append(f"{len(found) - PAIRS_LISTED} more pairs with several levels (fleet show --json)")
-    return shown
-
-
-def states(pairs: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
-    """Of the pairs that leave their level most often, the numbers of each state side by side."""
-    of_pairs = pairs[
-        pairs["benchmark"].map(lambda name: descriptions[str(name)].view is View.MATRIX).astype(bool)
+    """Describe the pairs with bursts at another level, those with the largest share first."""
+    switching = pairs[pairs["other_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
+    lines = [
+        f"levels of {text.pair_text(row)}: {row['median_ns']:.1f} {text.within(row['spread'])}, "
+        f"and {text.percent(row['other_share'])} of bursts at another level, median {row['other_ns']:.1f}"
+        for row in text.records(switching.head(PAIRS_LISTED))
     ]
-    ends = ["ping_cpu", "pong_cpu"]
-    most = of_pairs[of_pairs["levels_ns"].notna()].groupby(ends)["other_share"].max().reset_index()
-    most = most.sort_values("other_share", ascending=False, kind="stable")
-    shown = []
-    for pair in list(zip(*(most[end].tolist() for end in ends), strict=True))[:PAIRS_LISTED]:
-        own = text.records(of_pairs[(of_pairs[ends[0]] == pair[0]) & (of_pairs[ends[1]] == pair[1])])
-        columns = [_by_state(row) for row in own]
-        titles = (f"states of {pair[0]}-{pair[1]}", *(_kind(row) for row in own))
-        known = sorted({*chain(*columns)})
-        lines = [(state, *(column.get(state, "-") for column in columns)) for state in known]
-        drawn = table(titles, lines, width=width)
-        if text.is_too_wide(drawn, width):
-            every = [
-                (state, _kind(row), column[state])
-                for state in known
-                for row, column in zip(own, columns, strict=True)
-                if state in column
-            ]
-            drawn = table((titles[0], "of", "levels"), every, right=set())
-        shown.append(drawn)
-    if len(most) > PAIRS_LISTED:
-        shown.append(f"{len(most) - PAIRS_LISTED} more pairs with several states (fleet show --json)")
-    if shown:
-        shown.append("±95%: of the bursts of a level; brackets: share of the bursts, and how many in a row")
-    return "\n".join(shown)
-
-
-def _by_state(row: dict[str, Any]) -> dict[str, str]:
-    """The levels of each state; of a pair with one level, that."""
-    if row["levels_ns"] is None:
-        return {"A": f"{row['median_ns']:.1f} {text.within(row['spread'])}"}
-    found: dict[str, str] = {}
-    for ns, share, spread, dwell, state in zip(*(row[name] for name in OF_LEVELS), strict=True):
-        shown = f"{ns:.1f} {text.within(spread)} ({text.percent(share)}, {dwell:.1f})"
-        found[state] = f"{found[state]}; {shown}" if state in found else shown
-    return found
+    if len(switching) > PAIRS_LISTED:
+        more = counted(len(switching) - PAIRS_LISTED, "more pair")
+        lines.append(f"{more} with bursts at another level (fleet show --json)")
+    return lines
 
 
 def _kind(row: Any) -> str:

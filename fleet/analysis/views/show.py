@@ -114,7 +114,6 @@ def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) ->
             parts.append(_events_text(found, (str(name), str(variant)), canvas.width, whole=all_sizes))
     by_nodes = node_tables(found.pairs, found.cpus, found.run, descriptions)
     parts += [tables_text(tables, canvas.width) for tables in by_nodes]
-    parts.append(sections.states(found.pairs, canvas.width, descriptions))
     return parts
 
 

@@ -44,7 +44,7 @@ _OF_PAIRS = (
 )  # columns of `pairs` that warnings show
 # By flag of a pair: the column that ranks the pairs, and what to show of one.
 _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
-    "multimodal": ("other_share", lambda row: f"{percent(row['other_share'])} of bursts at the other"),
+    "multimodal": ("other_share", lambda row: f"{percent(row['other_share'])} of bursts"),
     "smt_pair": ("median_ns", lambda row: f"{row['median_ns']:.1f} ns, {row['relation']}"),
     "drift": ("drift", lambda row: f"{row['drift']:+.1%}"),
     "underfed": ("other_rate", lambda row: f"{row['other_rate']:.1f} GB/s"),

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -16,47 +17,40 @@ from fleet.store import Store
 from tests import builders
 
 
-def side(name: str, runs: list[list[tuple[float, float]]]) -> pd.DataFrame:
-    """A row per run of one pair; runs: of each its levels, ns and share of bursts, the fastest first."""
+def side(name: str, runs: list[tuple[float, float, float]]) -> pd.DataFrame:
+    """A row per run of one pair; runs: ns, ns of the bursts at another level, and their share."""
     rows = [
         {
             **dict.fromkeys(("benchmark", "variant", "relation"), "x"),
             "ping_cpu": 0,
             "pong_cpu": 1,
             "unit": f"{name}{number}",
-            "bursts": 20,
-            "spread": 0.01,
-            "median_ns": max(levels, key=lambda level: level[1])[0],
-            "other_share": min(share for _, share in levels) if len(levels) > 1 else np.nan,
-            "levels_ns": np.array([ns for ns, _ in levels]) if len(levels) > 1 else None,
-            "levels_share": np.array([share for _, share in levels]),
-            "levels_dwell": np.full(len(levels), 2.0),
-            "levels_spread": np.full(len(levels), 0.01),
+            "median_ns": ns,
+            "other_ns": other_ns,
+            "other_share": share,
         }
-        for number, levels in enumerate(runs)
+        for number, (ns, other_ns, share) in enumerate(runs)
     ]
     return pd.DataFrame(rows)
 
 
-def test_each_level_is_compared_with_itself_and_so_is_its_share() -> None:
-    a = side("a", [[(24.0, 0.8), (50.0, 0.2)], [(24.2, 0.7), (50.4, 0.3)], [(24.1, 0.75), (49.8, 0.25)]])
-    b = side("b", [[(24.1, 0.4), (55.0, 0.6)], [(24.0, 0.5), (55.5, 0.5)], [(24.2, 0.45), (54.8, 0.55)]])
-    fast, slow = compare_burst_levels(a, b).to_dict("records")
-    assert fast["low"] < 1 < fast["high"]
-    assert slow["ratio"] == pytest.approx(1.10, abs=0.01)
-    assert 1 < slow["low"] < slow["ratio"] < slow["high"]
-    assert (slow["a_share"], slow["b_share"]) == (pytest.approx(0.25), pytest.approx(0.55))
-    assert 0 < slow["moved_low"] < slow["moved"] < slow["moved_high"]
-    assert slow["moved"] == pytest.approx(-fast["moved"])
+def test_levels_and_shares_of_both_sides_stand_side_by_side() -> None:
+    a = side("a", [(24.0, 50.0, 0.2), (24.2, 50.4, 0.3), (24.1, 49.8, 0.25)])
+    b = side("b", [(24.1, 55.0, 0.4), (24.0, 55.5, 0.5), (24.2, 54.8, 0.45)])
+    (row,) = compare_burst_levels(a, b).to_dict("records")
+    assert (row["a_ns"], row["b_ns"], row["a_other_ns"], row["b_other_ns"]) == (24.1, 24.1, 50.0, 55.0)
+    assert (row["a_share"], row["b_share"]) == (pytest.approx(0.25), pytest.approx(0.45))
+    assert 0 < row["moved_low"] < row["moved"] < row["moved_high"]
+    assert row["moved"] == pytest.approx(0.2)
 
 
-def test_a_level_that_runs_lack_has_no_bursts_there_and_no_change() -> None:
-    a = side("a", [[(24.0, 0.8), (50.0, 0.2)], [(24.2, 0.7), (50.4, 0.3)], [(24.1, 1.0)]])
-    b = side("b", [[(24.1, 1.0)], [(24.3, 1.0)], [(24.0, 1.0)]])
-    _, slow = compare_burst_levels(a, b).to_dict("records")
-    assert (slow["a_share"], slow["b_share"]) == (pytest.approx(0.5 / 3), 0)
-    assert np.isnan([slow["ratio"], slow["b_ns"], slow["b_dwell"]]).all()
-    assert not len(compare_burst_levels(a[:1], b)), "one run alone may be split by chance"
+def test_runs_without_bursts_at_another_level_have_a_share_of_none() -> None:
+    a = side("a", [(24.0, 50.0, 0.2), (24.2, 50.4, 0.3), (24.1, np.nan, 0.05)])
+    b = side("b", [(24.1, np.nan, 0.0)] * 3)
+    (row,) = compare_burst_levels(a, b).to_dict("records")
+    assert (row["a_share"], row["b_share"]) == (pytest.approx(0.55 / 3), 0)
+    assert np.isnan(row["b_other_ns"])
+    assert not len(compare_burst_levels(a[1:], b)), "one run alone may be disturbed"
     assert not len(compare_burst_levels(a, b[:0]))
 
 
@@ -77,8 +71,8 @@ def test_a_comparison_lists_levels_that_its_verdicts_do_not_see(tmp_path: Path) 
     found = compare(tmp_path, ["kernel=a", "kernel=b"])
     assert not found[0].changed
     text = compare_text(found)
-    assert "Levels within the runs, not judged (±: 95%;" in text
-    assert text.count("cas/cmpxchg  0-1 ") == 2
-    listed = json.loads(compare_json(found))[0]["levels"]
-    assert [round(level["a_ns"], -1) for level in listed] == [50, 100]
-    assert listed[1]["moved"] > 0.1
+    assert "Bursts at another level, not judged (other: their median;" in text
+    assert re.search(r"cas/cmpxchg +0-1 .* 1\d% +4\d% ", text)
+    (listed,) = json.loads(compare_json(found))[0]["levels"]
+    assert (round(listed["a_ns"], -1), round(listed["a_other_ns"], -1)) == (50, 100)
+    assert listed["moved"] > 0.1

@@ -1,7 +1,4 @@
-"""A pair's level, modes and drift, on rows of burst medians whose truth is known."""
-
-import math
-from itertools import combinations_with_replacement
+"""A pair's main level, its interval, drift and asymmetry, on rows of burst medians whose truth is known."""
 
 import numpy as np
 import pytest
@@ -12,64 +9,132 @@ from scipy import stats
 from fleet.analysis.reduce.burst_levels import (
     DIRECTION_BURSTS,
     DRIFT_CHANGE,
-    BurstLevels,
     asymmetry,
-    burst_levels,
-    drift,
+    describe_rows,
+    find_drift,
+    find_main_bursts,
+    find_main_runs,
+    half_sample_modes,
     halves,
-    middles,
 )
-from fleet.analysis.reduce.split import split, states, states_of_rounds
+from fleet.analysis.tables import Floats
 from tests.intervals import half_width
 
 
-def judged(*rows: list[float], times: list[float] | None = None) -> BurstLevels:
-    """Levels of pairs, a row of burst medians each, one second apart unless `times` are given."""
-    moments = np.array([times or range(len(rows[0]))] * len(rows), dtype=float)
-    return burst_levels(np.array(rows, dtype=float), moments)
+def find_main(*rows: dict[int, float]) -> list[list[bool]]:
+    """Find the main bursts of benchmarks that are measured together. rows: their bursts in ns, by visit."""
+    medians = np.array([ns for row in rows for ns in row.values()])
+    visits, counts = np.array([visit for row in rows for visit in row]), np.array([*map(len, rows)])
+    main = find_main_bursts(medians, counts, visits, np.zeros(len(rows), dtype=np.int64))
+    return [part.tolist() for part in np.split(main, np.cumsum(counts)[:-1])]
 
 
-def middle_of(row: list[float]) -> float:
-    """The lower median of the averages of every two values, each with itself too."""
-    averages = sorted((one + other) / 2 for one, other in combinations_with_replacement(row, 2))
-    return averages[(len(averages) - 1) // 2]
+def describe(*rows: list[float]) -> dict[str, Floats]:
+    """Describe pairs, a row of burst medians each, one second apart."""
+    medians, counts = np.array([ns for row in rows for ns in row], dtype=float), np.array([*map(len, rows)])
+    visits = np.concatenate([np.arange(count) for count in counts])
+    main = find_main_bursts(medians, counts, visits, np.arange(len(rows)))
+    return describe_rows(medians, counts, visits.astype(float), main)
 
 
-def drift_of(row: list[float] | np.ndarray, times: list[float] | np.ndarray | None = None) -> float:  # type: ignore[type-arg]
+def drift_of(row: list[float] | Floats, times: list[float] | Floats | None = None) -> float:
     moments = np.arange(len(row)) if times is None else np.asarray(times)
-    return float(drift(np.array([row], dtype=float), np.array([moments], dtype=float))[0])
+    return float(find_drift(np.array([row], dtype=float), np.array([moments], dtype=float))[0])
 
 
-# Level and interval
+# Main level
 
 
 @pytest.mark.parametrize(
-    "times", [[*range(16)], [*range(13), 15.0, 15.5, 16.0], [*range(9), *np.arange(9, 16, 0.1)]]
+    ("row", "mode"),
+    [
+        ([50.0], 50),
+        ([50.0, 51.0], (50 * 51) ** 0.5),
+        ([50.0, 80.0], 50),
+        ([10, 50, 51, 90], (50 * 51) ** 0.5),
+        ([10, 10.2, 50, 51.1, 52, 70, 90], (51.1 * 52) ** 0.5),
+        ([24.0, 50.0, 90.0], 50),
+    ],
 )
-def test_visits_that_crowd_at_the_end_of_a_drift_lean_by_what_they_saw_too_much_of(
-    times: list[float],
+def test_the_half_sample_mode_is_in_the_densest_half_of_the_densest_half(
+    row: list[float], mode: float
 ) -> None:
-    """The mean over time of a line is its middle; that over visits is where most of them are."""
-    row = 100 + np.array([times])
-    found = burst_levels(row, np.array([times]))
-    assert np.isfinite(found.drift[0])
-    assert found.lean[0] == pytest.approx(abs(row.mean() - 100 - times[-1] / 2), rel=0.05, abs=1e-9)
+    assert half_sample_modes(np.log([row]))[0] == pytest.approx(np.log(mode))
 
 
-def test_without_a_drift_visits_may_crowd_anywhere() -> None:
-    steady = burst_levels(np.array([[50.0, 52.0, 51.0, 50.5]]), np.array([[0.0, 7.0, 8.0, 9.0]]))
-    assert steady.lean[0] == 0
+@given(st.lists(st.floats(1, 1000), min_size=1, max_size=30))
+def test_the_main_bursts_of_one_benchmark_are_within_15_percent_of_the_mode(row: list[float]) -> None:
+    logs = np.log(np.array(row) / np.median(row))
+    away = abs(logs - half_sample_modes(logs[None, :]))
+    (main,) = find_main(dict(enumerate(row)))
+    decided = abs(away - np.log(1.15)) > 1e-9
+    assert any(main)
+    assert (np.array(main) == (away < np.log(1.15)))[decided].all()
 
 
-def test_one_mode_is_described_by_all_of_its_bursts() -> None:
-    row = [50.0, 52.0, 51.0, 50.5, 53.0, 50.2]
-    found = judged(row)
-    assert found.median[0] == pytest.approx(middle_of(row))
-    assert found.mean[0] == np.mean(row)
-    half = half_width(row)
+def test_benchmarks_of_a_visit_are_at_one_level_together() -> None:
+    """The levels of `cas` are within 15 % of each other: `readwrite` tells them apart."""
+    state = [0, 0, 0, 1, 1, 0, 0, 1, 0, 0]
+    cas = {visit: (27.0, 29.0)[slow] + visit / 10 for visit, slow in enumerate(state)}
+    readwrite = {visit: (51.0, 250.0)[slow] + visit / 10 for visit, slow in enumerate(state)}
+    main = [not slow for slow in state]
+    assert find_main(cas, readwrite) == [main, main]
+
+
+def test_a_visit_that_lacks_a_burst_is_at_the_level_of_the_others() -> None:
+    state = [int(visit % 3 == 0) for visit in range(30)]
+    cas = {visit: (27.0, 107.0)[slow] for visit, slow in enumerate(state) if visit not in (2, 12)}
+    readwrite = {visit: (51.0, 250.0)[slow] for visit, slow in enumerate(state) if visit != 25}
+    assert find_main(cas, readwrite) == [[not state[visit] for visit in row] for row in (cas, readwrite)]
+
+
+def test_all_bursts_are_main_of_a_benchmark_that_has_none_at_the_level_of_the_others() -> None:
+    readwrite = {visit: 250.0 if visit < 3 else 51.0 for visit in range(10)}
+    assert find_main({0: 107.0, 2: 108.0}, readwrite)[0] == [True, True]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_pair_has_a_main_burst_however_often_a_round_visits_it(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    counts = chance.integers(1, 9, 5)
+    medians = 24 * np.where(chance.random(counts.sum()) < 0.3, 4.0, 1.0)
+    visits, units = chance.integers(0, 5, counts.sum()), chance.integers(0, 3, 5)
+    main = find_main_bursts(medians, counts, visits, units)
+    assert (np.bincount(np.repeat(np.arange(5), counts), main) > 0).all()
+
+
+def test_zero_and_equal_bursts_are_at_a_level_too() -> None:
+    numbers = describe([0.0] * 6, [10, 10, 10, 10, 30, 30])
+    assert numbers["median_ns"].tolist() == [0, 10]
+    assert numbers["other_ns"][1] == 30
+
+
+# Number, interval, and the bursts at another level
+
+
+def test_the_number_is_the_median_of_the_main_bursts_and_the_others_have_theirs() -> None:
+    row = [50.0, 52.0, 51.0, 20.0, 50.5, 53.0, 50.2, 80.0]
+    main = [ns for ns in row if 45 < ns < 60]
+    numbers, half = describe(row), half_width(main)
     assert half is not None
-    assert found.half[0] == pytest.approx(half * np.mean(row))
-    assert np.isnan([found.other[0], found.other_share[0], found.drift[0]]).all()
+    assert numbers["median_ns"][0] == np.median(main)
+    assert numbers["spread"][0] == pytest.approx(half)
+    assert numbers["low_ns"][0] == pytest.approx(np.mean(main) * (1 - half))
+    assert numbers["high_ns"][0] == pytest.approx(np.mean(main) * (1 + half))
+    assert (numbers["other_ns"][0], numbers["other_share"][0]) == (50, 0.25)
+
+
+def test_the_interval_extends_to_a_median_that_is_far_from_the_mean() -> None:
+    numbers = describe([50.0, 55.0, 55.0] * 100)
+    assert numbers["low_ns"][0] < numbers["high_ns"][0] == numbers["median_ns"][0] == 55
+    assert np.mean([50.0, 55.0, 55.0]) * (1 + numbers["spread"][0]) < 55
+
+
+@pytest.mark.parametrize(("others", "ns"), [(1, np.nan), (2, 90)])
+def test_the_median_of_more_than_a_tenth_of_the_bursts_elsewhere_is_reported(others: int, ns: float) -> None:
+    numbers = describe([50.0 + x / 10 for x in range(10 - others)] + [90.0] * others)
+    assert numbers["other_share"][0] == pytest.approx(others / 10)
+    assert numbers["other_ns"][0] == pytest.approx(ns, nan_ok=True)
 
 
 @given(st.lists(st.floats(1, 1000), min_size=2, max_size=30))
@@ -80,167 +145,36 @@ def test_the_interval_is_the_one_that_stops_a_run(row: list[float]) -> None:
 
 
 def test_a_single_burst_has_no_interval_and_two_equal_ones_an_empty_one() -> None:
-    assert np.isnan(judged([50.0]).half[0])
+    assert np.isnan(describe([50.0])["spread"][0])
     assert np.isnan(halves(np.array([[50.0], [60.0]]))).tolist() == [True, True]
-    assert judged([50.0, 50.0]).half[0] == 0
+    assert describe([50.0, 50.0])["spread"][0] == 0
     r = 1.3 / 2**0.5 - 0.5  # two values show a correlation of -0.5
     worth = 2 * (1 - r) / (1 + r)
     assert halves(np.array([[50.0, 51.0]]))[0] == pytest.approx(12.7062 * (0.5 / worth) ** 0.5)
 
 
-# Modes
-
-
-@pytest.mark.parametrize(
-    ("row", "level", "other", "share"),
-    [
-        ([10, 10.1, 10.2, 30, 30.1], 10.1, 30.05, 0.4),
-        ([30, 10, 30.1, 10.1, 30.2], 30.1, 10.05, 0.4),
-        ([10, 10.1, 10.2, 30, 30.1, 30.2], 10.1, 30.1, 0.5),  # of equal modes the faster is the level
-        ([8, *[50.0 + x / 10 for x in range(9)]], 50.4, 8, 0.1),  # one in ten is a mode ...
-        ([90, *[50.0 + x / 10 for x in range(9)]], 50.4, 90, 0.1),
-    ],
-)
-def test_two_modes_are_parted_and_the_larger_is_the_level(
-    row: list[float], level: float, other: float, share: float
-) -> None:
-    calm = [50.0] * len(row)
-    found = judged(calm, row)
-    main = [value for value in row if abs(value - level) < abs(value - other)]
-    assert found.median[1] == pytest.approx(level)
-    assert found.mean[1] == pytest.approx(np.mean(main))
-    assert found.half[1] == pytest.approx(halves(np.array([main]))[0])
-    assert found.other[1] == pytest.approx(other)
-    assert found.other_share[1] == pytest.approx(share)
-    assert np.isnan(found.other[0])
-    assert found.median[0] == 50
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        [10, 10.1, 30, 30.1],  # four bursts
-        [90, *[50.0 + x / 10 for x in range(10)]],  # ... and one in eleven is none
-        [8, *[50.0 + x / 10 for x in range(10)]],
-        [50, 50.1, 50.2, 52.2, 52.3, 52.4],  # not 1.05 times apart
-        [50, 50.1, 62.4, 50.2, 50.3, 50.05],  # not 1.25 times apart, and a single burst
-        [float(value) for value in range(40, 80, 2)],  # one wide level
-        [50, 55, 62, 66, 70, 75, 83],
-        [50.0] * 12,
-    ],
-)
-def test_one_wide_or_seldom_left_level_is_no_two(row: list[float]) -> None:
-    found = judged(row)
-    assert np.isnan(found.other[0])
-    assert np.isnan(found.other_share[0])
-    assert found.median[0] == pytest.approx(middle_of(row))
-
-
-def test_the_number_lies_between_places_at_which_bursts_gather_by_chance() -> None:
-    """Lines in two slices of a cache: whichever has more of the bursts, the number hardly moves."""
-    places = np.array([24.8] * 9 + [26.1] * 11), np.array([24.8] * 11 + [26.1] * 9)
-    chance = np.random.default_rng(3)
-    rows = np.array([chance.permutation(each) for each in places for _ in range(20)])
-    found = judged(*rows)
-    assert not found.parts
-    np.testing.assert_allclose(found.median, 25.45)
-
-
-def test_close_levels_that_last_are_parted_and_those_that_alternate_are_one() -> None:
-    lasting, alternating = [50.0] * 15 + [64.0] * 15, [50.0, 64.0] * 15
-    found = judged(lasting, alternating, [50.0, 80.0] * 15, [50.0] * 15 + [54.0] * 15)
-    assert sorted(found.parts) == [0, 2, 3]
-    assert found.median.tolist() == [50, 57, 50, 50]
-
-
-def test_the_middle_of_a_long_row_is_close_to_that_of_all_averages() -> None:
-    row = np.random.default_rng(5).lognormal(4, 0.3, 301)
-    assert middles(row[None, :])[0] == pytest.approx(middle_of(row.tolist()), rel=1e-3)
-
-
-def test_modes_just_far_enough_apart_are_two() -> None:
-    assert judged([50, 50.1, 50.2, 62.7, 62.8, 62.9]).other[0] == pytest.approx(62.8)
-
-
-def test_a_pair_has_as_many_levels_as_are_proved_each_with_its_share_dwell_and_interval() -> None:
-    near, middle, far = [24.0, 24.1, 24.2, 23.9], [29.0, 29.2, 29.1], [50.0, 50.4, 50.2]
-    row = [*near[:2], *far, *near[2:], *middle]
-    found = judged([50.0] * len(row), row)
-    assert list(found.parts) == [1]
-    for level, values, share, dwell in zip(
-        found.parts[1], (near, middle, far), (0.4, 0.3, 0.3), (2, 3, 3), strict=True
-    ):
-        assert level.median == pytest.approx(middle_of(values))
-        assert level.half == pytest.approx(halves(np.array([values]))[0])
-        assert (level.share, level.dwell) == (pytest.approx(share), dwell)
-    assert (found.median[1], found.other[1]) == (pytest.approx(24.05), pytest.approx(29.1))
-
-
-@pytest.mark.parametrize("count", [10, 40, 250])
-@pytest.mark.parametrize("kind", ["normal", "heavy tails", "uniform", "autocorrelated"])
-def test_a_single_level_is_seldom_split_whatever_its_shape(kind: str, count: int) -> None:
-    chance, shape = np.random.default_rng(count), (200, count)
-    noise = {
-        "normal": chance.normal(size=shape),
-        "heavy tails": chance.standard_t(3, size=shape),
-        "uniform": chance.uniform(-1.7, 1.7, shape),
-        "autocorrelated": sum(
-            0.6**lag * chance.normal(size=(200, count + 9))[:, lag : lag + count] for lag in range(9)
-        ),
-    }[kind]
-    assert (split(50 * np.exp(0.04 * noise)).max(axis=1) > 0).mean() <= 0.1
-
-
-def test_levels_close_to_each_other_are_found_where_their_scatter_is_small() -> None:
-    chance, truth = np.random.default_rng(4), np.arange(60) % 6
-    row = np.array([17, 21, 24, 29, 54, 128.0])[truth] * np.exp(0.008 * chance.normal(size=60))
-    np.testing.assert_array_equal(split(row[None, :])[0], truth)
-
-
-def modes_of(row: list[float]) -> tuple[float, float] | None:
-    """The middles of the faster and the slower mode, by trying each split of the row; None for one mode."""
-    logs, count = sorted(np.log(row)), len(row)
-    least = math.ceil(count / 10)
-    parts = [(logs[:fast], logs[fast:]) for fast in range(least, count - least + 1)]
-    squares = [float(np.var(fast) * len(fast) + np.var(slow) * len(slow)) for fast, slow in parts]
-    fast, slow = parts[int(np.argmin(squares))]
-    scatter = math.sqrt(min(squares) / (count - 2))
-    far = np.mean(slow) - np.mean(fast) > 5 * scatter
-    medians = float(np.exp(np.median(fast))), float(np.exp(np.median(slow)))
-    middles = middle_of(np.exp(fast).tolist()), middle_of(np.exp(slow).tolist())
-    slower = np.log(row) >= min(slow)
-    drawn = 2 * slower.mean() * (1 - slower.mean()) * (count - 1)
-    near = slow[len(slow) // 2] - fast[len(fast) // 2] < math.log(1.35)
-    joined = near and np.count_nonzero(np.diff(slower)) > drawn / 2
-    return middles if far and not joined and medians[1] / medians[0] > 1.25 else None
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_the_search_for_modes_finds_what_trying_each_split_finds(seed: int) -> None:
-    """Modes 1.2 to 2 times apart with a scatter of 3 to 20 %: some of these rows have two, some one."""
-    chance = np.random.default_rng(seed)
-    count = int(chance.integers(5, 31))
-    centre = np.where(chance.random(count) < 0.4, chance.uniform(60, 100), 50)
-    row = (centre * np.exp(chance.normal(0, chance.uniform(0.03, 0.2), count))).tolist()
-    found, expected = judged(row), modes_of(row)
-    if expected is None:
-        assert np.isnan(found.other[0])
-        assert found.median[0] == pytest.approx(middle_of(row))
-    else:
-        assert sorted((found.median[0], found.other[0])) == pytest.approx(expected, rel=0.01)
-
-
-def test_a_rising_row_of_two_modes_changes_between_them_and_does_not_drift() -> None:
+def test_bursts_that_switch_levels_do_not_drift() -> None:
     row = [50 + x / 100 for x in range(15)] + [80 + x / 100 for x in range(15)]
     assert drift_of(row) > 0.4
-    assert np.isnan(judged(row).drift[0])
+    assert np.isnan(describe(row)["drift"][0])
 
 
-def test_zero_and_equal_values_do_not_disturb_the_search_for_modes() -> None:
-    found = judged([0.0] * 6, [10, 10, 10, 30, 30, 30])
-    assert found.median.tolist() == [0, 10]
-    assert found.other[1] == 30
-    assert np.isnan(found.other[0])
+# Between runs
+
+
+@pytest.mark.parametrize(
+    ("runs", "main"),
+    [
+        ([62.0, 6.0, 62.5, 63.0, 6.1, 130.0, 62.2], [0, 2, 3, 6]),
+        ([24.0, 50.0], [0]),
+        ([24.0, 24.5, 50.0], [0, 1]),
+        ([24.0, 50.0, 110.0], [0]),
+        ([50.0, 52.0, 53.0], [0, 1, 2]),
+        ([50.0], [0]),
+    ],
+)
+def test_runs_are_at_the_main_level_by_the_rule_of_bursts(runs: list[float], main: list[int]) -> None:
+    assert np.flatnonzero(find_main_runs(np.array(runs))).tolist() == main
 
 
 # Drift
@@ -268,7 +202,7 @@ def test_more_than_fifty_bursts_are_judged_by_the_medians_of_fifty_blocks(bursts
 
 def test_a_thousand_bursts_of_noise_do_not_drift() -> None:
     rows = np.random.default_rng(4).normal(50, 1, (200, 1000))
-    found = drift(rows, np.tile(np.arange(1000.0), (200, 1)))
+    found = find_drift(rows, np.tile(np.arange(1000.0), (200, 1)))
     assert np.isnan(found).all()
 
 
@@ -321,7 +255,7 @@ def test_one_or_two_bursts_cannot_drift() -> None:
 def test_each_pair_is_judged_for_itself() -> None:
     rising, calm = np.linspace(50, 60, 20), np.tile([50.0, 50.1], 10)
     times = np.tile(np.arange(20.0), (3, 1))
-    found = drift(np.stack([calm, rising, rising[::-1]]), times)
+    found = find_drift(np.stack([calm, rising, rising[::-1]]), times)
     assert np.isnan(found[0])
     assert found[1] > 0.1
     assert found[2] == pytest.approx(-found[1])
@@ -363,52 +297,3 @@ def test_each_direction_takes_enough_bursts_to_prove_an_asymmetry(bursts: int, p
 
 def test_directions_whose_intervals_overlap_are_not_told_apart() -> None:
     assert np.isnan(asymmetry_of([50.0, 70.0, 30.0, 50.0], [60.0, 80.0, 40.0, 60.0]))
-
-
-# States
-
-
-def states_of(*rows: dict[int, float]) -> tuple[list[list[int]], list[int]]:
-    """The states of each benchmark's bursts, by visit, and the main one of each benchmark."""
-    middles = np.array([ns for row in rows for ns in row.values()])
-    visits, counts = np.array([at for row in rows for at in row]), np.array([*map(len, rows)])
-    found, main = states(middles, visits, counts, np.zeros(len(rows), dtype=np.int64))
-    return [part.tolist() for part in np.split(found, np.cumsum(counts)[:-1])], main.tolist()
-
-
-def test_benchmarks_with_unlike_numbers_of_bursts_are_of_one_state() -> None:
-    """The state with most bursts of readwrite is one of which cas has a single one."""
-    cas = {at: 27 + at / 10 if at < 9 else 107.0 for at in range(10)}
-    readwrite = {at: 51 + at / 10 if at < 9 else 250.0 + at / 10 for at in range(40)}
-    found, main = states_of(cas, readwrite)
-    assert found == [[0] * 9 + [1], [0] * 9 + [1] * 31]
-    assert main == [0, 0]
-
-
-def test_a_visit_that_lacks_a_burst_keeps_the_state_before() -> None:
-    state = [at // 10 % 2 for at in range(40)]
-    cas = {at: (27.0, 107.0)[one] + at % 3 / 10 for at, one in enumerate(state) if at != 12}
-    readwrite = {at: (51.0, 250.0)[one] + at % 3 / 10 for at, one in enumerate(state) if at != 35}
-    found, _ = states_of(cas, readwrite)
-    assert found[0] == [one for at, one in enumerate(state) if at != 12]
-    assert found[1] == [one for at, one in enumerate(state) if at != 35]
-
-
-def test_what_only_both_together_prove_are_states() -> None:
-    """Levels 6 % apart with 1.35 % of scatter: 4.3 times the scatter for one, 6.1 for both."""
-    chance, state = np.random.default_rng(3), np.arange(60) // 10 % 2
-    logs = np.log([[[27.0], [51.0]]]) + np.log(1.06) * state + 0.0135 * chance.normal(size=(20, 2, 60))
-    together = states_of_rounds(logs)
-    alone = split(np.exp(logs[:, 0]))
-    assert (together == state).all(axis=1).mean() > 0.8
-    assert alone.any(axis=1).mean() < 0.4
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_every_burst_has_a_state_however_often_a_round_visits_its_pair(seed: int) -> None:
-    chance = np.random.default_rng(seed)
-    counts = chance.integers(1, 9, 5)
-    middles = 24 * np.where(chance.random(counts.sum()) < 0.3, 4.0, 1.0)
-    visits = chance.integers(0, 5, counts.sum())
-    found, main = states(middles, visits, counts, chance.integers(0, 3, 5))
-    assert (len(found), len(main)) == (counts.sum(), 5)

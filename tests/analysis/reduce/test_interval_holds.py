@@ -19,13 +19,6 @@ def test_the_interval_covers_the_truth_in_ninety_of_a_hundred_runs(case: interva
     assert half < 0.1  # an interval that covers because it is endless promises nothing
 
 
-@pytest.mark.slow
-def test_it_covers_it_too_where_three_bursts_may_end_a_run() -> None:
-    covered, _, half = interval.coverage(interval.CASES[0], runs=300, seed=20, least=3)
-    assert covered >= 0.9
-    assert half < 0.1
-
-
 def test_one_burst_taken_for_independent_samples_does_not_cover_it() -> None:
     """What the bursts are for: the same machine judged by the samples of a single burst."""
     assert interval.naive(interval.CASES[0], 200, np.random.default_rng(3)) < 0.8

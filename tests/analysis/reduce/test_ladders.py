@@ -122,7 +122,7 @@ def test_a_size_that_jumps_shows_its_levels(tmp_path: Path) -> None:
     text = ladder(chase, plateaus(pairs, load_cpus(tmp_path)), all_sizes=True)
     assert ["8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(str.split, text.splitlines())
     assert ["LLC", "16M", "2M-8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(str.split, text.splitlines())
-    assert "a|b: bursts are at several levels" in text
+    assert "a|b: the main level is a;" in text
 
 
 def test_other_benchmarks_have_no_ladders(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_the_marks_in_a_table_of_levels_are_explained_where_they_occur(tmp_path:
     assert ladder.legend == f"{ladder.heading} by the level of the memory"
     marked = replace(ladder, levels=ladder.levels.assign(rise=9.0, other_ns=30.0))
     assert ladder.legend in marked.legend
-    assert ("~: no plateau" in marked.legend, "a|b: bursts are at several" in marked.legend) == (True, True)
+    assert ("~: no plateau" in marked.legend, "a|b: the main level is a" in marked.legend) == (True, True)
     assert f">{ladder.legend}" in render(tmp_path, [run.run_id])
 
 

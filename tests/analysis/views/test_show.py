@@ -158,7 +158,8 @@ def test_warnings_end_the_text(tmp_path: Path) -> None:
     run = replace(
         run, failed=(Failed("cas", "cmpxchg", 1, 0, 1, "no progress for 5 s"),), notes=("coarse clock",)
     )
-    bursts = [builders.a_burst(flags=("preempted",)), builders.a_burst(round=1, ticks=(0, 900, 900))]
+    ticks = tuple(int(1.1 * tick) for tick in builders.a_burst().ticks)
+    bursts = [builders.a_burst(flags=("preempted",)), builders.a_burst(round=1, ticks=ticks)]
     Store(tmp_path).publish(run, bursts)
     text = show_text(tmp_path, run.run_id).split("\nWarnings\n")[1]
     assert "preempted: bursts were interrupted by other threads on their CPUs (50%)" in text
