@@ -16,7 +16,7 @@
 
 static int64_t began_ns; /* of now_ns() */
 
-static int say(const struct refusal *refusal)
+static int print_refusal(const struct refusal *refusal)
 {
 	fprintf(stderr, "fleet-agent: %s\n", refusal->text);
 	return (int)refusal->exit_code;
@@ -33,7 +33,7 @@ static void print_list(const struct machine *machine, const struct clock_facts *
 {
 	double rate = (double)clock->clock.ticks_per_second;
 
-	plan_list(stdout, machine);
+	plan_print_list(stdout, machine);
 	printf("clock rate %.0f ticks a second, %.1f ns a reading, %.1f ns a step\n", rate,
 	       (double)clock->cost_ticks / rate * 1e9,
 	       (double)clock->clock.quantum_ticks / rate * 1e9);
@@ -42,7 +42,7 @@ static void print_list(const struct machine *machine, const struct clock_facts *
 }
 
 /* In words; -EXDEV has others of its own. */
-static const char *reason(int err)
+static const char *explain_error(int err)
 {
 	switch (err) {
 	case -EXDEV:
@@ -60,8 +60,8 @@ static const char *reason(int err)
 }
 
 /* Messages are timed by two CPUs' clocks: where those are apart the OS's clock takes over. */
-static int avoid_clocks_apart(const struct plan *plan, struct clock_facts *clock,
-			      struct notes *notes, struct refusal *refusal)
+static int replace_clocks_apart(const struct plan *plan, struct clock_facts *clock,
+				struct notes *notes, struct refusal *refusal)
 {
 	static char why[96];
 	bool messages = false;
@@ -75,7 +75,7 @@ static int avoid_clocks_apart(const struct plan *plan, struct clock_facts *clock
 		 plan->cpus[0], other);
 	if (clock_choose(plan->cpus[0], why, clock))
 		return refuse(refusal, EXIT_OTHER, "cannot use the operating system's clock");
-	bench_clock_use(&clock->clock);
+	bench_use_clock(&clock->clock);
 	notes_add(
 		notes,
 		"The counters of CPUs %d and %d are further apart than a message takes: all times "
@@ -85,32 +85,32 @@ static int avoid_clocks_apart(const struct plan *plan, struct clock_facts *clock
 	return 0;
 }
 
-static int describe_machine(void)
+static int print_machine(void)
 {
 	struct refusal refusal = {0};
 	struct machine machine;
-	int err = machine_here(&machine);
+	int err = machine_read_this(&machine);
 
 	if (!err)
 		err = emit_machine(&machine);
 	machine_free(&machine);
 	if (!err)
 		return EXIT_DONE;
-	refuse(&refusal, EXIT_OTHER, "cannot describe the machine: %s", reason(err));
-	return say(&refusal);
+	refuse(&refusal, EXIT_OTHER, "cannot describe the machine: %s", explain_error(err));
+	return print_refusal(&refusal);
 }
 
 /* The workers get the priority asked for, and we, who must be able to stop them, the one above.
  * Returns the priority reached: 0 if it was refused, which is no failure, and noted if it was asked
  * for. Unasked only where bursts are brief: nobody else can use the CPUs meanwhile. */
-static int take_priority(uint64_t asked, const struct plan *plan, struct notes *notes)
+static int raise_priority(uint64_t asked, const struct plan *plan, struct notes *notes)
 {
 	bool usual = asked == PRIORITY_USUAL, brief = !plan->iterations;
 
 	for (size_t i = 0; i < plan->choice_count; i++)
-		brief &= !plan->choices[i].benchmark->points;
+		brief &= !plan->choices[i].benchmark->add_points;
 	int wanted = !usual ? (int)asked : brief ? os_priority_usual : 0;
-	int err = wanted ? os_realtime_self(wanted + 1) : 0;
+	int err = wanted ? os_make_self_realtime(wanted + 1) : 0;
 
 	if (!err)
 		return wanted;
@@ -120,7 +120,7 @@ static int take_priority(uint64_t asked, const struct plan *plan, struct notes *
 	return 0;
 }
 
-static void note_rate(const struct clock_facts *clock, struct notes *notes)
+static void note_wrong_rate(const struct clock_facts *clock, struct notes *notes)
 {
 	if (!clock->rate_checked || llabs(clock->rate_error_ppm) <= RATE_ERROR_PPM_MOST)
 		return;
@@ -132,24 +132,24 @@ static void note_rate(const struct clock_facts *clock, struct notes *notes)
 		  clock->rate_error_ppm > 0 ? "faster" : "slower");
 }
 
-static int prepare(const struct options *options, struct refusal *refusal)
+static int prepare_process(const struct options *options, struct refusal *refusal)
 {
 	int64_t deadline_ns = options->deadline_ns ? now_ns() + options->deadline_ns : NEVER;
-	int err = burst_start();
+	int err = burst_init();
 
 	if (!err)
-		err = stop_start(options->until_eof, deadline_ns);
+		err = stop_begin_watching(options->until_eof, deadline_ns);
 	if (err)
 		return refuse(refusal, EXIT_OTHER, "cannot prepare: %s", strerror(-err));
-	err = options_ask_pages(options, "huge") ? lines_try_huge_page() : 0;
+	err = options_has_pages(options, "huge") ? lines_try_huge_page() : 0;
 	if (err)
 		return refuse(refusal, EXIT_OTHER, "no huge page is to be had here: %s",
 			      strerror(-err));
 	return 0;
 }
 
-static int measure(const struct options *options, const struct plan *plan,
-		   const struct clock_facts *clock, struct notes *notes)
+static int measure_plan(const struct options *options, const struct plan *plan,
+			const struct clock_facts *clock, struct notes *notes)
 {
 	static struct counters counters;
 	struct refusal refusal = {0};
@@ -159,7 +159,7 @@ static int measure(const struct options *options, const struct plan *plan,
 				      .cpu_count = plan->cpu_count};
 	struct run run = {.plan = plan,
 			  .clock = clock,
-			  .format = emit_format(options->format),
+			  .format = emit_find_format(options->format),
 			  .features = plan->machine->features,
 			  .governor = options->governor,
 			  .boost = options->boost,
@@ -167,22 +167,23 @@ static int measure(const struct options *options, const struct plan *plan,
 			  .start_ns = began_ns,
 			  .notes = notes};
 
-	if (run_begin(&run, options->done, &refusal) ||
-	    counters_parse(&counters, options->counters, &refusal) || prepare(options, &refusal) ||
-	    lock_take(options->lock, notes, &refusal) || tune_begin(&tuning, notes, &refusal)) {
-		run_end(&run);
-		return say(&refusal);
+	if (run_prepare(&run, options->done, &refusal) ||
+	    counters_parse(&counters, options->counters, &refusal) ||
+	    prepare_process(options, &refusal) || lock_machine(options->lock, notes, &refusal) ||
+	    tune_apply(&tuning, notes, &refusal)) {
+		run_free(&run);
+		return print_refusal(&refusal);
 	}
-	note_rate(clock, notes);
-	counters_try(&counters, plan_threads_most(plan), notes);
-	run.priority = take_priority(options->priority, plan, notes);
+	note_wrong_rate(clock, notes);
+	counters_try_all(&counters, plan_max_threads(plan), notes);
+	run.priority = raise_priority(options->priority, plan, notes);
 	run.counters = counters.count ? &counters : NULL;
-	enum exit_code code = run_all(&run);
+	enum exit_code code = run_plan(&run);
 
-	run_end(&run);
-	if (tune_end())
+	run_free(&run);
+	if (tune_restore())
 		fputs("fleet-agent: not every setting went back to what it was\n", stderr);
-	if (code == EXIT_UNFINISHED && !emit_broken())
+	if (code == EXIT_UNFINISHED && !emit_write_error())
 		fprintf(stderr, "fleet-agent: ended early: %s\n", stop_reason());
 	return (int)code;
 }
@@ -200,19 +201,20 @@ static void occupy_standard_streams(void)
 		close(fd);
 }
 
-static int forecast(const struct plan *plan, const struct notes *notes)
+static int print_forecast(const struct plan *plan, const struct notes *notes)
 {
-	const struct forecast forecast = forecast_of(plan);
+	const struct forecast forecast = forecast_estimate(plan);
 	struct refusal refusal = {0};
 
 	if (forecast_check(&forecast, plan, &refusal))
-		return say(&refusal);
+		return print_refusal(&refusal);
 	emit_forecast(plan, &forecast, notes);
 	return EXIT_DONE;
 }
 
 /* All that wants a plan. */
-static int work(const struct options *options, struct machine *machine, struct clock_facts *clock)
+static int make_and_use_plan(const struct options *options, struct machine *machine,
+			     struct clock_facts *clock)
 {
 	static struct notes notes;
 	struct refusal refusal = {0};
@@ -220,35 +222,35 @@ static int work(const struct options *options, struct machine *machine, struct c
 	int code;
 
 	if (plan_make(&plan, options, machine, &notes, &refusal))
-		code = say(&refusal);
+		code = print_refusal(&refusal);
 	else if (options->forecast)
-		code = forecast(&plan, &notes);
-	else if (avoid_clocks_apart(&plan, clock, &notes, &refusal))
-		code = say(&refusal);
+		code = print_forecast(&plan, &notes);
+	else if (replace_clocks_apart(&plan, clock, &notes, &refusal))
+		code = print_refusal(&refusal);
 	else
-		code = measure(options, &plan, clock, &notes);
+		code = measure_plan(options, &plan, clock, &notes);
 	plan_free(&plan);
 	return code;
 }
 
 /* The machine that is planned for, and our own clock. */
-static int examine(const struct options *options, struct machine *machine,
-		   struct clock_facts *clock, struct refusal *refusal)
+static int learn_machine(const struct options *options, struct machine *machine,
+			 struct clock_facts *clock, struct refusal *refusal)
 {
-	struct machine here;
-	int err = machine_here(&here);
+	struct machine this_machine;
+	int err = machine_read_this(&this_machine);
 
 	if (!err)
-		err = clock_choose(here.cpus[0], NULL, clock);
-	*machine = here;
+		err = clock_choose(this_machine.cpus[0], NULL, clock);
+	*machine = this_machine;
 	if (err)
 		return refuse(refusal, EXIT_OTHER, "cannot learn about CPUs and clock: %s",
-			      reason(err));
-	bench_clock_use(&clock->clock);
+			      explain_error(err));
+	bench_use_clock(&clock->clock);
 	if (!options->facts)
 		return 0;
-	machine_free(&here);
-	return machine_read(machine, options->facts, refusal);
+	machine_free(&this_machine);
+	return machine_read_file(machine, options->facts, refusal);
 }
 
 int main(int argc, char **argv)
@@ -262,9 +264,9 @@ int main(int argc, char **argv)
 	began_ns = now_ns();
 	occupy_standard_streams();
 	if (options_parse(&options, argc, argv, &refusal))
-		return say(&refusal);
+		return print_refusal(&refusal);
 	if (options.help)
-		options_help(stdout, bench_add_words);
+		options_print_help(stdout, bench_add_words);
 	else if (options.version)
 		print_version();
 	else if (options.build_id)
@@ -272,16 +274,16 @@ int main(int argc, char **argv)
 	else if (options.describe)
 		emit_benchmarks();
 	else if (options.machine)
-		code = describe_machine();
-	else if (examine(&options, &machine, &clock, &refusal))
-		code = say(&refusal);
+		code = print_machine();
+	else if (learn_machine(&options, &machine, &clock, &refusal))
+		code = print_refusal(&refusal);
 	else if (options.list)
 		print_list(&machine, &clock);
 	else
-		code = work(&options, &machine, &clock);
+		code = make_and_use_plan(&options, &machine, &clock);
 	machine_free(&machine);
-	if (!emit_broken())
+	if (!emit_write_error())
 		return code;
-	fprintf(stderr, "fleet-agent: cannot write to stdout: %s\n", emit_broken());
+	fprintf(stderr, "fleet-agent: cannot write to stdout: %s\n", emit_write_error());
 	return code == EXIT_DONE ? EXIT_OTHER : code;
 }

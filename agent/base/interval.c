@@ -7,7 +7,7 @@
 #define LIKENESS_MOST   0.8
 #define EFFECTIVE_LEAST 3.0
 
-static int by_size(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double left = *(const double *)a, right = *(const double *)b;
 
@@ -16,7 +16,7 @@ static int by_size(const void *a, const void *b)
 
 void sort_values(double *values, size_t count)
 {
-	qsort(values, count, sizeof *values, by_size);
+	qsort(values, count, sizeof *values, compare_doubles);
 }
 
 double median(double *values, size_t count)
@@ -41,7 +41,7 @@ double student_t95(uint32_t freedom)
 }
 
 /* 1 / sqrt(n) for n >= 1, by Newton's method. */
-static double inverse_root(double n)
+static double inverse_square_root(double n)
 {
 	double x = 1 / n;
 
@@ -52,24 +52,24 @@ static double inverse_root(double n)
 
 /* What neighbours' correlation may be, judged by that of `n` values: a short row shows too little
  * of it, and who stops at the first narrow interval stops where it shows least. */
-static double likeness(double correlation, double n)
+static double cautious_correlation(double correlation, double n)
 {
-	double r = correlation + LIKENESS_MARGIN * inverse_root(n);
+	double r = correlation + LIKENESS_MARGIN * inverse_square_root(n);
 
 	return r < 0 ? 0 : r > LIKENESS_MOST ? LIKENESS_MOST : r;
 }
 
 /* Neighbours that correlate by r vary the mean as n (1 - r) / (1 + r) independent values do. */
-static double half_squared(double variance, double correlation, double n)
+static double squared_half_width(double variance, double correlation, double n)
 {
-	double r = likeness(correlation, n), effective = n * (1 - r) / (1 + r);
+	double r = cautious_correlation(correlation, n), effective = n * (1 - r) / (1 + r);
 	double least = n < EFFECTIVE_LEAST ? n : EFFECTIVE_LEAST;
 	double t = student_t95((uint32_t)(effective < least ? least : effective) - 1);
 
 	return t * t * variance / effective;
 }
 
-uint32_t root_ppm(double squared, double mean)
+uint32_t relative_root_ppm(double squared, double mean)
 {
 	uint32_t low = squared < 0 ? UINT32_MAX : 0, high = UINT32_MAX;
 
@@ -88,7 +88,7 @@ uint32_t root_ppm(double squared, double mean)
 /* What neighbours would correlate by if that were all that makes values resemble each other, and
  * the mean as variable: by the sum of correlations at all distances, up to the first two in a row
  * that are not positive (C. J. Geyer, Stat. Sci. 7 (1992)). */
-static double likeness_of(const double *away, size_t count, double squares)
+static double neighbour_correlation(const double *away, size_t count, double squares)
 {
 	double sum = -squares;
 
@@ -104,22 +104,23 @@ static double likeness_of(const double *away, size_t count, double squares)
 	return sum > 0 ? sum / (squares + sum) : sum / squares;
 }
 
-struct interval interval_of(double *values, size_t count)
+struct interval estimate_interval(double *values, size_t count)
 {
-	struct interval found = {.variance = -1, .half_squared = -1, .correlation = -1};
+	struct interval interval = {.variance = -1, .half_squared = -1, .correlation = -1};
 	double squares = 0;
 
-	for (; found.count < count; found.count++)
-		found.mean += (values[found.count] - found.mean) / (found.count + 1);
+	for (; interval.count < count; interval.count++)
+		interval.mean += (values[interval.count] - interval.mean) / (interval.count + 1);
 	if (count < 2)
-		return found;
+		return interval;
 	for (size_t i = 0; i < count; i++) {
-		values[i] -= found.mean;
+		values[i] -= interval.mean;
 		squares += values[i] * values[i];
 	}
-	found.variance = squares / (found.count - 1);
+	interval.variance = squares / (interval.count - 1);
 	if (squares > 0)
-		found.correlation = likeness_of(values, count, squares);
-	found.half_squared = half_squared(found.variance, found.correlation, found.count);
-	return found;
+		interval.correlation = neighbour_correlation(values, count, squares);
+	interval.half_squared =
+		squared_half_width(interval.variance, interval.correlation, interval.count);
+	return interval;
 }

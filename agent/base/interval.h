@@ -20,11 +20,11 @@ struct interval {
 
 /* The interval of values in order of time, which become their distances from the mean. It is
  * widened where they resemble each other; docs/statistics.md has the formula. */
-struct interval interval_of(double *values, size_t count);
+struct interval estimate_interval(double *values, size_t count);
 
 /* The root of a variance, or of half an interval squared, as a share of the mean, in millionths and
  * rounded up; UINT32_MAX if that is negative. */
-uint32_t root_ppm(double squared, double mean);
+uint32_t relative_root_ppm(double squared, double mean);
 
 /* Student's t that 95 % lie within, two-sided; degrees of freedom >= 1. */
 double student_t95(uint32_t freedom);

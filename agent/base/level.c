@@ -12,7 +12,7 @@
 /* T. Robertson and J. D. Cryer, J. Am. Stat. Assoc. 69 (1974): of the half of the values that lies
  * closest together take such a half again, until two are left. The square of their geometric mean,
  * or of the smaller one if they are too far apart to be at one level. */
-static double square_of_mode(const double *sorted, size_t count)
+static double squared_half_sample_mode(const double *sorted, size_t count)
 {
 	while (count > 2) {
 		size_t half = (count + 1) / 2, first = 0;
@@ -29,18 +29,19 @@ static double square_of_mode(const double *sorted, size_t count)
 	return low * (high > low * REACH * REACH ? low : high);
 }
 
-struct level level_find(const float *const *visits, size_t count, uint32_t rounds, double *work)
+struct level find_main_level(const float *const *visits, size_t count, uint32_t rounds,
+			     double *work)
 {
 	struct level level = {.half_ppm = UINT32_MAX};
 	double *values = work, *own = values + rounds, *others = own + rounds;
 	double *medians = others + rounds;
-	size_t known = 0;
+	size_t count_known = 0;
 
-	for (size_t v = 0; v < count; v++, known = 0) {
+	for (size_t v = 0; v < count; v++, count_known = 0) {
 		for (uint32_t i = 0; i < rounds; i++)
 			if (visits[v][i] >= 0)
-				own[known++] = visits[v][i];
-		medians[v] = known ? median(own, known) : 1;
+				own[count_known++] = visits[v][i];
+		medians[v] = count_known ? median(own, count_known) : 1;
 		medians[v] = medians[v] > TINY_NS ? medians[v] : TINY_NS;
 	}
 	for (uint32_t i = 0; i < rounds; i++) {
@@ -55,12 +56,12 @@ struct level level_find(const float *const *visits, size_t count, uint32_t round
 				bursts++;
 			}
 		if (bursts)
-			own[known++] = values[i] /= (double)bursts;
+			own[count_known++] = values[i] /= (double)bursts;
 	}
-	if (!known)
+	if (!count_known)
 		return level;
-	sort_values(own, known);
-	double mode2 = square_of_mode(own, known);
+	sort_values(own, count_known);
+	double mode2 = squared_half_sample_mode(own, count_known);
 
 	for (uint32_t i = 0; i < rounds; i++)
 		if (visits[0][i] >= 0 && values[i] * values[i] <= mode2 * REACH * REACH &&
@@ -76,8 +77,8 @@ struct level level_find(const float *const *visits, size_t count, uint32_t round
 	memcpy(values, own, level.count * sizeof *own);
 	level.median = level.count ? median(values, level.count) : 0;
 	level.other = level.others ? median(others, level.others) : 0;
-	const struct interval interval = interval_of(own, level.count);
+	const struct interval interval = estimate_interval(own, level.count);
 
-	level.half_ppm = root_ppm(interval.half_squared, interval.mean);
+	level.half_ppm = relative_root_ppm(interval.half_squared, interval.mean);
 	return level;
 }

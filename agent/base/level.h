@@ -18,6 +18,7 @@ struct level {
  * The bursts of rounds within 15 % of the half-sample mode are at the main level; if the first
  * visit has none there, all of its bursts are. work: room for 3 x rounds + count.
  * fleet/analysis/reduce/burst_levels.py does the same. */
-struct level level_find(const float *const *visits, size_t count, uint32_t rounds, double *work);
+struct level find_main_level(const float *const *visits, size_t count, uint32_t rounds,
+			     double *work);
 
 #endif

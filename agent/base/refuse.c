@@ -18,8 +18,8 @@ int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format
 	return -1;
 }
 
-int refuse_lines(struct refusal *refusal, const char *option, const char *path, take_line_fn *take,
-		 void *of)
+int read_option_lines(struct refusal *refusal, const char *option, const char *path,
+		      read_line_fn *take, void *context)
 {
 	FILE *file = fopen(path, "r");
 	char *line = NULL;
@@ -32,7 +32,7 @@ int refuse_lines(struct refusal *refusal, const char *option, const char *path, 
 	while (good && !ended && getline(&line, &room, file) >= 0) {
 		number++;
 		ended = !strcmp(line, "end\n");
-		good = ended || take(line, of);
+		good = ended || take(line, context);
 	}
 	free(line);
 	fclose(file);

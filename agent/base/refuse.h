@@ -25,11 +25,12 @@ struct refusal {
 int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Gives each line of a file that an option names to `take`, with `of`, until one is `end`: without
- * it the file is not whole. -1 and a refusal also where `take` says that a line is wrong. */
-typedef bool take_line_fn(char *line, void *of);
-int refuse_lines(struct refusal *refusal, const char *option, const char *path, take_line_fn *take,
-		 void *of);
+/* Gives each line of a file that an option names to `take`, with `context`, until one is `end`:
+ * without it the file is not whole. -1 and a refusal also where `take` says that a line is wrong.
+ */
+typedef bool read_line_fn(char *line, void *context);
+int read_option_lines(struct refusal *refusal, const char *option, const char *path,
+		      read_line_fn *take, void *context);
 
 /* Sentences that come up before there is a record to put them in. */
 enum { NOTES_MAX = 8, NOTE_ROOM = 900 };

@@ -41,7 +41,7 @@ static void on_signal(int number)
 	errno = saved;
 }
 
-static void change_mask(int how)
+static void change_signal_mask(int how)
 {
 	sigset_t set;
 
@@ -53,15 +53,15 @@ static void change_mask(int how)
 
 void stop_block_signals(void)
 {
-	change_mask(SIG_BLOCK);
+	change_signal_mask(SIG_BLOCK);
 }
 
 void stop_unblock_signals(void)
 {
-	change_mask(SIG_UNBLOCK);
+	change_signal_mask(SIG_UNBLOCK);
 }
 
-int stop_start(bool until_eof, int64_t deadline_ns)
+int stop_begin_watching(bool until_eof, int64_t deadline_ns)
 {
 	struct sigaction action = {.sa_handler = on_signal};
 
@@ -76,7 +76,7 @@ int stop_start(bool until_eof, int64_t deadline_ns)
 	return 0;
 }
 
-void stop_earlier(const char *reason, int64_t deadline_ns)
+void stop_set_earlier_deadline(const char *reason, int64_t deadline_ns)
 {
 	if (deadline_ns >= stop.deadline_ns)
 		return;
@@ -84,7 +84,7 @@ void stop_earlier(const char *reason, int64_t deadline_ns)
 	stop.deadline_reason = reason;
 }
 
-void stop_because(const char *reason)
+void stop_record_reason(const char *reason)
 {
 	if (!stop.reason[0])
 		snprintf(stop.reason, sizeof stop.reason, "%s", reason);
@@ -95,7 +95,7 @@ const char *stop_reason(void)
 	return stop.reason[0] ? stop.reason : NULL;
 }
 
-static void take_signal(void)
+static void note_signal(void)
 {
 	unsigned char number;
 	char reason[32];
@@ -103,21 +103,21 @@ static void take_signal(void)
 	if (read(stop.signal_pipe[0], &number, 1) != 1)
 		return;
 	snprintf(reason, sizeof reason, "signal %d", number);
-	stop_because(reason);
+	stop_record_reason(reason);
 }
 
 /* Whatever arrives on stdin is thrown away; only its end is a message. */
-static void take_stdin(void)
+static void note_stdin_end(void)
 {
 	char thrown_away[4096];
 	ssize_t got = read(stop.stdin_fd, thrown_away, sizeof thrown_away);
 
 	if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
-		stop_because("stdin closed");
+		stop_record_reason("stdin closed");
 }
 
 /* Milliseconds for poll(), rounded up so that the moment has come afterwards; at most an hour. */
-static int poll_ms(int64_t until_ns)
+static int poll_timeout_ms(int64_t until_ns)
 {
 	int64_t left = until_ns - now_ns();
 
@@ -137,20 +137,20 @@ enum wait stop_wait(int fd, short events, int64_t until_ns)
 			{.fd = fd, .events = events},
 		};
 
-		if (poll(polled, 4, poll_ms(wake_ns)) < 0) {
+		if (poll(polled, 4, poll_timeout_ms(wake_ns)) < 0) {
 			if (errno == EINTR)
 				continue;
-			stop_because(NO_POLL);
+			stop_record_reason(NO_POLL);
 			return WAIT_STOP;
 		}
 		if (polled[0].revents)
-			take_signal();
+			note_signal();
 		if (polled[1].revents)
-			take_stdin();
+			note_stdin_end();
 		if (polled[2].revents)
-			stop_because("stdout closed");
+			stop_record_reason("stdout closed");
 		if (now_ns() >= stop.deadline_ns)
-			stop_because(stop.deadline_reason);
+			stop_record_reason(stop.deadline_reason);
 		if (stop.reason[0])
 			return WAIT_STOP;
 		if (polled[3].revents)
@@ -160,21 +160,21 @@ enum wait stop_wait(int fd, short events, int64_t until_ns)
 	}
 }
 
-bool stop_asked(void)
+bool stop_is_requested(void)
 {
 	return stop_wait(-1, 0, now_ns()) == WAIT_STOP;
 }
 
 static void (*at_work)(void);
 
-void stop_idle_with(void (*idle)(void))
+void stop_set_idle(void (*idle)(void))
 {
 	at_work = idle;
 }
 
-bool stop_asked_at_work(void)
+bool stop_is_requested_at_work(void)
 {
 	if (at_work)
 		at_work();
-	return stop_asked();
+	return stop_is_requested();
 }

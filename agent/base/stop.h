@@ -20,7 +20,7 @@ void stop_block_signals(void);
 void stop_unblock_signals(void);
 
 /* Takes over the signals; deadline_ns is a moment of now_ns(), NEVER for none. */
-int stop_start(bool until_eof, int64_t deadline_ns);
+int stop_begin_watching(bool until_eof, int64_t deadline_ns);
 
 enum wait { WAIT_READY, WAIT_TIMEOUT, WAIT_STOP };
 
@@ -30,17 +30,17 @@ enum wait { WAIT_READY, WAIT_TIMEOUT, WAIT_STOP };
 enum wait stop_wait(int fd, short events, int64_t until_ns);
 
 /* Has an order to end arrived? Does not wait. */
-bool stop_asked(void);
+bool stop_is_requested(void);
 
 /* Long work of the supervisor asks this now and then; `idle`, if set, is called first. */
-void stop_idle_with(void (*idle)(void));
-bool stop_asked_at_work(void);
+void stop_set_idle(void (*idle)(void));
+bool stop_is_requested_at_work(void);
 
 /* Ends the run at that moment of now_ns(), for that reason, unless the deadline comes before. */
-void stop_earlier(const char *reason, int64_t deadline_ns);
+void stop_set_earlier_deadline(const char *reason, int64_t deadline_ns);
 
 /* Records a reason of our own to end; the first reason stays. */
-void stop_because(const char *reason);
+void stop_record_reason(const char *reason);
 
 /* Why the run must end, in the words of the wire; null while it need not. */
 const char *stop_reason(void);

@@ -6,7 +6,8 @@
 #define ROW(name) &bench_##name,
 const struct benchmark *const bench_all[] = {BENCHMARKS(ROW) NULL};
 
-static void add_words(struct text *text, const char *benchmark, const struct parameter *parameter)
+static void add_parameter_words(struct text *text, const char *benchmark,
+				const struct parameter *parameter)
 {
 	for (const struct word *word = parameter->words; word->meaning; word++) {
 		const char *name = parameter->word(word->value);
@@ -23,5 +24,5 @@ void bench_add_words(struct text *text, const char *option)
 	for (size_t i = 0; bench_all[i]; i++)
 		for (const struct parameter *p = bench_all[i]->parameters; p && p->name; p++)
 			if (p->word && p->option && !strcmp(p->option, option))
-				add_words(text, bench_all[i]->name, p);
+				add_parameter_words(text, bench_all[i]->name, p);
 }

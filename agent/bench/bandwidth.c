@@ -29,9 +29,9 @@ const char *operation_name(unsigned operation)
 	return names[operation];
 }
 
-int operations_read(const char *list, uint32_t *mask, struct refusal *refusal)
+int read_operations(const char *list, uint32_t *mask, struct refusal *refusal)
 {
-	return words_read("op", list, operation_name, OPERATIONS, mask, refusal);
+	return read_words_as_mask("op", list, operation_name, OPERATIONS, mask, refusal);
 }
 
 static bool is_copy(const struct point *point)
@@ -40,7 +40,7 @@ static bool is_copy(const struct point *point)
 }
 
 /* Bytes that are moved for each byte of the memory gone through. */
-static uint32_t moves(const struct point *point)
+static uint32_t moves_per_byte(const struct point *point)
 {
 	return is_copy(point) || point->operation == OPERATION_MODIFY ? 2 : 1;
 }
@@ -51,19 +51,19 @@ static uint64_t pass_bytes(const struct point *point)
 	return is_copy(point) ? point->bytes / 2 : point->bytes;
 }
 
-static uint64_t grain(const struct point *point)
+static uint64_t units_in_pass(const struct point *point)
 {
-	return pass_bytes(point) * moves(point);
+	return pass_bytes(point) * moves_per_byte(point);
 }
 
-static bool can(const struct variant *variant, const struct point *point)
+static bool has_loop(const struct variant *variant, const struct point *point)
 {
 	return variant->stream[point->operation] ||
 	       (variant->tiles && point->operation == OPERATION_READ);
 }
 
 /* From row to row of the matrix whose tiles are read; 0: the variant reads no tiles. */
-static uint32_t stride_of(const struct variant *variant, const struct options *options)
+static uint32_t tile_stride(const struct variant *variant, const struct options *options)
 {
 	const struct tiles *tiles = variant->tiles;
 
@@ -72,7 +72,7 @@ static uint32_t stride_of(const struct variant *variant, const struct options *o
 	return options->stride && !tiles->is_fixed ? (uint32_t)options->stride : tiles->stride;
 }
 
-static uint64_t rows_bytes(const struct point *point)
+static uint64_t tile_rows_bytes(const struct point *point)
 {
 	return point->stride_bytes ? TILE_ROWS * (uint64_t)point->stride_bytes : 1;
 }
@@ -84,13 +84,13 @@ static int add_point(const struct point_context *context, struct point point, st
 	const struct tiles *tiles = context->variant->tiles;
 	char size[SIZE_ROOM], stride[16] = "";
 
-	point.bytes -= point.bytes % rows_bytes(&point);
+	point.bytes -= point.bytes % tile_rows_bytes(&point);
 	if (!point.bytes)
 		return 0;
-	size_name(point.bytes, size);
+	format_size(point.bytes, size);
 	if (tiles && point.stride_bytes != tiles->stride)
 		snprintf(stride, sizeof stride, ".s%" PRIu32, point.stride_bytes);
-	point.huge_pages = points_huge(context);
+	point.huge_pages = points_is_huge(context);
 	point.arena_bytes = point.bytes;
 	point.one_arena = point.sharing == SHARING_ONE;
 	int length = snprintf(point.name, sizeof point.name, "%s.%s.%s%s.%s.x%" PRIu32,
@@ -99,14 +99,14 @@ static int add_point(const struct point_context *context, struct point point, st
 
 	if ((size_t)length >= sizeof point.name)
 		return refuse(refusal, EXIT_OPTIONS, "the point of %s has too long a name", size);
-	return points_have(points, point.name) ? 0 : points_add(points, &point, refusal);
+	return points_has_name(points, point.name) ? 0 : points_add(points, &point, refusal);
 }
 
 /* All sizes of one operation by so many threads. */
 static int add_sizes(const struct point_context *context, const struct sizes *sizes, bool given,
 		     struct point point, struct points *points, struct refusal *refusal)
 {
-	uint64_t memory = size_outside(context, point.threads, memory_most);
+	uint64_t memory = size_outside_caches(context, point.threads, memory_most);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < sizes->count; i++) {
@@ -123,15 +123,15 @@ static int add_points(const struct options *options, const struct point_context 
 {
 	bool given = strcmp(options->sizes, "auto");
 	const char *usual = context->by_node ? "read,copy" : "read,write,copy,nt";
-	uint32_t operations, shares, stride = stride_of(context->variant, options);
+	uint32_t operations, shares, stride = tile_stride(context->variant, options);
 	struct sizes sizes;
-	int err = sizes_read(options->sizes, context->facts, memory_most, &sizes, refusal);
+	int err = read_sizes(options->sizes, context->facts, memory_most, &sizes, refusal);
 
 	if (err ||
-	    operations_read(options->operations ? options->operations : usual, &operations,
+	    read_operations(options->operations ? options->operations : usual, &operations,
 			    refusal) ||
-	    words_read("share", options->share ? options->share : "own", sharing_name,
-		       SHARING_ONE + 1, &shares, refusal))
+	    read_words_as_mask("share", options->share ? options->share : "own", sharing_name,
+			       SHARING_ONE + 1, &shares, refusal))
 		return -1;
 	if (stride && context->automatic) /* whatever has tiles has vectors, which read too */
 		return 0;
@@ -164,7 +164,7 @@ static int add_points(const struct options *options, const struct point_context 
 	return err;
 }
 
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_sweeps(struct side *sides, size_t count, struct random *random)
 {
 	(void)random;
 	for (size_t i = 0; i < count; i++) {
@@ -173,25 +173,25 @@ static void lay(struct side *sides, size_t count, struct random *random)
 		side->sweep.to = side->arena;
 		side->sweep.bytes = pass_bytes(side->point);
 		side->sweep.from = side->arena + side->point->bytes - side->sweep.bytes;
-		side->first = grain(side->point);
+		side->first = units_in_pass(side->point);
 	}
 }
 
-static int prepare(struct side *side)
+static int begin_tiles(struct side *side)
 {
 	if (side->variant->tiles)
 		side->variant->tiles->begin();
 	return 0;
 }
 
-static void leave(struct side *side)
+static void end_tiles(struct side *side)
 {
 	if (side->variant->tiles)
 		side->variant->tiles->end();
 }
 
 /* Where the tile lies behind so many bytes of tiles; in its rows are `left` from it on. */
-static const char *tile_at(const struct side *side, size_t bytes, size_t *left)
+static const char *locate_tile(const struct side *side, size_t bytes, size_t *left)
 {
 	size_t stride = side->point->stride_bytes, columns = stride / TILE_ROW_BYTES;
 	size_t tile = bytes / TILE_BYTES;
@@ -204,38 +204,38 @@ static const char *tile_at(const struct side *side, size_t bytes, size_t *left)
 static bool read_tiles(const struct side *side, size_t bytes)
 {
 	size_t left, ignored;
-	const char *from = tile_at(side, side->sweep.at, &left);
+	const char *from = locate_tile(side, side->sweep.position, &left);
 	const char *end = side->variant->tiles->read(from, side->point->stride_bytes, left,
 						     bytes / TILE_BYTES);
 
-	return end == tile_at(side, side->sweep.at + bytes, &ignored);
+	return end == locate_tile(side, side->sweep.position + bytes, &ignored);
 }
 
-static bool stream(const struct side *side, size_t bytes)
+static bool stream_bytes(const struct side *side, size_t bytes)
 {
-	char *to = side->sweep.to + side->sweep.at;
-	const char *from = side->sweep.from + side->sweep.at;
+	char *to = side->sweep.to + side->sweep.position;
+	const char *from = side->sweep.from + side->sweep.position;
 
 	return side->variant->stream[side->point->operation](to, from, bytes) == to + bytes;
 }
 
-static void work(struct side *side, uint32_t n)
+static void sweep_units(struct side *side, uint32_t n)
 {
 	bool tiles = side->variant->tiles;
-	size_t left = n / moves(side->point);
+	size_t left = n / moves_per_byte(side->point);
 
 	while (left) {
-		size_t at = side->sweep.at, rest = side->sweep.bytes - at;
+		size_t position = side->sweep.position, rest = side->sweep.bytes - position;
 		size_t bytes = left < rest ? left : rest;
 
-		side->odd += !(tiles ? read_tiles(side, bytes) : stream(side, bytes));
-		side->sweep.at = bytes < rest ? at + bytes : 0;
+		side->odd += !(tiles ? read_tiles(side, bytes) : stream_bytes(side, bytes));
+		side->sweep.position = bytes < rest ? position + bytes : 0;
 		left -= bytes;
 	}
 	__sync_synchronize(); /* what is stored past the caches may still be in buffers */
 }
 
-static void attempt(const struct variant *variant)
+static void try_loops(const struct variant *variant)
 {
 	static _Alignas(4096) char memory[8192];
 
@@ -283,12 +283,12 @@ const struct benchmark bench_bandwidth = {
 	.sample_us = 100,
 	.native_variants = arch_stream,
 	.generic_variants = generic_stream,
-	.points = add_points,
-	.can = can,
-	.grain = grain,
-	.attempt = attempt,
-	.lay = lay,
-	.prepare = prepare,
-	.work = work,
-	.leave = leave,
+	.add_points = add_points,
+	.is_supported = has_loop,
+	.units_in_grain = units_in_pass,
+	.try_loops = try_loops,
+	.set_up = set_up_sweeps,
+	.prepare = begin_tiles,
+	.do_units = sweep_units,
+	.finish = end_tiles,
 };

@@ -12,7 +12,7 @@ const struct variant *bench_variant(const struct benchmark *benchmark, size_t i)
 	return NULL;
 }
 
-void bench_progress(struct side *side)
+void bench_report_progress(struct side *side)
 {
 	__atomic_store_n(side->progress, *side->progress + 1, __ATOMIC_RELAXED);
 }
@@ -25,10 +25,10 @@ bool bench_has_nodes(const struct benchmark *benchmark)
 	return false;
 }
 
-uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point)
+uint64_t bench_units_in_grain(const struct benchmark *benchmark, const struct point *point)
 {
-	if (benchmark->grain)
-		return benchmark->grain(point);
+	if (benchmark->units_in_grain)
+		return benchmark->units_in_grain(point);
 	return benchmark->grain_units ? benchmark->grain_units : 1;
 }
 
@@ -37,12 +37,12 @@ uint64_t point_arena_bytes(const struct point *point, size_t thread)
 	return thread && point->load_bytes ? point->load_bytes : point->arena_bytes;
 }
 
-int point_arena_of(const struct point *point, const int *cpus, size_t thread)
+int point_arena_owner(const struct point *point, const int *cpus, size_t thread)
 {
 	return point->memory_node == NO_NODE ? cpus[thread] : (int)thread;
 }
 
-int point_node_of(const struct point *point, size_t thread, int usual)
+int point_choose_node(const struct point *point, size_t thread, int usual)
 {
 	uint32_t node =
 		thread && point->load_node != NO_NODE ? point->load_node : point->memory_node;
@@ -50,8 +50,8 @@ int point_node_of(const struct point *point, size_t thread, int usual)
 	return node == NO_NODE ? usual : (int)node;
 }
 
-double bench_sample(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
-		    size_t apart)
+double bench_combine_ticks(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
+			   size_t apart)
 {
 	double sum = 0, rate = 0;
 

@@ -104,7 +104,7 @@ struct parameter {
 	const char *name;   /* null ends a list */
 	const char *option; /* that asks for it; null: none */
 	enum role role;
-	size_t at, size;                     /* of the member */
+	size_t offset, size;                 /* of the member */
 	const char *(*word)(unsigned value); /* null for a number, and of a value that is no word */
 	const char *(*record)(const struct point *point); /* where it may say more than the word */
 	const struct word *words;                         /* in the order of a table */
@@ -114,7 +114,7 @@ struct parameter {
 };
 
 #define POINT_MEMBER(member)                                                                       \
-	.at = offsetof(struct point, member), .size = sizeof(((struct point *)0)->member)
+	.offset = offsetof(struct point, member), .size = sizeof(((struct point *)0)->member)
 #define PARAMETER_THREADS                                                                          \
 	{                                                                                          \
 		.name = "threads", POINT_MEMBER(threads)                                           \
@@ -205,18 +205,18 @@ struct side {
 			uint32_t to;       /* what it then stores */
 		} turn;                    /* cas, readwrite */
 		struct {
-			void *at, *start; /* next line to load; where the chase began */
+			void *next, *start; /* next line to load; where the chase began */
 			uint64_t lines, loads;
 			chase_fn *chase;
 			struct random random;
 		} chain; /* chase, fetch */
 		struct {
-			char *to;         /* what is gone through */
-			const char *from; /* what is copied there */
-			size_t bytes, at; /* in one pass, and of it done */
-		} sweep;                  /* bandwidth */
+			char *to;               /* what is gone through */
+			const char *from;       /* what is copied there */
+			size_t bytes, position; /* bytes in one pass, and done of it */
+		} sweep;                        /* bandwidth */
 		struct {
-			char *at; /* its first block */
+			char *first; /* its first block */
 			size_t step;
 			const char *end; /* where the block behind its last would begin */
 		} blocks;                /* interleave */
@@ -230,7 +230,8 @@ struct side {
 		} mail;                 /* message */
 		struct product product; /* gemm */
 		struct {
-			size_t at[2]; /* in what is gone through; of a mix what is written apart */
+			size_t position[2]; /* in the memory; of a mix the second is what is written
+					     */
 			uint64_t grains, begun, due;
 			double grain_ticks;
 			size_t grain;
@@ -263,60 +264,61 @@ struct benchmark {
 	const struct benchmark *helper; /* whose variants all but ping have; null: as ping */
 	size_t lines;                   /* fresh cache lines in play */
 	bool all_timed;                 /* every thread takes times; else ping alone */
-	bool huge_pages;    /* its memory lies in huge pages unless others are asked for */
-	bool many_points;   /* so many that only few pairs are visited */
-	bool all_counted;   /* ping notes at its stamps what others did, who work until the end */
-	bool single;        /* a sample is one grain, whatever is asked for; with `reset`, as
-			       many as the clock's steps ask for */
-	bool clocked;       /* the core's frequency is measured behind each sample, too */
-	bool compares;      /* check() compares results with a reference, of points with memory */
-	uint32_t least;     /* grains in a trial, and what their number is a multiple of */
-	uint32_t chunk;     /* units between two looks at whether to go on; about a ms at most */
+	bool huge_pages;  /* its memory lies in huge pages unless others are asked for */
+	bool many_points; /* so many that only few pairs are visited */
+	bool all_counted; /* ping notes at its stamps what others did, who work until the end */
+	bool single;      /* a sample is one grain, whatever is asked for; with `make_ready`, as
+			     many as the clock's steps ask for */
+	bool clocked;     /* the core's frequency is measured behind each sample, too */
+	bool compares;  /* check_results() compares results with a reference, of points with memory
+			 */
+	uint32_t least; /* grains in a trial, and what their number is a multiple of */
+	uint32_t chunk; /* units between two looks at whether to go on; about a ms at most */
 	uint32_t sample_us; /* a sample lasts at least so long */
 	const struct variant *native_variants, *generic_variants; /* null: none */
 
 	/* Adds the points of a plan; null: the benchmark has no parameters. */
-	int (*points)(const struct options *options, const struct point_context *context,
-		      struct points *points, struct refusal *refusal);
+	int (*add_points)(const struct options *options, const struct point_context *context,
+			  struct points *points, struct refusal *refusal);
 
 	/* Can the variant do this point? Null: any can. */
-	bool (*can)(const struct variant *variant, const struct point *point);
+	bool (*is_supported)(const struct variant *variant, const struct point *point);
 
 	/* Units that are done together: a sample has a whole number of grains. Null: as below. */
-	uint64_t (*grain)(const struct point *point);
+	uint64_t (*units_in_grain)(const struct point *point);
 	uint32_t grain_units; /* at every point; 0: 1 */
 
 	/* Runs each loop of a variant once, to see that it does not die. Null: not needed. */
-	void (*attempt)(const struct variant *variant);
+	void (*try_loops)(const struct variant *variant);
 
 	/* Fills in the sides of all threads; touches no memory of theirs. */
-	void (*lay)(struct side *sides, size_t count, struct random *random);
+	void (*set_up)(struct side *sides, size_t count, struct random *random);
 
-	/* Untimed, by each thread on its CPU, before all meet; calls bench_progress() now and then.
-	 * -errno fails the burst. Null: none. */
+	/* Untimed, by each thread on its CPU, before all meet; calls bench_report_progress() now
+	 * and then. -errno fails the burst. Null: none. */
 	int (*prepare)(struct side *side);
 
 	/* Untimed, by each thread before each grain, for each phase; all meet after it. Then ping
 	 * alone works. Null: samples follow one another. */
-	void (*reset)(struct side *side, unsigned phase);
+	void (*make_ready)(struct side *side, unsigned phase);
 	unsigned phases;
 
 	/* Does n units. Finite, or waits for another thread only by the lines. */
-	void (*work)(struct side *side, uint32_t n);
+	void (*do_units)(struct side *side, uint32_t n);
 
 	/* What a sample is, in ticks, after its work. Null: the time the work took. */
-	int64_t (*value)(const struct side *side);
+	int64_t (*sample_ticks)(const struct side *side);
 	/* How much of that the thread was late for itself, beside what its CPU time tells. */
-	int64_t (*late)(const struct side *side);
+	int64_t (*late_ticks)(const struct side *side);
 	/* Untimed, by each thread after its last sample. Null: nothing is left to do. */
-	void (*leave)(struct side *side);
+	void (*finish)(struct side *side);
 
 	/* Did each side do what was counted? If not, says in words what it did. Null: yes. */
-	bool (*check)(const struct side *sides, size_t count, char *words, size_t room);
+	bool (*check_results)(const struct side *sides, size_t count, char *words, size_t room);
 
 	/* Does one step of whoever is missing, so that a waiting thread goes on. Null: none waits,
 	 * so each works on until all have their times. */
-	void (*release)(struct side *sides, size_t count);
+	void (*release_waiting)(struct side *sides, size_t count);
 };
 
 /* The list of benchmarks. */
@@ -344,7 +346,7 @@ BENCHMARKS(DECLARE)
 extern const struct benchmark *const bench_all[];
 
 /* Gives the variants of `clock` their names: those of the clock in use. */
-void bench_clock_use(const struct clock *clock);
+void bench_use_clock(const struct clock *clock);
 
 /* Visits a benchmark's variants, best first: the i-th one, or null. */
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i);
@@ -356,19 +358,19 @@ bool bench_has_nodes(const struct benchmark *benchmark);
 void bench_add_words(struct text *text, const char *option);
 
 /* Tells the supervisor that the thread gets on. */
-void bench_progress(struct side *side);
+void bench_report_progress(struct side *side);
 
 /* How much of its arena a thread has; the first is ping. */
 uint64_t point_arena_bytes(const struct point *point, size_t thread);
 
 /* Whose arena a thread has: its CPU's; on a node of --nodes all k-th threads share one. */
-int point_arena_of(const struct point *point, const int *cpus, size_t thread);
+int point_arena_owner(const struct point *point, const int *cpus, size_t thread);
 
 /* On which node it lies, by a run that has memory there usually. */
-int point_node_of(const struct point *point, size_t thread, int usual);
+int point_choose_node(const struct point *point, size_t thread, int usual);
 
 /* Units that are done together. */
-uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point);
+uint64_t bench_units_in_grain(const struct benchmark *benchmark, const struct point *point);
 
 /* What records call it; null for no word. */
 const char *order_name(unsigned order);
@@ -379,7 +381,7 @@ const char *gemm_point_name(unsigned kind);
 
 /* A sample of all threads that take times, given each one's ticks: of a pair their mean, of a group
  * what one would take that is as fast as all together. */
-double bench_sample(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
-		    size_t apart);
+double bench_combine_ticks(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
+			   size_t apart);
 
 #endif

@@ -1,7 +1,7 @@
 /* cas.c: one line, handed over by compare-and-swap. Ping turns 0 into 1, pong 1 into 0. */
 #include "bench/bench.h"
 
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_turns(struct side *sides, size_t count, struct random *random)
 {
 	(void)random;
 	for (size_t i = 0; i < count; i++) {
@@ -12,13 +12,13 @@ static void lay(struct side *sides, size_t count, struct random *random)
 	}
 }
 
-static void work(struct side *side, uint32_t n)
+static void take_turns(struct side *side, uint32_t n)
 {
 	side->variant->cas(side->turn.watched, side->turn.from, side->turn.to, n);
 }
 
 /* A line holds only 0 and 1, so one flip lets a waiting thread do its next turn. */
-static void release(struct side *sides, size_t count)
+static void flip_line(struct side *sides, size_t count)
 {
 	(void)count;
 	__atomic_fetch_xor(sides[0].turn.written, 1, __ATOMIC_RELAXED);
@@ -38,7 +38,7 @@ const struct benchmark bench_cas = {
 	.sample_us = 50,
 	.native_variants = arch_cas,
 	.generic_variants = generic_cas,
-	.lay = lay,
-	.work = work,
-	.release = release,
+	.set_up = set_up_turns,
+	.do_units = take_turns,
+	.release_waiting = flip_line,
 };

@@ -31,7 +31,7 @@ static int add_point(const struct options *options, const struct point_context *
 		     struct refusal *refusal)
 {
 	uint32_t stride = options->stride ? (uint32_t)options->stride : usual_stride(order);
-	bool huge = points_huge(context);
+	bool huge = points_is_huge(context);
 	const char *pages = huge ? "huge" : "base";
 	struct point point = {.bytes = bytes,
 			      .arena_bytes = bytes,
@@ -41,8 +41,8 @@ static int add_point(const struct options *options, const struct point_context *
 			      .huge_pages = huge};
 	char size[SIZE_ROOM];
 
-	point.cycle = chase_cycle(&point);
-	size_name(bytes, size);
+	point.cycle = chase_cycle_key(&point);
+	format_size(bytes, size);
 	if (bytes / stride < 2)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--stride: %s has no two lines %" PRIu32 " bytes apart", size,
@@ -59,10 +59,10 @@ static int add_points(const struct options *options, const struct point_context 
 		      struct points *points, struct refusal *refusal)
 {
 	struct sizes sizes;
-	int err = sizes_read(options->sizes, context->facts, size_most, &sizes, refusal);
+	int err = read_sizes(options->sizes, context->facts, size_most, &sizes, refusal);
 
 	if (context->by_node && !strcmp(options->sizes, "auto"))
-		sizes = (struct sizes){{size_outside(context, 1, size_most)}, 1};
+		sizes = (struct sizes){{size_outside_caches(context, 1, size_most)}, 1};
 	for (enum order order = ORDER_RANDOM; order <= ORDER_RISING; order++)
 		for (size_t i = 0; !err && i < sizes.count; i++)
 			if (!context->by_node || order == ORDER_WINDOW)
@@ -71,19 +71,19 @@ static int add_points(const struct options *options, const struct point_context 
 	return err;
 }
 
-static void shuffle(uint32_t *list, size_t count, struct random *random)
+static void shuffle_list(uint32_t *list, size_t count, struct random *random)
 {
 	for (size_t i = count; i > 1; i--) {
 		size_t j = random_below(random, i);
-		uint32_t kept = list[i - 1];
+		uint32_t last = list[i - 1];
 
 		list[i - 1] = list[j];
-		list[j] = kept;
+		list[j] = last;
 	}
 }
 
 /* Fills in windows in random order, each a permutation of its own; the last may be shorter. */
-static int fill_windows(uint32_t *list, size_t count, size_t window, struct random *random)
+static int fill_order_by_windows(uint32_t *list, size_t count, size_t window, struct random *random)
 {
 	size_t windows = (count + window - 1) / window, filled = 0;
 	uint32_t *order = calloc(windows, sizeof *order);
@@ -92,64 +92,66 @@ static int fill_windows(uint32_t *list, size_t count, size_t window, struct rand
 		return -ENOMEM;
 	for (size_t w = 0; w < windows; w++)
 		order[w] = (uint32_t)w;
-	shuffle(order, windows, random);
+	shuffle_list(order, windows, random);
 	for (size_t w = 0; w < windows; w++) {
 		size_t first = order[w] * window, in_it = 0;
 
 		for (; in_it < window && first + in_it < count; in_it++)
 			list[filled + in_it] = (uint32_t)(first + in_it);
-		shuffle(list + filled, in_it, random);
+		shuffle_list(list + filled, in_it, random);
 		filled += in_it;
 	}
 	free(order);
 	return 0;
 }
 
-static int fill_list(uint32_t *list, size_t count, const struct point *point, struct random *random)
+static int fill_order(uint32_t *list, size_t count, const struct point *point,
+		      struct random *random)
 {
 	size_t window = WINDOW_BYTES / point->stride_bytes;
 
 	if (point->order == ORDER_WINDOW)
-		return fill_windows(list, count, window ? window : 1, random);
+		return fill_order_by_windows(list, count, window ? window : 1, random);
 	for (size_t i = 0; i < count; i++)
 		list[i] = (uint32_t)i;
 	if (point->order == ORDER_RANDOM)
-		shuffle(list, count, random);
+		shuffle_list(list, count, random);
 	return 0;
 }
 
-static char *line_at(const struct side *side, uint32_t number)
+static char *locate_line(const struct side *side, uint32_t number)
 {
 	return side->arena + (size_t)number * side->point->stride_bytes;
 }
 
-uint64_t chase_cycle(const struct point *point)
+uint64_t chase_cycle_key(const struct point *point)
 {
 	return (uint64_t)point->order << 56 | (uint64_t)point->stride_bytes << 32 | point->bytes;
 }
 
-int chase_prepare(struct side *side)
+int chase_link_lines(struct side *side)
 {
 	if (*side->cycle) {
-		side->chain.at = side->chain.start = *side->cycle;
+		side->chain.next = side->chain.start = *side->cycle;
 		return 0;
 	}
 	size_t count = side->chain.lines;
 	uint32_t *list = calloc(count, sizeof *list);
-	int err = list ? fill_list(list, count, side->point, &side->chain.random) : -ENOMEM;
+	int err = list ? fill_order(list, count, side->point, &side->chain.random) : -ENOMEM;
 
 	for (size_t i = 0; !err && i < count; i++) {
 		if (i % PART_LINES == 0)
-			bench_progress(side);
-		*(void **)line_at(side, list[i]) = line_at(side, list[i + 1 < count ? i + 1 : 0]);
+			bench_report_progress(side);
+		*(void **)locate_line(side, list[i]) =
+			locate_line(side, list[i + 1 < count ? i + 1 : 0]);
 	}
 	if (!err)
-		*side->cycle = side->chain.at = side->chain.start = line_at(side, list[0]);
+		*side->cycle = side->chain.next = side->chain.start = locate_line(side, list[0]);
 	free(list);
 	return err;
 }
 
-void chase_lay(struct side *sides, size_t count, struct random *random)
+void chase_set_up(struct side *sides, size_t count, struct random *random)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct point *point = sides[i].point;
@@ -162,14 +164,14 @@ void chase_lay(struct side *sides, size_t count, struct random *random)
 	}
 }
 
-void chase_work(struct side *side, uint32_t n)
+void chase_do_loads(struct side *side, uint32_t n)
 {
-	side->chain.at = side->variant->chase(side->chain.at, n / LOADS);
+	side->chain.next = side->variant->chase(side->chain.next, n / LOADS);
 	side->chain.loads += n / LOADS * LOADS;
 }
 
 /* After so many loads the chase must be so many lines on: no load was left out, none done twice. */
-bool chase_check(const struct side *sides, size_t count, char *words, size_t room)
+bool chase_check_position(const struct side *sides, size_t count, char *words, size_t room)
 {
 	for (size_t i = 0; i < count; i++) {
 		void *expected = sides[i].chain.start;
@@ -178,7 +180,7 @@ bool chase_check(const struct side *sides, size_t count, char *words, size_t roo
 			continue;
 		for (uint64_t k = sides[i].chain.loads % sides[i].chain.lines; k; k--)
 			expected = *(void **)expected;
-		if (expected != sides[i].chain.at) {
+		if (expected != sides[i].chain.next) {
 			snprintf(words, room, "the chase did not do %" PRIu64 " loads",
 				 sides[i].chain.loads);
 			return false;
@@ -187,7 +189,7 @@ bool chase_check(const struct side *sides, size_t count, char *words, size_t roo
 	return true;
 }
 
-void chase_attempt(const struct variant *variant)
+void chase_try_loop(const struct variant *variant)
 {
 	void *line = &line;
 
@@ -224,11 +226,11 @@ const struct benchmark bench_chase = {
 	.sample_us = 2000,
 	.native_variants = arch_chase,
 	.generic_variants = generic_chase,
-	.points = add_points,
+	.add_points = add_points,
 	.grain_units = LOADS,
-	.attempt = chase_attempt,
-	.lay = chase_lay,
-	.prepare = chase_prepare,
-	.work = chase_work,
-	.check = chase_check,
+	.try_loops = chase_try_loop,
+	.set_up = chase_set_up,
+	.prepare = chase_link_lines,
+	.do_units = chase_do_loads,
+	.check_results = chase_check_position,
 };

@@ -6,21 +6,21 @@
 static struct clock system_clock;
 static struct variant clocks[3];
 
-void bench_clock_use(const struct clock *clock)
+void bench_use_clock(const struct clock *clock)
 {
-	os_clock(&system_clock);
+	os_get_clock(&system_clock);
 	clocks[0].name = clock->name;
 	clocks[1].name = strcmp(clock->name, system_clock.name) ? system_clock.name : NULL;
 }
 
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_reader(struct side *sides, size_t count, struct random *random)
 {
 	(void)count;
 	(void)random;
 	sides[0].first = 1;
 }
 
-static void work(struct side *side, uint32_t n)
+static void read_clock(struct side *side, uint32_t n)
 {
 	uint64_t (*ticks)(void) = side->variant == clocks ? side->clock->ticks : system_clock.ticks;
 
@@ -39,6 +39,6 @@ const struct benchmark bench_clock = {
 	.chunk = 1 << 14,
 	.sample_us = 100,
 	.native_variants = clocks,
-	.lay = lay,
-	.work = work,
+	.set_up = set_up_reader,
+	.do_units = read_clock,
 };

@@ -18,12 +18,12 @@ enum { MISCOUNTED = 0 };
 #endif
 
 /* Does a thread wait for another? */
-static bool waits(const struct point *point)
+static bool has_waiting_threads(const struct point *point)
 {
 	return point->operation >= OPERATION_TURN;
 }
 
-static bool locks(const struct point *point)
+static bool is_lock(const struct point *point)
 {
 	return point->operation > OPERATION_TURN;
 }
@@ -31,20 +31,21 @@ static bool locks(const struct point *point)
 /* Has each thread a word of its own, in a line of all where they fit? */
 static bool is_possible(const struct point *point, const struct point_context *context)
 {
-	const struct cpu_cache *last = last_cache(context->facts);
+	const struct cpu_cache *last = last_data_cache(context->facts);
 	int64_t line = last && last->line_bytes > 0 ? last->line_bytes : LINE;
 
 	switch (point->sharing) {
 	case SHARING_ONE: /* what is not atomic loses some, and nothing could be checked */
 		return point->operation != OPERATION_MODIFY;
 	case SHARING_WORDS:
-		return !waits(point) && point->threads * sizeof(uint32_t) <= (uint64_t)line;
+		return !has_waiting_threads(point) &&
+		       point->threads * sizeof(uint32_t) <= (uint64_t)line;
 	default:
-		return !waits(point);
+		return !has_waiting_threads(point);
 	}
 }
 
-static bool can(const struct variant *variant, const struct point *point)
+static bool has_loop(const struct variant *variant, const struct point *point)
 {
 	enum operation operation = point->operation;
 
@@ -61,9 +62,9 @@ static int add_points(const struct options *options, const struct point_context 
 	bool any = false;
 	int err = 0;
 
-	if ((options->operations && operations_read(options->operations, &chosen, refusal)) ||
+	if ((options->operations && read_operations(options->operations, &chosen, refusal)) ||
 	    (options->share &&
-	     words_read("share", options->share, sharing_name, SHARINGS, &shares, refusal)))
+	     read_words_as_mask("share", options->share, sharing_name, SHARINGS, &shares, refusal)))
 		return -1;
 	for (size_t t = 0; t < context->thread_count; t++)
 		for (enum operation o = 0; o < OPERATIONS; o++)
@@ -74,13 +75,13 @@ static int add_points(const struct options *options, const struct point_context 
 						      .arena_bytes = CONTENDED_ARENA,
 						      .by_turns = o == OPERATION_TURN};
 
-				if (!(chosen >> o & 1) || !can(context->variant, &point))
+				if (!(chosen >> o & 1) || !has_loop(context->variant, &point))
 					continue;
 				any = true;
 				if (!(shares >> point.sharing & 1) || point.threads < 2 ||
 				    !is_possible(&point, context))
 					continue;
-				point.huge_pages = points_huge(context);
+				point.huge_pages = points_is_huge(context);
 				snprintf(point.name, sizeof point.name, "%s.%s.x%" PRIu32 "%s",
 					 operation_name(o), sharing_name(point.sharing),
 					 point.threads, point.huge_pages ? ".huge" : "");
@@ -93,12 +94,12 @@ static int add_points(const struct options *options, const struct point_context 
 	return err;
 }
 
-static uint64_t grain(const struct point *point)
+static uint64_t units_in_grain(const struct point *point)
 {
-	return !waits(point) ? BATCH : locks(point) ? TURNS : 1;
+	return !has_waiting_threads(point) ? BATCH : is_lock(point) ? TURNS : 1;
 }
 
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_contest(struct side *sides, size_t count, struct random *random)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct side *side = &sides[i];
@@ -106,9 +107,9 @@ static void lay(struct side *sides, size_t count, struct random *random)
 		bool own = side->point->sharing == SHARING_OWN;
 		struct lock *lock = (void *)side->lines[0];
 
-		side->contest.word = own                  ? (uint32_t *)side->arena
-				     : locks(side->point) ? &lock->word
-							  : side->lines[0] + word;
+		side->contest.word = own                    ? (uint32_t *)side->arena
+				     : is_lock(side->point) ? &lock->word
+							    : side->lines[0] + word;
 		side->contest.from = (uint32_t)i;
 		side->contest.to = (uint32_t)((i + 1) % count);
 		side->contest.value = side->contest.first = (uint32_t)random_next(random);
@@ -117,7 +118,7 @@ static void lay(struct side *sides, size_t count, struct random *random)
 	}
 }
 
-static void operate(struct side *side, uint32_t n)
+static void do_operations(struct side *side, uint32_t n)
 {
 	const struct variant *variant = side->variant;
 	enum operation operation = side->point->operation;
@@ -135,19 +136,19 @@ static void operate(struct side *side, uint32_t n)
 	}
 }
 
-static void work(struct side *side, uint32_t n)
+static void do_and_count(struct side *side, uint32_t n)
 {
-	uint32_t batch = waits(side->point) ? TURNS : BATCH;
+	uint32_t batch = has_waiting_threads(side->point) ? TURNS : BATCH;
 
 	for (uint32_t now; n; n -= now) {
 		now = n < batch ? n : batch;
-		operate(side, now);
+		do_operations(side, now);
 		__atomic_store_n(&side->done, side->done + now, __ATOMIC_RELAXED);
 	}
 }
 
 /* Is what the threads counted what their word holds? */
-static bool is_right(const struct side *sides, size_t count)
+static bool is_word_right(const struct side *sides, size_t count)
 {
 	uint32_t held = *sides->contest.word, done = 0, put = 0, brought = 0;
 	bool is_last = false, alike = true;
@@ -174,12 +175,12 @@ static bool is_right(const struct side *sides, size_t count)
 	}
 }
 
-static bool check(const struct side *sides, size_t count, char *words, size_t room)
+static bool check_words(const struct side *sides, size_t count, char *words, size_t room)
 {
 	size_t together = sides->point->sharing == SHARING_ONE ? count : 1;
 
 	for (size_t i = 0; i < count; i += together)
-		if (!is_right(sides + i, together)) {
+		if (!is_word_right(sides + i, together)) {
 			snprintf(words, room,
 				 "the threads counted other operations than the words hold");
 			return false;
@@ -187,7 +188,7 @@ static bool check(const struct side *sides, size_t count, char *words, size_t ro
 	return true;
 }
 
-static void pass_turn(uint32_t *word, size_t count)
+static void advance_turn(uint32_t *word, size_t count)
 {
 	uint32_t held = __atomic_load_n(word, __ATOMIC_RELAXED);
 	uint32_t next = (uint32_t)((held + 1) % count);
@@ -196,14 +197,14 @@ static void pass_turn(uint32_t *word, size_t count)
 }
 
 /* Serves all that have a ticket. */
-static void pass_lock(struct lock *lock)
+static void serve_all_tickets(struct lock *lock)
 {
 	__atomic_store_n(&lock->serving, __atomic_load_n(&lock->taken, __ATOMIC_RELAXED),
 			 __ATOMIC_RELAXED);
 }
 
 /* Lets it have the lock, and go on without a next one. */
-static void pass_node(struct lock_node *node)
+static void release_lock_node(struct lock_node *node)
 {
 	struct lock_node *none = NULL;
 
@@ -213,18 +214,18 @@ static void pass_node(struct lock_node *node)
 }
 
 /* Moves on whoever waits for one that does not come. */
-static void release(struct side *sides, size_t count)
+static void release_waiting(struct side *sides, size_t count)
 {
 	if (sides->point->operation == OPERATION_TURN)
-		pass_turn(sides->contest.word, count);
+		advance_turn(sides->contest.word, count);
 	else if (sides->point->operation == OPERATION_TICKET)
-		pass_lock((void *)sides->lines[0]);
-	else if (locks(sides->point))
+		serve_all_tickets((void *)sides->lines[0]);
+	else if (is_lock(sides->point))
 		for (size_t i = 0; i < count; i++)
-			pass_node((void *)sides[i].arena);
+			release_lock_node((void *)sides[i].arena);
 }
 
-static void attempt(const struct variant *variant)
+static void try_loops(const struct variant *variant)
 {
 	static struct lock_node node;
 	static struct lock lock;
@@ -265,13 +266,13 @@ const struct benchmark bench_contend = {
 	.parameters = parameters,
 	.native_variants = arch_contend,
 	.generic_variants = generic_contend,
-	.points = add_points,
-	.can = can,
-	.grain = grain,
+	.add_points = add_points,
+	.is_supported = has_loop,
+	.units_in_grain = units_in_grain,
 	CONTENDED,
-	.attempt = attempt,
-	.lay = lay,
-	.work = work,
-	.check = check,
-	.release = release,
+	.try_loops = try_loops,
+	.set_up = set_up_contest,
+	.do_units = do_and_count,
+	.check_results = check_words,
+	.release_waiting = release_waiting,
 };

@@ -60,7 +60,7 @@ static bool has_step(enum state state, enum who who, enum deed deed)
 	return false;
 }
 
-static bool needs_third(enum state state)
+static bool has_third(enum state state)
 {
 	return has_step(state, THIRD, READS);
 }
@@ -70,7 +70,7 @@ static const char *state_name(unsigned state)
 	return states[state].name;
 }
 
-static const char *state_made(const struct point *point)
+static const char *name_made_state(const struct point *point)
 {
 	static char name[16]; /* "evicted-walked" */
 
@@ -81,7 +81,7 @@ static const char *state_made(const struct point *point)
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-static uint64_t times_cache(const struct cpu_cache *cache, uint64_t usual, uint64_t times)
+static uint64_t multiple_of_cache(const struct cpu_cache *cache, uint64_t usual, uint64_t times)
 {
 	uint64_t bytes = times * (cache && cache->bytes > 0 ? (uint64_t)cache->bytes : usual);
 
@@ -89,18 +89,18 @@ static uint64_t times_cache(const struct cpu_cache *cache, uint64_t usual, uint6
 }
 
 /* Memory that drives the lines out of a CPU's caches; 0 where nobody has to. */
-static uint64_t walk_bytes(const struct cpu_facts *facts, enum state state, bool flushes)
+static uint64_t eviction_bytes(const struct cpu_facts *facts, enum state state, bool flushes)
 {
 	bool walked = has_step(state, NOBODY, FLUSHES) && !flushes;
 	const struct cpu_cache *second = NULL;
 
 	if (walked && state == STATE_MEMORY)
-		return times_cache(last_cache(facts), last_usual, LAST_CACHES);
+		return multiple_of_cache(last_data_cache(facts), last_usual, LAST_CACHES);
 	for (size_t i = 0; i < facts->cache_count; i++)
 		if (facts->caches[i].level == 2 && strcmp(facts->caches[i].kind, "Instruction"))
 			second = &facts->caches[i];
 	return walked || has_step(state, NOBODY, EVICTS)
-		       ? times_cache(second, second_usual, OWNER_CACHES)
+		       ? multiple_of_cache(second, second_usual, OWNER_CACHES)
 		       : 0;
 }
 
@@ -114,15 +114,15 @@ static int add_point(const struct options *options, const struct point_context *
 	point.bytes = point.arena_bytes = BYTES;
 	point.one_arena = true;
 	point.stride_bytes = options->stride ? (uint32_t)options->stride : STRIDE;
-	point.huge_pages = points_huge(context);
-	point.threads = needs_third(point.state) ? 3 : 2;
+	point.huge_pages = points_is_huge(context);
+	point.threads = has_third(point.state) ? 3 : 2;
 	point.walked = !context->flushes;
-	point.walk_bytes = walk_bytes(context->facts, point.state, context->flushes);
+	point.walk_bytes = eviction_bytes(context->facts, point.state, context->flushes);
 	point.walk_huge = context->huge_pages;
-	size_name(BYTES, size);
+	format_size(BYTES, size);
 	if (point.stride_bytes != STRIDE)
 		snprintf(stride, sizeof stride, ".s%" PRIu32, point.stride_bytes);
-	snprintf(point.name, sizeof point.name, "%s.%s.%s%s%s", state_made(&point),
+	snprintf(point.name, sizeof point.name, "%s.%s.%s%s%s", name_made_state(&point),
 		 reads ? order_name(point.order) : operation_name(point.operation), size, stride,
 		 point.huge_pages ? ".huge" : "");
 	return points_add(points, &point, refusal);
@@ -147,8 +147,8 @@ static int add_operation(const struct options *options, const struct point_conte
 	return err;
 }
 
-static int check(const struct options *options, const struct point_context *context,
-		 uint32_t chosen, struct refusal *refusal)
+static int check_options(const struct options *options, const struct point_context *context,
+			 uint32_t chosen, struct refusal *refusal)
 {
 	uint64_t stride = options->stride ? options->stride : STRIDE;
 
@@ -157,7 +157,7 @@ static int check(const struct options *options, const struct point_context *cont
 			      "--stride: of fetch it is a power of two from %d to %d, not %" PRIu64,
 			      STRIDE_LEAST, LINE_PAGE / 2, stride);
 	for (enum state state = STATE_OWN; state < STATES; state++)
-		if (chosen >> state & 1 && needs_third(state) && context->cpu_count < 3)
+		if (chosen >> state & 1 && has_third(state) && context->cpu_count < 3)
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--state %s needs a third CPU, and there are only %zu",
 				      states[state].name, context->cpu_count);
@@ -171,10 +171,10 @@ static int add_points(const struct options *options, const struct point_context 
 	uint32_t chosen, operations = 1u << OPERATION_READ;
 	int err = 0;
 
-	if (words_read("state", options->states ? options->states : usual, state_name, STATES,
-		       &chosen, refusal) ||
-	    (options->operations && operations_read(options->operations, &operations, refusal)) ||
-	    check(options, context, chosen, refusal))
+	if (read_words_as_mask("state", options->states ? options->states : usual, state_name,
+			       STATES, &chosen, refusal) ||
+	    (options->operations && read_operations(options->operations, &operations, refusal)) ||
+	    check_options(options, context, chosen, refusal))
 		return -1;
 	for (enum state state = STATE_OWN; state < STATES; state++)
 		for (enum operation o = OPERATION_READ; !err && o < OPERATIONS; o++) {
@@ -188,7 +188,7 @@ static int add_points(const struct options *options, const struct point_context 
 }
 
 /* The variant's chase is the one of the same name among those of the benchmark chase. */
-static chase_fn *chase_of(const struct variant *variant)
+static chase_fn *find_chase(const struct variant *variant)
 {
 	const struct variant *other;
 
@@ -198,11 +198,11 @@ static chase_fn *chase_of(const struct variant *variant)
 	return NULL;
 }
 
-static bool can(const struct variant *variant, const struct point *point)
+static bool has_loop(const struct variant *variant, const struct point *point)
 {
 	switch (point->operation) {
 	case OPERATION_READ:
-		return point->order == ORDER_CHASE ? chase_of(variant) != NULL
+		return point->order == ORDER_CHASE ? find_chase(variant) != NULL
 						   : variant->load != NULL;
 	case OPERATION_SWAP:
 		return variant->swap;
@@ -213,24 +213,24 @@ static bool can(const struct variant *variant, const struct point *point)
 	}
 }
 
-static size_t lines_of(const struct point *point)
+static size_t count_lines(const struct point *point)
 {
 	return BYTES / LINE_PAGE * (LINE_PAGE / point->stride_bytes - 1);
 }
 
 /* A pass may end the state; not that of lines which the reader has already, and may keep. */
-static uint64_t grain(const struct point *point)
+static uint64_t units_in_grain(const struct point *point)
 {
 	bool lasts = point->state == STATE_OWN ||
 		     (point->state == STATE_BOTH && point->operation == OPERATION_READ);
 
-	return lines_of(point) * (lasts ? PASSES : 1);
+	return count_lines(point) * (lasts ? PASSES : 1);
 }
 
 /* ---- making a state -------------------------------------------------------------------------- */
 
 /* The measured lines in rising order: the i-th. */
-static char *line_at(const struct side *side, size_t i)
+static char *locate_line(const struct side *side, size_t i)
 {
 	size_t in_page = LINE_PAGE / side->point->stride_bytes - 1;
 
@@ -239,10 +239,10 @@ static char *line_at(const struct side *side, size_t i)
 }
 
 /* Links the lines into a cycle in random order; the reader does it for all. */
-static int prepare(struct side *side)
+static int link_lines(struct side *side)
 {
 	uint16_t order[BYTES / STRIDE_LEAST] = {0};
-	size_t count = lines_of(side->point);
+	size_t count = count_lines(side->point);
 
 	if (side->index > 0)
 		return 0;
@@ -253,16 +253,17 @@ static int prepare(struct side *side)
 		order[j] = (uint16_t)i;
 	}
 	for (size_t i = 0; i < count; i++)
-		*(void **)line_at(side, order[i]) = line_at(side, order[i + 1 < count ? i + 1 : 0]);
-	side->chain.at = side->chain.start = line_at(side, order[0]);
+		*(void **)locate_line(side, order[i]) =
+			locate_line(side, order[i + 1 < count ? i + 1 : 0]);
+	side->chain.next = side->chain.start = locate_line(side, order[0]);
 	return 0;
 }
 
 /* Each line keeps what it holds. */
-static void touch(struct side *side, bool write)
+static void touch_lines(struct side *side, bool write)
 {
-	for (size_t i = 0; i < lines_of(side->point); i++) {
-		volatile uintptr_t *word = (volatile uintptr_t *)line_at(side, i);
+	for (size_t i = 0; i < count_lines(side->point); i++) {
+		volatile uintptr_t *word = (volatile uintptr_t *)locate_line(side, i);
 		uintptr_t value = *word;
 
 		if (write)
@@ -270,81 +271,82 @@ static void touch(struct side *side, bool write)
 	}
 }
 
-static void walk(struct side *side)
+static void walk_memory(struct side *side)
 {
 	for (int pass = 0; pass < 2; pass++)
-		for (uint64_t at = 0; at < side->point->walk_bytes; at += STEP_BYTES)
-			(void)*(volatile char *)(side->walk + at);
+		for (uint64_t offset = 0; offset < side->point->walk_bytes; offset += STEP_BYTES)
+			(void)*(volatile char *)(side->walk + offset);
 }
 
-static void carry_out(struct side *side, enum deed deed)
+static void do_deed(struct side *side, enum deed deed)
 {
 	if (deed == FLUSHES)
 		arch_flush(side->arena, BYTES, side->point->stride_bytes);
 	else if (deed == EVICTS)
-		walk(side);
+		walk_memory(side);
 	else
-		touch(side, deed == WRITES);
+		touch_lines(side, deed == WRITES);
 }
 
-static bool is_mine(const struct side *side, enum who who)
+static bool is_doer(const struct side *side, enum who who)
 {
 	return who == READER  ? side->index == 0
 	       : who == OWNER ? side->index == side->count - 1
 			      : who == THIRD && side->index > 0 && side->index < side->count - 1;
 }
 
-static void reset(struct side *side, unsigned phase)
+static void make_state(struct side *side, unsigned phase)
 {
 	const struct step *step = &states[side->point->state].steps[phase];
 
 	if (PREPARES && step->who && step->deed == FLUSHES && side->point->walked)
-		walk(side);
-	else if (PREPARES && is_mine(side, step->who))
-		carry_out(side, step->deed);
-	for (size_t at = 0; phase == STEPS - 1 && side->index == 0 && at < BYTES; at += LINE_PAGE)
-		(void)*(volatile char *)(side->arena + at);
+		walk_memory(side);
+	else if (PREPARES && is_doer(side, step->who))
+		do_deed(side, step->deed);
+	for (size_t offset = 0; phase == STEPS - 1 && side->index == 0 && offset < BYTES;
+	     offset += LINE_PAGE)
+		(void)*(volatile char *)(side->arena + offset);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_chases(struct side *sides, size_t count, struct random *random)
 {
 	for (size_t i = 0; i < count; i++) {
 		sides[i].chain.random = random_start(random_next(random), i);
-		sides[i].chain.chase = chase_of(sides[i].variant);
+		sides[i].chain.chase = find_chase(sides[i].variant);
 	}
 }
 
-static void go_through(struct side *side, lines_fn *lines)
+static void go_through_lines(struct side *side, lines_fn *lines)
 {
 	char *end = side->arena + BYTES;
 
 	side->odd += lines(side->arena, side->point->stride_bytes, end) != end;
 }
 
-static void work(struct side *side, uint32_t n)
+static void fetch_lines(struct side *side, uint32_t n)
 {
 	const struct variant *variant = side->variant;
 	bool chases = side->point->order == ORDER_CHASE;
 
 	if (side->point->operation == OPERATION_SWAP)
-		side->chain.at = variant->swap(side->chain.at, n);
+		side->chain.next = variant->swap(side->chain.next, n);
 	else if (chases)
-		side->chain.at = side->chain.chase(side->chain.at, n / LOADS);
-	for (size_t i = 0; !chases && i < n / lines_of(side->point); i++)
-		go_through(side, side->point->operation == OPERATION_WRITE ? variant->store
-									   : variant->load);
+		side->chain.next = side->chain.chase(side->chain.next, n / LOADS);
+	for (size_t i = 0; !chases && i < n / count_lines(side->point); i++)
+		go_through_lines(side, side->point->operation == OPERATION_WRITE ? variant->store
+										 : variant->load);
 }
 
 /* Whole passes: a chase is where it began. */
-static void leave(struct side *side)
+static void check_chase_ended(struct side *side)
 {
-	side->odd += side->chain.at != side->chain.start;
+	side->odd += side->chain.next != side->chain.start;
 }
 
-static void attempt(const struct variant *variant)
+static void try_loops(const struct variant *variant)
 {
 	static _Alignas(LINE_PAGE) char page[LINE_PAGE];
 	void *line = page;
@@ -371,7 +373,8 @@ static MEANINGS(operations, {OPERATION_READ, "read"}, {OPERATION_SWAP, "taken fo
 static MEANINGS(orders, {ORDER_CHASE, "each line naming the next"},
 		{ORDER_STREAM, "in rising order"});
 
-PARAMETERS({"state", "state", ROLE_ROW, POINT_MEMBER(state), state_name, state_made, state_words},
+PARAMETERS({"state", "state", ROLE_ROW, POINT_MEMBER(state), state_name, name_made_state,
+	    state_words},
 	   {"operation", "op", ROLE_TABLE, POINT_MEMBER(operation), operation_name,
 	    .words = operations},
 	   {"order", NULL, ROLE_TABLE, POINT_MEMBER(order), order_name, .words = orders},
@@ -393,14 +396,14 @@ const struct benchmark bench_fetch = {
 	.sample_us = 100,
 	.native_variants = arch_fetch,
 	.generic_variants = generic_fetch,
-	.points = add_points,
-	.can = can,
-	.grain = grain,
-	.attempt = attempt,
-	.lay = lay,
-	.prepare = prepare,
-	.reset = reset,
+	.add_points = add_points,
+	.is_supported = has_loop,
+	.units_in_grain = units_in_grain,
+	.try_loops = try_loops,
+	.set_up = set_up_chases,
+	.prepare = link_lines,
+	.make_ready = make_state,
 	.phases = STEPS,
-	.work = work,
-	.leave = leave,
+	.do_units = fetch_lines,
+	.finish = check_chase_ended,
 };

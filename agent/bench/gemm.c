@@ -11,7 +11,7 @@
 
 enum { CHUNK = 1 << 24, ATTEMPT_BYTES = 4096, PROGRESS_COPIES = 16 };
 
-static uint64_t grain(const struct point *point)
+static uint64_t units_in_product(const struct point *point)
 {
 	return point->grain;
 }
@@ -21,7 +21,7 @@ static bool is_peak(const struct side *side)
 	return side->point->operation == GEMM_PEAK;
 }
 
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_products(struct side *sides, size_t count, struct random *random)
 {
 	(void)random;
 	for (size_t i = 0; i < count; i++) {
@@ -32,13 +32,13 @@ static void lay(struct side *sides, size_t count, struct random *random)
 		side->first = side->point->grain;
 		if (is_peak(side))
 			continue;
-		gemm_lay_out(gemm, side->point, &product->layout);
+		gemm_compute_layout(gemm, side->point, &product->layout);
 		product->reference = gemm_reference(gemm, side->point);
 	}
 }
 
 /* C begins as what no product can be, so that none of it may stay as it was. */
-static int prepare(struct side *side)
+static int write_matrices(struct side *side)
 {
 	const struct gemm *gemm = side->variant->gemm;
 	const struct gemm_layout *layout = &side->product.layout;
@@ -47,7 +47,7 @@ static int prepare(struct side *side)
 	if (gemm->begin)
 		gemm->begin();
 	if (is_peak(side)) {
-		gemm_write_values(gemm, side->product.values);
+		gemm_write_register_values(gemm, side->product.values);
 		return 0;
 	}
 	if (!reference)
@@ -62,7 +62,7 @@ static int prepare(struct side *side)
 		if (layout->a_copy)
 			memcpy(a + i * layout->a_copy, a, layout->a_bytes);
 		if (i % PROGRESS_COPIES == 0)
-			bench_progress(side);
+			bench_report_progress(side);
 	}
 	return 0;
 }
@@ -73,7 +73,7 @@ static uint32_t next_copy(const struct product *product)
 }
 
 /* Columns of B stay while A goes by: after the last the product is whole. */
-static void go_on(struct side *side)
+static void advance_to_next_call(struct side *side)
 {
 	struct product *product = &side->product;
 	const struct gemm *gemm = side->variant->gemm;
@@ -92,7 +92,7 @@ static void go_on(struct side *side)
 }
 
 /* Of the next call. The last columns may be fewer: the rest of their panel of B is 0. */
-static uint64_t call_operations(const struct side *side)
+static uint64_t count_call_operations(const struct side *side)
 {
 	uint32_t left = side->point->n - side->product.column;
 	uint32_t columns = side->variant->gemm->columns;
@@ -100,7 +100,7 @@ static uint64_t call_operations(const struct side *side)
 	return side->product.layout.column_operations * (left < columns ? left : columns);
 }
 
-static void multiply(struct side *side)
+static void multiply_call(struct side *side)
 {
 	const struct product *product = &side->product;
 	const struct gemm_layout *layout = &product->layout;
@@ -128,10 +128,10 @@ static void multiply(struct side *side)
 		gemm->multiply_ahead(&tile);
 	else
 		gemm->multiply(&tile);
-	go_on(side);
+	advance_to_next_call(side);
 }
 
-static void work(struct side *side, uint32_t n)
+static void multiply_units(struct side *side, uint32_t n)
 {
 	struct product *product = &side->product;
 
@@ -143,29 +143,30 @@ static void work(struct side *side, uint32_t n)
 		product->owed %= gemm->peak_operations;
 		return;
 	}
-	for (uint64_t next; product->owed >= (next = call_operations(side)); product->owed -= next)
-		multiply(side);
+	for (uint64_t next; product->owed >= (next = count_call_operations(side));
+	     product->owed -= next)
+		multiply_call(side);
 }
 
-static void leave(struct side *side)
+static void finish_product(struct side *side)
 {
 	struct product *product = &side->product;
 
 	while (product->row || product->column)
-		multiply(side);
+		multiply_call(side);
 	if (side->variant->gemm->end)
 		side->variant->gemm->end();
 }
 
 /* What C holds is of the product before the one that would come next. */
-static uint32_t sums_in_c(const struct product *product, const struct point *point)
+static uint32_t count_sums_in_c(const struct product *product, const struct point *point)
 {
 	if (point->operation != GEMM_DEEP)
 		return 1;
 	return product->copy ? product->copy : product->layout.copies;
 }
 
-static bool check(const struct side *sides, size_t count, char *words, size_t room)
+static bool check_products(const struct side *sides, size_t count, char *words, size_t room)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct side *side = &sides[i];
@@ -173,13 +174,13 @@ static bool check(const struct side *sides, size_t count, char *words, size_t ro
 
 		if (!is_peak(side) &&
 		    !gemm_is_exact(side->variant->gemm, &product->layout, product->reference,
-				   side->arena, sums_in_c(product, side->point), words, room))
+				   side->arena, count_sums_in_c(product, side->point), words, room))
 			return false;
 	}
 	return true;
 }
 
-static void attempt(const struct variant *variant)
+static void try_loops(const struct variant *variant)
 {
 	static _Alignas(4096) char a[ATTEMPT_BYTES], b[ATTEMPT_BYTES], c[ATTEMPT_BYTES];
 	const struct gemm *gemm = variant->gemm;
@@ -234,12 +235,12 @@ const struct benchmark bench_gemm = {
 	.sample_us = 100,
 	.native_variants = arch_gemm,
 	.generic_variants = generic_gemm,
-	.points = gemm_add_points,
-	.grain = grain,
-	.attempt = attempt,
-	.lay = lay,
-	.prepare = prepare,
-	.work = work,
-	.leave = leave,
-	.check = check,
+	.add_points = gemm_add_points,
+	.units_in_grain = units_in_product,
+	.try_loops = try_loops,
+	.set_up = set_up_products,
+	.prepare = write_matrices,
+	.do_units = multiply_units,
+	.finish = finish_product,
+	.check_results = check_products,
 };

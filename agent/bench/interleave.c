@@ -14,7 +14,7 @@ enum {
 	CHUNK_PASSES = 32,
 };
 
-static bool is_block(uint64_t bytes)
+static bool is_block_size(uint64_t bytes)
 {
 	return bytes >= LINE && bytes <= BLOCK_MOST && !(bytes & (bytes - 1));
 }
@@ -25,15 +25,15 @@ static int read_blocks(const char *list, uint32_t *mask, struct refusal *refusal
 	uint64_t first, last;
 
 	*mask = 0;
-	for (const char *at = list;; at++) {
-		if (!size_range_read(&at, is_block, &first, &last))
+	for (const char *next = list;; next++) {
+		if (!read_size_range(&next, is_block_size, &first, &last))
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--blocks wants a list like 64,256..64K of powers of two "
 				      "from 64 to 64K, not '%s'",
 				      list);
 		for (; first <= last; first *= 2)
 			*mask |= (uint32_t)first;
-		if (!*at)
+		if (!*next)
 			return 0;
 	}
 }
@@ -45,10 +45,10 @@ static int add_point(const struct point_context *context, struct point point, st
 
 	point.bytes = BYTES;
 	point.threads = 2;
-	point.huge_pages = points_huge(context);
+	point.huge_pages = points_is_huge(context);
 	point.one_arena = point.sharing == SHARING_SHARED;
 	point.arena_bytes = (uint64_t)BYTES * (point.one_arena ? point.threads : 1);
-	size_name(point.block_bytes, block);
+	format_size(point.block_bytes, block);
 	snprintf(point.name, sizeof point.name, "%s.%s.%s%s", sharing_name(point.sharing),
 		 operation_name(point.operation), block, point.huge_pages ? ".huge" : "");
 	return points_add(points, &point, refusal);
@@ -63,7 +63,7 @@ static int add_points(const struct options *options, const struct point_context 
 	int err = 0;
 
 	if (read_blocks(options->blocks, &blocks, refusal) ||
-	    (options->operations && operations_read(options->operations, &operations, refusal)))
+	    (options->operations && read_operations(options->operations, &operations, refusal)))
 		return -1;
 	for (size_t k = 0; k < 2; k++)
 		for (size_t s = 0; s < 2; s++)
@@ -78,17 +78,17 @@ static int add_points(const struct options *options, const struct point_context 
 	return err;
 }
 
-static blocks_fn *blocks_of(const struct variant *variant, const struct point *point)
+static blocks_fn *find_blocks_loop(const struct variant *variant, const struct point *point)
 {
 	return point->operation == OPERATION_NT ? variant->nt_blocks : variant->blocks;
 }
 
-static bool can(const struct variant *variant, const struct point *point)
+static bool has_loop(const struct variant *variant, const struct point *point)
 {
-	return blocks_of(variant, point);
+	return find_blocks_loop(variant, point);
 }
 
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_blocks(struct side *sides, size_t count, struct random *random)
 {
 	(void)random;
 	for (size_t i = 0; i < count; i++) {
@@ -96,23 +96,23 @@ static void lay(struct side *sides, size_t count, struct random *random)
 		bool shared = side->point->sharing == SHARING_SHARED;
 		size_t block = side->point->block_bytes;
 
-		side->blocks.at = side->arena + (shared ? i * block : 0);
+		side->blocks.first = side->arena + (shared ? i * block : 0);
 		side->blocks.step = shared ? count * block : block;
-		side->blocks.end = side->blocks.at + BYTES / block * side->blocks.step;
+		side->blocks.end = side->blocks.first + BYTES / block * side->blocks.step;
 		side->first = UNTIMED_PASSES * PASS;
 	}
 }
 
-static void work(struct side *side, uint32_t n)
+static void write_blocks(struct side *side, uint32_t n)
 {
-	blocks_fn *blocks = blocks_of(side->variant, side->point);
+	blocks_fn *blocks = find_blocks_loop(side->variant, side->point);
 
 	for (uint32_t pass = n / PASS; pass; pass--)
-		side->odd += blocks(side->blocks.at, side->point->block_bytes, side->blocks.step,
+		side->odd += blocks(side->blocks.first, side->point->block_bytes, side->blocks.step,
 				    side->blocks.end) != side->blocks.end;
 }
 
-static void attempt(const struct variant *variant)
+static void try_loops(const struct variant *variant)
 {
 	static _Alignas(LINE) char memory[4 * LINE];
 
@@ -148,10 +148,10 @@ const struct benchmark bench_interleave = {
 	.sample_us = 100,
 	.native_variants = arch_interleave,
 	.generic_variants = generic_interleave,
-	.points = add_points,
-	.can = can,
+	.add_points = add_points,
+	.is_supported = has_loop,
 	.grain_units = PASS,
-	.attempt = attempt,
-	.lay = lay,
-	.work = work,
+	.try_loops = try_loops,
+	.set_up = set_up_blocks,
+	.do_units = write_blocks,
 };

@@ -35,9 +35,9 @@ static int read_rates(const char *list, uint32_t rates[RATES_MAX], size_t *count
 		char *end = (char *)list + span;
 		bool full = span == 4 && !strncmp(list, "full", 4);
 		double mbps = full ? LOAD_FULL : 1000 * strtod(list, &end);
-		bool known = full || !mbps || (mbps >= MBPS_LEAST && mbps <= MBPS_MOST);
+		bool is_valid = full || !mbps || (mbps >= MBPS_LEAST && mbps <= MBPS_MOST);
 
-		if (!span || end != list + span || !known)
+		if (!span || end != list + span || !is_valid)
 			break;
 		rates[(*count)++] = (uint32_t)mbps;
 		list += span;
@@ -50,7 +50,7 @@ static int read_rates(const char *list, uint32_t rates[RATES_MAX], size_t *count
 }
 
 /* With a dot behind it; of none, nothing. */
-static void rate_name(uint32_t mbps, char name[SIZE_ROOM])
+static void name_rate(uint32_t mbps, char name[SIZE_ROOM])
 {
 	if (mbps == LOAD_FULL)
 		snprintf(name, SIZE_ROOM, "full.");
@@ -65,20 +65,20 @@ static int add_point(const struct point_context *context, struct point point, st
 	char size[SIZE_ROOM], rate[SIZE_ROOM] = "";
 
 	point.arena_bytes = point.bytes;
-	point.load_bytes = size_outside(context, point.threads - 1, memory_most);
+	point.load_bytes = size_outside_caches(context, point.threads - 1, memory_most);
 	point.stride_bytes = STRIDE;
 	point.order = ORDER_WINDOW;
-	point.huge_pages = points_huge(context);
-	point.cycle = chase_cycle(&point);
-	size_name(point.bytes, size);
-	rate_name(point.load_mbps, rate);
+	point.huge_pages = points_is_huge(context);
+	point.cycle = chase_cycle_key(&point);
+	format_size(point.bytes, size);
+	name_rate(point.load_mbps, rate);
 	int length = snprintf(point.name, sizeof point.name, "%s.%sx%" PRIu32 ".%s.%s",
 			      operation_name(point.operation), rate, point.threads, size,
 			      point.huge_pages ? "huge" : "base");
 
 	if ((size_t)length >= sizeof point.name)
 		return refuse(refusal, EXIT_OPTIONS, "the point of %s has too long a name", size);
-	return points_have(points, point.name) ? 0 : points_add(points, &point, refusal);
+	return points_has_name(points, point.name) ? 0 : points_add(points, &point, refusal);
 }
 
 /* At each rate, by so many threads on so many bytes; without any load once. */
@@ -109,15 +109,15 @@ static int add_points(const struct options *options, const struct point_context 
 	uint32_t chosen, rates[RATES_MAX];
 	struct sizes sizes;
 	size_t rate_count;
-	int err = sizes_read(options->sizes, context->facts, memory_most, &sizes, refusal);
+	int err = read_sizes(options->sizes, context->facts, memory_most, &sizes, refusal);
 
 	if (err ||
-	    operations_read(options->operations ? options->operations : "read,mix", &chosen,
+	    read_operations(options->operations ? options->operations : "read,mix", &chosen,
 			    refusal) ||
 	    read_rates(options->load ? options->load : usual, rates, &rate_count, refusal))
 		return -1;
 	if (!strcmp(options->sizes, "auto")) {
-		uint64_t outside = size_outside(context, 1, memory_most / 2);
+		uint64_t outside = size_outside_caches(context, 1, memory_most / 2);
 
 		sizes.count = 1;
 		sizes.bytes[0] = outside > memory_least ? 2 * outside : memory_least;
@@ -131,14 +131,14 @@ static int add_points(const struct options *options, const struct point_context 
 	return err;
 }
 
-static bool can(const struct variant *variant, const struct point *point)
+static bool has_loop(const struct variant *variant, const struct point *point)
 {
 	(void)point;
 	return variant->chase != NULL;
 }
 
 /* Parts are so large that the clock can tell when one is due. */
-static void lay_load(struct side *side)
+static void set_up_load(struct side *side)
 {
 	double ticks = (double)side->clock->ticks_per_second / 1e6 / side->point->load_mbps;
 	size_t part = PART;
@@ -151,17 +151,17 @@ static void lay_load(struct side *side)
 	side->load.grain_ticks = ticks * (double)part;
 }
 
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_threads(struct side *sides, size_t count, struct random *random)
 {
-	chase_lay(sides, 1, random);
+	chase_set_up(sides, 1, random);
 	for (size_t i = 1; i < count; i++)
 		if (sides[i].point->load_mbps)
-			lay_load(&sides[i]);
+			set_up_load(&sides[i]);
 }
 
-static int prepare(struct side *side)
+static int link_ping_lines(struct side *side)
 {
-	return side->index ? 0 : chase_prepare(side);
+	return side->index ? 0 : chase_link_lines(side);
 }
 
 /* Waits until the next part is due. All that is due by then follows without a look at the clock,
@@ -188,7 +188,7 @@ static void wait_until_due(struct side *side)
 }
 
 /* Of a mix, what is read and what is written lie in the two halves of the memory. */
-static void move(struct side *side)
+static void move_due_parts(struct side *side)
 {
 	const struct variant *variant = side->point->load_variant;
 	enum operation operation = side->point->operation;
@@ -196,41 +196,42 @@ static void move(struct side *side)
 		 left = TOGETHER - side->load.grains % TOGETHER;
 	bool mixed = operation == OPERATION_MIX,
 	     second = mixed && side->load.grains / TOGETHER % 3 == 2;
-	size_t room = side->point->load_bytes / (mixed ? 2 : 1), at = side->load.at[second];
+	size_t room = side->point->load_bytes / (mixed ? 2 : 1),
+	       position = side->load.position[second];
 	size_t bytes = (parts < left ? parts : left) * side->load.grain;
-	char *to = side->arena + (second ? room : 0) + at;
+	char *to = side->arena + (second ? room : 0) + position;
 
-	bytes = bytes < room - at ? bytes : room - at;
+	bytes = bytes < room - position ? bytes : room - position;
 	if (mixed)
 		operation = second ? OPERATION_WRITE : OPERATION_READ;
 	side->odd += variant->stream[operation](to, to, bytes) != to + bytes;
-	side->load.at[second] = (at + bytes) % room;
+	side->load.position[second] = (position + bytes) % room;
 	side->load.grains += bytes / side->load.grain;
 	__atomic_store_n(&side->done, side->done + (uint32_t)bytes, __ATOMIC_RELAXED);
 }
 
 /* Of all but ping what is due, or nothing, whatever n is: they go on until ping has its samples. */
-static void work(struct side *side, uint32_t n)
+static void chase_or_load(struct side *side, uint32_t n)
 {
 	if (!side->index) {
-		chase_work(side, n);
+		chase_do_loads(side, n);
 	} else if (side->point->load_mbps) {
 		wait_until_due(side);
-		move(side);
+		move_due_parts(side);
 	}
 }
 
-static bool check(const struct side *sides, size_t count, char *words, size_t room)
+static bool check_ping_chase(const struct side *sides, size_t count, char *words, size_t room)
 {
 	(void)count;
-	return chase_check(sides, 1, words, room);
+	return chase_check_position(sides, 1, words, room);
 }
 
 static MEANINGS(operation_words, {OPERATION_IDLE, "the other threads wait"},
 		{OPERATION_READ, "they read"}, {OPERATION_MIX, "they read two parts and write one"},
 		{OPERATION_WRITE, "they write"}, {OPERATION_NT, "they write past the caches"});
 
-static const char *load_variant(const struct point *point)
+static const char *name_load_variant(const struct point *point)
 {
 	return point->load_variant ? point->load_variant->name : NULL;
 }
@@ -241,7 +242,7 @@ PARAMETERS({"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name
 	   {"bytes", "sizes", ROLE_TABLE, POINT_MEMBER(bytes), .bytes = true},
 	   {"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)},
 	   {"load_bytes", NULL, ROLE_NONE, POINT_MEMBER(load_bytes), .bytes = true},
-	   {.name = "load_variant", POINT_MEMBER(load_variant), .record = load_variant},
+	   {.name = "load_variant", POINT_MEMBER(load_variant), .record = name_load_variant},
 	   {"stride_bytes", NULL, ROLE_NONE, POINT_MEMBER(stride_bytes), .bytes = true},
 	   PARAMETER_PAGES, PARAMETER_NODE,
 	   {"load_node", "nodes", ROLE_NONE, POINT_MEMBER(load_node), .none = "any", .node = true});
@@ -263,12 +264,12 @@ const struct benchmark bench_loaded = {
 	.sample_us = 5000,
 	.native_variants = arch_chase,
 	.generic_variants = generic_chase,
-	.points = add_points,
-	.can = can,
+	.add_points = add_points,
+	.is_supported = has_loop,
 	.grain_units = LOADS,
-	.attempt = chase_attempt,
-	.lay = lay,
-	.prepare = prepare,
-	.work = work,
-	.check = check,
+	.try_loops = chase_try_loop,
+	.set_up = set_up_threads,
+	.prepare = link_ping_lines,
+	.do_units = chase_or_load,
+	.check_results = check_ping_chase,
 };

@@ -34,15 +34,15 @@ static size_t value_bytes(const struct gemm *gemm)
 	return 1;
 }
 
-static size_t whole_lines(size_t bytes, bool odd)
+static size_t round_up_to_lines(size_t bytes, bool odd)
 {
 	size_t lines = (bytes + CACHE_LINE - 1) / CACHE_LINE;
 
 	return (lines + (lines % 2 != odd)) * CACHE_LINE;
 }
 
-static void lay_out_a(const struct gemm *gemm, const struct point *point,
-		      struct gemm_layout *layout)
+static void compute_a_layout(const struct gemm *gemm, const struct point *point,
+			     struct gemm_layout *layout)
 {
 	size_t row_bytes = point->k * value_bytes(gemm), step = gemm->depth * value_bytes(gemm);
 
@@ -51,15 +51,15 @@ static void lay_out_a(const struct gemm *gemm, const struct point *point,
 		layout->a_step = step * gemm->rows;
 		layout->a_strip = row_bytes * gemm->rows;
 	} else {
-		layout->a_row = whole_lines(row_bytes, point->operation != GEMM_ROWS);
+		layout->a_row = round_up_to_lines(row_bytes, point->operation != GEMM_ROWS);
 		layout->a_step = step;
 		layout->a_strip = layout->a_row * gemm->rows;
 	}
-	layout->a_bytes = whole_lines(layout->a_strip * (point->m / gemm->rows), true);
+	layout->a_bytes = round_up_to_lines(layout->a_strip * (point->m / gemm->rows), true);
 }
 
 /* As many strips as all calls can have alike, and still get back to the supervisor in time. */
-static uint32_t strips_of_a_call(const struct gemm *gemm, const struct point *point)
+static uint32_t strips_per_call(const struct gemm *gemm, const struct point *point)
 {
 	uint64_t operations = UINT64_C(2) * gemm->rows * gemm->columns * point->k;
 	uint32_t all = point->m / gemm->rows, most = 1;
@@ -73,27 +73,28 @@ static uint32_t strips_of_a_call(const struct gemm *gemm, const struct point *po
 }
 
 /* Of B, a call takes one; the last may be wider than B. */
-static size_t panels(const struct gemm *gemm, size_t n)
+static size_t count_panels(const struct gemm *gemm, size_t n)
 {
 	return (n + gemm->columns - 1) / gemm->columns;
 }
 
-void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gemm_layout *layout)
+void gemm_compute_layout(const struct gemm *gemm, const struct point *point,
+			 struct gemm_layout *layout)
 {
-	const size_t across = panels(gemm, point->n), wide = across * gemm->columns;
+	const size_t across = count_panels(gemm, point->n), wide = across * gemm->columns;
 	bool deep = point->operation == GEMM_DEEP;
-	uint32_t strips = strips_of_a_call(gemm, point);
+	uint32_t strips = strips_per_call(gemm, point);
 	size_t calls = point->m / gemm->rows / strips * across;
 	uint64_t all_steps = calls * strips * (point->k / gemm->depth);
 
-	*layout = (struct gemm_layout){.c_row = whole_lines(wide * sizeof(int32_t), true),
+	*layout = (struct gemm_layout){.c_row = round_up_to_lines(wide * sizeof(int32_t), true),
 				       .steps = point->k / gemm->depth,
 				       .strips = strips,
 				       .copies = 1};
-	lay_out_a(gemm, point, layout);
+	compute_a_layout(gemm, point, layout);
 	layout->c_bytes = layout->c_row * point->m;
 	layout->b_panel = gemm->columns * point->k * value_bytes(gemm);
-	layout->b_bytes = whole_lines(across * layout->b_panel, false);
+	layout->b_bytes = round_up_to_lines(across * layout->b_panel, false);
 	layout->column_operations = UINT64_C(2) * strips * gemm->rows * point->k;
 	layout->product_operations = UINT64_C(2) * point->m * point->n * point->k;
 	layout->ahead_step = (layout->b_bytes + all_steps - 1) / all_steps;
@@ -106,12 +107,12 @@ void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gem
 			layout->b_bytes;
 }
 
-uint32_t gemm_copies(const struct gemm *gemm, const struct point *point, uint64_t bytes)
+uint32_t gemm_count_copies(const struct gemm *gemm, const struct point *point, uint64_t bytes)
 {
 	uint64_t most = SUM_MOST / PRODUCT_MOST / point->k;
 	struct gemm_layout layout;
 
-	gemm_lay_out(gemm, point, &layout);
+	gemm_compute_layout(gemm, point, &layout);
 	uint64_t copies = bytes / layout.b_copy;
 
 	if (point->operation == GEMM_DEEP && copies > most)
@@ -122,22 +123,23 @@ uint32_t gemm_copies(const struct gemm *gemm, const struct point *point, uint64_
 static struct gemm_reference *references; /* all made so far */
 
 /* Takes half a minute for the largest; false if the run must end meanwhile. */
-static bool multiply(const struct gemm_reference *made)
+static bool multiply_reference(const struct gemm_reference *reference)
 {
-	for (size_t i = 0; i < made->m; i++) {
-		if (stop_asked_at_work())
+	for (size_t i = 0; i < reference->m; i++) {
+		if (stop_is_requested_at_work())
 			return false;
-		for (size_t p = 0; p < made->k; p++) {
-			int32_t value = made->a[i * made->k + p];
+		for (size_t p = 0; p < reference->k; p++) {
+			int32_t value = reference->a[i * reference->k + p];
 
-			for (size_t j = 0; j < made->n; j++)
-				made->c[i * made->n + j] += value * made->b[p * made->n + j];
+			for (size_t j = 0; j < reference->n; j++)
+				reference->c[i * reference->n + j] +=
+					value * reference->b[p * reference->n + j];
 		}
 	}
 	return true;
 }
 
-static int8_t *random_values(size_t count, int least, struct random *random)
+static int8_t *draw_values(size_t count, int least, struct random *random)
 {
 	int8_t *values = calloc(count, 1);
 
@@ -148,23 +150,24 @@ static int8_t *random_values(size_t count, int least, struct random *random)
 	return values;
 }
 
-static bool make(struct gemm_reference *made)
+static bool make_reference(struct gemm_reference *reference)
 {
-	size_t m = made->m, n = made->n, k = made->k;
+	size_t m = reference->m, n = reference->n, k = reference->k;
 	struct random random = random_start(m ^ (uint64_t)n << 16 ^ (uint64_t)k << 32, 0);
 
-	made->a = random_values(m * k, made->is_unsigned ? 0 : LEAST, &random);
-	made->b = random_values(k * n, LEAST, &random);
-	made->c = calloc(m * n, sizeof *made->c);
-	if (!made->a || !made->b || !made->c)
+	reference->a = draw_values(m * k, reference->is_unsigned ? 0 : LEAST, &random);
+	reference->b = draw_values(k * n, LEAST, &random);
+	reference->c = calloc(m * n, sizeof *reference->c);
+	if (!reference->a || !reference->b || !reference->c)
 		return false;
-	return multiply(made);
+	return multiply_reference(reference);
 }
 
-static bool is_of(const struct gemm_reference *made, const struct gemm_reference *wanted)
+static bool is_same_shape(const struct gemm_reference *reference,
+			  const struct gemm_reference *wanted)
 {
-	return made->m == wanted->m && made->n == wanted->n && made->k == wanted->k &&
-	       made->is_unsigned == wanted->is_unsigned;
+	return reference->m == wanted->m && reference->n == wanted->n &&
+	       reference->k == wanted->k && reference->is_unsigned == wanted->is_unsigned;
 }
 
 const struct gemm_reference *gemm_reference(const struct gemm *gemm, const struct point *point)
@@ -173,26 +176,26 @@ const struct gemm_reference *gemm_reference(const struct gemm *gemm, const struc
 					      .n = point->n,
 					      .k = point->k,
 					      .is_unsigned = gemm->value == GEMM_UINT8};
-	struct gemm_reference *made = references;
+	struct gemm_reference *reference = references;
 
-	while (made && !is_of(made, &wanted))
-		made = made->next;
-	if (made)
-		return made;
-	made = malloc(sizeof *made);
-	if (!made)
+	while (reference && !is_same_shape(reference, &wanted))
+		reference = reference->next;
+	if (reference)
+		return reference;
+	reference = malloc(sizeof *reference);
+	if (!reference)
 		return NULL;
-	*made = wanted;
-	if (!make(made)) {
-		free(made->a);
-		free(made->b);
-		free(made->c);
-		free(made);
+	*reference = wanted;
+	if (!make_reference(reference)) {
+		free(reference->a);
+		free(reference->b);
+		free(reference->c);
+		free(reference);
 		return NULL;
 	}
-	made->next = references;
-	references = made;
-	return made;
+	reference->next = references;
+	references = reference;
+	return reference;
 }
 
 static void write_value(const struct gemm *gemm, char *to, int value)
@@ -234,7 +237,7 @@ void gemm_write_a(const struct gemm *gemm, const struct gemm_layout *layout,
 void gemm_write_b(const struct gemm *gemm, const struct gemm_reference *reference, char *to)
 {
 	size_t k = reference->k, n = reference->n, bytes = value_bytes(gemm);
-	size_t wide = panels(gemm, n) * gemm->columns;
+	size_t wide = count_panels(gemm, n) * gemm->columns;
 
 	for (size_t p = 0; p < k; p++)
 		for (size_t j = 0; j < wide; j++) {
@@ -249,7 +252,7 @@ void gemm_write_b(const struct gemm *gemm, const struct gemm_reference *referenc
 		}
 }
 
-void gemm_write_values(const struct gemm *gemm, char *to)
+void gemm_write_register_values(const struct gemm *gemm, char *to)
 {
 	size_t bytes = value_bytes(gemm);
 
@@ -257,7 +260,7 @@ void gemm_write_values(const struct gemm *gemm, char *to)
 		write_value(gemm, to + i * bytes, 1 + (int)(i % MOST));
 }
 
-static int32_t found_at(const struct gemm *gemm, const char *at, bool *whole)
+static int32_t read_sum(const struct gemm *gemm, const char *at, bool *whole)
 {
 	float sum;
 	int32_t value;
@@ -281,20 +284,20 @@ bool gemm_is_exact(const struct gemm *gemm, const struct gemm_layout *layout,
 	for (size_t i = 0; i < count; i++) {
 		const char *at = c + i / n * layout->c_row + i % n * sizeof(int32_t);
 
-		if (found_at(gemm, at, &whole) == reference->c[i] * (int32_t)times && whole)
+		if (read_sum(gemm, at, &whole) == reference->c[i] * (int32_t)times && whole)
 			continue;
 		if (!wrong++)
 			first = i;
 	}
 	if (!wrong)
 		return true;
-	int32_t found =
-		found_at(gemm, c + first / n * layout->c_row + first % n * sizeof found, &whole);
+	int32_t sum =
+		read_sum(gemm, c + first / n * layout->c_row + first % n * sizeof sum, &whole);
 
 	snprintf(words, room,
 		 "%zu of %zu results differ, first at row %zu, column %zu: %s%" PRId32
 		 ", not %" PRId32,
-		 wrong, count, first / n, first % n, whole ? "" : "no whole number, bits ", found,
+		 wrong, count, first / n, first % n, whole ? "" : "no whole number, bits ", sum,
 		 reference->c[first] * (int32_t)times);
 	return false;
 }

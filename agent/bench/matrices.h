@@ -8,10 +8,11 @@
 int gemm_add_points(const struct options *options, const struct point_context *context,
 		    struct points *points, struct refusal *refusal);
 
-void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gemm_layout *layout);
+void gemm_compute_layout(const struct gemm *gemm, const struct point *point,
+			 struct gemm_layout *layout);
 
 /* Copies of what streams that so many bytes hold: 2 at least, and no more than C can add up. */
-uint32_t gemm_copies(const struct gemm *gemm, const struct point *point, uint64_t bytes);
+uint32_t gemm_count_copies(const struct gemm *gemm, const struct point *point, uint64_t bytes);
 
 /* Small whole numbers and their product: exact in every kind of value, in any order of sums. */
 struct gemm_reference {
@@ -31,7 +32,7 @@ void gemm_write_a(const struct gemm *gemm, const struct gemm_layout *layout,
 void gemm_write_b(const struct gemm *gemm, const struct gemm_reference *reference, char *to);
 
 /* Writes 2 KiB of values for registers. */
-void gemm_write_values(const struct gemm *gemm, char *to);
+void gemm_write_register_values(const struct gemm *gemm, char *to);
 
 /* Is C `times` the reference, bit for bit? If not, says in words how many differ, and the first. */
 bool gemm_is_exact(const struct gemm *gemm, const struct gemm_layout *layout,

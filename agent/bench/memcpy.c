@@ -35,7 +35,7 @@ static int add_points(const struct options *options, const struct point_context 
 	(void)context;
 	for (point.bytes = LEAST; point.bytes <= MOST; point.bytes *= 2)
 		for (point.operation = 0; !err && point.operation < KINDS; point.operation++) {
-			size_name(point.bytes, size);
+			format_size(point.bytes, size);
 			snprintf(point.name, sizeof point.name, "%s.%s", kind_name(point.operation),
 				 size);
 			point.spared = point.bytes == LEAST ? SPARED_NEVER : SPARED_FIRST;
@@ -44,7 +44,7 @@ static int add_points(const struct options *options, const struct point_context 
 	return err;
 }
 
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_copies(struct side *sides, size_t count, struct random *random)
 {
 	size_t aside = sides->point->operation == UNALIGNED;
 
@@ -55,13 +55,13 @@ static void lay(struct side *sides, size_t count, struct random *random)
 	sides->first = CALLS;
 }
 
-static uint16_t *table_of(const struct side *side)
+static uint16_t *size_table(const struct side *side)
 {
 	return (void *)(side->arena + TABLE);
 }
 
 /* Shuffled: from 1 byte on, in the same order on every machine. */
-static int prepare(struct side *side)
+static int fill_memory(struct side *side)
 {
 	struct random random = random_start(0, 0);
 	uint64_t most = side->point->bytes;
@@ -69,21 +69,21 @@ static int prepare(struct side *side)
 	for (size_t i = 0; i < TABLE; i++)
 		side->arena[i] = i < TO ? (char)(i * 7 + 1) : 0;
 	for (size_t i = 0; i < CALLS; i++)
-		table_of(side)[i] = (uint16_t)(i && side->point->operation == SHUFFLED
-						       ? 1 + random_below(&random, most)
-						       : most);
+		size_table(side)[i] = (uint16_t)(i && side->point->operation == SHUFFLED
+							 ? 1 + random_below(&random, most)
+							 : most);
 	return 0;
 }
 
-static void work(struct side *side, uint32_t n)
+static void call_memcpy(struct side *side, uint32_t n)
 {
-	const uint16_t *table = table_of(side);
+	const uint16_t *table = size_table(side);
 
 	while (n--)
-		copy(side->sweep.to, side->sweep.from, table[side->sweep.at++ % CALLS]);
+		copy(side->sweep.to, side->sweep.from, table[side->sweep.position++ % CALLS]);
 }
 
-static bool check(const struct side *sides, size_t count, char *words, size_t room)
+static bool check_copy(const struct side *sides, size_t count, char *words, size_t room)
 {
 	snprintf(words, room, "a call did not copy what it should");
 	return count && !memcmp(sides->sweep.to, sides->sweep.from, sides->point->bytes);
@@ -110,9 +110,9 @@ const struct benchmark bench_memcpy = {
 	.chunk = 1 << 12,
 	.sample_us = 100,
 	.native_variants = variants,
-	.points = add_points,
-	.lay = lay,
-	.prepare = prepare,
-	.work = work,
-	.check = check,
+	.add_points = add_points,
+	.set_up = set_up_copies,
+	.prepare = fill_memory,
+	.do_units = call_memcpy,
+	.check_results = check_copy,
 };

@@ -15,12 +15,12 @@ enum {
 	LINES_MOST = 64,    /* of a message */
 	DELAY_LEAST = 600,  /* turns of an empty loop, some 0.15 us */
 	DELAY_RANGE = 1000, /* up to so many more */
-	FIRST_DELAY = 10,   /* times as long before the first of a sample: see send_all() */
+	FIRST_DELAY = 10,   /* times as long before the first of a sample: see send_messages() */
 	PRIVATE_BYTES = 4096,
 };
 
 /* Of one direction. */
-static size_t way_bytes(const struct point *point)
+static size_t direction_bytes(const struct point *point)
 {
 	return (size_t)MESSAGES * point->lines * LINE_BYTES;
 }
@@ -30,10 +30,10 @@ static int add_point(const struct point_context *context, uint32_t lines, struct
 {
 	struct point point = {.lines = lines,
 			      .threads = 2,
-			      .huge_pages = points_huge(context),
+			      .huge_pages = points_is_huge(context),
 			      .one_arena = true};
 
-	point.arena_bytes = 2 * (way_bytes(&point) + PRIVATE_BYTES);
+	point.arena_bytes = 2 * (direction_bytes(&point) + PRIVATE_BYTES);
 	snprintf(point.name, sizeof point.name, "x%" PRIu32 "%s", lines,
 		 point.huge_pages ? ".huge" : "");
 	return points_add(points, &point, refusal);
@@ -45,9 +45,9 @@ static int add_points(const struct options *options, const struct point_context 
 	bool seen[LINES_MOST + 1] = {false};
 	int err = 0;
 
-	for (const char *at = options->message_lines; !err; at++) {
+	for (const char *next = options->message_lines; !err; next++) {
 		uint64_t lines;
-		const char *end = text_read_number(at, LINES_MOST, &lines);
+		const char *end = text_read_number(next, LINES_MOST, &lines);
 
 		if (!end || (*end && *end != ',') || !lines)
 			return refuse(refusal, EXIT_OPTIONS,
@@ -57,20 +57,20 @@ static int add_points(const struct options *options, const struct point_context 
 		if (!seen[lines])
 			err = add_point(context, (uint32_t)lines, points, refusal);
 		seen[lines] = true;
-		at = end;
-		if (!*at)
+		next = end;
+		if (!*next)
 			break;
 	}
 	return err;
 }
 
 /* Ping sends over the first lines of the memory, pong over the rest. */
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_mail(struct side *sides, size_t count, struct random *random)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct side *side = &sides[i];
-		char *first = side->arena, *second = first + way_bytes(side->point);
-		char *own = second + way_bytes(side->point);
+		char *first = side->arena, *second = first + direction_bytes(side->point);
+		char *own = second + direction_bytes(side->point);
 
 		side->mail.sent = i == 0 ? first : second;
 		side->mail.received = i == 0 ? second : first;
@@ -81,7 +81,7 @@ static void lay(struct side *sides, size_t count, struct random *random)
 }
 
 /* The last of a message's lines, which tells that it is there. */
-static uintptr_t *flag_of(const struct side *side, char *way, size_t message)
+static uintptr_t *message_flag(const struct side *side, char *way, size_t message)
 {
 	size_t line = (message + 1) * side->point->lines - 1;
 
@@ -89,15 +89,15 @@ static uintptr_t *flag_of(const struct side *side, char *way, size_t message)
 }
 
 /* No message is 0. */
-static int prepare(struct side *side)
+static int clear_received(struct side *side)
 {
-	memset(side->mail.received, 0, way_bytes(side->point));
+	memset(side->mail.received, 0, direction_bytes(side->point));
 	memset(side->mail.last, 0, MESSAGES * sizeof *side->mail.last);
 	return 0;
 }
 
 /* The more lines a message has, the longer: its receiver must be waiting again. */
-static void delay(struct side *side, uint64_t times)
+static void spin_random_time(struct side *side, uint64_t times)
 {
 	uint64_t turns = DELAY_LEAST + random_below(&side->mail.random, DELAY_RANGE);
 
@@ -105,12 +105,12 @@ static void delay(struct side *side, uint64_t times)
 		__asm__ volatile("" : : : "memory");
 }
 
-static void send(struct side *side, size_t message)
+static void send_message(struct side *side, size_t message)
 {
-	uintptr_t *flag = flag_of(side, side->mail.sent, message);
+	uintptr_t *flag = message_flag(side, side->mail.sent, message);
 	size_t more = side->point->lines - 1;
 
-	delay(side, side->point->lines);
+	spin_random_time(side, side->point->lines);
 	uintptr_t now = (uintptr_t)(side->clock->sent ? side->clock->sent : side->clock->ticks)();
 
 	now += now == 0;
@@ -122,9 +122,9 @@ static void send(struct side *side, size_t message)
 }
 
 /* How much later than sent: of a word's width, so modulo 2^32 on machines of 32 bits. */
-static intptr_t receive(struct side *side, size_t message)
+static intptr_t receive_message(struct side *side, size_t message)
 {
-	uintptr_t *flag = flag_of(side, side->mail.received, message);
+	uintptr_t *flag = message_flag(side, side->mail.received, message);
 	size_t more = side->point->lines - 1;
 	uintptr_t sent = side->variant->receive(flag, side->mail.last[message]);
 
@@ -142,54 +142,54 @@ static intptr_t receive(struct side *side, size_t message)
 }
 
 /* Between samples the other thread reads its CPU time, and must be waiting again when it is to. */
-static void send_all(struct side *side)
+static void send_messages(struct side *side)
 {
-	delay(side, FIRST_DELAY);
+	spin_random_time(side, FIRST_DELAY);
 	for (size_t i = 0; i < MESSAGES; i++)
-		send(side, i);
+		send_message(side, i);
 }
 
-static void receive_all(struct side *side)
+static void receive_messages(struct side *side)
 {
 	side->mail.sum = side->mail.late = 0;
 	for (size_t i = 0; i < MESSAGES; i++)
-		side->mail.sum += receive(side, i);
+		side->mail.sum += receive_message(side, i);
 }
 
-static void work(struct side *side, uint32_t n)
+static void exchange_messages(struct side *side, uint32_t n)
 {
 	for (; n; n -= MESSAGES) {
 		if (side->index == 0)
-			send_all(side);
-		receive_all(side);
+			send_messages(side);
+		receive_messages(side);
 		if (side->index != 0)
-			send_all(side);
+			send_messages(side);
 	}
 }
 
-static int64_t value(const struct side *side)
+static int64_t latency_sum_ticks(const struct side *side)
 {
 	return side->mail.sum;
 }
 
-static int64_t late(const struct side *side)
+static int64_t late_sum_ticks(const struct side *side)
 {
 	return side->mail.late;
 }
 
 /* A value that no line held before goes to all of them. */
-static void release(struct side *sides, size_t count)
+static void release_receivers(struct side *sides, size_t count)
 {
 	static uintptr_t fresh;
 
 	fresh += 2;
 	for (size_t i = 0; i < count; i++)
 		for (size_t k = 0; k < MESSAGES; k++)
-			__atomic_store_n(flag_of(&sides[i], sides[i].mail.sent, k), fresh | 1,
+			__atomic_store_n(message_flag(&sides[i], sides[i].mail.sent, k), fresh | 1,
 					 __ATOMIC_RELAXED);
 }
 
-static void attempt(const struct variant *variant)
+static void try_receive(const struct variant *variant)
 {
 	uintptr_t word = 1;
 
@@ -214,13 +214,13 @@ const struct benchmark bench_message = {
 	.sample_us = 100,
 	.native_variants = arch_message,
 	.generic_variants = generic_message,
-	.points = add_points,
+	.add_points = add_points,
 	.grain_units = MESSAGES,
-	.attempt = attempt,
-	.lay = lay,
-	.prepare = prepare,
-	.work = work,
-	.value = value,
-	.late = late,
-	.release = release,
+	.try_loops = try_receive,
+	.set_up = set_up_mail,
+	.prepare = clear_received,
+	.do_units = exchange_messages,
+	.sample_ticks = latency_sum_ticks,
+	.late_ticks = late_sum_ticks,
+	.release_waiting = release_receivers,
 };

@@ -1,7 +1,7 @@
 /* readwrite.c: two lines, one writer each: ping stores k & 1 in turn k, and pong repeats it. */
 #include "bench/bench.h"
 
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_turns(struct side *sides, size_t count, struct random *random)
 {
 	(void)random;
 	for (size_t i = 0; i < count; i++) {
@@ -13,7 +13,7 @@ static void lay(struct side *sides, size_t count, struct random *random)
 	}
 }
 
-static void work(struct side *side, uint32_t n)
+static void take_turns(struct side *side, uint32_t n)
 {
 	side->variant->readwrite(side->turn.watched, side->turn.written, side->turn.from,
 				 side->turn.to, n);
@@ -22,7 +22,7 @@ static void work(struct side *side, uint32_t n)
 }
 
 /* A line holds only 0 and 1, so one flip of each lets a waiting thread do its next turn. */
-static void release(struct side *sides, size_t count)
+static void flip_lines(struct side *sides, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		__atomic_fetch_xor(sides[i].turn.written, 1, __ATOMIC_RELAXED);
@@ -43,7 +43,7 @@ const struct benchmark bench_readwrite = {
 	.sample_us = 50,
 	.native_variants = arch_readwrite,
 	.generic_variants = generic_readwrite,
-	.lay = lay,
-	.work = work,
-	.release = release,
+	.set_up = set_up_turns,
+	.do_units = take_turns,
+	.release_waiting = flip_lines,
 };

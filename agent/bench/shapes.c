@@ -22,23 +22,23 @@ const char *gemm_point_name(unsigned kind)
 	return kind_names[kind];
 }
 
-static uint32_t near_multiple(uint32_t number, uint32_t of)
+static uint32_t nearest_multiple(uint32_t number, uint32_t divisor)
 {
-	uint32_t next = (number + of - 1) / of * of;
+	uint32_t next = (number + divisor - 1) / divisor * divisor;
 
-	return next <= SIDE_MOST ? next : SIDE_MOST / of * of;
+	return next <= SIDE_MOST ? next : SIDE_MOST / divisor * divisor;
 }
 
 /* Reads a number of MxNxK and moves past it and its x; false if there is none. */
-static bool read_side(const char **at, uint32_t *side)
+static bool read_extent(const char **next, uint32_t *side)
 {
 	uint64_t number;
-	const char *end = **at == '0' ? NULL : text_read_number(*at, SIDE_MOST, &number);
+	const char *end = **next == '0' ? NULL : text_read_number(*next, SIDE_MOST, &number);
 
 	if (!end)
 		return false;
 	*side = (uint32_t)number;
-	*at = end + (*end == 'x');
+	*next = end + (*end == 'x');
 	return true;
 }
 
@@ -48,19 +48,19 @@ static int read_shape(const char *text, const struct point_context *context, str
 {
 	const struct gemm *gemm = context->variant->gemm;
 	bool given = strcmp(text, "auto");
-	const char *at = given ? text : "256x256x256";
+	const char *next = given ? text : "256x256x256";
 
-	if (!read_side(&at, &point->m) || !read_side(&at, &point->n) ||
-	    !read_side(&at, &point->k) || *at || at[-1] == 'x')
+	if (!read_extent(&next, &point->m) || !read_extent(&next, &point->n) ||
+	    !read_extent(&next, &point->k) || *next || next[-1] == 'x')
 		return refuse(
 			refusal, EXIT_OPTIONS,
 			"--shape wants auto or MxNxK up to %d each, like 256x256x256, not '%s'",
 			SIDE_MOST, text);
 	const struct point asked = *point;
 
-	point->m = near_multiple(point->m, gemm->rows);
-	point->n = near_multiple(point->n, gemm->block);
-	point->k = near_multiple(point->k, gemm->depth);
+	point->m = nearest_multiple(point->m, gemm->rows);
+	point->n = nearest_multiple(point->n, gemm->block);
+	point->k = nearest_multiple(point->k, gemm->depth);
 	*fits = !given || (point->m == asked.m && point->n == asked.n && point->k == asked.k);
 	if (*fits)
 		return 0;
@@ -68,8 +68,9 @@ static int read_shape(const char *text, const struct point_context *context, str
 	       "--shape %s: gemm/%s multiplies %d rows, %d columns and a depth of %d at once; the "
 	       "nearest shape for all its variants is %" PRIu32 "x%" PRIu32 "x%" PRIu32,
 	       text, context->variant->name, gemm->rows, gemm->block, gemm->depth,
-	       near_multiple(asked.m, context->rows), near_multiple(asked.n, context->columns),
-	       near_multiple(asked.k, context->depth));
+	       nearest_multiple(asked.m, context->rows),
+	       nearest_multiple(asked.n, context->columns),
+	       nearest_multiple(asked.k, context->depth));
 	if (!context->others)
 		return -1;
 	notes_add(context->others, "gemm/%s is left out: %s.", context->variant->name,
@@ -78,9 +79,9 @@ static int read_shape(const char *text, const struct point_context *context, str
 }
 
 /* For the matrices that stream: well outside all caches. */
-static uint64_t stream_bytes(const struct point_context *context)
+static uint64_t streaming_bytes(const struct point_context *context)
 {
-	const struct cpu_cache *last = last_cache(context->facts);
+	const struct cpu_cache *last = last_data_cache(context->facts);
 	uint64_t bytes = last ? 4 * (uint64_t)last->bytes : stream_most;
 
 	return bytes < stream_least ? stream_least : bytes > stream_most ? stream_most : bytes;
@@ -100,13 +101,13 @@ static int add_point(const struct point_context *context, struct point point, ui
 		return points_add(points, &point, refusal);
 	}
 	if (point.operation >= GEMM_STREAM)
-		point.copies = gemm_copies(gemm, &point, bytes);
-	gemm_lay_out(gemm, &point, &layout);
+		point.copies = gemm_count_copies(gemm, &point, bytes);
+	gemm_compute_layout(gemm, &point, &layout);
 	point.bytes = layout.bytes;
 	point.grain = layout.product_operations;
 	point.stride_bytes = (uint32_t)layout.a_row;
 	point.arena_bytes = point.bytes;
-	point.huge_pages = points_huge(context);
+	point.huge_pages = points_is_huge(context);
 	int length =
 		snprintf(point.name, sizeof point.name,
 			 "%s.%" PRIu32 "x%" PRIu32 "x%" PRIu32 "%s.%s.x%" PRIu32, name, point.m,
@@ -118,19 +119,19 @@ static int add_point(const struct point_context *context, struct point point, ui
 }
 
 /* The points that stream, for each size that was asked for. */
-static int add_streams(const struct options *options, const struct point_context *context,
-		       struct point point, struct points *points, struct refusal *refusal)
+static int add_streaming_points(const struct options *options, const struct point_context *context,
+				struct point point, struct points *points, struct refusal *refusal)
 {
 	bool given = strcmp(options->sizes, "auto");
 	char size[SIZE_ROOM + 1] = ".";
 	struct sizes sizes = {.count = 0};
 	int err =
-		given ? sizes_read(options->sizes, context->facts, given_most, &sizes, refusal) : 0;
+		given ? read_sizes(options->sizes, context->facts, given_most, &sizes, refusal) : 0;
 
 	if (!given)
-		return add_point(context, point, stream_bytes(context), "", points, refusal);
+		return add_point(context, point, streaming_bytes(context), "", points, refusal);
 	for (size_t i = 0; !err && i < sizes.count; i++) {
-		size_name(sizes.bytes[i], size + 1);
+		format_size(sizes.bytes[i], size + 1);
 		err = add_point(context, point, sizes.bytes[i], size, points, refusal);
 	}
 	return err;
@@ -147,9 +148,9 @@ int gemm_add_points(const struct options *options, const struct point_context *c
 		for (enum gemm_point kind = GEMM_PEAK; !err && kind < GEMM_POINTS; kind++) {
 			point.operation = (uint8_t)kind;
 			point.threads = context->threads[t];
-			err = kind < GEMM_STREAM
-				      ? add_point(context, point, 0, "", points, refusal)
-				      : add_streams(options, context, point, points, refusal);
+			err = kind < GEMM_STREAM ? add_point(context, point, 0, "", points, refusal)
+						 : add_streaming_points(options, context, point,
+									points, refusal);
 		}
 	return err;
 }

@@ -14,7 +14,7 @@ static int add_points(const struct options *options, const struct point_context 
 	uint32_t chosen = UINT32_MAX;
 	int err = 0;
 
-	if (options->operations && operations_read(options->operations, &chosen, refusal))
+	if (options->operations && read_operations(options->operations, &chosen, refusal))
 		return -1;
 	for (size_t t = 0; t < context->thread_count; t++)
 		for (int all = 0; !err && all < 2 && context->threads[t] > 1; all++) {
@@ -22,7 +22,7 @@ static int add_points(const struct options *options, const struct point_context 
 						      all ? OPERATION_WATCH_ALL : OPERATION_WATCH,
 					      .threads = context->threads[t],
 					      .arena_bytes = CONTENDED_ARENA,
-					      .huge_pages = points_huge(context),
+					      .huge_pages = points_is_huge(context),
 					      .by_turns = all};
 
 			if (!(chosen >> point.operation & 1))
@@ -35,18 +35,18 @@ static int add_points(const struct options *options, const struct point_context 
 	return err;
 }
 
-static bool can(const struct variant *variant, const struct point *point)
+static bool has_swap(const struct variant *variant, const struct point *point)
 {
 	(void)point;
 	return variant->put[OPERATION_SWAP] != NULL;
 }
 
-static uint64_t grain(const struct point *point)
+static uint64_t units_in_grain(const struct point *point)
 {
 	return point->by_turns ? 1 : BATCH;
 }
 
-static void lay(struct side *sides, size_t count, struct random *random)
+static void set_up_watchers(struct side *sides, size_t count, struct random *random)
 {
 	uint32_t first = (uint32_t)random_next(random);
 
@@ -60,27 +60,27 @@ static void lay(struct side *sides, size_t count, struct random *random)
 	}
 }
 
-static uint32_t *answer(const struct side *side)
+static uint32_t *answer_word(const struct side *side)
 {
 	return (uint32_t *)side->arena;
 }
 
 /* Writes and waits for an answer of each; what is above the value is one, too. */
-static void ask(struct side *side, uint32_t n)
+static void write_and_await_answers(struct side *side, uint32_t n)
 {
 	uint32_t *word = side->contest.word, value = side->contest.value, last = value + n;
 
 	while (value != last) {
 		__atomic_store_n(word, ++value, __ATOMIC_RELEASE);
 		for (size_t i = 1; i < side->count; i++)
-			while ((int32_t)(__atomic_load_n(answer(side + i), __ATOMIC_ACQUIRE) -
+			while ((int32_t)(__atomic_load_n(answer_word(side + i), __ATOMIC_ACQUIRE) -
 					 value) < 0)
 				;
 	}
 	side->contest.value = value;
 }
 
-static uint32_t reply(struct side *side, uint32_t n)
+static uint32_t answer_writes(struct side *side, uint32_t n)
 {
 	uint32_t *word = side->contest.word, last = side->contest.value, seen;
 
@@ -88,13 +88,13 @@ static uint32_t reply(struct side *side, uint32_t n)
 		do {
 			seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 		} while (seen == last);
-		__atomic_store_n(answer(side), seen, __ATOMIC_RELEASE);
+		__atomic_store_n(answer_word(side), seen, __ATOMIC_RELEASE);
 	}
 	side->contest.value = last;
 	return n;
 }
 
-static uint32_t look(struct side *side, uint32_t n)
+static uint32_t count_changes(struct side *side, uint32_t n)
 {
 	uint32_t changes = 0, last = side->contest.value;
 
@@ -108,9 +108,10 @@ static uint32_t look(struct side *side, uint32_t n)
 	return changes;
 }
 
-static void work(struct side *side, uint32_t n)
+static void write_or_watch(struct side *side, uint32_t n)
 {
-	uint32_t (*others)(struct side *, uint32_t) = side->point->by_turns ? reply : look;
+	uint32_t (*others)(struct side *, uint32_t) =
+		side->point->by_turns ? answer_writes : count_changes;
 	uint32_t most = side->point->by_turns ? TURNS : BATCH;
 
 	for (uint32_t now, done; n; n -= now) {
@@ -118,7 +119,7 @@ static void work(struct side *side, uint32_t n)
 		if (side->index) {
 			done = others(side, now);
 		} else if (side->point->by_turns) {
-			ask(side, now);
+			write_and_await_answers(side, now);
 		} else {
 			side->contest.sum += side->variant->put[OPERATION_SWAP](
 				side->contest.word, side->contest.value, now);
@@ -129,7 +130,7 @@ static void work(struct side *side, uint32_t n)
 }
 
 /* Nobody saw more than was written; who answers saw all of it. */
-static bool check(const struct side *sides, size_t count, char *words, size_t room)
+static bool check_counts(const struct side *sides, size_t count, char *words, size_t room)
 {
 	uint32_t held = *sides->contest.word, done = sides->done, first = sides->contest.first;
 	uint32_t put_in = sum_upwards(first, done);
@@ -144,14 +145,14 @@ static bool check(const struct side *sides, size_t count, char *words, size_t ro
 }
 
 /* Answers for all, and writes. */
-static void release(struct side *sides, size_t count)
+static void release_waiting(struct side *sides, size_t count)
 {
 	uint32_t *word = sides->contest.word, held = __atomic_load_n(word, __ATOMIC_RELAXED);
 
 	if (!sides->point->by_turns)
 		return;
 	for (size_t i = 1; i < count; i++)
-		__atomic_store_n(answer(&sides[i]), held + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(answer_word(&sides[i]), held + 1, __ATOMIC_RELAXED);
 	__atomic_compare_exchange_n(word, &held, held + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
@@ -171,12 +172,12 @@ const struct benchmark bench_sharing = {
 	.parameters = parameters,
 	.native_variants = arch_contend,
 	.generic_variants = generic_contend,
-	.points = add_points,
-	.can = can,
-	.grain = grain,
+	.add_points = add_points,
+	.is_supported = has_swap,
+	.units_in_grain = units_in_grain,
 	CONTENDED,
-	.lay = lay,
-	.work = work,
-	.check = check,
-	.release = release,
+	.set_up = set_up_watchers,
+	.do_units = write_or_watch,
+	.check_results = check_counts,
+	.release_waiting = release_waiting,
 };

@@ -26,7 +26,7 @@ int points_add(struct points *points, const struct point *point, struct refusal 
 	return 0;
 }
 
-bool points_have(const struct points *points, const char *name)
+bool points_has_name(const struct points *points, const char *name)
 {
 	for (size_t i = 0; i < points->count; i++)
 		if (!strcmp(points->list[i].name, name))
@@ -34,7 +34,7 @@ bool points_have(const struct points *points, const char *name)
 	return false;
 }
 
-bool points_huge(const struct point_context *context)
+bool points_is_huge(const struct point_context *context)
 {
 	return context->huge_pages &&
 	       (context->benchmark->huge_pages ? !context->base_asked : context->huge_asked);
@@ -43,19 +43,19 @@ bool points_huge(const struct point_context *context)
 static int refuse_word(const char *option, const char *list, const char *(*word)(unsigned value),
 		       unsigned count, struct refusal *refusal)
 {
-	struct text there = {0};
+	struct text valid = {0};
 
 	for (unsigned i = 0; i < count; i++)
 		if (word(i))
-			text_add(&there, "%s%s", there.length ? ", " : "", word(i));
+			text_add(&valid, "%s%s", valid.length ? ", " : "", word(i));
 	refuse(refusal, EXIT_OPTIONS, "--%s has no '%.*s'; there is: %s", option,
-	       (int)strcspn(list, ","), list, there.data);
-	text_free(&there);
+	       (int)strcspn(list, ","), list, valid.data);
+	text_free(&valid);
 	return -1;
 }
 
-int words_read(const char *option, const char *list, const char *(*word)(unsigned value),
-	       unsigned count, uint32_t *mask, struct refusal *refusal)
+int read_words_as_mask(const char *option, const char *list, const char *(*word)(unsigned value),
+		       unsigned count, uint32_t *mask, struct refusal *refusal)
 {
 	for (*mask = 0;; list++) {
 		size_t span = strcspn(list, ",");
@@ -73,34 +73,35 @@ int words_read(const char *option, const char *list, const char *(*word)(unsigne
 	}
 }
 
-static bool size_read(const char **at, uint64_t *bytes)
+static bool read_size(const char **next, uint64_t *bytes)
 {
 	static const char units[] = "KMG";
-	const char *end = text_read_number(*at, size_most, bytes);
+	const char *end = text_read_number(*next, size_most, bytes);
 	const char *unit = end && *end ? strchr(units, *end) : NULL;
 
 	if (!end)
 		return false;
 	*bytes <<= unit ? 10 * (unit - units + 1) : 0;
-	*at = end + (unit != NULL);
+	*next = end + (unit != NULL);
 	return *bytes <= size_most;
 }
 
-bool size_range_read(const char **at, bool (*is_size)(uint64_t bytes), uint64_t *first,
+bool read_size_range(const char **next, bool (*is_whole_pages)(uint64_t bytes), uint64_t *first,
 		     uint64_t *last)
 {
-	if (!size_read(at, first))
+	if (!read_size(next, first))
 		return false;
 	*last = *first;
-	if (!strncmp(*at, "..", 2)) {
-		*at += 2;
-		if (!size_read(at, last))
+	if (!strncmp(*next, "..", 2)) {
+		*next += 2;
+		if (!read_size(next, last))
 			return false;
 	}
-	return (!**at || **at == ',') && is_size(*first) && is_size(*last) && *first <= *last;
+	return (!**next || **next == ',') && is_whole_pages(*first) && is_whole_pages(*last) &&
+	       *first <= *last;
 }
 
-void size_name(uint64_t bytes, char name[SIZE_ROOM])
+void format_size(uint64_t bytes, char name[SIZE_ROOM])
 {
 	static const char units[] = "KMG";
 	int unit = -1;
@@ -112,7 +113,7 @@ void size_name(uint64_t bytes, char name[SIZE_ROOM])
 	snprintf(name, SIZE_ROOM, "%" PRIu64 "%.1s", bytes, unit < 0 ? "" : units + unit);
 }
 
-static int by_size(const void *a, const void *b)
+static int compare_sizes(const void *a, const void *b)
 {
 	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
 
@@ -120,7 +121,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* One too many is left out. */
-static void add(struct sizes *sizes, uint64_t bytes)
+static void add_size(struct sizes *sizes, uint64_t bytes)
 {
 	bytes = bytes / SIZE_STEP * SIZE_STEP;
 	for (size_t i = 0; i < sizes->count; i++)
@@ -131,16 +132,16 @@ static void add(struct sizes *sizes, uint64_t bytes)
 }
 
 /* Two steps an octave: 16K, 24K, 32K, ... */
-static void add_range(struct sizes *sizes, uint64_t first, uint64_t last)
+static void add_size_range(struct sizes *sizes, uint64_t first, uint64_t last)
 {
 	for (uint64_t bytes = first; bytes <= last; bytes *= 2) {
-		add(sizes, bytes);
+		add_size(sizes, bytes);
 		if (bytes + bytes / 2 <= last)
-			add(sizes, bytes + bytes / 2);
+			add_size(sizes, bytes + bytes / 2);
 	}
 }
 
-const struct cpu_cache *last_cache(const struct cpu_facts *facts)
+const struct cpu_cache *last_data_cache(const struct cpu_facts *facts)
 {
 	const struct cpu_cache *last = NULL;
 
@@ -154,9 +155,9 @@ const struct cpu_cache *last_cache(const struct cpu_facts *facts)
 	return last;
 }
 
-uint64_t size_outside(const struct point_context *context, uint32_t threads, uint64_t most)
+uint64_t size_outside_caches(const struct point_context *context, uint32_t threads, uint64_t most)
 {
-	const struct cpu_cache *last = last_cache(context->facts);
+	const struct cpu_cache *last = last_data_cache(context->facts);
 	uint64_t cache = last ? (uint64_t)last->bytes * threads : 0;
 
 	if (cache > context->cache_bytes)
@@ -168,13 +169,13 @@ uint64_t size_outside(const struct point_context *context, uint32_t threads, uin
 
 static void add_around_caches(struct sizes *sizes, const struct cpu_facts *facts, uint64_t most)
 {
-	const struct cpu_cache *last = last_cache(facts);
+	const struct cpu_cache *last = last_data_cache(facts);
 	uint64_t outside = last ? 4 * (uint64_t)last->bytes : UINT64_C(64) << 20;
 
 	if (outside > most)
 		outside = most;
 	if (!last)
-		add_range(sizes, 16 << 10, outside);
+		add_size_range(sizes, 16 << 10, outside);
 	for (size_t i = 0; i < facts->cache_count; i++) {
 		uint64_t bytes = facts->caches[i].bytes > 0 ? (uint64_t)facts->caches[i].bytes : 0;
 		const uint64_t around[] = {bytes / 4, bytes / 2, bytes / 4 * 3, 2 * bytes,
@@ -184,38 +185,38 @@ static void add_around_caches(struct sizes *sizes, const struct cpu_facts *facts
 			continue;
 		for (size_t k = 0; k < sizeof around / sizeof *around; k++)
 			if (around[k] <= outside)
-				add(sizes, around[k]);
+				add_size(sizes, around[k]);
 	}
-	add(sizes, outside);
+	add_size(sizes, outside);
 }
 
-static bool is_size(uint64_t bytes)
+static bool is_whole_pages(uint64_t bytes)
 {
 	return bytes && bytes % SIZE_STEP == 0;
 }
 
-int sizes_read(const char *text, const struct cpu_facts *facts, uint64_t most, struct sizes *sizes,
+int read_sizes(const char *text, const struct cpu_facts *facts, uint64_t most, struct sizes *sizes,
 	       struct refusal *refusal)
 {
-	const char *at = text;
+	const char *next = text;
 
 	sizes->count = 0;
 	if (!strcmp(text, "auto")) {
 		add_around_caches(sizes, facts, most);
 	} else {
-		for (;; at++) {
+		for (;; next++) {
 			uint64_t first, last;
 
-			if (!size_range_read(&at, is_size, &first, &last))
+			if (!read_size_range(&next, is_whole_pages, &first, &last))
 				return refuse(refusal, EXIT_OPTIONS,
 					      "--sizes wants auto or a list like 16K,1M..64M of "
 					      "multiples of 4K, not '%s'",
 					      text);
-			add_range(sizes, first, last);
-			if (!*at)
+			add_size_range(sizes, first, last);
+			if (!*next)
 				break;
 		}
 	}
-	qsort(sizes->bytes, sizes->count, sizeof *sizes->bytes, by_size);
+	qsort(sizes->bytes, sizes->count, sizeof *sizes->bytes, compare_sizes);
 	return 0;
 }

@@ -27,8 +27,8 @@ static int add_point(uint32_t lines, bool huge, struct points *points, struct re
 			      .spared = lines == LEAST ? SPARED_NEVER : SPARED_MEMORY};
 	char size[SIZE_ROOM];
 
-	size_name(point.bytes, size);
-	point.cycle = chase_cycle(&point) + 1; /* of so many bytes, but one line a page */
+	format_size(point.bytes, size);
+	point.cycle = chase_cycle_key(&point) + 1; /* of so many bytes, but one line a page */
 	snprintf(point.name, sizeof point.name, "%s.%s", size, pages_name(huge));
 	return point.arena_bytes > memory_most ? 0 : points_add(points, &point, refusal);
 }
@@ -42,7 +42,7 @@ static int add_points(const struct options *options, const struct point_context 
 	for (uint32_t lines = LEAST; !err && lines <= MOST; lines *= 2) {
 		if (!context->huge_asked)
 			err = add_point(lines, false, points, refusal);
-		if (!err && points_huge(context))
+		if (!err && points_is_huge(context))
 			err = add_point(lines, true, points, refusal);
 	}
 	return err;
@@ -69,11 +69,11 @@ const struct benchmark bench_walk = {
 	.sample_us = 500,
 	.native_variants = arch_chase,
 	.generic_variants = generic_chase,
-	.points = add_points,
+	.add_points = add_points,
 	.grain_units = 16,
-	.attempt = chase_attempt,
-	.lay = chase_lay,
-	.prepare = chase_prepare,
-	.work = chase_work,
-	.check = chase_check,
+	.try_loops = chase_try_loop,
+	.set_up = chase_set_up,
+	.prepare = chase_link_lines,
+	.do_units = chase_do_loads,
+	.check_results = chase_check_position,
 };

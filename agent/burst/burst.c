@@ -31,9 +31,9 @@ static bool knows_steal;
 static struct burst *abandoned;
 static unsigned abandoned_count;
 
-int burst_start(void)
+int burst_init(void)
 {
-	knows_steal = os_knows_steal();
+	knows_steal = os_has_steal_time();
 	if (pipe(done_pipe))
 		return -errno;
 	for (int i = 0; i < 2; i++)
@@ -62,7 +62,7 @@ static void free_burst(struct burst *burst)
 }
 
 /* Zeroed memory on lines of its own; null where there is none. */
-static void *allocate(size_t count, size_t bytes)
+static void *allocate_lines(size_t count, size_t bytes)
 {
 	void *memory;
 
@@ -72,18 +72,18 @@ static void *allocate(size_t count, size_t bytes)
 }
 
 /* Counts in a thread that is timed as a whole, or stretch by stretch. */
-static bool counts(const struct burst_order *order, bool takes_times)
+static bool is_thread_counted(const struct burst_order *order, bool takes_times)
 {
-	return order->counters && (takes_times || !order->benchmark->reset);
+	return order->counters && (takes_times || !order->benchmark->make_ready);
 }
 
-static const char *name_of(const struct burst_order *order, size_t i)
+static const char *name_thread(const struct burst_order *order, size_t i)
 {
 	return i == 0 ? "ping" : order->cpu_count == 2 ? "pong" : "a thread";
 }
 
 /* The part of one thread, but for what the benchmark fills in. */
-static int make_worker(struct burst *burst, size_t i)
+static int init_worker(struct burst *burst, size_t i)
 {
 	const struct burst_order *order = &burst->order;
 	struct worker *worker = &burst->workers[i];
@@ -91,7 +91,7 @@ static int make_worker(struct burst *burst, size_t i)
 
 	*worker = (struct worker){.burst = burst,
 				  .side = side,
-				  .name = name_of(order, i),
+				  .name = name_thread(order, i),
 				  .cpu = order->cpus[i],
 				  .cpus = {-1, -1},
 				  .waits = -1};
@@ -102,25 +102,26 @@ static int make_worker(struct burst *burst, size_t i)
 			      .progress = &worker->progress,
 			      .count = order->cpu_count,
 			      .lines = burst->lines.line};
-	int err = worker_make_room(worker);
+	int err = worker_allocate(worker);
 
-	if (counts(order, worker->stamps))
+	if (is_thread_counted(order, worker->stamps))
 		worker->counting = &burst->counting[i];
 	return err;
 }
 
 /* An order that leaves the units of a sample open begins with a trial. */
-static void begin_trial(struct burst *burst)
+static void set_up_trial(struct burst *burst)
 {
 	struct burst_order *order = &burst->order;
-	uint32_t samples = trial_samples(order->benchmark);
+	uint32_t samples = trial_sample_count(order->benchmark);
 
 	burst->samples = burst->samples_most = order->samples;
 	burst->trying = !order->iterations;
 	if (!burst->trying)
 		return;
 	burst->trial.grains = order->benchmark->least;
-	order->iterations = burst->trial.grains * bench_grain(order->benchmark, order->point);
+	order->iterations =
+		burst->trial.grains * bench_units_in_grain(order->benchmark, order->point);
 	order->samples = samples;
 	if (samples > burst->samples_most)
 		burst->samples_most = samples;
@@ -129,30 +130,30 @@ static void begin_trial(struct burst *burst)
 static int make_burst(const struct burst_order *order, struct random *random, struct burst **made)
 {
 	size_t lines = order->benchmark->lines, count = order->cpu_count;
-	struct burst *burst = *made = allocate(1, sizeof *burst);
+	struct burst *burst = *made = allocate_lines(1, sizeof *burst);
 
 	if (!burst)
 		return -ENOMEM;
 	burst->order = *order;
-	begin_trial(burst);
+	set_up_trial(burst);
 	burst->done_fd = done_pipe[1];
 	burst->accounts = knows_steal;
 	burst->count = count;
-	burst->sides = allocate(count, sizeof *burst->sides);
-	burst->workers = allocate(count, sizeof *burst->workers);
+	burst->sides = allocate_lines(count, sizeof *burst->sides);
+	burst->workers = allocate_lines(count, sizeof *burst->workers);
 	if (order->counters)
-		burst->counting = allocate(count, sizeof *burst->counting);
+		burst->counting = allocate_lines(count, sizeof *burst->counting);
 	bool lacks = !burst->sides || !burst->workers || (order->counters && !burst->counting);
 	int err = lacks   ? -ENOMEM
 		  : lines ? lines_map(&burst->lines, lines, &order->placement, random)
 			  : 0;
 
 	for (size_t i = 0; !err && i < count; i++)
-		err = make_worker(burst, i);
+		err = init_worker(burst, i);
 	if (!err)
-		err = burst_take_arenas(burst);
+		err = burst_acquire_arenas(burst);
 	if (!err)
-		order->benchmark->lay(burst->sides, count, random);
+		order->benchmark->set_up(burst->sides, count, random);
 	return err;
 }
 
@@ -183,20 +184,20 @@ static int start_workers(struct burst *burst)
 	return err;
 }
 
-static bool is_out(const struct worker *worker)
+static bool has_left(const struct worker *worker)
 {
 	return !worker->started || __atomic_load_n(&worker->out, __ATOMIC_ACQUIRE);
 }
 
-static bool all_out(const struct burst *burst)
+static bool has_everyone_left(const struct burst *burst)
 {
 	for (size_t i = 0; i < burst->count; i++)
-		if (!is_out(&burst->workers[i]))
+		if (!has_left(&burst->workers[i]))
 			return false;
 	return true;
 }
 
-static void join(struct burst *burst)
+static void join_workers(struct burst *burst)
 {
 	for (size_t i = 0; i < burst->count; i++)
 		if (burst->workers[i].started)
@@ -206,52 +207,52 @@ static void join(struct burst *burst)
 /* ---- the supervisor -------------------------------------------------------------------------- */
 
 /* Takes the part of whoever is missing for at most limit_ms; true if all are out and joined. */
-static bool release(struct burst *burst, int64_t limit_ms)
+static bool release_workers(struct burst *burst, int64_t limit_ms)
 {
 	const struct benchmark *benchmark = burst->order.benchmark;
 	int64_t until_ns = now_ns() + limit_ms * NS_PER_MS;
 
-	worker_give_up(burst);
+	burst_give_up(burst);
 	do {
-		for (int steps = 0; steps < 1000 && !all_out(burst); steps++) {
-			if (benchmark->release)
-				benchmark->release(burst->sides, burst->count);
-			for (int pause = 0; pause < 32 && !all_out(burst); pause++)
+		for (int steps = 0; steps < 1000 && !has_everyone_left(burst); steps++) {
+			if (benchmark->release_waiting)
+				benchmark->release_waiting(burst->sides, burst->count);
+			for (int pause = 0; pause < 32 && !has_everyone_left(burst); pause++)
 				;
 		}
-		if (all_out(burst)) {
-			join(burst);
+		if (has_everyone_left(burst)) {
+			join_workers(burst);
 			return true;
 		}
-	} while (now_ns() < until_ns && !stop_asked());
+	} while (now_ns() < until_ns && !stop_is_requested());
 	return false;
 }
 
-static void abandon(struct burst *burst)
+static void abandon_burst(struct burst *burst)
 {
-	lines_leave(&burst->lines);
+	lines_abandon(&burst->lines);
 	for (size_t i = 0; i < burst->count; i++)
-		burst_leave_arenas(&burst->workers[i]);
+		burst_abandon_arenas(&burst->workers[i]);
 	burst->next_abandoned = abandoned;
 	abandoned = burst;
 	if (++abandoned_count >= ABANDONED_MAX)
-		stop_because("too many threads that never run");
+		stop_record_reason("too many threads that never run");
 }
 
 /* A thread that was kept from running may by now spin in a loop nobody plays with: get it out. True
  * if one came out, and so ran some time since the last call. */
-static bool nudge_abandoned(void)
+static bool release_abandoned(void)
 {
 	bool any = false;
 
-	for (struct burst **at = &abandoned; *at;) {
-		struct burst *burst = *at;
+	for (struct burst **link = &abandoned; *link;) {
+		struct burst *burst = *link;
 
-		if (!release(burst, NUDGE_MS)) {
-			at = &burst->next_abandoned;
+		if (!release_workers(burst, NUDGE_MS)) {
+			link = &burst->next_abandoned;
 			continue;
 		}
-		*at = burst->next_abandoned;
+		*link = burst->next_abandoned;
 		abandoned_count--;
 		any = true;
 		free_burst(burst);
@@ -259,7 +260,7 @@ static bool nudge_abandoned(void)
 	return any;
 }
 
-static uint32_t progress_of(const struct burst *burst)
+static uint32_t sum_progress(const struct burst *burst)
 {
 	uint32_t progress = 0;
 
@@ -269,7 +270,7 @@ static uint32_t progress_of(const struct burst *burst)
 	return progress;
 }
 
-static uint32_t lines_of(const struct burst *burst)
+static uint32_t read_line_values(const struct burst *burst)
 {
 	uint32_t values = 0;
 
@@ -280,18 +281,19 @@ static uint32_t lines_of(const struct burst *burst)
 
 /* Within a long sample only the lines tell. Looking at them costs the pair a transfer each, so this
  * is done only after a look in which nothing else had moved. */
-static bool lines_move(const struct burst *burst)
+static bool is_a_line_moving(const struct burst *burst)
 {
-	uint32_t first = lines_of(burst);
+	uint32_t first = read_line_values(burst);
 
 	for (int i = 0; i < PROBES; i++) {
-		if (stop_wait(-1, 0, now_ns() + NS_PER_MS) == WAIT_STOP || lines_of(burst) != first)
+		if (stop_wait(-1, 0, now_ns() + NS_PER_MS) == WAIT_STOP ||
+		    read_line_values(burst) != first)
 			return true;
 	}
 	return false;
 }
 
-static void drain(int fd)
+static void drain_pipe(int fd)
 {
 	char thrown_away[64];
 
@@ -302,15 +304,15 @@ static void drain(int fd)
 /* Has somebody taken a worker's CPU from it? Then the OS moved it, and its burst may never end. */
 static bool is_displaced(const struct worker *worker, struct burst_result *result)
 {
-	if (!__atomic_load_n(&worker->bound, __ATOMIC_ACQUIRE) || is_out(worker) ||
-	    !os_thread_bound(worker->thread_name, worker->cpu))
+	if (!__atomic_load_n(&worker->bound, __ATOMIC_ACQUIRE) || has_left(worker) ||
+	    !os_check_binding(worker->thread_name, worker->cpu))
 		return false;
 	snprintf(result->failed, sizeof result->failed, "%s is no longer bound to CPU %d",
 		 worker->name, worker->cpu);
 	return true;
 }
 
-static bool any_displaced(const struct burst *burst, struct burst_result *result)
+static bool is_any_displaced(const struct burst *burst, struct burst_result *result)
 {
 	for (size_t i = 0; i < burst->count; i++)
 		if (is_displaced(&burst->workers[i], result))
@@ -318,7 +320,7 @@ static bool any_displaced(const struct burst *burst, struct burst_result *result
 	return false;
 }
 
-static enum burst_outcome stuck(const struct burst *burst, struct burst_result *result)
+static enum burst_outcome fail_as_stuck(const struct burst *burst, struct burst_result *result)
 {
 	snprintf(result->failed, sizeof result->failed, "no progress for %g s",
 		 (double)burst->order.stuck_ns / 1e9);
@@ -327,50 +329,50 @@ static enum burst_outcome stuck(const struct burst *burst, struct burst_result *
 
 /* Waits for all workers. Stuck or starved after a number of looks, not after a span of time: if the
  * whole process was halted for a while, that is one look. */
-static enum burst_outcome watch(struct burst *burst, void (*idle)(void),
-				struct burst_result *result)
+static enum burst_outcome watch_workers(struct burst *burst, void (*idle)(void),
+					struct burst_result *result)
 {
 	int64_t stuck_ns = burst->order.stuck_ns, look_ns = stuck_ns / STUCK_LOOKS;
-	uint32_t last = progress_of(burst);
+	uint32_t last = sum_progress(burst);
 	int64_t unmoved = 0, looks = 0;
 
 	if (look_ns > NS_PER_S)
 		look_ns = NS_PER_S;
 
-	while (!all_out(burst)) {
+	while (!has_everyone_left(burst)) {
 		enum wait wait = stop_wait(done_pipe[0], POLLIN, now_ns() + look_ns);
 
 		if (wait == WAIT_STOP)
 			return BURST_STOPPED;
-		drain(done_pipe[0]);
+		drain_pipe(done_pipe[0]);
 		if (wait == WAIT_READY)
 			continue;
 		idle();
-		burst->disturbed |= nudge_abandoned();
-		if (any_displaced(burst, result))
+		burst->disturbed |= release_abandoned();
+		if (is_any_displaced(burst, result))
 			return BURST_FAILED;
-		bool moved = progress_of(burst) != last || lines_move(burst);
+		bool moved = sum_progress(burst) != last || is_a_line_moving(burst);
 
-		last = progress_of(burst);
-		if (moved && starved_since(burst, ++looks * look_ns, result))
+		last = sum_progress(burst);
+		if (moved && burst_is_starving(burst, ++looks * look_ns, result))
 			return BURST_FAILED;
 		unmoved = moved ? 0 : unmoved + 1;
 		if (unmoved >= stuck_ns / look_ns)
-			return stuck(burst, result);
+			return fail_as_stuck(burst, result);
 	}
-	join(burst);
+	join_workers(burst);
 	return BURST_TAKEN;
 }
 
 /* ---- taking one ----------------------------------------------------------------------------- */
 
 /* Gets the workers of a burst without a number out, or leaves it to them. */
-static enum burst_outcome fail(struct burst *burst)
+static enum burst_outcome end_failed_burst(struct burst *burst)
 {
-	if (release(burst, RELEASE_MS))
+	if (release_workers(burst, RELEASE_MS))
 		free_burst(burst);
 	else
-		abandon(burst);
+		abandon_burst(burst);
 	return BURST_FAILED;
 }
 
@@ -380,13 +382,13 @@ static enum burst_outcome refuse_burst(struct burst_result *result, const char *
 	return BURST_FAILED;
 }
 
-enum burst_outcome burst_take(const struct burst_order *order, struct random *random,
-			      void (*idle)(void), struct burst_result *result)
+enum burst_outcome burst_run(const struct burst_order *order, struct random *random,
+			     void (*idle)(void), struct burst_result *result)
 {
 	struct burst *burst;
 
-	nudge_abandoned();
-	stop_idle_with(idle);
+	release_abandoned();
+	stop_set_idle(idle);
 	result->failed[0] = '\0';
 	result->trial = (struct trial){0};
 	result->start_ns = now_ns();
@@ -397,22 +399,22 @@ enum burst_outcome burst_take(const struct burst_order *order, struct random *ra
 		return refuse_burst(
 			result, order->benchmark->lines ? "map the lines" : "map the memory", err);
 	}
-	if (stop_asked()) { /* what was to be laid out may not be whole */
+	if (stop_is_requested()) { /* what was to be laid out may not be whole */
 		free_burst(burst);
 		return BURST_STOPPED;
 	}
 	err = start_workers(burst);
 	if (err) {
 		refuse_burst(result, "start a thread", err);
-		return fail(burst);
+		return end_failed_burst(burst);
 	}
-	enum burst_outcome outcome = watch(burst, idle, result);
+	enum burst_outcome outcome = watch_workers(burst, idle, result);
 
 	if (outcome == BURST_STOPPED)
 		return outcome;
 	if (outcome == BURST_FAILED)
-		return fail(burst);
-	if (nudge_abandoned() || burst->disturbed) {
+		return end_failed_burst(burst);
+	if (release_abandoned() || burst->disturbed) {
 		snprintf(result->failed, sizeof result->failed,
 			 "a thread given up earlier ran meanwhile");
 		outcome = BURST_FAILED;

@@ -16,7 +16,7 @@ struct burst_order {
 	const struct point *point;
 	const struct clock *clock;
 	const struct clock_facts *clock_facts; /* of it */
-	const int *cpus; /* of the threads, ping's first; need not outlive burst_take() */
+	const int *cpus; /* of the threads, ping's first; need not outlive burst_run() */
 	size_t cpu_count;
 	uint32_t samples;      /* warm-ups included */
 	uint32_t samples_slow; /* likewise, where a trial says that a unit takes long */
@@ -57,11 +57,11 @@ struct burst_result {
 enum burst_outcome { BURST_TAKEN, BURST_FAILED, BURST_STOPPED };
 
 /* To be called once, before the first burst. */
-int burst_start(void);
+int burst_init(void);
 
 /* Takes one burst. `idle` is called now and then while it lasts. BURST_STOPPED: an order to end has
  * come; the threads may still be running and end with the process. */
-enum burst_outcome burst_take(const struct burst_order *order, struct random *random,
-			      void (*idle)(void), struct burst_result *result);
+enum burst_outcome burst_run(const struct burst_order *order, struct random *random,
+			     void (*idle)(void), struct burst_result *result);
 
 #endif

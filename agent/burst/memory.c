@@ -2,7 +2,7 @@
 #include "burst/worker.h"
 
 /* Who has the arena that all work on: the thread that also would touch lines first. */
-static size_t owner_of(const struct burst_order *order)
+static size_t arena_owner(const struct burst_order *order)
 {
 	bool pong = order->placement.owner_pong && order->benchmark->shape == SHAPE_PAIR;
 
@@ -10,7 +10,7 @@ static size_t owner_of(const struct burst_order *order)
 }
 
 /* What an arena holds for other points is lost to those that come. */
-static void take_cycle(struct arena *arena, const struct point *point, struct side *side)
+static void offer_cycle(struct arena *arena, const struct point *point, struct side *side)
 {
 	uint64_t kind = side->index ? 0 : point->cycle;
 
@@ -20,36 +20,37 @@ static void take_cycle(struct arena *arena, const struct point *point, struct si
 	side->cycle = &arena->cycle;
 }
 
-int burst_take_arenas(struct burst *burst)
+int burst_acquire_arenas(struct burst *burst)
 {
 	const struct burst_order *order = &burst->order;
-	size_t owner = owner_of(order);
+	size_t owner = arena_owner(order);
 	int err = 0;
 
 	for (size_t i = 0; !err && order->point->arena_bytes && i < burst->count; i++)
 		if (i == owner || !order->point->one_arena)
-			err = arena_take(point_arena_of(order->point, order->cpus, i),
-					 order->point->huge_pages,
-					 point_node_of(order->point, i, order->placement.node),
-					 &burst->workers[i].arena);
+			err = arena_acquire(
+				point_arena_owner(order->point, order->cpus, i),
+				order->point->huge_pages,
+				point_choose_node(order->point, i, order->placement.node),
+				&burst->workers[i].arena);
 	for (size_t i = 0; !err && order->point->walk_bytes && i < burst->count; i++) {
-		err = arena_take(order->cpus[i], order->point->walk_huge, -1,
-				 &burst->workers[i].walk);
+		err = arena_acquire(order->cpus[i], order->point->walk_huge, -1,
+				    &burst->workers[i].walk);
 		burst->sides[i].walk = err ? NULL : burst->workers[i].walk->start;
 	}
 	for (size_t i = 0; !err && order->point->arena_bytes && i < burst->count; i++) {
 		size_t from = order->point->one_arena ? owner : i;
 
 		burst->sides[i].arena = burst->workers[from].arena->start;
-		take_cycle(burst->workers[from].arena, order->point, &burst->sides[i]);
+		offer_cycle(burst->workers[from].arena, order->point, &burst->sides[i]);
 	}
 	return err;
 }
 
-void burst_leave_arenas(const struct worker *worker)
+void burst_abandon_arenas(const struct worker *worker)
 {
 	if (worker->arena)
-		arena_leave(worker->arena);
+		arena_abandon(worker->arena);
 	if (worker->walk)
-		arena_leave(worker->walk);
+		arena_abandon(worker->walk);
 }

@@ -13,12 +13,12 @@ static const double RAN_LEAST = 0.99;
 static bool describe_error(const struct worker *worker, struct burst_result *result)
 {
 	bool elsewhere = worker->error == -EXDEV;
-	const char *what = elsewhere ? "found " : strerror(-worker->error);
+	const char *problem = elsewhere ? "found " : strerror(-worker->error);
 
 	if (!worker->error)
 		return false;
 	snprintf(result->failed, sizeof result->failed, "%s %s %s %d: %s%s", worker->doing,
-		 worker->name, worker->cpus[0] < 0 ? "to" : "on", worker->cpu, what,
+		 worker->name, worker->cpus[0] < 0 ? "to" : "on", worker->cpu, problem,
 		 elsewhere ? worker->place : "");
 	return true;
 }
@@ -45,7 +45,7 @@ static bool describe_move(const struct worker *worker, struct burst_result *resu
 
 /* CPU time against elapsed time, until after the thread has yielded. Its readings enclose those of
  * the time, so that a thread that was never off its CPU has all of it. */
-static uint32_t ran_ppm(const struct worker *worker)
+static uint32_t compute_ran_ppm(const struct worker *worker)
 {
 	int64_t ran_ns = worker->ran_ns[2] - worker->ran_ns[0];
 	int64_t elapsed_ns = worker->at_ns[2] - worker->at_ns[0];
@@ -63,7 +63,7 @@ static bool is_steal_known(const struct worker *worker)
 
 /* What a hypervisor took of the same time. The readings enclose those of the time, so that an
  * interruption between them makes it less, never more. */
-static uint32_t steal_ppm(const struct worker *worker)
+static uint32_t compute_steal_ppm(const struct worker *worker)
 {
 	int64_t elapsed_ns = worker->at_ns[2] - worker->at_ns[0];
 	int64_t taken_ns = elapsed_ns - (worker->ran_ns[2] - worker->ran_ns[0]) -
@@ -104,20 +104,21 @@ static bool is_sound(const struct burst *burst, struct burst_result *result)
 			return false;
 		}
 	return is_placed(burst, result) &&
-	       (!benchmark->check || benchmark->check(burst->sides, burst->count, result->failed,
-						      sizeof result->failed));
+	       (!benchmark->check_results ||
+		benchmark->check_results(burst->sides, burst->count, result->failed,
+					 sizeof result->failed));
 }
 
-static const char *standstill(const struct burst *burst)
+static const char *explain_standstill(const struct burst *burst)
 {
-	return burst->order.benchmark->value
+	return burst->order.benchmark->sample_ticks
 		       ? "the clocks of the two CPUs are further apart than a message takes"
 		       : "the clock went backwards";
 }
 
 static bool read_ticks(const struct burst *burst, struct burst_result *result)
 {
-	bool still = burst->order.benchmark->value != NULL; /* then each must be above 0 */
+	bool still = burst->order.benchmark->sample_ticks != NULL; /* then each must be above 0 */
 	uint64_t *ticks = result->ticks;
 
 	result->trial = burst->trial;
@@ -130,7 +131,7 @@ static bool read_ticks(const struct burst *burst, struct burst_result *result)
 		for (uint32_t i = 0; stamps && i < burst->order.samples; i++) {
 			if (stamps[i + 1] < stamps[i] + still) {
 				snprintf(result->failed, sizeof result->failed, "%s",
-					 standstill(burst));
+					 explain_standstill(burst));
 				return false;
 			}
 			*ticks++ = stamps[i + 1] - stamps[i];
@@ -147,14 +148,14 @@ static void read_units(const struct burst *burst, struct burst_result *result)
 	result->counted_others = done ? burst->count - 1 : 0;
 	for (size_t w = 0; w < result->counted_others; w++)
 		for (uint32_t i = 0; i < burst->order.samples; i++) {
-			size_t at = i * result->counted_others + w;
+			size_t place = i * result->counted_others + w;
 
-			*units++ = done[at + result->counted_others] - done[at];
+			*units++ = done[place + result->counted_others] - done[place];
 		}
 }
 
 /* Where all are counted each must have run in all samples: the others would have it easier. */
-static bool have_all_run(const struct burst *burst, struct burst_result *result)
+static bool has_everyone_run(const struct burst *burst, struct burst_result *result)
 {
 	for (size_t w = 0; burst->workers[0].done && w < burst->count; w++) {
 		const struct worker *worker = &burst->workers[w];
@@ -177,15 +178,15 @@ static void read_lines(const struct burst *burst, struct burst_result *result)
 
 	result->line_count = burst->lines.count;
 	for (size_t i = 0; i < burst->lines.count; i++)
-		result->lines[i] = line_find(burst->lines.line[i]);
+		result->lines[i] = line_locate(burst->lines.line[i]);
 	if (arena) {
 		result->line_count = 1;
-		result->lines[0] = line_find(arena->start);
+		result->lines[0] = line_locate(arena->start);
 	}
 }
 
 /* What the others came to, all together; where there is none, ping stands for them. */
-static void read_others(const struct burst *burst, struct burst_result *result)
+static void summarize_others(const struct burst *burst, struct burst_result *result)
 {
 	size_t first = burst->count > 1 ? 1 : 0;
 	const struct worker *last = &burst->workers[burst->count - 1];
@@ -200,10 +201,10 @@ static void read_others(const struct burst *burst, struct burst_result *result)
 
 		for (int i = 0; i < 2; i++)
 			result->switches[2 + i] += worker->switches[1][i] - worker->switches[0][i];
-		if (ran_ppm(worker) < result->ran_ppm[1])
-			result->ran_ppm[1] = ran_ppm(worker);
-		if (steal_ppm(worker) > result->steal_ppm[1])
-			result->steal_ppm[1] = steal_ppm(worker);
+		if (compute_ran_ppm(worker) < result->ran_ppm[1])
+			result->ran_ppm[1] = compute_ran_ppm(worker);
+		if (compute_steal_ppm(worker) > result->steal_ppm[1])
+			result->steal_ppm[1] = compute_steal_ppm(worker);
 		result->switches_known &= worker->switches_known;
 		result->ran_known &= worker->ran_known;
 		result->steal_known &= is_steal_known(worker);
@@ -241,13 +242,13 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 	const struct worker *ping = &burst->workers[0];
 
 	if (!is_sound(burst, result) || !read_ticks(burst, result) ||
-	    starved_in_samples(burst, result) || !have_all_run(burst, result))
+	    burst_was_starved(burst, result) || !has_everyone_run(burst, result))
 		return false;
 	result->switches_known = ping->switches_known;
 	result->ran_known = ping->ran_known;
-	result->ran_ppm[0] = ran_ppm(ping);
+	result->ran_ppm[0] = compute_ran_ppm(ping);
 	result->steal_known = is_steal_known(ping);
-	result->steal_ppm[0] = steal_ppm(ping);
+	result->steal_ppm[0] = compute_steal_ppm(ping);
 	for (int i = 0; i < 2; i++) {
 		result->ping_cpus[i] = ping->cpus[i];
 		result->switches[i] = ping->switches[1][i] - ping->switches[0][i];
@@ -255,7 +256,7 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 	}
 	result->sample_mhz =
 		ping->clocked ? (uint32_t)(median(ping->sample_mhz, result->samples) + 0.5) : 0;
-	read_others(burst, result);
+	summarize_others(burst, result);
 	read_units(burst, result);
 	read_begins(burst, result);
 	read_lines(burst, result);

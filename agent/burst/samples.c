@@ -12,13 +12,13 @@ struct account {
 	int64_t ran_ns, at_ns;
 };
 
-bool worker_given_up(const struct burst *burst)
+bool burst_is_given_up(const struct burst *burst)
 {
 	return __atomic_load_n(&burst->give_up, __ATOMIC_RELAXED);
 }
 
 /* Each says that it is there on a line of its own; ping looks at them all and then opens. */
-bool worker_meet(struct worker *worker)
+bool worker_wait_for_all(struct worker *worker)
 {
 	struct burst *burst = worker->burst;
 	const struct worker *workers = burst->workers;
@@ -27,23 +27,23 @@ bool worker_meet(struct worker *worker)
 	__atomic_store_n(&worker->arrived, gate, __ATOMIC_RELEASE);
 	for (size_t i = 1; worker == workers && i < burst->count; i++)
 		while (__atomic_load_n(&workers[i].arrived, __ATOMIC_ACQUIRE) != gate)
-			if (worker_given_up(burst))
+			if (burst_is_given_up(burst))
 				return false;
 	if (worker == workers)
 		__atomic_store_n(&burst->open, gate, __ATOMIC_RELEASE);
 	while (__atomic_load_n(&burst->open, __ATOMIC_ACQUIRE) != gate)
-		if (worker_given_up(burst))
+		if (burst_is_given_up(burst))
 			return false;
 	return true;
 }
 
 /* How long the thread was without its CPU since the readings that it replaces. Those of its CPU
  * time enclose those of the time, and the two clocks may go at rates a little apart. */
-static int64_t lost_ns(struct account *last)
+static int64_t measure_lost_ns(struct account *last)
 {
 	struct account now = {.at_ns = now_ns()};
 
-	os_thread_ran_ns(&now.ran_ns);
+	os_thread_cpu_ns(&now.ran_ns);
 	int64_t elapsed_ns = now.at_ns - last->at_ns;
 	int64_t lost = elapsed_ns - elapsed_ns / CLOCKS_APART - (now.ran_ns - last->ran_ns);
 
@@ -52,16 +52,16 @@ static int64_t lost_ns(struct account *last)
 	return lost > 0 ? lost : 0;
 }
 
-bool worker_work(struct worker *worker, uint64_t n)
+bool worker_do_units(struct worker *worker, uint64_t n)
 {
 	const struct benchmark *benchmark = worker->burst->order.benchmark;
 
-	while (n && !worker_given_up(worker->burst)) {
+	while (n && !burst_is_given_up(worker->burst)) {
 		uint32_t chunk = n < benchmark->chunk ? (uint32_t)n : benchmark->chunk;
 
-		benchmark->work(worker->side, chunk);
+		benchmark->do_units(worker->side, chunk);
 		n -= chunk;
-		bench_progress(worker->side);
+		bench_report_progress(worker->side);
 	}
 	return n == 0;
 }
@@ -69,14 +69,14 @@ bool worker_work(struct worker *worker, uint64_t n)
 /*
  * A unit of ping's work ends with its last store or load, so the stretch from one stamp to the next
  * holds `iterations` whole units; the untimed work before makes that true of the first, too. */
-static bool take_times(struct worker *worker)
+static bool stamp_samples(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
 
 	worker->begin_ns = now_ns();
 	worker->stamps[0] = order->clock->ticks();
 	for (uint32_t i = 1; i <= order->samples; i++) {
-		if (!worker_work(worker, order->iterations))
+		if (!worker_do_units(worker, order->iterations))
 			return false;
 		worker->stamps[i] = order->clock->ticks();
 	}
@@ -84,7 +84,7 @@ static bool take_times(struct worker *worker)
 }
 
 /* The same, with a moment behind each sample that belongs to none. */
-static bool take_clocked(struct worker *worker)
+static bool stamp_samples_and_frequency(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
 
@@ -92,16 +92,16 @@ static bool take_clocked(struct worker *worker)
 	for (uint32_t i = 1; i <= order->samples; i++) {
 		uint64_t start = order->clock->ticks();
 
-		if (!worker_work(worker, order->iterations))
+		if (!worker_do_units(worker, order->iterations))
 			return false;
 		worker->stamps[i] = worker->stamps[i - 1] + order->clock->ticks() - start;
-		worker->sample_mhz[i - 1] = frequency_behind(order->clock, &worker->behind);
+		worker->sample_mhz[i - 1] = frequency_measure_brief(order->clock, &worker->behind);
 	}
 	return true;
 }
 
 /* What each of the others has done, read right behind a stamp. */
-static void read_done(const struct worker *worker, uint32_t *done)
+static void read_units_of_others(const struct worker *worker, uint32_t *done)
 {
 	const struct burst *burst = worker->burst;
 
@@ -110,7 +110,7 @@ static void read_done(const struct worker *worker, uint32_t *done)
 }
 
 /* Waits until each of the others is at work. */
-static bool see_all(const struct worker *worker)
+static bool wait_for_others_at_work(const struct worker *worker)
 {
 	const struct burst *burst = worker->burst;
 
@@ -119,82 +119,82 @@ static bool see_all(const struct worker *worker)
 		uint32_t first = __atomic_load_n(done, __ATOMIC_RELAXED);
 
 		while (__atomic_load_n(done, __ATOMIC_RELAXED) == first)
-			if (worker_given_up(burst))
+			if (burst_is_given_up(burst))
 				return false;
 	}
 	return true;
 }
 
 /* Reading lines of others belongs to each sample alike, so what they do meanwhile is in it too. */
-static bool take_counted(struct worker *worker)
+static bool stamp_samples_and_others(struct worker *worker)
 {
 	struct burst *burst = worker->burst;
 	const struct burst_order *order = &burst->order;
 	size_t others = burst->count - 1;
 
-	if (!order->point->by_turns && !see_all(worker))
+	if (!order->point->by_turns && !wait_for_others_at_work(worker))
 		return false;
 	worker->begin_ns = now_ns();
 	worker->stamps[0] = order->clock->ticks();
-	read_done(worker, worker->done);
+	read_units_of_others(worker, worker->done);
 	for (uint32_t i = 1; i <= order->samples; i++) {
-		if (!worker_work(worker, order->iterations))
+		if (!worker_do_units(worker, order->iterations))
 			return false;
 		worker->stamps[i] = order->clock->ticks();
-		read_done(worker, worker->done + i * others);
+		read_units_of_others(worker, worker->done + i * others);
 	}
 	__atomic_add_fetch(&burst->finished, 1, __ATOMIC_RELEASE);
 	return true;
 }
 
 /* Works until ping has all its samples. */
-static bool accompany(struct worker *worker)
+static bool work_beside_ping(struct worker *worker)
 {
 	struct burst *burst = worker->burst;
 
 	worker->takes++;
 	while (__atomic_load_n(&burst->finished, __ATOMIC_ACQUIRE) < worker->takes)
-		if (!worker_work(worker, burst->order.benchmark->chunk))
+		if (!worker_do_units(worker, burst->order.benchmark->chunk))
 			return false;
 	return true;
 }
 
-static int64_t late_ns(const struct worker *worker)
+static int64_t compute_late_ns(const struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
 
-	return (int64_t)((double)order->benchmark->late(worker->side) /
+	return (int64_t)((double)order->benchmark->late_ticks(worker->side) /
 			 (double)order->clock->ticks_per_second * (double)NS_PER_S);
 }
 
 /* Of a benchmark that puts its values together itself; one that is not above 0 stands still. */
-static bool take_values(struct worker *worker)
+static bool stamp_computed_samples(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
 	struct account account = {0};
 
-	lost_ns(&account);
+	measure_lost_ns(&account);
 	for (uint32_t i = 1; i <= order->samples; i++) {
-		if (!worker_work(worker, order->iterations))
+		if (!worker_do_units(worker, order->iterations))
 			return false;
-		int64_t value = order->benchmark->value(worker->side);
+		int64_t value = order->benchmark->sample_ticks(worker->side);
 
 		worker->stamps[i] = worker->stamps[i - 1] + (value > 0 ? (uint64_t)value : 0);
-		worker->lost_ns[i - 1] = lost_ns(&account) + late_ns(worker);
+		worker->lost_ns[i - 1] = measure_lost_ns(&account) + compute_late_ns(worker);
 	}
 	return true;
 }
 
 /* All prepare it and meet, then ping works. */
-static bool take_grain(struct worker *worker, struct account *account, uint64_t units,
-		       uint64_t *ticks)
+static bool time_prepared_grain(struct worker *worker, struct account *account, uint64_t units,
+				uint64_t *ticks)
 {
 	const struct burst_order *order = &worker->burst->order;
 
 	for (unsigned phase = 0; phase < order->benchmark->phases; phase++) {
-		order->benchmark->reset(worker->side, phase);
-		bench_progress(worker->side);
-		if (!worker_meet(worker))
+		order->benchmark->make_ready(worker->side, phase);
+		bench_report_progress(worker->side);
+		if (!worker_wait_for_all(worker))
 			return false;
 	}
 	if (worker->stamps) {
@@ -204,18 +204,18 @@ static bool take_grain(struct worker *worker, struct account *account, uint64_t 
 			os_counters_start();
 		uint64_t start = order->clock->ticks();
 
-		if (!worker_work(worker, units))
+		if (!worker_do_units(worker, units))
 			return false;
 		*ticks = order->clock->ticks() - start;
 		if (counts)
 			os_counters_stop();
 	}
-	worker->grain_lost_ns = lost_ns(account);
-	return worker_meet(worker);
+	worker->grain_lost_ns = measure_lost_ns(account);
+	return worker_wait_for_all(worker);
 }
 
 /* Of a grain that took so long; one during which a thread was away may be so in all its time. */
-static int64_t grain_lost_ns(const struct burst *burst, uint64_t ticks)
+static int64_t sum_grain_lost_ns(const struct burst *burst, uint64_t ticks)
 {
 	double ns = (double)ticks * 1e9 / (double)burst->order.clock->ticks_per_second;
 	int64_t lost = 0;
@@ -226,75 +226,76 @@ static int64_t grain_lost_ns(const struct burst *burst, uint64_t ticks)
 }
 
 /* Samples of grains of which each is prepared; those that take no times wait for ping meanwhile. */
-static bool take_prepared(struct worker *worker)
+static bool stamp_prepared_samples(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
-	uint64_t grain = bench_grain(order->benchmark, order->point), ticks = 0;
+	uint64_t grain = bench_units_in_grain(order->benchmark, order->point), ticks = 0;
 	struct account account = {0};
 
-	lost_ns(&account);
+	measure_lost_ns(&account);
 	for (uint32_t i = 0; i < order->samples; i++) {
 		if (worker->stamps)
 			worker->stamps[i + 1] = worker->stamps[i];
 		for (uint64_t done = 0; done < order->iterations; done += grain) {
-			if (!take_grain(worker, &account, grain, &ticks))
+			if (!time_prepared_grain(worker, &account, grain, &ticks))
 				return false;
 			if (!worker->stamps)
 				continue;
 			worker->stamps[i + 1] += ticks;
-			worker->lost_ns[i] += grain_lost_ns(worker->burst, ticks);
+			worker->lost_ns[i] += sum_grain_lost_ns(worker->burst, ticks);
 		}
 	}
 	return true;
 }
 
-bool worker_take(struct worker *worker)
+bool worker_take_samples(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
 	bool counted = order->benchmark->all_counted;
 
-	return order->benchmark->reset              ? take_prepared(worker)
-	       : worker->done                       ? take_counted(worker)
-	       : counted && !order->point->by_turns ? accompany(worker)
-	       : !worker->stamps         ? worker_work(worker, order->samples * order->iterations)
-	       : order->benchmark->value ? take_values(worker)
-	       : worker->clocked         ? take_clocked(worker)
-					 : take_times(worker);
+	return order->benchmark->make_ready         ? stamp_prepared_samples(worker)
+	       : worker->done                       ? stamp_samples_and_others(worker)
+	       : counted && !order->point->by_turns ? work_beside_ping(worker)
+	       : !worker->stamps ? worker_do_units(worker, order->samples * order->iterations)
+	       : order->benchmark->sample_ticks ? stamp_computed_samples(worker)
+	       : worker->clocked                ? stamp_samples_and_frequency(worker)
+						: stamp_samples(worker);
 }
 
 /* Makes the order that of the samples to keep, or of a longer trial. */
-static void judge(struct burst *burst, const uint64_t *stamps)
+static void judge_trial(struct burst *burst, const uint64_t *stamps)
 {
 	struct burst_order *order = &burst->order;
 	struct trial *trial = &burst->trial;
 	uint32_t grains = trial->grains;
 
-	burst->trying = !trial_judge(order->benchmark, order->clock_facts, stamps, grains, trial);
+	burst->trying =
+		!trial_evaluate(order->benchmark, order->clock_facts, stamps, grains, trial);
 	if (burst->trying)
 		trial->grains = 10 * grains;
 	else
 		order->samples = trial->slow ? order->samples_slow : burst->samples;
-	order->iterations = trial->grains * bench_grain(order->benchmark, order->point);
+	order->iterations = trial->grains * bench_units_in_grain(order->benchmark, order->point);
 }
 
-bool worker_try_out(struct worker *worker)
+bool worker_hold_trial(struct worker *worker)
 {
 	struct burst *burst = worker->burst;
 	bool tried = burst->trying, is_ping = worker == burst->workers;
 	int64_t start_ns = now_ns();
 
 	while (burst->trying) {
-		if (!worker_take(worker) || !worker_meet(worker))
+		if (!worker_take_samples(worker) || !worker_wait_for_all(worker))
 			return false;
 		if (is_ping)
-			judge(burst, worker->stamps);
-		if (!worker_meet(worker))
+			judge_trial(burst, worker->stamps);
+		if (!worker_wait_for_all(worker))
 			return false;
 	}
 	if (is_ping)
 		burst->trial.spent_ns = now_ns() - start_ns;
 	if (tried && worker->lost_ns)
 		memset(worker->lost_ns, 0, burst->samples_most * sizeof *worker->lost_ns);
-	return !tried || !burst->order.benchmark->release ||
-	       worker_work(worker, worker->side->first);
+	return !tried || !burst->order.benchmark->release_waiting ||
+	       worker_do_units(worker, worker->side->first);
 }

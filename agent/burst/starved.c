@@ -10,7 +10,7 @@
 /* Times the CPU time that threads had: what a sample may take, and a burst to be given up. */
 enum { STARVED = 5, HOPELESS = 10 };
 
-static void describe(const struct worker *worker, struct burst_result *result)
+static void describe_starved(const struct worker *worker, struct burst_result *result)
 {
 	snprintf(result->failed, sizeof result->failed,
 		 "%s did not have CPU %d for most of a typical sample: other work held it, or a "
@@ -19,7 +19,8 @@ static void describe(const struct worker *worker, struct burst_result *result)
 }
 
 /* Is most of what most samples say time in which a thread was without its CPU? */
-static bool are_starved(const struct burst *burst, const uint64_t *ticks, double ns_per_tick)
+static bool are_samples_starved(const struct burst *burst, const uint64_t *ticks,
+				double ns_per_tick)
 {
 	uint32_t first = burst->order.warmup, samples = burst->order.samples, starved = 0;
 
@@ -36,7 +37,7 @@ static bool are_starved(const struct burst *burst, const uint64_t *ticks, double
 
 /* Where samples follow one another without a pause: did a thread lack most of the time that typical
  * ones take, or both of a pair, which wait for each other, together? */
-static bool is_starved(const struct burst *burst, double typical_ns)
+static bool is_burst_starved(const struct burst *burst, double typical_ns)
 {
 	bool pair = burst->order.benchmark->shape == SHAPE_PAIR;
 	double all_ns = typical_ns * burst->order.samples, lacked_ns = 0;
@@ -52,7 +53,7 @@ static bool is_starved(const struct burst *burst, double typical_ns)
 }
 
 /* What a thread was without its CPU in the burst, and in its samples once more. */
-static int64_t lost_of(const struct burst *burst, const struct worker *worker)
+static int64_t sum_lost_ns(const struct burst *burst, const struct worker *worker)
 {
 	int64_t lost_ns =
 		worker->at_ns[1] - worker->at_ns[0] - worker->ran_ns[1] + worker->ran_ns[0];
@@ -62,7 +63,7 @@ static int64_t lost_of(const struct burst *burst, const struct worker *worker)
 	return lost_ns;
 }
 
-bool starved_in_samples(const struct burst *burst, struct burst_result *result)
+bool burst_was_starved(const struct burst *burst, struct burst_result *result)
 {
 	static double values[SAMPLES_MAX];
 	const struct burst_order *order = &burst->order;
@@ -75,35 +76,36 @@ bool starved_in_samples(const struct burst *burst, struct burst_result *result)
 
 		if (!worker->ran_known || order->clock->is_rate_wrong)
 			return false;
-		if (lost_of(burst, worker) > lost_of(burst, worst))
+		if (sum_lost_ns(burst, worker) > sum_lost_ns(burst, worst))
 			worst = worker;
 	}
 	for (uint32_t i = 0; i < order->samples; i++)
 		values[i] = (double)result->ticks[i] * ns_per_tick;
 	if (!worst->lost_ns)
-		starved = is_starved(
+		starved = is_burst_starved(
 			burst, median(values + order->warmup, order->samples - order->warmup));
 	for (size_t t = 0; worst->lost_ns && t < result->timed; t++)
-		starved |= are_starved(burst, result->ticks + t * order->samples, ns_per_tick);
+		starved |=
+			are_samples_starved(burst, result->ticks + t * order->samples, ns_per_tick);
 	if (starved)
-		describe(worst, result);
+		describe_starved(worst, result);
 	return starved;
 }
 
 /* The CPU time a thread has had so far; below 0: not known. */
-static int64_t ran_ns(const struct worker *worker)
+static int64_t read_cpu_ns(const struct worker *worker)
 {
 	struct timespec ran;
 	clockid_t clock;
 	int64_t own_ns;
 
-	if (os_thread_ran_ns(&own_ns) || pthread_getcpuclockid(worker->thread, &clock) ||
+	if (os_thread_cpu_ns(&own_ns) || pthread_getcpuclockid(worker->thread, &clock) ||
 	    clock_gettime(clock, &ran))
 		return -1;
 	return ran.tv_sec * NS_PER_S + ran.tv_nsec;
 }
 
-bool starved_since(const struct burst *burst, int64_t looked_ns, struct burst_result *result)
+bool burst_is_starving(const struct burst *burst, int64_t looked_ns, struct burst_result *result)
 {
 	bool long_enough = looked_ns >= burst->order.stuck_ns && looked_ns >= NS_PER_S;
 
@@ -111,11 +113,11 @@ bool starved_since(const struct burst *burst, int64_t looked_ns, struct burst_re
 		const struct worker *worker = &burst->workers[i];
 		int64_t ran = !worker->started || __atomic_load_n(&worker->out, __ATOMIC_ACQUIRE)
 				      ? -1
-				      : ran_ns(worker);
+				      : read_cpu_ns(worker);
 
 		if (ran < 0 || ran >= looked_ns / HOPELESS)
 			continue;
-		describe(worker, result);
+		describe_starved(worker, result);
 		return true;
 	}
 	return false;

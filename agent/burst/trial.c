@@ -11,12 +11,12 @@ enum {
 };
 
 /* Of hand-offs the first samples are odd; of what only works one is like the next. */
-uint32_t trial_samples(const struct benchmark *benchmark)
+uint32_t trial_sample_count(const struct benchmark *benchmark)
 {
-	return benchmark->points && !benchmark->single ? TRIAL_SAMPLES_FEW : TRIAL_SAMPLES;
+	return benchmark->add_points && !benchmark->single ? TRIAL_SAMPLES_FEW : TRIAL_SAMPLES;
 }
 
-static double typical_ticks(const uint64_t *stamps, uint32_t samples)
+static double median_ticks(const uint64_t *stamps, uint32_t samples)
 {
 	double values[TRIAL_SAMPLES];
 
@@ -25,7 +25,7 @@ static double typical_ticks(const uint64_t *stamps, uint32_t samples)
 	return median(values, samples - 1);
 }
 
-double trial_wanted_ticks(uint32_t sample_us, const struct clock_facts *clock)
+double trial_least_sample_ticks(uint32_t sample_us, const struct clock_facts *clock)
 {
 	double by_time = (double)clock->clock.ticks_per_second / 1e6 * sample_us;
 	double by_step = (double)clock->clock.quantum_ticks * SAMPLE_QUANTA;
@@ -34,10 +34,11 @@ double trial_wanted_ticks(uint32_t sample_us, const struct clock_facts *clock)
 }
 
 /* How many last as long as is wanted: a multiple of the benchmark's least, and not none. */
-static uint32_t grains_of(double grain_ticks, const struct benchmark *benchmark,
-			  const struct clock_facts *clock)
+static uint32_t choose_grains(double grain_ticks, const struct benchmark *benchmark,
+			      const struct clock_facts *clock)
 {
-	double wanted = trial_wanted_ticks(benchmark->single ? 0 : benchmark->sample_us, clock);
+	double wanted =
+		trial_least_sample_ticks(benchmark->single ? 0 : benchmark->sample_us, clock);
 	double multiple = wanted / grain_ticks / benchmark->least;
 
 	if (benchmark->single && multiple >= PREPARED_MOST)
@@ -47,19 +48,19 @@ static uint32_t grains_of(double grain_ticks, const struct benchmark *benchmark,
 	return ((uint32_t)multiple + 1) * benchmark->least;
 }
 
-bool trial_is_short(double ticks, const struct clock_facts *clock)
+bool trial_is_sample_short(double ticks, const struct clock_facts *clock)
 {
 	return ticks < (double)clock->clock.quantum_ticks * SAMPLE_QUANTA / 2;
 }
 
-bool trial_judge(const struct benchmark *benchmark, const struct clock_facts *clock,
-		 const uint64_t *stamps, uint32_t grains, struct trial *trial)
+bool trial_evaluate(const struct benchmark *benchmark, const struct clock_facts *clock,
+		    const uint64_t *stamps, uint32_t grains, struct trial *trial)
 {
 	double slow_ticks = (double)clock->clock.ticks_per_second / 1e6 * SLOW_US;
-	double typical = typical_ticks(stamps, trial_samples(benchmark));
+	double typical = median_ticks(stamps, trial_sample_count(benchmark));
 
 	trial->grain_ticks = typical > 0 ? typical / grains : 1;
-	trial->grains = grains_of(trial->grain_ticks, benchmark, clock);
+	trial->grains = choose_grains(trial->grain_ticks, benchmark, clock);
 	trial->slow = trial->grain_ticks > slow_ticks;
 	return benchmark->single || grains >= ITERATIONS_MOST / 10 ||
 	       typical >= (double)clock->least_ticks * TRIAL_QUANTA;

@@ -21,17 +21,17 @@ struct trial {
 };
 
 /* How many samples a trial has. */
-uint32_t trial_samples(const struct benchmark *benchmark);
+uint32_t trial_sample_count(const struct benchmark *benchmark);
 
 /* What samples of so many grains tell, by the clock's reading before the first and after each;
  * false if they were too short for it, and ones of ten times as many are to be tried. */
-bool trial_judge(const struct benchmark *benchmark, const struct clock_facts *clock,
-		 const uint64_t *stamps, uint32_t grains, struct trial *trial);
+bool trial_evaluate(const struct benchmark *benchmark, const struct clock_facts *clock,
+		    const uint64_t *stamps, uint32_t grains, struct trial *trial);
 
 /* Ticks a sample should last: worth a burst, and long against the clock's step. */
-double trial_wanted_ticks(uint32_t sample_us, const struct clock_facts *clock);
+double trial_least_sample_ticks(uint32_t sample_us, const struct clock_facts *clock);
 
 /* Is a sample of so many ticks too short for the steps of the clock? */
-bool trial_is_short(double ticks, const struct clock_facts *clock);
+bool trial_is_sample_short(double ticks, const struct clock_facts *clock);
 
 #endif

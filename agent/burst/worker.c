@@ -16,12 +16,12 @@
 
 enum { YIELDS = 8 };
 
-void worker_give_up(struct burst *burst)
+void burst_give_up(struct burst *burst)
 {
 	__atomic_store_n(&burst->give_up, 1, __ATOMIC_RELAXED);
 }
 
-static bool trouble(struct worker *worker, const char *doing, int error)
+static bool note_error(struct worker *worker, const char *doing, int error)
 {
 	worker->doing = doing;
 	worker->error = error;
@@ -29,19 +29,19 @@ static bool trouble(struct worker *worker, const char *doing, int error)
 }
 
 /* The thread that touches the lines first: their pages get their home there. */
-static bool owns_lines(const struct worker *worker)
+static bool is_lines_owner(const struct worker *worker)
 {
 	return worker->side->index == (worker->burst->order.placement.owner_pong ? 1 : 0);
 }
 
 static void write_arena(const struct worker *worker, struct arena *arena, size_t bytes)
 {
-	while (arena && !worker_given_up(worker->burst) && arena_write_more(arena, bytes))
-		bench_progress(worker->side);
+	while (arena && !burst_is_given_up(worker->burst) && arena_write_more(arena, bytes))
+		bench_report_progress(worker->side);
 }
 
 /* Touches what the thread will write, and brings its memory into the state that is measured. */
-static int prepare(struct worker *worker)
+static int prepare_memory(struct worker *worker)
 {
 	const struct burst *burst = worker->burst;
 	const struct benchmark *benchmark = burst->order.benchmark;
@@ -52,46 +52,46 @@ static int prepare(struct worker *worker)
 		memset(worker->sample_mhz, 0, burst->samples_most * sizeof *worker->sample_mhz);
 	if (worker->lost_ns)
 		memset(worker->lost_ns, 0, burst->samples_most * sizeof *worker->lost_ns);
-	if (owns_lines(worker))
+	if (is_lines_owner(worker))
 		for (size_t i = 0; i < burst->lines.count; i++)
 			memset(burst->lines.line[i], 0, LINE_BYTES);
 	write_arena(worker, worker->arena,
 		    point_arena_bytes(worker->side->point, worker->side->index));
 	write_arena(worker, worker->walk, worker->side->point->walk_bytes);
 	if (burst->order.point->one_arena)
-		worker_meet(worker); /* so that nobody uses what is not written yet */
-	if (worker_given_up(burst))  /* for a reason that another has given */
+		worker_wait_for_all(worker); /* so that nobody uses what is not written yet */
+	if (burst_is_given_up(burst))        /* for a reason that another has given */
 		return 0;
 	if (worker->arena)
-		arena_look(worker->arena);
+		arena_check_nodes(worker->arena);
 	return benchmark->prepare ? benchmark->prepare(worker->side) : 0;
 }
 
 /* Binds the thread and prepares it. */
-static bool settle(struct worker *worker)
+static bool settle_on_cpu(struct worker *worker)
 {
 	int err = os_pin_self(worker->cpu);
 
 	if (err == -EXDEV)
-		os_pin_place(worker->place);
+		os_describe_place(worker->place);
 	if (err)
-		return trouble(worker, "pin", err);
+		return note_error(worker, "pin", err);
 	worker->cpus[0] = os_current_cpu();
-	worker->thread_name = os_thread_self();
+	worker->thread_name = os_thread_id();
 	__atomic_store_n(&worker->bound, 1, __ATOMIC_RELEASE);
 	if (worker->burst->order.priority)
-		err = os_realtime_self(worker->burst->order.priority);
+		err = os_make_self_realtime(worker->burst->order.priority);
 	if (err)
-		return trouble(worker, "raise the priority of", err);
+		return note_error(worker, "raise the priority of", err);
 	if (worker->counting)
 		counters_open(worker->burst->order.counters, worker->counting->opened);
 	if (worker->burst->accounts)
 		worker->waits = os_waits_open();
-	err = prepare(worker);
-	return err ? trouble(worker, "prepare", err) : true;
+	err = prepare_memory(worker);
+	return err ? note_error(worker, "prepare", err) : true;
 }
 
-static bool are_apart(const struct burst *burst)
+static bool are_on_two_cpus(const struct burst *burst)
 {
 	return burst->count != 2 || burst->workers[0].cpus[0] != burst->workers[1].cpus[0];
 }
@@ -106,35 +106,36 @@ static void read_waits(struct worker *worker, int64_t *ns)
 }
 
 /* Readings just before the samples: what happens at the gate is none of theirs. */
-static void begin(struct worker *worker)
+static void read_before_samples(struct worker *worker)
 {
-	bool resets = worker->burst->order.benchmark->reset;
+	bool resets = worker->burst->order.benchmark->make_ready;
 
-	worker->ran_known = !os_thread_ran_ns(&worker->ran_ns[0]);
+	worker->ran_known = !os_thread_cpu_ns(&worker->ran_ns[0]);
 	read_waits(worker, &worker->waited_ns[0]);
 	worker->at_ns[0] = now_ns();
-	worker->switches_known = !os_switches(&worker->switches[0][0], &worker->switches[0][1]);
+	worker->switches_known =
+		!os_count_switches(&worker->switches[0][0], &worker->switches[0][1]);
 	if (worker->counting && !resets) /* else only while each sample is timed */
 		os_counters_start();
 }
 
 /* Readings just after them. */
-static void end(struct worker *worker)
+static void read_after_samples(struct worker *worker)
 {
 	if (worker->counting)
 		os_counters_stop();
-	os_switches(&worker->switches[1][0], &worker->switches[1][1]);
+	os_count_switches(&worker->switches[1][0], &worker->switches[1][1]);
 	worker->at_ns[1] = now_ns();
-	os_thread_ran_ns(&worker->ran_ns[1]);
+	os_thread_cpu_ns(&worker->ran_ns[1]);
 }
 
 /* Does the yield let another thread have the CPU? */
-static bool yields(struct worker *worker)
+static bool has_yielded(struct worker *worker)
 {
 	int64_t *switches = worker->switches[2], before = switches[1];
 
 	sched_yield();
-	os_switches(&switches[0], &switches[1]);
+	os_count_switches(&switches[0], &switches[1]);
 	return switches[1] != before;
 }
 
@@ -144,66 +145,68 @@ static bool yields(struct worker *worker)
 static void yield_cpu(struct worker *worker)
 {
 	if (worker->burst->order.priority)
-		os_ordinary_self();
-	os_switches(&worker->switches[2][0], &worker->switches[2][1]);
-	for (int i = 0; i < YIELDS && !yields(worker); i++)
+		os_make_self_ordinary();
+	os_count_switches(&worker->switches[2][0], &worker->switches[2][1]);
+	for (int i = 0; i < YIELDS && !has_yielded(worker); i++)
 		;
 	worker->at_ns[2] = now_ns();
 	read_waits(worker, &worker->waited_ns[1]);
-	os_thread_ran_ns(&worker->ran_ns[2]);
+	os_thread_cpu_ns(&worker->ran_ns[2]);
 }
 
 /* Works on until all have their times, so that each was taken under the whole load. */
-static bool linger(struct worker *worker)
+static bool work_until_all_finish(struct worker *worker)
 {
 	struct burst *burst = worker->burst;
 
 	__atomic_add_fetch(&burst->finished, 1, __ATOMIC_ACQ_REL);
 	while (__atomic_load_n(&burst->finished, __ATOMIC_ACQUIRE) < burst->count)
-		if (!worker_work(worker, burst->order.benchmark->chunk))
+		if (!worker_do_units(worker, burst->order.benchmark->chunk))
 			return false;
 	return true;
 }
 
-static bool take(struct worker *worker)
+static bool take_accounted_samples(struct worker *worker)
 {
-	begin(worker);
-	bool done = worker_take(worker);
+	read_before_samples(worker);
+	bool done = worker_take_samples(worker);
 
-	end(worker);
+	read_after_samples(worker);
 	return done;
 }
 
-static bool play(struct worker *worker)
+static bool take_part(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
 	const struct benchmark *benchmark = order->benchmark;
-	bool alone = benchmark->all_timed && !benchmark->release;
+	bool alone = benchmark->all_timed && !benchmark->release_waiting;
 
-	worker->clocked = worker->sample_mhz && frequency_prepare(order->clock, &worker->behind);
-	if (!worker_work(worker, worker->side->first) || !worker_try_out(worker))
+	worker->clocked =
+		worker->sample_mhz && frequency_prepare_brief(order->clock, &worker->behind);
+	if (!worker_do_units(worker, worker->side->first) || !worker_hold_trial(worker))
 		return false;
 	if (!worker->stamps)
-		return take(worker);
-	worker->core_mhz[0] = frequency_now(order->clock);
-	if (alone && !worker_meet(worker)) /* so that none begins with a lead */
+		return take_accounted_samples(worker);
+	worker->core_mhz[0] = frequency_measure(order->clock);
+	if (alone && !worker_wait_for_all(worker)) /* so that none begins with a lead */
 		return false;
-	if (!take(worker))
+	if (!take_accounted_samples(worker))
 		return false;
-	worker->core_mhz[1] = frequency_now(order->clock);
-	if (alone && !linger(worker))
+	worker->core_mhz[1] = frequency_measure(order->clock);
+	if (alone && !work_until_all_finish(worker))
 		return false;
-	if (benchmark->leave)
-		benchmark->leave(worker->side);
+	if (benchmark->finish)
+		benchmark->finish(worker->side);
 	return true;
 }
 
-int worker_make_room(struct worker *worker)
+int worker_allocate(struct worker *worker)
 {
 	const struct benchmark *benchmark = worker->burst->order.benchmark;
 	uint32_t samples = worker->burst->samples_most;
 	bool is_ping = worker->side->index == 0, timed = is_ping || benchmark->all_timed;
-	bool clocked = is_ping && benchmark->clocked, apart = benchmark->value || benchmark->reset;
+	bool clocked = is_ping && benchmark->clocked,
+	     apart = benchmark->sample_ticks || benchmark->make_ready;
 	bool counted = is_ping && benchmark->all_counted;
 
 	if (counted)
@@ -225,15 +228,15 @@ void *worker_run(void *arg)
 	struct worker *worker = arg;
 	struct burst *burst = worker->burst;
 
-	if (!settle(worker)) {
-		worker_give_up(burst);
-	} else if (worker_meet(worker) && are_apart(burst) && play(worker)) {
+	if (!settle_on_cpu(worker)) {
+		burst_give_up(burst);
+	} else if (worker_wait_for_all(worker) && are_on_two_cpus(burst) && take_part(worker)) {
 		worker->cpus[1] = os_current_cpu();
 		yield_cpu(worker);
 	}
 	if (worker->counting)
-		counters_end(burst->order.counters, worker->counting->opened,
-			     worker->counting->counts);
+		counters_read_and_close(burst->order.counters, worker->counting->opened,
+					worker->counting->counts);
 	if (worker->waits >= 0)
 		os_waits_close(worker->waits);
 	__atomic_store_n(&worker->out, 1, __ATOMIC_RELEASE);

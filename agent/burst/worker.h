@@ -39,11 +39,11 @@ struct worker {
 	int64_t waited_ns[2];        /* before the samples, and after yielding */
 	uint32_t core_mhz[2];        /* before and after; 0: not known */
 	bool clocked;                /* the next two are known */
-	struct behind behind;        /* of frequency_behind() */
+	struct behind behind;        /* of frequency_measure_brief() */
 	double *sample_mhz;          /* behind each sample; null: not measured */
 	int64_t *lost_ns;            /* without a CPU, of each sample; null: only of all together */
 	int64_t grain_lost_ns;       /* likewise, of the last grain that was prepared */
-	int64_t thread_name;         /* os_thread_self(), once it is bound */
+	int64_t thread_name;         /* os_thread_id(), once it is bound */
 	uint32_t bound;              /* 1: thread_name holds */
 	uint32_t arrived;            /* how many gates it has come to */
 	int64_t begin_ns;            /* of now_ns(), when its first sample began */
@@ -74,26 +74,26 @@ struct burst {
 };
 
 /* Gives a worker room for what it notes of each sample, which the burst frees; 0 or -ENOMEM. */
-int worker_make_room(struct worker *worker);
+int worker_allocate(struct worker *worker);
 
 /* The thread: binds itself, meets the others, plays its part. Its argument is its struct worker. */
 void *worker_run(void *worker);
 
 /* Gives each side its own arena, or that of one of them; and its second arena. 0 or -errno. */
-int burst_take_arenas(struct burst *burst);
+int burst_acquire_arenas(struct burst *burst);
 
 /* The thread may still work on its arenas: they are left to it. */
-void burst_leave_arenas(const struct worker *worker);
+void burst_abandon_arenas(const struct worker *worker);
 
 /* Tells all workers to leave at the next occasion outside a hot loop. */
-void worker_give_up(struct burst *burst);
+void burst_give_up(struct burst *burst);
 
 /* Did the threads not have the time that a typical sample took? Then other work held a CPU for most
  * of every sample, no median helps, and the result says so. */
-bool starved_in_samples(const struct burst *burst, struct burst_result *result);
+bool burst_was_starved(const struct burst *burst, struct burst_result *result);
 
 /* Would a burst watched for so long go on, since other work holds a thread's CPU? Likewise. */
-bool starved_since(const struct burst *burst, int64_t looked_ns, struct burst_result *result);
+bool burst_is_starving(const struct burst *burst, int64_t looked_ns, struct burst_result *result);
 
 /* Reads what the workers left; false, and why, if anything forbids to trust the numbers. */
 bool burst_read_result(const struct burst *burst, struct burst_result *result);

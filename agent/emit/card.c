@@ -12,7 +12,7 @@ static const char *const level_names[] = {"socket", "node", "die", "cache", "clu
 
 /* ---- what two CPUs share --------------------------------------------------------------------- */
 
-static int by_place(const void *a, const void *b)
+static int compare_places(const void *a, const void *b)
 {
 	const struct place *left = a, *right = b;
 
@@ -22,7 +22,7 @@ static int by_place(const void *a, const void *b)
 	return left->cpu - right->cpu;
 }
 
-static void describe(struct card *card)
+static void describe_places(struct card *card)
 {
 	const struct plan *plan = card->matrix->run->plan;
 
@@ -30,7 +30,7 @@ static void describe(struct card *card)
 		struct cpu_facts facts;
 		struct place *place = &card->places[i];
 
-		if (machine_cpu(plan->machine, plan->cpus[i], &facts))
+		if (machine_get_cpu(plan->machine, plan->cpus[i], &facts))
 			facts = (struct cpu_facts){.core = UNKNOWN,
 						   .cluster = UNKNOWN,
 						   .die = UNKNOWN,
@@ -38,7 +38,7 @@ static void describe(struct card *card)
 						   .node = UNKNOWN};
 		if (!i)
 			memcpy(card->model, facts.name, sizeof card->model);
-		const struct cpu_cache *last = last_cache(&facts);
+		const struct cpu_cache *last = last_data_cache(&facts);
 
 		*place = (struct place){plan->cpus[i],
 					i,
@@ -46,11 +46,11 @@ static void describe(struct card *card)
 					 last ? last->group : UNKNOWN, facts.cluster, facts.core},
 					facts.capacity};
 	}
-	qsort(card->places, card->count, sizeof *card->places, by_place);
+	qsort(card->places, card->count, sizeof *card->places, compare_places);
 }
 
 /* CPUs in the same group as this one, of one level. */
-static size_t size_of(const struct card *card, const struct place *place, int level)
+static size_t count_group_cpus(const struct card *card, const struct place *place, int level)
 {
 	size_t size = 0;
 
@@ -59,7 +59,7 @@ static size_t size_of(const struct card *card, const struct place *place, int le
 	return size;
 }
 
-static const char *kind_of(const struct card *card, const struct place *place)
+static const char *name_core_kind(const struct card *card, const struct place *place)
 {
 	int64_t least = INT64_MAX, most = 0;
 
@@ -81,37 +81,39 @@ static void name_relation(const struct card *card, const struct place *a, const 
 	static const struct {
 		int level;
 		const char *name;
-	} known[] = {{0, "package"}, {1, "node"}, {2, "die"}, {4, "cluster"}, {3, "llc"}};
-	const char *found = "unknown", *one = kind_of(card, a), *other = kind_of(card, b);
+	} groups[] = {{0, "package"}, {1, "node"}, {2, "die"}, {4, "cluster"}, {3, "llc"}};
+	const char *relation = "unknown", *kind = name_core_kind(card, a),
+		   *other = name_core_kind(card, b);
 	size_t least = SIZE_MAX;
 
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-		int64_t group = a->groups[known[i].level];
-		size_t size = size_of(card, a, known[i].level);
+	for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+		int64_t group = a->groups[groups[i].level];
+		size_t size = count_group_cpus(card, a, groups[i].level);
 
 		if (group != UNKNOWN && least == SIZE_MAX)
-			found = "system";
-		if (group == UNKNOWN || group != b->groups[known[i].level] || size >= least)
+			relation = "system";
+		if (group == UNKNOWN || group != b->groups[groups[i].level] || size >= least)
 			continue;
 		least = size;
-		found = known[i].name;
+		relation = groups[i].name;
 	}
 	if (a->groups[LEVELS - 1] != UNKNOWN && a->groups[LEVELS - 1] == b->groups[LEVELS - 1])
 		snprintf(name, room, "smt");
-	else if (!one || !other)
-		snprintf(name, room, "%s", found);
+	else if (!kind || !other)
+		snprintf(name, room, "%s", relation);
 	else
-		snprintf(name, room, "%s %s-%s", found, a->capacity >= b->capacity ? one : other,
-			 a->capacity >= b->capacity ? other : one);
+		snprintf(name, room, "%s %s-%s", relation,
+			 a->capacity >= b->capacity ? kind : other,
+			 a->capacity >= b->capacity ? other : kind);
 }
 
-double card_root(double square)
+double card_square_root(double square)
 {
-	double found = square > 1 ? square : 1;
+	double root = square > 1 ? square : 1;
 
 	for (int i = 0; i < 100 && square > 0; i++)
-		found = (found + square / found) / 2;
-	return square > 0 ? found : 0;
+		root = (root + square / root) / 2;
+	return square > 0 ? root : 0;
 }
 
 /* The series of the inverse hyperbolic tangent, after halving. */
@@ -129,7 +131,7 @@ double card_logarithm(double x)
 	return 2 * sum + halvings * ln2;
 }
 
-static int by_ns(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
 
@@ -137,31 +139,31 @@ static int by_ns(const void *a, const void *b)
 }
 
 /* The row of this name; a new one where there is none yet, the last one where there is no room. */
-static struct row *row_named(struct card *card, const char *name)
+static struct row *find_or_add_row(struct card *card, const char *name)
 {
-	size_t at = 0;
+	size_t index = 0;
 
-	while (at < card->row_count && strcmp(card->rows[at].name, name) != 0)
-		at++;
-	if (at == card->row_count && at < ROWS_ROOM)
+	while (index < card->row_count && strcmp(card->rows[index].name, name) != 0)
+		index++;
+	if (index == card->row_count && index < ROWS_ROOM)
 		snprintf(card->rows[card->row_count++].name, sizeof card->rows->name, "%s", name);
-	return &card->rows[at < ROWS_ROOM ? at : ROWS_ROOM - 1];
+	return &card->rows[index < ROWS_ROOM ? index : ROWS_ROOM - 1];
 }
 
 /* The median of the values of the pairs that are in this row; -1: none has one. */
-static double median_of(const double *values, const unsigned char *rows, size_t count,
-			unsigned char row, double *scratch)
+static double row_median(const double *values, const unsigned char *rows, size_t count,
+			 unsigned char row, double *scratch)
 {
-	size_t known = 0;
+	size_t count_known = 0;
 
 	for (size_t i = 0; i < count; i++)
 		if (rows[i] == row && values[i] >= 0)
-			scratch[known++] = values[i];
-	return known ? median(scratch, known) : -1;
+			scratch[count_known++] = values[i];
+	return count_known ? median(scratch, count_known) : -1;
 }
 
 /* Each pair's number stands twice in the map: the percentile is that of the map. */
-static void scale(struct card *card, double *values, size_t count)
+static void set_scale(struct card *card, double *values, size_t count)
 {
 	double place = 0.98 * (double)(2 * count - 1);
 	size_t low = (size_t)place, high = low + 1 < 2 * count ? low + 1 : low;
@@ -187,16 +189,16 @@ static bool reduce_visits(struct card *card)
 
 	card->cells = calloc(n * n, sizeof *card->cells);
 	for (size_t i = 0; by_at && i < n; i++)
-		by_at[card->places[i].at] = &card->places[i];
+		by_at[card->places[i].index] = &card->places[i];
 	for (size_t i = 0; values && rows && by_at && card->cells && i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
 		uint32_t half_ppm = matrix->levels[i].half_ppm;
-		double ns = matrix->found[i];
+		double ns = matrix->numbers[i];
 
 		if (visit->choice != matrix->choice || ns <= 0)
 			continue;
 		name_relation(card, by_at[visit->a], by_at[visit->b], name, sizeof name);
-		struct row *row = row_named(card, name);
+		struct row *row = find_or_add_row(card, name);
 
 		row->pairs++;
 		rows[count] = (unsigned char)(row - card->rows);
@@ -205,14 +207,14 @@ static bool reduce_visits(struct card *card)
 		card->cells[visit->a * n + visit->b] = card->cells[visit->b * n + visit->a] = ns;
 	}
 	for (size_t i = 0; i < card->row_count; i++) {
-		unsigned char at = (unsigned char)i;
+		unsigned char index = (unsigned char)i;
 
-		card->rows[i].ns = median_of(values, rows, count, at, scratch);
-		card->rows[i].spread = median_of(spreads, rows, count, at, scratch);
+		card->rows[i].ns = row_median(values, rows, count, index, scratch);
+		card->rows[i].spread = row_median(spreads, rows, count, index, scratch);
 	}
-	qsort(card->rows, card->row_count, sizeof *card->rows, by_ns);
+	qsort(card->rows, card->row_count, sizeof *card->rows, compare_rows);
 	if (count)
-		scale(card, values, count);
+		set_scale(card, values, count);
 	free(values);
 	free(rows);
 	free(by_at);
@@ -221,60 +223,61 @@ static bool reduce_visits(struct card *card)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-bool card_border(const struct card *card, size_t at, int level)
+bool card_is_border(const struct card *card, size_t index, int level)
 {
-	for (int i = 0; at && i <= level; i++)
-		if (card->places[at].groups[i] != card->places[at - 1].groups[i])
+	for (int i = 0; index && i <= level; i++)
+		if (card->places[index].groups[i] != card->places[index - 1].groups[i])
 			return true;
 	return false;
 }
 
-size_t card_blocks(const struct card *card, int level)
+size_t card_count_groups(const struct card *card, int level)
 {
 	size_t count = 1;
 
 	for (size_t i = 1; i < card->count; i++)
-		count += card_border(card, i, level);
+		count += card_is_border(card, i, level);
 	return count;
 }
 
 /* The level with most groups above cores, of 2 to `most`; of equal ones the outermost; -1: none. */
-static int finest(const struct card *card, size_t most)
+static int find_finest_level(const struct card *card, size_t most)
 {
-	int found = -1;
+	int finest = -1;
 
 	for (int i = 0; i < LEVELS - 1; i++) {
-		size_t count = card_blocks(card, i);
+		size_t count = card_count_groups(card, i);
 
-		if (count >= 2 && count <= most && (found < 0 || count > card_blocks(card, found)))
-			found = i;
+		if (count >= 2 && count <= most &&
+		    (finest < 0 || count > card_count_groups(card, finest)))
+			finest = i;
 	}
-	return found;
+	return finest;
 }
 
 /* Which groups have lines between them and which have names, as Layout.tiers() chooses. */
 static void choose_groups(struct card *card)
 {
-	size_t half = card->count / 2, cores = card_blocks(card, LEVELS - 1);
+	size_t half = card->count / 2, cores = card_count_groups(card, LEVELS - 1);
 	int outer = 0;
 
-	card->ruling = finest(card, card->count / 4);
+	card->ruling = find_finest_level(card, card->count / 4);
 	if (card->ruling < 0)
-		card->ruling = finest(card, half);
+		card->ruling = find_finest_level(card, half);
 	if (card->ruling < 0 && cores >= 2 && cores <= half)
 		card->ruling = LEVELS - 1;
-	while (outer < LEVELS - 1 && card_blocks(card, outer) < 2)
+	while (outer < LEVELS - 1 && card_count_groups(card, outer) < 2)
 		outer++;
-	card->tiers[0] = outer < LEVELS - 1 && card_blocks(card, outer) <= half ? outer : -1;
+	card->tiers[0] = outer < LEVELS - 1 && card_count_groups(card, outer) <= half ? outer : -1;
 	card->tiers[1] = card->ruling < LEVELS - 1 && card->ruling != outer ? card->ruling : -1;
 	if (card->tiers[0] >= 0 && card->tiers[1] >= 0 &&
-	    card_blocks(card, outer) == card_blocks(card, card->ruling))
+	    card_count_groups(card, outer) == card_count_groups(card, card->ruling))
 		card->tiers[1] = -1;
 }
 
-void card_group_name(const struct card *card, size_t at, int level, char *name, size_t room)
+void card_name_group(const struct card *card, size_t index, int level, char *name, size_t room)
 {
-	int64_t group = card->places[at].groups[level];
+	int64_t group = card->places[index].groups[level];
 	int number = level == 1 ? (int)group : 0;
 
 	*name = '\0';
@@ -291,13 +294,13 @@ void card_group_name(const struct card *card, size_t at, int level, char *name, 
 	snprintf(name, room, "%s %d", level_names[level], number);
 }
 
-bool card_reduce(struct card *card)
+bool card_fill(struct card *card)
 {
 	card->count = card->matrix->count;
 	card->places = calloc(card->count, sizeof *card->places);
 	if (!card->places)
 		return false;
-	describe(card);
+	describe_places(card);
 	choose_groups(card);
 	return reduce_visits(card);
 }

@@ -9,7 +9,7 @@ enum { SHADES = 32, LEVELS = 6, ROWS_ROOM = 64 }; /* a shade of SHADES: not meas
 /* A CPU: where it stands in the plan, and the number of each of its groups, outermost first. */
 struct place {
 	int cpu;
-	size_t at;
+	size_t index;
 	int64_t groups[LEVELS], capacity;
 };
 
@@ -34,24 +34,25 @@ struct card {
 };
 
 /* Fills in what is drawn; false: out of memory, or nothing was measured. */
-bool card_reduce(struct card *card);
+bool card_fill(struct card *card);
 void card_free(struct card *card);
 
 /* The square root, and the natural logarithm of 2/3 or more, which need a library elsewhere. */
-double card_root(double square);
+double card_square_root(double square);
 double card_logarithm(double x);
 
 /* Does a group of this level begin at this place of the map, which is not the first? */
-bool card_border(const struct card *card, size_t at, int level);
+bool card_is_border(const struct card *card, size_t index, int level);
 
 /* How many groups of this level there are. */
-size_t card_blocks(const struct card *card, int level);
+size_t card_count_groups(const struct card *card, int level);
 
 /* "socket 1"; of a CPU in no group of the level nothing. */
-void card_group_name(const struct card *card, size_t at, int level, char *name, size_t room);
+void card_name_group(const struct card *card, size_t index, int level, char *name, size_t room);
 
 /* Adds a PNG of a pixel a cell as base64, stored and not deflated. */
-typedef int shade_fn(const void *of, size_t row, size_t column);
-void card_add_png(struct text *page, shade_fn *shade, const void *of, size_t rows, size_t columns);
+typedef int shade_fn(const void *context, size_t row, size_t column);
+void card_add_png(struct text *page, shade_fn *shade, const void *context, size_t rows,
+		  size_t columns);
 
 #endif

@@ -5,7 +5,7 @@
 
 static struct text rows;
 
-static void hello(const struct run *run)
+static void write_hello(const struct run *run)
 {
 	(void)run;
 	text_add(&rows,
@@ -14,7 +14,7 @@ static void hello(const struct run *run)
 	emit_write(&rows);
 }
 
-static void burst(const struct run *run, const struct report *report)
+static void write_burst(const struct run *run, const struct report *report)
 {
 	const struct visit *visit = report->visit;
 	const struct burst_result *result = report->result;
@@ -26,17 +26,17 @@ static void burst(const struct run *run, const struct report *report)
 			 "%s,%s,%s,%" PRIu32 ",%d,%d,%d,%" PRIu32 ",%d,%" PRIu64 ",%" PRIu64
 			 ",%" PRIu64 "\n",
 			 visit->choice->benchmark->name, visit->choice->variant->name,
-			 plan_point(visit)->name, report->round, report->ping, report->pong,
+			 plan_visit_point(visit)->name, report->round, report->ping, report->pong,
 			 report->cpus[i / result->samples], sample, sample < run->plan->warmup,
 			 report->units, result->ticks[i], run->clock->clock.ticks_per_second);
 	}
 	emit_write(&rows);
 }
 
-void emit_failed(const struct run *run, const struct report *report)
+void emit_failed_sentence(const struct run *run, const struct report *report)
 {
 	(void)run;
-	const char *point = plan_point(report->visit)->name;
+	const char *point = plan_visit_point(report->visit)->name;
 
 	emit_sentence("%s %s%s%s, round %" PRIu32 ", %d-%d gave no number: %s",
 		      report->visit->choice->benchmark->name, report->visit->choice->variant->name,
@@ -44,17 +44,17 @@ void emit_failed(const struct run *run, const struct report *report)
 		      report->result->failed);
 }
 
-void emit_note(const char *sentence)
+void emit_note_sentence(const char *sentence)
 {
 	emit_sentence("%s", sentence);
 }
 
-void emit_alive(const struct report *report)
+void emit_no_sign_of_life(const struct report *report)
 {
 	(void)report;
 }
 
-static void end(const struct run *run, const struct totals *totals, const char *reason)
+static void write_end(const struct run *run, const struct totals *totals, const char *reason)
 {
 	(void)run, (void)reason;
 	if (totals->failed)
@@ -64,10 +64,10 @@ static void end(const struct run *run, const struct totals *totals, const char *
 
 const struct format emit_csv = {
 	.name = "csv",
-	.hello = hello,
-	.burst = burst,
-	.failed = emit_failed,
-	.note = emit_note,
-	.alive = emit_alive,
-	.end = end,
+	.write_hello = write_hello,
+	.write_burst = write_burst,
+	.write_failed = emit_failed_sentence,
+	.write_note = emit_note_sentence,
+	.write_alive = emit_no_sign_of_life,
+	.write_end = write_end,
 };

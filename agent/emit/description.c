@@ -75,21 +75,21 @@ void emit_benchmarks(void)
 	json_end();
 }
 
-static uint64_t value_of(const struct point *point, const struct parameter *parameter)
+static uint64_t read_member(const struct point *point, const struct parameter *parameter)
 {
-	const char *at = (const char *)point + parameter->at;
+	const char *member = (const char *)point + parameter->offset;
 	uint32_t medium;
 	uint64_t large;
 
 	switch (parameter->size) {
 	case sizeof medium:
-		memcpy(&medium, at, sizeof medium);
+		memcpy(&medium, member, sizeof medium);
 		return medium;
 	case sizeof large:
-		memcpy(&large, at, sizeof large);
+		memcpy(&large, member, sizeof large);
 		return large;
 	default:
-		return *(const uint8_t *)at;
+		return *(const uint8_t *)member;
 	}
 }
 
@@ -97,7 +97,7 @@ void emit_parameters(const struct benchmark *benchmark, const struct point *poin
 {
 	json_open("parameters", '{');
 	for (const struct parameter *p = benchmark->parameters; p && p->name; p++) {
-		uint64_t value = value_of(point, p);
+		uint64_t value = read_member(point, p);
 		const char *word = p->record ? p->record(point)
 				   : p->word ? p->word((unsigned)value)
 					     : NULL;

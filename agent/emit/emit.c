@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const struct format *emit_format(const char *name)
+const struct format *emit_find_format(const char *name)
 {
 	const struct format *const formats[] = {&emit_jsonl,        &emit_csv,
 						&emit_matrix,       &emit_c2clat,

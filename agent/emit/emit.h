@@ -1,6 +1,7 @@
 /* emit.h: what goes to stdout. One file per format; write.c does the writing.
  *
- * Nothing here fails towards the caller: once stdout cannot be written, emit_broken() says so. */
+ * Nothing here fails towards the caller: once stdout cannot be written, emit_write_error() says so.
+ */
 #ifndef FLEET_EMIT_H
 #define FLEET_EMIT_H
 
@@ -10,24 +11,24 @@
 
 struct format {
 	const char *name;
-	void (*hello)(const struct run *run);
-	void (*burst)(const struct run *run, const struct report *report);
-	void (*failed)(const struct run *run, const struct report *report);
-	void (*note)(const char *sentence);
-	void (*alive)(const struct report *report); /* of a visit that begins, or null */
-	void (*end)(const struct run *run, const struct totals *totals, const char *reason);
+	void (*write_hello)(const struct run *run);
+	void (*write_burst)(const struct run *run, const struct report *report);
+	void (*write_failed)(const struct run *run, const struct report *report);
+	void (*write_note)(const char *sentence);
+	void (*write_alive)(const struct report *report); /* of a visit that begins, or null */
+	void (*write_end)(const struct run *run, const struct totals *totals, const char *reason);
 };
 
 extern const struct format emit_jsonl, emit_csv, emit_matrix, emit_svg;
 extern const struct format emit_c2clat, emit_core_latency, emit_core_to_core_latency;
 
 /* As formats do it that have no record for what is no sample: a sentence, or nothing. */
-void emit_failed(const struct run *run, const struct report *report);
-void emit_note(const char *sentence);
-void emit_alive(const struct report *report);
+void emit_failed_sentence(const struct run *run, const struct report *report);
+void emit_note_sentence(const char *sentence);
+void emit_no_sign_of_life(const struct report *report);
 
 /* The format of this name; the options have checked it. */
-const struct format *emit_format(const char *name);
+const struct format *emit_find_format(const char *name);
 
 /* Prints the records of docs/wire.md, "The machine". -ENOTSUP where the OS tells nothing. */
 int emit_machine(const struct machine *machine);
@@ -50,7 +51,7 @@ void emit_parameters(const struct benchmark *benchmark, const struct point *poin
  * First the plateaus, the median of the sizes that lie well within a cache or well outside all.
  * found: ns a unit of each visit, 0 where there is none; of CPUs visited alike the median. */
 void emit_ladder(struct text *page, const struct plan *plan, const struct choice *choice,
-		 const double *found);
+		 const double *numbers);
 
 /* Writes the text to stdout at once, and empties it. */
 void emit_write(struct text *text);
@@ -59,7 +60,7 @@ void emit_write(struct text *text);
 void emit_sentence(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Why stdout could not be written; null while it can. */
-const char *emit_broken(void);
+const char *emit_write_error(void);
 
 /* When the last record went out, by now_ns(). */
 int64_t emit_last_ns(void);

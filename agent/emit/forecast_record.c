@@ -11,7 +11,7 @@ static void add_ms(const char *key, double seconds)
 
 static void add_choice(const struct plan *plan, const struct choice *choice, uint32_t rounds)
 {
-	const struct cost cost = cost_of(plan, choice);
+	const struct cost cost = cost_estimate(plan, choice);
 
 	json_open(NULL, '{');
 	json_string("benchmark", choice->benchmark->name);
@@ -60,7 +60,7 @@ void emit_forecast(const struct plan *plan, const struct forecast *forecast,
 	json_count("bytes", plan->bytes);
 	uint64_t most = 0; /* MB/s */
 	for (size_t i = 0; i < plan->visit_count; i++) {
-		const struct point *point = plan_point(&plan->visits[i]);
+		const struct point *point = plan_visit_point(&plan->visits[i]);
 		uint64_t load = point->load_mbps * (point->threads - UINT64_C(1));
 
 		most = load > most ? load : most;

@@ -136,7 +136,7 @@ static void add_benchmarks(const struct plan *plan)
 	json_close(']');
 }
 
-static void hello(const struct run *run)
+static void write_hello(const struct run *run)
 {
 	const struct plan *plan = run->plan;
 
@@ -168,22 +168,22 @@ static void add_point(const struct benchmark *benchmark, const struct point *poi
 	emit_parameters(benchmark, point);
 }
 
-static void begin(const char *record, const struct report *report)
+static void begin_record(const char *record, const struct report *report)
 {
 	const struct choice *choice = report->visit->choice;
 
 	json_begin(record);
 	json_string("benchmark", choice->benchmark->name);
 	json_string("variant", choice->variant->name);
-	add_point(choice->benchmark, plan_point(report->visit));
+	add_point(choice->benchmark, plan_visit_point(report->visit));
 	json_count("round", report->round);
 	json_number("ping", report->ping);
 	json_number("pong", report->pong);
 }
 
-static void add_pair_or_null(const char *key, bool known, const uint32_t pair[2])
+static void add_pair_or_null(const char *key, bool is_known, const uint32_t pair[2])
 {
-	if (known)
+	if (is_known)
 		json_counts(key, (uint64_t[]){pair[0], pair[1]}, 2);
 	else
 		json_null(key);
@@ -230,7 +230,7 @@ static void add_threads(const struct report *report)
 	for (size_t i = 1; i < result->timed; i++)
 		json_counts(NULL, result->ticks + i * result->samples, result->samples);
 	json_close(']');
-	if (!report->visit->choice->benchmark->value)
+	if (!report->visit->choice->benchmark->sample_ticks)
 		json_numbers("begin_ns", result->begin_ns, result->timed);
 }
 
@@ -265,12 +265,12 @@ static void add_counts(const struct run *run, const struct report *report)
 	json_close(']');
 }
 
-static void burst(const struct run *run, const struct report *report)
+static void write_burst(const struct run *run, const struct report *report)
 {
 	const struct benchmark *benchmark = report->visit->choice->benchmark;
 	const struct burst_result *result = report->result;
 
-	begin("burst", report);
+	begin_record("burst", report);
 	json_count("iterations", report->units);
 	json_count("warmup", run->plan->warmup);
 	json_counts("ticks", result->ticks, result->samples);
@@ -283,7 +283,7 @@ static void burst(const struct run *run, const struct report *report)
 	add_pair_or_null("core_mhz", result->core_mhz[0], result->core_mhz);
 	if (benchmark->clocked)
 		json_count_or_null("sample_mhz", result->sample_mhz);
-	if (benchmark->compares && plan_point(report->visit)->bytes)
+	if (benchmark->compares && plan_visit_point(report->visit)->bytes)
 		json_flag("checked", true);
 	json_number("start_ns", result->start_ns - run->start_ns);
 	json_cpus("ping_cpus", result->ping_cpus, 2);
@@ -294,31 +294,31 @@ static void burst(const struct run *run, const struct report *report)
 	json_end();
 }
 
-static void failed(const struct run *run, const struct report *report)
+static void write_failed(const struct run *run, const struct report *report)
 {
 	(void)run;
-	begin("failed", report);
+	begin_record("failed", report);
 	json_string("reason", report->result->failed);
 	json_end();
 }
 
-static void note(const char *sentence)
+static void write_note(const char *sentence)
 {
 	json_begin("note");
 	json_string("text", sentence);
 	json_end();
 }
 
-static void alive(const struct report *report)
+static void write_alive(const struct report *report)
 {
 	if (report)
-		begin("alive", report);
+		begin_record("alive", report);
 	else
 		json_begin("alive");
 	json_end();
 }
 
-static void end(const struct run *run, const struct totals *totals, const char *reason)
+static void write_end(const struct run *run, const struct totals *totals, const char *reason)
 {
 	bool precision = run->plan->precision_ppm;
 
@@ -336,10 +336,10 @@ static void end(const struct run *run, const struct totals *totals, const char *
 
 const struct format emit_jsonl = {
 	.name = "jsonl",
-	.hello = hello,
-	.burst = burst,
-	.failed = failed,
-	.note = note,
-	.alive = alive,
-	.end = end,
+	.write_hello = write_hello,
+	.write_burst = write_burst,
+	.write_failed = write_failed,
+	.write_note = write_note,
+	.write_alive = write_alive,
+	.write_end = write_end,
 };

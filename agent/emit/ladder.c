@@ -14,7 +14,7 @@ enum { COLUMN_ROOM = 24 };
 struct ladder {
 	const struct plan *plan;
 	const struct choice *choice;
-	const double *found;
+	const double *numbers;
 	const struct point **columns;
 	uint64_t *sizes;
 	double *values; /* room for the numbers of one cell */
@@ -38,19 +38,19 @@ static void add_column(struct ladder *ladder, const struct point *point)
 
 static void add_size(struct ladder *ladder, uint64_t bytes)
 {
-	size_t at = ladder->size_count;
+	size_t place = ladder->size_count;
 
-	while (at && ladder->sizes[at - 1] > bytes)
-		at--;
-	if (at && ladder->sizes[at - 1] == bytes)
+	while (place && ladder->sizes[place - 1] > bytes)
+		place--;
+	if (place && ladder->sizes[place - 1] == bytes)
 		return;
-	memmove(ladder->sizes + at + 1, ladder->sizes + at,
-		(ladder->size_count - at) * sizeof *ladder->sizes);
-	ladder->sizes[at] = bytes;
+	memmove(ladder->sizes + place + 1, ladder->sizes + place,
+		(ladder->size_count - place) * sizeof *ladder->sizes);
+	ladder->sizes[place] = bytes;
 	ladder->size_count++;
 }
 
-static bool make(struct ladder *ladder)
+static bool make_ladder(struct ladder *ladder)
 {
 	size_t room = ladder->choice->point_count;
 
@@ -74,11 +74,11 @@ static double cell_ns(const struct ladder *ladder, const struct point *column, u
 
 	for (size_t i = 0; i < ladder->plan->visit_count; i++) {
 		const struct visit *visit = &ladder->plan->visits[i];
-		const struct point *point = plan_point(visit);
+		const struct point *point = plan_visit_point(visit);
 
-		if (visit->choice == ladder->choice && ladder->found[i] > 0 &&
+		if (visit->choice == ladder->choice && ladder->numbers[i] > 0 &&
 		    is_in_column(point, column) && point->bytes >= first && point->bytes <= last)
-			ladder->values[count++] = ladder->found[i];
+			ladder->values[count++] = ladder->numbers[i];
 	}
 	return count ? median(ladder->values, count) : 0;
 }
@@ -127,7 +127,7 @@ static void add_plateaus(struct text *page, const struct ladder *ladder)
 	text_add(page, "\n");
 }
 
-static void column_name(const struct point *point, char name[COLUMN_ROOM])
+static void name_column(const struct point *point, char name[COLUMN_ROOM])
 {
 	if (point->order != ORDER_NONE)
 		snprintf(name, COLUMN_ROOM, "%s", order_name(point->order));
@@ -146,7 +146,7 @@ static void add_title(struct text *page, const struct ladder *ladder)
 	for (size_t i = 0; i < ladder->column_count; i++) {
 		char name[COLUMN_ROOM];
 
-		column_name(ladder->columns[i], name);
+		name_column(ladder->columns[i], name);
 		text_add(page, " %11s", name);
 	}
 }
@@ -160,31 +160,31 @@ static void add_visits(struct text *page, const struct ladder *ladder)
 		 choice->benchmark->heading);
 	for (size_t i = 0; i < ladder->plan->visit_count; i++) {
 		const struct visit *visit = &ladder->plan->visits[i];
-		double ns = ladder->found[i];
+		double ns = ladder->numbers[i];
 
 		if (visit->choice == choice && ns > 0)
-			text_add(page, "%36s from CPU %-4d %9.2f\n", plan_point(visit)->name,
+			text_add(page, "%36s from CPU %-4d %9.2f\n", plan_visit_point(visit)->name,
 				 plan_first_cpu(ladder->plan, visit),
 				 choice->benchmark->rate ? 1 / ns : ns);
 	}
 }
 
 void emit_ladder(struct text *page, const struct plan *plan, const struct choice *choice,
-		 const double *found)
+		 const double *numbers)
 {
-	struct ladder ladder = {.plan = plan, .choice = choice, .found = found};
+	struct ladder ladder = {.plan = plan, .choice = choice, .numbers = numbers};
 	char size[SIZE_ROOM];
-	bool made = make(&ladder);
+	bool is_made = make_ladder(&ladder);
 
 	bool sizes = choice->benchmark->view && !strcmp(choice->benchmark->view, "ladder");
 
-	if (made && (!sizes || choice->points[0].memory_node != NO_NODE)) {
+	if (is_made && (!sizes || choice->points[0].memory_node != NO_NODE)) {
 		add_visits(page, &ladder);
-	} else if (made) {
+	} else if (is_made) {
 		add_title(page, &ladder);
 		add_plateaus(page, &ladder);
 		for (size_t i = 0; i < ladder.size_count; i++) {
-			size_name(ladder.sizes[i], size);
+			format_size(ladder.sizes[i], size);
 			add_row(page, &ladder, size, ladder.sizes[i], ladder.sizes[i]);
 		}
 		text_add(page, "\n");

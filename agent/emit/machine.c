@@ -56,7 +56,7 @@ int emit_machine(const struct machine *machine)
 	struct cpu_facts facts;
 
 	for (size_t i = 0; i < machine->cpu_count; i++) {
-		int err = machine_describe(machine->cpus[i], &facts);
+		int err = machine_ask_cpu(machine->cpus[i], &facts);
 
 		if (err)
 			return err;

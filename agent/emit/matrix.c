@@ -12,7 +12,7 @@ enum { MARKED_SHARE = 10 /* from one burst in so many on */, LISTED_MOST = 4 };
 
 /* Of each visit: the number of the estimator, in ns one way, and the units in its samples; 0: none.
  */
-static double *found, *scratch;
+static double *numbers, *scratch;
 static uint64_t *units;
 static uint32_t *counts; /* bursts */
 static const struct level *levels;
@@ -29,42 +29,42 @@ static double mean(const double *values, size_t count)
 	return sum / (double)count;
 }
 
-static bool estimates(const struct plan *plan, const char *name)
+static bool is_estimator(const struct plan *plan, const char *name)
 {
 	return !strcmp(plan->estimator, name);
 }
 
-static const char *estimator_in_words(const struct plan *plan)
+static const char *describe_estimator(const struct plan *plan)
 {
-	if (estimates(plan, "mean"))
+	if (is_estimator(plan, "mean"))
 		return "mean of all samples";
-	if (estimates(plan, "min"))
+	if (is_estimator(plan, "min"))
 		return "minimum of all samples";
 	return plan->rounds_max == 1 ? "median of the samples" : "median of the bursts' medians";
 }
 
 /* ---- while it is measured -------------------------------------------------------------------- */
 
-static void hello(const struct run *run)
+static void write_hello(const struct run *run)
 {
 	const struct plan *plan = run->plan;
 	size_t longest = plan->samples > plan->visit_count ? plan->samples : plan->visit_count;
 
 	scratch = calloc(longest, sizeof *scratch);
-	found = calloc(plan->visit_count, sizeof *found);
+	numbers = calloc(plan->visit_count, sizeof *numbers);
 	units = calloc(plan->visit_count, sizeof *units);
 	counts = calloc(plan->visit_count, sizeof *counts);
-	if (!scratch || !found || !units || !counts)
-		stop_because("out of memory");
+	if (!scratch || !numbers || !units || !counts)
+		stop_record_reason("out of memory");
 }
 
 /* The median is that of the levels, in the end. */
-static void burst(const struct run *run, const struct report *report)
+static void write_burst(const struct run *run, const struct report *report)
 {
 	const struct plan *plan = run->plan;
 	size_t visit = (size_t)(report->visit - plan->visits);
 
-	if (!scratch || !found || !units || !counts)
+	if (!scratch || !numbers || !units || !counts)
 		return;
 	uint32_t samples = report->result->samples - plan->warmup;
 
@@ -72,12 +72,12 @@ static void burst(const struct run *run, const struct report *report)
 		scratch[i] = report_sample_ns(run, report, plan->warmup + i);
 	units[visit] = report->units;
 	counts[visit]++;
-	if (estimates(plan, "mean")) {
-		found[visit] += (mean(scratch, samples) - found[visit]) / counts[visit];
-	} else if (estimates(plan, "min")) {
+	if (is_estimator(plan, "mean")) {
+		numbers[visit] += (mean(scratch, samples) - numbers[visit]) / counts[visit];
+	} else if (is_estimator(plan, "min")) {
 		sort_values(scratch, samples);
-		if (counts[visit] == 1 || scratch[0] < found[visit])
-			found[visit] = scratch[0];
+		if (counts[visit] == 1 || scratch[0] < numbers[visit])
+			numbers[visit] = scratch[0];
 	}
 }
 
@@ -103,8 +103,8 @@ static void add_row(const char *head, const double *cells, size_t count)
 
 /* Rows are ping, columns pong; where each pair was visited once a round, it stands below the
  * diagonal. Of one CPU: one row. Below zero: marked. The caller frees them. */
-static double *cells_of(const struct plan *plan, const struct choice *choice,
-			const struct point *point)
+static double *make_cells(const struct plan *plan, const struct choice *choice,
+			  const struct point *point)
 {
 	size_t n = plan->cpu_count, rows = choice->benchmark->shape == SHAPE_PAIR ? n : 1;
 	double *cells = calloc(rows * n, sizeof *cells);
@@ -112,11 +112,11 @@ static double *cells_of(const struct plan *plan, const struct choice *choice,
 	for (size_t i = 0; cells && i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
 
-		if (plan_point(visit) == point)
+		if (plan_visit_point(visit) == point)
 			cells[rows == 1                      ? visit->a
 			      : plan->pairs == PAIRS_ORDERED ? visit->a * n + visit->b
 							     : visit->b * n + visit->a] =
-				is_marked(i) ? -found[i] : found[i];
+				is_marked(i) ? -numbers[i] : numbers[i];
 	}
 	return cells;
 }
@@ -125,7 +125,7 @@ static void add_cells(const struct plan *plan, const struct choice *choice,
 		      const struct point *point)
 {
 	size_t n = plan->cpu_count, rows = choice->benchmark->shape == SHAPE_PAIR ? n : 1;
-	double *cells = cells_of(plan, choice, point);
+	double *cells = make_cells(plan, choice, point);
 	char head[16];
 
 	text_add(&page, "%6s", "");
@@ -151,20 +151,20 @@ static void add_summary(const struct plan *plan, const struct point *point)
 	size_t lowest = 0, highest = 0, count = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++) {
-		if (plan_point(&plan->visits[i]) != point || found[i] <= 0)
+		if (plan_visit_point(&plan->visits[i]) != point || numbers[i] <= 0)
 			continue;
-		if (!count || found[i] < found[lowest])
+		if (!count || numbers[i] < numbers[lowest])
 			lowest = i;
-		if (!count || found[i] > found[highest])
+		if (!count || numbers[i] > numbers[highest])
 			highest = i;
-		scratch[count++] = found[i];
+		scratch[count++] = numbers[i];
 	}
 	if (!count)
 		return;
-	add_extreme(plan, "min", &plan->visits[lowest], found[lowest]);
+	add_extreme(plan, "min", &plan->visits[lowest], numbers[lowest]);
 	text_add(&page, "%6s %7.1f\n", "median", median(scratch, count));
 	text_add(&page, "%6s %7.1f\n", "mean", mean(scratch, count));
-	add_extreme(plan, "max", &plan->visits[highest], found[highest]);
+	add_extreme(plan, "max", &plan->visits[highest], numbers[highest]);
 }
 
 static void add_title(const struct plan *plan, const struct choice *choice,
@@ -172,7 +172,7 @@ static void add_title(const struct plan *plan, const struct choice *choice,
 {
 	text_add(&page, "%s, variant %s%s%s: %s, %s", choice->benchmark->name,
 		 choice->variant->name, *point->name ? ", point " : "", point->name,
-		 choice->benchmark->heading, estimator_in_words(plan));
+		 choice->benchmark->heading, describe_estimator(plan));
 	if (plan->preset)
 		text_add(&page, ", sampled as %s does", plan->preset);
 	if (plan->preset && !strcmp(plan->preset, "core_latency"))
@@ -201,12 +201,12 @@ static void add_marked(const struct plan *plan, const struct point *point)
 	size_t marked = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++)
-		marked += plan_point(&plan->visits[i]) == point && is_marked(i);
+		marked += plan_visit_point(&plan->visits[i]) == point && is_marked(i);
 	if (!marked)
 		return;
 	text_add(&page, "     *  %zu with bursts at another level\n", marked);
 	for (size_t i = 0, listed = 0; i < plan->visit_count && listed < LISTED_MOST; i++)
-		if (plan_point(&plan->visits[i]) == point && is_marked(i)) {
+		if (plan_visit_point(&plan->visits[i]) == point && is_marked(i)) {
 			add_levels(plan, i);
 			listed++;
 		}
@@ -233,14 +233,15 @@ static void add_matrices(const struct plan *plan, const struct choice *choice)
 static void add_points(const struct plan *plan, const struct choice *choice)
 {
 	text_add(&page, "%s, variant %s: ns a line, of all pairs, %s\n\n%-28s %8s %8s %8s\n",
-		 choice->benchmark->name, choice->variant->name, estimator_in_words(plan), "point",
+		 choice->benchmark->name, choice->variant->name, describe_estimator(plan), "point",
 		 "min", "median", "max");
 	for (size_t i = 0; i < choice->point_count; i++) {
 		size_t count = 0;
 
 		for (size_t v = 0; v < plan->visit_count; v++)
-			if (plan_point(&plan->visits[v]) == &choice->points[i] && found[v] > 0)
-				scratch[count++] = found[v];
+			if (plan_visit_point(&plan->visits[v]) == &choice->points[i] &&
+			    numbers[v] > 0)
+				scratch[count++] = numbers[v];
 		if (!count)
 			continue;
 		double middle = median(scratch, count);
@@ -266,8 +267,8 @@ static void add_as_tool(const struct run *run, const struct choice *choice)
 {
 	const struct plan *plan = run->plan;
 	size_t n = plan->cpu_count, visits = 0;
-	double *cells = cells_of(plan, choice, choice->points);
-	struct tool_matrix matrix = {choice, plan->cpus, n, cells, 0, 0, run, found, levels};
+	double *cells = make_cells(plan, choice, choice->points);
+	struct tool_matrix matrix = {choice, plan->cpus, n, cells, 0, 0, run, numbers, levels};
 
 	for (size_t i = 0; cells && i < n * n; i++)
 		cells[i] = cells[i] < 0 ? -cells[i] : cells[i];
@@ -277,14 +278,14 @@ static void add_as_tool(const struct run *run, const struct choice *choice)
 	matrix.iterations = visits ? (uint64_t)median(scratch, visits) : 0;
 	matrix.samples = (uint64_t)plan->samples * count_bursts(plan, choice);
 	if (cells)
-		tool_named(run->format->name)(&page, &matrix);
+		tool_find_printer(run->format->name)(&page, &matrix);
 	free(cells);
 }
 
 static void add_page(const struct run *run)
 {
 	const struct plan *plan = run->plan;
-	bool as_tool = tool_named(run->format->name);
+	bool as_tool = tool_find_printer(run->format->name);
 
 	for (size_t i = 0; i < plan->choice_count; i++) {
 		const struct choice *choice = &plan->choices[i];
@@ -297,7 +298,7 @@ static void add_page(const struct run *run)
 		}
 		text_add(&page, i ? "\n" : "");
 		if (choice->benchmark->shape == SHAPE_GROUP)
-			emit_ladder(&page, plan, choice, found);
+			emit_ladder(&page, plan, choice, numbers);
 		else if (choice->benchmark->many_points)
 			add_points(plan, choice);
 		else
@@ -305,18 +306,18 @@ static void add_page(const struct run *run)
 	}
 }
 
-static void end(const struct run *run, const struct totals *totals, const char *reason)
+static void write_end(const struct run *run, const struct totals *totals, const char *reason)
 {
 	levels = totals->levels;
-	if (scratch && found && units && counts) {
+	if (scratch && numbers && units && counts) {
 		for (size_t i = 0; i < run->plan->visit_count; i++)
-			if (estimates(run->plan, "median"))
-				found[i] = levels[i].median;
+			if (is_estimator(run->plan, "median"))
+				numbers[i] = levels[i].median;
 		add_page(run);
 	}
 	emit_write(&page);
-	emit_csv.end(run, totals, reason);
-	free(found);
+	emit_csv.write_end(run, totals, reason);
+	free(numbers);
 	free(scratch);
 	free(units);
 	free(counts);
@@ -324,7 +325,8 @@ static void end(const struct run *run, const struct totals *totals, const char *
 
 #define FORMAT(name)                                                                               \
 	{                                                                                          \
-		name, hello, burst, emit_failed, emit_note, emit_alive, end                        \
+		name, write_hello, write_burst, emit_failed_sentence, emit_note_sentence,          \
+			emit_no_sign_of_life, write_end                                            \
 	}
 const struct format emit_matrix = FORMAT("matrix");
 const struct format emit_c2clat = FORMAT("c2clat");

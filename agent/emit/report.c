@@ -6,8 +6,8 @@ double report_sample_ns(const struct run *run, const struct report *report, uint
 	const struct benchmark *benchmark = report->visit->choice->benchmark;
 	const struct burst_result *result = report->result;
 	double ways = benchmark->two_ways ? 2 : 1;
-	double ticks =
-		bench_sample(benchmark, result->ticks + sample, result->timed, result->samples);
+	double ticks = bench_combine_ticks(benchmark, result->ticks + sample, result->timed,
+					   result->samples);
 	uint64_t done = report->units;
 
 	for (size_t t = 0; !benchmark->other_unit && t < result->counted_others; t++)

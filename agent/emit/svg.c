@@ -44,8 +44,8 @@ static void add_words(struct card *card, double x, double y, double size, double
 	size_t length = 0;
 	bool upright = *anchor == '|';
 
-	for (const char *at = words; *at; at++)
-		length += (*at & 0xc0) != 0x80;
+	for (const char *byte = words; *byte; byte++)
+		length += (*byte & 0xc0) != 0x80;
 	if (room > 0 && room / (EM * (double)(length ? length : 1)) < size)
 		size = room / (EM * (double)length);
 	text_add(&card->body,
@@ -61,7 +61,7 @@ static void add_words(struct card *card, double x, double y, double size, double
 	add_escaped(&card->words, words);
 }
 
-static double share_of(const struct card *card, double ns)
+static double scale_share(const struct card *card, double ns)
 {
 	double low = card->low, high = card->high, share = (ns - low) / (high - low);
 
@@ -70,12 +70,12 @@ static double share_of(const struct card *card, double ns)
 	return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-static int shade_of(const void *of, size_t row, size_t column)
+static int cell_shade(const void *context, size_t row, size_t column)
 {
-	const struct card *card = of;
-	double ns = card->cells[card->places[row].at * card->count + card->places[column].at];
+	const struct card *card = context;
+	double ns = card->cells[card->places[row].index * card->count + card->places[column].index];
 
-	return ns > 0 ? (int)(share_of(card, ns) * (SHADES - 1) + 0.5) : SHADES;
+	return ns > 0 ? (int)(scale_share(card, ns) * (SHADES - 1) + 0.5) : SHADES;
 }
 
 static void add_tier(struct card *card, int level, int line)
@@ -86,11 +86,11 @@ static void add_tier(struct card *card, int level, int line)
 	for (size_t first = 0, last; first < card->count; first = last) {
 		char name[32], *shown = name;
 
-		for (last = first + 1; last < card->count && !card_border(card, last, level);)
+		for (last = first + 1; last < card->count && !card_is_border(card, last, level);)
 			last++;
 		double high = low + (double)(last - first) * cell, middle = (low + high) / 2;
 
-		card_group_name(card, first, level, name, sizeof name);
+		card_name_group(card, first, level, name, sizeof name);
 		if (13 * EM * (double)strlen(shown) + 4 > high - low && strchr(shown, ' '))
 			shown = strchr(shown, ' ') + 1;
 		if (*shown && 13 * EM * (double)strlen(shown) + 4 <= high - low) {
@@ -114,13 +114,14 @@ static void add_numbers(struct card *card)
 		add_words(card, LEFT + middle, TOP - 8, 13, 0, "muted", "middle", name);
 		add_words(card, LEFT - 8, TOP + middle + 5, 13, 0, "muted", "end", name);
 		for (size_t k = 0; k < card->count; k++) {
-			int shade = shade_of(card, i, k);
-			size_t at = card->places[i].at * card->count + card->places[k].at;
+			int shade = cell_shade(card, i, k);
+			size_t cell_index =
+				card->places[i].index * card->count + card->places[k].index;
 
 			if (shade == SHADES)
 				continue;
-			snprintf(name, sizeof name, "%.*f", card->cells[at] < 1000,
-				 card->cells[at]);
+			snprintf(name, sizeof name, "%.*f", card->cells[cell_index] < 1000,
+				 card->cells[cell_index]);
 			add_words(card, LEFT + ((double)k + 0.5) * cell, TOP + middle + 0.36 * size,
 				  size, 0, shade * 6 > 3.2 * (SHADES - 1) ? "black" : "white",
 				  "middle", name);
@@ -130,7 +131,8 @@ static void add_numbers(struct card *card)
 
 static void add_scale(struct card *card)
 {
-	double low = card->low, high = card->high, step = card_root(card_root(high / low));
+	double low = card->low, high = card->high,
+	       step = card_square_root(card_square_root(high / low));
 	bool is_log = low > 0 && high > 10 * low;
 	char name[32];
 
@@ -230,9 +232,9 @@ static void add_foot(struct card *card)
 	add_words(card, 40, 610, 14, 1120, "muted", "start", words);
 }
 
-static int scale_shade(const void *of, size_t row, size_t column)
+static int scale_shade(const void *context, size_t row, size_t column)
 {
-	(void)of;
+	(void)context;
 	(void)column;
 	return SHADES - 1 - (int)row;
 }
@@ -246,13 +248,13 @@ static void add_image(struct text *page, double x, double width)
 }
 
 static void add_title(struct text *page, const struct card *card, const char *model,
-		      const char *what)
+		      const char *subtitle)
 {
 	char ns[32], half[32], pairs[32];
 
 	add_escaped(page, model);
 	text_add(page, ", ");
-	add_escaped(page, what);
+	add_escaped(page, subtitle);
 	for (size_t i = 0; i < card->row_count; i++) {
 		write_row(&card->rows[i], ns, half, pairs);
 		text_add(page, "%s %s %s%s%s", i ? "," : ":", card->rows[i].name, ns,
@@ -266,7 +268,7 @@ static void add_edges(struct text *page, const struct card *card)
 
 	text_add(page, "<path class=\"edge\" d=\"");
 	for (size_t i = 1; card->ruling >= 0 && i < card->count; i++)
-		if (card_border(card, i, card->ruling))
+		if (card_is_border(card, i, card->ruling))
 			text_add(page, "M%.1f %.1fh%.1fM%.1f %.1fv%.1f", LEFT,
 				 TOP + (double)i * cell, SIDE, LEFT + (double)i * cell, TOP, SIDE);
 	text_add(page, "\"/>\n");
@@ -275,20 +277,20 @@ static void add_edges(struct text *page, const struct card *card)
 /* Sockets, cores and threads where they are known, else CPUs. */
 static void write_counts(const struct card *card, char *words, size_t room)
 {
-	bool known = true;
+	bool is_known = true;
 
 	*words = '\0';
 	for (size_t i = 0; i < card->count; i++)
-		known &= card->places[i].groups[0] != UNKNOWN &&
-			 card->places[i].groups[LEVELS - 1] != UNKNOWN;
-	if (known) {
-		add_counted(words, room, card_blocks(card, 0), "socket");
-		add_counted(words, room, card_blocks(card, LEVELS - 1), "core");
+		is_known &= card->places[i].groups[0] != UNKNOWN &&
+			    card->places[i].groups[LEVELS - 1] != UNKNOWN;
+	if (is_known) {
+		add_counted(words, room, card_count_groups(card, 0), "socket");
+		add_counted(words, room, card_count_groups(card, LEVELS - 1), "core");
 	}
-	add_counted(words, room, card->count, known ? "thread" : "CPU");
+	add_counted(words, room, card->count, is_known ? "thread" : "CPU");
 }
 
-static void add_texts(struct card *card, const char *model, const char *what)
+static void add_texts(struct card *card, const char *model, const char *subtitle)
 {
 	char counts[96];
 	int line = 0;
@@ -303,7 +305,7 @@ static void add_texts(struct card *card, const char *model, const char *what)
 	double y = add_model(card, model);
 
 	add_words(card, WORDS, y, 17, 460, "ink", "start", counts);
-	add_words(card, WORDS, y + 32, 15, 460, "muted", "start", what);
+	add_words(card, WORDS, y + 32, 15, 460, "muted", "start", subtitle);
 	add_rows(card, y + 66);
 	add_foot(card);
 }
@@ -311,27 +313,27 @@ static void add_texts(struct card *card, const char *model, const char *what)
 void card_draw(struct text *page, const struct tool_matrix *matrix)
 {
 	struct card card = {.matrix = matrix};
-	char what[160];
+	char subtitle[160];
 
-	snprintf(what, sizeof what, "%s/%s: %s", matrix->choice->benchmark->name,
+	snprintf(subtitle, sizeof subtitle, "%s/%s: %s", matrix->choice->benchmark->name,
 		 matrix->choice->variant->name, matrix->choice->benchmark->heading);
-	if (!card_reduce(&card)) {
+	if (!card_fill(&card)) {
 		card_free(&card);
 		return;
 	}
 	const char *model = *card.model ? card.model : "unknown CPU model";
 
-	add_texts(&card, model, what);
+	add_texts(&card, model, subtitle);
 	text_add(page, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1200 630\" "
 		       "width=\"1200\" height=\"630\" role=\"img\" font-family=\"sans-serif\">"
 		       "<!-- fleet card -->\n<title>");
-	add_title(page, &card, model, what);
+	add_title(page, &card, model, subtitle);
 	text_add(page,
 		 "</title>\n<desc>%s</desc>\n<style>" STYLE "</style>\n"
 		 "<rect class=\"page\" width=\"1200\" height=\"630\"/>\n",
 		 card.words.data);
 	add_image(page, LEFT, SIDE);
-	card_add_png(page, shade_of, &card, card.count, card.count);
+	card_add_png(page, cell_shade, &card, card.count, card.count);
 	text_add(page, "\"/>\n");
 	add_image(page, LEFT + SIDE + 14, 16);
 	card_add_png(page, scale_shade, NULL, SHADES, 1);

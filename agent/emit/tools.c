@@ -9,11 +9,11 @@
 #include <string.h>
 
 /* A pair measured one way stands on both sides. */
-static double either_way(const struct tool_matrix *matrix, size_t row, size_t column)
+static double pair_ns(const struct tool_matrix *matrix, size_t row, size_t column)
 {
-	double there = matrix->ns[row * matrix->count + column];
+	double ns = matrix->ns[row * matrix->count + column];
 
-	return there > 0 ? there : matrix->ns[column * matrix->count + row];
+	return ns > 0 ? ns : matrix->ns[column * matrix->count + row];
 }
 
 /* Whole ns in columns of so many characters, those of a negative width on their left. `none` stands
@@ -27,7 +27,7 @@ static void add_columns(struct text *page, const struct tool_matrix *matrix, int
 	for (size_t row = 0; row < matrix->count; row++) {
 		text_add(page, "%s\n%*d", end, width, matrix->cpus[row]);
 		for (size_t column = 0; column < matrix->count; column++) {
-			double ns = either_way(matrix, row, column);
+			double ns = pair_ns(matrix, row, column);
 
 			if (row != column && ns > 0)
 				text_add(page, " %*" PRIu64, width, (uint64_t)ns);
@@ -44,7 +44,7 @@ static void add_c2clat(struct text *page, const struct tool_matrix *matrix)
 }
 
 /* Titles by the instructions; `arch` null: of any machine. */
-static const char *title_of(const struct choice *choice)
+static const char *tool_title(const struct choice *choice)
 {
 	static const struct {
 		const char *variant, *arch, *title;
@@ -70,7 +70,7 @@ static void add_core_latency(struct text *page, const struct tool_matrix *matrix
 {
 	text_add(page,
 		 "Running %s Core Benchmark\n Samples: %" PRIu64 "\n Iterations: %" PRIu64 "\n\n",
-		 title_of(matrix->choice), matrix->samples, matrix->iterations);
+		 tool_title(matrix->choice), matrix->samples, matrix->iterations);
 	add_columns(page, matrix, -5, "", "", "", " ");
 }
 
@@ -100,7 +100,7 @@ static void add_core_to_core_latency(struct text *page, const struct tool_matrix
 		}
 }
 
-tool_printer *tool_named(const char *name)
+tool_printer *tool_find_printer(const char *name)
 {
 	if (!strcmp(name, "c2clat"))
 		return add_c2clat;

@@ -13,14 +13,15 @@ struct tool_matrix {
 	const double *ns;
 	uint64_t samples, iterations; /* of each pair */
 	const struct run *run;
-	const double *found; /* of the plan's visits, as the next one: ns, 0 where there is none */
+	const double
+		*numbers; /* of the plan's visits, as the next one: ns, 0 where there is none */
 	const struct level *levels;
 };
 
 typedef void tool_printer(struct text *page, const struct tool_matrix *matrix);
 
 /* How the program of this name prints; null if there is none of it. */
-tool_printer *tool_named(const char *name);
+tool_printer *tool_find_printer(const char *name);
 
 /* Draws a card of it: emit/svg.c. */
 tool_printer card_draw;

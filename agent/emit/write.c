@@ -28,34 +28,35 @@ static const char *wait_writable(void)
 	return ready == 1 ? NULL : ready < 0 && errno != EINTR ? NO_POLL : "nobody reads it";
 }
 
-static void break_off(const char *why)
+static void give_up_stdout(const char *why)
 {
 	char reason[64];
 
 	broken = why;
 	snprintf(reason, sizeof reason, "stdout: %s", why);
-	stop_because(reason);
+	stop_record_reason(reason);
 }
 
 void emit_write(struct text *text)
 {
 	if (text->failed)
-		break_off(strerror(ENOMEM));
-	for (size_t at = 0; at < text->length && !broken;) {
-		size_t piece = text->length - at < PIECE ? text->length - at : PIECE;
+		give_up_stdout(strerror(ENOMEM));
+	for (size_t written_bytes = 0; written_bytes < text->length && !broken;) {
+		size_t piece =
+			text->length - written_bytes < PIECE ? text->length - written_bytes : PIECE;
 
 		const char *why = wait_writable();
 
 		if (why) {
-			break_off(why);
+			give_up_stdout(why);
 			break;
 		}
-		ssize_t written = write(STDOUT_FILENO, text->data + at, piece);
+		ssize_t written = write(STDOUT_FILENO, text->data + written_bytes, piece);
 
 		if (written >= 0)
-			at += (size_t)written;
+			written_bytes += (size_t)written;
 		else if (errno != EINTR && errno != EAGAIN)
-			break_off(strerror(errno));
+			give_up_stdout(strerror(errno));
 	}
 	last_ns = now_ns();
 	text_clear(text);
@@ -72,7 +73,7 @@ void emit_sentence(const char *format, ...)
 	va_end(args);
 }
 
-const char *emit_broken(void)
+const char *emit_write_error(void)
 {
 	return broken;
 }

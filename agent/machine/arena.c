@@ -16,13 +16,13 @@ static size_t arena_count;
 static bool keeps_last;
 
 /* What arenas are told apart by, ascending. */
-static uint64_t key_of(int cpu, bool huge_pages, int node)
+static uint64_t arena_key(int cpu, bool huge_pages, int node)
 {
 	return (uint64_t)cpu << 12 | (uint64_t)huge_pages << 11 | (uint64_t)(node + 1);
 }
 
 /* Where an arena stands, or would have to. */
-static size_t place_of(uint64_t key)
+static size_t search_key(uint64_t key)
 {
 	size_t first = 0, last = arena_count;
 
@@ -37,22 +37,22 @@ static size_t place_of(uint64_t key)
 	return first;
 }
 
-static struct arena *find(uint64_t key)
+static struct arena *find_arena(uint64_t key)
 {
-	size_t at = place_of(key);
+	size_t place = search_key(key);
 
-	return at < arena_count && arenas[at].key == key ? &arenas[at] : NULL;
+	return place < arena_count && arenas[place].key == key ? &arenas[place] : NULL;
 }
 
-void arena_want_none(void)
+void arena_clear_reservations(void)
 {
 	arena_count = 0;
 }
 
-int arena_want(int cpu, bool huge_pages, int node, size_t bytes)
+int arena_reserve(int cpu, bool huge_pages, int node, size_t bytes)
 {
-	uint64_t key = key_of(cpu, huge_pages, node);
-	struct arena *arena = find(key);
+	uint64_t key = arena_key(cpu, huge_pages, node);
+	struct arena *arena = find_arena(key);
 
 	if (!arena) {
 		struct arena *more = realloc(arenas, (arena_count + 1) * sizeof *arenas);
@@ -60,7 +60,7 @@ int arena_want(int cpu, bool huge_pages, int node, size_t bytes)
 		if (!more)
 			return -ENOMEM;
 		arenas = more;
-		arena = &arenas[place_of(key)];
+		arena = &arenas[search_key(key)];
 		memmove(arena + 1, arena, (size_t)(arenas + arena_count++ - arena) * sizeof *arena);
 		*arena = (struct arena){.key = key, .huge_pages = huge_pages, .node = node};
 	}
@@ -90,17 +90,17 @@ void arena_unmap(void *start, size_t bytes)
 	if (!err)
 		return;
 	snprintf(reason, sizeof reason, "munmap: %s", strerror(-err));
-	stop_because(reason);
+	stop_record_reason(reason);
 }
 
-static void give_back(struct arena *arena)
+static void unmap_arena(struct arena *arena)
 {
 	if (arena->start)
 		arena_unmap(arena->start, arena->bytes);
-	arena_leave(arena);
+	arena_abandon(arena);
 }
 
-void arena_leave(struct arena *arena)
+void arena_abandon(struct arena *arena)
 {
 	arena->start = NULL;
 	arena->written_bytes = 0;
@@ -109,7 +109,7 @@ void arena_leave(struct arena *arena)
 	*arena->astray = '\0';
 }
 
-void arena_keep_last(void)
+void arena_keep_last_round(void)
 {
 	keeps_last = true;
 }
@@ -124,13 +124,13 @@ void arena_end_round(void)
 		arena->last_start = keeps_last ? arena->start : NULL;
 		arena->last_bytes = arena->bytes;
 		if (keeps_last)
-			arena_leave(arena);
+			arena_abandon(arena);
 		else
-			give_back(arena);
+			unmap_arena(arena);
 	}
 }
 
-static int map(struct arena *arena)
+static int map_arena(struct arena *arena)
 {
 	size_t page_bytes = os_page_bytes(),
 	       pages = (arena->wanted_bytes + page_bytes - 1) / page_bytes;
@@ -149,21 +149,21 @@ static int map(struct arena *arena)
 	return err;
 }
 
-int arena_take(int cpu, bool huge_pages, int node, struct arena **taken)
+int arena_acquire(int cpu, bool huge_pages, int node, struct arena **taken)
 {
-	struct arena *arena = find(key_of(cpu, huge_pages, node));
+	struct arena *arena = find_arena(arena_key(cpu, huge_pages, node));
 
 	if (!arena)
 		return -ENOENT;
 	*taken = arena;
 	if (arena->start)
 		return 0;
-	int err = map(arena);
+	int err = map_arena(arena);
 
 	if (!err && node >= 0)
 		err = os_pages_bind(arena->start, arena->bytes, node);
 	if (err)
-		give_back(arena);
+		unmap_arena(arena);
 	return err;
 }
 
@@ -185,20 +185,20 @@ bool arena_write_more(struct arena *arena, size_t wanted_bytes)
 }
 
 /* Says how many of the pages lie on which other nodes. */
-static void describe(struct arena *arena, const size_t counts[NODE_NUMBERS], size_t pages)
+static void describe_astray(struct arena *arena, const size_t counts[NODE_NUMBERS], size_t pages)
 {
 	size_t room = sizeof arena->astray, length = 0;
-	char of[48];
+	char total[48];
 
-	snprintf(of, sizeof of, " of %zu pages", pages);
+	snprintf(total, sizeof total, " of %zu pages", pages);
 	for (int node = 0; node < NODE_NUMBERS && length < room; node++)
 		if (counts[node] && node != arena->node)
 			length += (size_t)snprintf(arena->astray + length, room - length,
 						   "%s%zu%s on node %d", length ? ", " : "",
-						   counts[node], length ? "" : of, node);
+						   counts[node], length ? "" : total, node);
 }
 
-void arena_look(struct arena *arena)
+void arena_check_nodes(struct arena *arena)
 {
 	size_t step = arena->page_bytes, pages = (arena->written_bytes + step - 1) / step;
 	size_t counts[NODE_NUMBERS] = {0}, told = 0;
@@ -206,9 +206,9 @@ void arena_look(struct arena *arena)
 
 	if (arena->node < 0 || *arena->astray)
 		return;
-	for (size_t at = 0, count; at < pages; at += count) {
-		count = pages - at < PAGES_ASKED ? pages - at : PAGES_ASKED;
-		int err = os_pages_where(arena->start + at * step, count, step, nodes);
+	for (size_t page = 0, count; page < pages; page += count) {
+		count = pages - page < PAGES_ASKED ? pages - page : PAGES_ASKED;
+		int err = os_pages_find_nodes(arena->start + page * step, count, step, nodes);
 
 		for (size_t i = 0; !err && i < count; i++)
 			if (nodes[i] >= 0 && nodes[i] < NODE_NUMBERS) {
@@ -221,7 +221,7 @@ void arena_look(struct arena *arena)
 			 "asked for node %d, but cannot tell where %zu of %zu pages lie",
 			 arena->node, pages - told, pages);
 	else if (counts[arena->node] < pages)
-		describe(arena, counts, pages);
+		describe_astray(arena, counts, pages);
 }
 
 static bool is_huge(const struct arena *arena, char *words, size_t room)
@@ -235,27 +235,27 @@ static bool is_huge(const struct arena *arena, char *words, size_t room)
 bool arena_is_placed(struct arena *arena, char *words, size_t room)
 {
 	arena->checked |= is_huge(arena, words, room);
-	arena_look(arena);
+	arena_check_nodes(arena);
 	if (arena->checked && !*arena->astray)
 		return true;
 	if (*arena->astray)
 		snprintf(words, room, "%s", arena->astray);
-	give_back(arena);
+	unmap_arena(arena);
 	return false;
 }
 
-bool arena_try_huge_pages(void)
+bool arena_has_huge_pages(void)
 {
 	struct arena arena = {.wanted_bytes = TRIED_BYTES, .huge_pages = true};
 
-	if (map(&arena)) {
-		give_back(&arena);
+	if (map_arena(&arena)) {
+		unmap_arena(&arena);
 		return false;
 	}
 	while (arena_write_more(&arena, TRIED_BYTES))
 		;
 	bool huge = !os_huge_pages_check(arena.start);
 
-	give_back(&arena);
+	unmap_arena(&arena);
 	return huge;
 }

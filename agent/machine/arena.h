@@ -25,23 +25,23 @@ struct arena {
 };
 
 /* Forgets what was wanted. */
-void arena_want_none(void);
+void arena_clear_reservations(void);
 
 /* Says that a visit takes so much of a CPU's arena. -ENOMEM. */
-int arena_want(int cpu, bool huge_pages, int node, size_t bytes);
+int arena_reserve(int cpu, bool huge_pages, int node, size_t bytes);
 
 /* What all arenas come to, or those of a node, in whole pages of these sizes. */
 enum { ALL_NODES = -2 };
 uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes, int node);
 
 /* From now on arenas outlive their round until the next are mapped: twice the memory is taken. */
-void arena_keep_last(void);
+void arena_keep_last_round(void);
 
-/* Ends the arenas of a round: the next has other pages, if arena_keep_last() was called. */
+/* Ends the arenas of a round: the next has other pages, if arena_keep_last_round() was called. */
 void arena_end_round(void);
 
 /* The arena of a CPU that one is wanted for, mapped if it is not. */
-int arena_take(int cpu, bool huge_pages, int node, struct arena **arena);
+int arena_acquire(int cpu, bool huge_pages, int node, struct arena **arena);
 
 /* Writes the next part of it, for its pages to exist and to lie near this thread: each word holds
  * the address of its line, since memory never written is one page of zeros, and zeros are treated
@@ -49,18 +49,18 @@ int arena_take(int cpu, bool huge_pages, int node, struct arena **arena);
 bool arena_write_more(struct arena *arena, size_t wanted_bytes);
 
 /* Asks where each page that is written lies, if it is wanted on a node. */
-void arena_look(struct arena *arena);
+void arena_check_nodes(struct arena *arena);
 
 /* Does it lie where it was wanted, at each look? If not, says where, and gives it back. */
 bool arena_is_placed(struct arena *arena, char *words, size_t room);
 
 /* A thread may still work on it: it is left to it. */
-void arena_leave(struct arena *arena);
+void arena_abandon(struct arena *arena);
 
 /* Unmaps memory; a run that cannot is asked to end. */
 void arena_unmap(void *start, size_t bytes);
 
 /* Can memory in huge pages be had? Tries it. */
-bool arena_try_huge_pages(void);
+bool arena_has_huge_pages(void);
 
 #endif

@@ -31,7 +31,7 @@ struct moment {
 };
 
 /* Reads our counter between two readings of the reference clock; the tightest of several counts. */
-static struct moment take_moment(const struct clock *clock, const struct clock *reference)
+static struct moment read_both_clocks(const struct clock *clock, const struct clock *reference)
 {
 	struct moment best = {0};
 	uint64_t best_width = UINT64_MAX;
@@ -56,15 +56,15 @@ static int measure_rate(const struct clock *clock, double *ticks_per_second, uin
 	struct timespec pause = {.tv_nsec = RATE_MS * NS_PER_MS};
 	struct clock reference;
 
-	os_clock(&reference);
-	struct moment start = take_moment(clock, &reference);
+	os_get_clock(&reference);
+	struct moment start = read_both_clocks(clock, &reference);
 	nanosleep(&pause, NULL);
-	struct moment end = take_moment(clock, &reference);
+	struct moment end = read_both_clocks(clock, &reference);
 
 	if (end.ticks - start.ticks < RATE_TICKS) {
 		pause.tv_nsec = RATE_MORE_MS * NS_PER_MS;
 		nanosleep(&pause, NULL);
-		end = take_moment(clock, &reference);
+		end = read_both_clocks(clock, &reference);
 	}
 	if (end.reference <= start.reference || end.ticks <= start.ticks)
 		return -ERANGE;
@@ -95,14 +95,14 @@ static int settle_rate(struct clock_facts *facts)
 	return 0;
 }
 
-static int by_size(const void *a, const void *b)
+static int compare_ticks(const void *a, const void *b)
 {
 	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
 
 	return (left > right) - (left < right);
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
+static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
 {
 	while (b) {
 		uint64_t rest = a % b;
@@ -133,7 +133,7 @@ static int measure_steps(struct clock_facts *facts)
 			steps[i] = now - last;
 			last = now;
 		}
-		qsort(steps, READINGS, sizeof *steps, by_size);
+		qsort(steps, READINGS, sizeof *steps, compare_ticks);
 		int first = 0;
 
 		while (first < READINGS && steps[first] == 0)
@@ -142,16 +142,16 @@ static int measure_steps(struct clock_facts *facts)
 			facts->least_ticks = steps[first];
 		for (int i = first; i < READINGS; i++)
 			facts->clock.quantum_ticks =
-				common_divisor(steps[i], facts->clock.quantum_ticks);
+				greatest_common_divisor(steps[i], facts->clock.quantum_ticks);
 		moved += READINGS - first;
 		facts->cost_ticks = steps[READINGS / 2];
 	}
 	return moved ? 0 : -ERANGE;
 }
 
-static int measure(int cpu, void *of)
+static int measure_clock(int cpu, void *context)
 {
-	struct job *job = of;
+	struct job *job = context;
 	int err = job->is_reference ? 0 : settle_rate(job->facts);
 
 	(void)cpu;
@@ -163,16 +163,16 @@ int clock_choose(int cpu, const char *why_not, struct clock_facts *facts)
 	struct job job = {.facts = facts};
 
 	*facts = (struct clock_facts){0};
-	if (why_not || arch_clock(&facts->clock)) {
+	if (why_not || arch_get_clock(&facts->clock)) {
 		const char *note = why_not ? why_not : facts->clock.note;
 
 		job.is_reference = true;
-		os_clock(&facts->clock);
+		os_get_clock(&facts->clock);
 		facts->clock.note = note;
 	} else if (!facts->clock.ticks_per_second) {
-		os_counter_rate(&facts->clock.ticks_per_second);
+		os_get_counter_rate(&facts->clock.ticks_per_second);
 	}
-	return on_cpu(cpu, measure, &job);
+	return call_on_cpu(cpu, measure_clock, &job);
 }
 
 /* ---- counters that are apart ----------------------------------------------------------------- */
@@ -191,7 +191,7 @@ struct teller {
 };
 
 /* False if the other does not come: its CPU is busy, and nothing is known of its clock. */
-static bool await(const struct teller *other, uint32_t turn)
+static bool wait_for_turn(const struct teller *other, uint32_t turn)
 {
 	int64_t until_ns = now_ns() + PATIENCE_MS * NS_PER_MS;
 
@@ -203,14 +203,14 @@ static bool await(const struct teller *other, uint32_t turn)
 	return false;
 }
 
-static void *exchange(void *arg)
+static void *exchange_times(void *arg)
 {
 	struct teller *self = arg;
 
 	self->given_up = os_pin_self(self->cpu) != 0;
 	for (uint32_t turn = 1; turn <= EXCHANGES && !self->given_up; turn++) {
 		if (!self->begins || turn > 1) {
-			if (!await(self->other, self->begins ? turn - 1 : turn)) {
+			if (!wait_for_turn(self->other, self->begins ? turn - 1 : turn)) {
 				self->given_up = true;
 				break;
 			}
@@ -225,7 +225,7 @@ static void *exchange(void *arg)
 	return NULL;
 }
 
-static bool pair_is_apart(const struct clock *clock, int first, int second)
+static bool is_pair_apart(const struct clock *clock, int first, int second)
 {
 	static struct teller tellers[2];
 	pthread_t threads[2];
@@ -237,7 +237,8 @@ static bool pair_is_apart(const struct clock *clock, int first, int second)
 					     .cpu = i ? second : first,
 					     .begins = !i,
 					     .least = INT64_MAX};
-	while (started < 2 && !pthread_create(&threads[started], NULL, exchange, &tellers[started]))
+	while (started < 2 &&
+	       !pthread_create(&threads[started], NULL, exchange_times, &tellers[started]))
 		started++;
 	for (size_t i = 0; i < started; i++)
 		pthread_join(threads[i], NULL);
@@ -247,7 +248,7 @@ static bool pair_is_apart(const struct clock *clock, int first, int second)
 bool clock_is_apart(const struct clock *clock, const int *cpus, size_t count, int *other)
 {
 	for (size_t i = 1; i < count; i++)
-		if (pair_is_apart(clock, cpus[0], cpus[i])) {
+		if (is_pair_apart(clock, cpus[0], cpus[i])) {
 			*other = cpus[i];
 			return true;
 		}

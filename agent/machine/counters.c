@@ -40,20 +40,20 @@ static const char *read_counter(struct counter *counter, const char *text)
 
 int counters_parse(struct counters *counters, const char *text, struct refusal *refusal)
 {
-	const char *at = text;
+	const char *next = text;
 
 	*counters = (struct counters){0};
-	while (at && *at) {
+	while (next && *next) {
 		if (counters->count == COUNTERS_MAX)
 			return refuse(refusal, EXIT_OPTIONS, "--counters takes at most %d events",
 				      COUNTERS_MAX);
-		at = read_counter(&counters->counter[counters->count++], at);
-		if (!at || (*at && *at != ','))
+		next = read_counter(&counters->counter[counters->count++], next);
+		if (!next || (*next && *next != ','))
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--counters wants a list like cycles=0:0,faults=1:2, not "
 				      "'%s'",
 				      text);
-		at += *at == ',';
+		next += *next == ',';
 	}
 	return 0;
 }
@@ -69,15 +69,15 @@ static void allow_files(size_t wanted)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static void try(struct counter *counter)
+static void try_counter(struct counter *counter)
 {
 	int opened = os_counter_open(&counter->event);
 	struct event_count count;
 
 	if (opened < 0)
-		counter->refused = os_counter_refusal(opened);
+		counter->refused = os_explain_counter_refusal(opened);
 	else
-		os_counter_end(opened, &count);
+		os_counter_read_and_close(opened, &count);
 }
 
 /* Adds those from `first` on that are refused for its reason; none if one before it was. */
@@ -95,7 +95,7 @@ static void add_refused(struct text *text, const struct counters *counters, size
 	text_add(text, " (%s)", reason);
 }
 
-void counters_try(struct counters *counters, size_t threads, struct notes *notes)
+void counters_try_all(struct counters *counters, size_t threads, struct notes *notes)
 {
 	enum { OTHER_FILES = 64 };
 	struct text text = {0};
@@ -103,7 +103,7 @@ void counters_try(struct counters *counters, size_t threads, struct notes *notes
 	if (counters->count)
 		allow_files(counters->count * threads + OTHER_FILES);
 	for (size_t i = 0; i < counters->count; i++)
-		try(&counters->counter[i]);
+		try_counter(&counters->counter[i]);
 	for (size_t i = 0; i < counters->count; i++)
 		if (counters->counter[i].refused)
 			add_refused(&text, counters, i);
@@ -112,7 +112,7 @@ void counters_try(struct counters *counters, size_t threads, struct notes *notes
 	text_free(&text);
 }
 
-bool counters_any(const struct counters *counters)
+bool counters_has_any(const struct counters *counters)
 {
 	for (size_t i = 0; i < counters->count; i++)
 		if (!counters->counter[i].refused)
@@ -128,10 +128,10 @@ void counters_open(const struct counters *counters, int opened[COUNTERS_MAX])
 				    : os_counter_open(&counters->counter[i].event);
 }
 
-void counters_end(const struct counters *counters, const int opened[COUNTERS_MAX],
-		  struct event_count counts[COUNTERS_MAX])
+void counters_read_and_close(const struct counters *counters, const int opened[COUNTERS_MAX],
+			     struct event_count counts[COUNTERS_MAX])
 {
 	for (size_t i = 0; i < counters->count; i++)
 		if (opened[i] >= 0)
-			os_counter_end(opened[i], &counts[i]);
+			os_counter_read_and_close(opened[i], &counts[i]);
 }

@@ -21,16 +21,16 @@ struct counters {
 int counters_parse(struct counters *counters, const char *text, struct refusal *refusal);
 
 /* Finds out which can be opened, noting which cannot and why. threads: how many count at once. */
-void counters_try(struct counters *counters, size_t threads, struct notes *notes);
+void counters_try_all(struct counters *counters, size_t threads, struct notes *notes);
 
 /* Is there one that is counted? */
-bool counters_any(const struct counters *counters);
+bool counters_has_any(const struct counters *counters);
 
 /* Opens all of them for the calling thread; one that cannot be opened is negative. */
 void counters_open(const struct counters *counters, int opened[COUNTERS_MAX]);
 
 /* Reads them into as many counts, and closes them. */
-void counters_end(const struct counters *counters, const int opened[COUNTERS_MAX],
-		  struct event_count counts[COUNTERS_MAX]);
+void counters_read_and_close(const struct counters *counters, const int opened[COUNTERS_MAX],
+			     struct event_count counts[COUNTERS_MAX]);
 
 #endif

@@ -42,25 +42,25 @@ const struct feature_name machine_features[] = {
 
 struct task {
 	int cpu, result;
-	int (*work)(int cpu, void *of);
-	void *of;
+	int (*work)(int cpu, void *context);
+	void *context;
 };
 
-static void *carry_out(void *arg)
+static void *run_task(void *arg)
 {
 	struct task *task = arg;
 
 	task->result = os_pin_self(task->cpu);
 	if (!task->result)
-		task->result = task->work(task->cpu, task->of);
+		task->result = task->work(task->cpu, task->context);
 	return NULL;
 }
 
-int on_cpu(int cpu, int (*work)(int cpu, void *of), void *of)
+int call_on_cpu(int cpu, int (*work)(int cpu, void *context), void *context)
 {
-	struct task task = {.cpu = cpu, .work = work, .of = of};
+	struct task task = {.cpu = cpu, .work = work, .context = context};
 	pthread_t thread;
-	int err = pthread_create(&thread, NULL, carry_out, &task);
+	int err = pthread_create(&thread, NULL, run_task, &task);
 
 	if (err)
 		return err == EPERM || err == EACCES ? -ECHILD : -err;
@@ -68,12 +68,12 @@ int on_cpu(int cpu, int (*work)(int cpu, void *of), void *of)
 	return task.result;
 }
 
-static int ask(int cpu, void *facts)
+static int describe_cpu(int cpu, void *facts)
 {
 	return os_cpu_describe(cpu, facts);
 }
 
-int machine_describe(int cpu, struct cpu_facts *facts)
+int machine_ask_cpu(int cpu, struct cpu_facts *facts)
 {
 	*facts = (struct cpu_facts){.mhz = UNKNOWN,
 				    .hardware_id = UNKNOWN,
@@ -83,10 +83,10 @@ int machine_describe(int cpu, struct cpu_facts *facts)
 				    .die = UNKNOWN,
 				    .package = UNKNOWN,
 				    .node = UNKNOWN};
-	return on_cpu(cpu, ask, facts);
+	return call_on_cpu(cpu, describe_cpu, facts);
 }
 
-int machine_here(struct machine *machine)
+int machine_read_this(struct machine *machine)
 {
 	*machine = (struct machine){.features = os_features(),
 				    .page_bytes = os_page_bytes(),
@@ -94,25 +94,25 @@ int machine_here(struct machine *machine)
 	strcpy(machine->arch, arch_name);
 	if (!arch_flush)
 		machine->features &= ~(uint32_t)FEATURE_FLUSH;
-	os_limits_look(&machine->limits);
-	machine->node_count = os_nodes(machine->nodes);
-	int err = os_cpu_list(&machine->cpus, &machine->cpu_count);
+	os_limits_read(&machine->limits);
+	machine->node_count = os_list_nodes(machine->nodes);
+	int err = os_list_cpus(&machine->cpus, &machine->cpu_count);
 
 	return err ? err : machine->cpu_count ? 0 : -ENODEV;
 }
 
-size_t machine_huge_page(struct machine *machine)
+size_t machine_huge_page_size(struct machine *machine)
 {
 	if (!machine->is_huge_known)
-		machine->huge_page_bytes = arena_try_huge_pages() ? os_huge_page_bytes() : 0;
+		machine->huge_page_bytes = arena_has_huge_pages() ? os_huge_page_bytes() : 0;
 	machine->is_huge_known = true;
 	return machine->huge_page_bytes;
 }
 
-int machine_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts)
+int machine_get_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts)
 {
 	if (!machine->others)
-		return machine_describe(cpu, facts);
+		return machine_ask_cpu(cpu, facts);
 	for (size_t i = 0; i < machine->cpu_count; i++)
 		if (machine->others[i].cpu == cpu) {
 			*facts = machine->others[i].facts;
@@ -129,7 +129,7 @@ int machine_check_node(const struct machine *machine, int node)
 	return machine->node_count ? -ENODEV : machine->others ? 0 : -ENOTSUP;
 }
 
-bool machine_is_ours(const struct machine *machine)
+bool machine_has_our_arch(const struct machine *machine)
 {
 	return !strcmp(machine->arch, arch_name);
 }
@@ -240,9 +240,9 @@ static bool add_cache(char **rest, struct machine *machine)
 	return cache.kind && level > 0;
 }
 
-static bool read_line(char *line, void *of)
+static bool read_facts_line(char *line, void *context)
 {
-	struct machine *machine = of;
+	struct machine *machine = context;
 	char *rest;
 	const char *word = strtok_r(line, blanks, &rest), *text;
 	uint64_t bytes;
@@ -282,7 +282,7 @@ static bool read_line(char *line, void *of)
 	return true;
 }
 
-int machine_read(struct machine *machine, const char *path, struct refusal *refusal)
+int machine_read_file(struct machine *machine, const char *path, struct refusal *refusal)
 {
 	*machine = (struct machine){.is_huge_known = true,
 				    .page_bytes = 4096,
@@ -292,7 +292,7 @@ int machine_read(struct machine *machine, const char *path, struct refusal *refu
 	strcpy(machine->arch, arch_name);
 	if (!machine->others || !machine->cpus)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
-	if (refuse_lines(refusal, "--facts", path, read_line, machine))
+	if (read_option_lines(refusal, "--facts", path, read_facts_line, machine))
 		return -1;
 	if (!machine->cpu_count)
 		return refuse(refusal, EXIT_OPTIONS, "--facts: %s has no CPU", path);

@@ -31,27 +31,27 @@ struct machine {
 };
 
 /* What this machine tells. -errno. */
-int machine_here(struct machine *machine);
+int machine_read_this(struct machine *machine);
 
 /* What the file says of another one: docs/wire.md has the format. */
-int machine_read(struct machine *machine, const char *path, struct refusal *refusal);
+int machine_read_file(struct machine *machine, const char *path, struct refusal *refusal);
 
 /* What is known of a CPU; what cannot be found is UNKNOWN. -ENOTSUP or another -errno: nothing. */
-int machine_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts);
+int machine_get_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts);
 
 /* The size of a huge page; 0 where there are none. Of this machine it is tried, once. */
-size_t machine_huge_page(struct machine *machine);
+size_t machine_huge_page_size(struct machine *machine);
 
 /* May memory be placed on this NUMA node? -errno says why not. */
 int machine_check_node(const struct machine *machine, int node);
 
 /* Is it of our architecture? Otherwise nothing is known of its variants. */
-bool machine_is_ours(const struct machine *machine);
+bool machine_has_our_arch(const struct machine *machine);
 
 void machine_free(struct machine *machine);
 
 /* Has a thread on this CPU ask the OS what it is; what cannot be found is UNKNOWN. */
-int machine_describe(int cpu, struct cpu_facts *facts);
+int machine_ask_cpu(int cpu, struct cpu_facts *facts);
 
 /* The bits of os_features() by their names; the last has none. */
 extern const struct feature_name {
@@ -61,6 +61,6 @@ extern const struct feature_name {
 
 /* Calls `work` in a thread on that CPU. What it returns there; -errno if it did not begin, -ECHILD
  * if a filter refuses threads. */
-int on_cpu(int cpu, int (*work)(int cpu, void *of), void *of);
+int call_on_cpu(int cpu, int (*work)(int cpu, void *context), void *context);
 
 #endif

@@ -21,7 +21,7 @@ struct question {
 	uint32_t mhz;
 };
 
-static uint64_t ticks_of(const struct clock *clock, uint32_t adds)
+static uint64_t time_additions(const struct clock *clock, uint32_t adds)
 {
 	uint64_t start = clock->ticks();
 
@@ -30,38 +30,39 @@ static uint64_t ticks_of(const struct clock *clock, uint32_t adds)
 }
 
 /* The least of a few stretches, since one may be interrupted. */
-static uint64_t least_ticks(const struct clock *clock, uint32_t adds)
+static uint64_t time_additions_at_best(const struct clock *clock, uint32_t adds)
 {
 	uint64_t least = UINT64_MAX;
 
 	for (int i = 0; i < STRETCHES; i++) {
-		uint64_t ticks = ticks_of(clock, adds);
+		uint64_t ticks = time_additions(clock, adds);
 
 		least = ticks < least ? ticks : least;
 	}
 	return least;
 }
 
-uint32_t frequency_now(const struct clock *clock)
+uint32_t frequency_measure(const struct clock *clock)
 {
 	if (!arch_adds)
 		return 0;
-	uint64_t brief = least_ticks(clock, SHORT); /* what a stretch costs beside included */
+	uint64_t brief =
+		time_additions_at_best(clock, SHORT); /* what a stretch costs beside included */
 	uint64_t times = STEPS * clock->quantum_ticks / (ADDS / SHORT * brief + 1) + 1;
 	uint32_t adds = ADDS * (uint32_t)(times < MOST ? times : MOST);
-	double ticks = (double)least_ticks(clock, SHORT + adds) - (double)brief;
+	double ticks = (double)time_additions_at_best(clock, SHORT + adds) - (double)brief;
 
 	return ticks > 0 ? (uint32_t)(adds * (clock->ticks_per_second / 1e6) / ticks + 0.5) : 0;
 }
 
 /* By the ratio of neighbouring runs, which does not depend on the frequency. */
-bool frequency_prepare(const struct clock *clock, struct behind *behind)
+bool frequency_prepare_brief(const struct clock *clock, struct behind *behind)
 {
-	double found[PAIRS];
+	double overheads[PAIRS];
 
 	if (!arch_adds)
 		return false;
-	double ticks = (double)least_ticks(clock, ADDS),
+	double ticks = (double)time_additions_at_best(clock, ADDS),
 	       wanted = STEPS * (double)clock->quantum_ticks;
 
 	if (ticks < wanted)
@@ -70,41 +71,43 @@ bool frequency_prepare(const struct clock *clock, struct behind *behind)
 
 	behind->adds = adds = adds > BRIEF ? adds : BRIEF;
 	for (int i = 0; i < PAIRS; i++) {
-		double brief = (double)ticks_of(clock, adds);
-		double longer = (double)ticks_of(clock, TIMES * adds);
+		double brief = (double)time_additions(clock, adds);
+		double longer = (double)time_additions(clock, TIMES * adds);
 
-		found[i] = longer > brief ? adds * (TIMES * brief - longer) / (longer - brief) : 0;
+		overheads[i] =
+			longer > brief ? adds * (TIMES * brief - longer) / (longer - brief) : 0;
 	}
-	behind->overhead_cycles = median(found, PAIRS);
+	behind->overhead_cycles = median(overheads, PAIRS);
 	return true;
 }
 
-double frequency_behind(const struct clock *clock, const struct behind *behind)
+double frequency_measure_brief(const struct clock *clock, const struct behind *behind)
 {
-	ticks_of(clock, FIRST);
-	double us = (double)ticks_of(clock, behind->adds) / (double)clock->ticks_per_second * 1e6;
+	time_additions(clock, FIRST);
+	double us =
+		(double)time_additions(clock, behind->adds) / (double)clock->ticks_per_second * 1e6;
 
 	return (behind->adds + behind->overhead_cycles) / us;
 }
 
-static int ask(int cpu, void *of)
+static int measure_busy_core(int cpu, void *context)
 {
-	struct question *question = of;
+	struct question *question = context;
 
 	(void)cpu;
 	for (int64_t until = now_ns() + RAMP_NS; now_ns() < until;)
 		arch_adds(ADDS);
-	question->mhz = frequency_now(question->clock);
+	question->mhz = frequency_measure(question->clock);
 	return 0;
 }
 
-void frequency_of_cpus(const struct clock *clock, const int *cpus, size_t count, uint32_t *mhz)
+void frequency_measure_cpus(const struct clock *clock, const int *cpus, size_t count, uint32_t *mhz)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct question question = {.clock = clock};
 
 		if (arch_adds)
-			(void)on_cpu(cpus[i], ask, &question);
+			(void)call_on_cpu(cpus[i], measure_busy_core, &question);
 		mhz[i] = question.mhz;
 	}
 }

@@ -10,34 +10,34 @@ enum { RETIRED_MAX = 32 };
 
 static struct lines fixed; /* once mapped, for the whole run */
 
-static uint32_t *at(const struct lines *lines, size_t offset)
+static uint32_t *address_at(const struct lines *lines, size_t offset)
 {
 	return (uint32_t *)((char *)lines->start + offset);
 }
 
 /* One line in each of two neighbouring pages. */
-static void choose_pages(struct lines *lines, struct random *random)
+static void choose_lines_in_two_pages(struct lines *lines, struct random *random)
 {
 	size_t page_bytes = os_page_bytes(), slots = page_bytes / LINE_BYTES;
 	size_t page = random_below(random, lines->bytes / page_bytes - LINES_MAX + 1);
 	size_t slot = random_below(random, slots);
 
 	for (size_t i = 0; i < LINES_MAX; i++) {
-		lines->line[i] = at(lines, (page + i) * page_bytes + slot * LINE_BYTES);
+		lines->line[i] = address_at(lines, (page + i) * page_bytes + slot * LINE_BYTES);
 		slot = (slot + 1 + random_below(random, slots - 1)) % slots;
 	}
 }
 
-static void choose_separate(struct lines *lines, size_t separation, struct random *random)
+static void choose_separated_lines(struct lines *lines, size_t separation, struct random *random)
 {
 	size_t slots = (lines->bytes - separation) / LINE_BYTES;
 	size_t offset = random_below(random, slots) * LINE_BYTES;
 
-	lines->line[0] = at(lines, offset);
-	lines->line[1] = at(lines, offset + separation);
+	lines->line[0] = address_at(lines, offset);
+	lines->line[1] = address_at(lines, offset + separation);
 }
 
-static int map(struct lines *lines, const struct placement *placement)
+static int map_lines(struct lines *lines, const struct placement *placement)
 {
 	size_t page_bytes = os_page_bytes();
 	size_t pages = placement->separation_bytes
@@ -65,8 +65,8 @@ int lines_map(struct lines *lines, size_t count, const struct placement *placeme
 		lines->count = count;
 		return 0;
 	}
-	*lines = (struct lines){.count = count, .kept = placement->fixed};
-	int err = map(lines, placement);
+	*lines = (struct lines){.count = count, .is_fixed = placement->fixed};
+	int err = map_lines(lines, placement);
 
 	if (err) {
 		if (lines->start)
@@ -75,9 +75,9 @@ int lines_map(struct lines *lines, size_t count, const struct placement *placeme
 		return err;
 	}
 	if (placement->separation_bytes)
-		choose_separate(lines, placement->separation_bytes, random);
+		choose_separated_lines(lines, placement->separation_bytes, random);
 	else
-		choose_pages(lines, random);
+		choose_lines_in_two_pages(lines, random);
 	if (placement->fixed)
 		fixed = *lines;
 	return 0;
@@ -89,7 +89,7 @@ void lines_retire(struct lines *lines)
 	static struct lines retired[RETIRED_MAX];
 	static size_t next;
 
-	if (!lines->start || lines->kept)
+	if (!lines->start || lines->is_fixed)
 		return;
 	if (lines->bytes > RETIRED_MAX * os_page_bytes()) {
 		arena_unmap(lines->start, lines->bytes);
@@ -102,14 +102,14 @@ void lines_retire(struct lines *lines)
 	*lines = (struct lines){0};
 }
 
-void lines_leave(struct lines *lines)
+void lines_abandon(struct lines *lines)
 {
-	if (lines->kept)
+	if (lines->is_fixed)
 		fixed = (struct lines){0};
-	lines->kept = false;
+	lines->is_fixed = false;
 }
 
-struct line_place line_find(const void *line)
+struct line_place line_locate(const void *line)
 {
 	uintptr_t address = (uintptr_t)line;
 	struct line_place place = {.page = address / os_page_bytes(),
@@ -117,8 +117,8 @@ struct line_place line_find(const void *line)
 	void *page = (void *)(address - place.offset);
 	int node;
 
-	place.node = os_pages_where(page, 1, 0, &node) || node < 0 ? -1 : node;
-	if (os_page_physical(page, &place.physical))
+	place.node = os_pages_find_nodes(page, 1, 0, &node) || node < 0 ? -1 : node;
+	if (os_find_physical_page(page, &place.physical))
 		place.physical = 0;
 	return place;
 }
@@ -127,7 +127,7 @@ bool lines_are_placed(const struct lines *lines, const struct placement *placeme
 		      size_t room)
 {
 	for (size_t i = 0; placement->node >= 0 && i < lines->count; i++) {
-		int node = line_find(lines->line[i]).node;
+		int node = line_locate(lines->line[i]).node;
 
 		if (node == placement->node)
 			continue;

@@ -25,7 +25,7 @@ struct lines {
 	size_t bytes;
 	uint32_t *line[LINES_MAX];
 	size_t count;
-	bool kept; /* for the whole run */
+	bool is_fixed; /* kept for the whole run */
 };
 
 /* Where one line was found to lie. */
@@ -46,10 +46,10 @@ int lines_map(struct lines *lines, size_t count, const struct placement *placeme
 void lines_retire(struct lines *lines);
 
 /* A thread may still write to these lines: they are left to it, and are nobody's any more. */
-void lines_leave(struct lines *lines);
+void lines_abandon(struct lines *lines);
 
 /* Where a line that has been touched lies. */
-struct line_place line_find(const void *line);
+struct line_place line_locate(const void *line);
 
 /* Do all lines lie where they were wanted? If not, says in words where they are. */
 bool lines_are_placed(const struct lines *lines, const struct placement *placement, char *words,

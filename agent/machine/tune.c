@@ -14,24 +14,24 @@
 #include <unistd.h>
 
 /* One setting, as it was before. */
-struct kept {
+struct saved_setting {
 	enum setting setting;
 	int cpu;
 	char before[SETTING_ROOM];
 };
 
-static struct kept *kept;
-static size_t kept_count;
+static struct saved_setting *saved;
+static size_t saved_count;
 static pid_t guardian;
 static int lifeline = -1; /* our end of the guardian's pipe */
 
-static const char *name_of(enum setting setting)
+static const char *setting_name(enum setting setting)
 {
 	return setting == SETTING_GOVERNOR ? "governor" : "boost";
 }
 
 /* Nothing that ends us may end it: it leaves our session, our streams and our signals. */
-static void leave_everything(void)
+static void leave_session(void)
 {
 	const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGQUIT};
 	int null = open("/dev/null", O_RDWR);
@@ -45,26 +45,26 @@ static void leave_everything(void)
 		close(null);
 }
 
-static bool put_back(void)
+static bool restore_settings(void)
 {
 	bool all = true;
 
-	for (size_t i = kept_count; i-- > 0;)
-		if (os_setting_write(kept[i].setting, kept[i].cpu, kept[i].before))
+	for (size_t i = saved_count; i-- > 0;)
+		if (os_setting_write(saved[i].setting, saved[i].cpu, saved[i].before))
 			all = false;
 	return all;
 }
 
-static void guard(int fd)
+static void run_guardian(int fd)
 {
 	char byte;
 	ssize_t got;
 
-	leave_everything();
+	leave_session();
 	do {
 		got = read(fd, &byte, 1);
 	} while (got > 0 || (got < 0 && errno == EINTR));
-	_exit(put_back() ? 0 : 1);
+	_exit(restore_settings() ? 0 : 1);
 }
 
 static int start_guardian(void)
@@ -80,41 +80,42 @@ static int start_guardian(void)
 	}
 	if (guardian == 0) {
 		close(ends[1]);
-		guard(ends[0]);
+		run_guardian(ends[0]);
 	}
 	close(ends[0]);
 	lifeline = ends[1];
 	return 0;
 }
 
-static int keep(enum setting setting, int cpu, struct refusal *refusal)
+static int save_setting(enum setting setting, int cpu, struct refusal *refusal)
 {
-	struct kept *now = &kept[kept_count];
+	struct saved_setting *now = &saved[saved_count];
 
-	*now = (struct kept){.setting = setting, .cpu = cpu};
+	*now = (struct saved_setting){.setting = setting, .cpu = cpu};
 	int err = os_setting_read(setting, cpu, now->before);
 	if (err == -ENOTSUP)
 		return refuse(refusal, EXIT_OTHER, "this machine lets nobody set its %s",
-			      name_of(setting));
+			      setting_name(setting));
 	if (err)
-		return refuse(refusal, EXIT_OTHER, "cannot read the %s: %s", name_of(setting),
+		return refuse(refusal, EXIT_OTHER, "cannot read the %s: %s", setting_name(setting),
 			      strerror(-err));
-	kept_count++;
+	saved_count++;
 	return 0;
 }
 
-static int change(const struct kept *one, const char *value, struct refusal *refusal)
+static int change_setting(const struct saved_setting *setting, const char *value,
+			  struct refusal *refusal)
 {
-	int err = os_setting_write(one->setting, one->cpu, value);
+	int err = os_setting_write(setting->setting, setting->cpu, value);
 
 	if (!err)
 		return 0;
 	if (err == -EACCES || err == -EPERM || err == -EROFS)
 		return refuse(refusal, EXIT_OTHER,
 			      "may not set the %s (%s): run as root, or set it beforehand",
-			      name_of(one->setting), strerror(-err));
-	return refuse(refusal, EXIT_OTHER, "cannot set the %s to '%s': %s", name_of(one->setting),
-		      value, strerror(-err));
+			      setting_name(setting->setting), strerror(-err));
+	return refuse(refusal, EXIT_OTHER, "cannot set the %s to '%s': %s",
+		      setting_name(setting->setting), value, strerror(-err));
 }
 
 /* Every value there was, once: "powersave, schedutil". */
@@ -122,15 +123,15 @@ static void add_values(struct text *text, enum setting setting)
 {
 	const char *separator = "";
 
-	for (size_t i = 0; i < kept_count; i++) {
-		bool first = kept[i].setting == setting;
+	for (size_t i = 0; i < saved_count; i++) {
+		bool first = saved[i].setting == setting;
 
 		for (size_t j = 0; first && j < i; j++)
-			first = kept[j].setting != setting ||
-				strcmp(kept[j].before, kept[i].before);
+			first = saved[j].setting != setting ||
+				strcmp(saved[j].before, saved[i].before);
 		if (!first)
 			continue;
-		text_add(text, "%s%s", separator, kept[i].before);
+		text_add(text, "%s%s", separator, saved[i].before);
 		separator = ", ";
 	}
 }
@@ -142,7 +143,7 @@ static void note_change(const struct tuning *tuning, enum setting setting, const
 
 	if (!value)
 		return;
-	text_add(&text, "The %s", name_of(setting));
+	text_add(&text, "The %s", setting_name(setting));
 	if (setting == SETTING_GOVERNOR) {
 		text_add(&text, " of CPUs ");
 		text_add_cpus(&text, tuning->cpus, tuning->cpu_count);
@@ -154,36 +155,37 @@ static void note_change(const struct tuning *tuning, enum setting setting, const
 	text_free(&text);
 }
 
-static int keep_all(const struct tuning *tuning, struct refusal *refusal)
+static int save_settings(const struct tuning *tuning, struct refusal *refusal)
 {
 	int err = 0;
 
-	kept = calloc(tuning->cpu_count + 1, sizeof *kept);
-	if (!kept)
+	saved = calloc(tuning->cpu_count + 1, sizeof *saved);
+	if (!saved)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
 	if (tuning->boost)
-		err = keep(SETTING_BOOST, 0, refusal);
+		err = save_setting(SETTING_BOOST, 0, refusal);
 	for (size_t i = 0; !err && tuning->governor && i < tuning->cpu_count; i++)
-		err = keep(SETTING_GOVERNOR, tuning->cpus[i], refusal);
+		err = save_setting(SETTING_GOVERNOR, tuning->cpus[i], refusal);
 	return err;
 }
 
-int tune_begin(const struct tuning *tuning, struct notes *notes, struct refusal *refusal)
+int tune_apply(const struct tuning *tuning, struct notes *notes, struct refusal *refusal)
 {
 	if (!tuning->governor && !tuning->boost)
 		return 0;
-	if (keep_all(tuning, refusal))
+	if (save_settings(tuning, refusal))
 		return -1;
 	int err = start_guardian();
 
 	if (err)
 		return refuse(refusal, EXIT_OTHER, "cannot start who would put settings back: %s",
 			      strerror(-err));
-	for (size_t i = 0; i < kept_count; i++)
-		if (change(&kept[i],
-			   kept[i].setting == SETTING_GOVERNOR ? tuning->governor : tuning->boost,
-			   refusal)) {
-			tune_end();
+	for (size_t i = 0; i < saved_count; i++)
+		if (change_setting(&saved[i],
+				   saved[i].setting == SETTING_GOVERNOR ? tuning->governor
+									: tuning->boost,
+				   refusal)) {
+			tune_restore();
 			return -1;
 		}
 	note_change(tuning, SETTING_GOVERNOR, tuning->governor, notes);
@@ -191,7 +193,7 @@ int tune_begin(const struct tuning *tuning, struct notes *notes, struct refusal 
 	return 0;
 }
 
-int tune_end(void)
+int tune_restore(void)
 {
 	int status = 0;
 
@@ -201,8 +203,8 @@ int tune_end(void)
 	while (guardian && waitpid(guardian, &status, 0) < 0 && errno == EINTR)
 		;
 	guardian = 0;
-	free(kept);
-	kept = NULL;
-	kept_count = 0;
+	free(saved);
+	saved = NULL;
+	saved_count = 0;
 	return status ? -EIO : 0;
 }

@@ -18,9 +18,9 @@ struct tuning {
 };
 
 /* Changes what is wanted, and notes it, or puts all back and refuses. Before any thread starts. */
-int tune_begin(const struct tuning *tuning, struct notes *notes, struct refusal *refusal);
+int tune_apply(const struct tuning *tuning, struct notes *notes, struct refusal *refusal);
 
 /* Puts everything back, and waits until it is; -EIO if something would not go back. */
-int tune_end(void);
+int tune_restore(void);
 
 #endif

@@ -164,7 +164,7 @@ static uint64_t sent_cntvct(void)
 	return ticks;
 }
 
-int arch_clock(struct clock *clock)
+int arch_get_clock(struct clock *clock)
 {
 	uint64_t ticks_per_second;
 

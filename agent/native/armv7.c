@@ -104,7 +104,7 @@ static void leave(int signal)
 
 /* The generic timer is an extension, and the OS may keep it from user code (CNTKCTL.PL0VCTEN).
  * Nothing user code may read says which, so we try: refused, it is an illegal instruction. */
-int arch_clock(struct clock *clock)
+int arch_get_clock(struct clock *clock)
 {
 	struct sigaction trap = {.sa_handler = leave}, before;
 

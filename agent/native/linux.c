@@ -41,7 +41,7 @@ static int read_affinity(pid_t thread, cpu_set_t **mask, int *room)
 	return -EINVAL;
 }
 
-int os_cpu_list(int **cpus, size_t *count)
+int os_list_cpus(int **cpus, size_t *count)
 {
 	cpu_set_t *mask;
 	int room, err = read_affinity(0, &mask, &room);
@@ -101,22 +101,22 @@ int os_pin_self(int cpu)
 	return err ? err : sched_getcpu() == cpu ? 0 : -EXDEV;
 }
 
-void os_pin_place(char place[PLACE_ROOM])
+void os_describe_place(char place[PLACE_ROOM])
 {
 	snprintf(place, PLACE_ROOM, "on CPU %d", sched_getcpu());
 }
 
-int64_t os_thread_self(void)
+int64_t os_thread_id(void)
 {
 	return syscall(SYS_gettid);
 }
 
-int os_thread_bound(int64_t thread, int cpu)
+int os_check_binding(int64_t thread, int cpu)
 {
 	return check_affinity((pid_t)thread, cpu) == -EXDEV ? -EXDEV : 0;
 }
 
-int os_thread_ran_ns(int64_t *ns)
+int os_thread_cpu_ns(int64_t *ns)
 {
 	struct timespec ran;
 
@@ -133,14 +133,14 @@ int os_current_cpu(void)
 	return cpu < 0 ? -errno : cpu;
 }
 
-int os_realtime_self(int priority)
+int os_make_self_realtime(int priority)
 {
 	struct sched_param param = {.sched_priority = priority};
 
 	return -pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
 }
 
-void os_ordinary_self(void)
+void os_make_self_ordinary(void)
 {
 	struct sched_param param = {0};
 
@@ -157,7 +157,7 @@ static uint64_t ticks_monotonic_raw(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void os_clock(struct clock *clock)
+void os_get_clock(struct clock *clock)
 {
 	*clock = (struct clock){.name = "monotonic_raw",
 				.ticks_per_second = 1000000000u,
@@ -238,7 +238,7 @@ int os_setting_write(enum setting setting, int cpu, const char *value)
 	return err ? err : strcmp(now, value) ? -EIO : 0;
 }
 
-int os_switches(int64_t *voluntary, int64_t *involuntary)
+int os_count_switches(int64_t *voluntary, int64_t *involuntary)
 {
 	struct rusage usage;
 
@@ -252,7 +252,7 @@ int os_switches(int64_t *voluntary, int64_t *involuntary)
 /*
  * The eighth number of the first line (Linux Documentation/filesystems/proc.rst). It stands still
  * without CONFIG_PARAVIRT_TIME_ACCOUNTING, as does the scheduler's clock of CPU time. */
-bool os_knows_steal(void)
+bool os_has_steal_time(void)
 {
 	char line[256];
 	uint64_t steal = 0;

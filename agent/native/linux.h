@@ -9,7 +9,7 @@
 /* First line of a small file, without its end. */
 int linux_read_line(const char *path, char *line, size_t room);
 
-/* A control group has a limit on pages of the pool of huge pages: os_limits_look(). */
+/* A control group has a limit on pages of the pool of huge pages: os_limits_read(). */
 extern bool linux_pool_is_limited;
 
 #endif

@@ -47,7 +47,7 @@ void os_counters_stop(void)
 	prctl(PR_TASK_PERF_EVENTS_DISABLE);
 }
 
-int os_counter_end(int counter, struct event_count *count)
+int os_counter_read_and_close(int counter, struct event_count *count)
 {
 	uint64_t values[3];
 	ssize_t got = read(counter, values, sizeof values);
@@ -59,7 +59,7 @@ int os_counter_end(int counter, struct event_count *count)
 	return err;
 }
 
-const char *os_counter_refusal(int err)
+const char *os_explain_counter_refusal(int err)
 {
 	switch (-err) {
 	case EACCES:

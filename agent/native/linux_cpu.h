@@ -39,7 +39,7 @@ static uint64_t hwprobe(int64_t key)
 #endif
 
 #if !defined(__x86_64__)
-static uint32_t bit(uint64_t word, unsigned number, uint32_t feature)
+static uint32_t feature_if_set(uint64_t word, unsigned number, uint32_t feature)
 {
 	return word >> number & 1 ? feature : 0;
 }
@@ -56,48 +56,53 @@ uint32_t os_features(void)
 	uint32_t a, b, c, d;
 
 	if (__get_cpuid(1, &a, &b, &c, &d))
-		features = bit(d, 26, FEATURE_SSE2) | bit(d, 19, FEATURE_FLUSH); /* CLFSH */
+		features = feature_if_set(d, 26, FEATURE_SSE2) |
+			   feature_if_set(d, 19, FEATURE_FLUSH); /* CLFSH */
 #elif defined(__aarch64__)
 	uint64_t zva;
 
 	__asm__("mrs %0, dczid_el0" : "=r"(zva));
-	features = FEATURE_FLUSH |                               /* Linux sets SCTLR_EL1.UCI */
-		   bit(getauxval(AT_HWCAP), 8, FEATURE_LSE) |    /* HWCAP_ATOMICS */
-		   bit(getauxval(AT_HWCAP), 15, FEATURE_LRCPC) | /* HWCAP_LRCPC */
-		   bit(getauxval(AT_HWCAP), 22, FEATURE_SVE) |   /* HWCAP_SVE */
-		   bit(getauxval(AT_HWCAP2), 13, FEATURE_I8MM) | /* HWCAP2_I8MM */
-		   bit(getauxval(AT_HWCAP2), 14, FEATURE_BF16) | /* HWCAP2_BF16 */
-		   bit(~zva, 4, FEATURE_ZVA);                    /* DZP: prohibited */
+	features = FEATURE_FLUSH | /* Linux sets SCTLR_EL1.UCI */
+		   feature_if_set(getauxval(AT_HWCAP), 8, FEATURE_LSE) |    /* HWCAP_ATOMICS */
+		   feature_if_set(getauxval(AT_HWCAP), 15, FEATURE_LRCPC) | /* HWCAP_LRCPC */
+		   feature_if_set(getauxval(AT_HWCAP), 22, FEATURE_SVE) |   /* HWCAP_SVE */
+		   feature_if_set(getauxval(AT_HWCAP2), 13, FEATURE_I8MM) | /* HWCAP2_I8MM */
+		   feature_if_set(getauxval(AT_HWCAP2), 14, FEATURE_BF16) | /* HWCAP2_BF16 */
+		   feature_if_set(~zva, 4, FEATURE_ZVA);                    /* DZP: prohibited */
 #elif defined(__arm__)
-	features = bit(getauxval(AT_HWCAP), 12, FEATURE_NEON); /* HWCAP_NEON */
+	features = feature_if_set(getauxval(AT_HWCAP), 12, FEATURE_NEON); /* HWCAP_NEON */
 #elif defined(__riscv)
 	uint64_t extensions = hwprobe(HWPROBE_EXTENSIONS);
 
-	features = bit(extensions, HWPROBE_V, FEATURE_RVV) |
-		   bit(getauxval(AT_HWCAP), 'V' - 'A', FEATURE_RVV) | /* COMPAT_HWCAP_ISA_V */
-		   bit(extensions, HWPROBE_ZACAS, FEATURE_ZACAS) |
-		   bit(extensions, HWPROBE_ZICBOM, FEATURE_FLUSH);
+	features = feature_if_set(extensions, HWPROBE_V, FEATURE_RVV) |
+		   feature_if_set(getauxval(AT_HWCAP), 'V' - 'A',
+				  FEATURE_RVV) | /* COMPAT_HWCAP_ISA_V */
+		   feature_if_set(extensions, HWPROBE_ZACAS, FEATURE_ZACAS) |
+		   feature_if_set(extensions, HWPROBE_ZICBOM, FEATURE_FLUSH);
 	if (hwprobe(HWPROBE_BLOCK_BYTES) == 64)
-		features |= bit(extensions, HWPROBE_ZICBOZ, FEATURE_CBO_ZERO);
+		features |= feature_if_set(extensions, HWPROBE_ZICBOZ, FEATURE_CBO_ZERO);
 #elif defined(__powerpc64__)
 	features = FEATURE_FLUSH |
-		   bit(getauxval(AT_HWCAP2), 23, FEATURE_POWER9) | /* PPC_FEATURE2_ARCH_3_00 */
+		   feature_if_set(getauxval(AT_HWCAP2), 23,
+				  FEATURE_POWER9) | /* PPC_FEATURE2_ARCH_3_00 */
 		   (getauxval(AT_DCACHEBSIZE) == 128 ? FEATURE_DCBZ : 0);
 #elif defined(__s390x__)
 	/* HWCAP_S390_VXRS: facility 129, and saved */
-	features = bit(getauxval(AT_HWCAP), 11, FEATURE_VX);
+	features = feature_if_set(getauxval(AT_HWCAP), 11, FEATURE_VX);
 #elif defined(__loongarch__)
 	uint32_t word = 0;
 
 	if (getauxval(AT_HWCAP) & 1) /* HWCAP_LOONGARCH_CPUCFG */
 		__asm__("cpucfg %0, %1" : "=r"(word) : "r"(2));
-	features = bit(getauxval(AT_HWCAP), 4, FEATURE_LSX) | /* HWCAP_LOONGARCH_LSX, ..._LASX */
-		   bit(getauxval(AT_HWCAP), 5, FEATURE_LASX) | bit(word, 28, FEATURE_LAM_CAS);
+	features = feature_if_set(getauxval(AT_HWCAP), 4,
+				  FEATURE_LSX) | /* HWCAP_LOONGARCH_LSX, ..._LASX */
+		   feature_if_set(getauxval(AT_HWCAP), 5, FEATURE_LASX) |
+		   feature_if_set(word, 28, FEATURE_LAM_CAS);
 #endif
 	return features;
 }
 
-const char *os_missing(uint32_t features, bool *withheld)
+const char *os_explain_missing(uint32_t features, bool *withheld)
 {
 #if defined(__x86_64__)
 	return x86_missing(features, withheld, linux_permit_amx);
@@ -108,22 +113,22 @@ const char *os_missing(uint32_t features, bool *withheld)
 #endif
 }
 
-int os_counter_rate(uint64_t *ticks_per_second)
+int os_get_counter_rate(uint64_t *ticks_per_second)
 {
 #if defined(__riscv)
 	*ticks_per_second = hwprobe(HWPROBE_TIME_RATE);
 	return *ticks_per_second ? 0 : -ENOTSUP;
 #elif defined(__powerpc64__)
 	char line[128];
-	int found = 0;
+	bool is_stated = 0;
 	FILE *cpuinfo = fopen("/proc/cpuinfo", "r");
 
 	if (!cpuinfo)
 		return -errno;
-	while (!found && fgets(line, sizeof line, cpuinfo))
-		found = sscanf(line, "timebase : %" SCNu64, ticks_per_second) == 1;
+	while (!is_stated && fgets(line, sizeof line, cpuinfo))
+		is_stated = sscanf(line, "timebase : %" SCNu64, ticks_per_second) == 1;
 	fclose(cpuinfo);
-	return found ? 0 : -ENOTSUP;
+	return is_stated ? 0 : -ENOTSUP;
 #else
 	(void)ticks_per_second;
 	return -ENOTSUP;

@@ -16,7 +16,7 @@ enum { PATH_ROOM = 1024 };
 #define NO_LIMIT (UINT64_C(1) << 60) /* version 1 writes a number near 2^63 */
 
 /* The numbers that a file begins with; how many: none of "max", of -1, and where it is not. */
-static int numbers_in(const char *folder, const char *name, uint64_t numbers[2])
+static int read_numbers(const char *folder, const char *name, uint64_t numbers[2])
 {
 	char path[PATH_ROOM + 64], line[64];
 
@@ -27,10 +27,10 @@ static int numbers_in(const char *folder, const char *name, uint64_t numbers[2])
 }
 
 /* The number behind the last word with this end in a file of such lines; UNKNOWN: there is none. */
-static int64_t number_of(const char *folder, const char *name, const char *word)
+static int64_t read_keyed_number(const char *folder, const char *name, const char *word)
 {
 	char path[PATH_ROOM + 64], line[128], key[64];
-	int64_t number, found = UNKNOWN;
+	int64_t number, last_number = UNKNOWN;
 	size_t end = strlen(word);
 
 	snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -39,13 +39,14 @@ static int64_t number_of(const char *folder, const char *name, const char *word)
 	while (file && fgets(line, sizeof line, file))
 		if (sscanf(line, "%63s %" SCNd64, key, &number) == 2 && strlen(key) >= end &&
 		    !strcmp(key + strlen(key) - end, word))
-			found = number;
+			last_number = number;
 	if (file)
 		fclose(file);
-	return found;
+	return last_number;
 }
 
-static void take_memory(struct limits *limits, uint64_t whole, uint64_t used, const char *name)
+static void lower_memory_limit(struct limits *limits, uint64_t whole, uint64_t used,
+			       const char *name)
 {
 	uint64_t left = whole > used ? whole - used : 0;
 
@@ -57,35 +58,35 @@ static void take_memory(struct limits *limits, uint64_t whole, uint64_t used, co
 }
 
 /* What the files of a group leave of memory: cgroup-v2.rst, cgroup-v1/memory.rst. */
-static void look_at_memory(const char *folder, const char *name, struct limits *limits)
+static void read_memory_limit(const char *folder, const char *name, struct limits *limits)
 {
 	static const char *const files[] = {"memory.max", "memory.high", "memory.limit_in_bytes"};
 	uint64_t whole = NO_LIMIT, number[2], used[2] = {0};
 
 	for (size_t i = 0; i < 3; i++)
-		if (numbers_in(folder, files[i], number) && number[0] < whole)
+		if (read_numbers(folder, files[i], number) && number[0] < whole)
 			whole = number[0];
 	if (whole >= NO_LIMIT)
 		return;
-	if (!numbers_in(folder, "memory.current", used))
-		numbers_in(folder, "memory.usage_in_bytes", used);
+	if (!read_numbers(folder, "memory.current", used))
+		read_numbers(folder, "memory.usage_in_bytes", used);
 	/* What the kernel takes back before it refuses or kills: in version 1 behind "total_". */
-	int64_t back = number_of(folder, "memory.stat", "inactive_file");
+	int64_t back = read_keyed_number(folder, "memory.stat", "inactive_file");
 
 	if (back > 0)
 		used[0] -= used[0] < (uint64_t)back ? used[0] : (uint64_t)back;
-	take_memory(limits, whole, used[0], name);
+	lower_memory_limit(limits, whole, used[0], name);
 }
 
 /* What they leave of CPU time: cgroup-v2.rst, scheduler/sched-bwc.rst. */
-static void look_at_cpu_time(const char *folder, const char *name, struct limits *limits)
+static void read_cpu_time_limit(const char *folder, const char *name, struct limits *limits)
 {
 	uint64_t quota[2], period[2];
 
-	if (numbers_in(folder, "cpu.max", quota) == 2)
+	if (read_numbers(folder, "cpu.max", quota) == 2)
 		period[0] = quota[1];
-	else if (!numbers_in(folder, "cpu.cfs_quota_us", quota) ||
-		 !numbers_in(folder, "cpu.cfs_period_us", period))
+	else if (!read_numbers(folder, "cpu.cfs_quota_us", quota) ||
+		 !read_numbers(folder, "cpu.cfs_period_us", period))
 		return;
 	double cpus = period[0] ? (double)quota[0] / (double)period[0] : 0;
 
@@ -96,7 +97,7 @@ static void look_at_cpu_time(const char *folder, const char *name, struct limits
 }
 
 /* A limit on the pool's pages, beyond which a touch kills? cgroup-v2.rst, cgroup-v1/hugetlb.rst. */
-static bool limits_pool(const char *folder, const char *end)
+static bool has_pool_limit(const char *folder, const char *end)
 {
 	uint64_t limit[2];
 	char name[48];
@@ -104,7 +105,7 @@ static bool limits_pool(const char *folder, const char *end)
 	for (unsigned shift = 16; shift < 31; shift++) {
 		snprintf(name, sizeof name, "hugetlb.%u%cB.%s", 1u << shift % 10,
 			 "KMG"[shift / 10 - 1], end);
-		if (numbers_in(folder, name, limit) && limit[0] < NO_LIMIT)
+		if (read_numbers(folder, name, limit) && limit[0] < NO_LIMIT)
 			return true;
 	}
 	return false;
@@ -113,8 +114,8 @@ static bool limits_pool(const char *folder, const char *end)
 bool linux_pool_is_limited;
 
 /* Our group below a mount, and all above it. pool: how limits on the pool's pages end, or NULL. */
-static void look_up(const char *root, const char *point, const char *path, const char *pool,
-		    struct limits *limits)
+static void read_limits_upwards(const char *root, const char *point, const char *path,
+				const char *pool, struct limits *limits)
 {
 	size_t skip = strcmp(root, "/") ? strlen(root) : 0, mount = strlen(point);
 	char folder[PATH_ROOM], name[96];
@@ -130,15 +131,15 @@ static void look_up(const char *root, const char *point, const char *path, const
 	if (access(folder, F_OK))
 		folder[mount] = '\0';
 	if (limits->kills < 0)
-		limits->kills = number_of(folder, "memory.events", "oom_kill");
+		limits->kills = read_keyed_number(folder, "memory.events", "oom_kill");
 	if (limits->kills < 0)
-		limits->kills = number_of(folder, "memory.oom_control", "oom_kill");
+		limits->kills = read_keyed_number(folder, "memory.oom_control", "oom_kill");
 	for (char *end = folder; end;) {
 		snprintf(name, sizeof name, "control group %.80s",
 			 folder[mount] ? folder + mount : "/");
-		look_at_memory(folder, name, limits);
-		look_at_cpu_time(folder, name, limits);
-		linux_pool_is_limited |= pool && limits_pool(folder, pool);
+		read_memory_limit(folder, name, limits);
+		read_cpu_time_limit(folder, name, limits);
+		linux_pool_is_limited |= pool && has_pool_limit(folder, pool);
 		end = strlen(folder) > mount ? strrchr(folder, '/') : NULL;
 		if (end)
 			*end = '\0';
@@ -146,8 +147,8 @@ static void look_up(const char *root, const char *point, const char *path, const
 }
 
 /* Where the hierarchy of a controller is mounted, or that of version 2: proc(5), mountinfo. */
-static void look_below_mounts(const char *controller, const char *path, const char *pool,
-			      struct limits *limits)
+static void read_limits_of_mounts(const char *controller, const char *path, const char *pool,
+				  struct limits *limits)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	char *line = NULL, root[PATH_ROOM], point[PATH_ROOM], type[32], options[258] = ",",
@@ -162,14 +163,14 @@ static void look_below_mounts(const char *controller, const char *path, const ch
 		    sscanf(rest, " - %31s %*s %255s", type, options + 1) == 2 &&
 		    (*controller ? !strcmp(type, "cgroup") && strstr(strcat(options, ","), word)
 				 : !strcmp(type, "cgroup2")))
-			look_up(root, point, path, pool, limits);
+			read_limits_upwards(root, point, path, pool, limits);
 	}
 	free(line);
 	if (file)
 		fclose(file);
 }
 
-static void look_at_groups(struct limits *limits)
+static void read_group_limits(struct limits *limits)
 {
 	FILE *file = fopen("/proc/self/cgroup", "re");
 	char *line = NULL;
@@ -186,7 +187,7 @@ static void look_at_groups(struct limits *limits)
 
 		path[strcspn(path, "\n")] = '\0';
 		list[1 + strcspn(list + 1, ",:")] = '\0'; /* one names the mount of all */
-		look_below_mounts(list + 1, path + 1, pool, limits);
+		read_limits_of_mounts(list + 1, path + 1, pool, limits);
 	}
 	free(line);
 	if (file)
@@ -194,24 +195,24 @@ static void look_at_groups(struct limits *limits)
 }
 
 /* The kernel's own reckoning first. */
-int os_limits_look(struct limits *limits)
+int os_limits_read(struct limits *limits)
 {
-	int64_t kib = number_of("/proc", "meminfo", "MemAvailable:");
+	int64_t kib = read_keyed_number("/proc", "meminfo", "MemAvailable:");
 	struct rlimit space[2];
-	int64_t used[] = {number_of("/proc/self", "status", "VmSize:"),
-			  number_of("/proc/self", "status", "VmData:")};
+	int64_t used[] = {read_keyed_number("/proc/self", "status", "VmSize:"),
+			  read_keyed_number("/proc/self", "status", "VmData:")};
 
 	if (kib >= 0)
 		limits->memory_bytes = (uint64_t)kib * 1024;
-	look_at_groups(limits);
+	read_group_limits(limits);
 	getrlimit(RLIMIT_AS, &space[0]);
 	getrlimit(RLIMIT_DATA, &space[1]);
 	for (int i = 0; i < 2; i++)
 		if (space[i].rlim_cur != RLIM_INFINITY && used[i] >= 0)
-			take_memory(limits, space[i].rlim_cur, (uint64_t)used[i] * 1024,
-				    i ? "ulimit -d" : "ulimit -v");
+			lower_memory_limit(limits, space[i].rlim_cur, (uint64_t)used[i] * 1024,
+					   i ? "ulimit -d" : "ulimit -v");
 	/* A kernel that does not count in groups counts for the machine. */
 	if (limits->kills < 0)
-		limits->kills = number_of("/proc", "vmstat", "oom_kill");
+		limits->kills = read_keyed_number("/proc", "vmstat", "oom_kill");
 	return 0;
 }

@@ -56,7 +56,7 @@ static int map_aligned(size_t bytes, size_t page_bytes, void **start)
 }
 
 /* Has the pool free pages of this size? Documentation/admin-guide/mm/hugetlbpage.rst. */
-static bool pool_has(size_t bytes)
+static bool has_pool_room(size_t bytes)
 {
 	char path[96], line[32];
 
@@ -79,7 +79,7 @@ static size_t huge_page_bytes(bool *transparent)
 	if (bytes <= HUGE_MOST)
 		return bytes;
 	*transparent = false;
-	for (bytes = HUGE_MOST; bytes > os_page_bytes() && !pool_has(bytes);)
+	for (bytes = HUGE_MOST; bytes > os_page_bytes() && !has_pool_room(bytes);)
 		bytes /= 2;
 	return bytes > os_page_bytes() ? bytes : 0;
 }
@@ -141,7 +141,7 @@ int os_huge_pages_check(const void *start)
 
 /* /proc/self/pagemap holds 64 bits for each page: bit 63 says it is present, bits 0-54 are the
  * number, 0 for who may not know (Linux Documentation/admin-guide/mm/pagemap.rst). */
-int os_page_physical(const void *page, uint64_t *number)
+int os_find_physical_page(const void *page, uint64_t *number)
 {
 	off_t at = (off_t)((uintptr_t)page / os_page_bytes() * sizeof(uint64_t));
 	uint64_t entry = 0;

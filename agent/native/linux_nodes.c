@@ -40,7 +40,7 @@ int os_pages_bind(void *start, size_t bytes, int node)
 }
 
 /* move_pages(2) with no target nodes moves nothing and reports where each page is. */
-int os_pages_where(char *start, size_t count, size_t step, int *nodes)
+int os_pages_find_nodes(char *start, size_t count, size_t step, int *nodes)
 {
 	void *pages[PAGES_ASKED];
 
@@ -49,7 +49,7 @@ int os_pages_where(char *start, size_t count, size_t step, int *nodes)
 	return syscall(SYS_move_pages, 0, count, pages, NULL, nodes, 0) ? -errno : 0;
 }
 
-static int64_t free_bytes(int node)
+static int64_t read_free_bytes(int node)
 {
 	char path[64], line[128];
 	int64_t kib = 0;
@@ -66,7 +66,7 @@ static int64_t free_bytes(int node)
 }
 
 /* has_memory is a list like 0-1,3: Documentation/ABI/stable/sysfs-devices-node. */
-size_t os_nodes(struct node nodes[NODES_MOST])
+size_t os_list_nodes(struct node nodes[NODES_MOST])
 {
 	char line[256] = "", *at = line;
 	size_t count = 0;
@@ -79,7 +79,7 @@ size_t os_nodes(struct node nodes[NODES_MOST])
 		for (; number <= last && number < NODE_NUMBERS && count < NODES_MOST; number++)
 			nodes[count++] = (struct node){.number = (int)number,
 						       .allowed = is_allowed((int)number),
-						       .free_bytes = free_bytes((int)number)};
+						       .free_bytes = read_free_bytes((int)number)};
 	}
 	return count;
 }

@@ -98,7 +98,7 @@ static uint32_t cpucfg(uint32_t word)
 }
 
 /* CPUCFG 4 is the crystal's frequency, 5 holds multiplier and divisor; zeros: to be measured. */
-int arch_clock(struct clock *clock)
+int arch_get_clock(struct clock *clock)
 {
 	uint32_t crystal = cpucfg(4), multiplier = cpucfg(5) & 0xffff, divisor = cpucfg(5) >> 16;
 

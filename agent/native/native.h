@@ -199,7 +199,7 @@ extern const char os_name[];
 
 /* Lists the CPUs this process may use, ascending, by the OS's numbers: its affinity, not what is
  * online. Call it before any thread pins itself. The caller frees *cpus. */
-int os_cpu_list(int **cpus, size_t *count);
+int os_list_cpus(int **cpus, size_t *count);
 
 /* Binds the calling thread to one CPU and reads back that it is there, and allowed nowhere else;
  * -EXDEV if the OS had no objection but the thread is not there. */
@@ -207,34 +207,34 @@ int os_pin_self(int cpu);
 
 /* After -EXDEV: where the calling thread is, and where it may run, for a message. */
 enum { PLACE_ROOM = 64 };
-void os_pin_place(char place[PLACE_ROOM]);
+void os_describe_place(char place[PLACE_ROOM]);
 
 /* The CPU the calling thread is on now. */
 int os_current_cpu(void);
 
 /* A name for the calling thread, by which another thread can ask whether it is still bound. */
-int64_t os_thread_self(void);
+int64_t os_thread_id(void);
 
 /* Is that thread still allowed on this CPU, and nowhere else? -EXDEV if not; 0 also if unknown. */
-int os_thread_bound(int64_t thread, int cpu);
+int os_check_binding(int64_t thread, int cpu);
 
 /* CPU time the calling thread has had so far. */
-int os_thread_ran_ns(int64_t *ns);
+int os_thread_cpu_ns(int64_t *ns);
 
 /* Gives the calling thread a realtime priority under which only higher ones preempt it. */
-int os_realtime_self(int priority);
+int os_make_self_realtime(int priority);
 
 /* Takes it back: the calling thread runs like any other. */
-void os_ordinary_self(void);
+void os_make_self_ordinary(void);
 
 /* The realtime priority taken where none is asked for and the OS allows it; 0: none. */
 extern const int os_priority_usual;
 
 /* The clock that is always there. */
-void os_clock(struct clock *clock);
+void os_get_clock(struct clock *clock);
 
 /* The rate of the architecture's counter, or -ENOTSUP where the OS does not state it. */
-int os_counter_rate(uint64_t *ticks_per_second);
+int os_get_counter_rate(uint64_t *ticks_per_second);
 
 size_t os_page_bytes(void);
 
@@ -266,7 +266,7 @@ struct limits {
 };
 
 /* -ENOTSUP: not told, and nothing is filled in. */
-int os_limits_look(struct limits *limits);
+int os_limits_read(struct limits *limits);
 
 /* Has pages that are not touched yet placed on this node. */
 int os_pages_bind(void *start, size_t bytes, int node);
@@ -274,7 +274,7 @@ int os_pages_bind(void *start, size_t bytes, int node);
 /* Asks where at most PAGES_ASKED touched pages lie, `step` bytes apart: room for a node each. What
  * is negative is an errno of its page. */
 enum { PAGES_ASKED = 512 };
-int os_pages_where(char *start, size_t count, size_t step, int *nodes);
+int os_pages_find_nodes(char *start, size_t count, size_t step, int *nodes);
 
 /* A NUMA node with memory. */
 enum { NODES_MOST = 64, NODE_NUMBERS = 1024 };
@@ -286,10 +286,10 @@ struct node {
 };
 
 /* Those there are, ascending; 0: the OS tells of none. */
-size_t os_nodes(struct node nodes[NODES_MOST]);
+size_t os_list_nodes(struct node nodes[NODES_MOST]);
 
 /* The number of the physical page a touched page lies in; -ENOTSUP where it is hidden. */
-int os_page_physical(const void *page, uint64_t *number);
+int os_find_physical_page(const void *page, uint64_t *number);
 
 /* Settings of the machine that a person may ask us to change for the time of a run. */
 enum setting {
@@ -306,11 +306,11 @@ int os_setting_read(enum setting setting, int cpu, char value[SETTING_ROOM]);
 int os_setting_write(enum setting setting, int cpu, const char *value);
 
 /* Context switches of the calling thread so far; -ENOTSUP where the OS does not count them. */
-int os_switches(int64_t *voluntary, int64_t *involuntary);
+int os_count_switches(int64_t *voluntary, int64_t *involuntary);
 
 /* Does the OS learn what a hypervisor takes, and leave it out of the CPU time of threads? false
  * also where none has taken anything since boot. */
-bool os_knows_steal(void);
+bool os_has_steal_time(void);
 
 /* Opens the calling thread's account of waiting; a number from 0 to name it by, or -errno. */
 int os_waits_open(void);
@@ -340,10 +340,10 @@ void os_counters_start(void);
 void os_counters_stop(void);
 
 /* Reads a counter and closes it. */
-int os_counter_end(int counter, struct event_count *count);
+int os_counter_read_and_close(int counter, struct event_count *count);
 
 /* Why a counter was refused with this error, and what to do about it. */
-const char *os_counter_refusal(int err);
+const char *os_explain_counter_refusal(int err);
 
 /* What an OS tells programs of one CPU, and a CPU of itself. Groups: CPUs with the same number are
  * in one. hardware_id: as the CPU numbers itself, the APIC id or MPIDR. */
@@ -373,14 +373,14 @@ int os_cpu_describe(int cpu, struct cpu_facts *facts);
 uint32_t os_features(void);
 
 /* Why a feature cannot be used; null: the CPU lacks it. *withheld: the CPU has it. */
-const char *os_missing(uint32_t features, bool *withheld);
+const char *os_explain_missing(uint32_t features, bool *withheld);
 
 /* ---- the architecture ------------------------------------------------------------------------ */
 
 extern const char arch_name[];
 
 /* The CPU's own counter; -ENOTSUP, with clock->note saying why, if it cannot be used for timing. */
-int arch_clock(struct clock *clock);
+int arch_get_clock(struct clock *clock);
 
 extern const struct variant arch_cas[], arch_readwrite[], arch_message[], arch_chase[],
 	arch_stream[], arch_fetch[], arch_interleave[], arch_contend[], arch_gemm[];

@@ -70,7 +70,7 @@ static uint64_t ticks_timebase(void)
 	return ticks;
 }
 
-int arch_clock(struct clock *clock)
+int arch_get_clock(struct clock *clock)
 {
 	*clock = (struct clock){.name = "timebase", .ticks = ticks_timebase};
 	return 0;

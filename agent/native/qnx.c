@@ -35,7 +35,7 @@ struct masks {
 	unsigned words[2 * WORDS_MOST];
 };
 
-static int cpu_count(void)
+static int count_cpus(void)
 {
 	return (int)_syspage_ptr->num_cpu;
 }
@@ -43,7 +43,7 @@ static int cpu_count(void)
 /* Sets both masks to one CPU, or with -1 reads them. */
 static int exchange_masks(int cpu, struct masks *masks)
 {
-	int size = RMSK_SIZE(cpu_count());
+	int size = RMSK_SIZE(count_cpus());
 
 	if (size > WORDS_MOST || cpu >= size * WORD_BITS)
 		return -EINVAL;
@@ -66,22 +66,22 @@ static int read_masks(struct masks *masks)
 	return err ? err : -ENOTSUP;
 }
 
-static bool allows(const struct masks *masks, int cpu)
+static bool is_allowed(const struct masks *masks, int cpu)
 {
 	return cpu < masks->size * WORD_BITS && RMSK_ISSET(cpu, masks->words);
 }
 
-int os_cpu_list(int **cpus, size_t *count)
+int os_list_cpus(int **cpus, size_t *count)
 {
 	struct masks masks;
 	bool known = !read_masks(&masks);
 
 	*count = 0;
-	*cpus = calloc((size_t)cpu_count(), sizeof **cpus);
+	*cpus = calloc((size_t)count_cpus(), sizeof **cpus);
 	if (!*cpus)
 		return -ENOMEM;
-	for (int cpu = 0; cpu < cpu_count(); cpu++)
-		if (!known || allows(&masks, cpu))
+	for (int cpu = 0; cpu < count_cpus(); cpu++)
+		if (!known || is_allowed(&masks, cpu))
 			(*cpus)[(*count)++] = cpu;
 	return 0;
 }
@@ -100,8 +100,8 @@ static int check_runmask(int cpu)
 	struct masks masks;
 	bool known = !read_masks(&masks);
 
-	for (int other = 0; known && other < cpu_count(); other++)
-		if (allows(&masks, other) != (other == cpu))
+	for (int other = 0; known && other < count_cpus(); other++)
+		if (is_allowed(&masks, other) != (other == cpu))
 			return -EXDEV;
 	return 0;
 }
@@ -115,9 +115,9 @@ int os_pin_self(int cpu)
 	const struct timespec nap = {.tv_nsec = 1000000};
 	struct masks masks;
 
-	if (cpu < 0 || cpu >= cpu_count())
+	if (cpu < 0 || cpu >= count_cpus())
 		return -EINVAL;
-	int err = cpu_count() <= WORD_BITS ? set_runmask(cpu) : exchange_masks(cpu, &masks);
+	int err = count_cpus() <= WORD_BITS ? set_runmask(cpu) : exchange_masks(cpu, &masks);
 
 	for (int tries = 0; !err && os_current_cpu() != cpu; tries++) {
 		if (tries == PIN_TRIES)
@@ -127,7 +127,7 @@ int os_pin_self(int cpu)
 	return err ? err : check_runmask(cpu);
 }
 
-void os_pin_place(char place[PLACE_ROOM])
+void os_describe_place(char place[PLACE_ROOM])
 {
 	struct masks masks;
 	int length = snprintf(place, PLACE_ROOM, "on CPU %d, its runmask ", os_current_cpu());
@@ -147,27 +147,27 @@ int os_current_cpu(void)
 	return (int)SchedGetCpuNum();
 }
 
-int64_t os_thread_self(void)
+int64_t os_thread_id(void)
 {
 	return (int64_t)pthread_self();
 }
 
 /* Another thread's mask takes ThreadCtlExt() and an ability we do not ask for. */
-int os_thread_bound(int64_t thread, int cpu)
+int os_check_binding(int64_t thread, int cpu)
 {
 	(void)thread;
 	(void)cpu;
 	return 0;
 }
 
-bool os_knows_steal(void)
+bool os_has_steal_time(void)
 {
 	return false;
 }
 
 /* Where procnto's limit saturates (-P with an s) a request succeeds with less than was asked for.
  * Then we go back: a run must not be between two priorities unsaid. */
-int os_realtime_self(int priority)
+int os_make_self_realtime(int priority)
 {
 	struct sched_param before, wanted, reached;
 	int policy, reached_policy;
@@ -188,7 +188,7 @@ int os_realtime_self(int priority)
 	return -EPERM;
 }
 
-void os_ordinary_self(void)
+void os_make_self_ordinary(void)
 {
 	struct sched_param usual;
 
@@ -201,13 +201,13 @@ const int os_priority_usual = 0; /* threads run at 10 anyway, and no one number 
 
 /* ---- the clock ------------------------------------------------------------------------------- */
 
-int os_counter_rate(uint64_t *ticks_per_second)
+int os_get_counter_rate(uint64_t *ticks_per_second)
 {
 	*ticks_per_second = SYSPAGE_ENTRY(qtime)->cycles_per_sec;
 	return *ticks_per_second ? 0 : -ENOTSUP;
 }
 
-void os_clock(struct clock *clock)
+void os_get_clock(struct clock *clock)
 {
 	*clock = (struct clock){.name = "clockcycles",
 				.ticks_per_second = SYSPAGE_ENTRY(qtime)->cycles_per_sec,
@@ -239,7 +239,7 @@ size_t os_huge_page_bytes(void)
 	return 0;
 }
 
-size_t os_nodes(struct node nodes[NODES_MOST])
+size_t os_list_nodes(struct node nodes[NODES_MOST])
 {
 	(void)nodes;
 	return 0;
@@ -270,7 +270,7 @@ uint32_t os_features(void)
 {
 	uint32_t features = UINT32_MAX;
 
-	for (int cpu = 0; cpu < cpu_count(); cpu++) {
+	for (int cpu = 0; cpu < count_cpus(); cpu++) {
 		const struct cpuinfo_entry *entry = cpu_entry(cpu);
 
 		features &= entry ? qnx_features(entry->flags) : 0;
@@ -278,7 +278,7 @@ uint32_t os_features(void)
 	return features;
 }
 
-const char *os_missing(uint32_t features, bool *withheld)
+const char *os_explain_missing(uint32_t features, bool *withheld)
 {
 	return qnx_missing(features, withheld);
 }

@@ -12,25 +12,25 @@
 	}
 
 /* Its clocks of a thread move by the tick of 1 ms in 7.x, longer than many a burst. */
-ABSENT(os_thread_ran_ns(int64_t *ns))
-ABSENT(os_switches(int64_t *voluntary, int64_t *involuntary))
+ABSENT(os_thread_cpu_ns(int64_t *ns))
+ABSENT(os_count_switches(int64_t *voluntary, int64_t *involuntary))
 ABSENT(os_waits_open(void))
 ABSENT(os_waits_read(int account, int64_t *ns))
 
 /* A mapping that does not fit is refused at once. */
-ABSENT(os_limits_look(struct limits *limits))
+ABSENT(os_limits_read(struct limits *limits))
 ABSENT(os_huge_pages_map(void **start, size_t *bytes))
 ABSENT(os_huge_pages_check(const void *start))
-ABSENT(os_page_physical(const void *page, uint64_t *number))
+ABSENT(os_find_physical_page(const void *page, uint64_t *number))
 
 ABSENT(os_pages_bind(void *start, size_t bytes, int node))
-ABSENT(os_pages_where(char *start, size_t count, size_t step, int *nodes))
+ABSENT(os_pages_find_nodes(char *start, size_t count, size_t step, int *nodes))
 
 ABSENT(os_setting_read(enum setting setting, int cpu, char value[SETTING_ROOM]))
 ABSENT(os_setting_write(enum setting setting, int cpu, const char *value))
 
 ABSENT(os_counter_open(const struct event *event))
-ABSENT(os_counter_end(int counter, struct event_count *count))
+ABSENT(os_counter_read_and_close(int counter, struct event_count *count))
 
 void os_waits_close(int account)
 {
@@ -44,7 +44,7 @@ void os_counters_stop(void)
 {
 }
 
-const char *os_counter_refusal(int err)
+const char *os_explain_counter_refusal(int err)
 {
 	return "not available on QNX";
 }

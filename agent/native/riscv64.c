@@ -89,7 +89,7 @@ static uint64_t ticks_rdtime(void)
 	return ticks;
 }
 
-int arch_clock(struct clock *clock)
+int arch_get_clock(struct clock *clock)
 {
 	*clock = (struct clock){.name = "rdtime", .ticks = ticks_rdtime};
 	return 0;

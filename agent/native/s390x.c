@@ -71,7 +71,7 @@ static uint64_t ticks_stckf(void)
 }
 
 /* Bit 51 of the clock counts microseconds on every model, so its last bit is 1/4096 of one. */
-int arch_clock(struct clock *clock)
+int arch_get_clock(struct clock *clock)
 {
 	*clock = (struct clock){
 		.name = "stckf", .ticks_per_second = 4096000000u, .ticks = ticks_stckf};

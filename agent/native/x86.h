@@ -125,7 +125,7 @@ static bool cpuid_edx(uint32_t leaf, unsigned bit)
 
 /* An invariant TSC (CPUID 80000007h EDX bit 8) has one rate in all states: Intel SDM 3B, 18.17.
  * Every CPU that has one has lfence too. */
-int arch_clock(struct clock *clock)
+int arch_get_clock(struct clock *clock)
 {
 	if (!cpuid_edx(1, 4) || !cpuid_edx(0x80000007, 8)) {
 		clock->note = "the time stamp counter is not invariant";

@@ -51,7 +51,7 @@ static uint32_t x86_features(amx_permit_fn *permit)
 	return features;
 }
 
-/* See os_missing(). */
+/* See os_explain_missing(). */
 static const char *x86_missing(uint32_t features, bool *withheld, amx_permit_fn *permit)
 {
 	const char *trouble = features & (FEATURE_AMX_TILE | FEATURE_AMX_BF16 | FEATURE_AMX_INT8)

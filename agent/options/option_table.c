@@ -248,7 +248,7 @@ static const char examples[] =
 	"       fleet-agent --governor performance   at full clock while it runs\n"
 	"       ssh board ./fleet-agent -b all -v all -f jsonl > board.jsonl\n";
 
-void options_help(FILE *out, add_words_fn *add_words)
+void options_print_help(FILE *out, add_words_fn *add_words)
 {
 	fputs("NAME\n       fleet-agent - core-to-core latency of this machine\n\n"
 	      "SYNOPSIS\n       fleet-agent [OPTION]...\n\nDESCRIPTION\n",

@@ -14,7 +14,7 @@
 
 enum { ROUNDS_USUAL = 10, PRECISION_USUAL_PPM = 10000, SPREAD_USUAL_S = 1 };
 
-static const struct option *find(const char *name, size_t length)
+static const struct option *find_option(const char *name, size_t length)
 {
 	for (size_t i = 0; i < option_count; i++)
 		if (strlen(option_table[i].name) == length &&
@@ -23,7 +23,7 @@ static const struct option *find(const char *name, size_t length)
 	return NULL;
 }
 
-static const struct option *find_letter(char letter)
+static const struct option *find_option_by_letter(char letter)
 {
 	for (size_t i = 0; i < option_count; i++)
 		if (option_table[i].letter && option_table[i].letter == letter)
@@ -136,8 +136,8 @@ static int set_preset(struct options *options, const char *name, struct refusal 
 	return 0;
 }
 
-static int set(struct options *options, const struct option *option, const char *text,
-	       struct refusal *refusal)
+static int set_option(struct options *options, const struct option *option, const char *text,
+		      struct refusal *refusal)
 {
 	void *place = (char *)options + option->offset;
 
@@ -171,7 +171,8 @@ static int set(struct options *options, const struct option *option, const char 
 
 /* Understands one argument: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag, -x. `next` is
  * the argument after it. Returns how many arguments it took, or -1. */
-static int take(struct options *options, const char *arg, const char *next, struct refusal *refusal)
+static int parse_argument(struct options *options, const char *arg, const char *next,
+			  struct refusal *refusal)
 {
 	const struct option *option = NULL;
 	const char *value = NULL;
@@ -179,10 +180,10 @@ static int take(struct options *options, const char *arg, const char *next, stru
 	if (!strncmp(arg, "--", 2)) {
 		size_t length = strcspn(arg + 2, "=");
 
-		option = find(arg + 2, length);
+		option = find_option(arg + 2, length);
 		value = arg[2 + length] ? arg + 2 + length + 1 : NULL;
 	} else if (arg[0] == '-' && arg[1]) {
-		option = find_letter(arg[1]);
+		option = find_option_by_letter(arg[1]);
 		value = arg[2] ? arg + 2 : NULL;
 	}
 	if (!option)
@@ -192,22 +193,22 @@ static int take(struct options *options, const char *arg, const char *next, stru
 		if (value)
 			return refuse(refusal, EXIT_OPTIONS, "--%s takes no value, but got '%s'",
 				      option->name, value);
-		return set(options, option, "", refusal) ? -1 : 1;
+		return set_option(options, option, "", refusal) ? -1 : 1;
 	}
 	if (value)
-		return set(options, option, value, refusal) ? -1 : 1;
+		return set_option(options, option, value, refusal) ? -1 : 1;
 	if (!next)
 		return refuse(refusal, EXIT_OPTIONS, "--%s wants a value (%s)", option->name,
 			      option->value);
-	return set(options, option, next, refusal) ? -1 : 2;
+	return set_option(options, option, next, refusal) ? -1 : 2;
 }
 
-bool options_ask_pages(const struct options *options, const char *kind)
+bool options_has_pages(const struct options *options, const char *kind)
 {
 	return options->pages && !strcmp(options->pages, kind);
 }
 
-static uint64_t drawn_seed(void)
+static uint64_t draw_seed(void)
 {
 	struct timespec now;
 
@@ -227,7 +228,7 @@ static int64_t usual_spread_ns(const struct options *options)
 }
 
 /* Gives what was not given its meaning, which depends on what was. */
-static void resolve(struct options *options)
+static void fill_in_defaults(struct options *options)
 {
 	options->rounds_given = options->rounds > 0;
 	options->samples_given = options->samples > 0;
@@ -288,19 +289,20 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 				    .shape = "auto",
 				    .blocks = "64..64K",
 				    .warmup = 1,
-				    .seed = drawn_seed() & INT64_MAX,
+				    .seed = draw_seed() & INT64_MAX,
 				    .precision_ppm = NOT_GIVEN,
 				    .spread_ns = NOT_GIVEN,
 				    .node = NOT_GIVEN,
 				    .priority = PRIORITY_USUAL,
 				    .stuck_ns = 5 * NS_PER_S};
 	for (int i = 1, taken; i < argc; i += taken) {
-		taken = take(options, argv[i], i + 1 < argc ? argv[i + 1] : NULL, refusal);
+		taken = parse_argument(options, argv[i], i + 1 < argc ? argv[i + 1] : NULL,
+				       refusal);
 		if (taken < 0)
 			return -1;
 	}
 	if (!options->estimator)
 		options->estimator = usual_estimator(options->format);
-	resolve(options);
+	fill_in_defaults(options);
 	return check_together(options, refusal);
 }

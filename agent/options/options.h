@@ -74,9 +74,9 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 typedef void add_words_fn(struct text *text, const char *option);
 
 /* Prints the page of --help. */
-void options_help(FILE *out, add_words_fn *add_words);
+void options_print_help(FILE *out, add_words_fn *add_words);
 
 /* Is this kind of pages asked for: "huge" or "base"? */
-bool options_ask_pages(const struct options *options, const char *kind);
+bool options_has_pages(const struct options *options, const char *kind);
 
 #endif

@@ -12,14 +12,14 @@
 
 enum { ATTEMPT_S = 10 };
 
-bool plan_next_word(const char **at, char word[WORD_ROOM])
+bool plan_read_word(const char **next, char word[WORD_ROOM])
 {
-	if (!*at)
+	if (!*next)
 		return false;
-	size_t span = strcspn(*at, ",");
+	size_t span = strcspn(*next, ",");
 
-	snprintf(word, WORD_ROOM, "%.*s", (int)span, *at);
-	*at = (*at)[span] ? *at + span + 1 : NULL;
+	snprintf(word, WORD_ROOM, "%.*s", (int)span, *next);
+	*next = (*next)[span] ? *next + span + 1 : NULL;
 	return true;
 }
 
@@ -35,17 +35,18 @@ static int read_benchmarks(const char *list, uint32_t *mask, struct refusal *ref
 
 	while (bench_all[count])
 		count++;
-	return words_read("benchmark", list, benchmark_name, count, mask, refusal);
+	return read_words_as_mask("benchmark", list, benchmark_name, count, mask, refusal);
 }
 
 /* The variant meant for a benchmark: what stands alone is for all, one not named takes auto. */
-static void variant_for(const struct benchmark *benchmark, const char *list, char name[WORD_ROOM])
+static void choose_variant_name(const struct benchmark *benchmark, const char *list,
+				char name[WORD_ROOM])
 {
 	size_t length = strlen(benchmark->name);
 	char word[WORD_ROOM];
 
 	snprintf(name, WORD_ROOM, "%s", strchr(list, '=') ? "auto" : list);
-	while (plan_next_word(&list, word))
+	while (plan_read_word(&list, word))
 		if (!strncmp(word, benchmark->name, length) && word[length] == '=')
 			snprintf(name, WORD_ROOM, "%s", word + length + 1);
 }
@@ -81,26 +82,26 @@ static int refuse_variant(const struct machine *machine, const struct benchmark 
 			  const char *name, struct refusal *refusal)
 {
 	const struct variant *variant;
-	struct text there = {0};
+	struct text available = {0};
 	const char *why = NULL;
 	bool withheld;
 
-	plan_add_variants(&there, benchmark, machine->features);
+	plan_add_variants(&available, benchmark, machine->features);
 	for (size_t i = 0; (variant = bench_variant(benchmark, i)); i++)
 		if (!strcmp(variant->name, name) && !why && !machine->others)
-			why = os_missing(variant->needs & ~machine->features, &withheld);
+			why = os_explain_missing(variant->needs & ~machine->features, &withheld);
 	if (why)
-		text_add(&there, "; %s: %s", name, why);
+		text_add(&available, "; %s: %s", name, why);
 	refuse(refusal, EXIT_VARIANT, "%s has no variant '%s' here; there is: %s", benchmark->name,
-	       name, there.data);
-	text_free(&there);
+	       name, available.data);
+	text_free(&available);
 	return -1;
 }
 
 /* Runs the variant once in a child process: it dies of instructions that an emulator or a
  * hypervisor lacks although it reports them. To be called while there is no other thread. Where no
  * child can be made nothing is known, and the variant is taken at its word. */
-static bool survives(const struct benchmark *benchmark, const struct variant *variant)
+static bool has_survived_trial(const struct benchmark *benchmark, const struct variant *variant)
 {
 	const struct rlimit none = {0, 0};
 	int status;
@@ -111,7 +112,7 @@ static bool survives(const struct benchmark *benchmark, const struct variant *va
 	if (child == 0) {
 		setrlimit(RLIMIT_CORE, &none);
 		alarm(ATTEMPT_S);
-		benchmark->attempt(variant);
+		benchmark->try_loops(variant);
 		_exit(0);
 	}
 	while (waitpid(child, &status, 0) < 0)
@@ -128,13 +129,13 @@ static bool is_usable(const struct machine *machine, const struct benchmark *ben
 	bool withheld;
 	if (machine->others)
 		return !lacking;
-	const char *why = lacking ? os_missing(lacking, &withheld) : NULL;
+	const char *why = lacking ? os_explain_missing(lacking, &withheld) : NULL;
 
 	if (why && withheld)
 		notes_add(notes, "%s/%s is left out: %s.", benchmark->name, variant->name, why);
 	if (lacking)
 		return false;
-	if (!benchmark->attempt || survives(benchmark, variant))
+	if (!benchmark->try_loops || has_survived_trial(benchmark, variant))
 		return true;
 	notes_add(notes, "%s/%s is left out: it died when it was tried.", benchmark->name,
 		  variant->name);
@@ -179,12 +180,12 @@ static int add_choices(struct plan *plan, const struct benchmark *benchmark, con
 			continue;
 		plan->choices[plan->choice_count++] = (struct choice){
 			.benchmark = benchmark, .variant = variant, .automatic = automatic};
-		if (!all && !(automatic && benchmark->can))
+		if (!all && !(automatic && benchmark->is_supported))
 			break;
 	}
 	if (plan->choice_count > before)
 		return 0;
-	if (!automatic && !machine_is_ours(plan->machine))
+	if (!automatic && !machine_has_our_arch(plan->machine))
 		return add_choices(plan, benchmark, "auto", notes, refusal);
 	return refuse_variant(plan->machine, benchmark, name, refusal);
 }
@@ -199,7 +200,7 @@ static int check_variants(const struct options *options, uint32_t benchmarks,
 
 	if (!strpbrk(list, "=,"))
 		return 0;
-	while (plan_next_word(&list, word)) {
+	while (plan_read_word(&list, word)) {
 		size_t span = strcspn(word, "=");
 
 		if (!word[span] || !word[span + 1])
@@ -217,8 +218,8 @@ static int check_variants(const struct options *options, uint32_t benchmarks,
 }
 
 /* What one CPU cannot measure is left out of what it can; refused where nothing is left. */
-static int name_lacking(const struct plan *plan, struct text *lacking, struct notes *notes,
-			struct refusal *refusal)
+static int leave_out_lacking(const struct plan *plan, struct text *lacking, struct notes *notes,
+			     struct refusal *refusal)
 {
 	int err = 0;
 
@@ -260,9 +261,9 @@ int plan_choose_benchmarks(struct plan *plan, const struct options *options, str
 			text_add(&lacking, "%s%s", lacking.length ? ", " : "", benchmark->name);
 			continue;
 		}
-		variant_for(benchmark, options->variant, variant);
+		choose_variant_name(benchmark, options->variant, variant);
 		if (add_choices(plan, benchmark, variant, notes, refusal))
 			return -1;
 	}
-	return lacking.length ? name_lacking(plan, &lacking, notes, refusal) : 0;
+	return lacking.length ? leave_out_lacking(plan, &lacking, notes, refusal) : 0;
 }

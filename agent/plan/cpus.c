@@ -5,7 +5,7 @@
 
 enum { CPU_NUMBER_MAX = (1 << 20) - 1 };
 
-int plan_by_number(const void *a, const void *b)
+int plan_compare_numbers(const void *a, const void *b)
 {
 	int left = *(const int *)a, right = *(const int *)b;
 
@@ -18,21 +18,21 @@ int plan_find_cpu(const struct plan *plan, long cpu)
 
 	if (cpu < 0 || cpu > CPU_NUMBER_MAX)
 		return -1;
-	const int *found =
-		bsearch(&wanted, plan->cpus, plan->cpu_count, sizeof wanted, plan_by_number);
+	const int *match =
+		bsearch(&wanted, plan->cpus, plan->cpu_count, sizeof wanted, plan_compare_numbers);
 
-	return found ? (int)(found - plan->cpus) : -1;
+	return match ? (int)(match - plan->cpus) : -1;
 }
 
 /* Reads "3" or "3-5" at *at and moves past it; false if that is not what stands there. */
-static bool read_range(const char **at, uint64_t *first, uint64_t *last)
+static bool read_range(const char **next, uint64_t *first, uint64_t *last)
 {
-	const char *end = text_read_number(*at, CPU_NUMBER_MAX, first);
+	const char *end = text_read_number(*next, CPU_NUMBER_MAX, first);
 
 	*last = *first;
 	if (end && *end == '-')
 		end = text_read_number(end + 1, CPU_NUMBER_MAX, last);
-	*at = end;
+	*next = end;
 	return end && *last >= *first;
 }
 
@@ -51,10 +51,10 @@ int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal)
 static int mark_list(const struct plan *plan, const char *list, bool *wanted,
 		     struct refusal *refusal)
 {
-	for (const char *at = list;; at++) {
+	for (const char *next = list;; next++) {
 		uint64_t first, last;
 
-		if (!read_range(&at, &first, &last) || (*at && *at != ','))
+		if (!read_range(&next, &first, &last) || (*next && *next != ','))
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--cpus wants a list like 0-3,8, not '%s'", list);
 		for (long cpu = (long)first; cpu <= (long)last; cpu++) {
@@ -64,7 +64,7 @@ static int mark_list(const struct plan *plan, const char *list, bool *wanted,
 				return plan_refuse_cpu(plan, cpu, refusal);
 			wanted[place] = true;
 		}
-		if (!*at)
+		if (!*next)
 			return 0;
 	}
 }
@@ -72,7 +72,7 @@ static int mark_list(const struct plan *plan, const char *list, bool *wanted,
 int plan_choose_cpus(struct plan *plan, const char *list, struct refusal *refusal)
 {
 	bool *wanted = calloc(plan->cpu_count, sizeof *wanted);
-	size_t kept = 0;
+	size_t count = 0;
 
 	if (!wanted)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
@@ -80,9 +80,9 @@ int plan_choose_cpus(struct plan *plan, const char *list, struct refusal *refusa
 
 	for (size_t i = 0; !result && i < plan->cpu_count; i++)
 		if (wanted[i])
-			plan->cpus[kept++] = plan->cpus[i];
+			plan->cpus[count++] = plan->cpus[i];
 	if (!result)
-		plan->cpu_count = kept;
+		plan->cpu_count = count;
 	free(wanted);
 	return result;
 }

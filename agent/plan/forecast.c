@@ -27,7 +27,7 @@ enum { TRIAL_SAMPLES = 4 }; /* at most */
 
 static const double thread_s = 5e-5, written_byte_s = 1.5e-9;
 
-static const struct usual *usual_of(const struct benchmark *benchmark)
+static const struct usual *usual_cost(const struct benchmark *benchmark)
 {
 	const struct usual *usual = costs;
 
@@ -43,14 +43,14 @@ static double sample_s(const struct visit *visit, uint32_t grains)
 
 	if (!grains || benchmark->single)
 		return benchmark->sample_us * 1e-6;
-	return grains * usual_of(benchmark)->unit_s *
-	       (double)bench_grain(benchmark, plan_point(visit));
+	return grains * usual_cost(benchmark)->unit_s *
+	       (double)bench_units_in_grain(benchmark, plan_visit_point(visit));
 }
 
-double cost_stretch(const struct plan *plan, const struct visit *visit)
+double cost_quota_factor(const struct plan *plan, const struct visit *visit)
 {
 	bool is_pair = visit->choice->benchmark->shape == SHAPE_PAIR;
-	double busy = plan_point(visit)->threads, cpus = plan->machine->limits.cpus;
+	double busy = plan_visit_point(visit)->threads, cpus = plan->machine->limits.cpus;
 
 	busy = busy ? busy : 1 + is_pair;
 	return cpus && busy > cpus ? busy / cpus : 1;
@@ -58,48 +58,48 @@ double cost_stretch(const struct plan *plan, const struct visit *visit)
 
 double cost_burst_s(const struct plan *plan, const struct visit *visit)
 {
-	const struct usual *usual = usual_of(visit->choice->benchmark);
-	const struct point *point = plan_point(visit);
+	const struct usual *usual = usual_cost(visit->choice->benchmark);
+	const struct point *point = plan_visit_point(visit);
 
-	return cost_stretch(plan, visit) *
+	return cost_quota_factor(plan, visit) *
 	       (usual->burst_s + usual->byte_s * (double)point->bytes + point->threads * thread_s +
-		plan_samples(plan, false) * sample_s(visit, plan->iterations));
+		plan_sample_count(plan, false) * sample_s(visit, plan->iterations));
 }
 
 /* A few samples of the fewest grains. */
 static double cost_trial_s(const struct plan *plan, const struct visit *visit)
 {
 	const struct benchmark *benchmark = visit->choice->benchmark;
-	bool given = benchmark->single ? !benchmark->reset : plan->iterations;
+	bool given = benchmark->single ? !benchmark->make_ready : plan->iterations;
 
 	return given ? 0
-		     : cost_stretch(plan, visit) * TRIAL_SAMPLES *
+		     : cost_quota_factor(plan, visit) * TRIAL_SAMPLES *
 			       sample_s(visit, benchmark->least);
 }
 
-static bool begins_point(const struct plan *plan, size_t i)
+static bool is_first_of_point(const struct plan *plan, size_t i)
 {
-	return !i || plan_point(&plan->visits[i]) != plan_point(&plan->visits[i - 1]);
+	return !i || plan_visit_point(&plan->visits[i]) != plan_visit_point(&plan->visits[i - 1]);
 }
 
-double cost_points_s(const struct plan *plan)
+double cost_first_bursts_s(const struct plan *plan)
 {
 	double total_s = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++)
-		if (begins_point(plan, i))
+		if (is_first_of_point(plan, i))
 			total_s += cost_burst_s(plan, &plan->visits[i]);
 	return total_s;
 }
 
-struct cost cost_of(const struct plan *plan, const struct choice *choice)
+struct cost cost_estimate(const struct plan *plan, const struct choice *choice)
 {
 	struct cost cost = {0};
 	double burst_s = 0, once_s = 0, most_s = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
-		const struct point *point = plan_point(visit);
+		const struct point *point = plan_visit_point(visit);
 		double written = (double)point->arena_bytes +
 				 (double)point_arena_bytes(point, 1) * (point->threads - 1);
 
@@ -107,14 +107,14 @@ struct cost cost_of(const struct plan *plan, const struct choice *choice)
 			written *= (double)plan->node_count;
 		if (choice && visit->choice != choice)
 			continue;
-		if (!cost.visits || begins_point(plan, i)) {
+		if (!cost.visits || is_first_of_point(plan, i)) {
 			burst_s = cost_burst_s(plan, visit);
 			once_s = cost_trial_s(plan, visit);
 		}
 		cost.visits++;
 		cost.round_s += burst_s;
 		cost.once_s += once_s;
-		written *= cost_stretch(plan, visit) * written_byte_s;
+		written *= cost_quota_factor(plan, visit) * written_byte_s;
 		most_s = written > most_s ? written : most_s;
 	}
 	cost.round_s += most_s;
@@ -123,7 +123,7 @@ struct cost cost_of(const struct plan *plan, const struct choice *choice)
 
 /* ---- of rounds ------------------------------------------------------------------------------- */
 
-static double seconds(int64_t ns)
+static double to_seconds(int64_t ns)
 {
 	return (double)ns / (double)NS_PER_S;
 }
@@ -131,17 +131,17 @@ static double seconds(int64_t ns)
 /* A round never takes less than from its beginning to that of the next. */
 static double rounds_s(const struct forecast *forecast, const struct plan *plan, uint32_t rounds)
 {
-	double gap_s = seconds(plan_gap_ns(plan)), pause_s = gap_s - forecast->round_s;
+	double gap_s = to_seconds(plan_gap_ns(plan)), pause_s = gap_s - forecast->round_s;
 
 	return forecast->once_s + rounds * forecast->round_s +
 	       (pause_s > 0 ? pause_s * (rounds - 1) : 0);
 }
 
 /* As many of those wanted as fit into a time budget that may end any of them; at least one. */
-static uint32_t rounds_in(const struct forecast *forecast, const struct plan *plan)
+static uint32_t count_rounds_in_budget(const struct forecast *forecast, const struct plan *plan)
 {
 	uint32_t rounds = plan->rounds_wanted;
-	double fit = (seconds(plan->time_budget_ns) - forecast->once_s) / forecast->round_s;
+	double fit = (to_seconds(plan->time_budget_ns) - forecast->once_s) / forecast->round_s;
 
 	if (!plan->budget_ends || fit >= rounds)
 		return rounds;
@@ -153,22 +153,22 @@ static double budget_s(const struct forecast *forecast, const struct plan *plan)
 	double usual_s = forecast->least_s * plan->rounds_usual / forecast->rounds;
 
 	if (plan->time_budget_ns)
-		return seconds(plan->time_budget_ns);
+		return to_seconds(plan->time_budget_ns);
 	return usual_s > BUDGET_USUAL_S ? usual_s : BUDGET_USUAL_S;
 }
 
 void forecast_complete(struct forecast *forecast, const struct plan *plan)
 {
-	forecast->rounds = rounds_in(forecast, plan);
+	forecast->rounds = count_rounds_in_budget(forecast, plan);
 	forecast->least_s = rounds_s(forecast, plan, forecast->rounds);
 	forecast->most_s = plan->precision_ppm ? budget_s(forecast, plan) : 0;
 	if (forecast->most_s < forecast->least_s)
 		forecast->most_s = forecast->least_s;
 }
 
-struct forecast forecast_of(const struct plan *plan)
+struct forecast forecast_estimate(const struct plan *plan)
 {
-	const struct cost cost = cost_of(plan, NULL);
+	const struct cost cost = cost_estimate(plan, NULL);
 	struct forecast forecast = {.once_s = cost.once_s, .round_s = cost.round_s};
 
 	forecast_complete(&forecast, plan);
@@ -204,19 +204,19 @@ int forecast_check(const struct forecast *forecast, const struct plan *plan,
 		   struct refusal *refusal)
 {
 	const char *limit = plan->machine->limits.cpu_time;
-	struct text took = {0}, allowed = {0};
+	struct text needed = {0}, allowed = {0};
 
 	if (!plan->budget_ends ||
-	    forecast->once_s + forecast->round_s <= seconds(plan->time_budget_ns))
+	    forecast->once_s + forecast->round_s <= to_seconds(plan->time_budget_ns))
 		return 0;
-	add_about(&took, forecast->once_s + forecast->round_s);
-	add_time(&allowed, seconds(plan->time_budget_ns));
+	add_about(&needed, forecast->once_s + forecast->round_s);
+	add_time(&allowed, to_seconds(plan->time_budget_ns));
 	refuse(refusal, EXIT_OPTIONS,
 	       "one round of %zu bursts takes %s%s%s, and the time budget allows %s: a longer "
 	       "--time-budget, fewer benchmarks, --pairs and --cpus help",
-	       plan->visit_count, took.data, *limit ? " with the CPU time of " : "", limit,
+	       plan->visit_count, needed.data, *limit ? " with the CPU time of " : "", limit,
 	       allowed.data);
-	text_free(&took);
+	text_free(&needed);
 	text_free(&allowed);
 	return -1;
 }

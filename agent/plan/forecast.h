@@ -15,7 +15,7 @@ struct forecast {
 };
 
 /* By what bursts usually cost. */
-struct forecast forecast_of(const struct plan *plan);
+struct forecast forecast_estimate(const struct plan *plan);
 
 /* Works out the rounds and the time of all from `once_s` and `round_s`. */
 void forecast_complete(struct forecast *forecast, const struct plan *plan);
@@ -36,13 +36,13 @@ void forecast_add_sentence(struct text *text, const struct forecast *forecast,
 			   const struct plan *plan);
 
 /* How many times as long it takes where a quota of CPU time stops its threads. */
-double cost_stretch(const struct plan *plan, const struct visit *visit);
+double cost_quota_factor(const struct plan *plan, const struct visit *visit);
 
 /* Seconds of a burst. */
 double cost_burst_s(const struct plan *plan, const struct visit *visit);
 
 /* Seconds of trials before the first bursts, one visit to each point. */
-double cost_points_s(const struct plan *plan);
+double cost_first_bursts_s(const struct plan *plan);
 
 /* Of all visits: of their trials, and of a burst each with writing the memory they work on. */
 struct cost {
@@ -51,6 +51,6 @@ struct cost {
 };
 
 /* Of one choice of the plan, or of all: null. */
-struct cost cost_of(const struct plan *plan, const struct choice *choice);
+struct cost cost_estimate(const struct plan *plan, const struct choice *choice);
 
 #endif

@@ -15,7 +15,7 @@ struct member {
 };
 
 /* CPUs of one kind have caches of the same sizes, and the same capacity. */
-static int64_t kind_of(const struct cpu_facts *facts)
+static int64_t hash_kind(const struct cpu_facts *facts)
 {
 	uint64_t kind = (uint64_t)facts->capacity;
 
@@ -24,19 +24,20 @@ static int64_t kind_of(const struct cpu_facts *facts)
 	return (int64_t)kind;
 }
 
-static struct member describe(const struct machine *machine, int cpu, const struct member *before,
-			      size_t count, struct cpu_facts *facts)
+static struct member describe_member(const struct machine *machine, int cpu,
+				     const struct member *before, size_t count,
+				     struct cpu_facts *facts)
 {
-	if (machine_cpu(machine, cpu, facts))
+	if (machine_get_cpu(machine, cpu, facts))
 		facts->cache_count = 0;
-	const struct cpu_cache *last = last_cache(facts);
+	const struct cpu_cache *last = last_data_cache(facts);
 	struct member member = {.cpu = cpu,
 				.core = facts->core,
 				.package = facts->package,
 				.node = facts->node,
 				.cache = last ? last->group : UNKNOWN,
 				.cache_bytes = last ? last->bytes : 0,
-				.kind = kind_of(facts)};
+				.kind = hash_kind(facts)};
 
 	for (size_t i = 0; i < count; i++)
 		member.in_core += member.core != UNKNOWN && before[i].core == member.core;
@@ -44,14 +45,14 @@ static struct member describe(const struct machine *machine, int cpu, const stru
 }
 
 /* Describes all CPUs of the plan, the first into plan->facts. The caller frees it. */
-static struct member *describe_all(struct plan *plan)
+static struct member *describe_members(struct plan *plan)
 {
 	struct member *members = calloc(plan->cpu_count, sizeof *members);
 	struct cpu_facts facts;
 
 	plan->cores = calloc(plan->cpu_count, sizeof *plan->cores);
 	for (size_t i = 0; members && plan->cores && i < plan->cpu_count; i++) {
-		members[i] = describe(plan->machine, plan->cpus[i], members, i, &facts);
+		members[i] = describe_member(plan->machine, plan->cpus[i], members, i, &facts);
 		if (i == 0)
 			plan->facts = facts;
 		plan->cores[i] = members[i].core;
@@ -62,7 +63,7 @@ static struct member *describe_all(struct plan *plan)
 	return NULL;
 }
 
-static uint64_t cache_bytes(const struct member *members, size_t count)
+static uint64_t sum_cache_bytes(const struct member *members, size_t count)
 {
 	uint64_t total = 0;
 
@@ -107,7 +108,7 @@ static int add_group(struct plan *plan, const int *cpus, size_t count, struct re
 }
 
 /* One CPU of each kind under each last cache; of a plan by nodes at most two a node; or each. */
-static int add_singles(struct plan *plan, const struct member *members, bool each,
+static int add_singles(struct plan *plan, const struct member *members, bool each_cpu,
 		       struct refusal *refusal)
 {
 	int err = 0;
@@ -116,7 +117,7 @@ static int add_singles(struct plan *plan, const struct member *members, bool eac
 		const struct member *member = &members[i], *first = NULL;
 		bool alike = false;
 
-		for (size_t k = 0; !each && k < i && !alike; k++) {
+		for (size_t k = 0; !each_cpu && k < i && !alike; k++) {
 			const struct member *other = &members[k];
 
 			if (other->kind != member->kind ||
@@ -132,7 +133,7 @@ static int add_singles(struct plan *plan, const struct member *members, bool eac
 	return err;
 }
 
-static int64_t shared_of(const struct member *member, const char *word)
+static int64_t shared_number(const struct member *member, const char *word)
 {
 	return !strcmp(word, "llc")       ? member->cache
 	       : !strcmp(word, "package") ? member->package
@@ -143,13 +144,14 @@ static int64_t shared_of(const struct member *member, const char *word)
 }
 
 /* The CPUs that share it. first_only: of each core one. */
-static size_t gather(const struct plan *plan, const struct member *members, const char *word,
-		     int64_t shared, bool first_only, int *cpus)
+static size_t gather_sharing_cpus(const struct plan *plan, const struct member *members,
+				  const char *word, int64_t shared, bool first_only, int *cpus)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < plan->cpu_count; i++)
-		if (shared_of(&members[i], word) == shared && !(first_only && members[i].in_core))
+		if (shared_number(&members[i], word) == shared &&
+		    !(first_only && members[i].in_core))
 			cpus[count++] = members[i].cpu;
 	return count;
 }
@@ -162,17 +164,17 @@ static int add_sharing(struct plan *plan, const struct member *members, const ch
 	int err = 0;
 
 	for (size_t i = 0; !err && i < plan->cpu_count; i++) {
-		int64_t shared = shared_of(&members[i], word);
+		int64_t shared = shared_number(&members[i], word);
 
 		if (shared == UNKNOWN)
 			return refuse(
 				refusal, EXIT_OPTIONS,
 				"--threads %s: this machine does not tell which CPUs share it",
 				word);
-		size_t count = gather(plan, members, word, shared, cores, scratch);
+		size_t count = gather_sharing_cpus(plan, members, word, shared, cores, scratch);
 
 		if (cores && count == 1)
-			count = gather(plan, members, word, shared, false, scratch);
+			count = gather_sharing_cpus(plan, members, word, shared, false, scratch);
 		err = add_group(plan, scratch, count, refusal);
 	}
 	return err;
@@ -188,12 +190,12 @@ static int add_spread(struct plan *plan, const struct member *members, size_t wa
 		for (size_t i = 0; i < plan->cpu_count && count < wanted; i++)
 			if (members[i].in_core == rank)
 				scratch[count++] = members[i].cpu;
-	qsort(scratch, count, sizeof *scratch, plan_by_number);
+	qsort(scratch, count, sizeof *scratch, plan_compare_numbers);
 	return add_group(plan, scratch, count, refusal);
 }
 
-static int add_word(struct plan *plan, const struct member *members, const char *word, bool each,
-		    int *scratch, struct refusal *refusal)
+static int add_groups_of_word(struct plan *plan, const struct member *members, const char *word,
+			      bool each_cpu, int *scratch, struct refusal *refusal)
 {
 	char *end;
 	unsigned long number = strtoul(word, &end, 10);
@@ -210,15 +212,15 @@ static int add_word(struct plan *plan, const struct member *members, const char 
 	if (number > plan->cpu_count)
 		return refuse(refusal, EXIT_OPTIONS, "--threads %lu: there are only %zu CPUs",
 			      number, plan->cpu_count);
-	return number == 1 ? add_singles(plan, members, each, refusal)
+	return number == 1 ? add_singles(plan, members, each_cpu, refusal)
 			   : add_spread(plan, members, number, scratch, refusal);
 }
 
 /* The groups that --threads names, and one CPU of each kind. */
-static int add_all(struct plan *plan, const struct options *options, const struct member *members,
-		   int *scratch, struct refusal *refusal)
+static int add_all_groups(struct plan *plan, const struct options *options,
+			  const struct member *members, int *scratch, struct refusal *refusal)
 {
-	bool each = options->cpus != NULL;
+	bool each_cpu = options->cpus != NULL;
 	char word[WORD_ROOM];
 	int err = 0;
 
@@ -233,12 +235,12 @@ static int add_all(struct plan *plan, const struct options *options, const struc
 		if (benchmark->shape != SHAPE_GROUP ||
 		    (i && benchmark == plan->choices[i - 1].benchmark))
 			continue;
-		plan->group_uses = plan_use(benchmark);
-		while (!err && plan_next_word(&list, word))
-			err = add_word(plan, members, word, each, scratch, refusal);
+		plan->group_uses = plan_benchmark_bit(benchmark);
+		while (!err && plan_read_word(&list, word))
+			err = add_groups_of_word(plan, members, word, each_cpu, scratch, refusal);
 	}
 	plan->group_uses = 0;
-	return err ? err : add_singles(plan, members, each, refusal);
+	return err ? err : add_singles(plan, members, each_cpu, refusal);
 }
 
 int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal)
@@ -252,15 +254,15 @@ int plan_make_groups(struct plan *plan, const struct options *options, struct re
 	}
 	if (!grouped && !many)
 		return 0;
-	struct member *members = describe_all(plan);
+	struct member *members = describe_members(plan);
 	int *scratch = calloc(plan->cpu_count, sizeof *scratch);
 
 	if (!members || !scratch)
 		err = refuse(refusal, EXIT_OTHER, "out of memory");
 	else if (grouped)
-		err = add_all(plan, options, members, scratch, refusal);
+		err = add_all_groups(plan, options, members, scratch, refusal);
 	if (members && !err)
-		plan->cache_bytes = cache_bytes(members, plan->cpu_count);
+		plan->cache_bytes = sum_cache_bytes(members, plan->cpu_count);
 	free(members);
 	free(scratch);
 	return err;

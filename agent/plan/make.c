@@ -20,11 +20,11 @@ static int check_node(const struct machine *machine, int64_t node, struct refusa
 		      strerror(-err));
 }
 
-static struct placement placement_of(const struct options *options)
+static struct placement make_placement(const struct options *options)
 {
 	return (struct placement){.fixed = !strcmp(options->line, "fixed"),
 				  .owner_pong = !strcmp(options->owner, "pong"),
-				  .huge_page = options_ask_pages(options, "huge"),
+				  .huge_page = options_has_pages(options, "huge"),
 				  .node = (int)options->node,
 				  .separation_bytes = (uint32_t)options->separation};
 }
@@ -34,8 +34,8 @@ static void note_quota(const struct plan *plan, struct notes *notes)
 	double most = 1;
 
 	for (size_t i = 0; i < plan->visit_count; i++)
-		if (cost_stretch(plan, &plan->visits[i]) > most)
-			most = cost_stretch(plan, &plan->visits[i]);
+		if (cost_quota_factor(plan, &plan->visits[i]) > most)
+			most = cost_quota_factor(plan, &plan->visits[i]);
 	if (most > 1)
 		notes_add(notes, "CPU time is limited (%s): bursts take up to %.3g times as long.",
 			  plan->machine->limits.cpu_time, most);
@@ -66,7 +66,7 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 			      .seed = options->seed,
 			      .preset = options->preset,
 			      .estimator = options->estimator,
-			      .placement = placement_of(options)};
+			      .placement = make_placement(options)};
 	if (!plan->cpus)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
 	if (options->cpus && plan_choose_cpus(plan, options->cpus, refusal))
@@ -80,13 +80,13 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 	    plan_make_points(plan, options, notes, refusal) ||
 	    plan_make_visits(plan, options, refusal) ||
 	    plan_shorten(plan, options, notes, refusal) ||
-	    plan_want_memory(plan, options, notes, refusal))
+	    plan_reserve_memory(plan, options, notes, refusal))
 		return -1;
 	note_quota(plan, notes);
 	return 0;
 }
 
-void plan_list(FILE *out, const struct machine *machine)
+void plan_print_list(FILE *out, const struct machine *machine)
 {
 	struct text text = {0};
 

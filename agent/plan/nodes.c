@@ -11,7 +11,7 @@ static size_t count_words(const char *list)
 	char word[WORD_ROOM];
 	size_t count = 0;
 
-	while (plan_next_word(&list, word))
+	while (plan_read_word(&list, word))
 		count++;
 	return count;
 }
@@ -22,7 +22,7 @@ static bool has_word(const char *list, const char *wanted)
 
 	if (!strcmp(list, "all"))
 		return true;
-	while (plan_next_word(&list, word))
+	while (plan_read_word(&list, word))
 		if (!strcmp(word, wanted))
 			return true;
 	return false;
@@ -30,15 +30,15 @@ static bool has_word(const char *list, const char *wanted)
 
 static int refuse_list(const struct machine *machine, const char *list, struct refusal *refusal)
 {
-	struct text there = {0};
+	struct text available = {0};
 
 	for (size_t i = 0; i < machine->node_count; i++)
-		text_add(&there, "%s%d%s", i ? ", " : "", machine->nodes[i].number,
+		text_add(&available, "%s%d%s", i ? ", " : "", machine->nodes[i].number,
 			 machine->nodes[i].allowed ? "" : " (not allowed here)");
 	refuse(refusal, EXIT_CPU,
 	       "--nodes %s: name NUMA nodes with memory, each once, or all; there is %s", list,
-	       there.length ? there.data : "none, as far as the OS tells");
-	text_free(&there);
+	       available.length ? available.data : "none, as far as the OS tells");
+	text_free(&available);
 	return -1;
 }
 

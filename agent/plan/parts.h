@@ -9,7 +9,7 @@
 int plan_choose_cpus(struct plan *plan, const char *list, struct refusal *refusal);
 
 /* Compares CPU numbers, for qsort() and bsearch(). */
-int plan_by_number(const void *a, const void *b);
+int plan_compare_numbers(const void *a, const void *b);
 
 /* Refuses a CPU that is not among those of the plan. */
 int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal);
@@ -25,10 +25,10 @@ const struct variant *plan_best_variant(const struct machine *machine,
 
 /* Takes the next word of a list without spaces; false after the last. */
 enum { WORD_ROOM = 32 };
-bool plan_next_word(const char **at, char word[WORD_ROOM]);
+bool plan_read_word(const char **next, char word[WORD_ROOM]);
 
 /* The bit of a benchmark in the uses of groups. */
-uint32_t plan_use(const struct benchmark *benchmark);
+uint32_t plan_benchmark_bit(const struct benchmark *benchmark);
 
 /* Fills in plan->nodes. */
 int plan_choose_nodes(struct plan *plan, const struct options *options, struct notes *notes,
@@ -45,11 +45,11 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 		     struct refusal *refusal);
 
 /* Reserves the arenas of the visits; short of memory it drops the largest sizes, or refuses. */
-int plan_want_memory(struct plan *plan, const struct options *options, struct notes *notes,
-		     struct refusal *refusal);
+int plan_reserve_memory(struct plan *plan, const struct options *options, struct notes *notes,
+			struct refusal *refusal);
 
 /* Reserves the arenas of the visits there are; the bytes they take at once. */
-int plan_want_all(struct plan *plan, uint64_t *total, struct refusal *refusal);
+int plan_reserve_arenas(struct plan *plan, uint64_t *total, struct refusal *refusal);
 
 /* Adds a benchmark's variants by name, saying which this CPU lacks. */
 void plan_add_variants(struct text *text, const struct benchmark *benchmark, uint32_t features);

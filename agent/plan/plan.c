@@ -25,22 +25,22 @@ int plan_last_cpu(const struct plan *plan, const struct visit *visit)
 }
 
 /* Neither of the two, of another core if there is one. */
-static int third_cpu(const struct plan *plan, size_t a, size_t b)
+static int choose_third_cpu(const struct plan *plan, size_t a, size_t b)
 {
-	int found = plan->cpus[a];
+	int third = plan->cpus[a];
 
 	for (size_t i = plan->cpu_count; i--;) {
 		bool apart = plan->cores && plan->cores[i] != plan->cores[a] &&
 			     plan->cores[i] != plan->cores[b];
 
-		if (i != a && i != b && (apart || found == plan->cpus[a]))
-			found = plan->cpus[i];
+		if (i != a && i != b && (apart || third == plan->cpus[a]))
+			third = plan->cpus[i];
 	}
-	return found;
+	return third;
 }
 
-const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
-		     int pair[PAIR_THREADS], size_t *count)
+const int *plan_visit_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
+			   int pair[PAIR_THREADS], size_t *count)
 {
 	bool swapped = plan->pairs != PAIRS_ORDERED && round % 2;
 
@@ -51,15 +51,15 @@ const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_
 	*count = visit->a == visit->b ? 1 : 2;
 	pair[0] = plan->cpus[swapped ? visit->b : visit->a];
 	pair[1] = plan->cpus[swapped ? visit->a : visit->b];
-	if (plan_point(visit)->threads == PAIR_THREADS) {
+	if (plan_visit_point(visit)->threads == PAIR_THREADS) {
 		*count = PAIR_THREADS;
 		pair[2] = pair[1];
-		pair[1] = third_cpu(plan, visit->a, visit->b);
+		pair[1] = choose_third_cpu(plan, visit->a, visit->b);
 	}
 	return pair;
 }
 
-const struct point *plan_point(const struct visit *visit)
+const struct point *plan_visit_point(const struct visit *visit)
 {
 	return &visit->choice->points[visit->point];
 }
@@ -69,12 +69,12 @@ bool plan_is_ladder(const struct benchmark *benchmark)
 	return benchmark == &bench_chase || benchmark == &bench_bandwidth;
 }
 
-uint32_t plan_samples(const struct plan *plan, bool slow)
+uint32_t plan_sample_count(const struct plan *plan, bool slow)
 {
 	return plan->warmup + (slow && !plan->samples_given ? SAMPLES_SLOW : plan->samples);
 }
 
-size_t plan_threads_most(const struct plan *plan)
+size_t plan_max_threads(const struct plan *plan)
 {
 	size_t most = PAIR_THREADS;
 

@@ -21,7 +21,7 @@ struct choice {
 struct group {
 	int *cpus; /* ascending */
 	size_t count;
-	uint32_t uses; /* by which benchmarks, of plan_use() */
+	uint32_t uses; /* by which benchmarks, of plan_benchmark_bit() */
 };
 
 /* CPUs that every round visits once at a point of a choice; there may be a million of these. */
@@ -88,7 +88,7 @@ int plan_find_cpu(const struct plan *plan, long cpu);
 struct random plan_shuffle(const struct plan *plan, uint32_t round, uint32_t *order);
 
 /* How many visits are made together with this one, itself among them, and which the k-th is. */
-size_t plan_companions(const struct plan *plan, size_t visit);
+size_t plan_count_companions(const struct plan *plan, size_t visit);
 size_t plan_companion(const struct plan *plan, size_t visit, size_t k);
 
 /* The most threads of a visit to a pair: a third may have to do with its lines. */
@@ -96,26 +96,26 @@ enum { PAIR_THREADS = 3 };
 
 /* The CPUs of a visit, ping's first; a pair is put together in `pair`, pong last. Ping holds the
  * clock: of a pair the lower CPU in even rounds, the other in odd ones, unless ordered. */
-const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
-		     int pair[PAIR_THREADS], size_t *count);
+const int *plan_visit_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
+			   int pair[PAIR_THREADS], size_t *count);
 
 /* Its first CPU and its last, whatever the round. */
 int plan_first_cpu(const struct plan *plan, const struct visit *visit);
 int plan_last_cpu(const struct plan *plan, const struct visit *visit);
 
-const struct point *plan_point(const struct visit *visit);
+const struct point *plan_visit_point(const struct visit *visit);
 
 /* Samples in a burst, warm-ups included. slow: a unit takes long. */
-uint32_t plan_samples(const struct plan *plan, bool slow);
+uint32_t plan_sample_count(const struct plan *plan, bool slow);
 
 /* The most threads a burst has. */
-size_t plan_threads_most(const struct plan *plan);
+size_t plan_max_threads(const struct plan *plan);
 
 /* From the beginning of one round to that of the next, at least. */
 int64_t plan_gap_ns(const struct plan *plan);
 
 /* Prints what --list shows: CPUs, and each benchmark's variants. */
-void plan_list(FILE *out, const struct machine *machine);
+void plan_print_list(FILE *out, const struct machine *machine);
 
 void plan_free(struct plan *plan);
 

@@ -9,7 +9,7 @@
 
 static const struct point nameless;
 
-uint32_t plan_use(const struct benchmark *benchmark)
+uint32_t plan_benchmark_bit(const struct benchmark *benchmark)
 {
 	size_t i = 0;
 
@@ -19,44 +19,44 @@ uint32_t plan_use(const struct benchmark *benchmark)
 }
 
 /* Sizes of the groups for a use, ascending; the caller frees them. */
-static uint32_t *thread_counts(const struct plan *plan, uint32_t use, size_t *found)
+static uint32_t *list_thread_counts(const struct plan *plan, uint32_t use, size_t *counted)
 {
 	uint32_t *counts = calloc(plan->group_count + 1, sizeof *counts);
 	size_t count = 0;
 
 	for (size_t i = 0; counts && i < plan->group_count; i++) {
 		uint32_t size = (uint32_t)plan->groups[i].count;
-		size_t at = count;
+		size_t place = count;
 
 		if (!(plan->groups[i].uses & use))
 			continue;
-		while (at && counts[at - 1] > size)
-			at--;
-		if (at && counts[at - 1] == size)
+		while (place && counts[place - 1] > size)
+			place--;
+		if (place && counts[place - 1] == size)
 			continue;
-		memmove(counts + at + 1, counts + at, (count - at) * sizeof *counts);
-		counts[at] = size;
+		memmove(counts + place + 1, counts + place, (count - place) * sizeof *counts);
+		counts[place] = size;
 		count++;
 	}
-	*found = count;
+	*counted = count;
 	return counts;
 }
 
 /* Does a better variant of the plan do this point already? */
-static bool is_done_better(const struct plan *plan, const struct choice *choice,
-			   const struct point *point)
+static bool has_better_variant(const struct plan *plan, const struct choice *choice,
+			       const struct point *point)
 {
 	for (const struct choice *other = plan->choices; other < choice; other++)
 		if (other->benchmark == choice->benchmark &&
-		    choice->benchmark->can(other->variant, point))
+		    choice->benchmark->is_supported(other->variant, point))
 			return true;
 	return false;
 }
 
 /* Adds a point on each node that --nodes has the benchmark's memory placed on, and where others use
  * memory on each of theirs; else as it is. */
-static int add_placed(const struct plan *plan, const struct benchmark *benchmark,
-		      struct point point, struct points *points, struct refusal *refusal)
+static int add_point_on_nodes(const struct plan *plan, const struct benchmark *benchmark,
+			      struct point point, struct points *points, struct refusal *refusal)
 {
 	size_t length = strlen(point.name), room = sizeof point.name - length, used;
 	size_t loads = point.load_variant ? plan->node_count : 1;
@@ -85,20 +85,21 @@ static int keep_points(const struct plan *plan, struct choice *choice, const str
 		       struct refusal *refusal)
 {
 	const struct benchmark *benchmark = choice->benchmark;
-	struct points kept = {0};
+	struct points remaining = {0};
 	int err = 0;
 
 	for (size_t i = 0; !err && i < all->count; i++) {
 		const struct point *point = &all->list[i];
 
-		if (benchmark->can && !benchmark->can(choice->variant, point))
+		if (benchmark->is_supported && !benchmark->is_supported(choice->variant, point))
 			continue;
-		if (benchmark->can && choice->automatic && is_done_better(plan, choice, point))
+		if (benchmark->is_supported && choice->automatic &&
+		    has_better_variant(plan, choice, point))
 			continue;
-		err = add_placed(plan, benchmark, *point, &kept, refusal);
+		err = add_point_on_nodes(plan, benchmark, *point, &remaining, refusal);
 	}
-	choice->points = kept.list;
-	choice->point_count = kept.count;
+	choice->points = remaining.list;
+	choice->point_count = remaining.count;
 	return err;
 }
 
@@ -122,14 +123,14 @@ static int make_points(struct plan *plan, struct choice *choice, const struct op
 	context->variant = choice->variant;
 	context->automatic = choice->automatic;
 	context->by_node = plan->node_count && bench_has_nodes(choice->benchmark);
-	uint32_t *threads =
-		thread_counts(plan, plan_use(choice->benchmark), &context->thread_count);
+	uint32_t *threads = list_thread_counts(plan, plan_benchmark_bit(choice->benchmark),
+					       &context->thread_count);
 
 	if (!threads)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
 	context->threads = threads;
-	int err = choice->benchmark->points
-			  ? choice->benchmark->points(options, context, &all, refusal)
+	int err = choice->benchmark->add_points
+			  ? choice->benchmark->add_points(options, context, &all, refusal)
 			  : points_add(&all, &nameless, refusal);
 
 	if (!err)
@@ -145,35 +146,35 @@ static int make_points(struct plan *plan, struct choice *choice, const struct op
 /* Drops choices that are left without a point; each benchmark must keep one. */
 static int drop_empty(struct plan *plan, struct refusal *refusal)
 {
-	size_t kept = 0;
+	size_t remaining = 0;
 
 	for (size_t i = 0; i < plan->choice_count; i++) {
 		struct choice *choice = &plan->choices[i];
 		bool last = i + 1 == plan->choice_count || choice[1].benchmark != choice->benchmark;
-		bool any = kept && plan->choices[kept - 1].benchmark == choice->benchmark;
+		bool any = remaining && plan->choices[remaining - 1].benchmark == choice->benchmark;
 
 		if (choice->point_count) {
 			struct choice moved = *choice;
 
 			choice->points = NULL; /* they belong to one choice, whoever frees them */
-			plan->choices[kept++] = moved;
-		} else if (last && !any && choice->benchmark->can)
+			plan->choices[remaining++] = moved;
+		} else if (last && !any && choice->benchmark->is_supported)
 			return refuse(refusal, EXIT_VARIANT,
 				      "%s has no point of the operations and threads asked for",
 				      choice->benchmark->name);
 	}
-	plan->choice_count = kept;
+	plan->choice_count = remaining;
 	return 0;
 }
 
 /* A point without a load stands for all that would be done at a rate. */
-static bool any_does(const struct plan *plan, const char *name)
+static bool has_operation(const struct plan *plan, const char *name)
 {
 	for (size_t i = 0; i < plan->choice_count; i++)
 		for (size_t p = 0; p < plan->choices[i].point_count; p++) {
 			unsigned operation = plan->choices[i].points[p].operation;
 
-			if (plan->choices[i].benchmark->can &&
+			if (plan->choices[i].benchmark->is_supported &&
 			    (operation == OPERATION_IDLE ||
 			     !strcmp(operation_name(operation), name)))
 				return true;
@@ -186,17 +187,17 @@ static int check_operations(const struct plan *plan, const char *list, struct re
 {
 	char word[WORD_ROOM];
 
-	while (plan_next_word(&list, word))
-		if (!any_does(plan, word))
+	while (plan_read_word(&list, word))
+		if (!has_operation(plan, word))
 			return refuse(refusal, EXIT_VARIANT,
 				      "--op %s: no variant that is measured here does it", word);
 	return 0;
 }
 
-static bool needs_operations(const struct plan *plan)
+static bool has_operations(const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->choice_count; i++)
-		if (plan->choices[i].benchmark->can)
+		if (plan->choices[i].benchmark->is_supported)
 			return true;
 	return false;
 }
@@ -209,13 +210,13 @@ static bool choose_pages(const struct plan *plan, const struct options *options,
 	for (size_t i = 0; i < plan->choice_count; i++) {
 		const struct benchmark *benchmark = plan->choices[i].benchmark;
 
-		used |= benchmark->points != NULL;
-		expected |= benchmark->points &&
-			    (benchmark->huge_pages || options_ask_pages(options, "huge"));
+		used |= benchmark->add_points != NULL;
+		expected |= benchmark->add_points &&
+			    (benchmark->huge_pages || options_has_pages(options, "huge"));
 	}
-	if (!used || options_ask_pages(options, "base"))
+	if (!used || options_has_pages(options, "base"))
 		return false;
-	if (machine_huge_page(plan->machine))
+	if (machine_huge_page_size(plan->machine))
 		return true;
 	if (!expected)
 		return false;
@@ -235,8 +236,8 @@ static uint32_t common_multiple(uint32_t a, uint32_t b)
 }
 
 /* What shapes must be multiples of, and whether a plan is left without gemm. */
-static void look_at_shapes(const struct plan *plan, struct notes *notes,
-			   struct point_context *context)
+static void find_shape_multiples(const struct plan *plan, struct notes *notes,
+				 struct point_context *context)
 {
 	context->rows = context->columns = context->depth = 1;
 	for (size_t i = 0; i < plan->choice_count; i++) {
@@ -259,12 +260,12 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 					.flushes = plan->machine->features & FEATURE_FLUSH,
 					.cache_bytes = plan->cache_bytes,
 					.cpu_count = plan->cpu_count,
-					.base_asked = options_ask_pages(options, "base"),
-					.huge_asked = options_ask_pages(options, "huge"),
+					.base_asked = options_has_pages(options, "base"),
+					.huge_asked = options_has_pages(options, "huge"),
 					.huge_pages = choose_pages(plan, options, notes)};
 	int err = 0;
 
-	look_at_shapes(plan, notes, &context);
+	find_shape_multiples(plan, notes, &context);
 	for (size_t i = 0; i < plan->choice_count; i++)
 		if (plan->choices[i].benchmark->helper && !context.helpers[OPERATION_READ])
 			find_helpers(plan, plan->choices[i].benchmark->helper, notes, &context);
@@ -272,32 +273,32 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 		err = make_points(plan, &plan->choices[i], options, &context, refusal);
 	if (err || drop_empty(plan, refusal))
 		return -1;
-	return needs_operations(plan) ? check_operations(plan, options->operations, refusal) : 0;
+	return has_operations(plan) ? check_operations(plan, options->operations, refusal) : 0;
 }
 
 /* Which of a pair has the memory that both work on changes from round to round. */
-static int want_arenas(const struct plan *plan, const struct visit *visit)
+static int reserve_arenas_of_visit(const struct plan *plan, const struct visit *visit)
 {
-	const struct point *point = plan_point(visit);
+	const struct point *point = plan_visit_point(visit);
 	int pair[PAIR_THREADS], err = 0;
 	size_t count;
-	const int *cpus = plan_cpus(plan, visit, 0, pair, &count);
+	const int *cpus = plan_visit_cpus(plan, visit, 0, pair, &count);
 	bool first_only = point->one_arena && visit->choice->benchmark->shape == SHAPE_GROUP;
 
 	for (size_t i = 0; !err && point->arena_bytes && i < (first_only ? 1 : count); i++)
-		err = arena_want(point_arena_of(point, cpus, i), point->huge_pages,
-				 point_node_of(point, i, plan->placement.node),
-				 point_arena_bytes(point, i));
+		err = arena_reserve(point_arena_owner(point, cpus, i), point->huge_pages,
+				    point_choose_node(point, i, plan->placement.node),
+				    point_arena_bytes(point, i));
 	for (size_t i = 0; !err && point->walk_bytes && i < count; i++)
-		err = arena_want(cpus[i], point->walk_huge, -1, point->walk_bytes);
+		err = arena_reserve(cpus[i], point->walk_huge, -1, point->walk_bytes);
 	return err;
 }
 
-int plan_want_all(struct plan *plan, uint64_t *total, struct refusal *refusal)
+int plan_reserve_arenas(struct plan *plan, uint64_t *total, struct refusal *refusal)
 {
-	arena_want_none();
+	arena_clear_reservations();
 	for (size_t i = 0; i < plan->visit_count; i++)
-		if (want_arenas(plan, &plan->visits[i]))
+		if (reserve_arenas_of_visit(plan, &plan->visits[i]))
 			return refuse(refusal, EXIT_OTHER, "out of memory");
 	*total = arena_total_bytes(plan->machine->page_bytes, plan->machine->huge_page_bytes,
 				   ALL_NODES);

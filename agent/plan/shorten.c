@@ -37,25 +37,26 @@ static void count_alike(const struct choice *choice, const struct point *point, 
 }
 
 /* What each of so many threads has of a cache, if they share the last one. */
-static uint64_t share_of(const struct plan *plan, const struct cpu_cache *cache, uint32_t threads)
+static uint64_t cache_share(const struct plan *plan, const struct cpu_cache *cache,
+			    uint32_t threads)
 {
 	uint64_t bytes = cache->bytes > 0 ? (uint64_t)cache->bytes : 0;
-	uint64_t each = plan->cache_bytes / (threads ? threads : 1);
+	uint64_t share = plan->cache_bytes / (threads ? threads : 1);
 
-	return cache == last_cache(&plan->facts) && each < bytes ? each : bytes;
+	return cache == last_data_cache(&plan->facts) && share < bytes ? share : bytes;
 }
 
 /* Is it one of the two sizes that show a level, the ends of those well inside a cache and well
  * outside the one before? Two, since a guest may have less of a cache than it is told. */
-static bool is_of_level(const struct plan *plan, const struct choice *choice,
-			const struct point *point)
+static bool is_level_end(const struct plan *plan, const struct choice *choice,
+			 const struct point *point)
 {
 	size_t smaller, larger;
 	uint64_t before = 0;
 
 	for (size_t i = 0; i < plan->facts.cache_count; i++) {
 		const struct cpu_cache *cache = &plan->facts.caches[i];
-		uint64_t bytes = share_of(plan, cache, point->threads);
+		uint64_t bytes = cache_share(plan, cache, point->threads);
 
 		if (!strcmp(cache->kind, "Instruction"))
 			continue;
@@ -68,8 +69,8 @@ static bool is_of_level(const struct plan *plan, const struct choice *choice,
 	return false;
 }
 
-static enum spared spared_of(const struct plan *plan, const struct choice *choice,
-			     const struct point *point)
+static enum spared choose_spared(const struct plan *plan, const struct choice *choice,
+				 const struct point *point)
 {
 	size_t smaller, larger;
 
@@ -78,7 +79,7 @@ static enum spared spared_of(const struct plan *plan, const struct choice *choic
 	count_alike(choice, point, 0, UINT64_MAX, &smaller, &larger);
 	if (!larger)
 		return SPARED_MEMORY;
-	if (!last_cache(&plan->facts) || is_of_level(plan, choice, point))
+	if (!last_data_cache(&plan->facts) || is_level_end(plan, choice, point))
 		return SPARED_NEVER;
 	return SPARED_FIRST;
 }
@@ -89,28 +90,28 @@ static void rank_points(struct plan *plan)
 		for (size_t p = 0; p < plan->choices[i].point_count; p++) {
 			struct point *point = &plan->choices[i].points[p];
 
-			point->spared = (uint8_t)spared_of(plan, &plan->choices[i], point);
+			point->spared = (uint8_t)choose_spared(plan, &plan->choices[i], point);
 		}
 }
 
 /* Drops the points that can be spared so; only one that is too large leaves its choice without. */
-static size_t drop(struct plan *plan, enum spared spared)
+static size_t drop_points(struct plan *plan, enum spared spared)
 {
 	size_t dropped = 0, choices = 0;
 
 	for (size_t i = 0; i < plan->choice_count; i++) {
 		struct choice choice = plan->choices[i];
-		size_t kept = 0;
+		size_t remaining = 0;
 
 		for (size_t p = 0; p < choice.point_count; p++)
-			kept += choice.points[p].spared != spared;
-		if (kept || spared == SPARED_LARGE) {
-			kept = 0;
+			remaining += choice.points[p].spared != spared;
+		if (remaining || spared == SPARED_LARGE) {
+			remaining = 0;
 			for (size_t p = 0; p < choice.point_count; p++)
 				if (choice.points[p].spared != spared)
-					choice.points[kept++] = choice.points[p];
-			dropped += choice.point_count - kept;
-			choice.point_count = kept;
+					choice.points[remaining++] = choice.points[p];
+			dropped += choice.point_count - remaining;
+			choice.point_count = remaining;
 		}
 		if (choice.point_count)
 			plan->choices[choices++] = choice;
@@ -121,10 +122,11 @@ static size_t drop(struct plan *plan, enum spared spared)
 	return dropped;
 }
 
-static int drop_and_make(struct plan *plan, enum spared spared, const struct options *options,
-			 size_t *dropped, struct refusal *refusal)
+static int drop_points_and_remake(struct plan *plan, enum spared spared,
+				  const struct options *options, size_t *dropped,
+				  struct refusal *refusal)
 {
-	*dropped += drop(plan, spared);
+	*dropped += drop_points(plan, spared);
 	free(plan->visits);
 	free(plan->blocks);
 	plan->visits = NULL;
@@ -134,7 +136,7 @@ static int drop_and_make(struct plan *plan, enum spared spared, const struct opt
 
 static double rounds_s(const struct plan *plan, uint32_t rounds)
 {
-	const struct cost cost = cost_of(plan, NULL);
+	const struct cost cost = cost_estimate(plan, NULL);
 
 	return cost.once_s + rounds * cost.round_s;
 }
@@ -149,12 +151,12 @@ int plan_shorten(struct plan *plan, const struct options *options, struct notes 
 	if (!plan->budget_ends || strcmp(options->sizes, "auto"))
 		return 0;
 	if (rounds_s(plan, FULL_ROUNDS) > budget_s &&
-	    drop_and_make(plan, SPARED_FIRST, options, &dropped, refusal))
+	    drop_points_and_remake(plan, SPARED_FIRST, options, &dropped, refusal))
 		return -1;
 	size_t between = dropped;
 
 	if (rounds_s(plan, 1) > budget_s &&
-	    drop_and_make(plan, SPARED_MEMORY, options, &dropped, refusal))
+	    drop_points_and_remake(plan, SPARED_MEMORY, options, &dropped, refusal))
 		return -1;
 	plan->left_out = dropped > between ? SPARED_MEMORY : dropped ? SPARED_FIRST : SPARED_NEVER;
 	if (dropped)
@@ -187,28 +189,29 @@ static bool mark_largest(struct plan *plan)
 	return others;
 }
 
-int plan_want_memory(struct plan *plan, const struct options *options, struct notes *notes,
-		     struct refusal *refusal)
+int plan_reserve_memory(struct plan *plan, const struct options *options, struct notes *notes,
+			struct refusal *refusal)
 {
 	const char *limit = plan->machine->limits.memory;
 	uint64_t available = plan->machine->limits.memory_bytes, total = 0;
 	size_t dropped = 0, choices = plan->choice_count;
-	char of[192];
+	char memory_words[192];
 
-	snprintf(of, sizeof of, "no more than half of the %.0f MiB available%s%s%s",
-		 (double)available / (1 << 20), *limit ? " (" : "", limit, *limit ? ")" : "");
+	snprintf(memory_words, sizeof memory_words,
+		 "no more than half of the %.0f MiB available%s%s%s", (double)available / (1 << 20),
+		 *limit ? " (" : "", limit, *limit ? ")" : "");
 	for (;;) {
-		if (plan_want_all(plan, &total, refusal) || plan_check_nodes(plan, refusal))
+		if (plan_reserve_arenas(plan, &total, refusal) || plan_check_nodes(plan, refusal))
 			return -1;
 		if (total <= available / 2 || strcmp(options->sizes, "auto") || !mark_largest(plan))
 			break;
-		if (drop_and_make(plan, SPARED_LARGE, options, &dropped, refusal))
+		if (drop_points_and_remake(plan, SPARED_LARGE, options, &dropped, refusal))
 			return -1;
 	}
 	bool twice = available < UINT64_MAX && total <= available / 4;
 
 	if (twice)
-		arena_keep_last();
+		arena_keep_last_round();
 	plan->bytes = twice ? 2 * total : total;
 	for (size_t i = 0; i < plan->node_count; i++)
 		plan->node_bytes[i] <<= twice;
@@ -216,9 +219,10 @@ int plan_want_memory(struct plan *plan, const struct options *options, struct no
 		return refuse(refusal, EXIT_OPTIONS,
 			      "the points take %.0f MiB in all, and %s may be taken: --sizes, "
 			      "--threads, --pairs and --cpus reduce it",
-			      (double)total / (1 << 20), of);
+			      (double)total / (1 << 20), memory_words);
 	if (dropped)
-		notes_add(notes, "To take %s, %zu points are left out: the largest sizes%s.", of,
-			  dropped, plan->choice_count < choices ? ", all of some benchmarks" : "");
+		notes_add(notes, "To take %s, %zu points are left out: the largest sizes%s.",
+			  memory_words, dropped,
+			  plan->choice_count < choices ? ", all of some benchmarks" : "");
 	return 0;
 }

@@ -19,7 +19,7 @@ struct listed {
 	struct pair_list usual, few;
 };
 
-static int by_cpus(const void *left, const void *right)
+static int compare_pairs(const void *left, const void *right)
 {
 	const struct pair *p = left, *q = right;
 
@@ -29,10 +29,10 @@ static int by_cpus(const void *left, const void *right)
 }
 
 /* Reads 0-1 or 0:1 at *at and moves past it. */
-static int read_pair(const struct plan *plan, const char **at, struct pair *pair,
+static int read_pair(const struct plan *plan, const char **next, struct pair *pair,
 		     struct refusal *refusal)
 {
-	const char *from = *at, *end;
+	const char *from = *next, *end;
 	uint64_t sides[2];
 	bool read = (end = text_read_number(from, INT32_MAX, &sides[0])) &&
 		    (*end == '-' || *end == ':') &&
@@ -43,7 +43,7 @@ static int read_pair(const struct plan *plan, const char **at, struct pair *pair
 			refusal, EXIT_OPTIONS,
 			"--pairs is half, ordered or a list like 0-1,0-4, and cannot have '%.*s'",
 			(int)strcspn(from, ","), from);
-	*at = end;
+	*next = end;
 	if (sides[0] == sides[1])
 		return refuse(refusal, EXIT_OPTIONS, "--pairs has CPU %d with itself",
 			      (int)sides[0]);
@@ -58,7 +58,7 @@ static int read_pair(const struct plan *plan, const char **at, struct pair *pair
 static int check_repeats(const struct pair *pairs, size_t count, struct refusal *refusal)
 {
 	for (size_t i = 1; i < count; i++)
-		if (!by_cpus(&pairs[i - 1], &pairs[i]))
+		if (!compare_pairs(&pairs[i - 1], &pairs[i]))
 			return refuse(refusal, EXIT_OPTIONS, "--pairs has %d-%d twice", pairs[i].a,
 				      pairs[i].b);
 	return 0;
@@ -71,8 +71,8 @@ static int read_pairs(const struct plan *plan, const char *list, struct pair_lis
 	size_t room = 1;
 	int err = 0;
 
-	for (const char *at = list; *at; at++)
-		room += *at == ',';
+	for (const char *next = list; *next; next++)
+		room += *next == ',';
 	pairs->list = calloc(room, sizeof *pairs->list);
 	if (!pairs->list)
 		return refuse(refusal, EXIT_OTHER, "out of memory for %zu pairs", room);
@@ -84,16 +84,16 @@ static int read_pairs(const struct plan *plan, const char *list, struct pair_lis
 	}
 	if (err)
 		return err;
-	qsort(pairs->list, pairs->count, sizeof *pairs->list, by_cpus);
+	qsort(pairs->list, pairs->count, sizeof *pairs->list, compare_pairs);
 	return check_repeats(pairs->list, pairs->count, refusal);
 }
 
 /* Leaves in plan->cpus only those that are in a pair. */
-static int keep_cpus_of(struct plan *plan, const struct listed *listed, struct refusal *refusal)
+static int keep_listed_cpus(struct plan *plan, const struct listed *listed, struct refusal *refusal)
 {
 	const struct pair_list *lists[] = {&listed->usual, &listed->few};
 	bool *wanted = calloc(plan->cpu_count, sizeof *wanted);
-	size_t kept = 0;
+	size_t count = 0;
 
 	if (!wanted)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
@@ -105,10 +105,10 @@ static int keep_cpus_of(struct plan *plan, const struct listed *listed, struct r
 	for (size_t i = 0; i < plan->cpu_count; i++)
 		if (wanted[i]) {
 			if (plan->cores)
-				plan->cores[kept] = plan->cores[i];
-			plan->cpus[kept++] = plan->cpus[i];
+				plan->cores[count] = plan->cores[i];
+			plan->cpus[count++] = plan->cpus[i];
 		}
-	plan->cpu_count = kept;
+	plan->cpu_count = count;
 	free(wanted);
 	return 0;
 }
@@ -152,8 +152,8 @@ static void add_pairs(const struct plan *plan, struct adding *adding, const stru
 /* Of its size, and named for it; a single CPU is for all. */
 static bool is_group_for(const struct group *group, const struct visit *kind)
 {
-	return group->count == plan_point(kind)->threads &&
-	       (group->count == 1 || group->uses & plan_use(kind->choice->benchmark));
+	return group->count == plan_visit_point(kind)->threads &&
+	       (group->count == 1 || group->uses & plan_benchmark_bit(kind->choice->benchmark));
 }
 
 /* Adds the visits at one point: of each CPU, each pair, or each group of the point's size. */
@@ -180,7 +180,7 @@ static void add_visits(const struct plan *plan, struct adding *adding, const str
 }
 
 /* Do the benchmark's visits to a pair come together with those of others? */
-static bool is_in_blocks(const struct benchmark *benchmark)
+static bool has_blocks(const struct benchmark *benchmark)
 {
 	return benchmark->shape == SHAPE_PAIR && !benchmark->many_points;
 }
@@ -195,7 +195,7 @@ static void add_choices(struct plan *plan, struct adding *adding, const struct l
 			const struct visit kind = {.choice = &plan->choices[i],
 						   .point = (uint16_t)p};
 
-			if (plan->blocks && is_in_blocks(benchmark))
+			if (plan->blocks && has_blocks(benchmark))
 				plan->blocks[plan->block_count++] = adding->count;
 			add_visits(plan, adding, &kind, listed);
 		}
@@ -203,7 +203,7 @@ static void add_choices(struct plan *plan, struct adding *adding, const struct l
 }
 
 /* Room for as many blocks as there are points. */
-static size_t *room_for_blocks(const struct plan *plan)
+static size_t *allocate_blocks(const struct plan *plan)
 {
 	size_t points = 0;
 
@@ -212,7 +212,7 @@ static size_t *room_for_blocks(const struct plan *plan)
 	return calloc(points, sizeof *plan->blocks);
 }
 
-static int make_all(struct plan *plan, const struct listed *listed, struct refusal *refusal)
+static int make_visits(struct plan *plan, const struct listed *listed, struct refusal *refusal)
 {
 	struct adding adding = {0};
 
@@ -220,7 +220,7 @@ static int make_all(struct plan *plan, const struct listed *listed, struct refus
 	size_t room = adding.count;
 
 	plan->visits = calloc(room, sizeof *plan->visits);
-	plan->blocks = room_for_blocks(plan);
+	plan->blocks = allocate_blocks(plan);
 	plan->block_visits = plan->pair_count;
 	if (!plan->visits || !plan->blocks || room > UINT32_MAX)
 		return refuse(refusal, EXIT_OTHER, "out of memory for %zu visits", room);
@@ -231,7 +231,7 @@ static int make_all(struct plan *plan, const struct listed *listed, struct refus
 }
 
 /* Is a CPU that is in no pair needed, as the third of a visit? */
-static bool needs_third(const struct plan *plan)
+static bool has_third(const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->choice_count; i++)
 		for (size_t p = 0; p < plan->choices[i].point_count; p++)
@@ -251,7 +251,7 @@ static int read_lists(struct plan *plan, const struct options *options, struct l
 		return -1;
 	if (!all)
 		plan->pair_count = listed->usual.count;
-	return all || needs_third(plan) ? 0 : keep_cpus_of(plan, listed, refusal);
+	return all || has_third(plan) ? 0 : keep_listed_cpus(plan, listed, refusal);
 }
 
 int plan_make_visits(struct plan *plan, const struct options *options, struct refusal *refusal)
@@ -266,7 +266,7 @@ int plan_make_visits(struct plan *plan, const struct options *options, struct re
 	int err = read_lists(plan, options, &listed, refusal);
 
 	if (!err)
-		err = make_all(plan, &listed, refusal);
+		err = make_visits(plan, &listed, refusal);
 	free(listed.usual.list);
 	free(listed.few.list);
 	return err;

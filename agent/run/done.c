@@ -19,7 +19,7 @@ static bool read_count(const char *word, uint64_t most, uint64_t *count)
 }
 
 /* Visits lie choice by choice, point by point, and in each by their CPUs. */
-static int by_place(const void *left, const void *right)
+static int compare_visits(const void *left, const void *right)
 {
 	const struct visit *p = left, *q = right;
 
@@ -48,7 +48,7 @@ static bool find_point(struct visit *wanted, const char *name)
 {
 	for (size_t i = 0; i < wanted->choice->point_count; i++) {
 		wanted->point = (uint16_t)i;
-		if (!strcmp(plan_point(wanted)->name, name))
+		if (!strcmp(plan_visit_point(wanted)->name, name))
 			return true;
 	}
 	return false;
@@ -60,7 +60,7 @@ static bool find_group(const struct plan *plan, struct visit *wanted, int first,
 		const struct group *group = &plan->groups[i];
 
 		wanted->a = wanted->b = (uint16_t)i;
-		if (group->count == plan_point(wanted)->threads && group->cpus[0] == first &&
+		if (group->count == plan_visit_point(wanted)->threads && group->cpus[0] == first &&
 		    group->cpus[group->count - 1] == last)
 			return true;
 	}
@@ -80,35 +80,37 @@ static bool find_cpus(const struct plan *plan, struct visit *wanted, int first, 
 
 /* A visit that killed its agent takes others with it: all that want as much memory, its variant, or
  * its point. False: that is no word for one of these. */
-static bool give_up(struct run *run, const struct visit *lost, const char *what)
+static bool give_up(struct run *run, const struct visit *lost, const char *scope)
 {
-	uint64_t bytes = plan_point(lost)->arena_bytes + plan_point(lost)->walk_bytes;
+	uint64_t bytes = plan_visit_point(lost)->arena_bytes + plan_visit_point(lost)->walk_bytes;
 
 	for (size_t i = 0; i < run->plan->visit_count; i++) {
 		struct history *history = &run->histories[i];
-		const struct point *point = plan_point(history->visit);
+		const struct point *point = plan_visit_point(history->visit);
 		bool as_much = bytes && point->arena_bytes + point->walk_bytes >= bytes;
 		bool like = history->visit->choice == lost->choice;
 
-		if (!strcmp(what, "point"))
+		if (!strcmp(scope, "point"))
 			like &= history->visit->point == lost->point && *point->name;
-		if (!strcmp(what, "memory") ? as_much : like)
+		if (!strcmp(scope, "memory") ? as_much : like)
 			history->given_up = true;
 	}
-	return !strcmp(what, "memory") || !strcmp(what, "variant") || !strcmp(what, "point");
+	return !strcmp(scope, "memory") || !strcmp(scope, "variant") || !strcmp(scope, "point");
 }
 
 /* Remembers what an earlier agent found: twice its median in ticks. */
-static void recall(const struct run *run, struct history *history, uint64_t twice_median)
+static void note_earlier_median(const struct run *run, struct history *history,
+				uint64_t twice_median)
 {
 	double ways = history->visit->choice->benchmark->two_ways ? 2 : 1;
 	double ns = (double)twice_median / 2 * 1e9 / (double)run->clock->clock.ticks_per_second;
 
-	history_note(history, history->done, ns / (double)history_units(history) / ways);
+	history_note_burst(history, history->done,
+			   ns / (double)history_sample_units(history) / ways);
 }
 
 /* Takes a pair's outcomes, round by round: twice a median in ticks, or - and what is given up. */
-static bool take_outcomes(struct run *run, struct history *history, bool measured, char **rest)
+static bool read_outcomes(struct run *run, struct history *history, bool measured, char **rest)
 {
 	const char *word;
 	uint64_t twice;
@@ -123,7 +125,7 @@ static bool take_outcomes(struct run *run, struct history *history, bool measure
 		if (failed && word[1] && !give_up(run, history->visit, word + 1))
 			return false;
 		if (!failed)
-			recall(run, history, twice);
+			note_earlier_median(run, history, twice);
 		history->done++;
 		run->done++;
 		run->done_minimum += history->done <= run->plan->rounds;
@@ -133,9 +135,9 @@ static bool take_outcomes(struct run *run, struct history *history, bool measure
 
 /* One line: benchmark, variant, point, first and last CPU, units in a sample, outcomes. Where the
  * benchmark has no points, theirs is "-" or not there at all. */
-static bool take_line(char *line, void *of)
+static bool read_done_line(char *line, void *context)
 {
-	struct run *run = of;
+	struct run *run = context;
 	const struct plan *plan = run->plan;
 	char *rest;
 	const char *benchmark = strtok_r(line, blanks, &rest);
@@ -157,21 +159,21 @@ static bool take_line(char *line, void *of)
 	    !read_count(strtok_r(NULL, blanks, &rest), INT64_MAX, &units) ||
 	    !find_cpus(plan, &wanted, (int)first, (int)last))
 		return false;
-	uint64_t grain = bench_grain(wanted.choice->benchmark, plan_point(&wanted));
+	uint64_t grain = bench_units_in_grain(wanted.choice->benchmark, plan_visit_point(&wanted));
 	const struct visit *visit =
-		bsearch(&wanted, plan->visits, plan->visit_count, sizeof wanted, by_place);
+		bsearch(&wanted, plan->visits, plan->visit_count, sizeof wanted, compare_visits);
 	struct history *history = visit ? &run->histories[visit - plan->visits] : NULL;
 
 	if (!history || history->done || units % grain || units / grain > UINT32_MAX)
 		return false;
 	if (units)
 		history->iterations = (uint32_t)(units / grain);
-	return take_outcomes(run, history, units > 0, &rest);
+	return read_outcomes(run, history, units > 0, &rest);
 }
 
-int done_take(struct run *run, const char *path, struct refusal *refusal)
+int done_read_file(struct run *run, const char *path, struct refusal *refusal)
 {
-	if (refuse_lines(refusal, "--done", path, take_line, run))
+	if (read_option_lines(refusal, "--done", path, read_done_line, run))
 		return -1;
 	for (size_t i = 0; i < run->plan->visit_count; i++) {
 		const struct history *history = &run->histories[i];

@@ -7,11 +7,12 @@
 
 #include <stdlib.h>
 
-uint64_t history_units(const struct history *history)
+uint64_t history_sample_units(const struct history *history)
 {
 	const struct visit *visit = history->visit;
 
-	return history->iterations * bench_grain(visit->choice->benchmark, plan_point(visit));
+	return history->iterations *
+	       bench_units_in_grain(visit->choice->benchmark, plan_visit_point(visit));
 }
 
 bool history_extend(struct history *history, uint32_t rounds)
@@ -21,7 +22,7 @@ bool history_extend(struct history *history, uint32_t rounds)
 	float *ns = realloc(history->ns, rounds * sizeof *ns);
 
 	if (!ns) {
-		stop_because("out of memory");
+		stop_record_reason("out of memory");
 		return false;
 	}
 	history->ns = ns;
@@ -30,7 +31,7 @@ bool history_extend(struct history *history, uint32_t rounds)
 	return true;
 }
 
-void history_note(struct history *history, uint32_t round, double ns)
+void history_note_burst(struct history *history, uint32_t round, double ns)
 {
 	if (history_extend(history, round + 1))
 		history->ns[round] = (float)ns;

@@ -17,10 +17,10 @@ struct history {
 };
 
 /* Returns the units in a sample; 0: not chosen yet. */
-uint64_t history_units(const struct history *history);
+uint64_t history_sample_units(const struct history *history);
 
 /* Notes the median sample of a round's burst, in ns. Rounds before it without one get NO_VALUE. */
-void history_note(struct history *history, uint32_t round, double ns);
+void history_note_burst(struct history *history, uint32_t round, double ns);
 
 /* Lengthens the list to `rounds` rounds, with NO_VALUE. Returns false if memory runs out. */
 bool history_extend(struct history *history, uint32_t rounds);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* After the least number of rounds, and that doubled again and again, the visits are judged. */
-static bool is_enough(const struct rounds *rounds, uint32_t round)
+static bool is_finished(const struct rounds *rounds, uint32_t round)
 {
 	const struct plan *plan = rounds->run->plan;
 	uint32_t judged = plan->rounds_wanted;
@@ -17,7 +17,7 @@ static bool is_enough(const struct rounds *rounds, uint32_t round)
 		judged *= 2;
 	if (round >= plan->rounds_max || round < judged)
 		return round >= plan->rounds_max;
-	rounds_judge(rounds->run, rounds->totals);
+	rounds_find_levels(rounds->run, rounds->totals);
 	return rounds->totals->converged >= 9 * rounds->totals->unconverged;
 }
 
@@ -36,7 +36,7 @@ bool rounds_begin(struct rounds *rounds, uint32_t round, void (*idle)(void))
 	const struct plan *plan = rounds->run->plan;
 	int64_t begin_ns = rounds->begun_ns ? rounds->begun_ns + plan_gap_ns(plan) : now_ns();
 
-	if (is_enough(rounds, round))
+	if (is_finished(rounds, round))
 		return false;
 	if (!rounds->until_ns && (plan->budget_ends || round >= plan->rounds))
 		rounds->until_ns = budget_end_ns(rounds->run);
@@ -50,7 +50,7 @@ bool rounds_begin(struct rounds *rounds, uint32_t round, void (*idle)(void))
 	return true;
 }
 
-bool rounds_visit(const struct rounds *rounds, const struct history *history, uint32_t round)
+bool rounds_is_visit_due(const struct rounds *rounds, const struct history *history, uint32_t round)
 {
 	const struct plan *plan = rounds->run->plan;
 	double burst_s = history->took_s > 0 ? history->took_s : cost_burst_s(plan, history->visit);
@@ -62,7 +62,7 @@ bool rounds_visit(const struct rounds *rounds, const struct history *history, ui
 	       now_ns() + (int64_t)(burst_s * (double)NS_PER_S) < rounds->until_ns;
 }
 
-void rounds_judge(const struct run *run, struct totals *totals)
+void rounds_find_levels(const struct run *run, struct totals *totals)
 {
 	const struct plan *plan = run->plan;
 	size_t most = plan->block_count ? plan->block_count : 1;
@@ -78,7 +78,7 @@ void rounds_judge(const struct run *run, struct totals *totals)
 
 	totals->converged = totals->reached_ppm = 0;
 	for (size_t i = 0; work && visits && i < plan->visit_count; i++) {
-		size_t count = plan_companions(plan, i);
+		size_t count = plan_count_companions(plan, i);
 
 		for (size_t k = 0; k < count; k++) {
 			size_t other = plan_companion(plan, i, k);
@@ -89,7 +89,7 @@ void rounds_judge(const struct run *run, struct totals *totals)
 				visits[0] = run->histories[i].ns;
 			}
 		}
-		totals->levels[i] = level_find(visits, count, rounds, work);
+		totals->levels[i] = find_main_level(visits, count, rounds, work);
 		uint32_t ppm = totals->levels[i].half_ppm;
 
 		totals->converged += ppm <= plan->precision_ppm;
@@ -106,11 +106,12 @@ size_t rounds_add_unreached(const struct run *run, bool given_up, struct text *t
 	size_t all = 0;
 
 	for (size_t i = 0, next; i < plan->visit_count; i = next) {
-		const struct point *point = plan_point(&plan->visits[i]);
+		const struct point *point = plan_visit_point(&plan->visits[i]);
 		const struct choice *choice = plan->visits[i].choice;
 		size_t count = 0;
 
-		for (next = i; next < plan->visit_count && plan_point(&plan->visits[next]) == point;
+		for (next = i;
+		     next < plan->visit_count && plan_visit_point(&plan->visits[next]) == point;
 		     next++) {
 			const struct history *history = &run->histories[next];
 			bool is_made = history->took_s > 0 || history->done;

@@ -19,10 +19,11 @@ struct rounds {
 bool rounds_begin(struct rounds *rounds, uint32_t round, void (*idle)(void));
 
 /* Is this round to visit it, and has the time budget room for that? */
-bool rounds_visit(const struct rounds *rounds, const struct history *history, uint32_t round);
+bool rounds_is_visit_due(const struct rounds *rounds, const struct history *history,
+			 uint32_t round);
 
 /* Finds the level of each visit, and counts those known to the precision. */
-void rounds_judge(const struct run *run, struct totals *totals);
+void rounds_find_levels(const struct run *run, struct totals *totals);
 
 /* Adds the points that the first round did not reach, or that are given up, each with the number of
  * its visits, and returns how many visits these are. */

@@ -25,26 +25,26 @@ static const struct format *format; /* of the run; idle() has no other way to it
 static void idle(void)
 {
 	if (now_ns() - emit_last_ns() >= ALIVE_S * NS_PER_S)
-		format->alive(NULL);
+		format->write_alive(NULL);
 }
 
-static struct burst_order order_of(const struct run *run, const struct history *history,
-				   const struct report *report)
+static struct burst_order make_order(const struct run *run, const struct history *history,
+				     const struct report *report)
 {
 	const struct visit *visit = history->visit;
 
 	return (struct burst_order){
 		.benchmark = visit->choice->benchmark,
 		.variant = visit->choice->variant,
-		.point = plan_point(visit),
+		.point = plan_visit_point(visit),
 		.clock = &run->clock->clock,
 		.clock_facts = run->clock,
 		.cpus = report->cpus,
 		.cpu_count = report->cpu_count,
-		.samples = plan_samples(run->plan, history->slow),
-		.samples_slow = plan_samples(run->plan, true),
+		.samples = plan_sample_count(run->plan, history->slow),
+		.samples_slow = plan_sample_count(run->plan, true),
 		.warmup = run->plan->warmup,
-		.iterations = history_units(history),
+		.iterations = history_sample_units(history),
 		.priority = run->priority,
 		.stuck_ns = run->stuck_ns,
 		.placement = run->plan->placement,
@@ -52,13 +52,13 @@ static struct burst_order order_of(const struct run *run, const struct history *
 }
 
 /* The CPUs of a pair are kept until the next report. */
-static struct report report_of(const struct run *run, const struct visit *visit, uint32_t round,
-			       const struct burst_result *result)
+static struct report make_report(const struct run *run, const struct visit *visit, uint32_t round,
+				 const struct burst_result *result)
 {
 	static int pair[PAIR_THREADS];
 	struct report report = {.visit = visit, .round = round, .result = result};
 
-	report.cpus = plan_cpus(run->plan, visit, round, pair, &report.cpu_count);
+	report.cpus = plan_visit_cpus(run->plan, visit, round, pair, &report.cpu_count);
 	report.ping = report.cpus[0];
 	report.pong = report.cpus[report.cpu_count - 1];
 	return report;
@@ -76,8 +76,8 @@ static void note_trial(struct history *history, const struct trial *trial)
 
 /* Were the samples of this burst too short for the clock, since something else ran during the trial
  * that chose their length? Then the next trial chooses again. */
-static bool chosen_wrongly(const struct run *run, struct history *history,
-			   const struct burst_result *result)
+static bool is_trial_misled(const struct run *run, struct history *history,
+			    const struct burst_result *result)
 {
 	static double values[SAMPLES_MAX];
 	size_t count = result->samples - run->plan->warmup;
@@ -86,26 +86,26 @@ static bool chosen_wrongly(const struct run *run, struct history *history,
 		return false;
 	for (size_t i = 0; i < count; i++)
 		values[i] = (double)result->ticks[run->plan->warmup + i];
-	if (!trial_is_short(median(values, count), run->clock))
+	if (!trial_is_sample_short(median(values, count), run->clock))
 		return false;
 	history->iterations = 0;
 	return true;
 }
 
-static enum burst_outcome take(const struct run *run, struct history *history,
-			       const struct report *report, struct random *lines,
-			       struct burst_result *result)
+static enum burst_outcome take_burst(const struct run *run, struct history *history,
+				     const struct report *report, struct random *lines,
+				     struct burst_result *result)
 {
 	enum burst_outcome outcome = BURST_TAKEN;
 
 	for (int tries = 0; tries < TRIES_MOST && outcome == BURST_TAKEN; tries++) {
-		struct burst_order order = order_of(run, history, report);
+		struct burst_order order = make_order(run, history, report);
 
 		order.counters = result->counts ? run->counters : NULL;
-		outcome = burst_take(&order, lines, idle, result);
+		outcome = burst_run(&order, lines, idle, result);
 		if (outcome == BURST_TAKEN)
 			note_trial(history, &result->trial);
-		if (outcome != BURST_TAKEN || !chosen_wrongly(run, history, result))
+		if (outcome != BURST_TAKEN || !is_trial_misled(run, history, result))
 			break;
 	}
 	return outcome;
@@ -114,7 +114,7 @@ static enum burst_outcome take(const struct run *run, struct history *history,
 static void note_coarse_clock(const struct clock_facts *clock)
 {
 	double rate = (double)clock->clock.ticks_per_second;
-	double sample_us = trial_wanted_ticks(SAMPLE_US_LEAST, clock) / rate * 1e6;
+	double sample_us = trial_least_sample_ticks(SAMPLE_US_LEAST, clock) / rate * 1e6;
 	char text[160];
 
 	if (sample_us <= SAMPLE_US_MOST)
@@ -122,7 +122,7 @@ static void note_coarse_clock(const struct clock_facts *clock)
 	snprintf(text, sizeof text,
 		 "The clock moves in steps of %.0f us, so a sample lasts %.0f ms.",
 		 (double)clock->clock.quantum_ticks / rate * 1e6, sample_us / 1e3);
-	format->note(text);
+	format->write_note(text);
 }
 
 /* With iterations chosen by the user a sample may be too short for the clock: noted once. */
@@ -139,7 +139,7 @@ static void note_short_samples(const struct run *run, const struct report *repor
 	snprintf(text, sizeof text,
 		 "A sample of %" PRIu64 " iterations is shorter than %d steps of the clock.",
 		 report->units, TRIAL_QUANTA);
-	format->note(text);
+	format->write_note(text);
 }
 
 /* Finds out how long a burst of this visit takes, by one with a trial and a single sample. Its
@@ -147,16 +147,16 @@ static void note_short_samples(const struct run *run, const struct report *repor
 static bool try_visit(const struct run *run, struct history *history, struct random *random,
 		      struct burst_result *result, double *trial_s, double *burst_s)
 {
-	const struct report report = report_of(run, history->visit, 0, result);
-	struct burst_order order = order_of(run, history, &report);
+	const struct report report = make_report(run, history->visit, 0, result);
+	struct burst_order order = make_order(run, history, &report);
 	double ticks_per_second = (double)run->clock->clock.ticks_per_second;
 	int64_t start_ns = now_ns();
 
-	format->alive(&report);
+	format->write_alive(&report);
 	order.iterations = 0;
 	order.samples = order.samples_slow = 1;
 	order.warmup = 0;
-	if (burst_take(&order, random, idle, result) != BURST_TAKEN)
+	if (burst_run(&order, random, idle, result) != BURST_TAKEN)
 		return false;
 	const struct trial *trial = &result->trial;
 	double sample_s = trial->grain_ticks * trial->grains / ticks_per_second;
@@ -164,8 +164,8 @@ static bool try_visit(const struct run *run, struct history *history, struct ran
 		(double)(now_ns() - start_ns - trial->spent_ns) / (double)NS_PER_S - sample_s;
 
 	note_trial(history, trial);
-	uint32_t samples = plan_samples(run->plan, history->slow);
-	bool prepared = history->visit->choice->benchmark->reset; /* each of them */
+	uint32_t samples = plan_sample_count(run->plan, history->slow);
+	bool prepared = history->visit->choice->benchmark->make_ready; /* each of them */
 
 	*trial_s = run->plan->iterations ? 0 : (double)trial->spent_ns / (double)NS_PER_S;
 	*burst_s = (rest_s > 0 ? rest_s : 0) * (prepared ? samples : 1) +
@@ -184,7 +184,7 @@ static void note_forecast(const struct run *run, struct random *trials, struct b
 	struct text text = {0};
 	double trial_s = 0, each_s = 0;
 
-	if (plan->budget_ends && cost_points_s(plan) * FORECAST_SHARE > budget_s)
+	if (plan->budget_ends && cost_first_bursts_s(plan) * FORECAST_SHARE > budget_s)
 		return;
 	for (size_t i = 0; i < plan->visit_count; i++) {
 		struct history *history = &run->histories[i];
@@ -193,20 +193,20 @@ static void note_forecast(const struct run *run, struct random *trials, struct b
 		if (i && plan->time_budget_ns &&
 		    now_ns() - run->start_ns > plan->time_budget_ns / 2)
 			return;
-		if ((!i || plan_point(visit) != plan_point(visit - 1)) &&
+		if ((!i || plan_visit_point(visit) != plan_visit_point(visit - 1)) &&
 		    !try_visit(run, history, trials, result, &trial_s, &each_s))
 			return;
 		forecast.once_s += trial_s;
-		forecast.round_s += each_s * cost_stretch(plan, visit);
+		forecast.round_s += each_s * cost_quota_factor(plan, visit);
 	}
 	forecast_complete(&forecast, plan);
 	forecast_add_sentence(&text, &forecast, plan);
-	format->note(text.data);
+	format->write_note(text.data);
 	text_free(&text);
 }
 
 /* The median of its samples, in ns. */
-static double burst_ns(const struct run *run, const struct report *report)
+static double median_sample_ns(const struct run *run, const struct report *report)
 {
 	static double values[SAMPLES_MAX];
 	uint32_t samples = report->result->samples - run->plan->warmup;
@@ -217,15 +217,15 @@ static double burst_ns(const struct run *run, const struct report *report)
 }
 
 /* One visit; false if the run must end. */
-static bool visit_pair(const struct run *run, struct history *history, uint32_t round,
+static bool make_visit(const struct run *run, struct history *history, uint32_t round,
 		       struct random *lines, struct burst_result *result, struct totals *totals)
 {
-	struct report report = report_of(run, history->visit, round, result);
+	struct report report = make_report(run, history->visit, round, result);
 	int64_t start_ns = now_ns();
 
-	if (!history->took_s || plan_point(history->visit)->arena_bytes)
-		format->alive(&report); /* for who finds us killed */
-	enum burst_outcome outcome = take(run, history, &report, lines, result);
+	if (!history->took_s || plan_visit_point(history->visit)->arena_bytes)
+		format->write_alive(&report); /* for who finds us killed */
+	enum burst_outcome outcome = take_burst(run, history, &report, lines, result);
 
 	if (outcome != BURST_STOPPED)
 		history->took_s = (float)(now_ns() - start_ns + 1) / (float)NS_PER_S;
@@ -233,14 +233,14 @@ static bool visit_pair(const struct run *run, struct history *history, uint32_t 
 	case BURST_STOPPED:
 		return false;
 	case BURST_FAILED:
-		format->failed(run, &report);
+		format->write_failed(run, &report);
 		totals->failed++;
 		return true;
 	case BURST_TAKEN:
-		report.units = history_units(history);
-		format->burst(run, &report);
+		report.units = history_sample_units(history);
+		format->write_burst(run, &report);
 		totals->taken++;
-		history_note(history, round, burst_ns(run, &report));
+		history_note_burst(history, round, median_sample_ns(run, &report));
 		note_short_samples(run, &report);
 		return true;
 	}
@@ -248,7 +248,7 @@ static bool visit_pair(const struct run *run, struct history *history, uint32_t 
 }
 
 /* When a burst that has begun within the time budget must end. */
-static int64_t latest_ns(const struct run *run)
+static int64_t latest_end_ns(const struct run *run)
 {
 	int64_t budget_ns = run->plan->time_budget_ns, more_ns = budget_ns / BUDGET_PARTS;
 
@@ -267,7 +267,7 @@ static uint32_t first_round(const struct run *run)
 }
 
 /* The main path: all rounds, all visits. */
-static void measure(struct rounds *rounds, uint32_t *order, struct burst_result *result)
+static void make_rounds(struct rounds *rounds, uint32_t *order, struct burst_result *result)
 {
 	const struct run *run = rounds->run;
 	const struct plan *plan = run->plan;
@@ -275,7 +275,7 @@ static void measure(struct rounds *rounds, uint32_t *order, struct burst_result 
 	struct random trials = random_start(plan->seed, TRIAL_STREAM);
 
 	if (plan->budget_ends)
-		stop_earlier(BUDGET_REASON, latest_ns(run));
+		stop_set_earlier_deadline(BUDGET_REASON, latest_end_ns(run));
 	if (!run->done)
 		note_forecast(run, &trials, result);
 	for (uint32_t round = first_round(run); rounds_begin(rounds, round, idle); round++) {
@@ -285,10 +285,10 @@ static void measure(struct rounds *rounds, uint32_t *order, struct burst_result 
 		for (size_t i = 0; i < plan->visit_count; i++) {
 			struct history *history = &run->histories[order[i]];
 
-			if (!rounds_visit(rounds, history, round))
+			if (!rounds_is_visit_due(rounds, history, round))
 				continue;
-			if (stop_asked() ||
-			    !visit_pair(run, history, round, &lines, result, totals))
+			if (stop_is_requested() ||
+			    !make_visit(run, history, round, &lines, result, totals))
 				return;
 		}
 	}
@@ -306,7 +306,7 @@ static size_t note_unreached(const struct run *run, bool given_up)
 			    "made: %s.",
 		 count, run->plan->visit_count, named.data);
 	if (count)
-		format->note(text.data);
+		format->write_note(text.data);
 	text_free(&named);
 	text_free(&text);
 	return count;
@@ -324,12 +324,12 @@ static void note_precision(const struct run *run, const struct totals *totals)
 	if (totals->unconverged && totals->reached_ppm < UINT32_MAX)
 		text_add(&text, ", all of them to %.2g %%", totals->reached_ppm / 1e4);
 	text_add(&text, ".");
-	format->note(text.data);
+	format->write_note(text.data);
 	text_free(&text);
 }
 
 /* Null: all was measured. A time budget that ends after the first round cuts nothing off. */
-static const char *why_ended(const struct run *run)
+static const char *unfinished_reason(const struct run *run)
 {
 	const char *reason = stop_reason();
 
@@ -338,7 +338,7 @@ static const char *why_ended(const struct run *run)
 	return run->plan->budget_ends && note_unreached(run, false) ? BUDGET_REASON : NULL;
 }
 
-int run_begin(struct run *run, const char *done, struct refusal *refusal)
+int run_prepare(struct run *run, const char *done, struct refusal *refusal)
 {
 	const struct plan *plan = run->plan;
 
@@ -351,19 +351,19 @@ int run_begin(struct run *run, const char *done, struct refusal *refusal)
 
 		run->histories[i].visit = &plan->visits[i];
 		run->histories[i].iterations =
-			!benchmark->single ? plan->iterations : !benchmark->reset;
+			!benchmark->single ? plan->iterations : !benchmark->make_ready;
 	}
-	return done ? done_take(run, done, refusal) : 0;
+	return done ? done_read_file(run, done, refusal) : 0;
 }
 
-void run_end(struct run *run)
+void run_free(struct run *run)
 {
 	for (size_t i = 0; run->histories && i < run->plan->visit_count; i++)
 		free(run->histories[i].ns);
 	free(run->histories);
 }
 
-static enum exit_code run_into(struct run *run, struct burst_result *result)
+static enum exit_code run_and_report(struct run *run, struct burst_result *result)
 {
 	size_t visits = run->plan->visit_count;
 	struct totals totals = {.levels = calloc(visits, sizeof *totals.levels)};
@@ -372,23 +372,23 @@ static enum exit_code run_into(struct run *run, struct burst_result *result)
 	enum exit_code code = EXIT_OTHER;
 
 	if (order && totals.levels) {
-		frequency_of_cpus(&run->clock->clock, run->plan->cpus, run->plan->cpu_count,
-				  run->core_mhz);
+		frequency_measure_cpus(&run->clock->clock, run->plan->cpus, run->plan->cpu_count,
+				       run->core_mhz);
 		format = run->format;
-		format->hello(run);
+		format->write_hello(run);
 		for (size_t i = 0; i < run->notes->count; i++)
-			format->note(run->notes->text[i]);
+			format->write_note(run->notes->text[i]);
 		note_coarse_clock(run->clock);
 		note_unreached(run, true);
-		measure(&rounds, order, result);
-		rounds_judge(run, &totals);
-		const char *reason = why_ended(run);
+		make_rounds(&rounds, order, result);
+		rounds_find_levels(run, &totals);
+		const char *reason = unfinished_reason(run);
 
 		if (!reason)
 			note_precision(run, &totals);
-		format->end(run, &totals, reason ? reason : "done");
+		format->write_end(run, &totals, reason ? reason : "done");
 		if (reason)
-			stop_because(reason); /* for who asks later */
+			stop_record_reason(reason); /* for who asks later */
 		code = reason ? EXIT_UNFINISHED : EXIT_DONE;
 	}
 	free(totals.levels);
@@ -396,25 +396,25 @@ static enum exit_code run_into(struct run *run, struct burst_result *result)
 	return code;
 }
 
-enum exit_code run_all(struct run *run)
+enum exit_code run_plan(struct run *run)
 {
 	enum exit_code code = EXIT_OTHER;
 	size_t samples = run->plan->warmup + run->plan->samples;
 	size_t room = samples > TRIAL_SAMPLES ? samples : TRIAL_SAMPLES;
 	struct burst_result result = {
-		.ticks = calloc(room * plan_threads_most(run->plan), sizeof *result.ticks),
+		.ticks = calloc(room * plan_max_threads(run->plan), sizeof *result.ticks),
 		.other_units =
-			calloc(room * plan_threads_most(run->plan), sizeof *result.other_units)};
-	bool counts = run->counters && counters_any(run->counters);
+			calloc(room * plan_max_threads(run->plan), sizeof *result.other_units)};
+	bool counts = run->counters && counters_has_any(run->counters);
 
-	result.begin_ns = calloc(plan_threads_most(run->plan), sizeof *result.begin_ns);
+	result.begin_ns = calloc(plan_max_threads(run->plan), sizeof *result.begin_ns);
 	if (counts)
-		result.counts = calloc(plan_threads_most(run->plan) * run->counters->count,
+		result.counts = calloc(plan_max_threads(run->plan) * run->counters->count,
 				       sizeof *result.counts);
 	run->core_mhz = calloc(run->plan->cpu_count, sizeof *run->core_mhz);
 	if (result.ticks && result.other_units && result.begin_ns && run->core_mhz &&
 	    (!counts || result.counts))
-		code = run_into(run, &result);
+		code = run_and_report(run, &result);
 	free(result.ticks);
 	free(result.other_units);
 	free(result.begin_ns);

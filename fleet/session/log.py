@@ -14,7 +14,7 @@ from fleet.model import Host
 from fleet.session import events
 from fleet.session.outcome import Outcome, State
 from fleet.store import Store
-from fleet.store.files import open_regular
+from fleet.store.files import open_regular, state_folder
 from fleet.text import one_line, printable
 
 KEPT_DAYS = 90  # after a session's last line
@@ -33,8 +33,6 @@ class SessionLog:
         self._guard = threading.Lock()
         self._lines: dict[str, deque[str]] = {}
         self._written = 0
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def __call__(self, event: events.Event) -> None:
         """Log the event and pass it on."""
@@ -59,7 +57,7 @@ class SessionLog:
             lines = self._lines.pop(host.name, ())
         if outcome.state is not State.COMPLETE:
             text = printable("".join(lines) + f"\n{outcome.message}\n")
-            _append(self.folder / f"{host.host_id}.log", text)
+            self._append(f"{host.host_id}.log", text)
 
     def _write(self, host: Host, text: str) -> None:
         line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {host.name}: {one_line(text)}\n"
@@ -68,15 +66,26 @@ class SessionLog:
             if self._written > SESSION_LIMIT:
                 return
             self._written += len(line.encode())
-            _append(self.folder / "session.log", _FULL if self._written > SESSION_LIMIT else line)
+            self._append("session.log", _FULL if self._written > SESSION_LIMIT else line)
+
+    def _append(self, name: str, text: str) -> None:
+        logs = self.folder.parent
+        with (
+            contextlib.suppress(OSError),
+            state_folder(logs.parent, f"{logs.name}/{self.folder.name}", 0o700) as folder,
+            os.fdopen(open_regular(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as log,
+        ):
+            log.write(text.encode())
 
 
 def prune(store: Store) -> None:
     """Remove old logs of finished sessions: those without a note and a journal in this state directory."""
     oldest_kept = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
-    with contextlib.suppress(OSError, StoreError):  # what cannot be read stays
-        folders = (store.state_dir / "logs").iterdir()
-        old = [folder for folder in folders if _ended_before(folder, oldest_kept)]
+    with (
+        contextlib.suppress(OSError, StoreError),  # what cannot be read stays
+        state_folder(store.state_dir, "logs") as logs,
+    ):
+        old = [folder for folder in logs.iterdir() if _ended_before(folder, oldest_kept)]
         unfinished = _unfinished(store) if old else set()
         for folder in old:
             if folder.name not in unfinished:
@@ -97,9 +106,3 @@ def _ended_before(folder: Path, moment: datetime) -> bool:
 def _unfinished(store: Store) -> set[str]:
     intended = {intent.session_id for intent in store.intents()}
     return intended | set(store.busy()) | {run.session_id for run in store.begun()}
-
-
-def _append(path: Path, text: str) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    with contextlib.suppress(OSError), os.fdopen(open_regular(path, flags), "ab") as log:
-        log.write(text.encode())

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from fleet.errors import DataError, StoreError
 from fleet.store.checksums import opened_json, sealed_json
-from fleet.store.files import read_regular, storing, write
+from fleet.store.files import draft, read_regular, storing, write
 from fleet.store.ids import checked_key
 from fleet.store.places import Folder, Place
 from fleet.store.reading import readable, reading
@@ -46,14 +46,14 @@ def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
     """Write an amendment of each run, and read back that it holds. Raises StoreError."""
     with storing("read the amendments", place):
         counter = 1 + max((written.counter for written in _read_written(place)), default=0)
-    staging, writer = place.state_dir / "staging", os.urandom(4).hex()
+    writer = os.urandom(4).hex()
     content = {"counter": counter, "labels": dict(amendment.labels), "withdrawn": amendment.withdrawn}
     with storing("amend runs", place):
-        staging.mkdir(parents=True, exist_ok=True)
         for run_id in run_ids:
             name = f"{checked_key(run_id, 'run')}-{counter}-{writer}.json"
-            write(staging / name, sealed_json(json.dumps({"run_id": run_id, **content}, ensure_ascii=False)))
-            place.put(staging / name, f"{_FOLDER}/{name}")
+            with draft(place.state_dir, name) as path:
+                write(path, sealed_json(json.dumps({"run_id": run_id, **content}, ensure_ascii=False)))
+                place.put(path, f"{_FOLDER}/{name}")
     current = read_amendments(place)
     for run_id in run_ids:
         if (now := current.get(run_id, Amendment())) != now.then(amendment):

@@ -5,12 +5,13 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from fleet.errors import StoreError
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _KINDS = (
     (stat.S_ISFIFO, "a FIFO"),
@@ -47,10 +48,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int
     """
     if flags & (os.O_WRONLY | os.O_RDWR):
         flags |= os.O_NOFOLLOW
-        if path.is_symlink():
-            raise OSError(
-                errno.ELOOP, "it is a link, which fleet does not write through; remove it", str(path)
-            )
+        _refuse_link(path)
     if os.path.lexists(path):  # else the flags decide
         check_regular(path)
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, mode)
@@ -60,6 +58,50 @@ def read_regular(path: Path) -> bytes:
     """All of a regular file. Raises OSError."""
     with os.fdopen(open_regular(path), "rb") as file:
         return file.read()
+
+
+def state_folder(state_dir: Path, name: str, mode: int = 0o777) -> AbstractContextManager[Path]:
+    """Enter a folder of a state directory, as `enter` does; the directory may be a link as little."""
+    return enter(state_dir.parent, f"{state_dir.name}/{name}", mode)
+
+
+@contextmanager
+def enter(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
+    """Yield a path that leads to the folder `name` below `root`, made where it is missing, and nowhere else.
+
+    Where others may write, they can put a link in place of any folder at any moment. So each is opened
+    relative to the one before it, no link is followed, and the path, which is valid meanwhile, begins at what
+    was opened. mode: of the folder. Raises OSError.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    path, handle = root, os.open(root, _FOLDER)
+    try:
+        for part in name.split("/"):
+            path /= part
+            _refuse_link(path)
+            try:
+                with suppress(FileExistsError):
+                    os.mkdir(part, mode if path == root / name else 0o777, dir_fd=handle)
+                below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+            except OSError as err:
+                err.filename = str(path)
+                raise
+            os.close(handle)
+            handle = below
+        inside = f"/proc/self/fd/{handle}"
+        try:
+            yield Path(inside)
+        except OSError as err:
+            if str(err.filename).startswith(inside):
+                err.filename = str(err.filename).replace(inside, str(path), 1)
+            raise
+    finally:
+        os.close(handle)
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link, which fleet does not write through; remove it", str(path))
 
 
 def user_state_dir() -> Path:
@@ -95,12 +137,12 @@ def write_all(descriptor: int, data: Any) -> None:
 @contextmanager
 def draft(state_dir: Path, name: str) -> Iterator[Path]:
     """Yield a path of our own in `staging`, which is removed in the end. Raises OSError."""
-    path = state_dir / "staging" / f"{name}-{os.urandom(8).hex()}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        yield path
-    finally:
-        discard(path)
+    with state_folder(state_dir, "staging") as staging:
+        path = staging / f"{name}-{os.urandom(8).hex()}"
+        try:
+            yield path
+        finally:
+            discard(path)
 
 
 def discard(path: Path) -> None:

@@ -24,15 +24,23 @@ SOON_PUBLISHED_BYTES = 1 << 20  # so much is in the tables, and on the disk, wel
 class Journal:
     """Append-only files of lines, the parts, of one writer and thread. LockedError: another has it open."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, inside: Path, folder: Path | None = None) -> None:
+        """Open the journal in the folder that `inside` leads to. folder: where it is, or soon will be."""
+        self.folder = folder or inside
         self._descriptor: int | None = None
-        if not folder.is_dir():
-            raise LockedError(
-                f"{folder.name}: another controller has just stored it, or removed its journal."
-            )
-        self._check_parts()
-        self._lock: int | None = _locked(folder)
+        with storing("open the journal", self.folder):
+            try:
+                self._handle = os.open(inside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except FileNotFoundError:
+                raise LockedError(
+                    f"{inside.name}: another controller has just stored it, or removed its journal."
+                ) from None
+        try:
+            self._check_parts()
+            self._lock: int | None = _locked(self._inside, self.folder)
+        except BaseException:
+            os.close(self._handle)
+            raise
         self._count = max(1, len(self._paths()))
         self._length = 0
         self._good: tuple[int, ...] = ()
@@ -40,6 +48,11 @@ class Journal:
         self._named = False  # whether the disk has the names of the files, and run.json
         self.columns: BurstColumns | None = None  # the bursts in its lines, while they are few
         self._most_bytes = 0
+
+    @property
+    def _inside(self) -> Path:
+        """A path to the folder that was opened, whatever may be in its place by now."""
+        return Path(f"/proc/self/fd/{self._handle}")
 
     @property
     def path(self) -> Path:
@@ -102,7 +115,7 @@ class Journal:
 
     def _open(self) -> int:
         with storing("open the journal", self.path):
-            descriptor = open_regular(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            descriptor = open_regular(self._inside / self.path.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             self._length = os.fstat(descriptor).st_size
         self._synced, self._named = time.monotonic(), False
         return descriptor
@@ -141,6 +154,7 @@ class Journal:
             lock, self._lock = self._lock, None
             if lock is not None:
                 os.close(lock)
+                os.close(self._handle)
 
     def _close_part(self) -> None:
         if self._descriptor is None:
@@ -178,10 +192,10 @@ def _whole_lines(path: Path) -> Iterator[bytes | None]:
         yield from (opened_line(line[:-1]) for line in stream if line.endswith(b"\n"))
 
 
-def _locked(folder: Path) -> int:
+def _locked(inside: Path, folder: Path) -> int:
     """Open and lock the journal's lock file; the kernel lets go of it with the process."""
     with storing("open the journal", folder / LOCK_FILE):
-        descriptor = open_regular(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)
+        descriptor = open_regular(inside / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fleet.errors import UsageError
 from fleet.late import fs
-from fleet.store.files import sync
+from fleet.store.files import enter, sync
 from fleet.store.ids import checked_key
 from fleet.store.s3 import Bucket, bucket_of
 
@@ -95,21 +95,22 @@ class Folder:
 
     def put(self, draft: Path, name: str) -> bool:
         """Make `draft` appear as `name`, whole, and use it up; False if there is a file already. OSError."""
-        target = self.root / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(draft, target)
-        except FileExistsError:
-            return False
-        except OSError as err:
-            if err.errno not in _NO_LINKS:
-                raise
-            if target.exists():  # file systems without hard links: a rename would replace it
+        above, _, last = name.rpartition("/")
+        with enter(self.root, above) as inside:
+            target = inside / last
+            try:
+                os.link(draft, target)
+            except FileExistsError:
                 return False
-            draft.rename(target)
-        draft.unlink(missing_ok=True)
-        folder = target.parent
-        sync(folder)
+            except OSError as err:
+                if err.errno not in _NO_LINKS:
+                    raise
+                if target.exists():  # file systems without hard links: a rename would replace it
+                    return False
+                draft.rename(target)
+            draft.unlink(missing_ok=True)
+            sync(inside)
+        folder = self.root / above
         while folder not in self._known:
             sync(folder.parent)
             self._known.add(folder)

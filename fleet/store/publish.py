@@ -9,7 +9,7 @@ from pathlib import Path
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store.burst_columns import BurstColumns
-from fleet.store.files import discard, draft, storing
+from fleet.store.files import discard, draft, state_folder, storing
 from fleet.store.places import SAMPLES_FILE, Folder, Place, counters_name, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord
@@ -60,13 +60,13 @@ class _Counters(contextlib.ExitStack):
 
 def clear_leftovers(state_dir: Path, run_id: str) -> None:
     """Remove from `staging` what killed controllers left: of this run, or old; nobody's young files."""
-    staging = state_dir / "staging"
     old = time.time() - LEFTOVER_AFTER_S
-    for leftover in staging.iterdir():
-        mine = leftover.name.startswith(f"{run_id}-") or "-removed-" in leftover.name
-        with contextlib.suppress(OSError):  # another controller was first, or they are not ours to remove
-            if mine or leftover.lstat().st_mtime < old:
-                discard(leftover)
+    with state_folder(state_dir, "staging") as staging:
+        for leftover in staging.iterdir():
+            mine = leftover.name.startswith(f"{run_id}-") or "-removed-" in leftover.name
+            with contextlib.suppress(OSError):  # another controller was first, or they are not ours to remove
+                if mine or leftover.lstat().st_mtime < old:
+                    discard(leftover)
 
 
 def _compared(place: Place, name: str, record: RunRecord) -> RunRecord:

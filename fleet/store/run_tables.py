@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from fleet.late import pa
 from fleet.store import schema
-from fleet.store.files import draft, open_regular
+from fleet.store.files import draft, enter, open_regular
 from fleet.store.places import Place
 from fleet.store.reading import TableFile, readable
 from fleet.store.rows import RunRecord
@@ -50,11 +50,10 @@ def _add(place: Place, table: str, records: Sequence[RunRecord]) -> None:
 @contextmanager
 def _locked(place: Place, *, exclusive: bool) -> Iterator[bool]:
     """Hold the lock on a root's tables; exclusive: do not wait for it; yields whether it is held alone."""
-    path = place.state_dir / "tables.lock"
     with ExitStack() as held:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = open_regular(path, os.O_WRONLY | os.O_CREAT, 0o666)
+            state = held.enter_context(enter(place.state_dir.parent, place.state_dir.name))
+            lock = open_regular(state / "tables.lock", os.O_WRONLY | os.O_CREAT, 0o666)
             held.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
             alone = True

@@ -14,7 +14,7 @@ from fleet.errors import DataError, LockedError, StoreError, StoreWarning
 from fleet.model import RequestedOptions, Run
 from fleet.store.checksums import opened_json, sealed_json
 from fleet.store.decoding import decode
-from fleet.store.files import open_regular, read_regular, storing, sync
+from fleet.store.files import open_regular, read_regular, state_folder, storing, sync
 from fleet.store.ids import RUN_FILE, checked_key
 from fleet.store.rows import as_object, to_json
 
@@ -39,13 +39,15 @@ class Sessions:
     def under_way(self, intent: Intent) -> Iterator[None]:
         """Write a session's note, which stays, and lock it meanwhile. Raises StoreError, LockedError."""
         path = _intent_path(self.state_dir, intent.session_id)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
         with ExitStack() as held:
-            with storing("note the session", path):
+            with (
+                storing("note the session", path),
+                state_folder(self.state_dir, "journal") as folder,
+            ):
                 if path.exists() and (pid := _owner(path)):
                     who = f"process {pid} on this machine is measuring it."
                     raise LockedError(f"session {intent.session_id} is under way: {who}")
-                path.parent.mkdir(parents=True, exist_ok=True)
+                draft = folder / f".{path.name}.{os.getpid()}"
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
                 note = held.enter_context(os.fdopen(open_regular(draft, flags), "wb"))
                 with suppress(OSError):  # a file system without locks
@@ -53,15 +55,15 @@ class Sessions:
                 note.write(sealed_json(to_json({**as_object(intent), "pid": os.getpid()})))
                 note.flush()
                 os.fsync(note.fileno())
-                draft.replace(path)
-                sync(path.parent)
+                draft.replace(folder / path.name)
+                sync(folder)
             yield
 
     def ended(self, session_id: str) -> None:
         """Remove the note of a session that has nothing left to do."""
         path = _intent_path(self.state_dir, session_id)
-        with storing("end the session", path):
-            path.unlink(missing_ok=True)
+        with storing("end the session", path), state_folder(self.state_dir, "journal") as folder:
+            (folder / path.name).unlink(missing_ok=True)
 
     def intents(self) -> list[Intent]:
         """Unfinished sessions not under way here, oldest first; a StoreWarning for each unreadable note."""

@@ -12,7 +12,7 @@ from fleet.store import runs
 from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import sealed_json
-from fleet.store.files import remove, storing
+from fleet.store.files import remove, state_folder, storing
 from fleet.store.ids import RUN_FILE, checked_key
 from fleet.store.journal import Journal
 from fleet.store.places import place_of
@@ -39,11 +39,13 @@ class Store(Sessions):
 
     def make_ready(self) -> None:
         """Make sure, before anything is measured, that journals can be written and the place answers."""
-        for folder in (self.state_dir / "journal", self.state_dir / "staging"):
-            with storing("keep journals there", folder):
-                folder.mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryFile(dir=folder):
-                    pass
+        for name in ("journal", "staging"):
+            with (
+                storing("keep journals there", self.state_dir / name),
+                state_folder(self.state_dir, name) as folder,
+                tempfile.TemporaryFile(dir=folder),
+            ):
+                pass
         with storing("store results there", self.place):
             self.place.reach()
 
@@ -53,26 +55,32 @@ class Store(Sessions):
         if folder.exists():
             raise StoreError(f"{folder}: this run has a journal already; a new run needs a new id.")
         fields = {key: value for key, value in as_object(run).items() if key not in _NOT_IN_A_JOURNAL}
-        draft = self.state_dir / "staging" / f"{run.run_id}-journal"
-        with storing("open the journal", folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            draft.mkdir(parents=True)
-            journal = Journal(draft)
+        with (
+            storing("open the journal", folder),
+            state_folder(self.state_dir, "staging") as staging,
+            state_folder(self.state_dir, "journal") as journals,
+        ):
+            draft = staging / f"{run.run_id}-journal"
+            draft.mkdir()
+            journal = Journal(draft, folder)
             (draft / RUN_FILE).write_bytes(sealed_json(to_json(fields | {"host_id": run.host.host_id})))
-            draft.rename(folder)  # refused where there is one already
-            journal.folder = folder
+            draft.rename(journals / run.run_id)  # refused where there is one already
         return journal
 
     def reopen(self, run_id: str) -> Journal:
         """Take over the journal of a run. Raises LockedError while another controller here has it open."""
-        return Journal(self._journal_dir(run_id))
+        folder = self._journal_dir(run_id)
+        with (
+            storing("open the journal", folder),
+            state_folder(self.state_dir, "journal") as journals,
+        ):
+            return Journal(journals / run_id, folder)
 
     def drop(self, run_id: str) -> None:
         """Remove the journal of a run of which nothing is to be kept."""
         folder = self._journal_dir(run_id)
         with storing("remove the journal", folder):
-            (self.state_dir / "staging").mkdir(exist_ok=True)
-            remove(folder, self.state_dir / "staging")
+            self._remove(run_id)
 
     def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
         """Publish a finished run, then remove its journal; return the name of its samples file.
@@ -86,7 +94,7 @@ class Store(Sessions):
         with storing("remove the journal of the published run", folder, kept=True):
             clear_leftovers(self.state_dir, run.run_id)
             if folder.exists():
-                remove(folder, self.state_dir / "staging")
+                self._remove(run.run_id)
         with self._guard:
             self._waiting.append(record)
             due = len(self._waiting) >= BATCH_RUNS or time.monotonic() - self._flushed > BATCH_S
@@ -128,6 +136,13 @@ class Store(Sessions):
     def withdraw(self, run_ids: Collection[str], *, undo: bool = False) -> None:
         """Keep the runs, but read them no longer; undo: read them again. Raises StoreError."""
         amend(self.place, run_ids, Amendment(withdrawn=not undo))
+
+    def _remove(self, run_id: str) -> None:
+        with (
+            state_folder(self.state_dir, "journal") as journals,
+            state_folder(self.state_dir, "staging") as staging,
+        ):
+            remove(journals / run_id, staging)
 
     def _journal_dir(self, run_id: str) -> Path:
         return self.state_dir / "journal" / checked_key(run_id, "run")

@@ -18,14 +18,14 @@ static struct visit visits[CPUS * CPUS / 2];
 static double found[CPUS * CPUS / 2];
 static struct level levels[CPUS * CPUS / 2];
 
-int machine_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts)
+int machine_get_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts)
 {
 	(void)machine;
 	*facts = known[cpu];
 	return 0;
 }
 
-const struct cpu_cache *last_cache(const struct cpu_facts *facts)
+const struct cpu_cache *last_data_cache(const struct cpu_facts *facts)
 {
 	return facts->cache_count ? facts->caches : NULL;
 }

@@ -30,7 +30,7 @@ int64_t now_ns(void)
 	return (int64_t)(seconds * 1e9);
 }
 
-int on_cpu(int cpu, int (*ask_there)(int, void *), void *of)
+int call_on_cpu(int cpu, int (*ask_there)(int, void *), void *of)
 {
 	return ask_there(cpu, of);
 }
@@ -46,6 +46,6 @@ int main(int argc, char **argv)
 	step = atof(argv[3]);
 	clock.ticks_per_second = (uint64_t)rate;
 	clock.quantum_ticks = (uint64_t)step;
-	printf("%u\n", frequency_now(&clock));
+	printf("%u\n", frequency_measure(&clock));
 	return 0;
 }

@@ -55,7 +55,7 @@ static double setting(const char *name)
 	return text ? atof(text) : 0;
 }
 
-int burst_start(void)
+int burst_init(void)
 {
 	return 0;
 }
@@ -81,8 +81,8 @@ static double draw(void)
 static void try_out(struct burst_order *order, double unit_ns, struct trial *trial)
 {
 	double ticks_per_ns = (double)order->clock->ticks_per_second / 1e9;
-	uint64_t stamps[TRIAL_SAMPLES + 1], grain = bench_grain(order->benchmark, order->point);
-	uint32_t samples = trial_samples(order->benchmark), grains = order->benchmark->least / 10;
+	uint64_t stamps[TRIAL_SAMPLES + 1], grain = bench_units_in_grain(order->benchmark, order->point);
+	uint32_t samples = trial_sample_count(order->benchmark), grains = order->benchmark->least / 10;
 	double spent_ns = 0, sample_ns;
 
 	do {
@@ -91,14 +91,14 @@ static void try_out(struct burst_order *order, double unit_ns, struct trial *tri
 		spent_ns += sample_ns * samples;
 		for (uint32_t i = 0; i <= samples; i++)
 			stamps[i] = (uint64_t)(i * sample_ns * ticks_per_ns);
-	} while (!trial_judge(order->benchmark, order->clock_facts, stamps, grains, trial));
+	} while (!trial_evaluate(order->benchmark, order->clock_facts, stamps, grains, trial));
 	trial->spent_ns = (int64_t)spent_ns;
 	order->iterations = trial->grains * grain;
 	if (trial->slow)
 		order->samples = order->samples_slow;
 }
 
-enum burst_outcome burst_take(const struct burst_order *order, struct random *random,
+enum burst_outcome burst_run(const struct burst_order *order, struct random *random,
 			      void (*idle)(void), struct burst_result *result)
 {
 	static int number;

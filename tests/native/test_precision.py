@@ -33,7 +33,7 @@ def rule(tmp_path_factory):
     command = [needs.program("gcc", "gcc"), "-O1", "-shared", "-fPIC", f"-I{AGENT}", "-o", library, *files]
     subprocess.run(command, check=True)
     loaded = ctypes.CDLL(str(library))
-    loaded.level_find.restype = Level
+    loaded.find_main_level.restype = Level
     loaded.student_t95.argtypes = (ctypes.c_uint32,)
     loaded.student_t95.restype = ctypes.c_double
     return loaded
@@ -45,7 +45,7 @@ def find_level(rule, *rows):
     held = [(ctypes.c_float * rounds)(*row) for row in rows]
     visits = (ctypes.POINTER(ctypes.c_float) * len(rows))(*held)
     work = (ctypes.c_double * (3 * rounds + len(rows)))()
-    return rule.level_find(visits, ctypes.c_size_t(len(rows)), rounds, work)
+    return rule.find_main_level(visits, ctypes.c_size_t(len(rows)), rounds, work)
 
 
 # From Student's tables, two-sided 95 %.

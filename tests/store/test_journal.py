@@ -281,7 +281,7 @@ def test_closing_lets_go_of_every_file(store: Store) -> None:
         journal.append(b"one")
         journal.begin_part()
         journal.append(b"two")
-        assert open_files() == before + 2  # the lock and the second part
+        assert open_files() == before + 3  # the folder, the lock and the second part
     assert open_files() == before
     for _ in range(3):
         with store.reopen(journal.folder.name) as first, pytest.raises(LockedError):

@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* Nobody stops this program. */
-bool stop_asked_at_work(void) { return false; }
+bool stop_is_requested_at_work(void) { return false; }
 
 enum { PART_STEPS_MOST = 8, LINES_OF_A_ROW = 4, LINE = 64 };
 
@@ -61,7 +61,7 @@ static int product(const struct gemm *gemm, struct point point, bool ahead) {
   struct gemm_layout layout;
   char words[160];
 
-  gemm_lay_out(gemm, &point, &layout);
+  gemm_compute_layout(gemm, &point, &layout);
   char *c = aligned_alloc(4096, (layout.bytes + 8191) / 4096 * 4096);
   char *a = c + layout.c_bytes, *b = a + layout.a_bytes;
   uint32_t times = point.operation == GEMM_DEEP ? 2 : 1;
@@ -163,13 +163,13 @@ static void misuse(const char *what) {
 static bool done(const struct benchmark *benchmark, struct side *side,
                  const uint32_t *units, size_t calls) {
   simulator_begin();
-  benchmark->lay(side, 1, NULL);
+  benchmark->set_up(side, 1, NULL);
   bool prepared = !benchmark->prepare(side);
   for (size_t i = 0; i < calls; i++)
-    benchmark->work(side, units[i]);
-  benchmark->leave(side);
+    benchmark->do_units(side, units[i]);
+  benchmark->finish(side);
   simulator_end();
-  return prepared && side->first == benchmark->grain(side->point);
+  return prepared && side->first == benchmark->units_in_grain(side->point);
 }
 
 /* In two calls, of which the second begins within a row of tiles. */
@@ -195,7 +195,7 @@ static int reads(const struct tiles *tiles, size_t stride) {
     }
   printf("%ld\n", simulator_count());
   bool block = tiles == &x86_64_tileblock;
-  return !right || side.first != bytes || side.odd || side.sweep.at || tiles->begin == tiles->end ||
+  return !right || side.first != bytes || side.odd || side.sweep.position || tiles->begin == tiles->end ||
          tiles->stride != (block ? 64 : 256) || tiles->is_fixed != block;
 }
 
@@ -214,7 +214,7 @@ static int peak(const struct gemm *gemm) {
   side.variant = &variant;
   side.point = &point;
   simulator_watch(side.product.values, sizeof loads, loads);
-  gemm_write_values(gemm, values);
+  gemm_write_register_values(gemm, values);
   wrong = !done(&bench_gemm, &side, parts, sizeof parts / sizeof *parts) ||
           memcmp(values, side.product.values, sizeof values);
   for (size_t i = 0; i < sizeof loads; i++)

@@ -46,7 +46,7 @@ static uint64_t ticks(void)
 #endif
 }
 
-int arch_clock(struct clock *clock)
+int arch_get_clock(struct clock *clock)
 {
 	*clock = (struct clock){.name = "counter", .ticks_per_second = STATED, .ticks = ticks};
 	return 0;

@@ -70,7 +70,7 @@ const struct variant arch_gemm[] = {{.name = "more", .gemm = GEMM(one_too_many)}
 
 adds_fn *const arch_adds = NULL;
 
-int arch_clock(struct clock *clock)
+int arch_get_clock(struct clock *clock)
 {
 	clock->note = "this architecture has no counter";
 	return -ENOTSUP;

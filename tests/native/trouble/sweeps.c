@@ -142,7 +142,7 @@ static const char *run(const struct variant *variant, enum operation operation, 
 	return check_left(operation, first, !strcmp(variant->name, "stosb"));
 }
 
-static void run_all(const struct variant *variants)
+static void run_plan(const struct variant *variants)
 {
 	for (; variants->name; variants++)
 		for (enum operation o = OPERATION_READ; o < OPERATIONS; o++) {
@@ -172,7 +172,7 @@ int main(void)
 	sigaction(SIGSEGV, &action, NULL);
 	sigaction(SIGBUS, &action, NULL);
 	sigaction(SIGILL, &action, NULL);
-	run_all(arch_stream);
-	run_all(generic_stream);
+	run_plan(arch_stream);
+	run_plan(generic_stream);
 	return 0;
 }

@@ -63,7 +63,7 @@ const struct variant arch_stream[] = {
 
 adds_fn *const arch_adds = NULL;
 
-int arch_clock(struct clock *clock)
+int arch_get_clock(struct clock *clock)
 {
 	clock->note = "this architecture has no counter";
 	return -ENOTSUP;
