@@ -22,6 +22,11 @@ class Reachable(Protocol):
     def entry(self) -> Host: ...
 
 
+def know(known_hosts: Path, *hosts: Reachable) -> None:
+    """Make these hosts the known ones."""
+    known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
+
+
 def ssh(
     host: Reachable, command: str, folder: Path, *, stdin: str = "", known_hosts_line: str | None = None
 ) -> subprocess.CompletedProcess[str]:

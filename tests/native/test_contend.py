@@ -11,7 +11,6 @@ from tests.native.agent import (
     Record,
     bursts,
     busy_neighbour,
-    check_a_signal_ends_it,
     failures,
     measure,
     points,
@@ -20,7 +19,6 @@ from tests.native.agent import (
     wrong,
 )
 from tests.native.build import build
-from tests.native.emulated import measure_emulated
 from tests.native.preload import TROUBLE
 from tests.native.targets import AARCH64, CROSS, X86_64, Target
 
@@ -102,7 +100,6 @@ def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails() -> None:
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        (["-c", "0"], 3, "contend needs two CPUs"),
         (["--threads", "1"], 2, "no point of contend"),
         (["--op", "nt"], 5, "no point of the operations and threads asked for"),
         (["--op", "modify", "--share", "one"], 2, "no point of contend"),
@@ -114,12 +111,6 @@ def test_what_cannot_be_contended_for_is_refused(args: list[str], code: int, wor
     done = run("-b", "contend", *args)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr
-
-
-@pytest.mark.parametrize("operation", ["faa", "turn", "ticket", "mcs"])
-def test_a_signal_ends_it_in_the_middle_of_a_burst(operation: str) -> None:
-    needs.cpus(2)
-    check_a_signal_ends_it("-b", "contend", "--op", operation, "--rounds", "1", "--iterations", "100000000")
 
 
 def check_locks(target: Target) -> None:
@@ -135,12 +126,3 @@ def check_locks(target: Target) -> None:
 @pytest.mark.parametrize("target", [X86_64, AARCH64, *CROSS], ids=lambda target: target.name)
 def test_locks_are_taken_by_the_instructions_of_every_architecture(target: Target) -> None:
     check_locks(target)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
-def test_the_sums_agree_on_every_architecture(target: Target) -> None:
-    records = measure_emulated(target, *SHORT, "-v", "all", *two_cpus())
-    assert not wrong(records)
-    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]

@@ -10,7 +10,6 @@ from tests import needs
 from tests.native.agent import (
     Record,
     bursts,
-    check_a_signal_ends_it,
     decode,
     failures,
     measure,
@@ -20,9 +19,8 @@ from tests.native.agent import (
     wrong,
 )
 from tests.native.build import build
-from tests.native.emulated import measure_emulated
 from tests.native.preload import TROUBLE, preload
-from tests.native.targets import AARCH64, CROSS, X86_64, Target
+from tests.native.targets import X86_64, Target
 
 SHORT = ("-b", "fetch", "--rounds", "2", "--samples", "3", "--seed", "7")
 PAGES = 32
@@ -174,15 +172,6 @@ def special(name: str) -> Target:
     return dataclasses.replace(X86_64, name=f"linux-{name}", native=(str(TROUBLE / f"{name}.c"),))
 
 
-def test_a_loop_that_leaves_lines_out_yields_a_reason_and_no_number() -> None:
-    needs.cpus(2)
-    records = measure(*SHORT, "-v", "short", "--state", "own", binary=build(special("short")))
-    assert not bursts(records)
-    assert {record["reason"] for record in failures(records)} == {
-        "a loop did not go through the memory it was given"
-    }
-
-
 def test_without_a_flush_the_points_say_so() -> None:
     """An architecture that cannot flush walks through other memory instead."""
     needs.cpus(2)
@@ -212,19 +201,3 @@ def test_a_run_continues_at_the_points_that_are_left(tmp_path: Path) -> None:
     left = [[burst[name] for name in names] for burst in whole[len(half) :]]
     assert [[burst[name] for name in names] for burst in bursts(rest)] == left
     assert hello["done"] == len(half)
-
-
-def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
-    needs.cpus(2)
-    check_a_signal_ends_it("-b", "fetch", "--rounds", "1", "--samples", "39999")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
-def test_every_loop_goes_through_the_lines_on_every_architecture(target: Target) -> None:
-    needs.cpus(2)
-    plan = (*SHORT, "--variant", "all", "--state", "own,both,evicted", "--op", "read,write,swap")
-    records = measure_emulated(target, *plan)
-    assert len(records[0]["plan"]["benchmarks"]) >= 2
-    assert not wrong(records)
-    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]

@@ -1,15 +1,9 @@
 """`interleave`: two threads that write next to one another; points, records and counts."""
 
-import dataclasses
-
 import pytest
 
 from tests import needs
-from tests.native.agent import Record, bursts, check_a_signal_ends_it, failures, measure, points, run, wrong
-from tests.native.build import build
-from tests.native.emulated import measure_emulated
-from tests.native.preload import TROUBLE
-from tests.native.targets import AARCH64, CROSS, X86_64, Target
+from tests.native.agent import Record, bursts, measure, points, run, wrong
 
 SHORT = ("-b", "interleave", "--rounds", "2", "--samples", "2", "--iterations", "3", "--seed", "7")
 LINES = (256 << 10) // 64
@@ -67,28 +61,3 @@ def test_an_operation_it_lacks_is_refused() -> None:
             5,
             True,
         )
-
-
-def test_a_loop_that_leaves_blocks_out_yields_a_reason_and_no_number() -> None:
-    needs.cpus(2)
-    target = dataclasses.replace(X86_64, name="linux-short", native=(str(TROUBLE / "short.c"),))
-    records = measure(*SHORT, "-v", "short", "--blocks", "1K", binary=build(target))
-    assert not bursts(records)
-    assert {one["reason"] for one in failures(records)} == {
-        "a loop did not go through the memory it was given"
-    }
-
-
-def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
-    needs.cpus(2)
-    check_a_signal_ends_it("-b", "interleave", "--rounds", "1", "--iterations", "1000000")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
-def test_every_loop_writes_its_blocks_on_every_architecture(target: Target) -> None:
-    needs.cpus(2)
-    plan = (*SHORT, "--variant", "all", "--blocks", "64,4K")
-    records = measure_emulated(target, *plan)
-    assert not wrong(records)
-    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]

@@ -1,18 +1,15 @@
 """`loaded`: loads while other threads use the memory; points, rates, and what each sample counts."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleet.agent.wire.forecast import read
-from tests import needs
 from tests.native.agent import (
     Record,
     bursts,
     busy_neighbour,
-    check_a_signal_ends_it,
     failures,
     measure,
     points,
@@ -125,12 +122,6 @@ def test_the_memory_grows_with_the_last_level_cache(tmp_path: Path) -> None:
     assert costs[1] == 15 * costs[0]
 
 
-def test_it_needs_a_second_cpu() -> None:
-    done = run("-b", "loaded", "-c", str(min(os.sched_getaffinity(0))))
-    assert done.returncode == 3
-    assert "loaded needs two CPUs" in done.stderr
-
-
 def test_a_cycle_is_taken_over_only_where_nothing_else_was_written() -> None:
     """Each point of a round finds the memory as the one before left it, in any order; loads are counted."""
     plan = ("-b", "chase,bandwidth,loaded", "--sizes", "1M", "--stride", "256", "--op", "write,read")
@@ -151,11 +142,6 @@ def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails() -> None:
         records = measure(*SMALL, "--rounds", "1", "--op", "read", *plan, *two_cpus())
     assert not bursts(records)
     assert all("other work held it" in one["reason"] for one in failures(records))
-
-
-def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
-    needs.cpus(2)
-    check_a_signal_ends_it("-b", "loaded", "--sizes", "1M", "--rounds", "1", "--iterations", "100000000")
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from tests import needs
 from tests.native.agent import (
     Record,
     bursts,
-    check_a_signal_ends_it,
     decode,
     failures,
     measure,
@@ -236,11 +235,6 @@ def test_a_point_that_the_plan_lacks_is_refused(tmp_path: Path, point: str) -> N
 # ---- ending and trouble -----------------------------------------------------------------------------------
 
 LONG = ("--rounds", "1", "--samples", "1000", "--iterations", "1000000000")
-
-
-@pytest.mark.parametrize("plan", [("chase",), ("bandwidth", "--threads", "all")], ids=lambda plan: plan[0])
-def test_a_signal_ends_it_in_the_middle_of_a_burst(plan: tuple[str, ...]) -> None:
-    check_a_signal_ends_it("-b", *plan, "--sizes", "16M", *LONG)
 
 
 def test_the_deadline_ends_it() -> None:

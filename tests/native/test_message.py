@@ -11,7 +11,6 @@ from tests import needs
 from tests.native.agent import (
     Record,
     bursts,
-    check_a_signal_ends_it,
     decode,
     failures,
     measure,
@@ -21,9 +20,8 @@ from tests.native.agent import (
     wrong,
 )
 from tests.native.build import build
-from tests.native.emulated import measure_emulated
 from tests.native.preload import TROUBLE, preload
-from tests.native.targets import AARCH64, CROSS, X86_64, Target
+from tests.native.targets import X86_64
 
 MESSAGES = 100
 SHORT = ("-b", "message", "--rounds", "2", "--samples", "3", "--seed", "7")
@@ -146,22 +144,3 @@ def test_messages_to_a_thread_that_was_not_waiting_are_no_number() -> None:
 
 
 # ---- ending and trouble -----------------------------------------------------------------------------------
-
-
-def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
-    needs.cpus(2)
-    plan = ("-b", "message", "--rounds", "1", "--samples", "39999", "--lines-per-message", "64")
-    check_a_signal_ends_it(*plan)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
-def test_messages_arrive_on_every_architecture(target: Target) -> None:
-    needs.cpus(2)
-    records = measure_emulated(target, *SHORT, "--variant", "all", "--lines-per-message", "1,2")
-    assert {one["variant"] for one in records[0]["plan"]["benchmarks"]} >= {"c11"}
-    assert len(records[0]["plan"]["benchmarks"]) == 2
-    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
-    assert {record["reason"] for record in wrong(records)} <= {
-        "the clocks of the two CPUs are further apart than a message takes"
-    }

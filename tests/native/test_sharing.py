@@ -5,7 +5,6 @@ import pytest
 from tests import needs
 from tests.native.agent import (
     bursts,
-    check_a_signal_ends_it,
     failures,
     measure,
     points,
@@ -13,8 +12,6 @@ from tests.native.agent import (
     two_cpus,
     wrong,
 )
-from tests.native.emulated import measure_emulated
-from tests.native.targets import AARCH64, CROSS, Target
 
 SHORT = ("-b", "sharing", "--rounds", "2", "--samples", "2", "--seed", "7")
 
@@ -37,7 +34,6 @@ def test_watchers_count_what_they_see_and_answer_each_write(variant: str) -> Non
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        (["-c", "0"], 3, "sharing needs two CPUs"),
         (["--op", "faa"], 5, "no point of the operations and threads asked for"),
     ],
 )
@@ -46,18 +42,3 @@ def test_what_cannot_be_watched_is_refused(args: list[str], code: int, words: st
     done = run("-b", "sharing", *args)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr
-
-
-@pytest.mark.parametrize("operation", ["watch", "watch-all"])
-def test_a_signal_ends_it_in_the_middle_of_a_burst(operation: str) -> None:
-    needs.cpus(2)
-    check_a_signal_ends_it("-b", "sharing", "--op", operation, "--rounds", "1", "--iterations", "100000000")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
-def test_the_counts_agree_on_every_architecture(target: Target) -> None:
-    records = measure_emulated(target, *SHORT, "-v", "all", *two_cpus())
-    assert not wrong(records)
-    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]

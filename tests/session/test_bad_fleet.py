@@ -1,6 +1,5 @@
 """A fleet as large ones are: hosts that refuse, say nothing, hang or are cut cost the good ones nothing."""
 
-import os
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -10,20 +9,12 @@ from pathlib import Path
 import pytest
 
 from fleet.model import BuildPlace, Host
-from tests import needs
 from tests.command import Fleet
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.sshd import MakeHosts, SshHost
 
 JOB = ("-b", "clock", "--cpus", "0", "--rounds", "1", "-s", "5", "--lock", "off", "-q", "--json")
 LIMITS = ("--connect-timeout", "10", "--reconnect", "0")
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
-    needs.program("cc", "gcc")
-    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
-        yield fleet
 
 
 def black_hole(held: ExitStack) -> int:

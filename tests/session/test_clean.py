@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -162,12 +161,6 @@ def test_half_a_script_removes_nothing(tmp_path: Path) -> None:
     for length in range(0, len(text) - 30, 97):
         subprocess.run(["/bin/sh"], input=text[:length], capture_output=True, check=False)
     assert below(tmp_path / "fleet") == {AGENT}
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
-    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
-        yield fleet
 
 
 def test_a_person_sees_what_would_go_what_went_and_what_is_in_use(fleet: Fleet) -> None:

@@ -1,7 +1,6 @@
 """`fleet run` on hosts with something wrong: each either works or says in words what is wrong."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,6 @@ from tests.command import UNOPTIMIZED, Fleet
 from tests.hosts import odd
 from tests.hosts.sshd import MakeHosts, SshHost
 from tests.session.test_run_ssh import CLOCK, know, only
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
-    needs.program("cc", "gcc")
-    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
-        yield fleet
 
 
 @pytest.fixture

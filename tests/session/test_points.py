@@ -3,8 +3,6 @@
 import json
 import re
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -13,17 +11,8 @@ import pytest
 from tests import needs
 from tests.command import Fleet, wait_for
 
-LOCAL = "hosts:\n  here: {via: local}\n"
 SIZES = ("--sizes", "16K,64K", "--pages", "base")
 KEY = ["run_id", "benchmark", "variant", "point", "round", "ping_cpu", "pong_cpu"]
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    needs.program("cc", "gcc")
-    with Fleet(tmp_path) as fleet:
-        fleet.inventory(LOCAL)
-        yield fleet
 
 
 def starved(fleet: Fleet) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from fleet.model import Facts, Host
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
 from tests import needs
-from tests.command import Fleet, entry
+from tests.command import entry
 from tests.hosts.qnx import image, sdp
 from tests.hosts.qnx.host import Inside, MakeQnx, maker
 from tests.hosts.qnx.image import FULL, MINIMAL, NO_SFTP, RECIPES, Image, Recipe
@@ -33,12 +33,6 @@ DIRECTORY = {"full": "/data/home/qnxuser/fleet-qnxuser", "no-sftp": "/tmp", "min
 @pytest.fixture
 def make_qnx(tmp_path: Path, make_hosts: MakeHosts) -> MakeQnx:
     return maker(tmp_path / "qnx", make_hosts)
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
-    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
-        yield fleet
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,6 @@
 """`fleet run` on QNX hosts over real SSH, on STAND-INS: Linux dressed as QNX. Proves our code, not QNX."""
 
 import json
-import os
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,21 +10,16 @@ import pytest
 from fleet.model import Host
 from tests import needs
 from tests.command import Done, Fleet, entry, wait_for
+from tests.hosts.client import know
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.qnx import sdp
 from tests.hosts.qnx.host import MakeQnx, maker
 from tests.hosts.qnx.image import FULL, MINIMAL, NO_SFTP, RECIPES, Image, Recipe
-from tests.hosts.sshd import MakeHosts, SshHost
+from tests.hosts.sshd import MakeHosts
 
 pytestmark = pytest.mark.slow
 QUICK = ("--rounds", "3", "--samples", "3", "-q", "--json")
 LONG = ("--rounds", "30", "--samples", "3", "-q", "--json")
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
-    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
-        yield fleet
 
 
 @pytest.fixture
@@ -51,11 +44,6 @@ def noting_platform(tmp_path: Path) -> Path:
     qcc.write_text(f'#!/bin/sh\necho "$*" >>{folder}/calls\nexec "$0.real" "$@"\n')
     qcc.chmod(0o755)
     return folder
-
-
-def know(known_hosts: Path, *servers: SshHost) -> None:
-    with known_hosts.open("a") as file:
-        file.writelines(server.known_hosts_line for server in servers)
 
 
 def qnx(host: Host, platform: Path) -> str:

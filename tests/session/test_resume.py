@@ -29,14 +29,6 @@ RESUME = ("resume", "-q", "--json")
 Ticks = dict[tuple[str, int, int], list[int]]
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    needs.program("cc", "gcc")
-    with Fleet(tmp_path) as fleet:
-        fleet.inventory(LOCAL)
-        yield fleet
-
-
 def streams(fleet: Fleet) -> list[Path]:
     return sorted((fleet.results / ".fleet/journal").glob("*/stream*.jsonl"))
 

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -22,14 +21,6 @@ SHORT = ("--rounds", "2", "--samples", "3", "-q")
 LONG = ("--rounds", "100000", "--samples", "3")
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    needs.program("cc", "gcc")
-    with Fleet(tmp_path) as fleet:
-        fleet.inventory(LOCAL)
-        yield fleet
-
-
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     """One run of everything on this machine, for the tests that only read."""
@@ -39,6 +30,12 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     fleet.inventory(LOCAL)
     done = fleet("run", "-b", "cas,readwrite,clock", *SHORT, "--label", "kernel=test")
     assert done.exit_code == 0, done.stderr
+    return fleet
+
+
+@pytest.fixture
+def fleet(fleet: Fleet) -> Fleet:
+    fleet.inventory(LOCAL)
     return fleet
 
 

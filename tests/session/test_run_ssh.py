@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,22 +11,12 @@ import pytest
 from fleet.model import BuildPlace, Host, HostKeyPolicy, Via
 from tests import needs
 from tests.command import UNOPTIMIZED, Done, Fleet, journal_lines, wait_for
+from tests.hosts.client import know
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.sshd import MakeHosts, SshHost, keygen
 
 CLOCK = ("-b", "clock", "--rounds", "2", "--samples", "3", "-q", "--json")
 LOCAL = Host(name="here", address="localhost", via=Via.LOCAL)
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
-    needs.program("cc", "gcc")
-    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
-        yield fleet
-
-
-def know(known_hosts: Path, *hosts: SshHost) -> None:
-    known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
 
 
 def states(done: Done) -> dict[str, tuple[str, str]]:

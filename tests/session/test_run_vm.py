@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from fleet.model import BuildPlace, Host, Via
 from tests import needs
 from tests.command import Done, Fleet, journal_lines, wait_for
-from tests.hosts.client import Reachable, ssh
+from tests.hosts.client import know, ssh
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.sshd import MakeHosts
 from tests.hosts.vm import Image, Vm, aarch64_image, aarch64_vm, armv7_vm, s390x_vm
@@ -26,21 +25,10 @@ FOR_LONG = ("-b", "clock", "--rounds", "20000", "--samples", "3", "--reconnect",
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
-    needs.program("cc", "gcc")
-    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
-        yield fleet
-
-
-@pytest.fixture
 def vm_alone(aarch64_image: Image, tmp_path: Path) -> Vm:
     """A machine of this test's own, not started: it may be broken."""
     with Vm(aarch64_image, tmp_path) as vm:
         yield vm
-
-
-def know(known_hosts: Path, *hosts: Reachable) -> None:
-    known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
 
 
 def cross_built(vm: Vm, **changes: object) -> Host:

@@ -1,27 +1,15 @@
 """What a person or a supervisor gets for one signal, for the same one twice, and for a second one."""
 
 import json
-import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests import needs
 from tests.command import Fleet, entry, wait_for
 from tests.hosts.sshd import MakeHosts
 from tests.session.test_run_ssh import know
 
 LONG = ("run", "-b", "clock", "--rounds", "100000", "--samples", "3", "--lock", "off", "-q", "--json")
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
-    needs.program("cc", "gcc")
-    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
-        yield fleet
 
 
 def measuring(fleet: Fleet) -> bool:

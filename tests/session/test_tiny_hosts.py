@@ -19,12 +19,6 @@ from tests.session.test_run_ssh import CLOCK, only
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
-    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
-        yield fleet
-
-
 @pytest.fixture(params=[False, True], ids=["no C library", "musl"])
 def tiny(
     request: pytest.FixtureRequest, tmp_path: Path, client_key: Path, known_hosts: Path

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from fleet.analysis.report.page import render
 from fleet.analysis.views.show import show_text
 from fleet.cli.app import app
-from fleet.model import Cache, Cpu, Host
+from fleet.model import Cpu, Host
 from fleet.store import Listing, Store, new_run_id, places
 from fleet.store.places import Folder
 from tests import builders
@@ -159,42 +158,6 @@ def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
     last = {run.host_id: run.run_id for run in listing.runs}
     assert asked == set(last.values())
     assert page.count('<section id="run-') == 2
-
-
-def usual_cpus() -> tuple[Cpu, ...]:
-    """A desktop of 16 cores with two threads each, caches as the kernel lists them."""
-    found = []
-    for cpu in range(32):
-        core, group = cpu & ~1, cpu // 16 * 16
-        own, all_ = (core, core + 1), tuple(range(group, group + 16))
-        caches = (
-            Cache(1, "Data", 32 << 10, 64, own),
-            Cache(1, "Instruction", 32 << 10, 64, own),
-            Cache(2, "Unified", 1 << 20, 64, own),
-            Cache(3, "Unified", 32 << 20, 64, all_),
-        )
-        found.append(Cpu(cpu, core=core, llc=group, package=0, node=0, governor="powersave", caches=caches))
-    return tuple(found)
-
-
-def test_the_tables_of_runs_stay_small(tmp_path: Path) -> None:
-    fill(tmp_path, 10, 6, cpus=usual_cpus())
-    for name in ("runs", "cpus"):
-        assert _bytes(tmp_path / name) / 60 < 2000, name
-        (file, *_) = (tmp_path / name).iterdir()
-        about = pq.ParquetFile(file).metadata
-        columns = [about.row_group(0).column(at) for at in range(about.num_columns)]
-        assert not any(column.has_dictionary_page for column in columns)
-        known = {column.path_in_schema for column in columns if column.statistics is not None}
-        assert known == {"run_id", "host_id", "session_id"} & {column.path_in_schema for column in columns}
-    there = set((tmp_path / "cpus").iterdir())
-    fill(tmp_path, 1, 1, batch=False, cpus=usual_cpus())
-    (alone,) = set((tmp_path / "cpus").iterdir()) - there
-    assert alone.stat().st_size < 12_000
-
-
-def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def test_a_listing_of_what_is_known_loads_no_library_of_tables(root: Path) -> None:

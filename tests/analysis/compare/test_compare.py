@@ -3,7 +3,6 @@
 import json
 import random
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +15,7 @@ from fleet.analysis.compare.comparison import compare
 from fleet.analysis.reduce.cells import Only
 from fleet.analysis.views.compare import compare_csv, compare_json, compare_text
 from fleet.errors import UsageError
-from fleet.model import Cpu, Host, Preset, Relation, Run, Topology
+from fleet.model import Cpu, Host, Relation, Run, Topology
 from fleet.store import Store
 from tests import builders
 from tests.command import Fleet
@@ -110,32 +109,6 @@ def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
     assert "within A" in text
 
 
-@pytest.mark.parametrize(("order", "missing"), [("abbab", "1 more of A"), ("aaaabb", "1 more of B")])
-def test_too_few_runs_are_counted_for_the_reader(tmp_path: Path, order: str, missing: str) -> None:
-    series(tmp_path, order, slower={Relation.SMT: 1.5})
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert set(found.relations["verdict"]) == {"no verdict"}
-    assert any(missing in line for line in found.caveats)
-
-
-@pytest.mark.parametrize(
-    ("order", "expected"),
-    [
-        ("aaabbb", "two separate blocks"),
-        pytest.param("aaaabbbbab", "hardly interleaved", marks=pytest.mark.slow),
-        ("abbaba", None),
-        ("abbaab", "repeats itself every 4 runs"),
-        pytest.param("ababab", "repeats itself every 2 runs", marks=pytest.mark.slow),
-    ],
-)
-def test_sides_that_were_not_interleaved_are_pointed_out(
-    tmp_path: Path, order: str, expected: str | None
-) -> None:
-    series(tmp_path, order)
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert [expected in line for line in found.caveats] == [True] if expected else found.caveats == ()
-
-
 def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
     changed = {"kernel": "6.13", "microcode": "0x2b", "governor": "powersave", "boost": False}
     series(tmp_path, "abbaba", mitigations=MappingProxyType({"mds": "Vulnerable"}), **changed)
@@ -183,17 +156,6 @@ def test_different_variants_are_never_one_number(tmp_path: Path) -> None:
     assert found.relations.empty
     assert any("A was measured with cmpxchg, B with c11" in line for line in found.caveats)
     assert "nothing in common" in compare_text([found])
-
-
-def test_other_ways_of_sampling_are_compared_by_the_median_and_said(tmp_path: Path) -> None:
-    hello = replace(builders.a_run().hello, preset=Preset("c2clat"), estimator="min")  # type: ignore[type-var, arg-type]
-    for place, side in enumerate("abbaba"):
-        run = builders.a_run(DESKTOP, run_id=f"r2026010{place}T030000Z-{place:08x}")
-        own = {"hello": hello} if side == "b" else {}
-        run = replace(run, labels=MappingProxyType({"kernel": side}), **own)  # type: ignore[arg-type]
-        Store(tmp_path).publish(run, builders.bursts_of(run, seed=place))
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert any("used different sampling, c2clat (min), default (median)" in line for line in found.caveats)
 
 
 def test_hosts_of_other_topology_are_matched_by_relation_only(tmp_path: Path) -> None:
@@ -267,30 +229,6 @@ def test_the_baseline_is_compared_with_each_further_side(tmp_path: Path) -> None
         ("kernel=a", "kernel=b", False),
         ("kernel=a", "kernel=c", True),
     ]
-
-
-def test_pairs_that_not_every_run_has_are_left_out_and_counted(tmp_path: Path) -> None:
-    series(tmp_path, "abbaa")
-    keep(tmp_path, 9, "b", cpus=DESKTOP[:7])
-    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert any("topology of the host differs" in line for line in found.caveats)
-
-
-@pytest.mark.parametrize(
-    ("sides", "message"),
-    [
-        (("kernel=a", "kernel=z"), "no run has the label 'kernel=z'; did you mean"),
-        (("kernel=a", "nobody"), "no run and no host 'nobody' in "),
-        (("rpi5", "kernel=a"), "on both sides"),
-        (("kernel=a", "r2026"), "is the beginning of 2 runs"),
-    ],
-)
-def test_a_side_that_means_nothing_says_what_there_is(
-    tmp_path: Path, sides: Sequence[str], message: str
-) -> None:
-    series(tmp_path, "ab")
-    with pytest.raises(UsageError, match=message):
-        compare(tmp_path, sides)
 
 
 def test_an_empty_root_is_a_usage_error(tmp_path: Path) -> None:
