@@ -214,10 +214,15 @@ def csv_text(rows: "pd.DataFrame", *, header: bool = True) -> str:
             texts = column.dropna().unique()
             column = column.map({x: one_line("'" * x.startswith(_FORMULA) + x) for x in texts})  # noqa: PLW2901
         elif column.dtype == object:
-            column = column.map(lambda value: json.dumps(_plain(value)), na_action="ignore")  # noqa: PLW2901
+            column = column.map(_format_cell, na_action="ignore")  # noqa: PLW2901
         columns[name] = column
     table = pd.DataFrame(columns, index=rows.index)
     return str(table.to_csv(index=False, header=header, lineterminator="\n"))
+
+
+def _format_cell(value: Any) -> str:
+    """Write a date or time in ISO 8601, and anything else that is not text as JSON."""
+    return str(_plain_value(value)) if isinstance(value, date) else json.dumps(_plain(value))
 
 
 def json_text(value: Any) -> str:
