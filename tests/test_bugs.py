@@ -47,7 +47,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "analysis.views.topology.topology_lines": ("show", "h0"),
     "analysis.compare.comparison.compare": ("compare", "h0", "h1"),
     "analysis.report.page.render": ("report", "all", "-o", "-"),
-    "analysis.exchange.export.export": ("export", "all"),
+    "analysis.exchange.export.export_matrix": ("export", "all"),
 }
 CODES: Mapping[str, int] = {
     "MemoryError": MemoryLimitError.exit_code,

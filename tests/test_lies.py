@@ -103,7 +103,7 @@ def test_a_crafted_file_is_refused_by_the_gate_or_read_like_any_other(tmp_path: 
         (file,) = (tmp_path / "results").glob("samples/*/*/samples.parquet")
         what = lies.craft(file, seed)
         try:
-            shows_json(tmp_path / "results", [f"r20260102T030405Z-{0:08x}"])
+            list(shows_json(tmp_path / "results", [f"r20260102T030405Z-{0:08x}"]))
         except DamagedFileError as err:
             assert str(file.relative_to(tmp_path / "results")) in str(err), what
             refused += 1

@@ -259,7 +259,8 @@ def paged(text: str, width: int | None) -> None:
         failed = _page(text)
         if failed is None:
             return
-        typer.echo(fitted(f"fleet: {failed}; the text follows.", width), err=True)
+        if os.environ.get("PAGER"):
+            typer.echo(fitted(f"fleet: {failed}; the text follows.", width), err=True)
     typer.echo(text)
 
 

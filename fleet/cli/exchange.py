@@ -4,12 +4,28 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from fleet.cli import completion
-from fleet.cli.app import INVENTORY, RESULTS, OfBenchmark, ResultsPath, app, print_text, skip_damaged
+from fleet.cli.app import (
+    INVENTORY,
+    RESULTS,
+    OfBenchmark,
+    ResultsPath,
+    app,
+    print_text,
+    skip_damaged,
+    with_groups,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pandas import DataFrame
+
+    from fleet.store import Listing, RunSummary
 
 
 @app.command("import", short_help="Store matrices of other tools, or runs that others exported.")
@@ -95,10 +111,12 @@ def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) ->
 @app.command(short_help="Write a run as CSV, or as another tool prints it.")
 @skip_damaged
 def export(
-    what: Annotated[
-        str | None,
+    select: Annotated[
+        list[str] | None,
         typer.Argument(
-            help="A selection, of which the last run is written, or summary:NAME; default: all.",
+            help="A selection, or summary:NAME; default: all. Of a matrix the last run.",
+            show_default=False,
+            callback=with_groups,
             autocompletion=completion.side_words,
         ),
     ] = None,
@@ -131,52 +149,72 @@ def export(
         bool, typer.Option("--medians", help="In a file of runs, medians with intervals, not samples.")
     ] = False,
 ) -> None:
-    """Write a run as CSV, as another tool prints it, or whole, for `fleet import`.
+    """Write a run as CSV, as another tool prints it, or runs whole, for `fleet import`.
 
     Example: fleet export rpi5 -b cas -o rpi5.csv
     """
-    from fleet.analysis.exchange.export import DASHBOARDS, FORMATS, VALUES
-    from fleet.analysis.exchange.export import export as pieces
+    from fleet.analysis.exchange import export as exports
     from fleet.analysis.exchange.imports import PREFIX
     from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
-    from fleet.analysis.reduce.cells import Only, overview_history
-    from fleet.analysis.reduce.load import merge_descriptions, without_points
-    from fleet.analysis.selection import last_session, select
-    from fleet.analysis.views import show
-    from fleet.analysis.views.overview import medians
     from fleet.errors import UsageError
     from fleet.plan.options import choice
     from fleet.store import Listing
 
-    choice("format", format_, (*FORMATS, *DASHBOARDS))
+    choice("format", format_, (*exports.FORMATS, *exports.DASHBOARDS))
     if value is not None:
-        choice("value", value, VALUES)
-    if without_samples and (output is None or output.suffix not in SUFFIXES):
+        choice("value", value, exports.VALUES)
+    is_run_file = output is not None and output.suffix in SUFFIXES
+    if without_samples and not is_run_file:
         raise UsageError("--medians is for files of runs; name one that ends in .parquet with --output.")
     root = Listing(results)
-    if format_ in DASHBOARDS:
-        runs = show.chosen(root, [what] if what else []).runs
-        descriptions = merge_descriptions(runs)
-        rows = overview_history(root, runs, Only(benchmark), descriptions)
-        table = medians(without_points(rows, descriptions))
-        if table.empty:
-            raise UsageError(f"-F {format_}: these runs have no latencies between CPUs; -F samples has all.")
-        _write(iter([DASHBOARDS[format_](table)]), output)
-        return
-    if output is not None and output.suffix in SUFFIXES:
-        named = select(root.runs, [what], root.place) if what else root.runs[-1:]
-        print_text(
-            export_runs(root, [run.run_id for run in named], output, keep or (), medians=without_samples)
-        )
-        return
-    if what is None:
-        chosen = last_session(root.runs, root.place)[-1]
-    elif what.startswith(PREFIX):
-        chosen = what
+    if output is not None and is_run_file:
+        runs = _select_to_export(root, select, only_last=output.suffix != ".zip")
+        run_ids = [run.run_id for run in runs]
+        print_text(export_runs(root, run_ids, output, keep or (), medians=without_samples))
+    elif format_ in exports.DASHBOARDS:
+        _write(iter([_format_medians(root, select, benchmark, exports.DASHBOARDS[format_])]), output)
+    elif format_ == exports.SAMPLES:
+        if value is not None:
+            raise UsageError("--value is the number of a pair; -F samples has every sample.")
+        run_ids = [run.run_id for run in _select_to_export(root, select)]
+        _write(exports.export_samples(root, run_ids, benchmark), output)
     else:
-        chosen = select(root.runs, [what], root.place)[-1].run_id
-    text = pieces(root, chosen, format_, benchmark, value)
-    _write(text, output)
+        name = " ".join(select or ())
+        if not name.startswith(PREFIX):
+            name = _select_to_export(root, select, only_last=True)[0].run_id
+        _write(exports.export_matrix(root, name, format_, benchmark, value), output)
+
+
+def _select_to_export(
+    root: "Listing", select: list[str] | None, *, only_last: bool = False
+) -> list["RunSummary"]:
+    """Return the selected runs, by default all. only_last: the last, and say so."""
+    from fleet.analysis.selection import ALL
+    from fleet.analysis.selection import select as select_runs
+
+    runs = select_runs(root.runs, select or [ALL], root.place)
+    if only_last and len(runs) > 1:
+        print_text(f"1 of {len(runs)} runs: the last, {runs[-1].run_id} of {runs[-1].host_name}.", err=True)
+    return runs[-1:] if only_last else runs
+
+
+def _format_medians(
+    root: "Listing", select: list[str] | None, benchmark: str | None, render: "Callable[[DataFrame], str]"
+) -> str:
+    """Render the medians of hosts, by default of the last session. Raises UsageError where there are none."""
+    from fleet.analysis.reduce.cells import Only, overview_history
+    from fleet.analysis.reduce.load import merge_descriptions, without_points
+    from fleet.analysis.views import show
+    from fleet.analysis.views.overview import medians
+    from fleet.errors import UsageError
+
+    runs = show.chosen(root, select or []).runs
+    descriptions = merge_descriptions(runs)
+    rows = overview_history(root, runs, Only(benchmark), descriptions)
+    table = medians(without_points(rows, descriptions))
+    if table.empty:
+        raise UsageError("these runs have no latencies between CPUs; -F samples has all that was measured.")
+    return render(table)
 
 
 def _write(text: Iterator[str], output: Path | None) -> None:

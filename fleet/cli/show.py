@@ -1,5 +1,6 @@
 """The commands that look at what is stored: runs, show."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -84,7 +85,8 @@ def show(
 ) -> None:
     """Show hosts, by default those of the last session: several in one table, a single one in detail.
 
-    Numbers are of all comparable runs; details, --json and --csv of the last. summary:NAME is one of others.
+    Numbers are of all comparable runs, as are --json and --csv; details are of the last. summary:NAME is one
+    of others.
 
     Example: fleet show rpi5 -b bandwidth --ladder
     """
@@ -104,9 +106,9 @@ def show(
     root, only = cli.open_listing(results), Only(benchmark, cpus)
     shown = views.chosen(root, select or ())
     if json:
-        typer.echo(views.shows_json(root, shown.latest, only))
+        sys.stdout.writelines(views.shows_json(root, [run.run_id for run in shown.runs], only))
     elif csv:
-        typer.echo(views.shows_csv(root, shown.latest, only))
+        typer.echo(views.shows_csv(root, [run.run_id for run in shown.runs], only))
     else:
         page = cli.terminal()
         text = views.shown_text(

@@ -51,3 +51,24 @@ def test_each_format_of_an_answer_is_valid_and_has_what_was_found(
     assert {len(row) for row in rows} <= {len(header)}
     for answer in (text.stdout, as_json.stdout, as_csv.stdout):
         assert SELECTIONS[words] in answer
+
+
+def test_every_selected_run_is_written_or_the_answer_says_which(
+    made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
+) -> None:
+    root, folder = ("-r", str(made_lab / "results")), str(tmp_path)
+    samples = fleet_here("export", "siena", "node1", "-F", "samples", *root)
+    rows = [*csv.DictReader(io.StringIO(samples.stdout))]
+    runs = {(row["host_name"], row["run_id"]) for row in rows}
+    listed = json.loads(fleet_here("runs", "siena", "node1", "--json", *root).stdout)
+    assert runs == {(run["host_name"], run["run_id"]) for run in listed}
+    assert all(row["cpu_model"] and row["started_utc"] for row in rows)
+    assert fleet_here("export", "siena", "node1", *root, "-o", f"{folder}/all.zip").stdout.count(
+        " as r"
+    ) == len(runs)
+    matrix = fleet_here("export", "siena", *root, "-b", "cas")
+    count = len([run for run in listed if run["host_name"] == "siena"])
+    assert (f"1 of {count} runs" in matrix.stderr) == (count > 1)
+    for form in ("--json", "--csv"):
+        shown = fleet_here("show", "siena", form, *root).stdout
+        assert all(run["run_id"] in shown for run in listed if run["host_name"] == "siena")

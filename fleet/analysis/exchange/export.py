@@ -14,7 +14,14 @@ from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid, matrix_csv
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
 from fleet.analysis.reduce.ladders import node_cells, node_matrix
-from fleet.analysis.reduce.load import load_cpus, load_run, samples_in_parts, samples_long
+from fleet.analysis.reduce.load import (
+    describe_rows,
+    load_cpus,
+    load_run,
+    load_runs,
+    samples_in_parts,
+    samples_long,
+)
 from fleet.analysis.reduce.pairs import load_pairs, pairs_of_run, widened
 from fleet.analysis.tables import Ints
 from fleet.analysis.views.overview import how_wide
@@ -25,33 +32,50 @@ from fleet.store.runs import Root
 from fleet.text import one_line, printable
 
 SAMPLES = "samples"
+FORMATS = (*tools.FORMATS, SAMPLES)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 SAMPLES_AT_ONCE = 20_000
 _OF_OTHERS = ("other_ticks", "other_units")
 _LEFT_OUT = ["line_page", "line_offset", "line_node", "line_physical"]
 
 
-def export(
+def export_matrix(
     root: Root, what: str, tool: str, benchmark: str | None, value: str | None = None
 ) -> Iterator[str]:
-    """Yield the text, in pieces.
+    """Yield the text of a matrix of pairs, in pieces.
 
     what: a published run id, or summary:NAME. tool: one of FORMATS. benchmark: `cas` or `cas/llsc`. value: of
     VALUES, the number of each pair of a run, by default the tool's. UsageError for what is not there.
     """
-    if what.startswith(PREFIX) and value is not None:
-        raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
-    if tool == SAMPLES:
-        if what.startswith(PREFIX):
-            raise UsageError(f"{what} is a summary: it has no samples; choose another --format.")
-        yield from _samples(root, what, benchmark)
+    write, estimator = tools.FORMATS[tool]
+    if what.startswith(PREFIX):
+        if value is not None:
+            raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
+        yield write(grid_of(_chosen(find_summary(root, what), benchmark, what, SHIPPED)))
     else:
-        write, estimator = tools.FORMATS[tool]
-        if what.startswith(PREFIX):
-            yield write(grid_of(_chosen(find_summary(root, what), benchmark, what, SHIPPED)))
-        else:
-            made = _of_run(root, what, tool, benchmark, value or estimator)
-            yield write(made) if isinstance(made, Grid) else made
+        made = _of_run(root, what, tool, benchmark, value or estimator)
+        yield write(made) if isinstance(made, Grid) else made
+
+
+def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) -> Iterator[str]:
+    """Yield the samples of several runs as one CSV, a row per sample, in pieces.
+
+    benchmark: `cas` or `cas/llsc`; runs without it are left out. UsageError if no run has it.
+    """
+    header = True
+    for run_id in run_ids:
+        kinds: list[str | None] = [None]
+        if benchmark is not None:
+            kinds = [kind for kind in _measured(root, run_id) if benchmark in _names(kind)]
+        for kind in kinds:
+            for rows in _samples_of(root, run_id, kind):
+                yield csv_text(rows, header=header)
+                header = False
+    if header:
+        missing = f"--benchmark {benchmark}: " if benchmark else ""
+        raise UsageError(
+            f"{missing}these runs have no samples to export; `fleet runs` lists what runs measured."
+        )
 
 
 def write_new(path: Path, pieces: Iterator[str]) -> None:
@@ -145,18 +169,14 @@ def _chosen_of(there: Sequence[str], benchmark: str | None, what: str) -> str:
     return wanted[0]
 
 
-def _samples(root: Root, run_id: str, benchmark: str | None) -> Iterator[str]:
-    if benchmark is not None:
-        benchmark = _chosen_of(_measured(root, run_id), benchmark, run_id)
-    header, descriptions = True, read_descriptions(load_run(root, run_id)["hello"])
-    for bursts in samples_in_parts(root, run_id, benchmark=benchmark):
+def _samples_of(root: Root, run_id: str, kind: str | None) -> Iterator[pd.DataFrame]:
+    """Yield a row per sample of a run, at most about SAMPLES_AT_ONCE at once. kind: None for all."""
+    run, descriptions = load_runs(root, run_id=run_id), read_descriptions(load_run(root, run_id)["hello"])
+    for bursts in samples_in_parts(root, run_id, benchmark=kind):
         step = max(1, SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
         for begin in range(0, len(bursts), step):
             for part in _in_parts(bursts.iloc[begin : begin + step], descriptions):
-                yield csv_text(part.drop(columns=_LEFT_OUT), header=header)
-                header = False
-    if header:
-        raise UsageError(f"{run_id}: has no samples to export.")
+                yield describe_rows(part.drop(columns=_LEFT_OUT), run)
 
 
 def _in_parts(bursts: pd.DataFrame, descriptions: Descriptions) -> Iterator[pd.DataFrame]:
@@ -189,7 +209,6 @@ def _by_sample(ticks: Iterable[Ints], others: Iterable[list[Ints] | None]) -> "p
     return pd.Series(found, dtype=object)
 
 
-FORMATS = (*tools.FORMATS, SAMPLES)
 _NS = 1e-9
 _KIND = ("benchmark", "variant", "relation")
 _METRIC = "fleet_median_latency_seconds"

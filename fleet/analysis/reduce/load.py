@@ -76,6 +76,23 @@ def load_runs(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     return to_pandas(_table("runs", _runs_rows(found)))
 
 
+RUN_COLUMNS = ("host_name", "started_utc", "cpu_model", "kernel", "labels")
+
+
+def describe_rows(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Put before the rows RUN_COLUMNS of their runs: labels as `key=value`, separated by spaces.
+
+    rows: with `run_id`. runs: rows of the table `runs`, as `load_runs` returns them.
+    """
+    labels = [
+        " ".join(f"{key}={value}" for key, value in json.loads(text).items()) for text in runs["labels_json"]
+    ]
+    described = runs.assign(labels=labels)[["run_id", *RUN_COLUMNS]]
+    described["run_id"] = described["run_id"].astype(object)
+    merged = rows[["run_id"]].astype(object).merge(described, on="run_id", how="left")
+    return pd.concat([merged[[*RUN_COLUMNS]].set_index(rows.index), rows], axis=1)
+
+
 def _runs_rows(found: _Records) -> list[dict[str, Any]]:
     """Rows of `runs`, with the labels that the runs have now."""
     return [{**record.row, "labels_json": to_json(dict(run.labels))} for run, record in found]

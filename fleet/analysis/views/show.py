@@ -1,6 +1,6 @@
 """What `fleet show` prints, as text, JSON and CSV."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.history import past_of_runs
 from fleet.analysis.views.ladders import ladder
 from fleet.analysis.views.nodes import node_tables
-from fleet.analysis.views.text import csv_text, json_text, records
+from fleet.analysis.views.text import csv_text, indented, json_text, records
 from fleet.analysis.views.warnings import BURST_COLUMNS, marked, run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
 from fleet.errors import UsageError
@@ -40,14 +40,19 @@ class Shown:
     latest: tuple[str, ...]
 
 
-def shows_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
-    """Runs for programs, as a list: `run`, `relations`, `pairs` (ns of a unit), `cpus` in topology order.
+def shows_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> Iterator[str]:
+    """Yield runs for programs, in pieces of one JSON list.
+
+    Of each run: `run`, `relations`, `pairs` (ns of a unit), `cpus` in topology order.
 
     `plateaus`, `ladder`: of benchmarks of memory, a row per level and per size; in ns of one unit by all
     threads together, so that 1 / `median_ns` of a byte is GB/s. counters: for each unit. number: the column
     of `pairs` that is the run's number.
     """
-    return json_text([_object(_load(root, run_id, only)) for run_id in run_ids])
+    for place, run_id in enumerate(run_ids):
+        yield "[\n" if place == 0 else ",\n"
+        yield indented(json_text(_object(_load(root, run_id, only))))
+    yield "\n]\n"
 
 
 _OF_CELL = ("ping_cpu", "pong_cpu", "median_ns", "low_ns", "high_ns")
@@ -149,10 +154,10 @@ def map_text(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:
 
 
 def shows_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
-    """The pairs of several runs as CSV for programs: the table `pairs`, a header line, no number rounded."""
+    """Return the pairs of several runs as CSV: what each run was, then the table `pairs`, unrounded."""
     rows = widened(load_pairs(root, run_id=run_ids))
     rows = only.of(rows, load.load_cpus(root, run_id=run_ids) if only.cpus else rows)
-    return csv_text(rows).removesuffix("\n")
+    return csv_text(load.describe_rows(rows, load.load_runs(root, run_id=run_ids))).removesuffix("\n")
 
 
 def _object(found: "_Found") -> dict[str, Any]:

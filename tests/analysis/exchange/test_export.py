@@ -10,7 +10,7 @@ import pytest
 
 from fleet.analysis.exchange import export as exports
 from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.export import export
+from fleet.analysis.exchange.export import export_matrix, export_samples
 from fleet.analysis.exchange.grid import Grid
 from fleet.model import Parameters
 from fleet.store import Store
@@ -81,8 +81,8 @@ def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -
     bursts = list(builders.bursts_of(run))
     Store(tmp_path).publish(run, bursts)
     usual = tools.FORMATS[tool][1]
-    text = "".join(export(tmp_path, run.run_id, tool, "cas"))
-    assert text == "".join(export(tmp_path, run.run_id, tool, "cas", usual))
+    text = "".join(export_matrix(tmp_path, run.run_id, tool, "cas"))
+    assert text == "".join(export_matrix(tmp_path, run.run_id, tool, "cas", usual))
     mine = [burst for burst in bursts if burst.benchmark == "cas"]
     low, high = sorted((mine[0].ping_cpu, mine[0].pong_cpu))
     ends = {low, high}
@@ -127,9 +127,9 @@ def test_samples_are_the_same_where_a_burst_is_cut(
     ]
     run = builders.a_run(benchmarks=("bandwidth",), rounds=len(bursts))
     Store(tmp_path).publish(run, bursts)
-    whole = "".join(export(tmp_path, run.run_id, "samples", None))
+    whole = "".join(export_samples(tmp_path, [run.run_id], None))
     monkeypatch.setattr(exports, "SAMPLES_AT_ONCE", at_once)
-    pieces = [*export(tmp_path, run.run_id, "samples", None)]
+    pieces = [*export_samples(tmp_path, [run.run_id], None)]
     assert "".join(pieces) == whole
     assert max(piece.count("\n") for piece in pieces) <= at_once + 1  # the first has the header
     rows = sorted(csv.DictReader(io.StringIO(whole)), key=lambda row: int(row["round"]))

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fleet.analysis.exchange.beside import beside, beside_text
-from fleet.analysis.exchange.export import export
+from fleet.analysis.exchange.export import export_matrix, export_samples
 from fleet.analysis.exchange.imports import (
     ImportMetadata,
     find_summary,
@@ -66,7 +66,7 @@ def test_its_file_says_what_it_is(tmp_path: Path) -> None:
 
 def test_an_imported_csv_goes_out_byte_for_byte(tmp_path: Path) -> None:
     import_files(tmp_path, [saved(tmp_path, RUST_CSV)], "friend", ImportMetadata(benchmark="cas"))
-    assert "".join(export(tmp_path, "summary:friend", "core-to-core-latency", None)) == RUST_CSV
+    assert "".join(export_matrix(tmp_path, "summary:friend", "core-to-core-latency", None)) == RUST_CSV
 
 
 def test_cpus_that_a_csv_has_lost_can_be_named(tmp_path: Path) -> None:
@@ -198,9 +198,9 @@ def test_the_views_name_tool_estimator_and_origin() -> None:
 def test_a_run_goes_out_with_every_digit(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path).publish(run, builders.bursts_of(run))
-    text = "".join(export(tmp_path, run.run_id, "core-to-core-latency", "cas", "median"))
+    text = "".join(export_matrix(tmp_path, run.run_id, "core-to-core-latency", "cas", "median"))
     import_files(tmp_path, [saved(tmp_path, text)], "again", ImportMetadata(benchmark="cas"))
-    assert "".join(export(tmp_path, "summary:again", "core-to-core-latency", None)) == text
+    assert "".join(export_matrix(tmp_path, "summary:again", "core-to-core-latency", None)) == text
     assert len(text.splitlines()) == len(text.splitlines()[0].split(","))
 
 
@@ -208,7 +208,7 @@ def test_every_sample_goes_out_as_csv(tmp_path: Path) -> None:
     run = builders.a_run()
     bursts = list(builders.bursts_of(run))
     Store(tmp_path).publish(run, bursts)
-    file = saved(tmp_path, "".join(export(tmp_path, run.run_id, "samples", None, "median")), "samples.csv")
+    file = saved(tmp_path, "".join(export_samples(tmp_path, [run.run_id], None)), "samples.csv")
     read = pd.read_csv(file, keep_default_na=False)
     assert sorted(read["ticks"]) == sorted(tick for burst in bursts for tick in burst.ticks)
     assert read["is_warmup"].sum() == sum(burst.warmup for burst in bursts)
@@ -217,7 +217,7 @@ def test_every_sample_goes_out_as_csv(tmp_path: Path) -> None:
 @pytest.mark.parametrize("asked", [None, "nothing"])
 def test_a_choice_that_is_open_is_asked_for(tmp_path: Path, asked: str | None) -> None:
     with pytest.raises(UsageError, match="--benchmark must name one of cas/llsc, readwrite/c11"):
-        list(export(tmp_path, "summary:rpi4-qnx800", "c2clat", asked))
+        list(export_matrix(tmp_path, "summary:rpi4-qnx800", "c2clat", asked))
 
 
 def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:

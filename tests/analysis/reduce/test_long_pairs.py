@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis import load_pairs, load_samples
-from fleet.analysis.exchange.export import export
+from fleet.analysis.exchange.export import export_matrix
 from fleet.analysis.reduce import pairs as pairs_module
 from fleet.analysis.reduce.load import load_run
 from fleet.analysis.reduce.pairs import pairs_of_run
@@ -46,9 +46,9 @@ def test_an_export_in_parts_has_the_same_numbers_and_errors(
     if ordered:
         run = replace(run, plan=replace(run.plan, pairs=PairChoice(Pairs.ORDERED)))
     Store(tmp_path).publish(run, builders.bursts_of(run, samples=60, noise=0.2))
-    at_once = "".join(export(tmp_path, run.run_id, "csv", "cas", "mean"))
+    at_once = "".join(export_matrix(tmp_path, run.run_id, "csv", "cas", "mean"))
     _in_small_parts(monkeypatch)
-    assert "".join(export(tmp_path, run.run_id, "csv", "cas", "mean")) == at_once
+    assert "".join(export_matrix(tmp_path, run.run_id, "csv", "cas", "mean")) == at_once
     kind = next(name for name in load_run(tmp_path, run.run_id)["benchmarks"] if name.startswith("cas/"))
     pairs = pairs_of_run(tmp_path, run.run_id, kind, ordered=ordered).sort_values(["ping_cpu", "pong_cpu"])
     assert len(pairs) == 28 * (1 + ordered)

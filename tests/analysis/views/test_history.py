@@ -80,7 +80,7 @@ def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -
     assert len(frame) == 3 * 28
     merged = frame.merge(kept.assign(run_id=kept["run_id"].astype(str)), on=keys, suffixes=("", "_kept"))
     assert (merged["median_ns"].astype("float32") == merged["median_ns_kept"]).all()
-    (run,) = json.loads(shows_json(root, runs[:1]))
+    (run,) = json.loads("".join(shows_json(root, runs[:1])))
     assert run["pairs"][0]["median_ns"] == frame.set_index(keys)["median_ns"][runs[0], 0, 1]
 
 
@@ -102,5 +102,7 @@ def test_the_commands_print_them(root: Path) -> None:
         listed = fleet("runs", "hour=2", "--json").json
         assert [run["host_name"] for run in listed] == ["b"]
         csv = fleet("show", "a", "--csv")
-        assert csv.stdout.splitlines()[0].startswith("host_id,run_id,benchmark,variant,relation,ping_cpu,")
-        assert len(csv.stdout.splitlines()) == 1 + 28
+        assert csv.stdout.splitlines()[0].startswith(
+            "host_name,started_utc,cpu_model,kernel,labels,host_id,run_id,"
+        )
+        assert len(csv.stdout.splitlines()) == 1 + 2 * 28

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.analysis.exchange.export import export
+from fleet.analysis.exchange.export import export_matrix, export_samples
 from fleet.analysis.reduce.cells import Only, cells, overview_history
 from fleet.analysis.reduce.cross_checks import breaches, compared
 from fleet.analysis.reduce.heatmap import SHADES
@@ -113,7 +113,7 @@ def test_two_matrices_with_own_memory_marked_and_distances(shown: tuple[Path, st
 
 
 def test_json_has_each_cell(shown: tuple[Path, str]) -> None:
-    (found,) = json.loads(shows_json(shown[0], [shown[1]]))
+    (found,) = json.loads("".join(shows_json(shown[0], [shown[1]])))
     assert {(one["cpu_node"], one["memory_node"]) for one in found["nodes"]} == NS.keys()
     assert {one["setting"] for one in found["nodes"]} == {"window x1", "read"}
     assert found["ladder"] == []
@@ -196,7 +196,7 @@ def test_cells_of_unknown_cpus_have_no_node(shown: tuple[Path, str]) -> None:
 def test_a_matrix_is_exported_with_the_memory_of_nodes_without_cpus(
     shown: tuple[Path, str], name: str, cells: dict[tuple[int, int], float]
 ) -> None:
-    heading, *lines = [line.split(",") for line in "".join(export(*shown, "csv", name)).splitlines()]
+    heading, *lines = [line.split(",") for line in "".join(export_matrix(*shown, "csv", name)).splitlines()]
     assert heading == ["node", "0", "1", "2"]
     assert [line[0] for line in lines] == ["0", "1"]
     exported = {
@@ -207,10 +207,10 @@ def test_a_matrix_is_exported_with_the_memory_of_nodes_without_cpus(
 
 def test_an_export_is_of_one_setting_and_other_tools_have_no_nodes(shown: tuple[Path, str]) -> None:
     with pytest.raises(UsageError, match="one of bandwidth/mov read, chase/mov window x1"):
-        list(export(*shown, "csv", None))
+        list(export_matrix(*shown, "csv", None))
     with pytest.raises(UsageError, match="has no pairs of CPUs"):
-        list(export(*shown, "c2clat", "chase"))
-    samples = "".join(export(*shown, "samples", "chase")).splitlines()
+        list(export_matrix(*shown, "c2clat", "chase"))
+    samples = "".join(export_samples(shown[0], [shown[1]], "chase")).splitlines()
     assert len(samples) == 1 + 3 * 3 * len(NS)
     assert all(",chase," in line for line in samples[1:])
 

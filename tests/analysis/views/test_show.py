@@ -218,7 +218,7 @@ def test_what_a_host_says_cannot_move_the_cursor(tmp_path: Path) -> None:
 
 def test_json_gives_programs_the_same_numbers(tmp_path: Path) -> None:
     run = publish(tmp_path, builders.small_desktop())
-    (shown,) = json.loads(shows_json(tmp_path, [run.run_id]))
+    (shown,) = json.loads("".join(shows_json(tmp_path, [run.run_id])))
     pairs = {(row["ping_cpu"], row["pong_cpu"]): row["median_ns"] for row in shown["pairs"]}
     assert pairs[0, 4] == pytest.approx(6.0, rel=0.01)
     assert shown["cpus"] == [0, 4, 1, 5, 2, 6, 3, 7]
