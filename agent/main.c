@@ -41,7 +41,7 @@ static void print_list(const struct machine *machine, const struct clock_facts *
 		printf("clock note %s\n", clock->clock.note);
 }
 
-/* In words; -EXDEV has others of its own. */
+/* Returns an error in words. */
 static const char *explain_error(int err)
 {
 	switch (err) {
@@ -59,7 +59,8 @@ static const char *explain_error(int err)
 	}
 }
 
-/* Messages are timed by two CPUs' clocks: where those are apart the OS's clock takes over. */
+/* Uses the OS's clock for messages, which two CPUs' clocks time, if the counters of two CPUs are
+ * apart. */
 static int replace_clocks_apart(const struct plan *plan, struct clock_facts *clock,
 				struct notes *notes, struct refusal *refusal)
 {
@@ -100,9 +101,9 @@ static int print_machine(void)
 	return print_refusal(&refusal);
 }
 
-/* The workers get the priority asked for, and we, who must be able to stop them, the one above.
- * Returns the priority reached: 0 if it was refused, which is no failure, and noted if it was asked
- * for. Unasked only where bursts are brief: nobody else can use the CPUs meanwhile. */
+/* Takes the realtime priority above that of the workers, so that they can be stopped. Returns the
+ * workers' priority: 0 if it was refused, which is noted if it was asked for. Takes one unasked
+ * only where bursts are brief: nobody else can use the CPUs meanwhile. */
 static int raise_priority(uint64_t asked, const struct plan *plan, struct notes *notes)
 {
 	bool usual = asked == PRIORITY_USUAL, brief = !plan->iterations;
@@ -212,7 +213,7 @@ static int print_forecast(const struct plan *plan, const struct notes *notes)
 	return EXIT_DONE;
 }
 
-/* All that wants a plan. */
+/* Makes the plan, and forecasts or measures it. */
 static int make_and_use_plan(const struct options *options, struct machine *machine,
 			     struct clock_facts *clock)
 {
@@ -233,7 +234,7 @@ static int make_and_use_plan(const struct options *options, struct machine *mach
 	return code;
 }
 
-/* The machine that is planned for, and our own clock. */
+/* Learns about the machine to plan for, and about our own clock. */
 static int learn_machine(const struct options *options, struct machine *machine,
 			 struct clock_facts *clock, struct refusal *refusal)
 {

@@ -25,8 +25,8 @@ double median(double *values, size_t count)
 	return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-/* The first from a table; then the expansion in 1/freedom around the normal quantile (Abramowitz
- * and Stegun 26.7.5), which is right to four digits from there on. */
+/* The first values come from a table, the others from the expansion in 1/freedom around the normal
+ * quantile (Abramowitz and Stegun 26.7.5), right to four digits from there on. */
 double student_t95(uint32_t freedom)
 {
 	static const double table[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706,
@@ -50,8 +50,9 @@ static double inverse_square_root(double n)
 	return x;
 }
 
-/* What neighbours' correlation may be, judged by that of `n` values: a short row shows too little
- * of it, and who stops at the first narrow interval stops where it shows least. */
+/* The upper bound used for the correlation of neighbouring values, 0 to LIKENESS_MOST, from the one
+ * measured in `n` values. Few values show too little correlation, and a run that stops at its first
+ * narrow interval stops where they show least. */
 static double cautious_correlation(double correlation, double n)
 {
 	double r = correlation + LIKENESS_MARGIN * inverse_square_root(n);
@@ -59,7 +60,8 @@ static double cautious_correlation(double correlation, double n)
 	return r < 0 ? 0 : r > LIKENESS_MOST ? LIKENESS_MOST : r;
 }
 
-/* Neighbours that correlate by r vary the mean as n (1 - r) / (1 + r) independent values do. */
+/* Values whose neighbours correlate by r vary the mean as n (1 - r) / (1 + r) independent values
+ * do. */
 static double squared_half_width(double variance, double correlation, double n)
 {
 	double r = cautious_correlation(correlation, n), effective = n * (1 - r) / (1 + r);
@@ -85,9 +87,10 @@ uint32_t relative_root_ppm(double squared, double mean)
 	return high;
 }
 
-/* What neighbours would correlate by if that were all that makes values resemble each other, and
- * the mean as variable: by the sum of correlations at all distances, up to the first two in a row
- * that are not positive (C. J. Geyer, Stat. Sci. 7 (1992)). */
+/* Estimates the lag-1 correlation of a first-order process whose mean varies as much as that of
+ * these values: sums the correlations at all lags, up to the first two in a row that are not
+ * positive (C. J. Geyer, Stat. Sci. 7 (1992)). away: distances from the mean; squares: their sum of
+ * squares. */
 static double neighbour_correlation(const double *away, size_t count, double squares)
 {
 	double sum = -squares;

@@ -9,9 +9,10 @@
 #define REACH   1.15
 #define TINY_NS 1e-6 /* a coarse clock may give 0 */
 
-/* T. Robertson and J. D. Cryer, J. Am. Stat. Assoc. 69 (1974): of the half of the values that lies
- * closest together take such a half again, until two are left. The square of their geometric mean,
- * or of the smaller one if they are too far apart to be at one level. */
+/* Returns the squared half-sample mode (T. Robertson and J. D. Cryer, J. Am. Stat. Assoc. 69
+ * (1974)): takes the half of the values that lies closest together, then the closest half of those,
+ * until two are left. The mode is their geometric mean, or the smaller one if they are too far
+ * apart to be at one level. */
 static double squared_half_sample_mode(const double *sorted, size_t count)
 {
 	while (count > 2) {

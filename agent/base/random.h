@@ -1,4 +1,4 @@
-/* random.h: a small generator of our own, so that a seed means the same on every machine. */
+/* random.h: a generator of our own, so that a seed gives the same numbers on every machine. */
 #ifndef FLEET_BASE_RANDOM_H
 #define FLEET_BASE_RANDOM_H
 
@@ -9,12 +9,13 @@ struct random {
 	uint64_t state;
 };
 
-/* Streams of one seed are independent; round r of a run draws from stream r. */
+/* Returns the generator of a stream. Streams of one seed are independent; round r of a run draws
+ * from stream r. */
 struct random random_start(uint64_t seed, uint64_t stream);
 
 uint64_t random_next(struct random *random);
 
-/* Uniform in 0 ... bound-1; bound >= 1. */
+/* Draws a number from 0 to bound - 1; bound >= 1. */
 uint64_t random_below(struct random *random, uint64_t bound);
 
 #endif

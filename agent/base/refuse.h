@@ -1,4 +1,4 @@
-/* refuse.h: messages before a run: why there is none, or what to know about it. */
+/* refuse.h: messages before a run: why it is refused, or what to know about it. */
 #ifndef FLEET_BASE_REFUSE_H
 #define FLEET_BASE_REFUSE_H
 
@@ -25,14 +25,14 @@ struct refusal {
 int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Gives each line of a file that an option names to `take`, with `context`, until one is `end`:
- * without it the file is not whole. -1 and a refusal also where `take` says that a line is wrong.
- */
+/* Passes each line of the file that an option names to `take`, with `context`, up to the line
+ * `end`. Refuses a file without that line as incomplete, and a file of which `take` rejects a line;
+ * returns -1. */
 typedef bool read_line_fn(char *line, void *context);
 int read_option_lines(struct refusal *refusal, const char *option, const char *path,
 		      read_line_fn *take, void *context);
 
-/* Sentences that come up before there is a record to put them in. */
+/* Sentences written before there is a record to put them in. */
 enum { NOTES_MAX = 8, NOTE_ROOM = 900 };
 
 struct notes {
@@ -40,7 +40,7 @@ struct notes {
 	char text[NOTES_MAX][NOTE_ROOM];
 };
 
-/* Adds a sentence; one too many is dropped. */
+/* Adds a sentence; drops it if the list is full. */
 void notes_add(struct notes *notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -29,20 +29,21 @@ enum wait { WAIT_READY, WAIT_TIMEOUT, WAIT_STOP };
 /* Waits until fd has one of the poll events, `until_ns` has come, or the run must end. */
 enum wait stop_wait(int fd, short events, int64_t until_ns);
 
-/* Has an order to end arrived? Does not wait. */
+/* Reports whether an order to end has arrived. Does not wait. */
 bool stop_is_requested(void);
 
-/* Long work of the supervisor asks this now and then; `idle`, if set, is called first. */
+/* For long work of the supervisor: calls `idle`, if one is set, then reports whether to end. */
 void stop_set_idle(void (*idle)(void));
 bool stop_is_requested_at_work(void);
 
-/* Ends the run at that moment of now_ns(), for that reason, unless the deadline comes before. */
+/* Lets the run end at that moment of now_ns(), for that reason, unless the deadline comes earlier.
+ */
 void stop_set_earlier_deadline(const char *reason, int64_t deadline_ns);
 
 /* Records a reason of our own to end; the first reason stays. */
 void stop_record_reason(const char *reason);
 
-/* Why the run must end, in the words of the wire; null while it need not. */
+/* Returns why the run must end, in the words of the wire; null while it need not. */
 const char *stop_reason(void);
 
 #endif

@@ -21,7 +21,8 @@ void text_add_cpus(struct text *text, const int *cpus, size_t count);
 
 void text_free(struct text *text);
 
-/* Reads the whole number a text begins with, `most` at most; returns what is behind it, or null. */
+/* Reads the whole number at the start of a text; returns the text after it, or null if there is no
+ * number or it is above `most`. */
 const char *text_read_number(const char *text, uint64_t most, uint64_t *number);
 
 #endif

@@ -39,13 +39,13 @@ static bool is_copy(const struct point *point)
 	return point->operation == OPERATION_COPY || point->operation == OPERATION_NTCOPY;
 }
 
-/* Bytes that are moved for each byte of the memory gone through. */
+/* Returns the bytes moved for each byte of the memory gone through. */
 static uint32_t moves_per_byte(const struct point *point)
 {
 	return is_copy(point) || point->operation == OPERATION_MODIFY ? 2 : 1;
 }
 
-/* Of the memory gone through in one pass; of a copy the half it goes to. */
+/* Returns the bytes gone through in one pass; a copy goes through half of its memory. */
 static uint64_t pass_bytes(const struct point *point)
 {
 	return is_copy(point) ? point->bytes / 2 : point->bytes;
@@ -62,7 +62,8 @@ static bool has_loop(const struct variant *variant, const struct point *point)
 	       (variant->tiles && point->operation == OPERATION_READ);
 }
 
-/* From row to row of the matrix whose tiles are read; 0: the variant reads no tiles. */
+/* Returns the bytes from row to row of the matrix whose tiles are read; 0 if the variant reads no
+ * tiles. */
 static uint32_t tile_stride(const struct variant *variant, const struct options *options)
 {
 	const struct tiles *tiles = variant->tiles;
@@ -77,7 +78,7 @@ static uint64_t tile_rows_bytes(const struct point *point)
 	return point->stride_bytes ? TILE_ROWS * (uint64_t)point->stride_bytes : 1;
 }
 
-/* Of tiles so many whole rows as the size has room for, which may be as many as another has. */
+/* Rounds a size of tiles down to whole rows; the result may be a point that exists already. */
 static int add_point(const struct point_context *context, struct point point, struct points *points,
 		     struct refusal *refusal)
 {
@@ -102,7 +103,7 @@ static int add_point(const struct point_context *context, struct point point, st
 	return points_has_name(points, point.name) ? 0 : points_add(points, &point, refusal);
 }
 
-/* All sizes of one operation by so many threads. */
+/* Adds all sizes of one operation by so many threads. */
 static int add_sizes(const struct point_context *context, const struct sizes *sizes, bool given,
 		     struct point point, struct points *points, struct refusal *refusal)
 {
@@ -190,7 +191,7 @@ static void end_tiles(struct side *side)
 		side->variant->tiles->end();
 }
 
-/* Where the tile lies behind so many bytes of tiles; in its rows are `left` from it on. */
+/* Returns the tile after `bytes` bytes of tiles. *left: tiles from it to the end of its rows. */
 static const char *locate_tile(const struct side *side, size_t bytes, size_t *left)
 {
 	size_t stride = side->point->stride_bytes, columns = stride / TILE_ROW_BYTES;

@@ -22,7 +22,7 @@ enum order {
 	ORDER_STREAM
 };
 
-/* What was done to lines before they are fetched. */
+/* The state that lines are brought into before they are fetched. */
 enum state {
 	STATE_NONE,
 	STATE_OWN,
@@ -36,29 +36,29 @@ enum state {
 	STATES
 };
 
-/* Whose memory a thread works on. */
+/* The memory that a thread works on. */
 /* Shared: blocks of all by turns. Words: a word each of one line. */
 enum sharing { SHARING_NONE, SHARING_OWN, SHARING_ONE, SHARING_SHARED, SHARING_WORDS, SHARINGS };
 
-/* What gemm multiplies, and from where; an operation of a point. */
+/* What gemm multiplies, and where it lies; an operation of a point. */
 enum gemm_point {
 	GEMM_PEAK,         /* registers */
 	GEMM_ROWS,         /* A in rows of an even number of cache lines */
-	GEMM_ODD,          /* of an odd number, as in all below */
+	GEMM_ODD,          /* A in rows of an odd number of lines, as in all below */
 	GEMM_BLOCKED,      /* A as the loop reads it */
 	GEMM_STREAM,       /* a new B each time */
-	GEMM_STREAM_AHEAD, /* the same, prefetched while the one before is used */
+	GEMM_STREAM_AHEAD, /* a new B, prefetched while the one before is used */
 	GEMM_DEEP,         /* a new A and B each time, all added up in C */
 	GEMM_POINTS
 };
 
 enum { POINT_ROOM = 48, LOAD_FULL = INT32_MAX, NO_NODE = LOAD_FULL };
 
-/* Where a time budget or memory is short, which points are left out. */
+/* Which points are left out where time or memory is short. */
 enum spared {
 	SPARED_NEVER,
-	SPARED_FIRST,  /* of no level of memory */
-	SPARED_MEMORY, /* outside all caches: after those */
+	SPARED_FIRST,  /* points at no level of memory */
+	SPARED_MEMORY, /* points outside all caches, left out next */
 	SPARED_LARGE,  /* they take most memory */
 };
 
@@ -71,16 +71,18 @@ struct point {
 	uint32_t lines;           /* of a message, its flag's included */
 	uint32_t m, n, k, copies; /* of gemm */
 	uint32_t load_mbps;       /* asked of each thread but ping; LOAD_FULL: as much as goes */
-	const struct variant *load_variant; /* of those; null: as ping */
+	const struct variant *load_variant; /* the variant of those threads; null: ping's */
 	uint32_t memory_node; /* where the memory lies; NO_NODE: where the run has it */
 	uint32_t load_node;   /* that of all but ping; NO_NODE: there, too */
-	uint64_t grain;       /* units that are done together, where they depend on the variant */
+	uint64_t grain;       /* units in a grain, where they depend on the variant */
 	uint8_t operation, state, order, sharing;
 	bool huge_pages;
-	uint64_t arena_bytes; /* of its CPU's arena that a thread has; 0: none */
-	uint64_t load_bytes;  /* that each but ping has, if it is not as much */
-	uint64_t cycle; /* what ping's arena holds: points with the same take it over; 0: new */
-	uint64_t walk_bytes; /* of each thread's second arena, to drive lines out of its caches */
+	uint64_t arena_bytes; /* bytes that a thread uses of its CPU's arena; 0: none */
+	uint64_t load_bytes;  /* bytes that each thread but ping uses; 0: arena_bytes */
+	uint64_t cycle; /* identifies the cycle in ping's arena; points with the same number reuse
+			   it; 0: new */
+	uint64_t walk_bytes; /* bytes of each thread's second arena, which drives lines out of its
+				caches */
 	bool walk_huge;      /* its pages */
 	bool walked;         /* nothing can be flushed: other memory drives the lines out */
 	bool one_arena;      /* all have the arena of the thread that owns the lines */
@@ -109,7 +111,7 @@ struct parameter {
 	const char *(*record)(const struct point *point); /* where it may say more than the word */
 	const struct word *words;                         /* in the order of a table */
 	bool bytes;                                       /* a number of bytes */
-	const char *none; /* what it stands for that the number is LOAD_FULL, and left out */
+	const char *none; /* the word for LOAD_FULL, which leaves the number out */
 	bool node;        /* a number of a NUMA node */
 };
 
@@ -141,7 +143,7 @@ struct points {
 	size_t count, room;
 };
 
-/* What the points of a plan depend on, beside the options. */
+/* The conditions, beside the options, that the points of a plan depend on. */
 struct point_context {
 	const struct benchmark *benchmark;
 	const struct variant *variant;
@@ -211,8 +213,8 @@ struct side {
 			struct random random;
 		} chain; /* chase, fetch */
 		struct {
-			char *to;               /* what is gone through */
-			const char *from;       /* what is copied there */
+			char *to;               /* the memory gone through */
+			const char *from;       /* the source of a copy */
 			size_t bytes, position; /* bytes in one pass, and done of it */
 		} sweep;                        /* bandwidth */
 		struct {
@@ -222,10 +224,11 @@ struct side {
 		} blocks;                /* interleave */
 		struct {
 			char *sent, *received; /* the lines of either way, in order */
-			uintptr_t *last;       /* what each of those received held before */
-			int64_t sum;           /* of the last sample, in ticks */
-			int64_t late;          /* of it, of messages it did not wait for yet */
-			uintptr_t seen;        /* when it saw the last one */
+			uintptr_t *last;       /* the value of each received line before */
+			int64_t sum;           /* latencies of the last sample, in ticks */
+			int64_t late;   /* the part of the sum from messages that did not find it
+					   waiting */
+			uintptr_t seen; /* when it saw the last one */
 			struct random random;
 		} mail;                 /* message */
 		struct product product; /* gemm */
@@ -240,7 +243,7 @@ struct side {
 			uint32_t *word;
 			uint32_t from, to;     /* of a turn */
 			uint32_t first, value; /* that is put there, and that comes next */
-			uint32_t sum;          /* of what was exchanged for them */
+			uint32_t sum;          /* sum of the values exchanged for them */
 			uint32_t tries;
 		} contest; /* contend */
 	};
@@ -251,10 +254,10 @@ struct side {
 struct benchmark {
 	const char *name;
 	const char *question;   /* that it answers */
-	const char *unit;       /* what one of a sample's iterations is */
-	const char *other_unit; /* what the others count, if it is not that */
+	const char *unit;       /* one iteration of a sample */
+	const char *other_unit; /* what the other threads count, if it is not `unit` */
 	bool two_ways;          /* a unit has two latencies, one each way */
-	const char *heading;    /* of its numbers, for people */
+	const char *heading;    /* heading of its numbers, for people */
 	const char *rate;       /* shown in place of the ns of a unit: units in a ns; null: none */
 	const char *view;  /* matrix, ladder, blocks or products; null: a table of its parameters */
 	const char *point; /* whose number stands for the pair in a matrix; null: none */
@@ -281,43 +284,47 @@ struct benchmark {
 	int (*add_points)(const struct options *options, const struct point_context *context,
 			  struct points *points, struct refusal *refusal);
 
-	/* Can the variant do this point? Null: any can. */
+	/* Reports whether the variant has a loop for the point. Null: each has. */
 	bool (*is_supported)(const struct variant *variant, const struct point *point);
 
-	/* Units that are done together: a sample has a whole number of grains. Null: as below. */
+	/* Returns the units in a grain; a sample has a whole number of grains. Null: as below. */
 	uint64_t (*units_in_grain)(const struct point *point);
 	uint32_t grain_units; /* at every point; 0: 1 */
 
-	/* Runs each loop of a variant once, to see that it does not die. Null: not needed. */
+	/* Runs each loop of a variant once, so that a loop that dies does so here. Null: not
+	 * needed. */
 	void (*try_loops)(const struct variant *variant);
 
 	/* Fills in the sides of all threads; touches no memory of theirs. */
 	void (*set_up)(struct side *sides, size_t count, struct random *random);
 
-	/* Untimed, by each thread on its CPU, before all meet; calls bench_report_progress() now
-	 * and then. -errno fails the burst. Null: none. */
+	/* Called untimed, by each thread on its CPU, before all meet; calls bench_report_progress()
+	 * now and then. -errno fails the burst. Null: not called. */
 	int (*prepare)(struct side *side);
 
-	/* Untimed, by each thread before each grain, for each phase; all meet after it. Then ping
-	 * alone works. Null: samples follow one another. */
+	/* Called untimed, by each thread before each grain, once for each phase; all meet after it.
+	 * Then ping alone works. Null: samples follow one another. */
 	void (*make_ready)(struct side *side, unsigned phase);
 	unsigned phases;
 
 	/* Does n units. Finite, or waits for another thread only by the lines. */
 	void (*do_units)(struct side *side, uint32_t n);
 
-	/* What a sample is, in ticks, after its work. Null: the time the work took. */
+	/* Returns a sample in ticks after its work. Null: a sample is the time that the work took.
+	 */
 	int64_t (*sample_ticks)(const struct side *side);
-	/* How much of that the thread was late for itself, beside what its CPU time tells. */
+	/* Returns the ticks of the sample that the thread lost by being late, beside those that its
+	 * CPU time shows. */
 	int64_t (*late_ticks)(const struct side *side);
-	/* Untimed, by each thread after its last sample. Null: nothing is left to do. */
+	/* Called untimed, by each thread after its last sample. Null: not called. */
 	void (*finish)(struct side *side);
 
-	/* Did each side do what was counted? If not, says in words what it did. Null: yes. */
+	/* Checks that each side did what was counted. If not, returns false and says in words what
+	 * it did. Null: no check. */
 	bool (*check_results)(const struct side *sides, size_t count, char *words, size_t room);
 
-	/* Does one step of whoever is missing, so that a waiting thread goes on. Null: none waits,
-	 * so each works on until all have their times. */
+	/* Does one step of the missing partner, so that a waiting thread goes on. Null: no thread
+	 * waits, so each works on until all have their times. */
 	void (*release_waiting)(struct side *sides, size_t count);
 };
 
@@ -348,39 +355,40 @@ extern const struct benchmark *const bench_all[];
 /* Gives the variants of `clock` their names: those of the clock in use. */
 void bench_use_clock(const struct clock *clock);
 
-/* Visits a benchmark's variants, best first: the i-th one, or null. */
+/* Returns a benchmark's i-th variant, the best first; null after the last. */
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i);
 
-/* Can --nodes place its memory? */
+/* Reports whether --nodes can place the benchmark's memory. */
 bool bench_has_nodes(const struct benchmark *benchmark);
 
-/* Adds what the words mean that benchmarks take as such an option. */
+/* Adds the meanings of the words that benchmarks take for an option. */
 void bench_add_words(struct text *text, const char *option);
 
 /* Tells the supervisor that the thread gets on. */
 void bench_report_progress(struct side *side);
 
-/* How much of its arena a thread has; the first is ping. */
+/* Returns the bytes that a thread uses of its arena; thread 0 is ping. */
 uint64_t point_arena_bytes(const struct point *point, size_t thread);
 
-/* Whose arena a thread has: its CPU's; on a node of --nodes all k-th threads share one. */
+/* Returns the number that a thread's arena is found by: its CPU. On a node of --nodes it is the
+ * thread's place, so that all k-th threads share an arena. */
 int point_arena_owner(const struct point *point, const int *cpus, size_t thread);
 
-/* On which node it lies, by a run that has memory there usually. */
+/* Returns the node of a thread's arena; `usual` where the point does not choose one. */
 int point_choose_node(const struct point *point, size_t thread, int usual);
 
-/* Units that are done together. */
+/* Returns the units in a grain of this point. */
 uint64_t bench_units_in_grain(const struct benchmark *benchmark, const struct point *point);
 
-/* What records call it; null for no word. */
+/* Return the word that records use; null if there is none. */
 const char *order_name(unsigned order);
 const char *operation_name(unsigned operation);
 const char *sharing_name(unsigned sharing);
 const char *pages_name(unsigned huge);
 const char *gemm_point_name(unsigned kind);
 
-/* A sample of all threads that take times, given each one's ticks: of a pair their mean, of a group
- * what one would take that is as fast as all together. */
+/* Combines the ticks of one sample of all threads that take times, which lie `apart` values apart.
+ * A pair gives their mean; a group the ticks of one thread as fast as all together. */
 double bench_combine_ticks(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
 			   size_t apart);
 

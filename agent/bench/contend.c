@@ -1,7 +1,7 @@
-/* contend.c: what an operation on a word costs when several CPUs want it, and who gets it.
- *
- * All threads do the same, without pause, until ping has its samples. Each counts what it has done
- * on a line of its own, which ping reads at its stamps. What all did must be what words hold. */
+/* contend.c: the cost of an operation on a word that several CPUs want, and who gets the word. All
+ * threads do the operation without pause until ping has its samples. Each counts its operations on
+ * a line of its own, which ping reads at its stamps. The sum of the counts must be what the words
+ * hold. */
 #include "bench/contended.h"
 #include "bench/sizes.h"
 
@@ -17,7 +17,7 @@ enum { MISCOUNTED = 1 };
 enum { MISCOUNTED = 0 };
 #endif
 
-/* Does a thread wait for another? */
+/* Reports whether threads wait for one another. */
 static bool has_waiting_threads(const struct point *point)
 {
 	return point->operation >= OPERATION_TURN;
@@ -28,14 +28,15 @@ static bool is_lock(const struct point *point)
 	return point->operation > OPERATION_TURN;
 }
 
-/* Has each thread a word of its own, in a line of all where they fit? */
+/* Reports whether the threads can have words as the sharing asks: one word each fits in a line only
+ * where the line is large enough. */
 static bool is_possible(const struct point *point, const struct point_context *context)
 {
 	const struct cpu_cache *last = last_data_cache(context->facts);
 	int64_t line = last && last->line_bytes > 0 ? last->line_bytes : LINE;
 
 	switch (point->sharing) {
-	case SHARING_ONE: /* what is not atomic loses some, and nothing could be checked */
+	case SHARING_ONE: /* plain additions get lost, and the sum could not be checked */
 		return point->operation != OPERATION_MODIFY;
 	case SHARING_WORDS:
 		return !has_waiting_threads(point) &&
@@ -147,7 +148,7 @@ static void do_and_count(struct side *side, uint32_t n)
 	}
 }
 
-/* Is what the threads counted what their word holds? */
+/* Reports whether a word holds the sum of what its threads counted. */
 static bool is_word_right(const struct side *sides, size_t count)
 {
 	uint32_t held = *sides->contest.word, done = 0, put = 0, brought = 0;
@@ -196,14 +197,14 @@ static void advance_turn(uint32_t *word, size_t count)
 	__atomic_compare_exchange_n(word, &held, next, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Serves all that have a ticket. */
+/* Lets every thread that has a ticket pass. */
 static void serve_all_tickets(struct lock *lock)
 {
 	__atomic_store_n(&lock->serving, __atomic_load_n(&lock->taken, __ATOMIC_RELAXED),
 			 __ATOMIC_RELAXED);
 }
 
-/* Lets it have the lock, and go on without a next one. */
+/* Gives a queued thread the lock, and lets it go on without a successor. */
 static void release_lock_node(struct lock_node *node)
 {
 	struct lock_node *none = NULL;
@@ -213,7 +214,7 @@ static void release_lock_node(struct lock_node *node)
 				    __ATOMIC_RELAXED);
 }
 
-/* Moves on whoever waits for one that does not come. */
+/* Moves on a thread that waits for one that does not come. */
 static void release_waiting(struct side *sides, size_t count)
 {
 	if (sides->point->operation == OPERATION_TURN)

@@ -9,7 +9,7 @@
 
 enum {
 	BATCH = 32, /* operations, writes or looks of a thread between two stores of its count */
-	TURNS = 8,  /* the same, where one thread waits for another */
+	TURNS = 8,  /* units between two stores where one thread waits for another */
 	CONTENDED_ARENA = 4096,
 };
 

@@ -88,7 +88,8 @@ static uint64_t multiple_of_cache(const struct cpu_cache *cache, uint64_t usual,
 	return bytes < walk_most ? bytes : walk_most;
 }
 
-/* Memory that drives the lines out of a CPU's caches; 0 where nobody has to. */
+/* Returns the bytes of memory that drive the lines out of a CPU's caches; 0 where they need not be.
+ */
 static uint64_t eviction_bytes(const struct cpu_facts *facts, enum state state, bool flushes)
 {
 	bool walked = has_step(state, NOBODY, FLUSHES) && !flushes;
@@ -187,7 +188,7 @@ static int add_points(const struct options *options, const struct point_context 
 	return err;
 }
 
-/* The variant's chase is the one of the same name among those of the benchmark chase. */
+/* Returns the loop of benchmark chase that has the variant's name; null if there is none. */
 static chase_fn *find_chase(const struct variant *variant)
 {
 	const struct variant *other;
@@ -218,7 +219,8 @@ static size_t count_lines(const struct point *point)
 	return BYTES / LINE_PAGE * (LINE_PAGE / point->stride_bytes - 1);
 }
 
-/* A pass may end the state; not that of lines which the reader has already, and may keep. */
+/* A pass may end the state; it does not where the reader has the lines already and may keep them.
+ */
 static uint64_t units_in_grain(const struct point *point)
 {
 	bool lasts = point->state == STATE_OWN ||
@@ -229,7 +231,7 @@ static uint64_t units_in_grain(const struct point *point)
 
 /* ---- making a state -------------------------------------------------------------------------- */
 
-/* The measured lines in rising order: the i-th. */
+/* Returns the i-th of the measured lines, in rising order. */
 static char *locate_line(const struct side *side, size_t i)
 {
 	size_t in_page = LINE_PAGE / side->point->stride_bytes - 1;
@@ -259,7 +261,7 @@ static int link_lines(struct side *side)
 	return 0;
 }
 
-/* Each line keeps what it holds. */
+/* Loads or stores each line; each keeps what it holds. */
 static void touch_lines(struct side *side, bool write)
 {
 	for (size_t i = 0; i < count_lines(side->point); i++) {

@@ -37,7 +37,7 @@ static void set_up_products(struct side *sides, size_t count, struct random *ran
 	}
 }
 
-/* C begins as what no product can be, so that none of it may stay as it was. */
+/* Fills C with bytes that are no product, so that no part of it can go unwritten. */
 static int write_matrices(struct side *side)
 {
 	const struct gemm *gemm = side->variant->gemm;
@@ -72,7 +72,7 @@ static uint32_t next_copy(const struct product *product)
 	return product->copy + 1 < product->layout.copies ? product->copy + 1 : 0;
 }
 
-/* Columns of B stay while A goes by: after the last the product is whole. */
+/* Moves on to the next call: all rows of A, then the next columns of B, then the next product. */
 static void advance_to_next_call(struct side *side)
 {
 	struct product *product = &side->product;
@@ -91,7 +91,8 @@ static void advance_to_next_call(struct side *side)
 	product->copy = next_copy(product);
 }
 
-/* Of the next call. The last columns may be fewer: the rest of their panel of B is 0. */
+/* Returns the operations of the next call. The last columns may be fewer: the rest of their panel
+ * of B is 0. */
 static uint64_t count_call_operations(const struct side *side)
 {
 	uint32_t left = side->point->n - side->product.column;
@@ -158,7 +159,7 @@ static void finish_product(struct side *side)
 		side->variant->gemm->end();
 }
 
-/* What C holds is of the product before the one that would come next. */
+/* Returns how many products C adds up. C holds the product before the next one. */
 static uint32_t count_sums_in_c(const struct product *product, const struct point *point)
 {
 	if (point->operation != GEMM_DEEP)

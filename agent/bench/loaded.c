@@ -49,7 +49,7 @@ static int read_rates(const char *list, uint32_t rates[RATES_MAX], size_t *count
 		      RATES_MAX, MBPS_LEAST / 1e3, MBPS_MOST / 1000, list);
 }
 
-/* With a dot behind it; of none, nothing. */
+/* Writes a rate with a dot after it; writes nothing for no load. */
 static void name_rate(uint32_t mbps, char name[SIZE_ROOM])
 {
 	if (mbps == LOAD_FULL)
@@ -81,7 +81,8 @@ static int add_point(const struct point_context *context, struct point point, st
 	return points_has_name(points, point.name) ? 0 : points_add(points, &point, refusal);
 }
 
-/* At each rate, by so many threads on so many bytes; without any load once. */
+/* Adds a point for each operation and rate, by so many threads on so many bytes; the point without
+ * a load once. */
 static int add_rates(const struct point_context *context, const uint32_t *rates, size_t count,
 		     uint32_t chosen, struct point point, struct points *points,
 		     struct refusal *refusal)
@@ -137,7 +138,7 @@ static bool has_loop(const struct variant *variant, const struct point *point)
 	return variant->chase != NULL;
 }
 
-/* Parts are so large that the clock can tell when one is due. */
+/* Chooses parts so large that the clock can tell when one is due. */
 static void set_up_load(struct side *side)
 {
 	double ticks = (double)side->clock->ticks_per_second / 1e6 / side->point->load_mbps;
@@ -187,7 +188,7 @@ static void wait_until_due(struct side *side)
 	side->load.due = side->load.grains + 1 + (uint64_t)(late / part);
 }
 
-/* Of a mix, what is read and what is written lie in the two halves of the memory. */
+/* Does the parts that are due. A mix reads one half of the memory and writes the other. */
 static void move_due_parts(struct side *side)
 {
 	const struct variant *variant = side->point->load_variant;
@@ -210,7 +211,8 @@ static void move_due_parts(struct side *side)
 	__atomic_store_n(&side->done, side->done + (uint32_t)bytes, __ATOMIC_RELAXED);
 }
 
-/* Of all but ping what is due, or nothing, whatever n is: they go on until ping has its samples. */
+/* Ping chases. Each other thread does the parts that are due, or nothing, whatever n is: it goes on
+ * until ping has its samples. */
 static void chase_or_load(struct side *side, uint32_t n)
 {
 	if (!side->index) {

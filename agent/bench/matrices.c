@@ -1,7 +1,6 @@
-/* gemm_matrices.c: see gemm_matrices.h.
- *
- * All values are whole numbers from -4 to 4, of an unsigned A from 0 to 8. Sums stay below 2^24, so
- * fp32 holds each of them, and C must be the same for every variant. */
+/* matrices.c: see matrices.h. All values are whole numbers from -4 to 4; those of an unsigned A
+ * from 0 to 8. Sums stay below 2^24, so that fp32 holds each exactly and C is equal for every
+ * variant. */
 #include "bench/matrices.h"
 
 #include "base/random.h"
@@ -58,7 +57,7 @@ static void compute_a_layout(const struct gemm *gemm, const struct point *point,
 	layout->a_bytes = round_up_to_lines(layout->a_strip * (point->m / gemm->rows), true);
 }
 
-/* As many strips as all calls can have alike, and still get back to the supervisor in time. */
+/* Returns the most strips that divide A evenly and keep a call short enough for the supervisor. */
 static uint32_t strips_per_call(const struct gemm *gemm, const struct point *point)
 {
 	uint64_t operations = UINT64_C(2) * gemm->rows * gemm->columns * point->k;
@@ -72,7 +71,7 @@ static uint32_t strips_per_call(const struct gemm *gemm, const struct point *poi
 	return most;
 }
 
-/* Of B, a call takes one; the last may be wider than B. */
+/* Returns the panels of B; a call takes one, and the last may be wider than B. */
 static size_t count_panels(const struct gemm *gemm, size_t n)
 {
 	return (n + gemm->columns - 1) / gemm->columns;
@@ -122,7 +121,7 @@ uint32_t gemm_count_copies(const struct gemm *gemm, const struct point *point, u
 
 static struct gemm_reference *references; /* all made so far */
 
-/* Takes half a minute for the largest; false if the run must end meanwhile. */
+/* Fills in C. Takes half a minute for the largest shape; returns false if the run must end. */
 static bool multiply_reference(const struct gemm_reference *reference)
 {
 	for (size_t i = 0; i < reference->m; i++) {
@@ -233,7 +232,8 @@ void gemm_write_a(const struct gemm *gemm, const struct gemm_layout *layout,
 				    reference->a[i * reference->k + p]);
 }
 
-/* In the order it is read: panel, step, block, group of `pack` values of k, column, value. */
+/* Writes B in the order in which it is read: panel, step, block, group of `pack` values of k,
+ * column, value. */
 void gemm_write_b(const struct gemm *gemm, const struct gemm_reference *reference, char *to)
 {
 	size_t k = reference->k, n = reference->n, bytes = value_bytes(gemm);

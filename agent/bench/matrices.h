@@ -11,7 +11,8 @@ int gemm_add_points(const struct options *options, const struct point_context *c
 void gemm_compute_layout(const struct gemm *gemm, const struct point *point,
 			 struct gemm_layout *layout);
 
-/* Copies of what streams that so many bytes hold: 2 at least, and no more than C can add up. */
+/* Returns how many copies of the streamed matrices fit in so many bytes: at least 2, and at most as
+ * many as C can add up. */
 uint32_t gemm_count_copies(const struct gemm *gemm, const struct point *point, uint64_t bytes);
 
 /* Small whole numbers and their product: exact in every kind of value, in any order of sums. */
@@ -23,7 +24,8 @@ struct gemm_reference {
 	struct gemm_reference *next;
 };
 
-/* Made once for each shape; null without memory, or if the run must end. Not thread-safe. */
+/* Returns the reference of a shape, made at its first use; null if out of memory or if the run must
+ * end. Not thread-safe. */
 const struct gemm_reference *gemm_reference(const struct gemm *gemm, const struct point *point);
 
 /* Writes a copy of A or B where and as the layout says. */
@@ -34,7 +36,8 @@ void gemm_write_b(const struct gemm *gemm, const struct gemm_reference *referenc
 /* Writes 2 KiB of values for registers. */
 void gemm_write_register_values(const struct gemm *gemm, char *to);
 
-/* Is C `times` the reference, bit for bit? If not, says in words how many differ, and the first. */
+/* Reports whether C is `times` the reference, bit for bit. If not, says in words how many values
+ * differ, and the first. */
 bool gemm_is_exact(const struct gemm *gemm, const struct gemm_layout *layout,
 		   const struct gemm_reference *reference, const char *c, uint32_t times,
 		   char *words, size_t room);

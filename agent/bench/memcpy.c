@@ -1,7 +1,6 @@
-/* memcpy.c: what a call of the C library's memcpy() costs that copies few bytes.
- *
- * The calls follow one another from and to the same places, which stay in the first cache. Their
- * sizes stand in a table, so that the compiler knows none of them. */
+/* memcpy.c: the cost of a call of the C library's memcpy() that copies few bytes. The calls copy
+ * from one place to another, and both stay in the first cache. Their sizes stand in a table, so
+ * that the compiler knows none of them. */
 #include "bench/sizes.h"
 
 #include <stdio.h>
@@ -60,7 +59,8 @@ static uint16_t *size_table(const struct side *side)
 	return (void *)(side->arena + TABLE);
 }
 
-/* Shuffled: from 1 byte on, in the same order on every machine. */
+/* Fills the memory and the table of sizes. Shuffled sizes begin at 1 byte and have one order on
+ * every machine. */
 static int fill_memory(struct side *side)
 {
 	struct random random = random_start(0, 0);

@@ -12,14 +12,14 @@
 
 enum {
 	MESSAGES = 100,     /* one way in a sample */
-	LINES_MOST = 64,    /* of a message */
+	LINES_MOST = 64,    /* lines of a message */
 	DELAY_LEAST = 600,  /* turns of an empty loop, some 0.15 us */
 	DELAY_RANGE = 1000, /* up to so many more */
 	FIRST_DELAY = 10,   /* times as long before the first of a sample: see send_messages() */
 	PRIVATE_BYTES = 4096,
 };
 
-/* Of one direction. */
+/* Returns the bytes of the lines of one direction. */
 static size_t direction_bytes(const struct point *point)
 {
 	return (size_t)MESSAGES * point->lines * LINE_BYTES;
@@ -80,7 +80,7 @@ static void set_up_mail(struct side *sides, size_t count, struct random *random)
 	}
 }
 
-/* The last of a message's lines, which tells that it is there. */
+/* Returns the last of a message's lines, which tells the receiver that the message is there. */
 static uintptr_t *message_flag(const struct side *side, char *way, size_t message)
 {
 	size_t line = (message + 1) * side->point->lines - 1;
@@ -88,7 +88,7 @@ static uintptr_t *message_flag(const struct side *side, char *way, size_t messag
 	return (uintptr_t *)(way + line * LINE_BYTES);
 }
 
-/* No message is 0. */
+/* Clears the received lines: no message is 0. */
 static int clear_received(struct side *side)
 {
 	memset(side->mail.received, 0, direction_bytes(side->point));
@@ -96,7 +96,7 @@ static int clear_received(struct side *side)
 	return 0;
 }
 
-/* The more lines a message has, the longer: its receiver must be waiting again. */
+/* Spins for a random time, longer for messages of more lines, so that the receiver waits again. */
 static void spin_random_time(struct side *side, uint64_t times)
 {
 	uint64_t turns = DELAY_LEAST + random_below(&side->mail.random, DELAY_RANGE);
@@ -121,7 +121,8 @@ static void send_message(struct side *side, size_t message)
 	__atomic_store_n(flag, now, __ATOMIC_RELAXED);
 }
 
-/* How much later than sent: of a word's width, so modulo 2^32 on machines of 32 bits. */
+/* Receives a message and returns how many ticks after its sending; a word wide, so modulo 2^32 on
+ * 32-bit machines. */
 static intptr_t receive_message(struct side *side, size_t message)
 {
 	uintptr_t *flag = message_flag(side, side->mail.received, message);
@@ -177,7 +178,7 @@ static int64_t late_sum_ticks(const struct side *side)
 	return side->mail.late;
 }
 
-/* A value that no line held before goes to all of them. */
+/* Stores a value that no line held before in all flags. */
 static void release_receivers(struct side *sides, size_t count)
 {
 	static uintptr_t fresh;

@@ -29,7 +29,7 @@ static uint32_t nearest_multiple(uint32_t number, uint32_t divisor)
 	return next <= SIDE_MOST ? next : SIDE_MOST / divisor * divisor;
 }
 
-/* Reads a number of MxNxK and moves past it and its x; false if there is none. */
+/* Reads one number of MxNxK and moves past it and its x; false if none is there. */
 static bool read_extent(const char **next, uint32_t *side)
 {
 	uint64_t number;
@@ -78,7 +78,7 @@ static int read_shape(const char *text, const struct point_context *context, str
 	return 0;
 }
 
-/* For the matrices that stream: well outside all caches. */
+/* Returns the bytes for matrices that stream: well outside all caches. */
 static uint64_t streaming_bytes(const struct point_context *context)
 {
 	const struct cpu_cache *last = last_data_cache(context->facts);

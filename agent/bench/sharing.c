@@ -65,7 +65,7 @@ static uint32_t *answer_word(const struct side *side)
 	return (uint32_t *)side->arena;
 }
 
-/* Writes and waits for an answer of each; what is above the value is one, too. */
+/* Writes n values, and waits after each until every thread has answered it or a later one. */
 static void write_and_await_answers(struct side *side, uint32_t n)
 {
 	uint32_t *word = side->contest.word, value = side->contest.value, last = value + n;
@@ -129,7 +129,7 @@ static void write_or_watch(struct side *side, uint32_t n)
 	}
 }
 
-/* Nobody saw more than was written; who answers saw all of it. */
+/* No thread may have seen more values than were written; one that answers saw all of them. */
 static bool check_counts(const struct side *sides, size_t count, char *words, size_t room)
 {
 	uint32_t held = *sides->contest.word, done = sides->done, first = sides->contest.first;

@@ -1,4 +1,4 @@
-/* sizes.c: see points.h. */
+/* sizes.c: see sizes.h. */
 #include "bench/sizes.h"
 
 #include "base/text.h"
@@ -120,7 +120,7 @@ static int compare_sizes(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-/* One too many is left out. */
+/* Adds a size, in whole pages and once; leaves it out if the list is full. */
 static void add_size(struct sizes *sizes, uint64_t bytes)
 {
 	bytes = bytes / SIZE_STEP * SIZE_STEP;

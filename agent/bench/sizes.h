@@ -22,38 +22,39 @@ int points_add(struct points *points, const struct point *point, struct refusal 
 int read_sizes(const char *text, const struct cpu_facts *facts, uint64_t most, struct sizes *sizes,
 	       struct refusal *refusal);
 
-/* Well outside all caches: 4 times those of so many threads, of which each has its part. */
+/* Returns a size well outside all caches: 4 times each thread's share of the caches of so many
+ * threads. */
 uint64_t size_outside_caches(const struct point_context *context, uint32_t threads, uint64_t most);
 
-/* Do the points lie in huge pages? */
+/* Reports whether the points lie in huge pages. */
 bool points_is_huge(const struct point_context *context);
 
 /* Reads the value of an option, a list of words, into a mask of what they stand for. */
 int read_words_as_mask(const char *option, const char *list, const char *(*word)(unsigned value),
 		       unsigned count, uint32_t *mask, struct refusal *refusal);
 
-/* The same of --op. */
+/* Reads the value of --op into a mask of operations. */
 int read_operations(const char *list, uint32_t *mask, struct refusal *refusal);
 
-/* Reads an item of a list at *at and moves past it: "512K", or a range "16K..2M", of sizes that
- * may be; false if that is not what stands there. */
+/* Reads an item of a list and moves past it: "512K", or a range "16K..2M", of sizes that `is_size`
+ * accepts; false if there is no such item. */
 bool read_size_range(const char **next, bool (*is_size)(uint64_t bytes), uint64_t *first,
 		     uint64_t *last);
 
 /* Writes 524288 as "512K". */
 void format_size(uint64_t bytes, char name[SIZE_ROOM]);
 
-/* What a cycle over such memory is told apart by: size, stride and order. */
+/* Returns a number that identifies a cycle: its size, stride and order. */
 uint64_t chase_cycle_key(const struct point *point);
 
-/* Parts of chase, for who chases, too: all lines of an arena. */
+/* Callbacks of chase, for other benchmarks that chase: all lines of an arena. */
 void chase_set_up(struct side *sides, size_t count, struct random *random);
 int chase_link_lines(struct side *side);
 void chase_do_loads(struct side *side, uint32_t n);
 bool chase_check_position(const struct side *sides, size_t count, char *words, size_t room);
 void chase_try_loop(const struct variant *variant);
 
-/* The last cache for data on the way to memory; null where none is known. */
+/* Returns the last data cache on the way to memory; null if none is known. */
 const struct cpu_cache *last_data_cache(const struct cpu_facts *facts);
 
 #endif

@@ -1,8 +1,6 @@
-/*
- * walk.c: what a load costs that needs the translation of another page than the one before.
- *
- * A chase in random order over one line of each of so many base pages, each at another offset than
- * its neighbour's, so that they are in different sets of a cache; in base and huge pages. */
+/* walk.c: the cost of a load that needs the translation of another page than the one before. Chases
+ * in random order over one line of each of so many base pages; each line is at another offset than
+ * its neighbour's, so that they are in different sets of a cache. In base and huge pages. */
 #include "bench/sizes.h"
 
 #include <stdio.h>

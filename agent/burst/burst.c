@@ -22,7 +22,7 @@ enum {
 	STUCK_LOOKS = 5,   /* at least so many looks without progress before a burst is stuck */
 	PROBES = 40,       /* times a line is looked at, 1 ms apart, to see it move */
 	RELEASE_MS = 1000, /* for which a stuck burst is flipped out of its loops */
-	NUDGE_MS = 5,      /* the same, for one abandoned earlier */
+	NUDGE_MS = 5,      /* as RELEASE_MS, for a burst abandoned earlier */
 	ABANDONED_MAX = 16,
 };
 
@@ -61,7 +61,7 @@ static void free_burst(struct burst *burst)
 	free(burst);
 }
 
-/* Zeroed memory on lines of its own; null where there is none. */
+/* Allocates zeroed memory on lines of its own; null if there is none. */
 static void *allocate_lines(size_t count, size_t bytes)
 {
 	void *memory;
@@ -71,7 +71,8 @@ static void *allocate_lines(size_t count, size_t bytes)
 	return memset(memory, 0, count * bytes);
 }
 
-/* Counts in a thread that is timed as a whole, or stretch by stretch. */
+/* Reports whether events are counted in a thread: in those timed as a whole, or stretch by stretch.
+ */
 static bool is_thread_counted(const struct burst_order *order, bool takes_times)
 {
 	return order->counters && (takes_times || !order->benchmark->make_ready);
@@ -82,7 +83,7 @@ static const char *name_thread(const struct burst_order *order, size_t i)
 	return i == 0 ? "ping" : order->cpu_count == 2 ? "pong" : "a thread";
 }
 
-/* The part of one thread, but for what the benchmark fills in. */
+/* Fills in one thread's worker and side, except what the benchmark fills in. */
 static int init_worker(struct burst *burst, size_t i)
 {
 	const struct burst_order *order = &burst->order;
@@ -109,7 +110,7 @@ static int init_worker(struct burst *burst, size_t i)
 	return err;
 }
 
-/* An order that leaves the units of a sample open begins with a trial. */
+/* Prepares the trial of an order that leaves the units of a sample open. */
 static void set_up_trial(struct burst *burst)
 {
 	struct burst_order *order = &burst->order;
@@ -172,7 +173,7 @@ static int start_worker(struct worker *worker)
 	return err;
 }
 
-/* A signal must never interrupt a worker in its loop: they start with all of them blocked. */
+/* Starts the threads with all signals blocked: none may interrupt a worker in its loop. */
 static int start_workers(struct burst *burst)
 {
 	int err = 0;
@@ -206,7 +207,8 @@ static void join_workers(struct burst *burst)
 
 /* ---- the supervisor -------------------------------------------------------------------------- */
 
-/* Takes the part of whoever is missing for at most limit_ms; true if all are out and joined. */
+/* Takes the part of the missing partner for at most limit_ms; returns true if all threads have
+ * ended and are joined. */
 static bool release_workers(struct burst *burst, int64_t limit_ms)
 {
 	const struct benchmark *benchmark = burst->order.benchmark;
@@ -239,8 +241,8 @@ static void abandon_burst(struct burst *burst)
 		stop_record_reason("too many threads that never run");
 }
 
-/* A thread that was kept from running may by now spin in a loop nobody plays with: get it out. True
- * if one came out, and so ran some time since the last call. */
+/* Releases threads of abandoned bursts, which may by now spin in a loop without a partner. Returns
+ * true if one came out, which means it ran since the last call. */
 static bool release_abandoned(void)
 {
 	bool any = false;
@@ -279,8 +281,9 @@ static uint32_t read_line_values(const struct burst *burst)
 	return values;
 }
 
-/* Within a long sample only the lines tell. Looking at them costs the pair a transfer each, so this
- * is done only after a look in which nothing else had moved. */
+/* Reports whether a line changes: within a long sample only the lines show progress. Looking at
+ * them costs the pair a transfer each, so this is called only after a look in which nothing else
+ * had moved. */
 static bool is_a_line_moving(const struct burst *burst)
 {
 	uint32_t first = read_line_values(burst);
@@ -301,7 +304,8 @@ static void drain_pipe(int fd)
 		;
 }
 
-/* Has somebody taken a worker's CPU from it? Then the OS moved it, and its burst may never end. */
+/* Reports whether a worker is no longer bound to its CPU: the OS moved it, and its burst may never
+ * end. */
 static bool is_displaced(const struct worker *worker, struct burst_result *result)
 {
 	if (!__atomic_load_n(&worker->bound, __ATOMIC_ACQUIRE) || has_left(worker) ||
@@ -327,8 +331,8 @@ static enum burst_outcome fail_as_stuck(const struct burst *burst, struct burst_
 	return BURST_FAILED;
 }
 
-/* Waits for all workers. Stuck or starved after a number of looks, not after a span of time: if the
- * whole process was halted for a while, that is one look. */
+/* Waits for all workers. Calls a burst stuck or starved after a number of looks, not after a time:
+ * if the whole process was halted, that is one look. */
 static enum burst_outcome watch_workers(struct burst *burst, void (*idle)(void),
 					struct burst_result *result)
 {
@@ -366,7 +370,7 @@ static enum burst_outcome watch_workers(struct burst *burst, void (*idle)(void),
 
 /* ---- taking one ----------------------------------------------------------------------------- */
 
-/* Gets the workers of a burst without a number out, or leaves it to them. */
+/* Ends a burst without a number: releases its workers, or abandons it to them. */
 static enum burst_outcome end_failed_burst(struct burst *burst)
 {
 	if (release_workers(burst, RELEASE_MS))

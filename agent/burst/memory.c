@@ -1,7 +1,7 @@
 /* memory.c: which arenas the threads of a burst work on. */
 #include "burst/worker.h"
 
-/* Who has the arena that all work on: the thread that also would touch lines first. */
+/* Returns the thread whose arena all work on: the one that touches lines first. */
 static size_t arena_owner(const struct burst_order *order)
 {
 	bool pong = order->placement.owner_pong && order->benchmark->shape == SHAPE_PAIR;
@@ -9,7 +9,7 @@ static size_t arena_owner(const struct burst_order *order)
 	return pong ? order->cpu_count - 1 : 0;
 }
 
-/* What an arena holds for other points is lost to those that come. */
+/* Offers a side the cycle in its arena if this point can reuse it; else drops the cycle. */
 static void offer_cycle(struct arena *arena, const struct point *point, struct side *side)
 {
 	uint64_t kind = side->index ? 0 : point->cycle;

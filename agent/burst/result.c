@@ -43,8 +43,9 @@ static bool describe_move(const struct worker *worker, struct burst_result *resu
 	return true;
 }
 
-/* CPU time against elapsed time, until after the thread has yielded. Its readings enclose those of
- * the time, so that a thread that was never off its CPU has all of it. */
+/* Returns CPU time as a share of elapsed time, in millionths, until after the thread has yielded.
+ * The readings of CPU time enclose those of the clock, so that a thread that never left its CPU has
+ * 1000000. */
 static uint32_t compute_ran_ppm(const struct worker *worker)
 {
 	int64_t ran_ns = worker->ran_ns[2] - worker->ran_ns[0];
@@ -54,15 +55,16 @@ static uint32_t compute_ran_ppm(const struct worker *worker)
 				   : 1000000;
 }
 
-/* Time it neither had nor waited for was taken from it, unless it slept or was stopped. */
+/* Reports whether time that a thread neither had nor waited for was taken by a hypervisor: it was,
+ * unless the thread slept or was stopped. */
 static bool is_steal_known(const struct worker *worker)
 {
 	return worker->waits >= 0 && worker->ran_known && worker->switches_known &&
 	       worker->switches[2][0] == worker->switches[0][0];
 }
 
-/* What a hypervisor took of the same time. The readings enclose those of the time, so that an
- * interruption between them makes it less, never more. */
+/* Returns the share of that time that a hypervisor took, in millionths. The readings enclose those
+ * of the clock, so that an interruption between them makes it less, never more. */
 static uint32_t compute_steal_ppm(const struct worker *worker)
 {
 	int64_t elapsed_ns = worker->at_ns[2] - worker->at_ns[0];
@@ -84,7 +86,8 @@ static bool is_placed(const struct burst *burst, struct burst_result *result)
 	return lines_are_placed(&burst->lines, placement, result->failed, sizeof result->failed);
 }
 
-/* Did every worker do its part, and where it was meant to? */
+/* Reports whether every worker did its part, on its CPU and memory; if not, says why in
+ * result->failed. */
 static bool is_sound(const struct burst *burst, struct burst_result *result)
 {
 	const struct benchmark *benchmark = burst->order.benchmark;
@@ -154,7 +157,8 @@ static void read_units(const struct burst *burst, struct burst_result *result)
 		}
 }
 
-/* Where all are counted each must have run in all samples: the others would have it easier. */
+/* Where all threads are counted, each must have run in all samples: a missing one makes it easier
+ * for the others. */
 static bool has_everyone_run(const struct burst *burst, struct burst_result *result)
 {
 	for (size_t w = 0; burst->workers[0].done && w < burst->count; w++) {
@@ -185,7 +189,7 @@ static void read_lines(const struct burst *burst, struct burst_result *result)
 	}
 }
 
-/* What the others came to, all together; where there is none, ping stands for them. */
+/* Summarizes the threads other than ping; a single thread stands for them. */
 static void summarize_others(const struct burst *burst, struct burst_result *result)
 {
 	size_t first = burst->count > 1 ? 1 : 0;
@@ -211,7 +215,7 @@ static void summarize_others(const struct burst *burst, struct burst_result *res
 	}
 }
 
-/* How long after the first of them each thread that takes times began. */
+/* Reads how long after the first thread each other one that takes times began. */
 static void read_begins(const struct burst *burst, struct burst_result *result)
 {
 	int64_t first = INT64_MAX;

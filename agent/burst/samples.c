@@ -7,7 +7,7 @@
 
 enum { CLOCKS_APART = 1000 };
 
-/* A thread's CPU time, and the time. */
+/* The CPU time of a thread and the time at which it was read. */
 struct account {
 	int64_t ran_ns, at_ns;
 };
@@ -17,7 +17,7 @@ bool burst_is_given_up(const struct burst *burst)
 	return __atomic_load_n(&burst->give_up, __ATOMIC_RELAXED);
 }
 
-/* Each says that it is there on a line of its own; ping looks at them all and then opens. */
+/* Each thread stores its arrival on a line of its own; ping waits for them all and then opens. */
 bool worker_wait_for_all(struct worker *worker)
 {
 	struct burst *burst = worker->burst;
@@ -37,8 +37,8 @@ bool worker_wait_for_all(struct worker *worker)
 	return true;
 }
 
-/* How long the thread was without its CPU since the readings that it replaces. Those of its CPU
- * time enclose those of the time, and the two clocks may go at rates a little apart. */
+/* Returns how long the thread was without its CPU since *last, and replaces *last. The readings of
+ * CPU time enclose those of the clock, and the two clocks may run at slightly different rates. */
 static int64_t measure_lost_ns(struct account *last)
 {
 	struct account now = {.at_ns = now_ns()};
@@ -66,9 +66,9 @@ bool worker_do_units(struct worker *worker, uint64_t n)
 	return n == 0;
 }
 
-/*
- * A unit of ping's work ends with its last store or load, so the stretch from one stamp to the next
- * holds `iterations` whole units; the untimed work before makes that true of the first, too. */
+/* Stamps the clock before the first sample and after each. A unit of ping's work ends with its last
+ * store or load, so the stretch between two stamps holds `iterations` whole units; the untimed work
+ * before makes that true of the first sample, too. */
 static bool stamp_samples(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
@@ -83,7 +83,8 @@ static bool stamp_samples(struct worker *worker)
 	return true;
 }
 
-/* The same, with a moment behind each sample that belongs to none. */
+/* Stamps each sample, and measures the core's frequency after each, in a time that belongs to no
+ * sample. */
 static bool stamp_samples_and_frequency(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
@@ -100,7 +101,7 @@ static bool stamp_samples_and_frequency(struct worker *worker)
 	return true;
 }
 
-/* What each of the others has done, read right behind a stamp. */
+/* Reads the units that each other thread has done, right after a stamp. */
 static void read_units_of_others(const struct worker *worker, uint32_t *done)
 {
 	const struct burst *burst = worker->burst;
@@ -125,7 +126,8 @@ static bool wait_for_others_at_work(const struct worker *worker)
 	return true;
 }
 
-/* Reading lines of others belongs to each sample alike, so what they do meanwhile is in it too. */
+/* Stamps each sample and reads the other threads' counts at each stamp. Reading them is part of
+ * every sample, so it contains what they do meanwhile. */
 static bool stamp_samples_and_others(struct worker *worker)
 {
 	struct burst *burst = worker->burst;
@@ -167,7 +169,7 @@ static int64_t compute_late_ns(const struct worker *worker)
 			 (double)order->clock->ticks_per_second * (double)NS_PER_S);
 }
 
-/* Of a benchmark that puts its values together itself; one that is not above 0 stands still. */
+/* Takes the samples that a benchmark computes itself. A value of 0 or less counts as no time. */
 static bool stamp_computed_samples(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
@@ -185,7 +187,7 @@ static bool stamp_computed_samples(struct worker *worker)
 	return true;
 }
 
-/* All prepare it and meet, then ping works. */
+/* All threads prepare a grain and meet; then ping works and is timed. */
 static bool time_prepared_grain(struct worker *worker, struct account *account, uint64_t units,
 				uint64_t *ticks)
 {
@@ -214,7 +216,7 @@ static bool time_prepared_grain(struct worker *worker, struct account *account, 
 	return worker_wait_for_all(worker);
 }
 
-/* Of a grain that took so long; one during which a thread was away may be so in all its time. */
+/* Returns the time lost by all threads in a grain, at most the grain itself. */
 static int64_t sum_grain_lost_ns(const struct burst *burst, uint64_t ticks)
 {
 	double ns = (double)ticks * 1e9 / (double)burst->order.clock->ticks_per_second;
@@ -225,7 +227,7 @@ static int64_t sum_grain_lost_ns(const struct burst *burst, uint64_t ticks)
 	return lost < (int64_t)ns ? lost : (int64_t)ns;
 }
 
-/* Samples of grains of which each is prepared; those that take no times wait for ping meanwhile. */
+/* Takes samples of grains that are each prepared; threads that take no times wait for ping. */
 static bool stamp_prepared_samples(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
@@ -262,7 +264,7 @@ bool worker_take_samples(struct worker *worker)
 						: stamp_samples(worker);
 }
 
-/* Makes the order that of the samples to keep, or of a longer trial. */
+/* Sets the order to the samples to keep, or to those of a longer trial. */
 static void judge_trial(struct burst *burst, const uint64_t *stamps)
 {
 	struct burst_order *order = &burst->order;

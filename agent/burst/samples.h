@@ -1,4 +1,4 @@
-/* samples.h: what each thread of a burst does; false: it was told to leave. */
+/* samples.h: the steps of a burst's threads. They return false if the thread was told to leave. */
 #ifndef FLEET_BURST_SAMPLES_H
 #define FLEET_BURST_SAMPLES_H
 
@@ -9,14 +9,14 @@ bool burst_is_given_up(const struct burst *burst);
 /* Waits at the next gate until all have come to it. */
 bool worker_wait_for_all(struct worker *worker);
 
-/* Does n units. */
+/* Does n units of the benchmark's work. */
 bool worker_do_units(struct worker *worker, uint64_t n);
 
-/* All samples of the order; without stamps: the same work. */
+/* Takes all samples of the order; a thread without stamps only does their work. */
 bool worker_take_samples(struct worker *worker);
 
-/* The trial of a burst, if there is one: ping judges while all others wait. Who hands on lines then
- * begins anew with a turn that is not timed. */
+/* Makes the trial of a burst, if it has one; ping evaluates it while the others wait. Threads that
+ * hand on lines then do one turn that is not timed. */
 bool worker_hold_trial(struct worker *worker);
 
 #endif

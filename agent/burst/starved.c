@@ -18,7 +18,7 @@ static void describe_starved(const struct worker *worker, struct burst_result *r
 		 worker->name, worker->cpu);
 }
 
-/* Is most of what most samples say time in which a thread was without its CPU? */
+/* Reports whether most samples are mostly time in which a thread was without its CPU. */
 static bool are_samples_starved(const struct burst *burst, const uint64_t *ticks,
 				double ns_per_tick)
 {
@@ -35,8 +35,8 @@ static bool are_samples_starved(const struct burst *burst, const uint64_t *ticks
 	return starved && 2 * starved >= samples - first;
 }
 
-/* Where samples follow one another without a pause: did a thread lack most of the time that typical
- * ones take, or both of a pair, which wait for each other, together? */
+/* For samples without pauses: reports whether a thread lacked most of the time that typical samples
+ * take. The two threads of a pair wait for each other, so theirs is added up. */
 static bool is_burst_starved(const struct burst *burst, double typical_ns)
 {
 	bool pair = burst->order.benchmark->shape == SHAPE_PAIR;
@@ -52,7 +52,7 @@ static bool is_burst_starved(const struct burst *burst, double typical_ns)
 	return lacked_ns * STARVED >= all_ns * (STARVED - 1);
 }
 
-/* What a thread was without its CPU in the burst, and in its samples once more. */
+/* Returns how long a thread was without its CPU in the burst, its samples counted twice. */
 static int64_t sum_lost_ns(const struct burst *burst, const struct worker *worker)
 {
 	int64_t lost_ns =
@@ -92,7 +92,7 @@ bool burst_was_starved(const struct burst *burst, struct burst_result *result)
 	return starved;
 }
 
-/* The CPU time a thread has had so far; below 0: not known. */
+/* Returns the CPU time a thread has had so far; negative: not known. */
 static int64_t read_cpu_ns(const struct worker *worker)
 {
 	struct timespec ran;

@@ -1,4 +1,4 @@
-/* trial.c: what the short samples of a trial say. */
+/* trial.c: evaluates the short samples of a trial. */
 #include "burst/trial.h"
 
 #include "base/interval.h"
@@ -10,7 +10,7 @@ enum {
 	PREPARED_MOST = 100, /* grains of a sample, where each is prepared */
 };
 
-/* Of hand-offs the first samples are odd; of what only works one is like the next. */
+/* The first samples of a hand-off are odd; where threads only work, one sample is like the next. */
 uint32_t trial_sample_count(const struct benchmark *benchmark)
 {
 	return benchmark->add_points && !benchmark->single ? TRIAL_SAMPLES_FEW : TRIAL_SAMPLES;
@@ -33,7 +33,8 @@ double trial_least_sample_ticks(uint32_t sample_us, const struct clock_facts *cl
 	return by_time > by_step ? by_time : by_step;
 }
 
-/* How many last as long as is wanted: a multiple of the benchmark's least, and not none. */
+/* Returns how many grains make a sample long enough: a multiple of the benchmark's least, at least
+ * that. */
 static uint32_t choose_grains(double grain_ticks, const struct benchmark *benchmark,
 			      const struct clock_facts *clock)
 {

@@ -14,24 +14,24 @@ enum {
 };
 
 struct trial {
-	double grain_ticks; /* of the units that are done together; 0: nothing was tried */
-	uint32_t grains;    /* that make a sample */
-	bool slow;          /* a single one takes long: few samples do */
+	double grain_ticks; /* ticks of a grain; 0: nothing was tried */
+	uint32_t grains;    /* grains in a sample */
+	bool slow;          /* a single grain takes long: few samples do */
 	int64_t spent_ns;
 };
 
-/* How many samples a trial has. */
+/* Returns how many samples a trial has. */
 uint32_t trial_sample_count(const struct benchmark *benchmark);
 
-/* What samples of so many grains tell, by the clock's reading before the first and after each;
- * false if they were too short for it, and ones of ten times as many are to be tried. */
+/* Evaluates samples of so many grains, by the clock's reading before the first and after each.
+ * Returns false if they were too short for the clock: try ones of ten times as many grains. */
 bool trial_evaluate(const struct benchmark *benchmark, const struct clock_facts *clock,
 		    const uint64_t *stamps, uint32_t grains, struct trial *trial);
 
-/* Ticks a sample should last: worth a burst, and long against the clock's step. */
+/* Returns the least ticks of a sample: worth a burst, and long against the clock's step. */
 double trial_least_sample_ticks(uint32_t sample_us, const struct clock_facts *clock);
 
-/* Is a sample of so many ticks too short for the steps of the clock? */
+/* Reports whether a sample of so many ticks is too short for the steps of the clock. */
 bool trial_is_sample_short(double ticks, const struct clock_facts *clock);
 
 #endif

@@ -28,7 +28,7 @@ static bool note_error(struct worker *worker, const char *doing, int error)
 	return false;
 }
 
-/* The thread that touches the lines first: their pages get their home there. */
+/* Reports whether the thread touches the lines first, which places their pages near it. */
 static bool is_lines_owner(const struct worker *worker)
 {
 	return worker->side->index == (worker->burst->order.placement.owner_pong ? 1 : 0);
@@ -96,7 +96,7 @@ static bool are_on_two_cpus(const struct burst *burst)
 	return burst->count != 2 || burst->workers[0].cpus[0] != burst->workers[1].cpus[0];
 }
 
-/* An account that cannot be read is none. */
+/* Reads the account of waiting; closes one that cannot be read. */
 static void read_waits(struct worker *worker, int64_t *ns)
 {
 	if (worker->waits >= 0 && os_waits_read(worker->waits, ns)) {
@@ -105,7 +105,7 @@ static void read_waits(struct worker *worker, int64_t *ns)
 	}
 }
 
-/* Readings just before the samples: what happens at the gate is none of theirs. */
+/* Reads the accounts just before the samples; what happens at the gate does not belong to them. */
 static void read_before_samples(struct worker *worker)
 {
 	bool resets = worker->burst->order.benchmark->make_ready;
@@ -119,7 +119,7 @@ static void read_before_samples(struct worker *worker)
 		os_counters_start();
 }
 
-/* Readings just after them. */
+/* Reads the accounts just after the samples. */
 static void read_after_samples(struct worker *worker)
 {
 	if (worker->counting)
@@ -129,7 +129,7 @@ static void read_after_samples(struct worker *worker)
 	os_thread_cpu_ns(&worker->ran_ns[1]);
 }
 
-/* Does the yield let another thread have the CPU? */
+/* Yields the CPU, and reports whether another thread had it. */
 static bool has_yielded(struct worker *worker)
 {
 	int64_t *switches = worker->switches[2], before = switches[1];
@@ -154,7 +154,7 @@ static void yield_cpu(struct worker *worker)
 	os_thread_cpu_ns(&worker->ran_ns[2]);
 }
 
-/* Works on until all have their times, so that each was taken under the whole load. */
+/* Works on until all threads have their times, so that each was taken under the whole load. */
 static bool work_until_all_finish(struct worker *worker)
 {
 	struct burst *burst = worker->burst;

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-/* The counters of a worker, and what they came to. */
+/* The counters of a worker and their counts. */
 struct counting {
 	int opened[COUNTERS_MAX];
 	struct event_count counts[COUNTERS_MAX];
@@ -24,34 +24,37 @@ struct worker {
 	const char *name;
 	int cpu;
 	bool started;
-	struct arena *arena; /* its CPU's; null: it needs none */
-	struct arena *walk;  /* another, to drive lines out of its caches; null likewise */
-	uint64_t *stamps;    /* samples_most + 1 of them; null: it takes no times */
-	const char *doing;   /* what gave the error, if there is one */
+	struct arena *arena; /* its CPU's arena; null: it needs none */
+	struct arena
+		*walk;     /* its second arena, to drive lines out of caches; null: it needs none */
+	uint64_t *stamps;  /* samples_most + 1 of them; null: it takes no times */
+	const char *doing; /* the step that failed, if one did */
 	int error;
-	char place[PLACE_ROOM]; /* where it was found, if not where it was to be */
+	char place[PLACE_ROOM]; /* the CPU it was found on instead of its own */
 	int cpus[2];
 	bool switches_known;
 	int64_t switches[3][2]; /* just before the samples, just after, and after yielding */
 	bool ran_known;
-	int64_t ran_ns[3], at_ns[3]; /* CPU time had, and the time then */
+	int64_t ran_ns[3], at_ns[3]; /* CPU time, and the time of its reading */
 	int waits;                   /* its account of waiting; below 0: there is none */
 	int64_t waited_ns[2];        /* before the samples, and after yielding */
 	uint32_t core_mhz[2];        /* before and after; 0: not known */
 	bool clocked;                /* the next two are known */
-	struct behind behind;        /* of frequency_measure_brief() */
+	struct behind behind;        /* for frequency_measure_brief() */
 	double *sample_mhz;          /* behind each sample; null: not measured */
-	int64_t *lost_ns;            /* without a CPU, of each sample; null: only of all together */
-	int64_t grain_lost_ns;       /* likewise, of the last grain that was prepared */
-	int64_t thread_name;         /* os_thread_id(), once it is bound */
-	uint32_t bound;              /* 1: thread_name holds */
-	uint32_t arrived;            /* how many gates it has come to */
-	int64_t begin_ns;            /* of now_ns(), when its first sample began */
-	uint32_t progress;           /* counts chunks of work */
-	uint32_t *done;              /* by each other, before and after each sample; or null */
-	uint32_t takes;              /* how often it worked until ping had all its samples */
-	struct counting *counting;   /* null: nothing is counted in it */
-	uint32_t out;                /* 1: touches nothing of the burst any more */
+	int64_t *lost_ns; /* of each sample: time without the CPU; null: only known of all samples
+			     together */
+	int64_t grain_lost_ns; /* time without the CPU in the last grain that was prepared */
+	int64_t thread_name;   /* os_thread_id(), once it is bound */
+	uint32_t bound;        /* 1: thread_name holds */
+	uint32_t arrived;      /* how many gates it has come to */
+	int64_t begin_ns;      /* of now_ns(), when its first sample began */
+	uint32_t progress;     /* counts chunks of work */
+	uint32_t *done;        /* units of each other thread before and after each sample; null: not
+				  counted */
+	uint32_t takes;        /* how often it has worked beside ping */
+	struct counting *counting; /* null: nothing is counted in it */
+	uint32_t out;              /* 1: touches nothing of the burst any more */
 };
 
 struct burst {
@@ -62,8 +65,8 @@ struct burst {
 	struct lines lines;
 	struct burst *next_abandoned;
 	int done_fd;    /* a worker that is out writes a byte here */
-	bool accounts;  /* of waiting are opened */
-	bool disturbed; /* by a thread of an abandoned burst */
+	bool accounts;  /* accounts of waiting are opened */
+	bool disturbed; /* a thread of an abandoned burst ran meanwhile */
 	size_t count;
 	struct side *sides; /* of each worker, ping's first */
 	struct worker *workers;
@@ -73,29 +76,31 @@ struct burst {
 	_Alignas(LINE_BYTES) uint32_t give_up;
 };
 
-/* Gives a worker room for what it notes of each sample, which the burst frees; 0 or -ENOMEM. */
+/* Allocates what a worker notes of each sample; freed with the burst. 0 or -ENOMEM. */
 int worker_allocate(struct worker *worker);
 
 /* The thread: binds itself, meets the others, plays its part. Its argument is its struct worker. */
 void *worker_run(void *worker);
 
-/* Gives each side its own arena, or that of one of them; and its second arena. 0 or -errno. */
+/* Gives each side its arena, which may be shared, and its second arena. 0 or -errno. */
 int burst_acquire_arenas(struct burst *burst);
 
-/* The thread may still work on its arenas: they are left to it. */
+/* Leaves a worker's arenas to its thread, which may still use them. */
 void burst_abandon_arenas(const struct worker *worker);
 
 /* Tells all workers to leave at the next occasion outside a hot loop. */
 void burst_give_up(struct burst *burst);
 
-/* Did the threads not have the time that a typical sample took? Then other work held a CPU for most
- * of every sample, no median helps, and the result says so. */
+/* Reports whether other work held a CPU for most of every sample, which no median mends; if so,
+ * says why in result->failed. */
 bool burst_was_starved(const struct burst *burst, struct burst_result *result);
 
-/* Would a burst watched for so long go on, since other work holds a thread's CPU? Likewise. */
+/* Reports whether a burst watched for so long makes no progress because other work holds a thread's
+ * CPU; if so, says why in result->failed. */
 bool burst_is_starving(const struct burst *burst, int64_t looked_ns, struct burst_result *result);
 
-/* Reads what the workers left; false, and why, if anything forbids to trust the numbers. */
+/* Reads what the workers left. Returns false, and why in result->failed, if the numbers cannot be
+ * trusted. */
 bool burst_read_result(const struct burst *burst, struct burst_result *result);
 
 #endif

@@ -49,7 +49,7 @@ static void describe_places(struct card *card)
 	qsort(card->places, card->count, sizeof *card->places, compare_places);
 }
 
-/* CPUs in the same group as this one, of one level. */
+/* Counts the CPUs in a CPU's group of one level. */
 static size_t count_group_cpus(const struct card *card, const struct place *place, int level)
 {
 	size_t size = 0;
@@ -74,7 +74,7 @@ static const char *name_core_kind(const struct card *card, const struct place *p
 	return place->capacity == most ? "big" : place->capacity == least ? "LITTLE" : "middle";
 }
 
-/* The smallest group that both share, of equals the most familiar one. */
+/* Names the smallest group that both share; of equal ones the most familiar. */
 static void name_relation(const struct card *card, const struct place *a, const struct place *b,
 			  char *name, size_t room)
 {
@@ -116,7 +116,7 @@ double card_square_root(double square)
 	return square > 0 ? root : 0;
 }
 
-/* The series of the inverse hyperbolic tangent, after halving. */
+/* Sums the series of the inverse hyperbolic tangent, after halving x. */
 double card_logarithm(double x)
 {
 	const double ln2 = 0.69314718055994531;
@@ -138,7 +138,7 @@ static int compare_rows(const void *a, const void *b)
 	return (left->ns > right->ns) - (left->ns < right->ns);
 }
 
-/* The row of this name; a new one where there is none yet, the last one where there is no room. */
+/* Returns the row of this name, a new one if none has it, or the last one if there is no room. */
 static struct row *find_or_add_row(struct card *card, const char *name)
 {
 	size_t index = 0;
@@ -150,7 +150,7 @@ static struct row *find_or_add_row(struct card *card, const char *name)
 	return &card->rows[index < ROWS_ROOM ? index : ROWS_ROOM - 1];
 }
 
-/* The median of the values of the pairs that are in this row; -1: none has one. */
+/* Returns the median of the values of a row's pairs; -1 if none has a value. */
 static double row_median(const double *values, const unsigned char *rows, size_t count,
 			 unsigned char row, double *scratch)
 {
@@ -162,7 +162,8 @@ static double row_median(const double *values, const unsigned char *rows, size_t
 	return count_known ? median(scratch, count_known) : -1;
 }
 
-/* Each pair's number stands twice in the map: the percentile is that of the map. */
+/* Sets the ends of the scale; the upper one is a percentile of the map, in which each pair's number
+ * stands twice. */
 static void set_scale(struct card *card, double *values, size_t count)
 {
 	double place = 0.98 * (double)(2 * count - 1);
@@ -240,7 +241,8 @@ size_t card_count_groups(const struct card *card, int level)
 	return count;
 }
 
-/* The level with most groups above cores, of 2 to `most`; of equal ones the outermost; -1: none. */
+/* Returns the level above cores with most groups, from 2 to `most`; of equal ones the outermost;
+ * -1: none. */
 static int find_finest_level(const struct card *card, size_t most)
 {
 	int finest = -1;
@@ -255,7 +257,7 @@ static int find_finest_level(const struct card *card, size_t most)
 	return finest;
 }
 
-/* Which groups have lines between them and which have names, as Layout.tiers() chooses. */
+/* Chooses which groups have lines between them and which have names, as Layout.tiers() does. */
 static void choose_groups(struct card *card)
 {
 	size_t half = card->count / 2, cores = card_count_groups(card, LEVELS - 1);

@@ -6,14 +6,14 @@
 
 enum { SHADES = 32, LEVELS = 6, ROWS_ROOM = 64 }; /* a shade of SHADES: not measured */
 
-/* A CPU: where it stands in the plan, and the number of each of its groups, outermost first. */
+/* A CPU: its index in the plan, and the number of its group at each level, outermost first. */
 struct place {
 	int cpu;
 	size_t index;
 	int64_t groups[LEVELS], capacity;
 };
 
-/* What the pairs of a relation have: medians; spread below 0: none. */
+/* A relation's pairs: medians of their numbers and of their spreads; spread below 0: none. */
 struct row {
 	char name[48];
 	double ns, spread;
@@ -23,7 +23,7 @@ struct row {
 struct card {
 	const struct tool_matrix *matrix;
 	size_t count;
-	char model[CPU_NAME_ROOM]; /* of its CPUs; empty: not known */
+	char model[CPU_NAME_ROOM]; /* model of the CPUs; empty: not known */
 	struct place *places;      /* in the order of the map */
 	double *cells;             /* in the order of the plan; 0: not measured */
 	double low, high;          /* of the scale */
@@ -37,17 +37,18 @@ struct card {
 bool card_fill(struct card *card);
 void card_free(struct card *card);
 
-/* The square root, and the natural logarithm of 2/3 or more, which need a library elsewhere. */
+/* Return the square root, and the natural logarithm of 2/3 or more, without a mathematics library.
+ */
 double card_square_root(double square);
 double card_logarithm(double x);
 
-/* Does a group of this level begin at this place of the map, which is not the first? */
+/* Reports whether a group of this level begins at this place of the map. */
 bool card_is_border(const struct card *card, size_t index, int level);
 
-/* How many groups of this level there are. */
+/* Counts the groups of a level. */
 size_t card_count_groups(const struct card *card, int level);
 
-/* "socket 1"; of a CPU in no group of the level nothing. */
+/* Writes "socket 1"; nothing for a CPU in no group of the level. */
 void card_name_group(const struct card *card, size_t index, int level, char *name, size_t room);
 
 /* Adds a PNG of a pixel a cell as base64, stored and not deflated. */

@@ -15,19 +15,19 @@ struct format {
 	void (*write_burst)(const struct run *run, const struct report *report);
 	void (*write_failed)(const struct run *run, const struct report *report);
 	void (*write_note)(const char *sentence);
-	void (*write_alive)(const struct report *report); /* of a visit that begins, or null */
+	void (*write_alive)(const struct report *report); /* of the visit that begins; or null */
 	void (*write_end)(const struct run *run, const struct totals *totals, const char *reason);
 };
 
 extern const struct format emit_jsonl, emit_csv, emit_matrix, emit_svg;
 extern const struct format emit_c2clat, emit_core_latency, emit_core_to_core_latency;
 
-/* As formats do it that have no record for what is no sample: a sentence, or nothing. */
+/* For formats without a record of the kind: write a sentence to stderr, or nothing. */
 void emit_failed_sentence(const struct run *run, const struct report *report);
 void emit_note_sentence(const char *sentence);
 void emit_no_sign_of_life(const struct report *report);
 
-/* The format of this name; the options have checked it. */
+/* Returns the format of this name, which the options have checked. */
 const struct format *emit_find_format(const char *name);
 
 /* Prints the records of docs/wire.md, "The machine". -ENOTSUP where the OS tells nothing. */
@@ -46,10 +46,9 @@ void emit_benchmark(const struct benchmark *benchmark, bool variants);
 /* Adds the key `parameters` of a point's records. */
 void emit_parameters(const struct benchmark *benchmark, const struct point *point);
 
-/*
- * Adds the ladder of a choice: a row for each size, a column for each of its other parameters.
- * First the plateaus, the median of the sizes that lie well within a cache or well outside all.
- * found: ns a unit of each visit, 0 where there is none; of CPUs visited alike the median. */
+/* Adds the ladder of a choice: a row for each size, a column for each combination of other
+ * parameters. First the plateaus: the median of the sizes well within a cache or well outside all.
+ * numbers: ns a unit of each visit, 0 where there is none; CPUs visited alike give their median. */
 void emit_ladder(struct text *page, const struct plan *plan, const struct choice *choice,
 		 const double *numbers);
 
@@ -59,10 +58,10 @@ void emit_write(struct text *text);
 /* Says a sentence to the person at stderr, for formats that have no place for it. */
 void emit_sentence(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Why stdout could not be written; null while it can. */
+/* Returns why stdout could not be written; null while it can be. */
 const char *emit_write_error(void);
 
-/* When the last record went out, by now_ns(). */
+/* Returns when the last record was written, by now_ns(). */
 int64_t emit_last_ns(void);
 
 #endif

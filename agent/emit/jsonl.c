@@ -28,7 +28,7 @@ static void add_placement(const struct placement *placement)
 	json_flag("huge_page", placement->huge_page);
 }
 
-/* Names of the points; nothing where the benchmark has none. */
+/* Adds the names of the points, if the benchmark has any. */
 static void add_points(const struct choice *choice)
 {
 	if (!choice->points[0].name[0])
@@ -102,7 +102,7 @@ static void add_machine(const struct run *run)
 	json_count_or_null("priority", (uint64_t)run->priority);
 }
 
-/* What was asked for, and why some of it is not counted; nothing where nothing was. */
+/* Adds the counters asked for, and why some are not counted; nothing if none were asked for. */
 static void add_counters(const struct counters *counters)
 {
 	if (!counters)
@@ -122,7 +122,7 @@ static void add_counters(const struct counters *counters)
 	json_close(']');
 }
 
-/* Each once, though it may be measured with several variants. */
+/* Adds each benchmark once, though it may be measured with several variants. */
 static void add_benchmarks(const struct plan *plan)
 {
 	const struct benchmark *last = NULL;
@@ -158,7 +158,7 @@ static void write_hello(const struct run *run)
 	json_end();
 }
 
-/* The point and its parameters; nothing where the benchmark has none. */
+/* Adds the point and its parameters, if the benchmark has any. */
 static void add_point(const struct benchmark *benchmark, const struct point *point)
 {
 	if (!point->name[0])
@@ -189,7 +189,7 @@ static void add_pair_or_null(const char *key, bool is_known, const uint32_t pair
 		json_null(key);
 }
 
-/* What the threads got of their CPUs. */
+/* Adds how much of their CPUs the threads had. */
 static void add_effort(const struct burst_result *result)
 {
 	if (result->switches_known)
@@ -221,7 +221,7 @@ static void add_lines(const struct burst_result *result)
 	}
 }
 
-/* Where threads work at once: which, the times of all but ping, and how far apart they began. */
+/* Adds the ticks of all threads but ping, and how far apart they began. */
 static void add_threads(const struct report *report)
 {
 	const struct burst_result *result = report->result;
@@ -242,7 +242,7 @@ static void add_units(const struct burst_result *result)
 	json_close(']');
 }
 
-/* Of each thread, in the order of its CPUs, each counter; null: it was not counted there. */
+/* Adds each counter of each thread, in the order of the CPUs; null if it was not counted there. */
 static void add_counts(const struct run *run, const struct report *report)
 {
 	const struct event_count *count = report->result->counts;

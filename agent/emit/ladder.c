@@ -66,7 +66,7 @@ static bool make_ladder(struct ladder *ladder)
 	return true;
 }
 
-/* A cell is of one size, or of all sizes from first to last. ns a unit; 0 where there is none. */
+/* Returns the ns of a unit at the sizes from first to last; 0 if there is none. */
 static double cell_ns(const struct ladder *ladder, const struct point *column, uint64_t first,
 		      uint64_t last)
 {
@@ -83,7 +83,7 @@ static double cell_ns(const struct ladder *ladder, const struct point *column, u
 	return count ? median(ladder->values, count) : 0;
 }
 
-/* Latencies in ns, rates in GB/s. */
+/* Adds a row: latencies in ns, or rates in GB/s. */
 static void add_row(struct text *page, const struct ladder *ladder, const char *head,
 		    uint64_t first, uint64_t last)
 {
@@ -104,7 +104,7 @@ static void add_row(struct text *page, const struct ladder *ladder, const char *
 	}
 }
 
-/* A row for each cache, of the sizes well within it and well outside the one before. */
+/* Adds a row for each cache, of the sizes well within it and well outside the one before. */
 static void add_plateaus(struct text *page, const struct ladder *ladder)
 {
 	const struct cpu_facts *facts = &ladder->plan->facts;
@@ -151,7 +151,7 @@ static void add_title(struct text *page, const struct ladder *ladder)
 	}
 }
 
-/* A line for each point and first CPU. */
+/* Adds a line for each point and first CPU. */
 static void add_visits(struct text *page, const struct ladder *ladder)
 {
 	const struct choice *choice = ladder->choice;

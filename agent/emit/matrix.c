@@ -10,8 +10,7 @@
 
 enum { MARKED_SHARE = 10 /* from one burst in so many on */, LISTED_MOST = 4 };
 
-/* Of each visit: the number of the estimator, in ns one way, and the units in its samples; 0: none.
- */
+/* By visit: its number by the estimator, in ns one way, and the units in its samples; 0: none. */
 static double *numbers, *scratch;
 static uint64_t *units;
 static uint32_t *counts; /* bursts */
@@ -58,7 +57,7 @@ static void write_hello(const struct run *run)
 		stop_record_reason("out of memory");
 }
 
-/* The median is that of the levels, in the end. */
+/* Updates a visit's number; medians are taken from the levels at the end. */
 static void write_burst(const struct run *run, const struct report *report)
 {
 	const struct plan *plan = run->plan;
@@ -83,7 +82,7 @@ static void write_burst(const struct run *run, const struct report *report)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-/* Are many of its bursts at another level? */
+/* Reports whether many of a visit's bursts are at another level. */
 static bool is_marked(size_t visit)
 {
 	return levels[visit].others * MARKED_SHARE > levels[visit].count + levels[visit].others;
@@ -101,8 +100,9 @@ static void add_row(const char *head, const double *cells, size_t count)
 			text_add(&page, " %7s", "");
 }
 
-/* Rows are ping, columns pong; where each pair was visited once a round, it stands below the
- * diagonal. Of one CPU: one row. Below zero: marked. The caller frees them. */
+/* Makes the cells of a matrix; the caller frees them. Rows are ping, columns pong; a pair visited
+ * once a round stands below the diagonal. A benchmark of single CPUs has one row. Negative: marked.
+ */
 static double *make_cells(const struct plan *plan, const struct choice *choice,
 			  const struct point *point)
 {
@@ -214,7 +214,7 @@ static void add_marked(const struct plan *plan, const struct point *point)
 		text_add(&page, "%8sand %zu more (--format jsonl)\n", "", marked - LISTED_MOST);
 }
 
-/* A matrix for each point. */
+/* Adds a matrix for each point. */
 static void add_matrices(const struct plan *plan, const struct choice *choice)
 {
 	for (size_t i = 0; i < choice->point_count; i++) {
@@ -229,7 +229,7 @@ static void add_matrices(const struct plan *plan, const struct choice *choice)
 	}
 }
 
-/* A line for each point, of many: its pairs' numbers in short. */
+/* Adds a line for each point: minimum, median and maximum of its pairs. */
 static void add_points(const struct plan *plan, const struct choice *choice)
 {
 	text_add(&page, "%s, variant %s: ns a line, of all pairs, %s\n\n%-28s %8s %8s %8s\n",
@@ -251,7 +251,7 @@ static void add_points(const struct plan *plan, const struct choice *choice)
 	}
 }
 
-/* Bursts of a pair, as most have; those that failed are missing. */
+/* Returns the bursts of a pair; most pairs have as many, others miss failed ones. */
 static uint32_t count_bursts(const struct plan *plan, const struct choice *choice)
 {
 	uint32_t most = 0;
@@ -262,7 +262,7 @@ static uint32_t count_bursts(const struct plan *plan, const struct choice *choic
 	return most;
 }
 
-/* The matrices of pairs as the program prints them that the format is named for. */
+/* Adds the matrix of pairs as the program prints it that the format is named for. */
 static void add_as_tool(const struct run *run, const struct choice *choice)
 {
 	const struct plan *plan = run->plan;

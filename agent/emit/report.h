@@ -7,14 +7,14 @@
 #include "machine/clocks.h"
 #include "plan/plan.h"
 
-/* What does not change during a run. */
+/* The parts of a run that do not change. */
 struct run {
 	const struct plan *plan;
 	const struct clock_facts *clock;
 	const struct format *format;
 	struct history *histories; /* of the plan's visits */
 	uint64_t done;             /* bursts that an earlier agent has made, in all rounds */
-	uint64_t done_minimum;     /* of them in the minimum rounds, and those given up */
+	uint64_t done_minimum;     /* of those bursts: in the minimum rounds, or given up */
 	uint32_t features;
 	const char *governor, *boost; /* set for the time of the run; null: left as they were */
 	int priority;                 /* realtime priority of the workers; 0: none */
@@ -36,10 +36,10 @@ struct report {
 	const struct burst_result *result;
 };
 
-/* What a unit took in a sample, in ns; of a hand-off one way. Warm-ups are counted, too. */
+/* Returns the ns of a unit in a sample, one way for a hand-off. Warm-ups count as samples. */
 double report_sample_ns(const struct run *run, const struct report *report, uint32_t sample);
 
-/* What a run came to. */
+/* The totals of a run. */
 struct totals {
 	uint64_t taken, failed;          /* bursts */
 	uint64_t converged, unconverged; /* visits; where a precision is wanted */

@@ -37,7 +37,7 @@ static void add_escaped(struct text *page, const char *words)
 			text_add(page, "%c", *words);
 }
 
-/* A text in a size at most, at which it fits into `room`; 0: whatever the room. */
+/* Adds a text, made smaller where it would not fit into `room`; room 0: any length fits. */
 static void add_words(struct card *card, double x, double y, double size, double room,
 		      const char *kind, const char *anchor, const char *words)
 {
@@ -149,7 +149,8 @@ static void add_scale(struct card *card)
 		  is_log ? "ns, log" : "ns");
 }
 
-/* Up to three lines of at most 26 characters; returns where the next one goes. */
+/* Adds the model in up to three lines of at most 26 characters; returns where the next line goes.
+ */
 static double add_model(struct card *card, const char *model)
 {
 	enum { LONGEST = 26 };
@@ -274,7 +275,7 @@ static void add_edges(struct text *page, const struct card *card)
 	text_add(page, "\"/>\n");
 }
 
-/* Sockets, cores and threads where they are known, else CPUs. */
+/* Writes how many sockets, cores and threads there are, or CPUs where those are not known. */
 static void write_counts(const struct card *card, char *words, size_t room)
 {
 	bool is_known = true;

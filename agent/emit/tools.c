@@ -1,4 +1,4 @@
-/* tools.c: see tools.h. The controller prints the same (fleet/analysis/exchange). */
+/* tools.c: see tools.h. fleet/analysis/exchange prints the same formats. */
 #include "emit/tools.h"
 
 #include "native/native.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A pair measured one way stands on both sides. */
+/* Returns a pair's ns; a pair measured one way has it on both sides. */
 static double pair_ns(const struct tool_matrix *matrix, size_t row, size_t column)
 {
 	double ns = matrix->ns[row * matrix->count + column];
@@ -16,8 +16,8 @@ static double pair_ns(const struct tool_matrix *matrix, size_t row, size_t colum
 	return ns > 0 ? ns : matrix->ns[column * matrix->count + row];
 }
 
-/* Whole ns in columns of so many characters, those of a negative width on their left. `none` stands
- * for no number, `self` for a CPU with itself; `end` ends each line. */
+/* Adds whole ns in columns of `width` characters; a negative width aligns left. `none` stands for a
+ * missing number, `self` for a CPU with itself; `end` ends each line. */
 static void add_columns(struct text *page, const struct tool_matrix *matrix, int width,
 			const char *corner, const char *none, const char *self, const char *end)
 {
@@ -43,7 +43,7 @@ static void add_c2clat(struct text *page, const struct tool_matrix *matrix)
 	add_columns(page, matrix, 4, "CPU", "nan", "0", "");
 }
 
-/* Titles by the instructions; `arch` null: of any machine. */
+/* Returns the title by the instructions; `arch` null: for any machine. */
 static const char *tool_title(const struct choice *choice)
 {
 	static const struct {
@@ -74,7 +74,7 @@ static void add_core_latency(struct text *page, const struct tool_matrix *matrix
 	add_columns(page, matrix, -5, "", "", "", " ");
 }
 
-/* The shortest number that reads back as exactly this one. */
+/* Adds the shortest number that reads back as exactly this one. */
 static void add_digits(struct text *page, double value)
 {
 	char digits[32];
@@ -87,7 +87,7 @@ static void add_digits(struct text *page, double value)
 	text_add(page, "%s", digits);
 }
 
-/* Its --csv, which has no CPU numbers. */
+/* Adds the output of its --csv, which has no CPU numbers. */
 static void add_core_to_core_latency(struct text *page, const struct tool_matrix *matrix)
 {
 	for (size_t row = 0; row < matrix->count; row++)

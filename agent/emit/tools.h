@@ -5,7 +5,8 @@
 #include "base/text.h"
 #include "emit/report.h"
 
-/* Of one benchmark and variant. ns: rows are ping, columns pong; 0 where there is no number. */
+/* The numbers of one benchmark and variant. ns: rows are ping, columns pong; 0 where there is no
+ * number. */
 struct tool_matrix {
 	const struct choice *choice;
 	const int *cpus;
@@ -13,17 +14,16 @@ struct tool_matrix {
 	const double *ns;
 	uint64_t samples, iterations; /* of each pair */
 	const struct run *run;
-	const double
-		*numbers; /* of the plan's visits, as the next one: ns, 0 where there is none */
+	const double *numbers; /* by visit of the plan, as are the levels: ns; 0: none */
 	const struct level *levels;
 };
 
 typedef void tool_printer(struct text *page, const struct tool_matrix *matrix);
 
-/* How the program of this name prints; null if there is none of it. */
+/* Returns the printer of the program of this name; null if there is none. */
 tool_printer *tool_find_printer(const char *name);
 
-/* Draws a card of it: emit/svg.c. */
+/* Draws a matrix as a card; see emit/svg.c. */
 tool_printer card_draw;
 
 #endif

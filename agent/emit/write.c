@@ -17,7 +17,7 @@ enum {
 static const char *broken;
 static int64_t last_ns;
 
-/* Waits until a piece can be written; else says why none can. */
+/* Waits until a piece can be written; returns null, or why it cannot be. */
 static const char *wait_writable(void)
 {
 	if (stop_wait(STDOUT_FILENO, POLLOUT, NEVER) == WAIT_READY)

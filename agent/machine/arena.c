@@ -15,13 +15,13 @@ static struct arena *arenas; /* ascending by key */
 static size_t arena_count;
 static bool keeps_last;
 
-/* What arenas are told apart by, ascending. */
+/* Returns the key that identifies an arena; arenas are sorted by it. */
 static uint64_t arena_key(int cpu, bool huge_pages, int node)
 {
 	return (uint64_t)cpu << 12 | (uint64_t)huge_pages << 11 | (uint64_t)(node + 1);
 }
 
-/* Where an arena stands, or would have to. */
+/* Returns where an arena is in the list, or where to insert it. */
 static size_t search_key(uint64_t key)
 {
 	size_t first = 0, last = arena_count;

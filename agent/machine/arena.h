@@ -8,12 +8,13 @@
 
 /* Points take their part of it from its start. */
 struct arena {
-	uint64_t key;        /* of CPU or place in a group, kind of page, node */
+	uint64_t key;        /* identifies the CPU or place in a group, kind of page and node */
 	int node;            /* -1: none in particular */
 	size_t wanted_bytes; /* the most that any visit takes */
 	char *start;         /* null: not mapped in this round yet */
 	size_t bytes;
-	char *last_start; /* of the round before, so that this one's pages are others; null: none */
+	char *last_start; /* memory of the last round, kept so that this round gets other pages;
+			     null: none */
 	size_t last_bytes;
 	bool huge_pages;
 	size_t page_bytes;
@@ -24,13 +25,13 @@ struct arena {
 	uint64_t cycle_kind; /* points with the same number may take it over */
 };
 
-/* Forgets what was wanted. */
+/* Drops all reservations. */
 void arena_clear_reservations(void);
 
-/* Says that a visit takes so much of a CPU's arena. -ENOMEM. */
+/* Reserves so much of a CPU's arena for a visit. -ENOMEM. */
 int arena_reserve(int cpu, bool huge_pages, int node, size_t bytes);
 
-/* What all arenas come to, or those of a node, in whole pages of these sizes. */
+/* Returns the bytes of all arenas, or of those on a node, in whole pages of these sizes. */
 enum { ALL_NODES = -2 };
 uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes, int node);
 
@@ -40,7 +41,7 @@ void arena_keep_last_round(void);
 /* Ends the arenas of a round: the next has other pages, if arena_keep_last_round() was called. */
 void arena_end_round(void);
 
-/* The arena of a CPU that one is wanted for, mapped if it is not. */
+/* Returns the reserved arena of a CPU, mapping it if needed. */
 int arena_acquire(int cpu, bool huge_pages, int node, struct arena **arena);
 
 /* Writes the next part of it, for its pages to exist and to lie near this thread: each word holds
@@ -48,19 +49,20 @@ int arena_acquire(int cpu, bool huge_pages, int node, struct arena **arena);
  * apart. False: the first `wanted_bytes` are written. */
 bool arena_write_more(struct arena *arena, size_t wanted_bytes);
 
-/* Asks where each page that is written lies, if it is wanted on a node. */
+/* Asks on which node each written page lies, if a node is wanted. */
 void arena_check_nodes(struct arena *arena);
 
-/* Does it lie where it was wanted, at each look? If not, says where, and gives it back. */
+/* Reports whether the arena lies where it was wanted, at each look. If not, says where, and unmaps
+ * it. */
 bool arena_is_placed(struct arena *arena, char *words, size_t room);
 
-/* A thread may still work on it: it is left to it. */
+/* Leaves the arena to a thread that may still use it. */
 void arena_abandon(struct arena *arena);
 
-/* Unmaps memory; a run that cannot is asked to end. */
+/* Unmaps memory; if that fails, ends the run. */
 void arena_unmap(void *start, size_t bytes);
 
-/* Can memory in huge pages be had? Tries it. */
+/* Tries whether memory in huge pages can be had. */
 bool arena_has_huge_pages(void);
 
 #endif

@@ -76,8 +76,8 @@ static int measure_rate(const struct clock *clock, double *ticks_per_second, uin
 	return 0;
 }
 
-/* Where the rate is not stated, it is the one measured; otherwise the stated one is kept, and held
- * against the measured one, if the clock is fine enough for that. */
+/* Takes the measured rate if none is stated; else keeps the stated one, and checks it against the
+ * measured one if the clock is fine enough. */
 static int settle_rate(struct clock_facts *facts)
 {
 	double measured = 0, stated = (double)facts->clock.ticks_per_second;
@@ -114,8 +114,8 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
 }
 
 /* Takes back-to-back readings until the clock has stepped often enough, or for a while: a coarse
- * one may step every 10 ms only. Two readings are never closer than one costs, so the smallest step
- * seen is no measure of the clock's own: what all steps are multiples of is. */
+ * one may step every 10 ms only. Two readings are never closer than a reading's cost, so the
+ * quantum is not the smallest step but the greatest common divisor of all steps. */
 static int measure_steps(struct clock_facts *facts)
 {
 	static uint64_t steps[READINGS];
@@ -179,7 +179,7 @@ int clock_choose(int cpu, const char *why_not, struct clock_facts *facts)
 
 enum { EXCHANGES = 64, LOOKS = 1024, PATIENCE_MS = 200 };
 
-/* One of two threads that tell each other the time by turns. */
+/* One of two threads that take turns in sending each other the time. */
 struct teller {
 	_Alignas(LINE_BYTES) uint64_t sent; /* its clock, before it hands over */
 	uint32_t turn;                      /* how many times it has handed over */
@@ -187,10 +187,11 @@ struct teller {
 	struct teller *other;
 	int cpu;
 	bool begins, given_up;
-	int64_t least; /* that its clock was ahead of what the other had sent */
+	int64_t least; /* the least that its clock was ahead of what the other had sent */
 };
 
-/* False if the other does not come: its CPU is busy, and nothing is known of its clock. */
+/* Waits for the other's turn. Returns false if it does not come: its CPU is busy, and nothing is
+ * known of its clock. */
 static bool wait_for_turn(const struct teller *other, uint32_t turn)
 {
 	int64_t until_ns = now_ns() + PATIENCE_MS * NS_PER_MS;

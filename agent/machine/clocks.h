@@ -22,9 +22,9 @@ enum { RATE_ERROR_PPM_MOST = 1000 };
  * if nothing is known. -ERANGE: the clock does not move. */
 int clock_choose(int cpu, const char *why_not, struct clock_facts *facts);
 
-/* Do the first CPU's counter and another's differ by more than a line takes from one to the other,
- * so that something would arrive before it was sent? Then says which CPUs, and is false if none.
- * Takes some tenth of a millisecond for each CPU. */
+/* Reports whether another CPU's counter differs from the first CPU's by more than a line takes
+ * between them, so that a message would arrive before it was sent. *other: that CPU. Takes some
+ * tenth of a millisecond for each CPU. */
 bool clock_is_apart(const struct clock *clock, const int *cpus, size_t count, int *other);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Reads a number that ends with one of these characters; null if there is none. */
+/* Reads a number and returns the text after it; null if there is none. */
 static const char *read_number(const char *text, uint64_t most, uint64_t *number)
 {
 	char *end;
@@ -18,7 +18,7 @@ static const char *read_number(const char *text, uint64_t most, uint64_t *number
 	return text[0] < '0' || text[0] > '9' || errno || *number > most ? NULL : end;
 }
 
-/* Reads one item of the list; null if it is none. */
+/* Reads one item of the list and returns the text after it; null if it is malformed. */
 static const char *read_counter(struct counter *counter, const char *text)
 {
 	size_t length = strcspn(text, "=,");
@@ -80,7 +80,8 @@ static void try_counter(struct counter *counter)
 		os_counter_read_and_close(opened, &count);
 }
 
-/* Adds those from `first` on that are refused for its reason; none if one before it was. */
+/* Adds the counters from `first` on that are refused for its reason; nothing if an earlier one was.
+ */
 static void add_refused(struct text *text, const struct counters *counters, size_t first)
 {
 	const char *reason = counters->counter[first].refused;

@@ -7,7 +7,7 @@
 
 enum { COUNTERS_MAX = 16, COUNTER_NAME_ROOM = 48 };
 
-/* What is counted in every thread that is timed. */
+/* The events counted in every timed thread. */
 struct counters {
 	size_t count;
 	struct counter {
@@ -23,7 +23,7 @@ int counters_parse(struct counters *counters, const char *text, struct refusal *
 /* Finds out which can be opened, noting which cannot and why. threads: how many count at once. */
 void counters_try_all(struct counters *counters, size_t threads, struct notes *notes);
 
-/* Is there one that is counted? */
+/* Reports whether any event is counted. */
 bool counters_has_any(const struct counters *counters);
 
 /* Opens all of them for the calling thread; one that cannot be opened is negative. */

@@ -176,7 +176,8 @@ static bool read_words(const char *rest, char words[LIMIT_ROOM])
 	return true;
 }
 
-/* Those that we do not know are those of a later agent, and of none of our variants. */
+/* Reads feature names. Names that this agent does not know belong to later agents, and none of its
+ * variants needs them. */
 static bool read_features(char **rest, struct machine *machine)
 {
 	const char *word;
@@ -206,7 +207,7 @@ static bool add_cpu(char **rest, struct machine *machine)
 	return true;
 }
 
-/* Its number and free bytes; then `-` if pages may not be placed there. */
+/* Adds a node: its number and free bytes, then `-` if pages may not be placed there. */
 static bool add_node(char **rest, struct machine *machine)
 {
 	int64_t number, bytes, allowed;
@@ -219,7 +220,7 @@ static bool add_node(char **rest, struct machine *machine)
 	return true;
 }
 
-/* Of the CPU before it. */
+/* Adds a cache of the CPU before it. */
 static bool add_cache(char **rest, struct machine *machine)
 {
 	static const char *const kinds[] = {"Data", "Instruction", "Unified"};

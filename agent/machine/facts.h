@@ -30,27 +30,28 @@ struct machine {
 	size_t node_count;
 };
 
-/* What this machine tells. -errno. */
+/* Reads what this machine reports of itself. 0 or -errno. */
 int machine_read_this(struct machine *machine);
 
-/* What the file says of another one: docs/wire.md has the format. */
+/* Reads a file that describes another machine; docs/wire.md has the format. */
 int machine_read_file(struct machine *machine, const char *path, struct refusal *refusal);
 
-/* What is known of a CPU; what cannot be found is UNKNOWN. -ENOTSUP or another -errno: nothing. */
+/* Returns what is known of a CPU; unknown values are UNKNOWN. -ENOTSUP or another -errno: nothing
+ * is known. */
 int machine_get_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts);
 
-/* The size of a huge page; 0 where there are none. Of this machine it is tried, once. */
+/* Returns the size of a huge page; 0 where there are none. On this machine it tries once. */
 size_t machine_huge_page_size(struct machine *machine);
 
-/* May memory be placed on this NUMA node? -errno says why not. */
+/* Checks that memory may be placed on this NUMA node; -errno says why not. */
 int machine_check_node(const struct machine *machine, int node);
 
-/* Is it of our architecture? Otherwise nothing is known of its variants. */
+/* Reports whether the machine has our architecture; else its variants are not known. */
 bool machine_has_our_arch(const struct machine *machine);
 
 void machine_free(struct machine *machine);
 
-/* Has a thread on this CPU ask the OS what it is; what cannot be found is UNKNOWN. */
+/* Asks the OS about a CPU, in a thread on it; unknown values are UNKNOWN. */
 int machine_ask_cpu(int cpu, struct cpu_facts *facts);
 
 /* The bits of os_features() by their names; the last has none. */
@@ -59,7 +60,7 @@ extern const struct feature_name {
 	const char *name;
 } machine_features[];
 
-/* Calls `work` in a thread on that CPU. What it returns there; -errno if it did not begin, -ECHILD
+/* Calls `work` in a thread on that CPU and returns its result; -errno if it did not begin, -ECHILD
  * if a filter refuses threads. */
 int call_on_cpu(int cpu, int (*work)(int cpu, void *context), void *context);
 

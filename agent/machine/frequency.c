@@ -8,9 +8,9 @@
 /* Additions, up to MOST times as many by a coarse clock; multiples of 16, as arch_adds() wants. */
 enum { ADDS = 16384, SHORT = ADDS / 16, STRETCHES = 3, MOST = 16 };
 
-/* Behind a sample: additions so that the code is in the front end, those that are timed at least,
- * and the steps of the clock that these take, so that it tells 0.3 %. docs/gemm.md has what longer
- * runs do to the next sample. */
+/* After a sample: FIRST additions bring the code into the front end; at least BRIEF are timed,
+ * which must take STEPS of the clock, so that it resolves 0.3 %. docs/gemm.md has what longer runs
+ * do to the next sample. */
 enum { FIRST = 16, BRIEF = 448, TIMES = 4, PAIRS = 15, STEPS = 333 };
 
 /* A core that was idle needs some time to reach the frequency at which it is measured. */
@@ -29,7 +29,7 @@ static uint64_t time_additions(const struct clock *clock, uint32_t adds)
 	return clock->ticks() - start;
 }
 
-/* The least of a few stretches, since one may be interrupted. */
+/* Returns the least of a few stretches, since one may be interrupted. */
 static uint64_t time_additions_at_best(const struct clock *clock, uint32_t adds)
 {
 	uint64_t least = UINT64_MAX;
@@ -47,7 +47,7 @@ uint32_t frequency_measure(const struct clock *clock)
 	if (!arch_adds)
 		return 0;
 	uint64_t brief =
-		time_additions_at_best(clock, SHORT); /* what a stretch costs beside included */
+		time_additions_at_best(clock, SHORT); /* includes the cost of timing a stretch */
 	uint64_t times = STEPS * clock->quantum_ticks / (ADDS / SHORT * brief + 1) + 1;
 	uint32_t adds = ADDS * (uint32_t)(times < MOST ? times : MOST);
 	double ticks = (double)time_additions_at_best(clock, SHORT + adds) - (double)brief;
@@ -55,7 +55,8 @@ uint32_t frequency_measure(const struct clock *clock)
 	return ticks > 0 ? (uint32_t)(adds * (clock->ticks_per_second / 1e6) / ticks + 0.5) : 0;
 }
 
-/* By the ratio of neighbouring runs, which does not depend on the frequency. */
+/* Measures the overhead by the ratio of neighbouring runs, which does not depend on the frequency.
+ */
 bool frequency_prepare_brief(const struct clock *clock, struct behind *behind)
 {
 	double overheads[PAIRS];

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* MHz of the calling thread's core just now; 0 where an addition may take more than a cycle. */
+/* Measures the MHz of the calling thread's core; 0 where an addition may take more than a cycle. */
 uint32_t frequency_measure(const struct clock *clock);
 
 /* A run of additions, and the cycles that timing it takes beside them. */
@@ -17,14 +17,15 @@ struct behind {
 	double overhead_cycles;
 };
 
-/* How to measure behind samples; false: additions may take over a cycle, or the clock is coarse. */
+/* Prepares measuring after samples. Returns false if additions may take over a cycle, or the clock
+ * is too coarse. */
 bool frequency_prepare_brief(const struct clock *clock, struct behind *behind);
 
-/* MHz of the calling thread's core in what it did just before, by a run of additions so short that
- * the core stays as it was and units that were busy do not go to sleep. */
+/* Measures the MHz of the calling thread's core in what it did just before, by a run of additions
+ * so short that the core stays as it was and busy units do not go to sleep. */
 double frequency_measure_brief(const struct clock *clock, const struct behind *behind);
 
-/* MHz of each CPU, one after the other, when it has been busy for a moment; 0 where not known. */
+/* Measures the MHz of each CPU in turn, once it has been busy for a moment; 0 where not known. */
 void frequency_measure_cpus(const struct clock *clock, const int *cpus, size_t count,
 			    uint32_t *mhz);
 

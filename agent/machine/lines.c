@@ -15,7 +15,7 @@ static uint32_t *address_at(const struct lines *lines, size_t offset)
 	return (uint32_t *)((char *)lines->start + offset);
 }
 
-/* One line in each of two neighbouring pages. */
+/* Chooses one line in each of two neighbouring pages. */
 static void choose_lines_in_two_pages(struct lines *lines, struct random *random)
 {
 	size_t page_bytes = os_page_bytes(), slots = page_bytes / LINE_BYTES;
@@ -83,7 +83,7 @@ int lines_map(struct lines *lines, size_t count, const struct placement *placeme
 	return 0;
 }
 
-/* What is large goes back at once: huge pages may be few. */
+/* Large memory is unmapped at once: huge pages may be few. */
 void lines_retire(struct lines *lines)
 {
 	static struct lines retired[RETIRED_MAX];

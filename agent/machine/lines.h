@@ -12,7 +12,7 @@ enum { LINES_MAX = 2 };
 
 /* Where the lines of a run are wanted. */
 struct placement {
-	bool fixed;                /* the same for all bursts, instead of fresh ones for each */
+	bool fixed;                /* all bursts have the same lines, instead of fresh ones */
 	bool owner_pong;           /* pong touches them first, instead of ping */
 	bool huge_page;            /* in one huge page */
 	int node;                  /* NUMA node; -1: where the owner's touch puts them */
@@ -45,17 +45,17 @@ int lines_map(struct lines *lines, size_t count, const struct placement *placeme
 /* Keeps the pages mapped for a while, so that the kernel does not hand out the same ones again. */
 void lines_retire(struct lines *lines);
 
-/* A thread may still write to these lines: they are left to it, and are nobody's any more. */
+/* Leaves the lines to a thread that may still write to them. */
 void lines_abandon(struct lines *lines);
 
-/* Where a line that has been touched lies. */
+/* Returns where a touched line lies. */
 struct line_place line_locate(const void *line);
 
-/* Do all lines lie where they were wanted? If not, says in words where they are. */
+/* Reports whether all lines lie where they were wanted. If not, says in words where they are. */
 bool lines_are_placed(const struct lines *lines, const struct placement *placement, char *words,
 		      size_t room);
 
-/* Can a huge page be had? Tries it. */
+/* Tries to map a huge page; 0 or -errno. */
 int lines_try_huge_page(void);
 
 #endif

@@ -25,7 +25,8 @@ static const char *const places[] = {"/tmp/fleet-agent.lock", "/var/tmp/fleet-ag
 				     "/data/local/tmp/fleet-agent.lock", /* Android */
 				     "/dev/shmem/fleet-agent.lock"};
 
-/* A file of QNX's /dev/shmem is a name, not regular: so whatever is none of the other kinds. */
+/* Reports whether it is a file. One in QNX's /dev/shmem is a name and not regular, so all but the
+ * other kinds count. */
 static bool is_file(const struct stat *file)
 {
 	mode_t mode = file->st_mode;
@@ -57,7 +58,7 @@ static int open_file(const char *path)
 	return -EINVAL;
 }
 
-/* On QNX files of /dev/shmem cannot be locked, and /tmp may be there. */
+/* Opens a file that can be locked. On QNX files of /dev/shmem cannot be, and /tmp may be there. */
 static int open_lockable(const char *path)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -96,7 +97,7 @@ static int try_lock(int fd)
 	return fcntl(fd, F_SETLK, &lock) ? -errno : 0;
 }
 
-/* The process that holds the lock; 0 if it is free by now, or in a place we cannot see. */
+/* Returns the process that holds the lock; 0 if it is free by now, or in a place we cannot see. */
 static pid_t find_holder(int fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -106,7 +107,7 @@ static pid_t find_holder(int fd)
 	return lock.l_pid;
 }
 
-/* What a holder has written: "PID RUN WHO". */
+/* The text that a holder writes: "PID RUN WHO". */
 struct claim {
 	intmax_t pid;
 	char text[CLAIM_ROOM];
@@ -158,8 +159,8 @@ static int refuse_locked(const struct claim *claim, pid_t holder, struct refusal
 		      (int)(who - claim->text), claim->text, (intmax_t)holder);
 }
 
-/* Takes the lock, telling an older agent of the same run to end. Returns -1 if refused; *err says
- * why there is no lock to be had, 0 if it is held. */
+/* Takes the lock, ending an older agent of the same run. Returns -1 if refused; *err: 0 if the lock
+ * is held, else why none can be had. */
 static int lock_or_refuse(int fd, const char *text, int *err, struct refusal *refusal)
 {
 	int64_t give_up_ns = now_ns() + SUPERSEDE_S * NS_PER_S;
@@ -169,7 +170,7 @@ static int lock_or_refuse(int fd, const char *text, int *err, struct refusal *re
 		pid_t holder = find_holder(fd);
 
 		read_claim(fd, &claim);
-		/* Who holds the lock is the kernel's word; the text may still be the last one's. */
+		/* The kernel knows the holder; the text may still be the last one's. */
 		bool ours = holder > 0 && claim.pid == holder && is_same_run(text, claim.text);
 
 		if (ours) {

@@ -4,9 +4,9 @@
 
 #include "base/refuse.h"
 
-/* Takes the machine's lock for `text`, "RUN WHO", and holds it until the process ends, however it
- * ends; null: does nothing. An older agent of the same run is asked to end first. Refuses with
- * EXIT_LOCKED, naming the holder; where no lock can be had at all, that is noted and no failure. */
+/* Takes the machine's lock for `text`, "RUN WHO", and holds it until the process ends; null: does
+ * nothing. Asks an older agent of the same run to end first. Refuses with EXIT_LOCKED, naming the
+ * holder. If no lock can be had at all, adds a note and succeeds. */
 int lock_machine(const char *text, struct notes *notes, struct refusal *refusal);
 
 #endif

@@ -30,7 +30,7 @@ static const char *setting_name(enum setting setting)
 	return setting == SETTING_GOVERNOR ? "governor" : "boost";
 }
 
-/* Nothing that ends us may end it: it leaves our session, our streams and our signals. */
+/* Leaves our session, streams and signals: what ends us must not end the guardian. */
 static void leave_session(void)
 {
 	const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGQUIT};
@@ -118,7 +118,7 @@ static int change_setting(const struct saved_setting *setting, const char *value
 		      setting_name(setting->setting), value, strerror(-err));
 }
 
-/* Every value there was, once: "powersave, schedutil". */
+/* Adds every value from before, once: "powersave, schedutil". */
 static void add_values(struct text *text, enum setting setting)
 {
 	const char *separator = "";

@@ -9,18 +9,19 @@
 
 #include <stddef.h>
 
-/* What is wanted; null: left as it is. */
+/* The settings wanted; null: left as they are. */
 struct tuning {
-	const char *governor; /* of these CPUs */
+	const char *governor; /* governor of the CPUs below */
 	const char *boost;    /* "on" or "off" */
 	const int *cpus;
 	size_t cpu_count;
 };
 
-/* Changes what is wanted, and notes it, or puts all back and refuses. Before any thread starts. */
+/* Changes the settings wanted, and notes it, or restores all and refuses. Called before any thread
+ * starts. */
 int tune_apply(const struct tuning *tuning, struct notes *notes, struct refusal *refusal);
 
-/* Puts everything back, and waits until it is; -EIO if something would not go back. */
+/* Restores all settings and waits until that is done; -EIO if one could not be restored. */
 int tune_restore(void);
 
 #endif

@@ -155,7 +155,7 @@ static uint64_t ticks_cntvct(void)
 	return ticks;
 }
 
-/* For a store whose value is the reading. */
+/* Reads the clock for a store of the reading. */
 static uint64_t sent_cntvct(void)
 {
 	uint64_t ticks;
@@ -219,7 +219,7 @@ VARIANTS(arch_interleave,
 	"v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",  \
 		"v22", "v23", "v24"
 
-/* The same instruction for pairs of registers, 256 bytes in all. */
+/* One instruction for pairs of registers, 256 bytes in all. */
 #define PAIRS(instruction, base)                                                                   \
 	instruction " q0, q1, [%[" base "]]\n\t" instruction " q2, q3, [%[" base                   \
 		    "], #32]\n\t" instruction " q4, q5, [%[" base "], #64]\n\t" instruction        \

@@ -42,7 +42,7 @@
 			: changed);                                                                \
 	}
 
-/* Of values in v0 and v6 with as many sums as the loops have. */
+/* Multiplies values in v0 and v6, with as many sums as the loops have. */
 #define PEAK(name, instruction)                                                                    \
 	TIMED void aarch64_peak_##name(const void *values, uint64_t turns)                         \
 	{                                                                                          \

@@ -1,6 +1,6 @@
-/* The variant `c11`: what the compiler makes of C's atomics. Always built, a cross-check for the
- * asm and the fallback where there is none; a variant of its own, since compiler and flags decide
- * its loop. Builtins instead of stdatomic.h: older compilers have only these. */
+/* The variant `c11`: C's atomics as the compiler translates them. Always built, as a cross-check
+ * for the asm and the fallback where there is none; a variant of its own, since compiler and flags
+ * decide its loop. Builtins instead of stdatomic.h: older compilers have only these. */
 #include "lock_loops.h"
 
 #include <string.h>
@@ -81,7 +81,7 @@ TIMED char *generic_blocks_c11(char *at, size_t block, size_t step, const char *
 	return at;
 }
 
-/* What an atomic operation brings must really be brought. */
+/* The result of an atomic operation must be used, or the compiler drops it. */
 #define KEEP(value) __asm__ volatile("" : : "r"(value))
 
 TIMED uint32_t generic_faa_c11(uint32_t *word, uint32_t n)
@@ -222,7 +222,7 @@ static void generic_gemm_c11(const struct gemm_tile *tile)
 	multiply(tile, COLUMNS * sizeof(float));
 }
 
-/* The same loop over the same few values: they stay in the nearest cache. */
+/* Runs one loop over the same few values: they stay in the nearest cache. */
 static void generic_peak_c11(const void *values, uint64_t turns)
 {
 	char c[ROWS * COLUMNS * sizeof(float)];

@@ -19,7 +19,7 @@
 #endif
 
 #if defined(__riscv)
-/* Of Linux's uapi/asm/hwprobe.h, which older headers lack: the call, its keys, and extensions. */
+/* From Linux's uapi/asm/hwprobe.h, which older headers lack: the call, its keys, and extensions. */
 enum { HWPROBE_SYSCALL = 258 };
 enum { HWPROBE_EXTENSIONS = 4, HWPROBE_BLOCK_BYTES = 6, HWPROBE_TIME_RATE = 8 };
 enum { HWPROBE_V = 2, HWPROBE_ZICBOZ = 6, HWPROBE_ZACAS = 34, HWPROBE_ZICBOM = 55 };

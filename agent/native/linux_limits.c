@@ -15,7 +15,7 @@ enum { PATH_ROOM = 1024 };
 
 #define NO_LIMIT (UINT64_C(1) << 60) /* version 1 writes a number near 2^63 */
 
-/* The numbers that a file begins with; how many: none of "max", of -1, and where it is not. */
+/* Reads up to two numbers at the start of a file; returns how many: 0 for "max", -1 or no file. */
 static int read_numbers(const char *folder, const char *name, uint64_t numbers[2])
 {
 	char path[PATH_ROOM + 64], line[64];
@@ -26,7 +26,8 @@ static int read_numbers(const char *folder, const char *name, uint64_t numbers[2
 	return sscanf(line, "%" SCNu64 " %" SCNu64, &numbers[0], &numbers[1]);
 }
 
-/* The number behind the last word with this end in a file of such lines; UNKNOWN: there is none. */
+/* Returns the number after the last key with this ending in a file of such lines; UNKNOWN: there is
+ * none. */
 static int64_t read_keyed_number(const char *folder, const char *name, const char *word)
 {
 	char path[PATH_ROOM + 64], line[128], key[64];
@@ -57,7 +58,7 @@ static void lower_memory_limit(struct limits *limits, uint64_t whole, uint64_t u
 		 (double)whole / (1 << 20));
 }
 
-/* What the files of a group leave of memory: cgroup-v2.rst, cgroup-v1/memory.rst. */
+/* Reads how much memory the files of a group leave: cgroup-v2.rst, cgroup-v1/memory.rst. */
 static void read_memory_limit(const char *folder, const char *name, struct limits *limits)
 {
 	static const char *const files[] = {"memory.max", "memory.high", "memory.limit_in_bytes"};
@@ -70,7 +71,8 @@ static void read_memory_limit(const char *folder, const char *name, struct limit
 		return;
 	if (!read_numbers(folder, "memory.current", used))
 		read_numbers(folder, "memory.usage_in_bytes", used);
-	/* What the kernel takes back before it refuses or kills: in version 1 behind "total_". */
+	/* Memory that the kernel reclaims before it refuses or kills; version 1 has it after
+	 * "total_". */
 	int64_t back = read_keyed_number(folder, "memory.stat", "inactive_file");
 
 	if (back > 0)
@@ -78,7 +80,7 @@ static void read_memory_limit(const char *folder, const char *name, struct limit
 	lower_memory_limit(limits, whole, used[0], name);
 }
 
-/* What they leave of CPU time: cgroup-v2.rst, scheduler/sched-bwc.rst. */
+/* Reads how much CPU time the files of a group leave: cgroup-v2.rst, scheduler/sched-bwc.rst. */
 static void read_cpu_time_limit(const char *folder, const char *name, struct limits *limits)
 {
 	uint64_t quota[2], period[2];
@@ -146,7 +148,8 @@ static void read_limits_upwards(const char *root, const char *point, const char 
 	}
 }
 
-/* Where the hierarchy of a controller is mounted, or that of version 2: proc(5), mountinfo. */
+/* Reads the limits of every mount of a controller's hierarchy, or of version 2: proc(5), mountinfo.
+ */
 static void read_limits_of_mounts(const char *controller, const char *path, const char *pool,
 				  struct limits *limits)
 {

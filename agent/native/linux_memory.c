@@ -55,7 +55,8 @@ static int map_aligned(size_t bytes, size_t page_bytes, void **start)
 	return 0;
 }
 
-/* Has the pool free pages of this size? Documentation/admin-guide/mm/hugetlbpage.rst. */
+/* Reports whether the pool has free pages of this size:
+ * Documentation/admin-guide/mm/hugetlbpage.rst. */
 static bool has_pool_room(size_t bytes)
 {
 	char path[96], line[32];

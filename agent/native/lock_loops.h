@@ -7,7 +7,7 @@
 
 #include "native.h"
 
-/* What the compiler makes of C's atomics. */
+/* C's own atomics, for the locks of every architecture. */
 #define builtin_add(word, n)  __atomic_fetch_add(word, n, __ATOMIC_ACQ_REL)
 #define builtin_swap(at, new) __atomic_exchange_n(at, new, __ATOMIC_ACQ_REL)
 #define builtin_change(at, old, new)                                                               \

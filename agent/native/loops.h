@@ -121,7 +121,7 @@
 
 /* ---- loops over single lines */
 
-/* The same instruction for the eight double words of a line of 64 bytes. */
+/* One instruction for each of the eight double words of a line of 64 bytes. */
 #define EACH_WORD(text) ".irp at, 0,8,16,24,32,40,48,56\n\t" text "\n\t.endr"
 
 /* A load and a branch on what it brought: the clock's barriers hold back its reading. */
@@ -207,7 +207,7 @@
  * hardware treats lines of zeros, and may treat lines that do not change, apart. The compiler is
  * never asked for an extension, and what a CPU lacks is never run: os_features(). */
 
-/* The same instruction for i = 0 ... 7. */
+/* One instruction for each i = 0 ... 7. */
 #define EACH(text) ".irp i, 0,1,2,3,4,5,6,7\n\t" text "\n\t.endr\n\t"
 
 /* A loop: takes `at`, and in a copy `from`, through the bytes, all in one statement. */

@@ -21,7 +21,8 @@
 /* Spacing of the lines we place: the largest coherence line of any target (s390x: 256 bytes). */
 #define LINE_BYTES 256
 
-/* What a CPU has beyond its architecture's baseline: os_features() finds it, variants need it. */
+/* Features of a CPU beyond its architecture's baseline: os_features() detects them, variants need
+ * them. */
 enum feature {
 	FEATURE_LSE = 1u << 0,       /* aarch64: atomic instructions of Armv8.1 */
 	FEATURE_ZACAS = 1u << 1,     /* riscv64: atomic compare-and-swap, extension Zacas */
@@ -89,7 +90,7 @@ struct tiles {
 	void (*begin)(void), (*end)(void); /* around all use by a thread */
 };
 
-/* What matrices hold; products of bytes add up to int32, all others to fp32. */
+/* The values of matrices; products of bytes add up to int32, all others to fp32. */
 enum gemm_value {
 	GEMM_FP32,
 	GEMM_BF16,
@@ -120,17 +121,19 @@ typedef void gemm_peak_fn(const void *values, uint64_t turns);
 
 struct gemm {
 	enum gemm_value value;
-	uint8_t rows, columns; /* of the part of C that one call makes */
-	uint8_t depth, pack;   /* of a step, and that lie side by side in B: see struct gemm_tile */
-	uint8_t block;         /* columns of B in a block; B has any number of blocks */
-	bool strips;           /* a call can do more than one */
+	uint8_t rows, columns; /* rows and columns of C that one call computes */
+	uint8_t depth,
+		pack;  /* values of k in a step, and side by side in B: see struct gemm_tile */
+	uint8_t block; /* columns of B in a block; B has any number of blocks */
+	bool strips;   /* a call can do more than one */
 	uint32_t peak_operations;           /* in a turn of `peak`; a product and its sum are two */
 	gemm_fn *multiply, *multiply_ahead; /* the second prefetches */
 	gemm_peak_fn *peak;
 	void (*begin)(void), (*end)(void); /* around all use by a thread; null: not needed */
 };
 
-/* Of loops named alike: m rows by n columns in a block, and steps of k, `side` of them together. */
+/* A row for loops with related names: m rows by n columns in a block, and steps of k, `side` values
+ * of them together. */
 #define GEMM_OF(arch, name, type, m, n, k, side, many, operations)                                 \
 	{                                                                                          \
 		.value = type, .rows = m, .columns = n, .depth = k, .pack = side, .block = n,      \
@@ -171,10 +174,10 @@ struct variant {
 	stream_fn *stream[OPERATIONS]; /* in the table of bandwidth; null: it has no such loop */
 	const struct tiles *tiles;     /* in the table of bandwidth: reads by tiles; or null */
 	const struct gemm *gemm;       /* in the table of gemm */
-	swap_fn *swap;                 /* in the table of fetch, as the next two; null likewise */
+	swap_fn *swap;                 /* in the table of fetch, as are the next two; or null */
 	lines_fn *load, *store;
 	blocks_fn *blocks, *nt_blocks; /* in that of interleave; nt: past the caches, or null */
-	add_fn *add[OPERATIONS];       /* in that of contend, as the next ones; null likewise */
+	add_fn *add[OPERATIONS];       /* in the table of contend, as are the next two; or null */
 	put_fn *put[OPERATIONS];
 	lock_fn *lock[OPERATIONS];
 };
@@ -188,9 +191,10 @@ struct clock {
 	const char *note; /* why this clock and not the usual one; null if nothing to say */
 	uint64_t ticks_per_second; /* 0: not known, to be measured */
 	uint64_t (*ticks)(void);   /* not reordered with the memory accesses around it */
-	bool is_rate_wrong;        /* set by clock_choose(): the OS's clock disagrees with it */
-	uint64_t quantum_ticks;    /* likewise: greatest common divisor of the steps seen */
-	uint64_t (*sent)(void);    /* the same, but what follows may be done before; null: ticks */
+	bool is_rate_wrong;        /* set by clock_choose(): the OS's clock contradicts the rate */
+	uint64_t quantum_ticks; /* set by clock_choose(): greatest common divisor of the steps seen
+				 */
+	uint64_t (*sent)(void); /* a reading that later accesses may pass; null: ticks */
 };
 
 /* ---- the operating system -------------------------------------------------------------------- */
@@ -201,39 +205,40 @@ extern const char os_name[];
  * online. Call it before any thread pins itself. The caller frees *cpus. */
 int os_list_cpus(int **cpus, size_t *count);
 
-/* Binds the calling thread to one CPU and reads back that it is there, and allowed nowhere else;
- * -EXDEV if the OS had no objection but the thread is not there. */
+/* Binds the calling thread to one CPU, and checks that it is there and allowed nowhere else; -EXDEV
+ * if the OS had no objection but the thread is not there. */
 int os_pin_self(int cpu);
 
-/* After -EXDEV: where the calling thread is, and where it may run, for a message. */
+/* Writes, after -EXDEV, where the calling thread is and where it may run, for a message. */
 enum { PLACE_ROOM = 64 };
 void os_describe_place(char place[PLACE_ROOM]);
 
-/* The CPU the calling thread is on now. */
+/* Returns the CPU that the calling thread is on. */
 int os_current_cpu(void);
 
-/* A name for the calling thread, by which another thread can ask whether it is still bound. */
+/* Returns a number for the calling thread, by which another thread can check its binding. */
 int64_t os_thread_id(void);
 
-/* Is that thread still allowed on this CPU, and nowhere else? -EXDEV if not; 0 also if unknown. */
+/* Checks that the thread is still allowed on this CPU and nowhere else; -EXDEV if not, 0 also if
+ * unknown. */
 int os_check_binding(int64_t thread, int cpu);
 
-/* CPU time the calling thread has had so far. */
+/* Reads the CPU time that the calling thread has had so far. */
 int os_thread_cpu_ns(int64_t *ns);
 
 /* Gives the calling thread a realtime priority under which only higher ones preempt it. */
 int os_make_self_realtime(int priority);
 
-/* Takes it back: the calling thread runs like any other. */
+/* Gives the calling thread an ordinary priority again. */
 void os_make_self_ordinary(void);
 
 /* The realtime priority taken where none is asked for and the OS allows it; 0: none. */
 extern const int os_priority_usual;
 
-/* The clock that is always there. */
+/* Fills in the clock that is always there. */
 void os_get_clock(struct clock *clock);
 
-/* The rate of the architecture's counter, or -ENOTSUP where the OS does not state it. */
+/* Returns the rate of the architecture's counter; -ENOTSUP where the OS does not state it. */
 int os_get_counter_rate(uint64_t *ticks_per_second);
 
 size_t os_page_bytes(void);
@@ -243,18 +248,18 @@ int os_pages_map(size_t pages, void **start);
 
 enum { HUGE_MOST = 32 << 20 }; /* larger pages are not used */
 
-/* The size of a huge page; 0 where there are none. */
+/* Returns the size of a huge page; 0 where there are none. */
 size_t os_huge_page_bytes(void);
 
 /* Maps huge pages, untouched, for *bytes, rounded up; os_huge_pages_check() tells if they are. */
 int os_huge_pages_map(void **start, size_t *bytes);
 int os_pages_unmap(void *start, size_t bytes);
 
-/* Is what is touched of this mapping in huge pages? -ENOTSUP if not all of it is. */
+/* Checks that the touched part of a mapping is in huge pages; -ENOTSUP if not all of it is. */
 int os_huge_pages_check(const void *start);
 
-/* What this process may take; the words say what leaves only that much, and are empty where the
- * machine has no more. */
+/* The memory and CPU time that this process may take. The words name the limit; they are empty
+ * where the machine has no more. */
 enum { LIMIT_ROOM = 128 };
 
 struct limits {
@@ -265,14 +270,14 @@ struct limits {
 	char cpu_time[LIMIT_ROOM];
 };
 
-/* -ENOTSUP: not told, and nothing is filled in. */
+/* Reads the limits; -ENOTSUP if they are not known, and then nothing is filled in. */
 int os_limits_read(struct limits *limits);
 
-/* Has pages that are not touched yet placed on this node. */
+/* Places pages that are not touched yet on this node. */
 int os_pages_bind(void *start, size_t bytes, int node);
 
-/* Asks where at most PAGES_ASKED touched pages lie, `step` bytes apart: room for a node each. What
- * is negative is an errno of its page. */
+/* Finds the nodes of at most PAGES_ASKED touched pages, `step` bytes apart. A negative node is the
+ * errno of its page. */
 enum { PAGES_ASKED = 512 };
 int os_pages_find_nodes(char *start, size_t count, size_t step, int *nodes);
 
@@ -285,37 +290,38 @@ struct node {
 	int64_t free_bytes; /* UNKNOWN: not told */
 };
 
-/* Those there are, ascending; 0: the OS tells of none. */
+/* Lists the nodes, ascending; returns how many, 0 where the OS reports none. */
 size_t os_list_nodes(struct node nodes[NODES_MOST]);
 
-/* The number of the physical page a touched page lies in; -ENOTSUP where it is hidden. */
+/* Finds the number of the physical page that a touched page lies in; -ENOTSUP where it is hidden.
+ */
 int os_find_physical_page(const void *page, uint64_t *number);
 
 /* Settings of the machine that a person may ask us to change for the time of a run. */
 enum setting {
-	SETTING_GOVERNOR, /* of one CPU: a name the OS knows */
-	SETTING_BOOST,    /* of the machine: "on" or "off"; the CPU given says nothing */
+	SETTING_GOVERNOR, /* governor of one CPU: a name the OS knows */
+	SETTING_BOOST,    /* boost of the machine: "on" or "off"; the CPU is ignored */
 };
 
 enum { SETTING_ROOM = 64 };
 
-/* -ENOTSUP where the machine has no such setting. */
+/* Reads a setting; -ENOTSUP where the machine has no such setting. */
 int os_setting_read(enum setting setting, int cpu, char value[SETTING_ROOM]);
 
-/* Succeeds only if the value reads back. */
+/* Writes a setting; succeeds only if the value reads back. */
 int os_setting_write(enum setting setting, int cpu, const char *value);
 
-/* Context switches of the calling thread so far; -ENOTSUP where the OS does not count them. */
+/* Counts the context switches of the calling thread so far; -ENOTSUP where the OS does not. */
 int os_count_switches(int64_t *voluntary, int64_t *involuntary);
 
-/* Does the OS learn what a hypervisor takes, and leave it out of the CPU time of threads? false
- * also where none has taken anything since boot. */
+/* Reports whether the OS learns of time taken by a hypervisor, and leaves it out of threads' CPU
+ * time; false also where none has been taken since boot. */
 bool os_has_steal_time(void);
 
-/* Opens the calling thread's account of waiting; a number from 0 to name it by, or -errno. */
+/* Opens the calling thread's account of waiting; returns its number, from 0, or -errno. */
 int os_waits_open(void);
 
-/* How long the thread was ready to run while others had its CPU; the account stays open. */
+/* Reads how long the thread was ready to run while others had its CPU; the account stays open. */
 int os_waits_read(int account, int64_t *ns);
 void os_waits_close(int account);
 
@@ -326,27 +332,28 @@ struct event {
 	bool kernel; /* also what the kernel does for the thread */
 };
 
-/* Raw, and for how long it was wanted and really counted; enabled_ns 0: not counted at all. */
+/* The raw count, and how long it was wanted and really counted; enabled_ns 0: not counted at all.
+ */
 struct event_count {
 	uint64_t count, enabled_ns, running_ns;
 };
 
-/* Opens a counter of what the calling thread does, which stands still at 0; a number from 0 to name
- * it by. -ENOTSUP where the OS has none. */
+/* Opens a counter of the calling thread's events, stopped at 0; returns its number, from 0.
+ * -ENOTSUP where the OS has none. */
 int os_counter_open(const struct event *event);
 
-/* Lets all counters of the calling thread run, or stand still again. */
+/* Starts, or stops, all counters of the calling thread. */
 void os_counters_start(void);
 void os_counters_stop(void);
 
 /* Reads a counter and closes it. */
 int os_counter_read_and_close(int counter, struct event_count *count);
 
-/* Why a counter was refused with this error, and what to do about it. */
+/* Explains why a counter was refused with this error, and what to do about it. */
 const char *os_explain_counter_refusal(int err);
 
-/* What an OS tells programs of one CPU, and a CPU of itself. Groups: CPUs with the same number are
- * in one. hardware_id: as the CPU numbers itself, the APIC id or MPIDR. */
+/* The facts of a CPU that an OS reports to local programs. CPUs with equal numbers are in one
+ * group. hardware_id: the CPU's own number, the APIC id or MPIDR. */
 enum { CPU_CACHES = 8, CPU_NAME_ROOM = 80, UNKNOWN = -1 };
 
 struct cpu_cache {
@@ -366,20 +373,21 @@ struct cpu_facts {
 	size_t cache_count;
 };
 
-/* Adds to *facts what is known of the CPU of the calling thread; -ENOTSUP if nothing is. */
+/* Adds the known facts of the calling thread's CPU to *facts; -ENOTSUP if nothing is known. */
 int os_cpu_describe(int cpu, struct cpu_facts *facts);
 
-/* The FEATURE_ bits of this CPU: the single crossing between OS and architecture. */
+/* Returns the FEATURE_ bits of this CPU: the single crossing between OS and architecture. */
 uint32_t os_features(void);
 
-/* Why a feature cannot be used; null: the CPU lacks it. *withheld: the CPU has it. */
+/* Explains why features cannot be used; null: the CPU lacks them. *withheld: the CPU has them. */
 const char *os_explain_missing(uint32_t features, bool *withheld);
 
 /* ---- the architecture ------------------------------------------------------------------------ */
 
 extern const char arch_name[];
 
-/* The CPU's own counter; -ENOTSUP, with clock->note saying why, if it cannot be used for timing. */
+/* Fills in the CPU's own counter; -ENOTSUP, with clock->note saying why, if it cannot be used for
+ * timing. */
 int arch_get_clock(struct clock *clock);
 
 extern const struct variant arch_cas[], arch_readwrite[], arch_message[], arch_chase[],

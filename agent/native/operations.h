@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* What a loop does to the memory it goes through; nt: past the caches. */
+/* Operations of a loop on memory; nt: past the caches. */
 enum operation {
 	OPERATION_READ,
 	OPERATION_WRITE,

@@ -106,7 +106,7 @@ VARIANTS(arch_interleave, {.name = "std", .blocks = ppc64le_blocks_std});
 /* ---- loops through memory, 256 bytes a turn */
 #define SWEEP_CLOBBERS "cr0", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8"
 
-/* What needs POWER9 says so itself: compilers build for POWER8. */
+/* Functions that need POWER9 say so themselves: compilers build for POWER8. */
 #define POWER9(text) ".machine push\n\t.machine power9\n\t" text ".machine pop"
 
 #define LOOP(step, turn) ".p2align 6\n1:\n\t" turn step "cmpld %[at], %[end]\n\tblt 1b\n\t"

@@ -55,7 +55,7 @@ static int exchange_masks(int cpu, struct masks *masks)
 	return ThreadCtl(_NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT, masks) == -1 ? -errno : 0;
 }
 
-/* Where the thread may run: `on -C` confines a process so. -ENOTSUP if that is not known. */
+/* Reads where the thread may run: `on -C` confines a process so. -ENOTSUP if that is not known. */
 static int read_masks(struct masks *masks)
 {
 	int err = exchange_masks(-1, masks);

@@ -34,7 +34,8 @@ static uint64_t qnx_ticks(void)
 /* Kinds of levels in CPUID leaves 0Bh and 1Fh (Intel SDM 2A, CPUID). */
 enum { LEVEL_NONE, LEVEL_SMT, LEVEL_CORE, LEVEL_MODULE, LEVEL_TILE, LEVEL_DIE, LEVELS_MOST };
 
-/* How far each level shifts the id to get that of the one above. False: there is no such leaf. */
+/* Reads how far each level shifts the id to get that of the level above. Returns false if there is
+ * no such leaf. */
 static bool read_levels(uint32_t leaf, struct cpu_facts *facts)
 {
 	uint32_t a, b, c, d, id = 0, shift = 0;

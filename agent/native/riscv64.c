@@ -131,7 +131,7 @@ VARIANTS(arch_interleave, {.name = "sd", .blocks = riscv64_blocks_sd});
 #define GROUPS "li t1, 512\n\t" BYTES
 #define BYTES  ".insn i 0x57, 7, t0, t1, 0xc3\n\t" /* vsetvli t0, t1, e8, m8, ta, ma */
 
-/* The same for the groups v0, v8, v16 and v24. */
+/* One instruction for each of the groups v0, v8, v16 and v24. */
 #define GROUPED(text) ".irp i, 0,8,16,24\n\t" text "\n\t.endr\n\t"
 #define LOAD(base)    ".insn i 0x07, 0, x\\i, %[" base "], 0x20\n\t" /* vle8.v v\i, (base) */
 #define STORE(v)      ".insn i 0x27, 0, x" v ", %[at], 0x20\n\t"     /* vse8.v v, (at) */

@@ -110,7 +110,7 @@ VARIANTS(arch_interleave, {.name = "stg", .blocks = s390x_blocks_stg});
  * ABI lets every function change them. */
 #define SWEEP_CLOBBERS "cc"
 
-/* What needs a z13 says so itself: compilers build for older models. */
+/* Functions that need a z13 say so themselves: compilers build for older models. */
 #define Z13(text) ".machine push\n\t.machine z13\n\t" text ".machine pop"
 
 #define LOOP(step, turn) ".p2align 6\n1:\n\t" turn step "clgr %[at], %[end]\n\tjl 1b\n\t"

@@ -47,7 +47,7 @@ VARIANTS(arch_fetch,
 	"cmp %[end], %[at]\n\t"                                                                    \
 	"jb 1b\n\t"
 
-/* The same with a second pointer that runs along. */
+/* The same loop with a second pointer that runs along. */
 #define LOOP_FROM(bytes, turn) LOOP(bytes, turn "add $" #bytes ", %[from]\n\t")
 
 /* Eight vectors a turn, moved by `mov` with its ending; `address` puts that into register 0. */
@@ -106,7 +106,8 @@ static uint64_t ticks_rdtsc(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/* For a store whose value is the reading: what holds back younger instructions can be left out. */
+/* Reads the clock for a store of the reading: what holds back younger instructions can be left out.
+ */
 static uint64_t sent_rdtsc(void)
 {
 	uint32_t low, high;

@@ -55,7 +55,7 @@ TIMED void *x86_64_chase_mov(void *line, uint32_t n16)
 	return line;
 }
 
-/* Of two registers: an addition of a small constant may take no time (Golden Cove renames it). */
+/* Adds two registers: an addition of a small constant may take no time (Golden Cove renames it). */
 ADDS(x86_64_adds, "add %[step], %[sum]",
      "sub $16, %[n]\n\t"
      "jne 1b")

@@ -52,7 +52,7 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 #define INT8_2 ".byte 0xc4, 0xe2, 0x43, 0x5e, 0xd4\n\t"
 #define INT8_3 ".byte 0xc4, 0xe2, 0x53, 0x5e, 0xdc\n\t"
 
-/* What comes before the first product of a sum. */
+/* Prepares C before the first product of a sum. */
 #define NOTHING(i)
 #define STORE_CLEAR(i) STORE_##i ZERO_##i
 #define STORE_LOAD(i)  STORE_##i LOAD_##i
@@ -128,7 +128,8 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 /* Multiplies all strips; returns how far it has prefetched. */
 typedef const char *part_fn(const struct gemm_tile *tile);
 
-/* Of a long k one part after the other, so that a panel of B stays in L1 while A goes by. */
+/* Multiplies a long k in parts, one after the other, so that a panel of B stays in L1 while A goes
+ * by. */
 static void multiply_parts(const struct gemm_tile *tile, part_fn *multiply)
 {
 	const uint64_t parts = (tile->steps + PART_STEPS - 1) / PART_STEPS;
@@ -256,7 +257,7 @@ TIMED void x86_64_amx_begin(void)
 	__asm__ volatile(CONFIGURE : : "a"(&configuration), "m"(configuration));
 }
 
-/* So that later switches of threads need not save tiles. */
+/* Releases the tiles, so that later thread switches need not save them. */
 TIMED void x86_64_amx_end(void)
 {
 	__asm__ volatile(RELEASE);

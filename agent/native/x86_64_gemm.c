@@ -119,7 +119,7 @@ enum { TURNS = 4 }; /* of a step */
 #define PRODUCT_512(multiply, ahead)                                                               \
 	PRODUCT(ZERO_512, LOAD_512, STEP_512(multiply, ahead), STORE_512)
 
-/* Of values in zmm27 and zmm30, with as many sums as the loops have. */
+/* Multiplies values in zmm27 and zmm30, with as many sums as the loops have. */
 #define PEAK_512(multiply)                                                                         \
 	ZERO_512                                                                                   \
 	"vmovups (%[values]), %%zmm27\n\t"                                                         \

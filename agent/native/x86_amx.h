@@ -7,7 +7,8 @@
 #include <cpuid.h>
 #include <stdbool.h>
 
-/* What CPUID reports about tiles (Intel SDM 2A, CPUID), and what the OS saves (SDM 1, 13.3). */
+/* The facts about tiles that CPUID reports (Intel SDM 2A, CPUID), and the state that the OS saves
+ * (SDM 1, 13.3). */
 struct amx_cpu {
 	bool tile, bf16, int8, xsave;
 	uint32_t saved; /* XCR0 */
@@ -61,7 +62,7 @@ static struct amx_cpu amx_read(uint32_t saved)
 	return cpu;
 }
 
-/* Asks the OS for permission; says why there is none, or null. */
+/* Asks the OS for permission to use tiles; returns null, or why there is none. */
 typedef const char *amx_permit_fn(void);
 
 /* Asks once, so that the first call must come before any thread starts; null: tiles can be used.

@@ -12,14 +12,14 @@ enum kind {
 	WORD,            /* const char *, one of `words` */
 	PRESET,          /* const char *, and more: a row of `presets` */
 	COUNT,           /* uint64_t from `least` to `most` */
-	COUNT_OR_AUTO,   /* the same; auto: 0 */
+	COUNT_OR_AUTO,   /* a whole number, or auto: 0 */
 	SHARE_PPM,       /* int64_t: 1% or 0.01; off: 0 */
 	SECONDS,         /* int64_t nanoseconds, above 0 */
-	SECONDS_OR_ZERO, /* the same, or 0 */
+	SECONDS_OR_ZERO, /* a number of seconds, or 0 */
 };
 
 struct option {
-	const char *heading; /* of the options from here on in --help; null: as before */
+	const char *heading; /* heading of the options from here on in --help; null: unchanged */
 	char letter;         /* 0: none */
 	const char *name;
 	enum kind kind;

@@ -86,7 +86,7 @@ static int set_share(const struct option *option, int64_t *ppm, const char *text
 	return 0;
 }
 
-/* Is the text one of the words separated by |? */
+/* Reports whether the text is one of the words separated by |. */
 static bool is_one_of(const char *words, const char *text)
 {
 	size_t length = strlen(text);
@@ -169,8 +169,8 @@ static int set_option(struct options *options, const struct option *option, cons
 	return -1;
 }
 
-/* Understands one argument: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag, -x. `next` is
- * the argument after it. Returns how many arguments it took, or -1. */
+/* Parses one argument: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag, -x. `next` is the
+ * argument after it. Returns how many arguments it used, or -1. */
 static int parse_argument(struct options *options, const char *arg, const char *next,
 			  struct refusal *refusal)
 {
@@ -217,7 +217,7 @@ static uint64_t draw_seed(void)
 	       (uint64_t)getpid() << 40;
 }
 
-/* At most half of a time budget, so that all rounds fit into it. */
+/* Returns the usual spread, at most half of a time budget, so that all rounds fit into it. */
 static int64_t usual_spread_ns(const struct options *options)
 {
 	int64_t usual_ns = SPREAD_USUAL_S * NS_PER_S;
@@ -227,7 +227,7 @@ static int64_t usual_spread_ns(const struct options *options)
 		       : usual_ns;
 }
 
-/* Gives what was not given its meaning, which depends on what was. */
+/* Fills in the options that were not given, which depend on those that were. */
 static void fill_in_defaults(struct options *options)
 {
 	options->rounds_given = options->rounds > 0;
@@ -266,7 +266,7 @@ static int check_together(const struct options *options, struct refusal *refusal
 	return 0;
 }
 
-/* Of the program whose output the format is. */
+/* Returns the estimator of the program whose output the format imitates. */
 static const char *usual_estimator(const char *format)
 {
 	for (const struct preset *preset = presets; preset->name; preset++)

@@ -33,7 +33,7 @@ struct options {
 	const char *lock;          /* for which run and whom the machine is locked; null: not */
 	const char *sizes;         /* "auto", or a list like 16K,1M..64M */
 	const char *operations;    /* a list; null: the usual ones */
-	const char *share;         /* a list; null: as the benchmark has it, likewise */
+	const char *share;         /* a list; null: the benchmark's usual */
 	const char *threads;       /* a list of llc, cores, package, all and numbers */
 	const char *load;          /* a list of GB/s and full; null: the usual ones */
 	const char *pages;         /* "huge" or "base"; null: as is usual for the benchmark */
@@ -41,9 +41,9 @@ struct options {
 	const char *shape;         /* "auto", or like 256x256x256 */
 	const char *states;        /* a list; null: the usual ones */
 	const char *blocks;        /* a list like 64,256..64K */
-	const char *few_pairs;     /* of benchmarks with many points, a list; null: as pairs */
-	const char *counters;      /* a list of NAME=TYPE:CONFIG; null: none */
-	uint64_t stride;           /* bytes; 0: the usual one */
+	const char *few_pairs; /* pairs of benchmarks with many points, a list; null: as pairs */
+	const char *counters;  /* a list of NAME=TYPE:CONFIG; null: none */
+	uint64_t stride;       /* bytes; 0: the usual one */
 	uint64_t samples, warmup;
 	bool samples_given;
 	uint64_t rounds;     /* the minimum */
@@ -76,7 +76,7 @@ typedef void add_words_fn(struct text *text, const char *option);
 /* Prints the page of --help. */
 void options_print_help(FILE *out, add_words_fn *add_words);
 
-/* Is this kind of pages asked for: "huge" or "base"? */
+/* Reports whether this kind of pages is asked for: "huge" or "base". */
 bool options_has_pages(const struct options *options, const char *kind);
 
 #endif

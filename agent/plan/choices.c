@@ -28,7 +28,7 @@ static const char *benchmark_name(unsigned i)
 	return bench_all[i]->name;
 }
 
-/* Into a mask by the place in bench_all. */
+/* Reads names into a mask of indexes into bench_all. */
 static int read_benchmarks(const char *list, uint32_t *mask, struct refusal *refusal)
 {
 	unsigned count = 0;
@@ -38,7 +38,8 @@ static int read_benchmarks(const char *list, uint32_t *mask, struct refusal *ref
 	return read_words_as_mask("benchmark", list, benchmark_name, count, mask, refusal);
 }
 
-/* The variant meant for a benchmark: what stands alone is for all, one not named takes auto. */
+/* Chooses the variant named for a benchmark: a single word is for all; a benchmark not in the list
+ * takes auto. */
 static void choose_variant_name(const struct benchmark *benchmark, const char *list,
 				char name[WORD_ROOM])
 {
@@ -51,7 +52,7 @@ static void choose_variant_name(const struct benchmark *benchmark, const char *l
 			snprintf(name, WORD_ROOM, "%s", word + length + 1);
 }
 
-/* A variant may stand in the table once for each kind of CPU. */
+/* Reports whether the table has the variant's name before; it may have one for each kind of CPU. */
 static bool is_repeated(const struct benchmark *benchmark, size_t i)
 {
 	const char *name = bench_variant(benchmark, i)->name;
@@ -99,8 +100,8 @@ static int refuse_variant(const struct machine *machine, const struct benchmark 
 }
 
 /* Runs the variant once in a child process: it dies of instructions that an emulator or a
- * hypervisor lacks although it reports them. To be called while there is no other thread. Where no
- * child can be made nothing is known, and the variant is taken at its word. */
+ * hypervisor lacks although it reports them. Called while there is no other thread. Returns true if
+ * no child can be made. */
 static bool has_survived_trial(const struct benchmark *benchmark, const struct variant *variant)
 {
 	const struct rlimit none = {0, 0};
@@ -121,7 +122,7 @@ static bool has_survived_trial(const struct benchmark *benchmark, const struct v
 	return status == 0;
 }
 
-/* Is it usable here? One that this CPU should have, but that dies, is noted. */
+/* Reports whether the variant can run here. Notes one that this CPU should have but that dies. */
 static bool is_usable(const struct machine *machine, const struct benchmark *benchmark,
 		      const struct variant *variant, struct notes *notes)
 {
@@ -190,7 +191,7 @@ static int add_choices(struct plan *plan, const struct benchmark *benchmark, con
 	return refuse_variant(plan->machine, benchmark, name, refusal);
 }
 
-/* In a list of variants each word is benchmark=variant, of a benchmark that is measured. */
+/* Checks a list of variants: each word is benchmark=variant, of a benchmark that is measured. */
 static int check_variants(const struct options *options, uint32_t benchmarks,
 			  struct refusal *refusal)
 {
@@ -217,7 +218,7 @@ static int check_variants(const struct options *options, uint32_t benchmarks,
 	return 0;
 }
 
-/* What one CPU cannot measure is left out of what it can; refused where nothing is left. */
+/* Leaves out the benchmarks that one CPU cannot measure; refuses if nothing is left. */
 static int leave_out_lacking(const struct plan *plan, struct text *lacking, struct notes *notes,
 			     struct refusal *refusal)
 {

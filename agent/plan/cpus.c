@@ -24,7 +24,7 @@ int plan_find_cpu(const struct plan *plan, long cpu)
 	return match ? (int)(match - plan->cpus) : -1;
 }
 
-/* Reads "3" or "3-5" at *at and moves past it; false if that is not what stands there. */
+/* Reads "3" or "3-5" and moves past it; returns false if there is no such item. */
 static bool read_range(const char **next, uint64_t *first, uint64_t *last)
 {
 	const char *end = text_read_number(*next, CPU_NUMBER_MAX, first);
@@ -47,7 +47,8 @@ int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal)
 	return -1;
 }
 
-/* Marks in `wanted`, which runs along plan->cpus, each CPU of the list; all must be there. */
+/* Marks each CPU of the list in `wanted`, which is parallel to plan->cpus. Refuses a CPU that is
+ * not in the plan. */
 static int mark_list(const struct plan *plan, const char *list, bool *wanted,
 		     struct refusal *refusal)
 {

@@ -36,7 +36,7 @@ static const struct usual *usual_cost(const struct benchmark *benchmark)
 	return usual;
 }
 
-/* Of so many grains; where nobody says how many, as long as the benchmark wants it. */
+/* Returns the seconds of a sample of so many grains; 0 grains: as long as the benchmark wants. */
 static double sample_s(const struct visit *visit, uint32_t grains)
 {
 	const struct benchmark *benchmark = visit->choice->benchmark;
@@ -66,7 +66,7 @@ double cost_burst_s(const struct plan *plan, const struct visit *visit)
 		plan_sample_count(plan, false) * sample_s(visit, plan->iterations));
 }
 
-/* A few samples of the fewest grains. */
+/* Returns the seconds of a trial: a few samples of the fewest grains. */
 static double cost_trial_s(const struct plan *plan, const struct visit *visit)
 {
 	const struct benchmark *benchmark = visit->choice->benchmark;
@@ -128,7 +128,7 @@ static double to_seconds(int64_t ns)
 	return (double)ns / (double)NS_PER_S;
 }
 
-/* A round never takes less than from its beginning to that of the next. */
+/* Returns the seconds of so many rounds; a round lasts at least until the next may begin. */
 static double rounds_s(const struct forecast *forecast, const struct plan *plan, uint32_t rounds)
 {
 	double gap_s = to_seconds(plan_gap_ns(plan)), pause_s = gap_s - forecast->round_s;
@@ -137,7 +137,8 @@ static double rounds_s(const struct forecast *forecast, const struct plan *plan,
 	       (pause_s > 0 ? pause_s * (rounds - 1) : 0);
 }
 
-/* As many of those wanted as fit into a time budget that may end any of them; at least one. */
+/* Returns how many of the rounds wanted fit into a time budget that may end any of them; at least
+ * one. */
 static uint32_t count_rounds_in_budget(const struct forecast *forecast, const struct plan *plan)
 {
 	uint32_t rounds = plan->rounds_wanted;

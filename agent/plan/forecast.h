@@ -14,7 +14,7 @@ struct forecast {
 	double least_s, most_s; /* with these, and with all that may follow for the precision */
 };
 
-/* By what bursts usually cost. */
+/* Estimates by what bursts usually cost. */
 struct forecast forecast_estimate(const struct plan *plan);
 
 /* Works out the rounds and the time of all from `once_s` and `round_s`. */
@@ -24,7 +24,7 @@ void forecast_complete(struct forecast *forecast, const struct plan *plan);
 int forecast_check(const struct forecast *forecast, const struct plan *plan,
 		   struct refusal *refusal);
 
-/* After so many seconds an agent should end itself if nobody says when. */
+/* Returns after how many seconds an agent should end by itself if nobody says when. */
 double forecast_deadline_s(const struct forecast *forecast);
 
 /* Adds what the time budget leaves out, in words; nothing where it leaves out nothing. */
@@ -35,22 +35,23 @@ void forecast_add_left_out(struct text *text, const struct forecast *forecast,
 void forecast_add_sentence(struct text *text, const struct forecast *forecast,
 			   const struct plan *plan);
 
-/* How many times as long it takes where a quota of CPU time stops its threads. */
+/* Returns how many times as long a visit takes where a quota of CPU time stops its threads. */
 double cost_quota_factor(const struct plan *plan, const struct visit *visit);
 
-/* Seconds of a burst. */
+/* Returns the seconds of a burst. */
 double cost_burst_s(const struct plan *plan, const struct visit *visit);
 
-/* Seconds of trials before the first bursts, one visit to each point. */
+/* Returns the seconds of a first burst at each point. */
 double cost_first_bursts_s(const struct plan *plan);
 
-/* Of all visits: of their trials, and of a burst each with writing the memory they work on. */
+/* The cost of visits: their trials, and a round of their bursts with writing the memory they use.
+ */
 struct cost {
 	size_t visits;
 	double once_s, round_s;
 };
 
-/* Of one choice of the plan, or of all: null. */
+/* Estimates the cost of one choice of the plan; null: of all. */
 struct cost cost_estimate(const struct plan *plan, const struct choice *choice);
 
 #endif

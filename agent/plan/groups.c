@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A CPU of the plan, and what groups are made by; numbers as in struct cpu_facts. */
+/* A CPU of the plan, and the properties that groups are made by; numbers as in struct cpu_facts. */
 struct member {
 	int cpu;
 	int64_t core, package, node, cache, cache_bytes;
@@ -14,7 +14,7 @@ struct member {
 	size_t in_core; /* how many CPUs of its core come before it */
 };
 
-/* CPUs of one kind have caches of the same sizes, and the same capacity. */
+/* Returns a number that CPUs of one kind share: they have equal caches and the same capacity. */
 static int64_t hash_kind(const struct cpu_facts *facts)
 {
 	uint64_t kind = (uint64_t)facts->capacity;
@@ -107,7 +107,8 @@ static int add_group(struct plan *plan, const int *cpus, size_t count, struct re
 	return 0;
 }
 
-/* One CPU of each kind under each last cache; of a plan by nodes at most two a node; or each. */
+/* Adds one CPU of each kind under each last cache, at most two a node in a plan by nodes; or each
+ * CPU. */
 static int add_singles(struct plan *plan, const struct member *members, bool each_cpu,
 		       struct refusal *refusal)
 {
@@ -143,7 +144,7 @@ static int64_t shared_number(const struct member *member, const char *word)
 					  : 0;
 }
 
-/* The CPUs that share it. first_only: of each core one. */
+/* Gathers the CPUs that share the number. first_only: one of each core. */
 static size_t gather_sharing_cpus(const struct plan *plan, const struct member *members,
 				  const char *word, int64_t shared, bool first_only, int *cpus)
 {
@@ -156,7 +157,8 @@ static size_t gather_sharing_cpus(const struct plan *plan, const struct member *
 	return count;
 }
 
-/* The CPUs that share what the word names: a group for each. Of a lone core all CPUs work. */
+/* Adds a group for each set of CPUs that share what the word names. Of a lone core all CPUs work.
+ */
 static int add_sharing(struct plan *plan, const struct member *members, const char *word,
 		       int *scratch, struct refusal *refusal)
 {
@@ -180,7 +182,7 @@ static int add_sharing(struct plan *plan, const struct member *members, const ch
 	return err;
 }
 
-/* So many CPUs, of as many cores as there are before a second of any core. */
+/* Adds a group of so many CPUs, on as many cores as there are before a second CPU of any core. */
 static int add_spread(struct plan *plan, const struct member *members, size_t wanted, int *scratch,
 		      struct refusal *refusal)
 {
@@ -216,7 +218,7 @@ static int add_groups_of_word(struct plan *plan, const struct member *members, c
 			   : add_spread(plan, members, number, scratch, refusal);
 }
 
-/* The groups that --threads names, and one CPU of each kind. */
+/* Adds the groups that --threads names, and one CPU of each kind. */
 static int add_all_groups(struct plan *plan, const struct options *options,
 			  const struct member *members, int *scratch, struct refusal *refusal)
 {

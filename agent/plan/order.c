@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Puts a value into a list of `count`, at a place drawn. */
+/* Inserts a value into a list of `count` at a random place. */
 static void insert_at_random(uint32_t *list, size_t count, uint32_t value, struct random *random)
 {
 	size_t place = random_below(random, count + 1);
@@ -12,7 +12,7 @@ static void insert_at_random(uint32_t *list, size_t count, uint32_t value, struc
 	list[place] = value;
 }
 
-/* Which of plan->blocks it is of; plan->block_count: of none. */
+/* Returns which of plan->blocks a visit is in; plan->block_count: none. */
 static size_t find_block(const struct plan *plan, size_t visit)
 {
 	size_t b = 0;
@@ -22,7 +22,8 @@ static size_t find_block(const struct plan *plan, size_t visit)
 	return b;
 }
 
-/* Is it of a block but the first? Then the visit of the first brings it along. */
+/* Reports whether a visit is in a block other than the first; the visit of the first brings it
+ * along. */
 static bool is_follower(const struct plan *plan, size_t visit)
 {
 	size_t b = find_block(plan, visit);
@@ -42,7 +43,7 @@ size_t plan_companion(const struct plan *plan, size_t visit, size_t k)
 	return b < plan->block_count ? plan->blocks[k] + visit - plan->blocks[b] : visit;
 }
 
-/* Puts the other visits to the pairs of the first `heads` of the order after each, from the end. */
+/* Puts the other visits to a pair after each of the first `heads` of the order, from the end. */
 static void expand_pairs(const struct plan *plan, uint32_t *order, size_t heads,
 			 struct random *random)
 {
@@ -80,7 +81,7 @@ static int compare_need(const void *left, const void *right)
 	return (p->order > q->order) - (p->order < q->order);
 }
 
-/* What can be spared last, small sizes first. */
+/* Orders visits by need: what can be spared last, small sizes first. */
 static void order_by_need(const struct plan *plan, uint32_t *order)
 {
 	struct place *places = calloc(plan->visit_count, sizeof *places);

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "plan/plan.h"
 
-/* Keeps of plan->cpus only those in the list; each one named must be there. */
+/* Keeps only the CPUs of the list in plan->cpus; refuses one that is not there. */
 int plan_choose_cpus(struct plan *plan, const char *list, struct refusal *refusal);
 
 /* Compares CPU numbers, for qsort() and bsearch(). */
@@ -18,23 +18,24 @@ int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal);
 int plan_choose_benchmarks(struct plan *plan, const struct options *options, struct notes *notes,
 			   struct refusal *refusal);
 
-/* Its best variant that has a loop for the operation and runs here; null: none. */
+/* Returns the benchmark's best variant that has a loop for the operation and runs here; null: none.
+ */
 const struct variant *plan_best_variant(const struct machine *machine,
 					const struct benchmark *benchmark, enum operation operation,
 					struct notes *notes);
 
-/* Takes the next word of a list without spaces; false after the last. */
+/* Reads the next word of a list without spaces; returns false after the last. */
 enum { WORD_ROOM = 32 };
 bool plan_read_word(const char **next, char word[WORD_ROOM]);
 
-/* The bit of a benchmark in the uses of groups. */
+/* Returns the bit of a benchmark in the uses of groups. */
 uint32_t plan_benchmark_bit(const struct benchmark *benchmark);
 
 /* Fills in plan->nodes. */
 int plan_choose_nodes(struct plan *plan, const struct options *options, struct notes *notes,
 		      struct refusal *refusal);
 
-/* Fills in what the reserved arenas take on each of them, of which twice as much must be free. */
+/* Fills in plan->node_bytes; refuses if a node has less than twice as much free. */
 int plan_check_nodes(struct plan *plan, struct refusal *refusal);
 
 /* Fills in plan->groups and plan->facts. */
@@ -44,29 +45,29 @@ int plan_make_groups(struct plan *plan, const struct options *options, struct re
 int plan_make_points(struct plan *plan, const struct options *options, struct notes *notes,
 		     struct refusal *refusal);
 
-/* Reserves the arenas of the visits; short of memory it drops the largest sizes, or refuses. */
+/* Reserves the arenas of the visits; if memory is short it drops the largest sizes, or refuses. */
 int plan_reserve_memory(struct plan *plan, const struct options *options, struct notes *notes,
 			struct refusal *refusal);
 
-/* Reserves the arenas of the visits there are; the bytes they take at once. */
+/* Reserves the arenas of the present visits. *total: the bytes they use at once. */
 int plan_reserve_arenas(struct plan *plan, uint64_t *total, struct refusal *refusal);
 
 /* Adds a benchmark's variants by name, saying which this CPU lacks. */
 void plan_add_variants(struct text *text, const struct benchmark *benchmark, uint32_t features);
 
-/* A copy of so many CPU numbers, which the plan frees; null: out of memory. */
+/* Copies so many CPU numbers; the plan frees them; null: out of memory. */
 int *plan_copy_cpus(const int *cpus, size_t count);
 
 /* Fills in plan->visits; a list of pairs also leaves only its CPUs in plan->cpus. */
 int plan_make_visits(struct plan *plan, const struct options *options, struct refusal *refusal);
 
-/* Is it of a benchmark that goes through sizes of memory? */
+/* Reports whether the benchmark goes through sizes of memory. */
 bool plan_is_ladder(const struct benchmark *benchmark);
 
-/* Finds out which points of a ladder can be spared, and drops those that the time budget has no
- * room for: sizes between the levels of memory first, then those in memory. By the options and the
- * machine alone, so that an agent that continues a run comes to the same points. The visits must
- * have been made, and are made anew. */
+/* Decides which points of a ladder can be spared, and drops those that the time budget has no room
+ * for: first sizes between the levels of memory, then those in memory. Depends on the options and
+ * the machine alone, so that an agent that continues a run has the same points. Makes the visits
+ * anew. */
 int plan_shorten(struct plan *plan, const struct options *options, struct notes *notes,
 		 struct refusal *refusal);
 

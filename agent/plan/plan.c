@@ -24,7 +24,7 @@ int plan_last_cpu(const struct plan *plan, const struct visit *visit)
 	return group->cpus[group->count - 1];
 }
 
-/* Neither of the two, of another core if there is one. */
+/* Returns a CPU other than the two, on another core if there is one. */
 static int choose_third_cpu(const struct plan *plan, size_t a, size_t b)
 {
 	int third = plan->cpus[a];

@@ -42,7 +42,7 @@ struct plan {
 	size_t choice_count;
 	struct group *groups;
 	size_t group_count;
-	uint32_t group_uses;    /* of those that are being added */
+	uint32_t group_uses;    /* uses of the groups being added */
 	struct cpu_facts facts; /* of the first CPU */
 	uint64_t cache_bytes;   /* of the last-level caches of all CPUs; 0: unknown */
 	struct visit *visits;
@@ -71,47 +71,49 @@ struct plan {
 	uint64_t node_bytes[NODES_MOST]; /* that their points take there at once */
 	size_t node_count;
 	uint64_t bytes;       /* of the memory that its points take, mapped at once */
-	enum spared left_out; /* of the points, as the time budget has no room for them */
+	enum spared left_out; /* which points the time budget has no room for */
 };
 
 /* Refuses what the machine cannot do, and notes what it does otherwise than one might expect. */
 int plan_make(struct plan *plan, const struct options *options, struct machine *machine,
 	      struct notes *notes, struct refusal *refusal);
 
-/* Where a CPU stands in plan->cpus; -1 if it does not. */
+/* Returns the index of a CPU in plan->cpus; -1 if it is not there. */
 int plan_find_cpu(const struct plan *plan, long cpu);
 
-/* Puts the visits of a round in order, the places of all in plan->visits, and hands out the
- * generator that did, for the places of the lines. The same seed gives the same order, whatever was
- * measured before. Benchmarks of pairs without many points visit a pair one right after the other,
- * since together they tell its level. */
+/* Fills `order` with the indexes of plan->visits in the order of a round, and returns the
+ * generator, from which the places of the lines are drawn. The same seed gives the same order,
+ * whatever was measured before. Benchmarks of pairs without many points visit a pair one right
+ * after the other, since together they tell its level. */
 struct random plan_shuffle(const struct plan *plan, uint32_t round, uint32_t *order);
 
-/* How many visits are made together with this one, itself among them, and which the k-th is. */
+/* Return how many visits are made together with this one, itself included, and the index of the
+ * k-th. */
 size_t plan_count_companions(const struct plan *plan, size_t visit);
 size_t plan_companion(const struct plan *plan, size_t visit, size_t k);
 
 /* The most threads of a visit to a pair: a third may have to do with its lines. */
 enum { PAIR_THREADS = 3 };
 
-/* The CPUs of a visit, ping's first; a pair is put together in `pair`, pong last. Ping holds the
- * clock: of a pair the lower CPU in even rounds, the other in odd ones, unless ordered. */
+/* Returns the CPUs of a visit, ping's first; those of a pair are stored in `pair`, pong last. Ping
+ * holds the clock: the lower CPU of a pair in even rounds, the other in odd ones, unless the pairs
+ * are ordered. */
 const int *plan_visit_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
 			   int pair[PAIR_THREADS], size_t *count);
 
-/* Its first CPU and its last, whatever the round. */
+/* Return the first and the last CPU of a visit, whatever the round. */
 int plan_first_cpu(const struct plan *plan, const struct visit *visit);
 int plan_last_cpu(const struct plan *plan, const struct visit *visit);
 
 const struct point *plan_visit_point(const struct visit *visit);
 
-/* Samples in a burst, warm-ups included. slow: a unit takes long. */
+/* Returns the samples in a burst, warm-ups included. slow: a unit takes long. */
 uint32_t plan_sample_count(const struct plan *plan, bool slow);
 
-/* The most threads a burst has. */
+/* Returns the most threads that a burst has. */
 size_t plan_max_threads(const struct plan *plan);
 
-/* From the beginning of one round to that of the next, at least. */
+/* Returns the least time from the beginning of one round to that of the next. */
 int64_t plan_gap_ns(const struct plan *plan);
 
 /* Prints what --list shows: CPUs, and each benchmark's variants. */

@@ -18,7 +18,7 @@ uint32_t plan_benchmark_bit(const struct benchmark *benchmark)
 	return UINT32_C(1) << i;
 }
 
-/* Sizes of the groups for a use, ascending; the caller frees them. */
+/* Lists the sizes of the groups for a use, ascending; the caller frees them. */
 static uint32_t *list_thread_counts(const struct plan *plan, uint32_t use, size_t *counted)
 {
 	uint32_t *counts = calloc(plan->group_count + 1, sizeof *counts);
@@ -42,7 +42,7 @@ static uint32_t *list_thread_counts(const struct plan *plan, uint32_t use, size_
 	return counts;
 }
 
-/* Does a better variant of the plan do this point already? */
+/* Reports whether a better variant of the plan does this point already. */
 static bool has_better_variant(const struct plan *plan, const struct choice *choice,
 			       const struct point *point)
 {
@@ -53,8 +53,8 @@ static bool has_better_variant(const struct plan *plan, const struct choice *cho
 	return false;
 }
 
-/* Adds a point on each node that --nodes has the benchmark's memory placed on, and where others use
- * memory on each of theirs; else as it is. */
+/* Adds a point on each node of --nodes, for both memories where other threads use one of their own.
+ * Adds the point alone if the benchmark places no memory. */
 static int add_point_on_nodes(const struct plan *plan, const struct benchmark *benchmark,
 			      struct point point, struct points *points, struct refusal *refusal)
 {
@@ -80,7 +80,7 @@ static int add_point_on_nodes(const struct plan *plan, const struct benchmark *b
 	return err;
 }
 
-/* Keeps of a benchmark's points those that the choice is for. */
+/* Keeps the points that the choice is for. */
 static int keep_points(const struct plan *plan, struct choice *choice, const struct points *all,
 		       struct refusal *refusal)
 {
@@ -103,7 +103,7 @@ static int keep_points(const struct plan *plan, struct choice *choice, const str
 	return err;
 }
 
-/* Fills in what the threads beside ping use; of a mix what reads and writes. */
+/* Fills in the variants of the threads beside ping; a mix needs one that reads and writes. */
 static void find_helpers(const struct plan *plan, const struct benchmark *helper,
 			 struct notes *notes, struct point_context *context)
 {
@@ -167,7 +167,8 @@ static int drop_empty(struct plan *plan, struct refusal *refusal)
 	return 0;
 }
 
-/* A point without a load stands for all that would be done at a rate. */
+/* Reports whether any point does the operation; a point without a load stands for all that are done
+ * at a rate. */
 static bool has_operation(const struct plan *plan, const char *name)
 {
 	for (size_t i = 0; i < plan->choice_count; i++)
@@ -182,7 +183,8 @@ static bool has_operation(const struct plan *plan, const char *name)
 	return false;
 }
 
-/* What was asked for by name must be there; the usual operations need not all be. */
+/* Refuses an operation asked for by name that no variant does; the usual ones need not all be
+ * there. */
 static int check_operations(const struct plan *plan, const char *list, struct refusal *refusal)
 {
 	char word[WORD_ROOM];
@@ -235,7 +237,7 @@ static uint32_t common_multiple(uint32_t a, uint32_t b)
 	return multiple;
 }
 
-/* What shapes must be multiples of, and whether a plan is left without gemm. */
+/* Finds what shapes must be multiples of, and whether the plan is left without gemm. */
 static void find_shape_multiples(const struct plan *plan, struct notes *notes,
 				 struct point_context *context)
 {
@@ -276,7 +278,8 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 	return has_operations(plan) ? check_operations(plan, options->operations, refusal) : 0;
 }
 
-/* Which of a pair has the memory that both work on changes from round to round. */
+/* Reserves the arenas of a visit. Which CPU of a pair has the memory that both use changes from
+ * round to round. */
 static int reserve_arenas_of_visit(const struct plan *plan, const struct visit *visit)
 {
 	const struct point *point = plan_visit_point(visit);

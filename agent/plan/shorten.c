@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-	FULL_ROUNDS = 3, /* of all points that must have room, else some are dropped */
+	FULL_ROUNDS = 3, /* rounds of all points that must fit, else some are dropped */
 	MARGIN = 2,      /* times the estimate: the machine may be busy */
 };
 
@@ -21,7 +21,7 @@ static bool is_alike(const struct point *left, const struct point *right)
 	       left->sharing == right->sharing && left->threads == right->threads;
 }
 
-/* How many of the points alike from `least` to `most` bytes are smaller, and how many larger. */
+/* Counts the points like this one, from `least` to `most` bytes, that are smaller and larger. */
 static void count_alike(const struct choice *choice, const struct point *point, uint64_t least,
 			uint64_t most, size_t *smaller, size_t *larger)
 {
@@ -36,7 +36,7 @@ static void count_alike(const struct choice *choice, const struct point *point, 
 	}
 }
 
-/* What each of so many threads has of a cache, if they share the last one. */
+/* Returns how much of a cache each of so many threads has; all share the last one. */
 static uint64_t cache_share(const struct plan *plan, const struct cpu_cache *cache,
 			    uint32_t threads)
 {
@@ -46,8 +46,9 @@ static uint64_t cache_share(const struct plan *plan, const struct cpu_cache *cac
 	return cache == last_data_cache(&plan->facts) && share < bytes ? share : bytes;
 }
 
-/* Is it one of the two sizes that show a level, the ends of those well inside a cache and well
- * outside the one before? Two, since a guest may have less of a cache than it is told. */
+/* Reports whether the point is one of the two sizes that show a level: the ends of the sizes well
+ * inside a cache and well outside the one before. Two, since a guest may have less of a cache than
+ * it is told. */
 static bool is_level_end(const struct plan *plan, const struct choice *choice,
 			 const struct point *point)
 {
@@ -94,7 +95,7 @@ static void rank_points(struct plan *plan)
 		}
 }
 
-/* Drops the points that can be spared so; only one that is too large leaves its choice without. */
+/* Drops the points that can be spared so; only too large ones leave a choice without points. */
 static size_t drop_points(struct plan *plan, enum spared spared)
 {
 	size_t dropped = 0, choices = 0;
@@ -167,7 +168,7 @@ int plan_shorten(struct plan *plan, const struct options *options, struct notes 
 	return 0;
 }
 
-/* Marks the points that take most memory; false: no others would be left. */
+/* Marks the points that take most memory; returns false if no others would be left. */
 static bool mark_largest(struct plan *plan)
 {
 	uint64_t largest = 0;

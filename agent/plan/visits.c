@@ -14,7 +14,7 @@ struct pair_list {
 	size_t count;
 };
 
-/* Those of --pairs, and of --few-pairs. */
+/* The lists of --pairs and --few-pairs. */
 struct listed {
 	struct pair_list usual, few;
 };
@@ -28,7 +28,7 @@ static int compare_pairs(const void *left, const void *right)
 	return (p->b > q->b) - (p->b < q->b);
 }
 
-/* Reads 0-1 or 0:1 at *at and moves past it. */
+/* Reads 0-1 or 0:1 and moves past it. */
 static int read_pair(const struct plan *plan, const char **next, struct pair *pair,
 		     struct refusal *refusal)
 {
@@ -88,7 +88,7 @@ static int read_pairs(const struct plan *plan, const char *list, struct pair_lis
 	return check_repeats(pairs->list, pairs->count, refusal);
 }
 
-/* Leaves in plan->cpus only those that are in a pair. */
+/* Keeps only the CPUs of the listed pairs in plan->cpus. */
 static int keep_listed_cpus(struct plan *plan, const struct listed *listed, struct refusal *refusal)
 {
 	const struct pair_list *lists[] = {&listed->usual, &listed->few};
@@ -149,7 +149,8 @@ static void add_pairs(const struct plan *plan, struct adding *adding, const stru
 			  (size_t)plan_find_cpu(plan, listed->list[i].b));
 }
 
-/* Of its size, and named for it; a single CPU is for all. */
+/* Reports whether the group has the point's size and is meant for its benchmark; single CPUs are
+ * for all. */
 static bool is_group_for(const struct group *group, const struct visit *kind)
 {
 	return group->count == plan_visit_point(kind)->threads &&
@@ -179,7 +180,7 @@ static void add_visits(const struct plan *plan, struct adding *adding, const str
 	}
 }
 
-/* Do the benchmark's visits to a pair come together with those of others? */
+/* Reports whether the benchmark's visits to a pair are made together with those of others. */
 static bool has_blocks(const struct benchmark *benchmark)
 {
 	return benchmark->shape == SHAPE_PAIR && !benchmark->many_points;
@@ -202,7 +203,7 @@ static void add_choices(struct plan *plan, struct adding *adding, const struct l
 	}
 }
 
-/* Room for as many blocks as there are points. */
+/* Allocates room for as many blocks as there are points. */
 static size_t *allocate_blocks(const struct plan *plan)
 {
 	size_t points = 0;
@@ -230,7 +231,7 @@ static int make_visits(struct plan *plan, const struct listed *listed, struct re
 	return 0;
 }
 
-/* Is a CPU that is in no pair needed, as the third of a visit? */
+/* Reports whether a point needs a third CPU, which may be in no pair. */
 static bool has_third(const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->choice_count; i++)

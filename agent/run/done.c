@@ -1,4 +1,4 @@
-/* done.c: what an earlier agent has measured of this plan. */
+/* done.c: reads what an earlier agent measured of this plan. */
 #include "run/run.h"
 
 #include "run/history.h"
@@ -10,7 +10,7 @@
 
 static const char blanks[] = " \n";
 
-/* Reads a whole number; false if the word is none. */
+/* Reads a whole number; returns false if the word is not one. */
 static bool read_count(const char *word, uint64_t most, uint64_t *count)
 {
 	const char *end = word ? text_read_number(word, most, count) : NULL;
@@ -78,8 +78,8 @@ static bool find_cpus(const struct plan *plan, struct visit *wanted, int first, 
 	return a >= 0 && b >= 0;
 }
 
-/* A visit that killed its agent takes others with it: all that want as much memory, its variant, or
- * its point. False: that is no word for one of these. */
+/* Gives up what killed its agent, and what is like it. scope: `memory`, all visits that use as
+ * much; `variant`, or `point`, of that visit. Returns false for another word. */
 static bool give_up(struct run *run, const struct visit *lost, const char *scope)
 {
 	uint64_t bytes = plan_visit_point(lost)->arena_bytes + plan_visit_point(lost)->walk_bytes;
@@ -98,7 +98,7 @@ static bool give_up(struct run *run, const struct visit *lost, const char *scope
 	return !strcmp(scope, "memory") || !strcmp(scope, "variant") || !strcmp(scope, "point");
 }
 
-/* Remembers what an earlier agent found: twice its median in ticks. */
+/* Notes what an earlier agent measured: twice its median, in ticks. */
 static void note_earlier_median(const struct run *run, struct history *history,
 				uint64_t twice_median)
 {
@@ -109,7 +109,8 @@ static void note_earlier_median(const struct run *run, struct history *history,
 			   ns / (double)history_sample_units(history) / ways);
 }
 
-/* Takes a pair's outcomes, round by round: twice a median in ticks, or - and what is given up. */
+/* Reads a pair's outcomes, round by round: twice a median in ticks; or `-`, with the scope of what
+ * is given up. */
 static bool read_outcomes(struct run *run, struct history *history, bool measured, char **rest)
 {
 	const char *word;
@@ -133,8 +134,8 @@ static bool read_outcomes(struct run *run, struct history *history, bool measure
 	return history->done > 0;
 }
 
-/* One line: benchmark, variant, point, first and last CPU, units in a sample, outcomes. Where the
- * benchmark has no points, theirs is "-" or not there at all. */
+/* Reads one line: benchmark, variant, point, first and last CPU, units in a sample, outcomes. Where
+ * the benchmark has no points, theirs is "-" or missing. */
 static bool read_done_line(char *line, void *context)
 {
 	struct run *run = context;

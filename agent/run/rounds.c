@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-/* After the least number of rounds, and that doubled again and again, the visits are judged. */
+/* Reports whether the run has enough rounds; judged after the least number, and that doubled again
+ * and again. */
 static bool is_finished(const struct rounds *rounds, uint32_t round)
 {
 	const struct plan *plan = rounds->run->plan;

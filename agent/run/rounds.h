@@ -15,18 +15,19 @@ struct rounds {
 	int64_t until_ns; /* when the time budget ends; 0: not known yet */
 };
 
-/* Waits until the round may begin, calling `idle`; false: there is none, or the run must end. */
+/* Waits until the round may begin, calling `idle`. Returns false if there is no such round, or the
+ * run must end. */
 bool rounds_begin(struct rounds *rounds, uint32_t round, void (*idle)(void));
 
-/* Is this round to visit it, and has the time budget room for that? */
+/* Reports whether this round makes the visit, and the time budget has room for it. */
 bool rounds_is_visit_due(const struct rounds *rounds, const struct history *history,
 			 uint32_t round);
 
-/* Finds the level of each visit, and counts those known to the precision. */
+/* Finds the main level of each visit, and counts the visits known to the precision. */
 void rounds_find_levels(const struct run *run, struct totals *totals);
 
 /* Adds the points that the first round did not reach, or that are given up, each with the number of
- * its visits, and returns how many visits these are. */
+ * its visits. Returns how many visits these are. */
 size_t rounds_add_unreached(const struct run *run, bool given_up, struct text *text);
 
 #endif

@@ -19,9 +19,10 @@ enum { ALIVE_S = 5, TRIES_MOST = 3, FORECAST_SHARE = 20, BUDGET_PARTS = 20 };
 /* Trials draw their lines from a stream no round uses, so as not to disturb the rounds' order. */
 #define TRIAL_STREAM (UINT64_MAX - 1)
 
-static const struct format *format; /* of the run; idle() has no other way to it */
+static const struct format *format; /* the run's; idle() has no other way to it */
 
-/* The wire promises a sign of life; a burst that lasts this long is not spoilt by one line. */
+/* Gives the sign of life that the wire promises; a burst that lasts so long is not spoilt by one
+ * line. */
 static void idle(void)
 {
 	if (now_ns() - emit_last_ns() >= ALIVE_S * NS_PER_S)
@@ -51,7 +52,7 @@ static struct burst_order make_order(const struct run *run, const struct history
 	};
 }
 
-/* The CPUs of a pair are kept until the next report. */
+/* Makes the report of a visit. The CPUs of a pair are valid until the next report. */
 static struct report make_report(const struct run *run, const struct visit *visit, uint32_t round,
 				 const struct burst_result *result)
 {
@@ -64,7 +65,8 @@ static struct report make_report(const struct run *run, const struct visit *visi
 	return report;
 }
 
-/* What the trial of its first burst found is kept for all of them; the person's choice wins. */
+/* Keeps what the trial of a visit's first burst chose for all its bursts; the person's choice wins.
+ */
 static void note_trial(struct history *history, const struct trial *trial)
 {
 	if (trial->grain_ticks <= 0)
@@ -74,8 +76,8 @@ static void note_trial(struct history *history, const struct trial *trial)
 		history->iterations = trial->grains;
 }
 
-/* Were the samples of this burst too short for the clock, since something else ran during the trial
- * that chose their length? Then the next trial chooses again. */
+/* Reports whether samples were too short for the clock because something else ran during the trial
+ * that chose their length. Then the next trial chooses again. */
 static bool is_trial_misled(const struct run *run, struct history *history,
 			    const struct burst_result *result)
 {
@@ -142,8 +144,8 @@ static void note_short_samples(const struct run *run, const struct report *repor
 	format->write_note(text);
 }
 
-/* Finds out how long a burst of this visit takes, by one with a trial and a single sample. Its
- * samples last as long as those it is about, unless the person chose their iterations. */
+/* Measures how long a burst of this visit takes, by one with a trial and a single sample, which is
+ * as long as the trial chooses or the person asked for. */
 static bool try_visit(const struct run *run, struct history *history, struct random *random,
 		      struct burst_result *result, double *trial_s, double *burst_s)
 {
@@ -173,9 +175,9 @@ static bool try_visit(const struct run *run, struct history *history, struct ran
 	return true;
 }
 
-/* Says how long it will take, judged by one visit of each benchmark, variant and point. Says
- * nothing where one of them gives no number: its failures are reported in their place; nor where
- * the trials take much of the time budget: they are made before the first bursts. */
+/* Notes how long the run will take, from one visit to each benchmark, variant and point. Notes
+ * nothing if one of them fails, which is reported in its place, or if the trials would take much of
+ * the time budget: they are made before the first bursts. */
 static void note_forecast(const struct run *run, struct random *trials, struct burst_result *result)
 {
 	const struct plan *plan = run->plan;
@@ -205,7 +207,7 @@ static void note_forecast(const struct run *run, struct random *trials, struct b
 	text_free(&text);
 }
 
-/* The median of its samples, in ns. */
+/* Returns the median of a burst's samples, in ns. */
 static double median_sample_ns(const struct run *run, const struct report *report)
 {
 	static double values[SAMPLES_MAX];
@@ -216,7 +218,7 @@ static double median_sample_ns(const struct run *run, const struct report *repor
 	return median(values, samples);
 }
 
-/* One visit; false if the run must end. */
+/* Makes one visit; returns false if the run must end. */
 static bool make_visit(const struct run *run, struct history *history, uint32_t round,
 		       struct random *lines, struct burst_result *result, struct totals *totals)
 {
@@ -247,7 +249,7 @@ static bool make_visit(const struct run *run, struct history *history, uint32_t 
 	return false;
 }
 
-/* When a burst that has begun within the time budget must end. */
+/* Returns when a burst that began within the time budget must end. */
 static int64_t latest_end_ns(const struct run *run)
 {
 	int64_t budget_ns = run->plan->time_budget_ns, more_ns = budget_ns / BUDGET_PARTS;
@@ -255,7 +257,7 @@ static int64_t latest_end_ns(const struct run *run)
 	return run->start_ns + budget_ns + (more_ns > NS_PER_S ? more_ns : NS_PER_S);
 }
 
-/* The first round that an earlier agent has not made of all visits. */
+/* Returns the first round that an earlier agent has not made of all visits. */
 static uint32_t first_round(const struct run *run)
 {
 	uint32_t first = run->plan->rounds_max;
@@ -266,7 +268,7 @@ static uint32_t first_round(const struct run *run)
 	return first;
 }
 
-/* The main path: all rounds, all visits. */
+/* The main path: makes all visits of all rounds. */
 static void make_rounds(struct rounds *rounds, uint32_t *order, struct burst_result *result)
 {
 	const struct run *run = rounds->run;
@@ -312,7 +314,7 @@ static size_t note_unreached(const struct run *run, bool given_up)
 	return count;
 }
 
-/* Says how well the numbers are known. */
+/* Notes how well the numbers are known. */
 static void note_precision(const struct run *run, const struct totals *totals)
 {
 	struct text text = {0};
@@ -328,7 +330,8 @@ static void note_precision(const struct run *run, const struct totals *totals)
 	text_free(&text);
 }
 
-/* Null: all was measured. A time budget that ends after the first round cuts nothing off. */
+/* Returns why the run ended early; null if it is complete. A time budget that ends after the first
+ * round cuts nothing off. */
 static const char *unfinished_reason(const struct run *run)
 {
 	const char *reason = stop_reason();

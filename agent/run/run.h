@@ -5,17 +5,17 @@
 #include "base/refuse.h"
 #include "emit/report.h"
 
-/* Makes room for what will be learnt of the plan's visits, and takes over from a file what an
- * earlier agent has measured of them; null: from none. */
+/* Allocates the histories of the plan's visits, and reads from a file what an earlier agent
+ * measured of them; done null: nothing. */
 int run_prepare(struct run *run, const char *done, struct refusal *refusal);
 
-/* Takes over what an earlier agent measured from the file of --done, whose format docs/wire.md has.
- * Nothing is measured yet. */
+/* Reads what an earlier agent measured from the file of --done, whose format docs/wire.md has.
+ * Called before anything is measured. */
 int done_read_file(struct run *run, const char *path, struct refusal *refusal);
 
 void run_free(struct run *run);
 
-/* Measures the whole plan, or until an order to end comes, and emits what it finds. */
+/* Measures the whole plan, or until an order to end comes, and emits the results. */
 enum exit_code run_plan(struct run *run);
 
 #endif
