@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import DeployError, ProbeError
+from fleet.errors import DeployError
 from fleet.facts.gather import gather, look, survey
 from fleet.model import Facts, Host
 from fleet.remote.connect import connect
@@ -99,14 +99,6 @@ def test_where_the_shell_starts_nothing_from_the_only_writable_place_its_own_wor
     for text in (str(refused.value), str(unusable)):
         assert re.search(r"/dev/shmem: cannot run programs: .*/fleet-probe-\d+: .*Permission denied", text)
     assert made.files() == set()
-
-
-def test_files_of_dev_shmem_are_names_that_cannot_be_locked(images):
-    made = images(NO_SFTP)
-    empty(made)
-    path = "/proc/boot:/system/bin"
-    done = Inside(made, {"PATH": path}).run("echo x >/dev/shmem/a; stat -c %f /dev/shmem/a; rm /dev/shmem/a")
-    assert int(done.stdout, 16) & 0xF000 == 0x5000, done  # S_IFNAM
 
 
 def test_sftp_is_used_where_it_opens_and_does_without_cat_and_chmod(make_qnx, known_hosts):
@@ -221,13 +213,6 @@ def test_what_a_cut_link_left_is_listed_and_can_be_removed(images):
     assert gather(connection, HOST).workdir_entries == ()
 
 
-def test_neither_uname_nor_pidin_is_an_error_unless_the_inventory_knows(images):
-    made = images(MINIMAL.without("pidin"))
-    with pytest.raises(ProbeError, match="name it as `arch:`"):
-        gather(Inside(made), HOST)
-    assert gather(Inside(made), Host("board", "board", arch="x86_64")).arch == "x86_64"
-
-
 @pytest.mark.parametrize("recipe", [FULL, MINIMAL], ids=lambda recipe: recipe.name)
 def test_a_check_shows_what_the_host_said_and_changes_nothing(make_qnx, known_hosts, recipe, fleet):
     server, made = make_qnx(recipe)
@@ -267,14 +252,6 @@ def test_a_check_without_pidin_leaves_the_cpus_to_the_agent(make_qnx, known_host
     assert done.exit_code == 0, done.stdout + done.stderr
     assert "pidin info    none" in done.stdout
     assert "only the agent can tell on how many CPUs" in done.stdout
-
-
-def test_the_number_of_cpus_of_a_stand_in_can_be_chosen(make_qnx, known_hosts):
-    server, _ = make_qnx(MINIMAL)
-    known_hosts.write_text(server.known_hosts_line)
-    host = server.entry(env={"QNX_STANDIN_CPUS": "40"})
-    with connect(host) as connection:
-        assert len(gather(connection, host).cpus) == 40
 
 
 @contextmanager

@@ -215,17 +215,6 @@ def test_a_root_that_cannot_be_written_is_an_error_naming_it(tmp_path: Path, spo
         Store(root).journal(builders.a_run())
 
 
-def test_a_journal_that_is_open_belongs_to_who_has_it(store: Store) -> None:
-    run = builders.a_run()
-    with (
-        store.journal(run),
-        pytest.raises(LockedError, match=f"{run.run_id}: under way: process {os.getpid()} on this machine"),
-    ):
-        store.reopen(run.run_id)
-    with store.reopen(run.run_id) as journal:
-        assert list(journal.parts()) == []
-
-
 def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
     with store.journal(builders.a_run()) as journal:
         journal.begin_part()
@@ -287,17 +276,6 @@ def test_closing_lets_go_of_every_file(store: Store) -> None:
         with store.reopen(journal.folder.name) as first, pytest.raises(LockedError):
             store.reopen(first.folder.name)
     assert open_files() == before
-
-
-def test_a_part_without_a_line_is_not_left_behind_by_the_next(store: Store) -> None:
-    with store.journal(builders.a_run()) as journal:
-        journal.begin_part()
-        journal.append(b"one")
-        journal.begin_part()
-        journal.begin_part()
-        journal.append(b"two")
-        assert journal.path.name == "stream-2.jsonl"
-        assert [list(part) for part in journal.parts()] == [[b"one"], [b"two"]]
 
 
 def test_a_part_that_cannot_be_opened_is_an_error_that_says_so(store: Store) -> None:

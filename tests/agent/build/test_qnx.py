@@ -4,7 +4,6 @@ import hashlib
 import os
 import subprocess
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -421,16 +420,3 @@ def test_flags_for_qnx_ask_for_its_names_and_link_nothing_it_has_not() -> None:
 @pytest.mark.parametrize(("release", "found"), [("8.0.0", 8), ("7.1.0", 7), (None, None), ("unknown", None)])
 def test_the_major_version_is_read_from_the_release(release: str | None, found: int | None) -> None:
     assert qnx_sdp.major(release) == found
-
-
-def test_builds_for_two_versions_are_two_builds() -> None:
-    target, files = Target("qnx", "x86_64"), {"main.c": b""}
-    make = partial(qnx.toolchain_on, BUILDER, target, extra=())
-    assert tc.build_id(files, make(release=7)) != tc.build_id(files, make(release=8))
-
-
-def test_the_first_compiler_whose_program_runs_is_named_and_nothing_is_left(tmp_path: Path) -> None:
-    script = qnx.proof_script(["false", "cc"], str(tmp_path))
-    done = subprocess.run(["/bin/sh"], input=script, capture_output=True, check=True)
-    assert done.stdout == b"works cc\n"
-    assert not list(tmp_path.iterdir())

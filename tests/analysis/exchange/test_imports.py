@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fleet.analysis.exchange.beside import beside, beside_text
-from fleet.analysis.exchange.export import export_matrix, export_samples
+from fleet.analysis.exchange.export import export_matrix
 from fleet.analysis.exchange.imports import (
     ImportMetadata,
     find_summary,
@@ -62,11 +62,6 @@ def test_its_file_says_what_it_is(tmp_path: Path) -> None:
     import_files(tmp_path, [saved(tmp_path, CORE_LATENCY)], "i3", ImportMetadata())
     found = pq.read_schema(tmp_path / "summaries" / "i3.parquet")
     assert found.metadata[b"fleet.table"] == b"summaries"
-
-
-def test_an_imported_csv_goes_out_byte_for_byte(tmp_path: Path) -> None:
-    import_files(tmp_path, [saved(tmp_path, RUST_CSV)], "friend", ImportMetadata(benchmark="cas"))
-    assert "".join(export_matrix(tmp_path, "summary:friend", "core-to-core-latency", None)) == RUST_CSV
 
 
 def test_cpus_that_a_csv_has_lost_can_be_named(tmp_path: Path) -> None:
@@ -193,25 +188,6 @@ def test_the_views_name_tool_estimator_and_origin() -> None:
     assert "summary, not raw: the median of each pair, as core_latency printed it" in text
     assert "QNX 8.0.0" in text
     assert "readwrite/c11" in text
-
-
-def test_a_run_goes_out_with_every_digit(tmp_path: Path) -> None:
-    run = builders.a_run()
-    Store(tmp_path).publish(run, builders.bursts_of(run))
-    text = "".join(export_matrix(tmp_path, run.run_id, "core-to-core-latency", "cas", "median"))
-    import_files(tmp_path, [saved(tmp_path, text)], "again", ImportMetadata(benchmark="cas"))
-    assert "".join(export_matrix(tmp_path, "summary:again", "core-to-core-latency", None)) == text
-    assert len(text.splitlines()) == len(text.splitlines()[0].split(","))
-
-
-def test_every_sample_goes_out_as_csv(tmp_path: Path) -> None:
-    run = builders.a_run()
-    bursts = list(builders.bursts_of(run))
-    Store(tmp_path).publish(run, bursts)
-    file = saved(tmp_path, "".join(export_samples(tmp_path, [run.run_id], None)), "samples.csv")
-    read = pd.read_csv(file, keep_default_na=False)
-    assert sorted(read["ticks"]) == sorted(tick for burst in bursts for tick in burst.ticks)
-    assert read["is_warmup"].sum() == sum(burst.warmup for burst in bursts)
 
 
 @pytest.mark.parametrize("asked", [None, "nothing"])
