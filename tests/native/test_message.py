@@ -1,7 +1,6 @@
 """`message`: one-way messages in both directions, their points, records and ends."""
 
 import dataclasses
-import math
 import os
 from pathlib import Path
 
@@ -56,27 +55,6 @@ def test_the_side_that_sends_first_alternates_from_round_to_round(records: list[
         (0, True),
         (1, False),
     }
-
-
-def test_a_message_takes_no_longer_than_two_round_trips() -> None:
-    """It is one transfer, and a round trip of `readwrite` is two: far enough apart on any machine.
-
-    The least of many bursts counts, and of some runs in which other work left some of both.
-    """
-    needs.cpus(2)
-    ratios: list[float] = []
-    while len(ratios) < 8:
-        records = measure("-b", "readwrite,message", "--rounds", "5", "--samples", "5")
-        least = {"readwrite": math.inf, "message": math.inf}
-        for burst in bursts(records):
-            name = burst["benchmark"]
-            least[name] = min(least[name], min(burst["ticks"]) / burst["iterations"])
-        if math.inf in least.values():
-            continue
-        ratios.append(least["message"] / least["readwrite"])
-        if ratios[-1] < 2:
-            return
-    pytest.fail(f"messages per round trip: {ratios}")
 
 
 def test_the_usual_number_of_samples_is_in_the_plan() -> None:
