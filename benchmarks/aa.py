@@ -97,7 +97,7 @@ class Tally:
         self.relations += not relation["low"] <= 1 <= relation["high"]
         self.verdicts += relation["verdict"] == "changed"
         self.pairs += (pairs["p"] < 0.05).mean()
-        self.any_pair += bool(pairs["changed"].any())
+        self.any_pair += bool((pairs["verdict"] == "changed").any())
         if naive:
             self.naive += (stats.mannwhitneyu(a[0], b[0], axis=1).pvalue < 0.05).mean()
 

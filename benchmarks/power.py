@@ -39,7 +39,7 @@ def pair_power(
         both[runs:, moved] *= 1 + change
         rows = [aa.pair_rows(both[:runs], "a"), aa.pair_rows(both[runs:], "b")]
         pairs = compare_pairs(rows[0], rows[1], aa.THRESHOLD).sort_values("pong_cpu")
-        said = pairs["changed"].to_numpy()
+        said = (pairs["verdict"] == "changed").to_numpy()
         named += int(said[moved].sum())
         wrong += int(said[~moved].sum())
     return named / (simulations * moved.sum()), wrong / max(named + wrong, 1)

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.caveats import caveats, number_of_all
-from fleet.analysis.compare.judge import apply_student, estimate_scatter, fit_within_blocks, label_levels
-from fleet.analysis.compare.side_runs import CELL, SideRuns, lay_out_pairs, lay_out_relations
+from fleet.analysis.compare.judge import apply_student, fit_within_blocks, label_levels
+from fleet.analysis.compare.side_runs import CELL, RunOrder, SideRuns, lay_out_pairs, lay_out_relations
 from fleet.analysis.compare.sides import NOTHING, ComparisonSide, blocks_of, sides
-from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, find_changed_pairs, judge_comparisons
+from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.cells import ALL, Only, are_pairs, cells
 from fleet.analysis.reduce.interval import LEAST_RUNS
@@ -41,7 +41,7 @@ class Comparison:
 
     unit: what was counted, "run" or, where each side is several other hosts, "host". relations, fleet: tables
     of `judge_comparisons`; fleet: the changes over all hosts, where three or more are compared one by one.
-    pairs: of `find_changed_pairs`, none unless the topologies are the same. levels: of
+    pairs: of it too, those with a verdict, none unless the topologies are the same. levels: of
     `compare_burst_levels`. environment: what else differs. caveats: its warnings.
     """
 
@@ -163,7 +163,8 @@ def _judge_together(
     comparisons, threshold = [one for one, *_ in laid_out], laid_out[0][0].threshold
     questions = 1 + any(one.reports_pairs for one in comparisons)
     tables, fleets = judge_comparisons([runs for _, runs, _ in laid_out], threshold, questions=questions)
-    pairs = find_changed_pairs([runs for *_, runs in laid_out], threshold, questions=questions)
+    layouts = [runs for *_, runs in laid_out]
+    pairs, _ = judge_comparisons(layouts, threshold, questions=questions, are_pairs=True)
     return [
         replace(one, relations=table, pairs=of_pairs, fleet=fleets.get(runs.sides, one.fleet))
         for (one, runs, _), table, of_pairs in zip(laid_out, tables, pairs, strict=True)
@@ -212,9 +213,9 @@ def _compared(
     comparison = Comparison(a, b, unit, threshold, none, none, none, levels, around, tuple(warnings))
     session = comparison.sides if one_host and unit == "run" else None
     times = turns if one_host and unit == "run" else None
-    relations = lay_out_relations(rows_a, rows_b, number, sides=session, turns=times, blocks=blocks)
+    relations = lay_out_relations(rows_a, rows_b, number, RunOrder(session, times, blocks))
     tested = [rows[are_pairs(rows["relation"]) & (same and blocks is None)] for rows in (rows_a, rows_b)]
-    of_pairs = lay_out_pairs(tested[0], tested[1], number, sides=session, turns=times)
+    of_pairs = lay_out_pairs(tested[0], tested[1], number, RunOrder(session, times))
     return replace(comparison, relations=relations.rows, pairs=of_pairs.rows), relations, of_pairs
 
 
@@ -255,7 +256,7 @@ def _of_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) 
 def _usual(runs: pd.Series) -> float:
     """The geometric mean of the runs at the level of most."""
     logs = np.log(runs.to_numpy(dtype=float))[None, :]
-    labels = label_levels(logs, estimate_scatter([(logs, [np.ones(logs.shape[1], dtype=bool)])]))[0]
+    labels = label_levels(logs)[0]
     return float(np.exp(logs[0, labels == np.bincount(labels).argmax()].mean()))
 
 

@@ -123,7 +123,7 @@ def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
     relations, pairs = lay_out_relations(a, b, number), lay_out_pairs(a, b, number)
     questions = 1 + int(relations.rows["pairs"].max() > 1)
     (judged,), _ = judge_comparisons([relations], THRESHOLD, questions=questions)
-    (tested,), _ = judge_comparisons([pairs], THRESHOLD, questions=questions)
+    (tested,), _ = judge_comparisons([pairs], THRESHOLD, questions=questions, are_pairs=True)
     table = judged[_KIND].assign(
         interval_share=(judged["low"] > 1) | (judged["high"] < 1),
         verdict_share=judged["verdict"] == Verdict.CHANGED,

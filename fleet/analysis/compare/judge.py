@@ -1,11 +1,10 @@
 """Judges changes from side A to side B by rules with names from a textbook (docs/comparing.md).
 
 Pure: arrays of logarithms, a row per number that is judged, a column per run in order of time, NaN where a
-run lacks it. `verdicts` builds the tables of a command from it; nights and siblings use its levels, variance
-and q.
+run lacks it. `verdicts` builds tables from it; nights and siblings use its levels, variance and q.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ LEAST_HOSTS = 3  # that show what all hosts have in common
 SESSION_SHARE = 0.1  # of the variance of a row, from which on what all rows have in common is taken out
 ROUNDING = 0.001**2 / 12  # the least variance: a sample is at least 1,000 steps of the clock
 _QUARTER_OF_NORMAL = 0.32  # standard deviations that hold a quarter of normal values
-_TRIGAMMA_STEPS = 50
 
 
 class LeastSquares(NamedTuple):
@@ -42,12 +40,13 @@ class LeastSquares(NamedTuple):
 class SideLevels(NamedTuple):
     """The level that most runs of each side are at; columns are A and B.
 
-    number: of the level, from 0. runs: at it. total: runs of the side.
+    number: of the level, from 0. runs: at it. total: runs of the side. mean: of the runs at it, a logarithm.
     """
 
-    number: Ints
-    runs: Ints
-    total: Ints
+    number: Floats
+    runs: Floats
+    total: Floats
+    mean: Floats
 
 
 def assign_passes(is_b: Bools) -> Ints:
@@ -62,22 +61,18 @@ def assign_passes(is_b: Bools) -> Ints:
     return np.minimum(np.array(passes, dtype=np.int64), max(ended - 1, 0))
 
 
-def estimate_scatter(tables: Iterable[tuple[Floats, Sequence[Bools]]]) -> float:
+def estimate_scatter(tables: Iterable[tuple[Floats, Bools]]) -> float:
     """Return the standard deviation of runs of a side, of the median row; 0 where no side has two runs.
 
-    tables: rows x runs, and masks of the runs of each side. By the nearest quarter of the runs of a row, so
-    that runs at other levels do not count.
+    tables: rows x runs, and which runs are of B. By the nearest quarter of the runs of a row, so that runs at
+    other levels do not count.
     """
     nearest = [np.empty(0)]
-    for rows, sides in tables:
-        values = [rows[:, side] for side in sides]
-        middles = [
-            median_of_known(part, axis=1, lower=True)[:, None] for part in values
-        ]  # a value of the row
-        sizes = np.abs(
-            np.concatenate([part - middle for part, middle in zip(values, middles, strict=True)], axis=1)
-        )
-        sizes[sizes < 1e-9] = np.nan  # the median itself
+    for rows, is_b in tables:
+        sides = [rows[:, side] for side in (is_b, ~is_b)]
+        off = [values - median_of_known(values, axis=1, lower=True)[:, None] for values in sides]
+        sizes = np.abs(np.concatenate(off, axis=1))
+        sizes[sizes < 1e-9] = np.nan  # the median itself, which is a value of the row
         counts = (~np.isnan(sizes)).sum(axis=1)
         ordered, counts = np.sort(sizes, axis=1)[counts > 0], counts[counts > 0]
         nearest.append(ordered[np.arange(len(ordered)), (counts - 1) // 4])
@@ -85,11 +80,14 @@ def estimate_scatter(tables: Iterable[tuple[Floats, Sequence[Bools]]]) -> float:
     return float(np.median(every)) / _QUARTER_OF_NORMAL if len(every) else 0.0
 
 
-def label_levels(rows: Floats, scatter: float) -> Ints:
+def label_levels(rows: Floats, scatter: float | None = None) -> Ints:
     """Return the level of each value among those of its row, 0 the lowest; -1 where the value is missing.
 
-    A gap of more than 8 %, or six times the usual scatter if that is more, begins another level.
+    A gap of more than 8 %, or six times the usual scatter if that is more, begins another level. scatter: by
+    default that of these rows, as if all runs were of one side.
     """
+    if scatter is None:
+        scatter = estimate_scatter([(rows, np.zeros(rows.shape[1], dtype=bool))])
     order = np.argsort(rows, axis=1)  # NaN last
     gaps = np.diff(np.take_along_axis(rows, order, axis=1), axis=1) > max(LEVEL_GAP, LEVEL_SCATTERS * scatter)
     labels = np.zeros(rows.shape, dtype=np.int64)
@@ -100,9 +98,8 @@ def label_levels(rows: Floats, scatter: float) -> Ints:
 def estimate_session(rows: Floats, labels: Ints, is_b: Bools, scatter: float) -> Floats:
     """Return by how much all rows were off together in each run; zeros where that is not worth taking out.
 
-    A row is off from the mean of its level, of three runs or more; the median row counts. It is taken out
-    where it varies by a tenth of the variance of a row, and by more than a median of so many rows does by
-    chance.
+    A row is off from the mean of its level, of three runs or more; the median row counts. It must vary by a
+    tenth of the variance of a row, and by more than a median of so many rows does by chance.
     """
     off = np.full(rows.shape, np.nan)
     for level in range(labels.max(initial=0) + 1):
@@ -126,15 +123,14 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
         return LeastSquares(*np.full((4, len(values)), np.nan))
     change = left @ side / known
     variance = ((left - np.outer(change, side)) ** 2).sum(axis=1) / freedom
-    of_rows = np.ones(len(values))
-    return LeastSquares(change, of_rows / known, np.maximum(variance, ROUNDING), of_rows * freedom)
+    scale, degrees = np.full_like(change, 1 / known), np.full_like(change, freedom)
+    return LeastSquares(change, scale, np.maximum(variance, ROUNDING), degrees)
 
 
 def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     """Shrink variances towards a common one; return them and the degrees of freedom that they have then.
 
-    Empirical Bayes in closed form (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004), as in limma). Fewer
-    than three stay as they are.
+    Empirical Bayes in closed form (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004)); not of fewer than 3.
     """
     if len(variances) < 3:
         return variances, freedom
@@ -143,7 +139,7 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     if excess <= 0:
         return np.full(len(logs), np.exp(logs.mean())), np.full(len(logs), freedom.sum())
     half = 0.5 + 1 / excess  # the inverse of the trigamma function, by Newton's method
-    for _ in range(_TRIGAMMA_STEPS):
+    for _ in range(50):
         trigamma = special.polygamma(1, half)
         half += trigamma * (1 - trigamma / excess) / special.polygamma(2, half)
     prior, centre = 2 * half, np.exp(logs.mean() + special.digamma(half) - np.log(half))
@@ -152,17 +148,11 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
 
 
 def control_false_discovery(p: Floats) -> Floats:
-    """Return Benjamini and Hochberg's q of each p; NaN is not tested.
-
-    Of the findings with q < 0.05, at most one in twenty is false.
-    """
-    q, tested = np.full(len(p), np.nan), ~np.isnan(p)
-    falling = np.argsort(p[tested])[::-1]
-    adjusted = np.empty(len(falling))
-    adjusted[falling] = np.minimum.accumulate(
-        p[tested][falling] * len(falling) / np.arange(len(falling), 0, -1)
-    )
-    q[tested] = np.minimum(adjusted, 1.0)
+    """Return Benjamini and Hochberg's q of each p that is not NaN: of q < 0.05 one finding in 20 is false."""
+    q, tested = np.full(len(p), np.nan), np.flatnonzero(~np.isnan(p))
+    falling = tested[np.argsort(-p[tested])]
+    adjusted = p[falling] * len(falling) / np.arange(len(falling), 0, -1)
+    q[falling] = np.minimum.accumulate(adjusted).clip(max=1)
     return q
 
 
@@ -173,90 +163,66 @@ def apply_student(change: Floats, error: Floats, freedom: Floats) -> tuple[Float
 
 
 def detectable_change(error: Floats, freedom: Floats, alpha: float, matters: float) -> Floats:
-    """Return the change that 8 of 10 comparisons with such runs would call changed, as a logarithm.
-
-    That is: p below `alpha`, and the change found beyond `matters`.
-    """
+    """Return the change that 8 of 10 comparisons find: p < `alpha`, and beyond `matters`; logarithms."""
     needed = np.maximum(special.stdtrit(freedom, 1 - alpha / 2) * error, matters)
     return np.asarray(needed + special.stdtrit(freedom, POWER) * error)
 
 
 def judge_rows(
-    rows: Floats, is_b: Bools, labels: Ints, blocks: Ints | None
+    rows: Floats, is_b: Bools, labels: Ints, blocks: Ints | None = None, session: Floats | float = 0.0
 ) -> tuple[LeastSquares, Bools, SideLevels]:
     """Fit the change of each row at levels that both sides have twice, else from what most runs are at.
 
-    blocks: of the runs; None: passes, if there are four or more. Also returned: whether the sides of a row
-    were compared at different levels, and the level of most runs of each side.
+    blocks: of the runs; None: passes, if there are four or more. session: by how much each run is off. Also
+    returned: whether the sides of a row were compared at different levels, and the level of most runs.
     """
     passes = assign_passes(is_b)
-    usual = (
-        blocks if blocks is not None else passes if passes.max(initial=0) + 1 >= LEAST_PASSES else 0 * passes
-    )
-    fit = LeastSquares(*np.full((4, len(rows)), np.nan))
-    apart, majority = (
-        np.zeros(len(rows), dtype=bool),
-        SideLevels(*np.zeros((3, len(rows), 2), dtype=np.int64)),
-    )
-    plain = (labels == 0).all(axis=1)  # at one level, in every run
-    if min(is_b.sum(), (~is_b).sum()) >= LEAST_AT_LEVEL:
-        for column, part in zip(fit, fit_within_blocks(rows[plain], is_b, usual), strict=True):
-            column[plain] = part
-    majority.runs[plain] = majority.total[plain] = [(~is_b).sum(), is_b.sum()]
-    for row in np.flatnonzero(~plain):
-        known = labels[row] >= 0
-        parts = rows[row, known], is_b[known], labels[row, known], usual[known]
-        for counts, of_sides in zip(majority, _majority_levels(parts[1], parts[2]), strict=True):
-            counts[row] = of_sides
-        one, apart[row] = _fit_at_levels(*parts, forced=blocks is not None)
-        for column, part in zip(fit, one, strict=True):
-            column[row] = part[0]
-    return fit, apart, majority
-
-
-def _majority_levels(is_b: Bools, labels: Ints) -> tuple[list[int], list[int], list[int]]:
-    counts = [np.bincount(labels[is_b == side], minlength=1) for side in (False, True)]
-    return (
-        [int(count.argmax()) for count in counts],
-        [int(count.max()) for count in counts],
-        [int(count.sum()) for count in counts],
-    )
-
-
-def _fit_at_levels(
-    values: Floats, is_b: Bools, labels: Ints, blocks: Ints, *, forced: bool
-) -> tuple[LeastSquares, bool]:
-    """Fit one row without gaps; forced: within these blocks even where it has several levels."""
-    none = LeastSquares(*np.full((4, 1), np.nan))
-    counts = np.array(
-        [np.bincount(labels[is_b == side], minlength=labels.max(initial=0) + 1) for side in (0, 1)]
-    )
-    shared = np.flatnonzero((counts >= LEAST_AT_LEVEL).all(axis=0))
-    keep, apart = np.ones(len(values), dtype=bool), False
-    if labels.max(initial=0) == 0:
-        group = blocks
-    elif len(shared):
-        group, keep = blocks * len(counts[0]) + labels if forced else labels, np.isin(labels, shared)
-    else:
+    usual = passes * (passes.max(initial=0) + 1 >= LEAST_PASSES) if blocks is None else blocks
+    fit, majority = np.full((4, len(rows)), np.nan), np.full((4, len(rows), 2), np.nan)
+    are_apart = np.zeros(len(rows), dtype=bool)
+    patterns, numbers = np.unique(labels, axis=0, return_inverse=True)
+    for number, levels in enumerate(patterns):  # rows whose runs are at the same levels are fitted at once
+        alike = numbers == number
+        known = levels >= 0
+        counts = np.zeros((2, levels.max(initial=0) + 1), dtype=np.int64)
+        np.add.at(counts, (is_b[known].astype(int), levels[known]), 1)
         main = counts.argmax(axis=1)
-        if (2 * counts.max(axis=1) <= counts.sum(axis=1)).any() or main[0] == main[1]:
-            return none, False
-        keep, apart = labels == np.where(is_b, main[1], main[0]), True
-        group = blocks if keep.all() else 0 * blocks
-    keep &= np.isin(group, np.intersect1d(group[keep & is_b], group[keep & ~is_b]))
-    if min((keep & is_b).sum(), (keep & ~is_b).sum()) < LEAST_AT_LEVEL:
-        return none, apart
-    return fit_within_blocks(values[keep][None, :], is_b[keep], group[keep]), apart
+        majority[:3, alike] = np.array([main, counts.max(axis=1), counts.sum(axis=1)])[:, None]
+        for side in np.flatnonzero(counts.any(axis=1)):
+            majority[3, alike, side] = rows[alike][:, (is_b == side) & (levels == main[side])].mean(axis=1)
+        groups, are_apart[alike] = _choose_blocks(levels, counts, is_b, usual, are_asked=blocks is not None)
+        keep = groups >= 0
+        if min((keep & is_b).sum(), (keep & ~is_b).sum()) >= LEAST_AT_LEVEL:
+            values = (rows[alike] - session)[:, keep]
+            fit[:, alike] = fit_within_blocks(values, is_b[keep], groups[keep])
+    return LeastSquares(*fit), are_apart, SideLevels(*majority)
 
 
-def off_level_rate(majority: SideLevels) -> float:
-    """Return how often runs are at another level than most of their side, over all rows of a command."""
-    return float(((majority.total - majority.runs).sum() + 0.5) / (majority.total.sum() + 1))
+def _choose_blocks(
+    levels: Ints, counts: Ints, is_b: Bools, blocks: Ints, *, are_asked: bool
+) -> tuple[Ints, bool]:
+    """Return the block of each run, -1 for those left out, and whether the sides are at different levels.
+
+    counts: runs of A and B at each level. are_asked: keep to these blocks at several levels too.
+    """
+    shared, main = np.flatnonzero((counts >= LEAST_AT_LEVEL).all(axis=0)), counts.argmax(axis=1)
+    keep, are_apart = levels >= 0, False
+    if counts.shape[1] > 1 and len(shared):
+        blocks, keep = levels + counts.shape[1] * blocks * are_asked, np.isin(levels, shared)
+    elif counts.shape[1] > 1:
+        if main[0] == main[1] or (2 * counts.max(axis=1) <= counts.sum(axis=1)).any():
+            return np.full(len(levels), -1), False
+        at_main, are_apart = levels == main[is_b.astype(int)], True
+        blocks, keep = blocks * (at_main | ~keep).all(), at_main
+    keep &= np.isin(blocks, np.intersect1d(blocks[keep & is_b], blocks[keep & ~is_b]))
+    return np.where(keep, blocks, -1), are_apart
 
 
-def chance_of_levels(runs: Ints, total: Ints, rate: float) -> Floats:
+def chance_of_levels(runs: Floats, total: Floats | Ints, rate: Floats | float) -> Floats:
     """Return how likely so many runs of a side are at another level by chance: the binomial tail."""
-    tails: Floats = special.bdtrc(runs - 1, np.maximum(total, 1), rate).sum(axis=-1).clip(max=1)
+    tails: Floats = (
+        special.bdtrc(runs - 1, np.maximum(total, 1).astype(np.int64), rate).sum(axis=-1).clip(max=1)
+    )
     return tails
 
 

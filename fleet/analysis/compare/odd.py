@@ -12,7 +12,6 @@ from fleet.analysis.compare.judge import (
     ALPHA,
     ROUNDING,
     control_false_discovery,
-    estimate_scatter,
     label_levels,
     median_of_known,
     moderate_variances,
@@ -104,8 +103,7 @@ def _at_usual_level(logs: Floats, machines: Ints) -> Bools:
     """
     kept = ~np.isnan(logs)
     values, of = logs[kept], machines[kept]
-    row = values[None, :]
-    labels = label_levels(row, estimate_scatter([(row, [np.ones(len(values), dtype=bool)])]))[0]
+    labels = label_levels(values[None, :])[0]
     if labels.any():
         usual = labels == np.bincount(labels).argmax()
         for level in np.unique(labels[~usual]):

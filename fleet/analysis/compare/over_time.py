@@ -13,7 +13,6 @@ from fleet.analysis.compare.judge import (
     ROUNDING,
     apply_student,
     control_false_discovery,
-    estimate_scatter,
     label_levels,
     moderate_variances,
 )
@@ -98,13 +97,12 @@ def cleaned(logs: Floats, switches: Bools) -> Cleaned:
     are odd. A single lasting switch of a row that may switch, or has levels beside, is to another level.
     """
     found = Cleaned(logs.copy(), [], [])
-    scatter = estimate_scatter([(logs, [np.ones(logs.shape[1], dtype=bool)])])
+    levels = label_levels(logs)
     for row, values in enumerate(logs):
         nights = np.flatnonzero(~np.isnan(values))
         if len(nights) < LEAST_NIGHTS:
             continue
-        known = values[nights]
-        labels = label_levels(known[None, :], scatter)[0]
+        known, labels = values[nights], levels[row, nights]
         if labels.any():
             known = _at_one_level(known, labels, switches[row], nights, row, found)
         if len(known) >= _CLIPPED:

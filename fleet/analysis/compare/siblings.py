@@ -12,7 +12,7 @@ from fleet.analysis.compare.judge import ALPHA, apply_student, detectable_change
 from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, beside_the_same, distances, numbers
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
-from fleet.analysis.compare.verdicts import THRESHOLD, are_virtual
+from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.environment import of_rows
 from fleet.analysis.reduce.interval import LEAST_RUNS
@@ -105,7 +105,7 @@ def _group(
     table, maps, layout = _read(root, runs, of_runs, number, only, descriptions)
     places = {host: at for at, host in enumerate(hosts)}
     machines = runs.set_index("run_id")["host_id"].reindex(table.columns).map(places)
-    switches = are_virtual(runs)
+    switches = bool(runs["hypervisor"].notna().any())
     logs, elsewhere, noise = numbers(np.log(table.to_numpy()), machines.to_numpy(), switches=switches)
     names = [*table.index, *[("", "", MEAN)] * (len(logs) > len(table))]
     share, of_cpus = 1.0, list[pd.DataFrame]()

@@ -1,9 +1,8 @@
 """The verdicts of a command: the rules of `judge`, over all of its comparisons (docs/comparing.md)."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ import pandas as pd
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.judge import ALPHA, LEAST_HOSTS, LeastSquares, SideLevels
 from fleet.analysis.compare.side_runs import CLASS, SideRuns, lay_out_pairs, lay_out_relations
-from fleet.analysis.tables import Bools, Floats, Ints
+from fleet.analysis.tables import Bools, Floats
 
 ALL = "all"  # the relation of what all rows of a session have in common
 THRESHOLD = 0.03
@@ -29,75 +28,50 @@ class Verdict(StrEnum):
     NONE = "no verdict"
 
 
-@dataclass(frozen=True, slots=True)
-class _Session:
-    """What all rows of some comparisons have in common: by how much each column is off, and its side."""
+class _Session(NamedTuple):
+    """What all rows of some comparisons have in common.
 
-    off: Mapping[Hashable, float]
-    is_b: Bools
-    values: Floats
+    off: by how much the rows are off, by the keys of `SideRuns`. fit: of that; None: it is not taken out.
+    """
+
+    off: Mapping[tuple[Any, bool], float]
+    fit: LeastSquares | None
 
     @property
-    def is_taken_out(self) -> bool:
-        return bool(self.values.any())
+    def ratio(self) -> float:
+        """The change that is taken out of every row; 1 if none is."""
+        return 1.0 if self.fit is None else float(np.exp(self.fit.change[0]))
 
 
 def judge_comparisons(
-    comparisons: Sequence[SideRuns], threshold: float, *, questions: int = 1, of_all: bool = True
+    comparisons: Sequence[SideRuns], threshold: float, *, questions: int = 1, are_pairs: bool = False
 ) -> tuple[list[pd.DataFrame], dict[Hashable, pd.DataFrame]]:
     """Return a table per comparison, and by `sides` one of the changes over all hosts.
 
-    questions: how many questions the command asks of these runs; each gets an equal part of the 5 %. What
-    all hosts have in common, where it is taken out, is one more. of_all: whether the rows are relations,
-    whose changes over all hosts are tested too.
+    questions: that the command asks of these runs, each with an equal part of the 5 %; what all hosts have in
+    common, where it is taken out, is one more. are_pairs: the rows are pairs: those that cannot be tested are
+    left out, and none is tested over all hosts.
 
-    Columns, beside those of the rows: `ratio` of B to A with its 95 % interval `low`, `high`; `p`, `error`,
-    `freedom` of that change; `shared`, the change of the session beside which it is, else 1; `chance` that
-    the sides are at different levels; `levels`, how many the row has; `a_ns`, `b_ns`, what most runs of each
-    side are at; `q`; `smallest`, the change that would be found; `more`, how many runs a side would tell
-    rows at several levels; `verdict`, `why`.
+    Columns, beside those of the rows: `a_ns`, `b_ns`, what most runs of each side are at; `levels` of the
+    row; `shared`, the change of the session beside which it is, else 1; `ratio` of B to A with its 95 %
+    interval `low`, `high`; `error`, `freedom`, `p` of that change; `chance` that the sides are at different
+    levels; `more`, how many runs a side would tell a row at several levels; `q`; `smallest`, the change that
+    would be found; `verdict`, `why`.
     """
-    scatter = judge.estimate_scatter((one.logs, (one.is_b, ~one.is_b)) for one in comparisons)
-    labels = [judge.label_levels(one.logs, scatter) for one in comparisons]
-    sessions = _find_sessions(comparisons, labels, scatter)
-    fits = [
-        judge.judge_rows(_without_session(one, sessions.get(one.sides)), one.is_b, label, one.blocks)
-        for one, label in zip(comparisons, labels, strict=True)
-    ]
-    fit = LeastSquares(*map(np.concatenate, zip(*(each for each, _, _ in fits), strict=True)))
-    apart = np.concatenate([each for _, each, _ in fits])
-    majority = SideLevels(*map(np.concatenate, zip(*(each for _, _, each in fits), strict=True)))
-    owner = np.repeat(np.arange(len(comparisons)), [len(one.logs) for one in comparisons])
-    session_of = [sessions.get(comparisons[at].sides) for at in owner.tolist()]
-    known = ~np.isnan(fit.change) & np.array([one.enough for one in comparisons])[owner]
-    variance, freedom = np.full((2, len(owner)), np.nan)
-    variance[known], freedom[known] = judge.moderate_variances(fit.variance[known], fit.freedom[known])
-    rate = judge.off_level_rate(majority)
-    chance = np.where(apart & known, judge.chance_of_levels(majority.runs, majority.total, rate), 0.0)
-    rows = pd.concat([one.rows for one in comparisons], ignore_index=True)
-    table = _test(rows, fit.change, np.sqrt(variance * fit.scale), freedom, chance)
-    table["shared"] = [_session_ratio(session) for session in session_of]
-    table["levels"] = np.concatenate([label.max(axis=1, initial=0) + 1 for label in labels])
-    table[["a_ns", "b_ns"]] = np.concatenate(
-        [
-            _level_numbers(one, label, part)
-            for one, label, (*_, part) in zip(comparisons, labels, fits, strict=True)
-        ]
-    )
-    table["ratio"] = table["ratio"].where(~np.isnan(fit.change), table["b_ns"] / table["a_ns"])
-    hosts = sessions.items() if of_all else ()
-    fleets = {name: _of_all_hosts(table, owner, comparisons, name, session) for name, session in hosts}
-    tables = _with_q(
-        [table, *fleets.values()], questions + any(one.is_taken_out for one in sessions.values())
-    )
-    more = np.concatenate(
-        [_runs_to_tell(label, one.is_b, rate) for one, label in zip(comparisons, labels, strict=True)]
-    )
-    judged = [
-        conclude(part.assign(more=more if at == 0 else np.nan), threshold) for at, part in enumerate(tables)
-    ]
-    of_comparisons = [judged[0][owner == at].reset_index(drop=True) for at in range(len(comparisons))]
-    return of_comparisons, dict(zip(fleets, judged[1:], strict=True))
+    scatter = judge.estimate_scatter((one.logs, one.is_b) for one in comparisons)
+    sessions = _estimate_sessions(comparisons, scatter)
+    none = _Session({}, None)
+    parts = [_fit_comparison(one, scatter, sessions.get(one.sides, none)) for one in comparisons]
+    table, fleets = _test_rows(parts), []
+    owner = np.repeat(np.arange(len(parts)), [len(rows) for rows, *_ in parts])
+    for sides, session in {} if are_pairs else sessions.items():
+        hosts = [number for number, one in enumerate(comparisons) if one.sides == sides]
+        fleets.append(_test_all_hosts(table[np.isin(owner, hosts)], len(hosts), session))
+    questions += any(session.fit is not None for session in sessions.values())
+    table, *fleets = [conclude(part, threshold) for part in _add_q([table, *fleets], questions)]
+    owner = np.where(are_pairs & table["p"].isna(), -1, owner)
+    tables = [table[owner == number].reset_index(drop=True) for number in range(len(parts))]
+    return tables, dict(zip(sessions, fleets, strict=False))
 
 
 def compare_relations(
@@ -110,166 +84,119 @@ def compare_relations(
 def compare_pairs(
     a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
 ) -> pd.DataFrame:
-    """Return a row per pair that every run has, with `changed`; for sides of the same topology."""
-    return find_changed_pairs([lay_out_pairs(a, b, number)], threshold)[0]
+    """Return a row per pair that every run has and that can be tested; for sides of the same topology."""
+    return judge_comparisons([lay_out_pairs(a, b, number)], threshold, are_pairs=True)[0][0]
 
 
-def find_changed_pairs(
-    comparisons: Sequence[SideRuns], threshold: float, *, questions: int = 1
-) -> list[pd.DataFrame]:
-    """Return the pairs of each comparison that can be tested, with `changed`; the rules are the same."""
-    tables, _ = judge_comparisons(comparisons, threshold, questions=questions, of_all=False)
-    return [
-        table[table["p"].notna()]
-        .assign(changed=lambda rows: rows["verdict"] == Verdict.CHANGED)
-        .reset_index(drop=True)
-        for table in tables
-    ]
-
-
-def _find_sessions(
-    comparisons: Sequence[SideRuns], labels: Sequence[Ints], scatter: float
-) -> dict[Hashable, _Session]:
-    """What the rows of three comparisons or more with the same sides have in common, run by run."""
-    members: dict[Hashable, list[int]] = {}
-    for at, one in enumerate(comparisons):
-        if one.sides is not None:
-            members.setdefault(one.sides, []).append(at)
+def _estimate_sessions(comparisons: Sequence[SideRuns], scatter: float) -> dict[Hashable, _Session]:
+    """Return what the rows of three comparisons or more with the same sides have in common."""
     sessions = {}
-    for name, places in members.items():
-        if len(places) < LEAST_HOSTS:
+    for sides in dict.fromkeys(one.sides for one in comparisons):
+        hosts = [one for one in comparisons if one.sides == sides]
+        if sides is None or len(hosts) < LEAST_HOSTS:
             continue
-        columns = sorted({key for at in places for key in _column_keys(comparisons[at])})
-        column = {key: at for at, key in enumerate(columns)}
-        is_b = np.array([key[-1] for key in columns], dtype=bool)
-        count = sum(len(comparisons[at].logs) for at in places)
-        rows, levels, filled = np.full((count, len(columns)), np.nan), np.full((count, len(columns)), -1), 0
-        for at in places:
-            here = (
-                np.s_[filled : filled + len(comparisons[at].logs)],
-                [column[key] for key in _column_keys(comparisons[at])],
-            )
-            rows[here], levels[here] = comparisons[at].logs, labels[at]
-            filled += len(comparisons[at].logs)
-        off = judge.estimate_session(rows, levels, is_b, scatter)
-        sessions[name] = _Session(dict(zip(columns, off.tolist(), strict=True)), is_b, off)
+        keys = sorted({key for host in hosts for key in host.keys})
+        parts = []
+        for host in hosts:
+            parts.append(np.full((len(host.logs), len(keys)), np.nan))
+            parts[-1][:, [keys.index(key) for key in host.keys]] = host.logs
+        rows, is_b = np.concatenate(parts), np.array([side for _, side in keys], dtype=bool)
+        off = judge.estimate_session(rows, judge.label_levels(rows, scatter), is_b, scatter)
+        fit = judge.fit_within_blocks(off[None, :], is_b, judge.assign_passes(is_b)) if off.any() else None
+        sessions[sides] = _Session(dict(zip(keys, off.tolist(), strict=True)), fit)
     return sessions
 
 
-def _column_keys(one: SideRuns) -> list[tuple[Any, bool]]:
-    return list(zip(one.turns, one.is_b.tolist(), strict=True))
+def _fit_comparison(
+    one: SideRuns, scatter: float, session: _Session
+) -> tuple[pd.DataFrame, LeastSquares, Bools, SideLevels]:
+    """Return the rows with their levels, and what `judge_rows` returns of them."""
+    labels = judge.label_levels(one.logs, scatter)
+    off = np.array([session.off.get(key, 0.0) for key in one.keys])
+    fit, are_apart, majority = judge.judge_rows(one.logs, one.is_b, labels, one.blocks, off)
+    if not one.enough:
+        fit = LeastSquares(*np.full((4, len(labels)), np.nan))
+    (a_ns, b_ns), levels = np.exp(majority.mean).T, labels.max(axis=1, initial=0) + 1
+    rows = one.rows.assign(a_ns=a_ns, b_ns=b_ns, levels=levels, shared=session.ratio)
+    return rows, fit, are_apart, majority
 
 
-def _without_session(one: SideRuns, session: _Session | None) -> Floats:
-    if session is None:
-        return one.logs
-    off: Floats = np.array([session.off[key] for key in _column_keys(one)])
-    return np.asarray(one.logs - off)
+def _test_rows(parts: Sequence[tuple[pd.DataFrame, LeastSquares, Bools, SideLevels]]) -> pd.DataFrame:
+    """Test each change by the variance that all rows tell, and levels by how often all runs change theirs."""
+    tables, fits, apart, levels = zip(*parts, strict=True)
+    rows, are_apart = pd.concat(tables, ignore_index=True), np.concatenate(apart)
+    fit, majority = LeastSquares(*np.concatenate(fits, axis=1)), SideLevels(*np.concatenate(levels, axis=1))
+    tested, several = ~np.isnan(fit.change), rows["levels"].to_numpy() > 1
+    variance, freedom, more = np.full((3, len(rows)), np.nan)
+    variance[tested], freedom[tested] = judge.moderate_variances(fit.variance[tested], fit.freedom[tested])
+    rate = float(((majority.total - majority.runs).sum() + 0.5) / (majority.total.sum() + 1))
+    chance = judge.chance_of_levels(majority.runs, majority.total, rate) * (are_apart & tested)
+    more[several] = _runs_to_tell(SideLevels(*np.asarray(majority)[:, several]), rate)
+    numbers = {"change": fit.change, "error": np.sqrt(variance * fit.scale), "freedom": freedom}
+    table = _apply_student(rows.assign(**numbers, chance=chance, more=more))
+    return table.assign(ratio=table["ratio"].where(tested, rows["b_ns"] / rows["a_ns"]))
 
 
-def _fit_session(session: _Session) -> LeastSquares:
-    passes = judge.assign_passes(session.is_b)
-    return judge.fit_within_blocks(session.values[None, :], session.is_b, passes)
-
-
-def _session_ratio(session: _Session | None) -> float:
-    return float(np.exp(_fit_session(session).change[0])) if session and session.is_taken_out else 1.0
-
-
-def _test(rows: pd.DataFrame, change: Floats, error: Floats, freedom: Floats, chance: Floats) -> pd.DataFrame:
-    """The rows with the interval and p; where the sides' levels may be chance, these allow no change."""
-    low, high, p = judge.apply_student(change, error, freedom)
-    low, high = (
-        np.where(chance >= ALPHA, of(end, 0.0), end) for of, end in ((np.fmin, low), (np.fmax, high))
-    )
-    numbers = {"ratio": np.exp(change), "low": np.exp(low), "high": np.exp(high)}
-    p = np.where(np.isnan(p), np.nan, np.maximum(p, chance))
-    return rows.assign(**numbers, p=p, error=error, freedom=freedom, shared=1.0, chance=chance)
-
-
-def _level_numbers(one: SideRuns, labels: Ints, majority: SideLevels) -> Floats:
-    """What most runs of each side are at, in ns: rows x 2."""
-    numbers = []
-    for side, main in ((~one.is_b, majority.number[:, 0]), (one.is_b, majority.number[:, 1])):
-        at_main = (labels == main[:, None]) & side
-        sums = np.where(at_main, one.logs, 0.0).sum(axis=1)
-        counts = at_main.sum(axis=1)
-        numbers.append(np.exp(sums / np.where(counts > 0, counts, np.nan)))
-    return np.column_stack(numbers)
-
-
-def _of_all_hosts(
-    table: pd.DataFrame, owner: Ints, comparisons: Sequence[SideRuns], sides: Hashable, session: _Session
-) -> pd.DataFrame:
+def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.DataFrame:
     """Test the changes of three hosts or more, a row per relation; last, what all rows have in common."""
-    mine = np.array([one.sides == sides for one in comparisons])[owner] & table["p"].notna().to_numpy()
-    keys, numbers = [], []
-    for key, part in table[mine].groupby(CLASS, sort=False):
-        changes = np.log(part["ratio"].to_numpy(dtype=float))
-        if len(changes) >= LEAST_HOSTS:
-            variance = max(float(changes.var(ddof=1)), judge.ROUNDING)
-            keys.append((*key, len(changes)))
-            numbers.append((changes.mean(), (variance / len(changes)) ** 0.5, len(changes) - 1))
-    if session.is_taken_out:
-        fit = _fit_session(session)
-        keys.append(("", "", ALL, sum(one.sides == sides for one in comparisons)))
-        numbers.append((fit.change[0], float(fit.variance[0] * fit.scale[0]) ** 0.5, fit.freedom[0]))
-    rows = pd.DataFrame(keys, columns=[*CLASS, "hosts"])
-    change, error, freedom = np.array(numbers, dtype=float).reshape(-1, 3).T
-    found = _test(rows, change, error, freedom, np.zeros(len(rows)))
-    shared = np.where(rows["relation"] == ALL, 1.0, _session_ratio(session))
-    return found.assign(shared=shared, levels=1)
+    tested = rows[rows["p"].notna()]
+    changes = tested.assign(change=np.log(tested["ratio"])).groupby(CLASS, sort=False)["change"]
+    numbers = [
+        (*key, count, mean, (max(variance, judge.ROUNDING) / count) ** 0.5, count - 1, session.ratio)
+        for key, count, mean, variance in changes.agg(["count", "mean", "var"]).itertuples(name=None)
+        if count >= LEAST_HOSTS
+    ]
+    if session.fit is not None:
+        change, scale, variance, freedom = (float(column[0]) for column in session.fit)
+        numbers.append(("", "", ALL, hosts, change, (variance * scale) ** 0.5, freedom, 1.0))
+    table = pd.DataFrame(numbers, columns=[*CLASS, "hosts", "change", "error", "freedom", "shared"])
+    return _apply_student(table.assign(chance=0.0, levels=1, more=np.nan))
 
 
-def _with_q(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
-    """All tables with `q`, over all rows together; what sessions have in common is a question of its own."""
-    p = np.concatenate([table["p"].to_numpy(dtype=float) for table in tables])
-    common = np.concatenate(
-        [(table["relation"] == ALL).to_numpy() & (at > 0) for at, table in enumerate(tables)]
+def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
+    """Replace `change` by the ratio, its interval and p, which allow no change where levels may be chance."""
+    change, error, freedom, chance = (
+        rows[name].to_numpy(dtype=float) for name in ("change", "error", "freedom", "chance")
     )
-    q = np.where(common, judge.control_false_discovery(np.where(common, p, np.nan)), np.nan)
-    q[~common] = judge.control_false_discovery(p[~common])
-    parts = np.split(np.minimum(q * questions, 1.0), np.cumsum([len(table) for table in tables])[:-1])
+    low, high, p = judge.apply_student(change, error, freedom)
+    low, high = np.where(chance >= ALPHA, (np.fmin(low, 0), np.fmax(high, 0)), (low, high))
+    numbers = {"ratio": np.exp(change), "low": np.exp(low), "high": np.exp(high)}
+    return rows.drop(columns="change").assign(**numbers, p=np.maximum(p, chance))
+
+
+def _add_q(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
+    """Add `q` over the rows of all tables; what sessions have in common is a question of its own."""
+    rows = pd.concat([table[["relation", "p"]] for table in tables])
+    p, are_common = rows["p"].to_numpy(dtype=float), (rows["relation"] == ALL).to_numpy()
+    q = np.full(len(p), np.nan)
+    for question in (are_common, ~are_common):
+        q[question] = np.minimum(judge.control_false_discovery(p[question]) * questions, 1.0)
+    parts = np.split(q, np.cumsum([len(table) for table in tables])[:-1])
     return [table.assign(q=part) for table, part in zip(tables, parts, strict=True)]
 
 
-def _runs_to_tell(labels: Ints, is_b: Bools, rate: float) -> Floats:
-    """How many runs a side would tell rows at several levels apart; NaN for a row at one, or too many.
+def _runs_to_tell(majority: SideLevels, rate: float) -> Floats:
+    """Return how many runs a side would tell apart rows at several levels; NaN for more than 200.
 
     Where most runs of the sides are at different levels: as many as make that unlikely by chance, at `rate`.
     Else as many as have two runs of each side at the commonest level, in nine sessions of ten.
     """
-    more = np.full(len(labels), np.nan)
+    share = (majority.runs / np.maximum(majority.total, 1)).min(axis=1)[:, None]
+    are_apart = majority.number[:, :1] != majority.number[:, 1:]
     runs = np.arange(2, _MOST_RUNS + 1)
-    for row in np.flatnonzero(labels.max(axis=1, initial=0) > 0):
-        counts = [
-            np.bincount(labels[row, (is_b == side) & (labels[row] >= 0)], minlength=1)
-            for side in (False, True)
-        ]
-        if min(count.sum() for count in counts) == 0:
-            continue
-        main = [int(count.argmax()) for count in counts]
-        if main[0] != main[1]:
-            share = min(count.max() / count.sum() for count in counts)
-            tells = (
-                2 * judge.chance_of_levels(np.ceil(share * runs).astype(int)[:, None], runs[:, None], rate)
-                < ALPHA
-            )
-        else:
-            share = min(count[main[0]] / count.sum() for count in counts)
-            tells = (1 - judge.chance_of_levels(np.full((len(runs), 1), 2), runs[:, None], share)) < 1 - _TOLD
-        if tells.any():
-            more[row] = runs[tells.argmax()]
-    return more
+    least, rates = np.where(are_apart, np.ceil(share * runs), 2), np.where(are_apart, rate, share)
+    chance = judge.chance_of_levels(least[..., None], runs[:, None], rates[..., None])
+    tells = np.where(are_apart, 2 * chance < ALPHA, chance > _TOLD) & (share > 0)
+    return np.where(tells.any(axis=1), runs[tells.argmax(axis=1)], np.nan)
 
 
 def conclude(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
     """Return the rows with `smallest`, `verdict` and `why`; threshold: the change that matters, a share."""
     tests, q = int(rows["p"].notna().sum()), rows["q"].to_numpy(dtype=float)
     alpha = min(ALPHA * (int((q < ALPHA).sum()) + 1) / max(tests, 1), ALPHA)
-    matters = float(np.log1p(threshold))
     error, freedom = (rows[name].to_numpy(dtype=float) for name in ("error", "freedom"))
-    rows = rows.assign(smallest=np.expm1(judge.detectable_change(error, freedom, alpha, matters)))
+    smallest = judge.detectable_change(error, freedom, alpha, float(np.log1p(threshold)))
+    rows = rows.assign(smallest=np.expm1(smallest))
     verdicts = [_conclude_row(row, threshold, tests) for row in rows.to_dict("records")]
     return rows.assign(verdict=[str(verdict) for verdict, _ in verdicts], why=[why for _, why in verdicts])
 
@@ -280,43 +207,32 @@ def _conclude_row(row: Mapping[Any, Any], threshold: float, tests: int) -> tuple
         return Verdict.NONE, _explain_levels(row) if row["levels"] > 1 else "too few runs"
     change, low, high = (float(np.log(row[name])) for name in ("ratio", "low", "high"))
     if row["q"] < ALPHA and abs(change) > matters:
-        size = (
-            f"by more than {share}" if min(abs(low), abs(high)) > matters else f"perhaps by less than {share}"
-        )
+        size = "by more than" if min(abs(low), abs(high)) > matters else "perhaps by less than"
         beside = " than all hosts" if row["shared"] != 1 else ""
-        return Verdict.CHANGED, f"{'slower' if change > 0 else 'faster'}{beside}, {size}"
+        return Verdict.CHANGED, f"{'slower' if change > 0 else 'faster'}{beside}, {size} {share}"
     if max(-low, high) < matters:
         return Verdict.EQUIVALENT, f"within ±{share}{' of all hosts' if row['shared'] != 1 else ''}"
     if row["chance"] > 0:
         return Verdict.AT_ANOTHER_LEVEL, _explain_levels(row)
-    return Verdict.CANNOT_TELL, "; ".join(_explain_doubt(row, matters, tests))
+    return Verdict.CANNOT_TELL, _explain_doubt(row, matters, tests)
 
 
-def _explain_doubt(row: Mapping[Any, Any], matters: float, tests: int) -> Iterator[str]:
+def _explain_doubt(row: Mapping[Any, Any], matters: float, tests: int) -> str:
     if row["q"] < ALPHA:
-        yield f"a change, but perhaps below {np.expm1(matters) * 100:g}%"
-        return
+        return f"a change, but perhaps below {np.expm1(matters) * 100:g}%"
     if row["levels"] > 1:
-        yield _explain_levels(row)
-        return
+        return _explain_levels(row)
     if row["p"] < ALPHA and tests > 1:
-        yield f"may be chance: 1 of {tests} relations"
-        return
+        return f"may be chance: 1 of {tests} relations"
     if not row["smallest"] <= 1:
-        yield "would show no change below a factor of two"
-        return
-    yield f"would show a change of {row['smallest']:.1%} or more"
-    wanted, seen = 2 * matters, float(np.log1p(row["smallest"]))
+        return "would show no change below a factor of two"
+    wanted, seen, more = 2 * matters, float(np.log1p(row["smallest"])), ""
     if seen > wanted and "a_units" in row:
         runs = 2 / (1 / row["a_units"] + 1 / row["b_units"]) * (seen / wanted) ** 2
-        yield f"for {np.expm1(wanted):.0%}, about {np.ceil(runs):.0f} runs a side"
+        more = f"; for {np.expm1(wanted):.0%}, about {np.ceil(runs):.0f} runs a side"
+    return f"would show a change of {row['smallest']:.1%} or more{more}"
 
 
 def _explain_levels(row: Mapping[Any, Any]) -> str:
     told = "" if np.isnan(row["more"]) else f"; about {row['more']:.0f} runs a side would tell"
     return f"{row['levels']:.0f} levels{told}"
-
-
-def are_virtual(*runs: pd.DataFrame) -> bool:
-    """Return whether a run was made under a hypervisor."""
-    return any(side["hypervisor"].notna().any() for side in runs)

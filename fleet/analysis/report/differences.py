@@ -168,8 +168,7 @@ def _residuals(
 def _chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
     """Of each pair the largest relative change that chance explains. first: how many runs of side A."""
     keys = ["relation", "ping_cpu", "pong_cpu", "run"]
-    rows = pairs[[*keys, "ns", "spread"]].set_index(keys).unstack("run").sort_index()
+    rows = pairs[[*keys, "ns"]].set_index(keys).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())
-    spreads, relations = rows["spread"].to_numpy(), rows.index.get_level_values("relation").to_numpy()
-    half = largest_by_chance(logs[:, :first], logs[:, first:], spreads, relations)
+    half = largest_by_chance(logs[:, :first], logs[:, first:], rows.index.get_level_values("relation"))
     return matrix(rows.index.to_frame(index=False).assign(half=half), order.cpus, "half")

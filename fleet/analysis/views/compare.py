@@ -98,7 +98,7 @@ def _parts(one: Comparison, alike: set[_Differing], width: int | None) -> Iterat
         yield "Nothing to compare: the sides have no benchmark, variant and relation in common."
     else:
         yield _verdicts(one, width) if one.judged else _description(one)
-    if one.reports_pairs and one.pairs["changed"].any():
+    if one.reports_pairs and (one.pairs["verdict"] == Verdict.CHANGED).any():
         yield "\n".join(_pairs(one))
     if len(one.levels):
         yield levels_text(one.levels, width, one.descriptions)
@@ -189,7 +189,7 @@ def _pairs(one: Comparison) -> Iterator[str]:
     """How many pairs changed, and those that changed unlike their relation, the most different first."""
     kind = ["benchmark", "variant", "relation"]
     usual = one.relations[[*kind, "ratio"]].rename(columns={"ratio": "usual"})
-    found = one.pairs[one.pairs["changed"]].merge(usual, on=kind)
+    found = one.pairs[one.pairs["verdict"] == Verdict.CHANGED].merge(usual, on=kind)
     found["apart"] = np.abs(np.log(found["ratio"] / found["usual"]))
     own = found[found["apart"] > np.log1p(one.threshold)].sort_values("apart", ascending=False)
     yield (

@@ -75,7 +75,7 @@ def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     assert package["ratio"] == pytest.approx(1.08, abs=0.01)
     assert 1.05 < package["low"] < package["ratio"] < package["high"] < 1.11
     assert (package["pairs"], package["a_units"], package["b_units"]) == (24, 5, 5)
-    assert found.pairs["changed"].sum() == 24
+    assert (found.pairs["verdict"] == "changed").sum() == 24
     assert found.caveats == ()
     text = compare_text([found])
     expected = r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%, package\), 1 equiv"
@@ -88,7 +88,7 @@ def test_a_single_pair_that_moved_is_found_though_its_relation_did_not(tmp_path:
     series(tmp_path, "abbabaabab", pair=(1, 2, 1.10))
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
     assert set(found.relations["verdict"]) == {"equivalent"}
-    changed = found.pairs[found.pairs["changed"]]
+    changed = found.pairs[found.pairs["verdict"] == "changed"]
     assert list(zip(changed["ping_cpu"], changed["pong_cpu"], strict=True)) == [(1, 2)]
     assert "1-2" in compare_text([found])
 
