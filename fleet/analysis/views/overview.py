@@ -163,13 +163,16 @@ def not_shown(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL)
     return "\n".join(one_line(f"{folded(hosts, 60)}: {what}") for what, hosts in found.items())
 
 
-def heading(runs: Sequence[RunSummary]) -> str:
-    """How many hosts and runs, and when."""
+def heading(runs: Sequence[RunSummary], left_out: int = 0) -> str:
+    """Say how many hosts and runs are shown, from when, and how to see hosts that are left out."""
+    hosts = len(by_host(runs))
+    counted_hosts = f"{hosts} of {counted(hosts + left_out, 'host')}" if left_out else counted(hosts, "host")
     when = span_text(runs[0].started_utc, runs[-1].started_utc)
     partial = sum(run.state is RunState.PARTIAL for run in runs)
     return (
-        f"{counted(len(by_host(runs)), 'host')}, {counted(len(runs), 'run')}, {when} UTC"
+        f"{counted_hosts}, {counted(len(runs), 'run')}, {when} UTC"
         + f", {partial} partial" * bool(partial)
+        + "; all: fleet show all" * bool(left_out)
     )
 
 

@@ -34,10 +34,14 @@ from fleet.store.runs import Root
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown: the runs whose numbers count, oldest first, and the last run of each host."""
+    """What is shown: the runs whose numbers count, oldest first, and the last run of each host.
+
+    left_out: hosts with runs that the last session did not measure, where nothing was selected.
+    """
 
     runs: tuple[RunSummary, ...]
     latest: tuple[str, ...]
+    left_out: int = 0
 
 
 def shows_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> Iterator[str]:
@@ -224,7 +228,8 @@ def chosen(root: Listing, texts: Sequence[str]) -> Shown:
     kept = {host: comparable(runs) for host, runs in hosts.items()}
     ids = {run.run_id for runs in kept.values() for run in runs}
     counting = tuple(run for run in listed if run.run_id in ids)
-    return Shown(counting, tuple(runs[-1].run_id for runs in kept.values()))
+    left_out = 0 if texts else len({run.host_id for run in listed}) - len(hosts)
+    return Shown(counting, tuple(runs[-1].run_id for runs in kept.values()), left_out)
 
 
 def shown_text(root: Root, shown: Shown, canvas: Canvas, only: Only = ALL, **detail: Any) -> str:
@@ -233,7 +238,10 @@ def shown_text(root: Root, shown: Shown, canvas: Canvas, only: Only = ALL, **det
         return show_text(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
     descriptions = load.merge_descriptions(shown.runs)
     table = _medians(root, shown.runs, only, descriptions)
-    parts = [overview.heading(shown.runs), _listed(table, shown.runs, canvas, only, descriptions)]
+    parts = [
+        overview.heading(shown.runs, shown.left_out),
+        _listed(table, shown.runs, canvas, only, descriptions),
+    ]
     if detail.get("as_map"):
         parts += [map_text(root, run_id, canvas, only) for run_id in shown.latest]
     there = set(table["host_id"])
