@@ -96,7 +96,7 @@ class DataError(ValueError):
 
 
 class DamagedFileError(StoreError):
-    """A file of the results was refused: the only error that costs a run its place beside others.
+    """A file of the results was refused or cannot be read: the only error that costs a run its place.
 
     run_id: the run whose file it is, if it belongs to one.
     """

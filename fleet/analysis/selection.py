@@ -4,10 +4,10 @@ A selection is a host, a glob, a range such as web[01-04], label=value, host@lab
 globs), a run id, the beginning of one or a glob, several of them joined by commas, or `all`; `!…` excludes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from fleet.errors import UsageError
+from fleet.errors import DamagedFileError, UsageError
 from fleet.hostnames import expand_range
 from fleet.model import RunState
 from fleet.store import Listing, RunSummary
@@ -24,8 +24,9 @@ def select(listed: Sequence[RunSummary], texts: Sequence[str], place: Place) -> 
     """Runs that match any text and no `!text`, in their order; no text: all. Raises UsageError for no run."""
     wanted = [text for text in texts if not text.startswith("!")]
     unwanted = [text[1:] for text in texts if text.startswith("!")]
-    chosen = {run_id for text in wanted or [ALL] for run_id in matching(listed, text, place)}
-    chosen -= {run_id for text in unwanted for run_id in matching(listed, text, place)}
+    chosen = _match_any(listed, wanted or [ALL], place)
+    if unwanted:
+        chosen -= _match_any(listed, unwanted, place, chosen)
     if texts and not chosen:
         raise UsageError(f"{place}: the selection {' '.join(texts)!r} leaves no run. `fleet runs` lists all.")
     return [run for run in listed if run.run_id in chosen]
@@ -45,11 +46,29 @@ def matching(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
     if "," in text and "[" not in text:
         parts = {part for part in text.split(",") if part}
         ids = {run.run_id for run in listed} & parts
-        return ids.union(*(matching(listed, part, place) for part in parts - ids))
+        return ids | _match_any(listed, parts - ids, place, ids)
     names = _host_matcher(text)
     found = {run.run_id for run in listed if names(run)}
     found = found or {run.run_id for run in listed if fnmatchcase(run.run_id, text)}
     return found or {find_run(list(listed), text, place)}
+
+
+def _match_any(
+    listed: Sequence[RunSummary], texts: Iterable[str], place: Place, others: Collection[str] = ()
+) -> set[str]:
+    """Return the ids of the runs that any of the texts means, without those that cannot be read.
+
+    These have been named by a StoreWarning. Raises DamagedFileError unless there are other runs, or others.
+    """
+    ids, errors = set[str](), list[DamagedFileError]()
+    for text in texts:
+        try:
+            ids |= matching(listed, text, place)
+        except DamagedFileError as err:
+            errors.append(err)
+    if errors and not (ids or others):
+        raise errors[0]
+    return ids
 
 
 def last_session(listed: list[RunSummary], place: Place) -> list[str]:

@@ -6,8 +6,9 @@ import re
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
-from fleet.errors import UsageError
+from fleet.errors import StoreWarning, UsageError
 from fleet.late import fs
 from fleet.store.files import enter, sync
 from fleet.store.ids import checked_key
@@ -76,17 +77,29 @@ class Folder:
     def samples(self) -> dict[Key, str]:
         """Stamp each samples file: its size and time, by host, then run. Raises OSError.
 
-        An empty folder is no run; a file that cannot be looked at has the stamp "".
+        An empty folder is no run; a file that cannot be looked at has the stamp "". A host's folder that this
+        user may not list is named by a StoreWarning, unless no other has runs.
         """
-        stamps = {}
+        stamps, closed = {}, list[PermissionError]()
         samples = self.path("samples")
         for host in _folders(samples, "host_id="):
             if not os.path.isdir(f"{samples}/{host}"):  # noqa: PTH112  # a file of somebody else's
                 continue
-            for run in _folders(f"{samples}/{host}", "run_id="):
+            try:
+                runs = _folders(f"{samples}/{host}", "run_id=")
+            except PermissionError as err:
+                closed.append(err)
+                continue
+            for run in runs:
                 stamp = _stamp(f"{samples}/{host}/{run}/{SAMPLES_FILE}")
                 if stamp is not None:
                     stamps[host.removeprefix("host_id="), run.removeprefix("run_id=")] = stamp
+        if closed and not stamps:
+            raise closed[0]
+        for refusal in closed:
+            warn(
+                f"{refusal.filename}: {refusal.strerror}. Its runs are left out.", StoreWarning, stacklevel=2
+            )
         return stamps
 
     def stamp(self, name: str) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreError
@@ -24,7 +25,8 @@ from fleet.store.reading import each, leave_out, read_record, readable, reading
 from fleet.store.rows import RunRecord, parse_record
 from fleet.store.run_tables import complete
 
-_hidden: ContextVar[frozenset[str]] = ContextVar("hidden", default=frozenset())
+_NONE: Mapping[str, DamagedFileError] = MappingProxyType({})
+_hidden: ContextVar[Mapping[str, DamagedFileError]] = ContextVar("hidden", default=_NONE)
 _OLD_S = 900  # of a samples file so old the session, if alive, has added the rows to the tables
 
 
@@ -135,6 +137,7 @@ class Listing:
             return [run for run in self.runs if run.run_id in run_ids]
         stamps = {key: stamp for key, stamp in self.samples.items() if key[1] in run_ids}
         rows, errors = self._read(stamps)
+        errors |= {key: _hidden.get()[key[1]] for key in stamps if key[1] in _hidden.get()}
         if errors and len(stamps) == 1:
             raise next(iter(errors.values()))
         for err in errors.values():
@@ -227,9 +230,9 @@ class Listing:
 
 
 @contextmanager
-def hiding(run_ids: Collection[str]) -> Iterator[None]:
-    """Leave these runs out of Listings made meanwhile."""
-    token = _hidden.set(frozenset(run_ids))
+def hiding(errors: Mapping[str, DamagedFileError]) -> Iterator[None]:
+    """Leave runs out of Listings made meanwhile. errors: by run id why."""
+    token = _hidden.set(errors)
     try:
         yield
     finally:

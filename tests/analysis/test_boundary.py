@@ -1,5 +1,6 @@
 """Runs that were stored but cannot be shown: each is named and left out, and costs no other run its place."""
 
+import errno
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +15,7 @@ import fleet
 from fleet.analysis import boundary
 from fleet.errors import DamagedFileError, StoreError, StoreWarning, UsageError
 from fleet.model import Burst, Cpu, Host, Parameters, Run
-from fleet.store import Store, new_run_id
+from fleet.store import Store, files, new_run_id, places, reading
 from fleet.store.places import place_of
 from fleet.store.publish import publish
 from fleet.store.rows import runs_row
@@ -46,6 +47,7 @@ RECORDS: Mapping[str, Mapping[str, Any]] = {
     "plan": {"plan_json": "null"},
     "clock": {"ticks_per_second": "many"},
 }
+NUMBERS = {"EACCES": errno.EACCES, "EPERM": errno.EPERM, "EIO": errno.EIO}
 VIEWS = (
     ("show", "all"),
     ("show", "all", "--json"),
@@ -184,6 +186,76 @@ def test_what_was_withdrawn_is_named_no_more(
     assert fleet_here("withdraw", bad.run_id).exit_code == 0
     after = fleet_here("report", "all", "-o", "-")
     assert (after.exit_code, after.stderr) == (0, "")
+
+
+def refuse_to_open(number: int, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the system refuse to open the files of a run."""
+    open_file = files.check_regular
+
+    def refuse(path: Path | str) -> None:
+        if run_id in str(path):
+            raise OSError(number, os.strerror(number), str(path))
+        open_file(path)
+
+    for module in (files, reading):
+        monkeypatch.setattr(module, "check_regular", refuse)
+
+
+NAMING = (
+    ("report", "{good}", "{bad}", "-o", "-"),
+    ("report", "{good},{bad}", "-o", "-"),
+    ("report", "{bad}", "{good}", "{good}", "-o", "card.svg"),
+    ("report", "{good}", "{bad}", "-o", "site/"),
+    ("show", "{good}", "{bad}"),
+    ("show", "{bad},{good}", "--csv"),
+    ("show", "all", "!{bad}"),
+    ("compare", "{good},{bad}", "{other}"),
+    ("export", "{bad},{good}"),
+)
+
+
+@pytest.mark.parametrize("how", ["damaged", "empty", "no record", *NUMBERS])
+def test_a_bad_run_of_several_that_are_named_is_left_out_by_name(
+    tmp_path: Path, bad: Run, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    good, other = honest(tmp_path / "results", "a"), honest(tmp_path / "results", "b")
+    (samples,) = (tmp_path / "results").rglob(f"run_id={bad.run_id}/samples.parquet")
+    if how in NUMBERS:
+        refuse_to_open(NUMBERS[how], bad.run_id, monkeypatch)
+    elif how != "damaged":
+        samples.write_bytes(
+            b"" if how == "empty" else samples.read_bytes().replace(b"fleet.run", b"fleet.ran")
+        )
+    for words in NAMING:
+        ids = {"good": good.run_id, "bad": bad.run_id, "other": other.run_id}
+        done = fleet_here(*(word.format(**ids) for word in words))
+        assert done.exit_code == 0, (words, done.stderr)
+        named = " ".join(done.stderr.split())
+        if words[-1] not in ("card.svg", "!{bad}", "{bad},{good}"):  # for which it may not have to be read
+            assert named.count(f"run_id={bad.run_id}") == 1, (words, named)
+        if how in NUMBERS and named:
+            assert os.strerror(NUMBERS[how]) in named
+            assert "copy" not in named
+    alone = fleet_here("report", bad.run_id, "-o", "-")
+    assert (alone.exit_code, f"run_id={bad.run_id}" in alone.stderr) == (11, True)
+
+
+def test_a_host_whose_folder_is_closed_costs_no_other_its_place(
+    tmp_path: Path, bad: Run, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = places._folders
+
+    def refuse(parent: str, beginning: str) -> list[str]:
+        if bad.host.name in parent:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), parent)
+        return listing(parent, beginning)
+
+    monkeypatch.setattr(places, "_folders", refuse)
+    assert fleet_here("runs").exit_code == 11
+    good = honest(tmp_path / "results", "a")
+    done = fleet_here("runs")
+    assert (done.exit_code, good.run_id in done.stdout) == (0, True)
+    assert "host_id=liar: Permission denied. Its runs are left out." in " ".join(done.stderr.split())
 
 
 def test_a_notebook_goes_on_without_the_run_too(bad: Run, tmp_path: Path) -> None:
