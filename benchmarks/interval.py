@@ -35,13 +35,13 @@ Bools = npt.NDArray[np.bool_]
 Level = Callable[[Floats, np.random.Generator], Floats]
 
 
-def describe_runs(bursts: Floats) -> dict[str, Floats]:
-    """Compute columns of `pairs`, a row per run and benchmark. bursts: runs x benchmarks x bursts, in ns."""
-    runs, benchmarks, count = bursts.shape
+def describe_runs(medians: Floats) -> dict[str, Floats]:
+    """Compute columns of `pairs`, a row per run and benchmark. medians: runs x benchmarks x bursts, in ns."""
+    runs, benchmarks, count = medians.shape
     visits = np.tile(np.arange(count), runs * benchmarks)
-    medians, counts = bursts.ravel(), np.full(runs * benchmarks, count)
-    main = find_main_bursts(medians, counts, visits, np.repeat(np.arange(runs), benchmarks))
-    return describe_rows(medians, counts, visits.astype(np.float64), main)
+    flat, counts = medians.ravel(), np.full(runs * benchmarks, count)
+    is_main = find_main_bursts(flat, counts, visits, np.repeat(np.arange(runs), benchmarks))
+    return describe_rows(flat, counts, visits.astype(np.float64), is_main)
 
 
 @dataclass(frozen=True, slots=True)

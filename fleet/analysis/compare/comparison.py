@@ -315,11 +315,13 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
         parts = [side[key] for side in sides]
         numbers = [float(part[name].median()) for name in ("median_ns", "other_ns") for part in parts]
         of_bursts = [part["other_share"].to_numpy(dtype=float) for part in parts]
-        rows.append((*key, *numbers, *(float(part.mean()) for part in of_bursts), *_moved(*of_bursts)))
+        rows.append(
+            (*key, *numbers, *(float(part.mean()) for part in of_bursts), *_estimate_difference(*of_bursts))
+        )
     return pd.DataFrame(rows, columns=columns)
 
 
-def _moved(a: Floats, b: Floats) -> tuple[float, float, float]:
+def _estimate_difference(a: Floats, b: Floats) -> tuple[float, float, float]:
     """The difference of the means of two sides with its 95 % interval, which needs three runs of each."""
     if min(len(a), len(b)) < LEAST_RUNS:
         return float(b.mean() - a.mean()), float("nan"), float("nan")

@@ -61,9 +61,10 @@ def find_main_bursts(medians: Floats, counts: Ints, visits: Ints, units: Ints) -
     modes = np.empty(len(visits_of_units))
     for which, rows in equal_rows(logs, visits_of_units):
         modes[which] = half_sample_modes(rows)
-    main = (np.abs(logs - np.repeat(modes, visits_of_units)) <= np.log(REACH))[place]
-    found: Bools = main | (np.bincount(row, main, len(counts)) == 0)[row]
-    return found
+    main: Bools = (np.abs(logs - np.repeat(modes, visits_of_units)) <= np.log(REACH))[place]
+    has_none = np.bincount(row, main, len(counts)) == 0
+    main |= has_none[row]
+    return main
 
 
 def describe_rows(medians: Floats, counts: Ints, times: Floats, main: Bools) -> dict[str, Floats]:
@@ -98,8 +99,8 @@ def halves(rows: Floats) -> Floats:
         return np.full(len(rows), np.nan)
     away = rows - rows.mean(axis=1, keepdims=True)
     effective = effective_count(count, likeness(away))
-    found: Floats = t_factor(count, effective) * np.sqrt((away**2).sum(axis=1) / (count - 1) / effective)
-    return found
+    half: Floats = t_factor(count, effective) * np.sqrt((away**2).sum(axis=1) / (count - 1) / effective)
+    return half
 
 
 def find_drift(bursts: Floats, times: Floats) -> Floats:

@@ -242,9 +242,9 @@ def levels_text(levels: pd.DataFrame, width: int | None, descriptions: Descripti
         "its interval",
     )
     room = None if width is None else width - 2
-    shown = table(titles, rows, right=set(range(2, 10)), width=room, drop=("its interval", "A", "B"))
+    listed = table(titles, rows, right=set(range(2, 10)), width=room, drop=("its interval", "A", "B"))
     lines = ["Bursts at another level, not judged (other: their median; share: of the bursts)"]
-    lines.append(text.indented(shown))
+    lines.append(text.indented(listed))
     if len(levels) > LISTED:
         lines.append(f"  {counted(len(levels) - LISTED, 'more pair')} with --json")
     return "\n".join(lines)

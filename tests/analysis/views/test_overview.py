@@ -109,6 +109,19 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
     assert " 4 of 5 " in show.shown_text(tmp_path, shown, Canvas(80))
 
 
+def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
+    """Three runs at three levels: the number is of one of them, with the interval within that run."""
+    for number, factor in enumerate((1.0, 2.0, 4.5)):
+        ns = {name: factor * ns for name, ns in simulated.builders.NS.items()}
+        session = f"s2026010{number}T000000Z-00000000"
+        simulated.publish(tmp_path, simulated.desktop("flips", ns=ns), number, rounds=4, session=session)
+    history = overview_history(tmp_path, show.chosen(Listing(tmp_path), ["flips"]).runs)
+    table = overview.medians(history, history)
+    assert (table["behind"] == 1).all()
+    assert (table["half"] < 0.2).all()
+    assert overview.how_wide(table) == "of the median pair, within the run"
+
+
 def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
     table = overview.medians(overview_history(root, show.chosen(Listing(root), []).runs))
     coloured = overview.overview_text(table, Canvas(80, colour=True))
