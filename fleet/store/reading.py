@@ -29,12 +29,7 @@ _STRETCH, _VALUES, _TEXT_BYTES = 4096, 1 << 18, 8 << 20
 _READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for is kept in memory
 
 _OF_A_NAME = (errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG)  # its name leads to no file
-_ASK = "Let this user read it."
-_OF_A_FILE = {
-    errno.EACCES: _ASK,
-    errno.EPERM: _ASK,
-    errno.EIO: "Look at the disk, and at `dmesg`: it could not read this file.",
-}
+_OF_A_FILE = (errno.EACCES, errno.EPERM, errno.EIO)  # the system does not read it, though others
 _RUN = re.compile(r"samples/host_id=[^/]+/run_id=([^/]+)/")
 
 _RESTORE = "If the file is damaged, put it back from a copy, or move all files of that run away."
@@ -77,9 +72,8 @@ def read_files(
 def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Iterator[None]:
     """Raise DamagedFileError, with what was read and a remedy, where bytes are not what fleet writes.
 
-    That is where the gate, or pyarrow as it decodes them, refuses them; and where this one file cannot be
-    read, which costs no other its place either. Where the network, memory or the process fails, raise the
-    error of that, and blame no file. All else passes: it is a bug. run_id: whose file it is.
+    That is where the gate, or pyarrow as it decodes them, refuses them, or this file alone cannot be read. If
+    network or memory fails, raise the error of that. All else passes: it is a bug. run_id: whose file it is.
     """
     try:
         yield
@@ -88,8 +82,8 @@ def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Ite
         if is_damage(err):
             raise DamagedFileError(f"{what}: {text}. {remedy}", run_id=run_id) from err
         if isinstance(err, OSError) and err.errno in _OF_A_FILE:
-            advice = f"{os.strerror(err.errno)}. {_OF_A_FILE[err.errno]}"
-            raise DamagedFileError(f"{what}: {advice}", run_id=run_id) from err
+            reason = f"{os.strerror(err.errno)}. Let this user read it, or look at the disk."
+            raise DamagedFileError(f"{what}: {reason}", run_id=run_id) from err
         if (cause := explain(err, f"{what}: ")) is not None:
             raise cause from err
         if isinstance(err, OSError):  # of an object store
