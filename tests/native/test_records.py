@@ -154,13 +154,6 @@ def test_iterations_left_to_the_agent_are_kept_for_all_rounds_of_a_pair():
     assert all(len(values) == 1 and min(values) >= 100 for values in chosen.values())
 
 
-def test_only_the_cpus_asked_for_are_measured():
-    needs.cpus(2)
-    first, second = sorted(os.sched_getaffinity(0))[:2]
-    records = measure("-b", "cas", "-c", f"{second},{first}", *QUICK)
-    assert records[0]["cpus"] == [first, second]
-
-
 def test_the_affinity_the_agent_was_started_with_is_a_fence():
     needs.cpus(2)
     cpu = max(os.sched_getaffinity(0))

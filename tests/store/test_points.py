@@ -11,7 +11,7 @@ import pytest
 from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.reduce.pairs import load_pairs
-from fleet.model import Host, Parameters
+from fleet.model import Parameters
 from fleet.store import Store, schema
 from fleet.store.places import place_of
 from fleet.store.rows import RECORD, unpacked
@@ -80,23 +80,6 @@ def test_a_pair_takes_the_cycles_of_its_bursts_whatever_their_frequencies(tmp_pa
 def test_the_frequency_of_a_pair_is_one_that_its_bursts_had(tmp_path: Path) -> None:
     taken = [(mhz, cycles) for mhz in (3000, 3100) for cycles in (100, 300, 1000, 3000, 10000)]
     assert 3 <= by_its_clock(tmp_path, *taken)[1] <= 3.1
-
-
-@pytest.mark.parametrize("hosts", [("a", "b"), ("b", "a")])
-def test_points_are_told_apart_whichever_run_pandas_reads_first(
-    hosts: tuple[str, str], tmp_path: Path
-) -> None:
-    plain, at_point = (builders.a_run(host=Host(name, "192.0.2.1"), run_id=f"r{name}") for name in hosts)
-    Store(tmp_path).publish(plain, [builders.a_burst()])
-    Store(tmp_path).publish(at_point, [builders.a_burst(**AT_POINT)])
-    frame = pd.read_parquet(tmp_path / "samples")
-    assert dict(zip(frame["run_id"], frame["point"].notna(), strict=True)) == {
-        plain.run_id: False,
-        at_point.run_id: True,
-    }
-    whole = load_samples(tmp_path)
-    assert sorted(whole["operation"].dropna()) == ["copy"]
-    assert verify(place_of(tmp_path)).problems == ()
 
 
 def test_a_point_counts_in_the_digest(tmp_path: Path) -> None:
