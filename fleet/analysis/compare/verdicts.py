@@ -131,9 +131,9 @@ def _test_rows(parts: Sequence[tuple[pd.DataFrame, LeastSquares, Bools, SideLeve
     variance[tested], freedom[tested] = judge.moderate_variances(fit.variance[tested], fit.freedom[tested])
     rate = float(((majority.total - majority.runs).sum() + 0.5) / (majority.total.sum() + 1))
     chance = judge.chance_of_levels(majority.runs, majority.total, rate) * (are_apart & tested)
-    more[several] = _runs_to_tell(SideLevels(*np.asarray(majority)[:, several]), rate)
-    numbers = {"change": fit.change, "error": np.sqrt(variance * fit.scale), "freedom": freedom}
-    table = _apply_student(rows.assign(**numbers, chance=chance, more=more))
+    more[several] = _runs_to_tell(SideLevels(*np.asarray(majority)[:, several]), rate, tested.sum())
+    rows = rows.assign(change=fit.change, error=np.sqrt(variance * fit.scale), freedom=freedom)
+    table = _apply_student(rows.assign(chance=chance, more=more))
     return table.assign(ratio=table["ratio"].where(tested, rows["b_ns"] / rows["a_ns"]))
 
 
@@ -175,18 +175,19 @@ def _add_q(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]
     return [table.assign(q=part) for table, part in zip(tables, parts, strict=True)]
 
 
-def _runs_to_tell(majority: SideLevels, rate: float) -> Floats:
+def _runs_to_tell(majority: SideLevels, rate: float, tests: int) -> Floats:
     """Return how many runs a side would tell apart rows at several levels; NaN for more than 200.
 
-    Where most runs of the sides are at different levels: as many as make that unlikely by chance, at `rate`.
-    Else as many as have two runs of each side at the commonest level, in nine sessions of ten.
+    Where most runs of the sides are at different levels: as many as make that unlikely by chance in one of
+    `tests`. Else as many as have two runs of each side at the commonest level, in nine sessions of ten.
     """
     share = (majority.runs / np.maximum(majority.total, 1)).min(axis=1)[:, None]
     are_apart = majority.number[:, :1] != majority.number[:, 1:]
     runs = np.arange(2, _MOST_RUNS + 1)
     least, rates = np.where(are_apart, np.ceil(share * runs), 2), np.where(are_apart, rate, share)
     chance = judge.chance_of_levels(least[..., None], runs[:, None], rates[..., None])
-    tells = np.where(are_apart, 2 * chance < ALPHA, chance > _TOLD) & (share > 0)
+    tells = np.where(are_apart, 2 * chance < ALPHA / max(tests, 1), chance > _TOLD)
+    tells &= (share > 0) & (runs > majority.total.max(axis=1, keepdims=True))
     return np.where(tells.any(axis=1), runs[tells.argmax(axis=1)], np.nan)
 
 

@@ -136,7 +136,7 @@ def _widest_levels(rows: Sequence[dict[str, Any]], descriptions: Descriptions, *
 
 def _several_levels(rows: Sequence[dict[str, Any]], descriptions: Descriptions) -> list[str]:
     """Say of rows without a finding that their runs are at several levels: a change may hide there."""
-    open_verdicts = (Verdict.CANNOT_TELL, Verdict.NONE)
+    open_verdicts = (Verdict.EQUIVALENT, Verdict.CANNOT_TELL, Verdict.NONE)
     count = sum(row["verdict"] in open_verdicts and row["levels"] > 1 for row in rows)
     return (
         [f"{count} of them at several levels ({_widest_levels(rows, descriptions, *open_verdicts)})"]

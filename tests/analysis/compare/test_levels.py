@@ -1,12 +1,15 @@
 """Comparisons and histories of levels of memory and of single points, with planted changes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fleet.analysis.compare.comparison import Comparison, compare
 from fleet.analysis.reduce.cells import Only, history_of
+from fleet.analysis.views.answer import headline
 from fleet.analysis.views.compare import compare_text
 from fleet.analysis.views.history import past_text
 from fleet.errors import UsageError
@@ -45,6 +48,19 @@ def test_a_slower_level_is_found_and_the_others_are_not(tmp_path: Path) -> None:
     assert rows.loc["L2 read", "ratio"] == pytest.approx(1.25, rel=0.01)
     assert set(rows["verdict"]) == {"changed", "equivalent"}
     assert found.pairs.empty
+
+
+def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(tmp_path: Path) -> None:
+    alternated(tmp_path, 1.0)
+    found = only(tmp_path)
+    assert set(found.relations["verdict"]) == {"equivalent"}
+    assert "at several levels" not in headline(found)
+    at_two = np.arange(len(found.relations)) == 3
+    rows = found.relations.assign(levels=1 + at_two, more=np.where(at_two, 9.0, np.nan))
+    assert f"1 of them at several levels ({rows['relation'][3]}: most of A at" in headline(
+        replace(found, relations=rows)
+    )
+    assert "about 9 runs a side would tell" in headline(replace(found, relations=rows))
 
 
 def test_bandwidth_is_printed_as_a_rate_that_fell(tmp_path: Path) -> None:
