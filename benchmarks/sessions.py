@@ -14,11 +14,10 @@ unequal (B has two runs more); missing (one number in ten, and some hosts' runs)
 levels (one run in ten is 30 % faster); modes (24, 54 or 128 ns); states (two to six levels, each of them
 lasts 1 to 5,000 bursts); flips (a run's bursts switch between 24 and 50 ns).
 
-`error`: sessions with any q < 0.05; `verdict`: with anything `changed`, on which `--fail-on-change` fails;
-`each`: relations whose interval excludes no change; `fleet`: rows over all hosts whose interval does; `none`:
-relations without a verdict. The first two with Wilson's 95 % intervals, `fleet` with 1.96 standard errors of
-the mean over sessions. Then, in one session of ten (--power-of), one relation in eight, or all of three
-hosts, became so much slower: the share `changed`, and "at another level".
+`any finding`: sessions with any q < 0.05; `changed`: sessions with anything `changed`, on which
+`--fail-on-change` fails; `all hosts`: rows over all hosts whose interval excludes no change; `none`:
+relations without a verdict. Then, in one session of ten (--power-of), one relation in eight, or all of three
+hosts, became so much slower: the percentage `changed`, + that `at another level`.
 
 --two: two hosts became twice as slow instead: the share of sessions that name both, with either verdict; of
 their relations that are found; and of findings that are of another host.
@@ -42,6 +41,7 @@ from fleet.session.alternate import Alternation
 
 SCATTER = 0.01
 PLANTED = (0.05, 0.15, 1.0)
+TITLES = ("+5 %", "+15 %", "+100 %", "3 hosts +100 %")
 ABBA, IN_BLOCKS = ", A B B A", ", in blocks"
 SWITCHING = ("levels", "modes", "states", "flips")
 NULLS = (
@@ -210,18 +210,14 @@ def ideal(null: str, hosts: int, relations: int, runs: int, sessions: int, seed:
     return np.array([np.mean(found)])
 
 
-def line(errors: Floats, power: Floats) -> str:
-    """The rates as text."""
-    cells = []
-    for share in errors.T[:2]:
-        ends = stats.binomtest(int(share.sum()), len(share)).proportion_ci(method="wilson")
-        cells.append(f"{share.mean():>6.1%} ({ends.low:>5.1%} to {ends.high:>5.1%})")
-    each, fleet, none = errors.mean(axis=0)[2:]
-    spread = 1.96 * errors[:, 3].std() / len(errors) ** 0.5
-    cells.append(f"{each:>6.1%} {fleet:>6.1%} ±{spread:>4.1%} {none:>5.1%}")
-    found = power.mean(axis=0)
-    cells += [f"{of:>6.1%} {level:>5.1%}" for of, level in zip(found[::2], found[1::2], strict=True)]
-    return " ".join(cells)
+def format_row(null: str, runs: int, errors: Floats, power: Floats) -> str:
+    """Format the rates as a row of a table; of the power: changed + at another level."""
+    error, verdict, _, fleet, none = (f"{share:.1%}" for share in errors.mean(axis=0))
+    found = [f"{share * 100:.0f}" for share in power.mean(axis=0)]
+    cells = [
+        " + ".join(pair) if pair[1] != "0" else pair[0] for pair in zip(found[::2], found[1::2], strict=True)
+    ]
+    return f"| {' | '.join((null, str(runs), error, verdict, fleet, none, *cells))} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -242,15 +238,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 shares = question(null, asked.hosts, asked.relations, runs, asked.sessions, asked.seed)
                 print(f"{null:<18} {runs:>4} " + " ".join(f"{share:>6.1%}" for share in shares), flush=True)
         return
-    changes = "".join(f"{f'+{change:.0%}':>13}" for change in PLANTED)
-    errors = f"{'error':>6} {'verdict':>24} {'each':>21} {'fleet':>6} {'none':>11}"
-    print(f"{'null':<18} runs {errors}{changes}  hosts +100%")
+    titles = ("runs vary by", "runs", "any finding", "changed", "all hosts", "none", *TITLES)
+    print(f"| {' | '.join(titles)} |\n|{' - |' * len(titles)}")
     for null in asked.null or NULLS:
         for runs in asked.runs or (3, 5, 10):
             size = (asked.hosts, asked.relations, runs, asked.sessions)
             with np.errstate(invalid="ignore"):  # of relations that one side lacks
                 found = rates(null, *size, asked.seed, asked.power_of)
-            print(f"{null:<18} {runs:>4} {line(*found)}", flush=True)
+            print(format_row(null, runs, *found), flush=True)
 
 
 if __name__ == "__main__":
