@@ -27,7 +27,6 @@ _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes eac
 # Rows, values of a list column, and bytes of texts, that are read at a time.
 _STRETCH, _VALUES, _TEXT_BYTES = 4096, 1 << 18, 8 << 20
 _READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for is kept in memory
-
 _OF_A_NAME = (errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG)  # its name leads to no file
 _OF_A_FILE = (errno.EACCES, errno.EPERM, errno.EIO)  # the system does not read it, though others
 _RUN = re.compile(r"samples/host_id=[^/]+/run_id=([^/]+)/")
