@@ -162,6 +162,10 @@ def step_script() -> str:
 
 def step_facts(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
     """When such a step began, its facts, and where its output goes on. head: STEP_HEAD_BYTES. ProbeError."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) or b"@\0f\0l\0" in head:
+        raise ProbeError(
+            f"{path}: it is in UTF-16, or has a byte order mark; keep what the step prints as it is."
+        )
     began, text = _STEP_BEGAN.search(head), probe.answer(head)
     if began is None or text is None:
         raise ProbeError(

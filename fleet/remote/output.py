@@ -32,8 +32,8 @@ class RefusedError(Exception):
 def never_ended(host_name: str, timeout_s: float) -> str:
     """What to say of a command whose time is up."""
     return (
-        f"{host_name}: a command did not end within {timeout_s:g} s. Log in by hand: is the host overloaded, "
-        "or does its login shell wait for something, or close its output?"
+        f"{host_name}: a command did not end within {timeout_s:g} s. Is that host, or this machine, "
+        "overloaded (`uptime`)? If neither, log in by hand and see whether a command waits for something."
     )
 
 

@@ -65,6 +65,8 @@ def import_steps(
 def _files(paths: Sequence[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for path in paths:
+        if not path.exists():
+            raise UsageError(f"{path}: no such file.")
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
             name = _ENDING.sub("", file.name)
             if not NAME.fullmatch(name):

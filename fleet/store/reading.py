@@ -367,7 +367,7 @@ def _opened(source: Any, table: str) -> Any:
         file = pq.ParquetFile(source, page_checksum_verification=True, read_dictionary=words)
         lacking = sorted({*names} - {*file.schema_arrow.names})
     except KeyError as err:
-        lacking = [err.args[0].decode()]
+        raise DataError(f"it has no column {err.args[0].decode()}, or one that is not text") from None
     except UnicodeDecodeError as err:
         raise DataError("the name of a column is not UTF-8") from err
     if lacking:

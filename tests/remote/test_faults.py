@@ -200,7 +200,7 @@ def test_a_link_frozen_before_a_command_is_noticed_by_its_timeout(through):
     proxy, host = through()
     with connect(host) as connection:
         proxy.freeze()
-        with pytest.raises(LinkError, match=r"board: a command did not end within 0.5 s\. Log in by hand"):
+        with pytest.raises(LinkError, match=r"board: a command did not end within 0.5 s\. Is that host, or"):
             connection.run("true", timeout_s=0.5)
 
 

@@ -221,7 +221,14 @@ def _least(least: int, most: int) -> str:
 
 def hello_in(line: bytes) -> Hello | None:
     """The hello record; None for noise, such as part of one. Raises WireError for one we cannot read."""
-    if not line.lstrip().startswith(b'{"record":"hello"') or not line.rstrip().endswith(b"}"):
+    begins = b'{"record":"hello"'
+    if not line.lstrip().startswith(begins):
+        if line.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe").startswith(begins):
+            raise WireError(
+                "the hello record is in UTF-16, or has a byte order mark; keep the output as it is"
+            )
+        return None
+    if not line.rstrip().endswith(b"}"):
         return None
     record = decode(line)
     return record if isinstance(record, Hello) else None

@@ -408,6 +408,12 @@ def test_counts_that_fit_no_thread_or_event_are_refused(counts: object) -> None:
         fed(line(HELLO), line(BURST, counters=[[COUNT], [COUNT]]))
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_an_output_in_another_encoding_is_named(encoding: str) -> None:
+    with pytest.raises(WireError, match="the hello record is in UTF-16, or has a byte order mark"):
+        fed(line(HELLO).decode().encode(encoding))
+
+
 def test_what_a_login_script_left_of_a_hello_is_noise() -> None:
     reader = fed(b'{"record":"hello","protocol":1', line(HELLO), line(BURST), line(BURST, round=1), line(END))
     assert (reader.verdict(), len(reader.notes)) == (None, 1)
