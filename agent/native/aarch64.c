@@ -10,7 +10,7 @@
 #define SUM(to, a, b)         "add %[" to "], %[" a "], %[" b "]\n\t"
 #define COPY(to, from)        "mov %[" to "], %[" from "]\n\t"
 #define NEXT_LINE             "add %[line], %[line], #64\n\t"
-#define NEXT_PAGE             "add %[at], %[at], #4096\n\t"
+#define NEXT_PAGE             "add %[cursor], %[cursor], #4096\n\t"
 #define IF_BELOW(a, b, label) "cmp %[" a "], %[" b "]\n\tb.lo " label "\n\t"
 
 #include "lock_loops.h"
@@ -105,21 +105,21 @@ PUT(aarch64_put_llsc, "ldxr %w[seen], %[word]\n\t"
 
 /* Compilers call a function for these unless all of the program may use LSE. */
 #define LSE(name, type, text)                                                                      \
-	static inline type name(type *at, type seen, type new)                                     \
+	static inline type name(type *cursor, type seen, type new)                                 \
 	{                                                                                          \
 		__asm__ volatile(".arch_extension lse\n\t" text                                    \
-				 : [seen] "+&r"(seen), [at] "+Q"(*at)                              \
+				 : [seen] "+&r"(seen), [cursor] "+Q"(*cursor)                      \
 				 : [new] "r"(new)                                                  \
 				 : "memory");                                                      \
 		return seen;                                                                       \
 	}
 typedef struct lock_node *node_pointer;
-LSE(lse_ldadd, uint32_t, "ldaddal %w[new], %w[seen], %[at]")
-LSE(lse_swp, node_pointer, "swpal %[new], %[seen], %[at]")
-LSE(lse_cas, node_pointer, "casal %[seen], %[new], %[at]")
-#define lse_add(word, n)         lse_ldadd(word, 0, n)
-#define lse_swap(at, new)        lse_swp(at, NULL, new)
-#define lse_change(at, old, new) (lse_cas(at, old, new) == (old))
+LSE(lse_ldadd, uint32_t, "ldaddal %w[new], %w[seen], %[cursor]")
+LSE(lse_swp, node_pointer, "swpal %[new], %[seen], %[cursor]")
+LSE(lse_cas, node_pointer, "casal %[seen], %[new], %[cursor]")
+#define lse_add(word, n)             lse_ldadd(word, 0, n)
+#define lse_swap(cursor, new)        lse_swp(cursor, NULL, new)
+#define lse_change(cursor, old, new) (lse_cas(cursor, old, new) == (old))
 
 LOCKS(aarch64, lse, lse, __asm__ volatile("yield" : : : "memory"))
 
@@ -229,57 +229,61 @@ VARIANTS(arch_interleave,
 		    "], #224]\n\t"
 
 /* The address in both words of register 0, and that register stored 16 times. */
-#define ADDRESS "dup v0.2d, %[at]\n\t"
+#define ADDRESS "dup v0.2d, %[cursor]\n\t"
 #define STORES(instruction)                                                                        \
-	".irp i, 0,32,64,96,128,160,192,224\n\t" instruction " q0, q0, [%[at], #\\i]\n\t.endr\n\t"
+	".irp i, 0,32,64,96,128,160,192,224\n\t" instruction                                       \
+	" q0, q0, [%[cursor], #\\i]\n\t.endr\n\t"
 
 /* One pointer, compared with the end. */
 #define LOOP(step, turn)                                                                           \
 	".p2align 6\n"                                                                             \
-	"1:\n\t" turn step "cmp %[at], %[end]\n\t"                                                 \
+	"1:\n\t" turn step "cmp %[cursor], %[end]\n\t"                                             \
 	"b.lo 1b\n\t"
 #define STEP(pointer) "add %[" pointer "], %[" pointer "], #256\n\t"
 
-SWEEP(aarch64_read_neon, LOOP(STEP("at"), PAIRS("ldp", "at")))
-SWEEP(aarch64_write_neon, LOOP(STEP("at"), ADDRESS STORES("stp")))
-SWEEP(aarch64_nt_neon, LOOP(STEP("at"), ADDRESS STORES("stnp")))
+SWEEP(aarch64_read_neon, LOOP(STEP("cursor"), PAIRS("ldp", "cursor")))
+SWEEP(aarch64_write_neon, LOOP(STEP("cursor"), ADDRESS STORES("stp")))
+SWEEP(aarch64_nt_neon, LOOP(STEP("cursor"), ADDRESS STORES("stnp")))
 SWEEP(aarch64_modify_neon,
       "movi v24.16b, #255\n\t" LOOP(
-	      STEP("at"),
-	      PAIRS("ldp", "at") ".irp i, 0,1,2,3,4,5,6,7,16,17,18,19,20,21,22,23\n\tsub "
-				 "v\\i\\().2d, v\\i\\().2d, v24.2d\n\t.endr\n\t" PAIRS("stp",
-										       "at")))
-SWEEP(aarch64_copy_neon, LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stp", "at")))
-SWEEP(aarch64_ntcopy_neon, LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stnp", "at")))
+	      STEP("cursor"),
+	      PAIRS("ldp",
+		    "cursor") ".irp i, 0,1,2,3,4,5,6,7,16,17,18,19,20,21,22,23\n\tsub "
+			      "v\\i\\().2d, v\\i\\().2d, v24.2d\n\t.endr\n\t" PAIRS("stp",
+										    "cursor")))
+SWEEP(aarch64_copy_neon,
+      LOOP(STEP("cursor") STEP("from"), PAIRS("ldp", "from") PAIRS("stp", "cursor")))
+SWEEP(aarch64_ntcopy_neon,
+      LOOP(STEP("cursor") STEP("from"), PAIRS("ldp", "from") PAIRS("stnp", "cursor")))
 
 #define SVE(step, turn)   ".arch_extension sve\n\t" LOOP(step, turn)
 #define SVE_STEP(pointer) "addvl %[" pointer "], %[" pointer "], #8\n\t"
 
-SWEEP(aarch64_read_sve, SVE(SVE_STEP("at"), EACH("ldr z\\i, [%[at], #\\i, mul vl]")))
+SWEEP(aarch64_read_sve, SVE(SVE_STEP("cursor"), EACH("ldr z\\i, [%[cursor], #\\i, mul vl]")))
 SWEEP(aarch64_write_sve,
-      SVE(SVE_STEP("at"), "mov z0.d, %[at]\n\t" EACH("str z0, [%[at], #\\i, mul vl]")))
+      SVE(SVE_STEP("cursor"), "mov z0.d, %[cursor]\n\t" EACH("str z0, [%[cursor], #\\i, mul vl]")))
 SWEEP(aarch64_modify_sve,
-      SVE(SVE_STEP("at"),
-	  EACH("ldr z\\i, [%[at], #\\i, mul vl]") EACH("add z\\i\\().d, z\\i\\().d, #1")
-		  EACH("str z\\i, [%[at], #\\i, mul vl]")))
+      SVE(SVE_STEP("cursor"),
+	  EACH("ldr z\\i, [%[cursor], #\\i, mul vl]") EACH("add z\\i\\().d, z\\i\\().d, #1")
+		  EACH("str z\\i, [%[cursor], #\\i, mul vl]")))
 SWEEP(aarch64_copy_sve,
-      SVE(SVE_STEP("at") SVE_STEP("from"),
-	  EACH("ldr z\\i, [%[from], #\\i, mul vl]") EACH("str z\\i, [%[at], #\\i, mul vl]")))
+      SVE(SVE_STEP("cursor") SVE_STEP("from"),
+	  EACH("ldr z\\i, [%[from], #\\i, mul vl]") EACH("str z\\i, [%[cursor], #\\i, mul vl]")))
 
 /* dczid_el0 tells how many words a block has, as a power of two (Arm ARM D19.2.39). */
-TIMED char *aarch64_zero_zva(char *at, const char *from, size_t bytes)
+TIMED char *aarch64_zero_zva(char *cursor, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
+	const char *end = cursor + bytes;
 	uint64_t block;
 
 	(void)from;
 	__asm__ volatile("mrs %0, dczid_el0" : "=r"(block));
 	block = UINT64_C(4) << (block & 15);
-	__asm__ volatile(LOOP("add %[at], %[at], %[block]\n\t", "dc zva, %[at]\n\t")
-			 : [at] "+&r"(at)
+	__asm__ volatile(LOOP("add %[cursor], %[cursor], %[block]\n\t", "dc zva, %[cursor]\n\t")
+			 : [cursor] "+&r"(cursor)
 			 : [end] "r"(end), [block] "r"(block)
 			 : "memory", "cc");
-	return at;
+	return cursor;
 }
 
 VARIANTS(arch_stream, {.name = "neon", .stream = LOOPS_AND_NT(aarch64, neon)},

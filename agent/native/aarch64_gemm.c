@@ -118,17 +118,17 @@ PEAK(neon, "fmla v\\i\\().4s, v0.4s, v6.s[0]")
 		ROWS(code, "%[a4]", "20") ROWS(code, "%[a6]", "26") ".endr\n\t"
 
 /* Two rows of C, of which four values each are two blocks. */
-#define LOAD_BLOCKS(at, i, j)                                                                      \
-	"ldr q0, [%[c], #" #at "]\n\t"                                                             \
-	"ldr q1, [x16, #" #at "]\n\t"                                                              \
+#define LOAD_BLOCKS(cursor, i, j)                                                                  \
+	"ldr q0, [%[c], #" #cursor "]\n\t"                                                         \
+	"ldr q1, [x16, #" #cursor "]\n\t"                                                          \
 	"zip1 v" #i ".2d, v0.2d, v1.2d\n\t"                                                        \
 	"zip2 v" #j ".2d, v0.2d, v1.2d\n\t"
 
-#define STORE_BLOCKS(at, i, j)                                                                     \
+#define STORE_BLOCKS(cursor, i, j)                                                                 \
 	"zip1 v0.2d, v" #i ".2d, v" #j ".2d\n\t"                                                   \
 	"zip2 v1.2d, v" #i ".2d, v" #j ".2d\n\t"                                                   \
-	"str q0, [%[c], #" #at "]\n\t"                                                             \
-	"str q1, [x16, #" #at "]\n\t"
+	"str q0, [%[c], #" #cursor "]\n\t"                                                         \
+	"str q1, [x16, #" #cursor "]\n\t"
 
 #define TWO_ROWS(move, g, h, i, j, k, l)                                                           \
 	"add x16, %[c], %[c_row]\n\t" move(0, g, h) move(16, i, j)                                 \

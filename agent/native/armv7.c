@@ -7,7 +7,7 @@
 #define SUM(to, a, b)         "add %[" to "], %[" a "], %[" b "]\n\t"
 #define COPY(to, from)        "mov %[" to "], %[" from "]\n\t"
 #define NEXT_LINE             "add %[line], %[line], #64\n\t"
-#define NEXT_PAGE             "add %[at], %[at], #4096\n\t"
+#define NEXT_PAGE             "add %[cursor], %[cursor], #4096\n\t"
 #define IF_BELOW(a, b, label) "cmp %[" a "], %[" b "]\n\tbcc " label "\n\t"
 
 #include "loops.h"
@@ -168,23 +168,24 @@ VARIANTS(arch_interleave, {.name = "strd", .blocks = armv7_blocks_strd});
 #define NEON(text) ".fpu neon\n\t" text
 
 /* Loads and stores move the pointer on. */
-#define LOOP(turn) ".p2align 6\n1:\n\t" turn "cmp %[at], %[end]\n\tblo 1b\n\t"
+#define LOOP(turn) ".p2align 6\n1:\n\t" turn "cmp %[cursor], %[end]\n\tblo 1b\n\t"
 #define LOW        "{d0-d7}\n\t"
 #define HIGH       "{d16-d23}\n\t"
 
 SWEEP(armv7_read_neon,
-      NEON(LOOP(".rept 2\n\tvldmia %[at]!, " LOW "vldmia %[at]!, " HIGH ".endr\n\t")))
+      NEON(LOOP(".rept 2\n\tvldmia %[cursor]!, " LOW "vldmia %[cursor]!, " HIGH ".endr\n\t")))
 
 /* The address in all words of d0 to d7, which are q0 to q3. */
-SWEEP(armv7_write_neon, NEON(LOOP(".irp q, q0,q1,q2,q3\n\tvdup.32 \\q, %[at]\n\t.endr\n\t"
-				  ".rept 4\n\tvstmia %[at]!, " LOW ".endr\n\t")))
+SWEEP(armv7_write_neon, NEON(LOOP(".irp q, q0,q1,q2,q3\n\tvdup.32 \\q, %[cursor]\n\t.endr\n\t"
+				  ".rept 4\n\tvstmia %[cursor]!, " LOW ".endr\n\t")))
 
 /* Minus a register of all ones. vldmia without ! leaves the pointer where it is. */
 SWEEP(armv7_modify_neon,
-      NEON("vmov.i8 q12, #255\n\t" LOOP(".rept 4\n\tvldmia %[at], " LOW ".irp q, q0,q1,q2,q3\n\t"
-					"vsub.i32 \\q, \\q, q12\n\t.endr\n\tvstmia %[at]!, " LOW
+      NEON("vmov.i8 q12, #255\n\t" LOOP(".rept 4\n\tvldmia %[cursor], " LOW
+					".irp q, q0,q1,q2,q3\n\t"
+					"vsub.i32 \\q, \\q, q12\n\t.endr\n\tvstmia %[cursor]!, " LOW
 					".endr\n\t")))
 SWEEP(armv7_copy_neon, NEON(LOOP(".rept 2\n\tvldmia %[from]!, " LOW "vldmia %[from]!, " HIGH
-				 "vstmia %[at]!, " LOW "vstmia %[at]!, " HIGH ".endr\n\t")))
+				 "vstmia %[cursor]!, " LOW "vstmia %[cursor]!, " HIGH ".endr\n\t")))
 
 VARIANTS(arch_stream, {.name = "neon", .needs = FEATURE_NEON, .stream = LOOPS(armv7, neon)});

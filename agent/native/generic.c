@@ -54,31 +54,31 @@ TIMED void *generic_swap_c11(void *line, uint32_t n)
 	return line;
 }
 
-TIMED char *generic_load_c11(char *at, size_t stride, const char *end)
+TIMED char *generic_load_c11(char *cursor, size_t stride, const char *end)
 {
-	for (; at < end; at += LINE_PAGE)
+	for (; cursor < end; cursor += LINE_PAGE)
 		for (size_t i = stride; i < LINE_PAGE; i += stride)
-			(void)*(volatile uintptr_t *)(at + i);
+			(void)*(volatile uintptr_t *)(cursor + i);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return at;
+	return cursor;
 }
 
-TIMED char *generic_store_c11(char *at, size_t stride, const char *end)
+TIMED char *generic_store_c11(char *cursor, size_t stride, const char *end)
 {
-	for (; at < end; at += LINE_PAGE)
+	for (; cursor < end; cursor += LINE_PAGE)
 		for (size_t i = stride; i < LINE_PAGE; i += stride)
-			((volatile uintptr_t *)(at + i))[1] = (uintptr_t)(at + i);
+			((volatile uintptr_t *)(cursor + i))[1] = (uintptr_t)(cursor + i);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return at;
+	return cursor;
 }
 
-TIMED char *generic_blocks_c11(char *at, size_t block, size_t step, const char *end)
+TIMED char *generic_blocks_c11(char *cursor, size_t block, size_t step, const char *end)
 {
-	for (; at < end; at += step)
-		for (char *line = at; line < at + block; line += 64)
+	for (; cursor < end; cursor += step)
+		for (char *line = cursor; line < cursor + block; line += 64)
 			for (size_t i = 0; i < 64; i += sizeof(uintptr_t))
 				*(volatile uintptr_t *)(line + i) = (uintptr_t)line;
-	return at;
+	return cursor;
 }
 
 /* The result of an atomic operation must be used, or the compiler drops it. */
@@ -132,9 +132,9 @@ TIMED uint32_t generic_put_store_c11(uint32_t *word, uint32_t value, uint32_t n)
 }
 
 /* Volatile, since otherwise nothing need be read. */
-TIMED char *generic_read_c11(char *at, const char *from, size_t bytes)
+TIMED char *generic_read_c11(char *cursor, const char *from, size_t bytes)
 {
-	const volatile uint64_t *word = (const volatile uint64_t *)at;
+	const volatile uint64_t *word = (const volatile uint64_t *)cursor;
 
 	(void)from;
 	for (size_t i = 0; i < bytes / sizeof *word; i += 8) {
@@ -147,48 +147,48 @@ TIMED char *generic_read_c11(char *at, const char *from, size_t bytes)
 		(void)word[i + 6];
 		(void)word[i + 7];
 	}
-	return at + bytes;
+	return cursor + bytes;
 }
 
-TIMED char *generic_write_c11(char *at, const char *from, size_t bytes)
+TIMED char *generic_write_c11(char *cursor, const char *from, size_t bytes)
 {
-	uint64_t *word = (uint64_t *)at;
+	uint64_t *word = (uint64_t *)cursor;
 
 	(void)from;
 	for (size_t i = 0; i < bytes / sizeof *word; i++)
-		word[i] = (uintptr_t)at + i;
-	return at + bytes;
+		word[i] = (uintptr_t)cursor + i;
+	return cursor + bytes;
 }
 
-TIMED char *generic_modify_c11(char *at, const char *from, size_t bytes)
+TIMED char *generic_modify_c11(char *cursor, const char *from, size_t bytes)
 {
-	uint64_t *word = (uint64_t *)at;
+	uint64_t *word = (uint64_t *)cursor;
 
 	(void)from;
 	for (size_t i = 0; i < bytes / sizeof *word; i++)
 		word[i]++;
-	return at + bytes;
+	return cursor + bytes;
 }
 
-TIMED char *generic_copy_c11(char *at, const char *from, size_t bytes)
+TIMED char *generic_copy_c11(char *cursor, const char *from, size_t bytes)
 {
 	const uint64_t *source = (const uint64_t *)from;
-	uint64_t *word = (uint64_t *)at;
+	uint64_t *word = (uint64_t *)cursor;
 
 	for (size_t i = 0; i < bytes / sizeof *word; i++)
 		word[i] = source[i];
-	return at + bytes;
+	return cursor + bytes;
 }
 
-TIMED char *generic_copy_libc(char *at, const char *from, size_t bytes)
+TIMED char *generic_copy_libc(char *cursor, const char *from, size_t bytes)
 {
-	return (char *)memcpy(at, from, bytes) + bytes;
+	return (char *)memcpy(cursor, from, bytes) + bytes;
 }
 
-TIMED char *generic_zero_libc(char *at, const char *from, size_t bytes)
+TIMED char *generic_zero_libc(char *cursor, const char *from, size_t bytes)
 {
 	(void)from;
-	return (char *)memset(at, 0, bytes) + bytes;
+	return (char *)memset(cursor, 0, bytes) + bytes;
 }
 
 enum { ROWS = 4, COLUMNS = 8 };

@@ -105,7 +105,7 @@ VARIANTS(arch_interleave, {.name = "sse2",
  * No vector register is named as changed, because compilers for older CPUs do not know them, and
  * the ABI lets every function change them. */
 /* The address in all words of register 0. */
-#define ADDRESS "movd %[at], %%xmm0\n\tpshufd $0, %%xmm0, %%xmm0\n\t"
+#define ADDRESS "movd %[cursor], %%xmm0\n\tpshufd $0, %%xmm0, %%xmm0\n\t"
 
 VECTOR_LOOPS(i386, sse2, 128, "16", "%%xmm", "mov", ADDRESS)
 
@@ -114,9 +114,9 @@ VECTOR_LOOPS(i386, sse2, 128, "16", "%%xmm", "mov", ADDRESS)
 
 SWEEP(i386_modify_sse2,
       "pcmpeqd %%xmm4, %%xmm4\n\t" LOOP(
-	      128, ".irp o, 0,64\n\t" FOUR("movaps \\o+\\i*16(%[at]), %%xmm\\i")
+	      128, ".irp o, 0,64\n\t" FOUR("movaps \\o+\\i*16(%[cursor]), %%xmm\\i")
 			   FOUR("psubd %%xmm4, %%xmm\\i")
-				   FOUR("movaps %%xmm\\i, \\o+\\i*16(%[at])") ".endr\n\t"))
+				   FOUR("movaps %%xmm\\i, \\o+\\i*16(%[cursor])") ".endr\n\t"))
 
 VARIANTS(arch_stream, {.name = "sse2", .needs = FEATURE_SSE2, .stream = LOOPS_AND_NT(i386, sse2)},
 	 {.name = "stosb",

@@ -144,13 +144,13 @@ int os_huge_pages_check(const void *start)
  * number, 0 for who may not know (Linux Documentation/admin-guide/mm/pagemap.rst). */
 int os_find_physical_page(const void *page, uint64_t *number)
 {
-	off_t at = (off_t)((uintptr_t)page / os_page_bytes() * sizeof(uint64_t));
+	off_t cursor = (off_t)((uintptr_t)page / os_page_bytes() * sizeof(uint64_t));
 	uint64_t entry = 0;
 	int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 
 	if (file < 0)
 		return -errno;
-	ssize_t got = pread(file, &entry, sizeof entry, at);
+	ssize_t got = pread(file, &entry, sizeof entry, cursor);
 
 	close(file);
 	*number = entry & ((UINT64_C(1) << 55) - 1);

@@ -68,13 +68,13 @@ static int64_t read_free_bytes(int node)
 /* has_memory is a list like 0-1,3: Documentation/ABI/stable/sysfs-devices-node. */
 size_t os_list_nodes(struct node nodes[NODES_MOST])
 {
-	char line[256] = "", *at = line;
+	char line[256] = "", *cursor = line;
 	size_t count = 0;
 
 	linux_read_line(NODES "has_memory", line, sizeof line);
-	for (; *at >= '0' && *at <= '9'; at += *at == ',') {
-		long number = strtol(at, &at, 10);
-		long last = *at == '-' ? strtol(at + 1, &at, 10) : number;
+	for (; *cursor >= '0' && *cursor <= '9'; cursor += *cursor == ',') {
+		long number = strtol(cursor, &cursor, 10);
+		long last = *cursor == '-' ? strtol(cursor + 1, &cursor, 10) : number;
 
 		for (; number <= last && number < NODE_NUMBERS && count < NODES_MOST; number++)
 			nodes[count++] = (struct node){.number = (int)number,

@@ -8,10 +8,10 @@
 #include "native.h"
 
 /* C's own atomics, for the locks of every architecture. */
-#define builtin_add(word, n)  __atomic_fetch_add(word, n, __ATOMIC_ACQ_REL)
-#define builtin_swap(at, new) __atomic_exchange_n(at, new, __ATOMIC_ACQ_REL)
-#define builtin_change(at, old, new)                                                               \
-	__atomic_compare_exchange_n(at, &(struct lock_node *){old}, new, 0, __ATOMIC_ACQ_REL,      \
+#define builtin_add(word, n)    __atomic_fetch_add(word, n, __ATOMIC_ACQ_REL)
+#define builtin_swap(word, new) __atomic_exchange_n(word, new, __ATOMIC_ACQ_REL)
+#define builtin_change(word, old, new)                                                             \
+	__atomic_compare_exchange_n(word, &(struct lock_node *){old}, new, 0, __ATOMIC_ACQ_REL,    \
 				    __ATOMIC_RELAXED)
 
 #define COUNT_UP(word)                                                                             \

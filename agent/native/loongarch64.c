@@ -7,7 +7,7 @@
 #define SUM(to, a, b)         "add.d %[" to "], %[" a "], %[" b "]\n\t"
 #define COPY(to, from)        "move %[" to "], %[" from "]\n\t"
 #define NEXT_LINE             "addi.d %[line], %[line], 64\n\t"
-#define NEXT_PAGE             "add.d %[at], %[at], $t0\n\t"
+#define NEXT_PAGE             "add.d %[cursor], %[cursor], $t0\n\t"
 #define BEFORE_PAGES          "lu12i.w $t0, 1\n\t"
 #define IF_BELOW(a, b, label) "bltu %[" a "], %[" b "], " label "\n\t"
 
@@ -139,10 +139,10 @@ VARIANTS(arch_interleave, {.name = "st", .blocks = loongarch64_blocks_st});
 	"$t0", "$t1", "$t2", "$t3", "$t4", "$t5", "$t6", "$t7", "$f0", "$f1", "$f2", "$f3", "$f4", \
 		"$f5", "$f6", "$f7"
 
-/* `at` in $t0, whose number is 12, and `from` in $t1. */
+/* `cursor` in $t0, whose number is 12, and `from` in $t1. */
 #define VECTORS(turn)                                                                              \
-	"move $t0, %[at]\n\tmove $t1, %[from]\n\t.p2align 6\n1:\n\t" turn                          \
-	"addi.d $t0, $t0, 256\n\tbltu $t0, %[end], 1b\n\tmove %[at], $t0\n\t"
+	"move $t0, %[cursor]\n\tmove $t1, %[from]\n\t.p2align 6\n1:\n\t" turn                      \
+	"addi.d $t0, $t0, 256\n\tbltu $t0, %[end], 1b\n\tmove %[cursor], $t0\n\t"
 #define AT    " | 12 << 5 | "
 #define FROM  " | 13 << 5 | "
 #define ALONG "addi.d $t1, $t1, 256\n\t"
@@ -171,19 +171,20 @@ SWEEP(loongarch64_write_lsx, VECTORS(LSX_ADDRESS TWICE(LSX_STORE("0"))))
 SWEEP(loongarch64_modify_lsx, VECTORS(TWICE(LSX_LOAD(AT) LSX_ADD_ONE LSX_STORE("\\i"))))
 SWEEP(loongarch64_copy_lsx, VECTORS(TWICE(LSX_LOAD(FROM) LSX_STORE("\\i")) ALONG))
 
-#define LOOP(turn) ".p2align 6\n1:\n\t" turn "bltu %[at], %[end], 1b\n\t"
+#define LOOP(turn) ".p2align 6\n1:\n\t" turn "bltu %[cursor], %[end], 1b\n\t"
 #define STEP(base) "addi.d %[" base "], %[" base "], 256\n\t"
 
 /* Registers $t0 to $t7, 4 times. */
 #define FOUR_TIMES(text) ".irp o, 0,64,128,192\n\t" text ".endr\n\t"
 #define LOAD(base)       EACH("ld.d $t\\i, %[" base "], \\o+8*\\i")
-#define STORE(word)      EACH("st.d " word ", %[at], \\o+8*\\i")
+#define STORE(word)      EACH("st.d " word ", %[cursor], \\o+8*\\i")
 
-SWEEP(loongarch64_read_ld, LOOP(FOUR_TIMES(LOAD("at")) STEP("at")))
-SWEEP(loongarch64_write_ld, LOOP(FOUR_TIMES(STORE("%[at]")) STEP("at")))
+SWEEP(loongarch64_read_ld, LOOP(FOUR_TIMES(LOAD("cursor")) STEP("cursor")))
+SWEEP(loongarch64_write_ld, LOOP(FOUR_TIMES(STORE("%[cursor]")) STEP("cursor")))
 SWEEP(loongarch64_modify_ld,
-      LOOP(FOUR_TIMES(LOAD("at") EACH("addi.d $t\\i, $t\\i, 1") STORE("$t\\i")) STEP("at")))
-SWEEP(loongarch64_copy_ld, LOOP(FOUR_TIMES(LOAD("from") STORE("$t\\i")) STEP("at") STEP("from")))
+      LOOP(FOUR_TIMES(LOAD("cursor") EACH("addi.d $t\\i, $t\\i, 1") STORE("$t\\i")) STEP("cursor")))
+SWEEP(loongarch64_copy_ld,
+      LOOP(FOUR_TIMES(LOAD("from") STORE("$t\\i")) STEP("cursor") STEP("from")))
 
 VARIANTS(arch_stream, {.name = "lasx", .needs = FEATURE_LASX, .stream = LOOPS(loongarch64, lasx)},
 	 {.name = "lsx", .needs = FEATURE_LSX, .stream = LOOPS(loongarch64, lsx)},

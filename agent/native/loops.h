@@ -137,29 +137,31 @@
 		return seen;                                                                       \
 	}
 
-/* `line` goes through a page, `at` is where the next begins. What touches a line: a load, or a
+/* `line` goes through a page, `cursor` is where the next begins. What touches a line: a load, or a
  * store of its address to its second word. The end waits for all of them. */
 #define GO_BY_PAGES(name, touch, wait)                                                             \
-	TIMED char *name(char *at, size_t stride, const char *end)                                 \
+	TIMED char *name(char *cursor, size_t stride, const char *end)                             \
 	{                                                                                          \
 		char *line;                                                                        \
 		uintptr_t word;                                                                    \
                                                                                                    \
-		__asm__ volatile(                                                                  \
-			".p2align 5\n" BEFORE_PAGES "1:\n\t" SUM("line", "at", "stride") NEXT_PAGE \
-			"2:\n\t" touch "\n\t" ADD("line", "stride") IF_BELOW("line", "at", "2b")   \
-				IF_BELOW("at", "end", "1b") wait                                   \
-			: [at] "+&" POINTER(at), [line] "=&" POINTER(line), [word] "=&r"(word)     \
-			: [stride] POINTER(stride), [end] "r"(end)                                 \
-			: "memory", LINE_CLOBBERS);                                                \
-		return at;                                                                         \
+		__asm__ volatile(".p2align 5\n" BEFORE_PAGES                                       \
+				 "1:\n\t" SUM("line", "cursor", "stride") NEXT_PAGE                \
+				 "2:\n\t" touch "\n\t" ADD("line", "stride")                       \
+					 IF_BELOW("line", "cursor", "2b")                          \
+						 IF_BELOW("cursor", "end", "1b") wait              \
+				 : [cursor] "+&" POINTER(cursor), [line] "=&" POINTER(line),       \
+				   [word] "=&r"(word)                                              \
+				 : [stride] POINTER(stride), [end] "r"(end)                        \
+				 : "memory", LINE_CLOBBERS);                                       \
+		return cursor;                                                                     \
 	}
 
 /* Writes back and drops a line after the other, and waits for all of them. */
 #define FLUSH(name, drop, wait)                                                                    \
-	static void name(char *at, size_t bytes, size_t step)                                      \
+	static void name(char *cursor, size_t bytes, size_t step)                                  \
 	{                                                                                          \
-		for (char *line = at; line < at + bytes; line += step)                             \
+		for (char *line = cursor; line < cursor + bytes; line += step)                     \
 			__asm__ volatile(drop : : "r"(line) : "memory");                           \
 		__asm__ volatile(wait : : : "memory", LINE_CLOBBERS);                              \
 	}                                                                                          \
@@ -182,21 +184,21 @@
 /* `line` goes through a block, in which all of each line takes its address. Then instructions that
  * wait for the stores, if those want any. */
 #define BLOCK(store)                                                                               \
-	COPY("line", "at")                                                                         \
-	SUM("stop", "at", "block")                                                                 \
-	"2:\n\t" store "\n\t" NEXT_LINE IF_BELOW("line", "stop", "2b") ADD("at", "step")
+	COPY("line", "cursor")                                                                     \
+	SUM("stop", "cursor", "block")                                                             \
+	"2:\n\t" store "\n\t" NEXT_LINE IF_BELOW("line", "stop", "2b") ADD("cursor", "step")
 #define GO_BY_BLOCKS_THEN(name, wait, store)                                                       \
-	TIMED char *name(char *at, size_t block, size_t step, const char *end)                     \
+	TIMED char *name(char *cursor, size_t block, size_t step, const char *end)                 \
 	{                                                                                          \
 		char *line, *stop;                                                                 \
                                                                                                    \
-		__asm__ volatile(".p2align 5\n1:\n\t" BLOCK(store) IF_BELOW("at", "end", "1b")     \
+		__asm__ volatile(".p2align 5\n1:\n\t" BLOCK(store) IF_BELOW("cursor", "end", "1b") \
 					 wait                                                      \
-				 : [at] "+&" POINTER(at), [line] "=&" POINTER(line),               \
+				 : [cursor] "+&" POINTER(cursor), [line] "=&" POINTER(line),       \
 				   [stop] "=&" POINTER(stop)                                       \
 				 : [block] POINTER(block), [step] "r"(step), [end] BLOCKS_END(end) \
 				 : "memory", LINE_CLOBBERS);                                       \
-		return at;                                                                         \
+		return cursor;                                                                     \
 	}
 #define GO_BY_BLOCKS(name, store) GO_BY_BLOCKS_THEN(name, "", store)
 
@@ -210,15 +212,15 @@
 /* One instruction for each i = 0 ... 7. */
 #define EACH(text) ".irp i, 0,1,2,3,4,5,6,7\n\t" text "\n\t.endr\n\t"
 
-/* A loop: takes `at`, and in a copy `from`, through the bytes, all in one statement. */
+/* A loop: takes `cursor`, and in a copy `from`, through the bytes, all in one statement. */
 #define SWEEP(name, loop)                                                                          \
-	TIMED char *name(char *at, const char *from, size_t bytes)                                 \
+	TIMED char *name(char *cursor, const char *from, size_t bytes)                             \
 	{                                                                                          \
 		__asm__ volatile(loop                                                              \
-				 : [at] "+&" POINTER(at), [from] "+&" POINTER(from)                \
-				 : [end] POINTER(at + bytes)                                       \
+				 : [cursor] "+&" POINTER(cursor), [from] "+&" POINTER(from)        \
+				 : [end] POINTER(cursor + bytes)                                   \
 				 : "memory", SWEEP_CLOBBERS);                                      \
-		return at;                                                                         \
+		return cursor;                                                                     \
 	}
 
 /* The loops of one way through memory, for the table; the second with those past the caches. */

@@ -71,17 +71,17 @@ typedef void *chase_fn(void *line, uint32_t n);
  * done before that load unless a barrier forbids it. */
 typedef uintptr_t receive_fn(const uintptr_t *word, uintptr_t old);
 
-/* Goes once through the bytes from `at` on, a multiple of 2 KiB, and returns where it ended. A copy
- * brings as many from `from`, which does not overlap. Stores no zeros but for OPERATION_ZERO, and
- * not the same everywhere. */
-typedef char *stream_fn(char *at, const char *from, size_t bytes);
+/* Goes once through the bytes from `cursor` on, a multiple of 2 KiB, and returns where it ended. A
+ * copy brings as many from `from`, which does not overlap. Stores no zeros but for OPERATION_ZERO,
+ * and not the same everywhere. */
+typedef char *stream_fn(char *cursor, const char *from, size_t bytes);
 
 enum { TILE_ROWS = 16, TILE_ROW_BYTES = 64, TILE_BYTES = TILE_ROWS * TILE_ROW_BYTES };
 
 /* Loads so many tiles of a matrix in rows of `stride` bytes: those of 16 rows from left to right,
- * then of the next 16. Begins at `at`, a tile that has `left` tiles from it to the end of its rows,
- * and returns where the tile behind the last lies. */
-typedef const char *tiles_fn(const char *at, size_t stride, size_t left, size_t count);
+ * then of the next 16. Begins at `cursor`, a tile that has `left` tiles from it to the end of its
+ * rows, and returns where the tile behind the last lies. */
+typedef const char *tiles_fn(const char *cursor, size_t stride, size_t left, size_t count);
 
 struct tiles {
 	uint32_t stride; /* bytes from row to row, if nobody asks for others */
@@ -146,18 +146,18 @@ typedef void *swap_fn(void *line, uint32_t n);
 
 enum { LINE_PAGE = 4096 };
 
-/* Loads from, or stores to, one word of every `stride` bytes in rising order from `at` up to `end`,
- * whole pages of LINE_PAGE bytes, but leaves out the first of each page. Returns where it ended,
- * when all of it is done. A store is not to the first word. */
-typedef char *lines_fn(char *at, size_t stride, const char *end);
+/* Loads from, or stores to, one word of every `stride` bytes in rising order from `cursor` up to
+ * `end`, whole pages of LINE_PAGE bytes, but leaves out the first of each page. Returns where it
+ * ended, when all of it is done. A store is not to the first word. */
+typedef char *lines_fn(char *cursor, size_t stride, const char *end);
 
-/* Writes blocks of so many bytes, a multiple of 64, each `step` after the one before, from `at` on
- * as long as one begins below `end`; returns where the next would begin. What is written is
+/* Writes blocks of so many bytes, a multiple of 64, each `step` after the one before, from `cursor`
+ * on as long as one begins below `end`; returns where the next would begin. What is written is
  * different in each line, and not zero. */
-typedef char *blocks_fn(char *at, size_t block, size_t step, const char *end);
+typedef char *blocks_fn(char *cursor, size_t block, size_t step, const char *end);
 
 /* Writes back and drops from all caches what every `step` bytes hold; returns when that is done. */
-typedef void flush_fn(char *at, size_t bytes, size_t step);
+typedef void flush_fn(char *cursor, size_t bytes, size_t step);
 
 /* Does n additions, a multiple of 16, of which each needs the one before and takes one cycle. */
 typedef void adds_fn(uint32_t n);

@@ -14,7 +14,7 @@
 #define COPY(to, from)        "mov %[" from "], %[" to "]\n\t"
 #define ADD(to, by)           "add %[" by "], %[" to "]\n\t"
 #define NEXT_LINE             "add $64, %[line]\n\t"
-#define NEXT_PAGE             "add $4096, %[at]\n\t"
+#define NEXT_PAGE             "add $4096, %[cursor]\n\t"
 #define IF_BELOW(a, b, label) "cmp %[" b "], %[" a "]\n\tjb " label "\n\t"
 
 #include "lock_loops.h"
@@ -43,8 +43,8 @@ VARIANTS(arch_fetch,
 /* One pointer, compared with the end. */
 #define LOOP(bytes, turn)                                                                          \
 	".p2align 6\n"                                                                             \
-	"1:\n\t" turn "add $" #bytes ", %[at]\n\t"                                                 \
-	"cmp %[end], %[at]\n\t"                                                                    \
+	"1:\n\t" turn "add $" #bytes ", %[cursor]\n\t"                                             \
+	"cmp %[end], %[cursor]\n\t"                                                                \
 	"jb 1b\n\t"
 
 /* The same loop with a second pointer that runs along. */
@@ -52,41 +52,42 @@ VARIANTS(arch_fetch,
 
 /* Eight vectors a turn, moved by `mov` with its ending; `address` puts that into register 0. */
 #define VECTOR_LOOPS(arch, name, bytes, width, vector, mov, address)                               \
-	SWEEP(arch##_read_##name, LOOP(bytes, EACH(mov "aps " AT(width, "at") ", " vector "\\i"))) \
+	SWEEP(arch##_read_##name,                                                                  \
+	      LOOP(bytes, EACH(mov "aps " AT(width, "cursor") ", " vector "\\i")))                 \
 	SWEEP(arch##_write_##name,                                                                 \
-	      LOOP(bytes, address EACH(mov "aps " vector "0, " AT(width, "at"))))                  \
+	      LOOP(bytes, address EACH(mov "aps " vector "0, " AT(width, "cursor"))))              \
 	SWEEP(arch##_nt_##name,                                                                    \
-	      LOOP(bytes, address EACH(mov "ntps " vector "0, " AT(width, "at"))))                 \
+	      LOOP(bytes, address EACH(mov "ntps " vector "0, " AT(width, "cursor"))))             \
 	SWEEP(arch##_copy_##name,                                                                  \
 	      LOOP_FROM(bytes, EACH(mov "aps " AT(width, "from") ", " vector "\\i")                \
-				       EACH(mov "aps " vector "\\i, " AT(width, "at"))))           \
+				       EACH(mov "aps " vector "\\i, " AT(width, "cursor"))))       \
 	SWEEP(arch##_ntcopy_##name,                                                                \
 	      LOOP_FROM(bytes, EACH(mov "aps " AT(width, "from") ", " vector "\\i")                \
-				       EACH(mov "ntps " vector "\\i, " AT(width, "at"))))
+				       EACH(mov "ntps " vector "\\i, " AT(width, "cursor"))))
 #define AT(width, base) "\\i*" width "(%[" base "])"
 
 /* A byte of the address, never 0. */
-TIMED char *x86_write_stosb(char *at, const char *from, size_t bytes)
+TIMED char *x86_write_stosb(char *cursor, const char *from, size_t bytes)
 {
 	(void)from;
 	__asm__ volatile("rep stosb"
-			 : "+D"(at), "+c"(bytes)
-			 : "a"((uintptr_t)at >> 12 | 1)
+			 : "+D"(cursor), "+c"(bytes)
+			 : "a"((uintptr_t)cursor >> 12 | 1)
 			 : "memory");
-	return at;
+	return cursor;
 }
 
-TIMED char *x86_zero_stosb(char *at, const char *from, size_t bytes)
+TIMED char *x86_zero_stosb(char *cursor, const char *from, size_t bytes)
 {
 	(void)from;
-	__asm__ volatile("rep stosb" : "+D"(at), "+c"(bytes) : "a"(0) : "memory");
-	return at;
+	__asm__ volatile("rep stosb" : "+D"(cursor), "+c"(bytes) : "a"(0) : "memory");
+	return cursor;
 }
 
-TIMED char *x86_copy_movsb(char *at, const char *from, size_t bytes)
+TIMED char *x86_copy_movsb(char *cursor, const char *from, size_t bytes)
 {
-	__asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(bytes) : : "memory");
-	return at;
+	__asm__ volatile("rep movsb" : "+D"(cursor), "+S"(from), "+c"(bytes) : : "memory");
+	return cursor;
 }
 
 /* rdtscp waits for older instructions, lfence holds back younger ones (Intel SDM 2B, RDTSCP). */

@@ -113,21 +113,21 @@ GO_BY_BLOCKS(x86_64_blocks_sse2, FILL_128("movaps"))
 GO_BY_BLOCKS_THEN(x86_64_nt_blocks_sse2, "sfence", FILL_128("movntps"))
 
 /* As mm_amx writes a row, 32 bytes at a time, after prefetching the next, behind others' blocks. */
-TIMED char *x86_64_blocks_prefetchnta(char *at, size_t block, size_t step, const char *end)
+TIMED char *x86_64_blocks_prefetchnta(char *cursor, size_t block, size_t step, const char *end)
 {
 	char *line, *stop;
 
 	__asm__ volatile(".p2align 5\n"
 			 "1:\n\t"
-			 "lea (%[at],%[step]), %[line]\n\t"
+			 "lea (%[cursor],%[step]), %[line]\n\t"
 			 "lea (%[line],%[block]), %[stop]\n\t"
 			 "2:\n\t"
 			 "prefetchnta (%[line])\n\t"
 			 "add $32, %[line]\n\t"
 			 "cmp %[stop], %[line]\n\t"
 			 "jne 2b\n\t"
-			 "mov %[at], %[line]\n\t"
-			 "lea (%[at],%[block]), %[stop]\n\t"
+			 "mov %[cursor], %[line]\n\t"
+			 "lea (%[cursor],%[block]), %[stop]\n\t"
 			 "3:\n\t"
 			 "vmovq %[line], %%xmm0\n\t"
 			 "vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"
@@ -136,13 +136,13 @@ TIMED char *x86_64_blocks_prefetchnta(char *at, size_t block, size_t step, const
 			 "add $32, %[line]\n\t"
 			 "cmp %[stop], %[line]\n\t"
 			 "jne 3b\n\t"
-			 "add %[step], %[at]\n\t"
-			 "cmp %[end], %[at]\n\t"
+			 "add %[step], %[cursor]\n\t"
+			 "cmp %[end], %[cursor]\n\t"
 			 "jb 1b"
-			 : [at] "+&r"(at), [line] "=&r"(line), [stop] "=&r"(stop)
+			 : [cursor] "+&r"(cursor), [line] "=&r"(line), [stop] "=&r"(stop)
 			 : [block] "r"(block), [step] "r"(step), [end] "r"(end)
 			 : "memory", LINE_CLOBBERS);
-	return at;
+	return cursor;
 }
 
 VARIANTS(arch_interleave,
@@ -160,38 +160,39 @@ VARIANTS(arch_interleave,
 /* ---- loops through memory, in turns of 8 vectors */
 
 /* The address in all words of register 0. */
-#define ADDRESS_512 "vpbroadcastq %[at], %%zmm0\n\t"
+#define ADDRESS_512 "vpbroadcastq %[cursor], %%zmm0\n\t"
 #define ADDRESS_256                                                                                \
-	"vmovq %[at], %%xmm0\n\t"                                                                  \
+	"vmovq %[cursor], %%xmm0\n\t"                                                              \
 	"vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"                                                   \
 	"vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t"
 #define ADDRESS_128                                                                                \
-	"movq %[at], %%xmm0\n\t"                                                                   \
+	"movq %[cursor], %%xmm0\n\t"                                                               \
 	"punpcklqdq %%xmm0, %%xmm0\n\t"
 
 VECTOR_LOOPS(x86_64, avx512, 512, "64", "%%zmm", "vmov", ADDRESS_512)
 SWEEP(x86_64_modify_avx512, "vpternlogd $255, %%zmm8, %%zmm8, %%zmm8\n\t" LOOP(
-				    512, EACH("vpsubq \\i*64(%[at]), %%zmm8, %%zmm\\i")
-						 EACH("vmovaps %%zmm\\i, \\i*64(%[at])")))
+				    512, EACH("vpsubq \\i*64(%[cursor]), %%zmm8, %%zmm\\i")
+						 EACH("vmovaps %%zmm\\i, \\i*64(%[cursor])")))
 
 VECTOR_LOOPS(x86_64, avx, 256, "32", "%%ymm", "vmov", ADDRESS_256)
-SWEEP(x86_64_modify_avx, "vpcmpeqd %%xmm8, %%xmm8, %%xmm8\n\tvinsertf128 $1, %%xmm8, %%ymm8, "
-			 "%%ymm8\n\t" LOOP(256, EACH("vxorps \\i*32(%[at]), %%ymm8, %%ymm\\i")
-							EACH("vmovaps %%ymm\\i, \\i*32(%[at])")))
+SWEEP(x86_64_modify_avx,
+      "vpcmpeqd %%xmm8, %%xmm8, %%xmm8\n\tvinsertf128 $1, %%xmm8, %%ymm8, "
+      "%%ymm8\n\t" LOOP(256, EACH("vxorps \\i*32(%[cursor]), %%ymm8, %%ymm\\i")
+				     EACH("vmovaps %%ymm\\i, \\i*32(%[cursor])")))
 
 VECTOR_LOOPS(x86_64, sse2, 128, "16", "%%xmm", "mov", ADDRESS_128)
 SWEEP(x86_64_modify_sse2,
       "pcmpeqd %%xmm8, %%xmm8\n\t" LOOP(
-	      128, EACH("movaps \\i*16(%[at]), %%xmm\\i\n\tpsubq %%xmm8, %%xmm\\i")
-			   EACH("movaps %%xmm\\i, \\i*16(%[at])")))
+	      128, EACH("movaps \\i*16(%[cursor]), %%xmm\\i\n\tpsubq %%xmm8, %%xmm\\i")
+			   EACH("movaps %%xmm\\i, \\i*16(%[cursor])")))
 
 /* Asks for what comes 2 KiB later. Beyond the end that does no harm. */
-#define PREFETCH(lines) ".irp i, " lines "\n\tprefetcht0 2048+\\i*64(%[at])\n\t.endr\n\t"
+#define PREFETCH(lines) ".irp i, " lines "\n\tprefetcht0 2048+\\i*64(%[cursor])\n\t.endr\n\t"
 
 SWEEP(x86_64_read_prefetch512,
-      LOOP(512, PREFETCH("0,1,2,3,4,5,6,7") EACH("vmovaps \\i*64(%[at]), %%zmm\\i")))
+      LOOP(512, PREFETCH("0,1,2,3,4,5,6,7") EACH("vmovaps \\i*64(%[cursor]), %%zmm\\i")))
 SWEEP(x86_64_read_prefetch256,
-      LOOP(256, PREFETCH("0,1,2,3") EACH("vmovaps \\i*32(%[at]), %%ymm\\i")))
+      LOOP(256, PREFETCH("0,1,2,3") EACH("vmovaps \\i*32(%[cursor]), %%ymm\\i")))
 
 /* Two vectors of one of four streams. */
 #define TWO(register, first, second, width, base)                                                  \
@@ -200,23 +201,24 @@ SWEEP(x86_64_read_prefetch256,
 						   "]), %%" register second "\n\t"
 #define STEP(width, base) "add $2*" width ", %[" base "]\n\t"
 
-/* Four quarters at once: `at` goes through the first of them, and ends at the second. */
+/* Four quarters at once: `cursor` goes through the first of them, and ends at the second. */
 #define STREAMS(name, step, register, width)                                                       \
-	TIMED char *name(char *at, const char *from, size_t bytes)                                 \
+	TIMED char *name(char *cursor, const char *from, size_t bytes)                             \
 	{                                                                                          \
-		const char *end = at + bytes / 4;                                                  \
-		char *b = at + bytes / 4, *c = at + bytes / 2, *d = at + bytes / 4 * 3;            \
+		const char *end = cursor + bytes / 4;                                              \
+		char *b = cursor + bytes / 4, *c = cursor + bytes / 2,                             \
+		     *d = cursor + bytes / 4 * 3;                                                  \
                                                                                                    \
 		(void)from;                                                                        \
-		__asm__ volatile(LOOP(step,                                                        \
-				      TWO(register, "0", "1", width,                               \
-					  "at") TWO(register, "2", "3", width,                     \
-						    "b") TWO(register, "4", "5", width, "c")       \
-					      TWO(register, "6", "7", width, "d") STEP(width, "b") \
-						      STEP(width, "c") STEP(width, "d"))           \
-				 : [at] "+&r"(at), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d)        \
-				 : [end] "r"(end)                                                  \
-				 : "memory", "cc", VECTORS);                                       \
+		__asm__ volatile(                                                                  \
+			LOOP(step, TWO(register, "0", "1", width,                                  \
+				       "cursor") TWO(register, "2", "3", width,                    \
+						     "b") TWO(register, "4", "5", width, "c")      \
+					   TWO(register, "6", "7", width, "d") STEP(width, "b")    \
+						   STEP(width, "c") STEP(width, "d"))              \
+			: [cursor] "+&r"(cursor), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d)         \
+			: [end] "r"(end)                                                           \
+			: "memory", "cc", VECTORS);                                                \
 		return d;                                                                          \
 	}
 
@@ -224,21 +226,21 @@ STREAMS(x86_64_read_streams512, 128, "zmm", "64")
 STREAMS(x86_64_read_streams256, 64, "ymm", "32")
 
 /* clzero by its bytes, since older assemblers lack it; it clears the line rax points to. */
-TIMED char *x86_64_zero_clzero(char *at, const char *from, size_t bytes)
+TIMED char *x86_64_zero_clzero(char *cursor, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
+	const char *end = cursor + bytes;
 
 	(void)from;
 	__asm__ volatile(".p2align 6\n"
 			 "1:\n\t"
 			 ".byte 0x0f, 0x01, 0xfc\n\t"
-			 "add $64, %[at]\n\t"
-			 "cmp %[end], %[at]\n\t"
+			 "add $64, %[cursor]\n\t"
+			 "cmp %[end], %[cursor]\n\t"
 			 "jb 1b"
-			 : [at] "+&a"(at)
+			 : [cursor] "+&a"(cursor)
 			 : [end] "r"(end)
 			 : "memory", "cc");
-	return at;
+	return cursor;
 }
 
 /* The widest first; what only suits some sizes comes after. */

@@ -218,25 +218,25 @@ PEAK(amx_int8, INT8)
 /* No branch at the end of a row, which could be predicted wrongly. */
 TIMED const char *x86_64_read_tiles(const char *start, size_t row, size_t first_left, size_t count)
 {
-	register const char *at __asm__("rsi") = start;
+	register const char *cursor __asm__("rsi") = start;
 	register size_t stride __asm__("rdx") = row;
 	size_t left = first_left;
 	const char *below;
 
-	__asm__ volatile(
-		".p2align 6\n"
-		"1:\n\t" LOAD_FIRST "add $64, %[at]\n\t"
-		"lea (%[at],%[down]), %[below]\n\t"
-		"dec %[left]\n\t"
-		"cmovz %[below], %[at]\n\t"
-		"cmovz %[columns], %[left]\n\t"
-		"dec %[count]\n\t"
-		"jne 1b"
-		: [at] "+&r"(at), [left] "+&r"(left), [count] "+&r"(count), [below] "=&r"(below)
-		: "r"(stride), [down] "r"((TILE_ROWS - 1) * row),
-		  [columns] "r"(row / TILE_ROW_BYTES)
-		: "memory", "cc");
-	return at;
+	__asm__ volatile(".p2align 6\n"
+			 "1:\n\t" LOAD_FIRST "add $64, %[cursor]\n\t"
+			 "lea (%[cursor],%[down]), %[below]\n\t"
+			 "dec %[left]\n\t"
+			 "cmovz %[below], %[cursor]\n\t"
+			 "cmovz %[columns], %[left]\n\t"
+			 "dec %[count]\n\t"
+			 "jne 1b"
+			 : [cursor] "+&r"(cursor), [left] "+&r"(left), [count] "+&r"(count),
+			   [below] "=&r"(below)
+			 : "r"(stride), [down] "r"((TILE_ROWS - 1) * row),
+			   [columns] "r"(row / TILE_ROW_BYTES)
+			 : "memory", "cc");
+	return cursor;
 }
 
 /* ---- their state ----------------------------------------------------------------------------- */
