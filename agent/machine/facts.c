@@ -121,6 +121,18 @@ int machine_get_cpu(const struct machine *machine, int cpu, struct cpu_facts *fa
 	return -ENODEV;
 }
 
+static int do_nothing(int cpu, void *context)
+{
+	(void)cpu;
+	(void)context;
+	return 0;
+}
+
+bool machine_can_use_cpu(const struct machine *machine, int cpu)
+{
+	return !machine->others && !call_on_cpu(cpu, do_nothing, NULL);
+}
+
 int machine_check_node(const struct machine *machine, int node)
 {
 	for (size_t i = 0; i < machine->node_count; i++)

@@ -40,6 +40,9 @@ int machine_read_file(struct machine *machine, const char *path, struct refusal 
  * is known. */
 int machine_get_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts);
 
+/* Reports whether a thread can be bound to this CPU; never on another machine. */
+bool machine_can_use_cpu(const struct machine *machine, int cpu);
+
 /* Returns the size of a huge page; 0 where there are none. On this machine it tries once. */
 size_t machine_huge_page_size(struct machine *machine);
 

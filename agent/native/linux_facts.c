@@ -72,17 +72,50 @@ static bool read_cache(int cpu, size_t index, struct cpu_cache *cache)
 	return cache->level > 0 && cache->kind;
 }
 
-/* The NUMA node, a link in the CPU's folder. */
+/* Is it in a list like 0-3,8? (Linux Documentation/admin-guide/cputopology.rst) */
+static bool has_cpu(const char *list, long cpu)
+{
+	char *end = NULL;
+
+	for (const char *at = list; *at >= '0' && *at <= '9'; at = end + (*end == ',')) {
+		long first = strtol(at, &end, 10), last = first;
+
+		if (*end == '-')
+			last = strtol(end + 1, &end, 10);
+		if (first <= cpu && cpu <= last)
+			return true;
+	}
+	return false;
+}
+
+/* The NUMA node that lists the CPU; none if several do, as numa=fake makes them. */
 static int64_t read_node(int cpu)
 {
-	char name[48], line[256];
+	char path[PATH_ROOM], list[8192];
+	int64_t found = UNKNOWN;
 
 	for (int node = 0; node < NODES_MOST; node++) {
-		snprintf(name, sizeof name, "node%d/cpulist", node);
-		if (read_file(cpu, name, line, sizeof line))
-			return node;
+		snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node);
+		if (linux_read_line(path, list, sizeof list) || !has_cpu(list, cpu))
+			continue;
+		if (found != UNKNOWN)
+			return UNKNOWN;
+		found = node;
 	}
-	return UNKNOWN;
+	return found;
+}
+
+/* The model in a line of /proc/cpuinfo, by the key that its architecture has; null if it has none.
+ * "ARMv7 Processor rev 4 (v7l)" names only the instruction set. */
+static const char *find_model(const char *line)
+{
+	static const char *const keys[] = {"model name", "Model Name", "uarch", "cpu\t"};
+	const char *words = strchr(line, ':');
+
+	for (size_t i = 0; words && i < sizeof keys / sizeof *keys; i++)
+		if (!strncmp(line, keys[i], strlen(keys[i])) && !strstr(words, "rocessor rev "))
+			return words + 1 + strspn(words + 1, " ");
+	return NULL;
 }
 
 /* The model that a CPU gives itself, else the name of the board it is on. */
@@ -92,11 +125,10 @@ static void read_name(char name[CPU_NAME_ROOM])
 	FILE *file = fopen("/proc/cpuinfo", "re");
 
 	while (!*name && file && fgets(line, sizeof line, file)) {
-		char *words = strchr(line, ':');
+		const char *model = find_model(line);
 
-		line[strcspn(line, "\n")] = '\0';
-		if (words && !strncmp(line, "model name", 10))
-			snprintf(name, CPU_NAME_ROOM, "%s", words + 1 + strspn(words + 1, " "));
+		if (model)
+			snprintf(name, CPU_NAME_ROOM, "%.*s", (int)strcspn(model, "\n"), model);
 	}
 	if (file)
 		fclose(file);

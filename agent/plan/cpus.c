@@ -47,9 +47,9 @@ int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal)
 	return -1;
 }
 
-/* Marks each CPU of the list in `wanted`, which is parallel to plan->cpus. Refuses a CPU that is
- * not in the plan. */
-static int mark_list(const struct plan *plan, const char *list, bool *wanted,
+/* Marks each CPU of the list in `wanted`, by its number, and counts them. A CPU that isolcpus= or
+ * taskset left out of our affinity is taken if a thread can be bound to it. */
+static int mark_list(const struct plan *plan, const char *list, bool *wanted, size_t *count,
 		     struct refusal *refusal)
 {
 	for (const char *next = list;; next++) {
@@ -59,11 +59,11 @@ static int mark_list(const struct plan *plan, const char *list, bool *wanted,
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--cpus wants a list like 0-3,8, not '%s'", list);
 		for (long cpu = (long)first; cpu <= (long)last; cpu++) {
-			int place = plan_find_cpu(plan, cpu);
-
-			if (place < 0)
+			if (plan_find_cpu(plan, cpu) < 0 &&
+			    !machine_can_use_cpu(plan->machine, (int)cpu))
 				return plan_refuse_cpu(plan, cpu, refusal);
-			wanted[place] = true;
+			*count += !wanted[cpu];
+			wanted[cpu] = true;
 		}
 		if (!*next)
 			return 0;
@@ -72,18 +72,24 @@ static int mark_list(const struct plan *plan, const char *list, bool *wanted,
 
 int plan_choose_cpus(struct plan *plan, const char *list, struct refusal *refusal)
 {
-	bool *wanted = calloc(plan->cpu_count, sizeof *wanted);
-	size_t count = 0;
+	bool *wanted = calloc(CPU_NUMBER_MAX + 1, sizeof *wanted);
+	size_t count = 0, chosen = 0;
 
 	if (!wanted)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
-	int result = mark_list(plan, list, wanted, refusal);
+	int result = mark_list(plan, list, wanted, &count, refusal);
+	int *cpus = result ? NULL : calloc(count, sizeof *cpus);
 
-	for (size_t i = 0; !result && i < plan->cpu_count; i++)
-		if (wanted[i])
-			plan->cpus[count++] = plan->cpus[i];
-	if (!result)
+	if (!result && !cpus)
+		result = refuse(refusal, EXIT_OTHER, "out of memory");
+	for (int cpu = 0; cpus && cpu <= CPU_NUMBER_MAX; cpu++)
+		if (wanted[cpu])
+			cpus[chosen++] = cpu;
+	if (cpus) {
+		free(plan->cpus);
+		plan->cpus = cpus;
 		plan->cpu_count = count;
+	}
 	free(wanted);
 	return result;
 }

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "plan/plan.h"
 
-/* Keeps only the CPUs of the list in plan->cpus; refuses one that is not there. */
+/* Fills in plan->cpus by the list; refuses a CPU that cannot be used. */
 int plan_choose_cpus(struct plan *plan, const char *list, struct refusal *refusal);
 
 /* Compares CPU numbers, for qsort() and bsearch(). */

@@ -86,6 +86,8 @@ class _Job:
         host, facts, flags = self.host, self.facts, self.host.toolchain.cflags
         if not (self.version and facts.libc) or host.build is BuildPlace.HOST or host.via is Via.LOCAL:
             return None
+        if flags and not facts.cpu_model:
+            return None
         alike = (facts.libc, self.version, (facts.cpu_model, facts.cpu_flags) if flags else ())
         return f"alike-{self.build}-{hashlib.sha256(repr(alike).encode()).hexdigest()[: tc.HASH_DIGITS]}"
 

@@ -42,8 +42,9 @@ class Forecaster:
         """Ask an agent of our own, as `on_host`. build: make it if need be, or BuildError; else None."""
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
         without = replace(facts, memory_available_bytes=None, nodes=nodes)
-        asked, machine = agent_arguments(replace(plan, seed=0)), machine_lines(facts)
-        alike, same = ((lines, *asked) for lines in (machine_lines(without), machine))
+        named = () if plan.cpus is None or isinstance(plan.cpus, str) else plan.cpus
+        asked, machine = agent_arguments(replace(plan, seed=0)), machine_lines(facts, named)
+        alike, same = ((lines, *asked) for lines in (machine_lines(without, named), machine))
         if (known := self._known.get(same)) is not None:
             return known
         if (known := self._known.get(alike)) is not None and not known.bytes:

@@ -12,8 +12,8 @@ from fleet.plan.cpulist import cpus_text
 
 _PICKED = re.compile(
     r"(?:Node [0-9]+ | *)([CM][a-z]+_allowed_list|Mem(?:Free|Total|Available)|PRETTY_NAME|MB|SMBA|"
-    r"Max (?:address space|data size|processes|realtime priority))"
-    r"(?:[:=]\s*|\s+)(.*)"
+    r"Max (?:address space|data size|processes|realtime priority)|platform|VM00 Control Program|LPAR Number)"
+    r"(?:\s*[:=]\s*|\s+)(.*)"
 )
 # A 64-bit kernel under a 32-bit system, as on many boards.
 _USERLAND_32 = {"x86_64": "i386", "aarch64": "armv7"}
@@ -21,6 +21,7 @@ _VENDORS = (
     ("kvm", "kvm"),
     ("qemu", "qemu"),
     ("bochs", "qemu"),
+    ("z/vm", "z/vm"),
     ("vmware", "vmware"),
     ("virtualbox", "virtualbox"),
     ("innotek", "virtualbox"),
@@ -28,10 +29,31 @@ _VENDORS = (
     ("microsoft corporation virtual machine", "hyper-v"),
     ("google compute engine", "kvm"),
     ("amazon ec2", "amazon"),
+    ("alibaba cloud ecs", "alibaba"),
+    ("openstack", "openstack"),
+    ("nutanix", "nutanix"),
+    ("ovirt", "kvm"),
+    ("rhev", "kvm"),
+    ("bhyve", "bhyve"),
     ("parallels", "parallels"),
     ("apple virtualization", "apple"),
     ("dummy-virt", "qemu"),
 )
+# Marks, of firmware and vendors that make no other machines, which leave the hypervisor unnamed.
+_VIRTUAL = re.compile(
+    "seabios|ovmf|hetzner vserver|scaleway scw-|digitalocean|linode|vultr|upcloud|exoscale|akamai|"
+    "huawei ?cloud|tencent cloud|oraclecloud|e2e networks|civo|cloudstack|smartos"
+)
+_BARE_METAL = (".metal", "bare metal", "baremetal")
+# What firmware says where its maker filled in nothing.
+_PLACEHOLDERS = re.compile(
+    r"to be filled by o\.?e\.?m\.?|o\.e\.m\.|default string|system (manufacturer|product name|version)|"
+    r"base board (manufacturer|product name)|not (specified|applicable|available|provided)|n/?a|none|null|"
+    r"\(null\)|unknown|undefined|empty|invalid|[x.0-]+|0?123456789",
+    re.IGNORECASE,
+)
+_RISCV_IDS = ("mvendorid", "marchid", "mimpid")  # 0: the CPU gives none
+_GENERIC_NAME = re.compile(r"(ARMv[0-9]\S*|AArch64) processor rev .*", re.IGNORECASE)
 _CONTAINERS = ("docker", "kubepods", "libpod", "lxc", "containerd", "garden", "machine.slice")
 _DMI = "sys/class/dmi/id/"
 _CPU = "sys/devices/system/cpu/"
@@ -90,12 +112,13 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         boot_id=files.get("proc/sys/kernel/random/boot_id"),
         uptime_s=_number((files.get("proc/uptime") or "").split(" ")[0]),
         cpu_model=_cpu_model(cpuinfo, cpus),
-        cpu_vendor=cpuinfo.get("vendor_id") or cpuinfo.get("CPU implementer"),
-        cpu_family=cpuinfo.get("cpu family") or cpuinfo.get("CPU architecture"),
-        cpu_model_number=cpuinfo.get("model") or cpuinfo.get("CPU part"),
-        cpu_stepping=cpuinfo.get("stepping") or _arm_stepping(cpuinfo),
+        cpu_vendor=_first(cpuinfo, "vendor_id", "cpu implementer", "mvendorid"),
+        cpu_family=_first(cpuinfo, "cpu family", "cpu architecture"),
+        cpu_model_number=_first(cpuinfo, "model", "cpu part", "marchid") or _s390_machine(cpuinfo),
+        cpu_stepping=cpuinfo.get("stepping") or _stepping(cpuinfo),
         microcode=cpuinfo.get("microcode"),
-        cpu_flags=tuple((cpuinfo.get("flags") or cpuinfo.get("Features") or "").split()),
+        cpu_flags=tuple((_first(cpuinfo, "flags", "features") or "").split())
+        or tuple(filter(None, cpuinfo.get("isa", "").split("_"))),
         board=_joined(files, "board_vendor", "board_name")
         or system.get("device_tree")
         or _joined(files, "sys_vendor", "product_name"),
@@ -114,7 +137,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         clock_source=files.get("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governor=", ".join(name for name, _ in governors.most_common()) or None,
         frequency_driver=topology.frequency_driver(sections),
-        boost=parse_boost(files),
+        boost=parse_boost(files, topology.policies_boost(sections)),
         idle_driver=None if idle_driver == "none" else idle_driver,
         idle_state=idle_state,
         idle_exit_us=idle_exit_us,
@@ -136,7 +159,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         load=parse_load(sections),
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),
-        notes=tuple(_notes(cpus, hypervisor, system, found_arch)),
+        notes=tuple(_notes(cpus, hypervisor, system, found_arch, files)),
     )
 
 
@@ -174,9 +197,20 @@ def parse_files(lines: Iterable[str]) -> dict[str, str]:
 
 
 def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
-    """The first CPU of /proc/cpuinfo by key. Format: Documentation/filesystems/proc.rst and arch/*/kernel."""
-    pairs = (line.partition(":") for line in lines)
-    return {key.strip(): value.strip() for key, colon, value in pairs if colon and value.strip()}
+    """Return the first value of each key of /proc/cpuinfo, keys in lower case; without what says nothing.
+
+    Format: Documentation/filesystems/proc.rst and arch/*/kernel, which differ in keys and their case: "model
+    name", "Model Name"; "flags", "Features", "isa".
+    """
+    cpuinfo: dict[str, str] = {}
+    for line in lines:
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if value and value.lower() != "unknown" and not (value == "0x0" and key in _RISCV_IDS):
+            # arm before 3.8 has `Processor`, a name, before `processor`, a number
+            cpuinfo.setdefault("model name" if key == "Processor" else key.lower(), value)
+    if not cpuinfo.get("model", "0").isdigit():
+        del cpuinfo["model"]  # the machine's, on ppc64le and some boards
+    return cpuinfo
 
 
 def parse_load(sections: Sections) -> Load:
@@ -226,12 +260,20 @@ def parse_hypervisor(
     named = files.get("sys/hypervisor/type")
     if named:
         return named
-    dmi = f"{files.get(_DMI + 'sys_vendor', '')} {files.get(_DMI + 'product_name', '')}"
-    text = f"{dmi} {system.get('device_tree', '')}".lower()
-    guess = next((name for part, name in _VENDORS if part in text), None)
+    dmi = (
+        files.get(_DMI + name, "") for name in ("sys_vendor", "product_name", "bios_vendor", "bios_version")
+    )
+    trees = (system.get(key, "") for key in ("device_tree", "device_tree_hypervisor"))
+    text = " ".join((*dmi, *trees, files.get("proc/sysinfo:VM00 Control Program", ""))).lower()
+    unnamed = "unnamed" if _VIRTUAL.search(text) else None
+    guess = next((name for part, name in _VENDORS if part in text), unnamed)
     flags = cpuinfo.get("flags")
     if flags is None:
-        return None if guess == "amazon" else guess
+        if any(word in text for word in _BARE_METAL):
+            return None
+        if guess is None and files.get("proc/cpuinfo:platform") == "pSeries":
+            return "powervm"
+        return guess or ("pr/sm" if "proc/sysinfo:LPAR Number" in files else None)
     return (guess or "unnamed") if "hypervisor" in flags.split() else None
 
 
@@ -241,48 +283,87 @@ def parse_container(files: Mapping[str, str], system: Mapping[str, str]) -> str 
     return system.get("container") or next((name for name in _CONTAINERS if f"/{name}" in cgroup), None)
 
 
-def parse_boost(files: Mapping[str, str]) -> bool | None:
+def parse_boost(files: Mapping[str, str], policies: bool | None) -> bool | None:
     """Whether the CPU may exceed its base frequency (pm/intel_pstate.rst, pm/cpufreq.rst); else None."""
     no_turbo = _flag(files.get(_CPU + "intel_pstate/no_turbo"))
-    return _flag(files.get(_CPU + "cpufreq/boost")) if no_turbo is None else not no_turbo
+    boost = _flag(files.get(_CPU + "cpufreq/boost")) if no_turbo is None else not no_turbo
+    return policies if boost is None else boost
 
 
 def _cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | None:
-    """The name the CPU gives itself, else its kinds of core: "4x Cortex-A76 + 4x Cortex-A55"."""
-    if "model name" in cpuinfo:
-        return cpuinfo["model name"]
+    """The name the CPU gives itself, else its kinds of core: "4x Cortex-A76 + 4x Cortex-A55".
+
+    "ARMv7 Processor rev 4 (v7l)" names only the instruction set.
+    """
+    name = cpuinfo.get("model name")
+    if name and not _GENERIC_NAME.fullmatch(name):
+        return name
     if cores := Counter(cpu.model for cpu in cpus if cpu.model):
         return " + ".join(f"{count}x {name}" for name, count in cores.most_common())
-    return cpuinfo.get("cpu") or cpuinfo.get("uarch") or cpuinfo.get("Hardware")
+    if machine := _s390_machine(cpuinfo):
+        return f"IBM {machine}"
+    if "mvendorid" in cpuinfo and "marchid" in cpuinfo and "uarch" not in cpuinfo:
+        return f"RISC-V vendor {cpuinfo['mvendorid']} arch {cpuinfo['marchid']}"
+    return _first(cpuinfo, "cpu", "uarch")
 
 
-def _arm_stepping(cpuinfo: Mapping[str, str]) -> str | None:
-    """Arm writes variant and revision as r<variant>p<revision>."""
-    variant, revision = cpuinfo.get("CPU variant"), cpuinfo.get("CPU revision")
-    if variant is None or revision is None:
+def _first(cpuinfo: Mapping[str, str], *keys: str) -> str | None:
+    return next((cpuinfo[key] for key in keys if key in cpuinfo), None)
+
+
+def _s390_machine(cpuinfo: Mapping[str, str]) -> str | None:
+    """The machine type, "8561"; older kernels have it only in `processor 0: ..., machine = 2827`."""
+    if cpuinfo.get("vendor_id") != "IBM/S390":
         return None
-    try:
-        return f"r{int(variant, 16)}p{int(revision)}"
-    except ValueError:
-        return None
+    words = next((text for key, text in cpuinfo.items() if key.startswith("processor ")), "")
+    found = re.search(r"machine = ([0-9]+)", words)
+    return cpuinfo.get("machine") or (found[1] if found else None)
+
+
+def _stepping(cpuinfo: Mapping[str, str]) -> str | None:
+    """What else tells apart a CPU's revisions; Arm writes variant and revision as r<variant>p<revision>."""
+    variant, revision = cpuinfo.get("cpu variant"), cpuinfo.get("cpu revision")
+    if variant is not None and revision is not None:
+        try:
+            return f"r{int(variant, 16)}p{int(revision)}"
+        except ValueError:
+            return None
+    return revision or next((cpuinfo[key] for key in ("mimpid", "revision") if key in cpuinfo), None)
 
 
 def _joined(files: Mapping[str, str], *names: str) -> str | None:
-    return " ".join(files[_DMI + name] for name in names if files.get(_DMI + name)) or None
+    words = (files.get(_DMI + name, "") for name in names)
+    return " ".join(word for word in words if word and not _PLACEHOLDERS.fullmatch(word)) or None
 
 
 def _notes(
-    cpus: tuple[Cpu, ...], hypervisor: str | None, system: Mapping[str, str], found_arch: str
+    cpus: tuple[Cpu, ...],
+    hypervisor: str | None,
+    system: Mapping[str, str],
+    found_arch: str,
+    files: Mapping[str, str],
 ) -> Iterable[str]:
     """Sentences for the person about what makes these facts less than they seem."""
     if hypervisor:
         yield f"A hypervisor ({hypervisor}) is between us and the hardware; the topology is what it shows."
     if cpus and all(cpu.core is None for cpu in cpus):
         yield "The host does not tell which CPUs share a core."
+    if fake_nodes := topology.describe_fake_nodes(files):
+        yield fake_nodes
+    listed = topology.cpus_in(files.get(_CPU + "online", ""))
+    if listed and (odd := [cpu.cpu for cpu in cpus if cpu.allowed and cpu.cpu not in listed]):
+        yield (
+            f"/sys lists CPUs {cpus_text(listed)} as online, the affinity mask has {cpus_text(odd)}: that "
+            "list is not the kernel's (lxcfs?), and the mask counts."
+        )
     if offline := [cpu.cpu for cpu in cpus if not cpu.online]:
         yield f"{len(offline)} of {len(cpus)} CPUs are offline: {cpus_text(offline)}."
     if barred := [cpu.cpu for cpu in cpus if cpu.online and not cpu.allowed]:
-        yield f"We may not use {len(barred)} of {len(cpus)} CPUs (affinity or cpuset): {cpus_text(barred)}."
+        why = "isolated" if all(cpu.isolated for cpu in cpus if cpu.cpu in barred) else "affinity or cpuset"
+        yield (
+            f"{len(barred)} of {len(cpus)} CPUs are left out unless --cpus names them ({why}): "
+            f"{cpus_text(barred)}."
+        )
     if found_arch != arch_named(system.get("uname_m", "")):
         yield f"A 32-bit system under a 64-bit kernel ({system['uname_m']}): the agent is {found_arch}."
 

@@ -105,8 +105,10 @@ def _cpus(facts: Facts) -> Iterator[Finding]:
         yield finding("smt", facts)
     if offline := [cpu.cpu for cpu in facts.cpus if not cpu.online]:
         yield finding("offline", facts, cpus=cpus_text(offline), each=" ".join(map(str, offline)))
-    if barred := [cpu.cpu for cpu in facts.cpus if cpu.online and not cpu.allowed]:
-        yield finding("barred", facts, cpus=cpus_text(barred))
+    left_out = [cpu for cpu in facts.cpus if cpu.online and not cpu.allowed]
+    for name, isolated in (("barred", False), ("isolated", True)):
+        if numbers := [cpu.cpu for cpu in left_out if bool(cpu.isolated) is isolated]:
+            yield finding(name, facts, cpus=cpus_text(numbers))
     if len(kinds := sorted({cpu.kind for cpu in facts.cpus if cpu.kind})) > 1:
         one_kind = cpus_text(cpu.cpu for cpu in facts.cpus if cpu.kind == kinds[-1])
         yield finding("hybrid", facts, kinds=", ".join(kinds), cpus=one_kind, kind=kinds[-1])

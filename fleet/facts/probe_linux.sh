@@ -25,7 +25,7 @@ grep_all() {
 }
 
 # The kernel answers a CPU list only when it is read in one piece, which grep does and the shell's own read does
-# not. A group of CPUs is printed once, for its lowest.
+# not. A group of CPUs is printed for its lowest; for each member where that shows nothing.
 files() {
 	dmi=sys/class/dmi/id
 	get proc/self/cpu_resctrl_groups
@@ -59,10 +59,13 @@ files() {
 		line=${line%%:*}
 		number=${line#"$cpu/cpu"}
 		number=${number%%/*}
-		case $value in
-		"$number" | "$number"[,-]*) of_group "$line" "$value" ;;
-		esac
+		lowest=${value%%[,-]*}
 		case $line in
+		*_list)
+			if [ "$lowest" = "$number" ] || [ ! -e "$cpu/cpu$lowest/${line#"$cpu/cpu$number/"}" ]; then
+				of_group "$line" "$value"
+			fi
+			;;
 		*/cpu_capacity) echo "capacity $number $value" ;;
 		*/core_throttle_count) core_heat=$((core_heat + value)) ;;
 		*/package_throttle_count) package_heat=$((package_heat + value)) ;;
@@ -70,13 +73,32 @@ files() {
 	done
 	unset IFS
 	set +f
+	# Where some CPUs are offline, or the list of those online is made up, by which CPUs the kernel shows more.
+	online=${found#*"$cpu/online:"}
+	online=${online%%"$newline"*}
+	present=${found#*"$cpu/present:"}
+	present=${present%%"$newline"*}
+	if [ "$online" != "$present" ]; then
+		shown=
+		for line in "$cpu"/cpu[0-9]*/topology; do
+			line=${line#"$cpu/cpu"}
+			shown="$shown ${line%%/*}"
+		done
+		echo "shown$shown"
+	fi
+	boosts=
 	for policy in "$cpu"/cpufreq/policy[0-9]*; do
 		get "$policy/scaling_governor" && governor=$v
 		get "$policy/scaling_driver" && driver=$v
 		get "$policy/cpuinfo_max_freq" && khz=$v
+		get "$policy/boost" && boosts=$boosts$v
 		get "$policy/affected_cpus"
 		[ -n "$v" ] && echo "policy ${governor:--} ${driver:--} ${khz:--} $v"
 	done
+	case $boosts in
+	*1*) echo 'boost 1' ;;
+	0*) echo 'boost 0' ;;
+	esac
 }
 
 # File $1 lists the CPUs $2.
@@ -97,15 +119,31 @@ of_group() {
 	esac
 }
 
-# A few lines of long files. Of /proc/cpuinfo the first CPU is printed whole, of the others only what can differ:
-# 576 CPUs make 1.5 MB there. What no kernel writes is named, not printed. irqbalance is not looked for where other users' processes are hidden, or too many.
+# A few lines of long files. Of /proc/cpuinfo the first line of each key is printed, of the others only what can
+# differ: 576 CPUs make 1.5 MB there. On x86 the first block has all keys; elsewhere a block before or behind
+# those of CPUs may have the name or the features. What no kernel writes is named, not printed. irqbalance is not looked for where other users' processes are hidden, or too many.
 lines() {
 	section cpuinfo
 	found=$(grep -s -m 1000 '' proc/cpuinfo)
-	# shellcheck disable=SC2295 # as in `files`
-	[ ${#found} -gt 1000000 ] || found=${found%%$newline$newline*}
+	case $found in
+	*"${newline}flags"*)
+		# shellcheck disable=SC2295 # as in `files`
+		[ ${#found} -gt 1000000 ] || found=${found%%$newline$newline*}
+		;;
+	esac
 	if [ ${#found} -le 100000 ]; then
-		printf '%s\n' "$found"
+		keys=$newline
+		IFS=$newline
+		set -f
+		for line in $found; do
+			case $keys in
+			*"$newline${line%%:*}:"*) continue ;;
+			esac
+			keys=$keys${line%%:*}:$newline
+			printf '%s\n' "$line"
+		done
+		unset IFS
+		set +f
 	else
 		section system
 		echo 'too_long /proc/cpuinfo'
@@ -116,20 +154,44 @@ lines() {
 		if [ $# -le 20000 ]; then echo 'irqbalance 0'; else set --; fi
 	fi
 	grep -s -m 100000 -x -E \
-		'irqbalance|((processor|CPU [a-z]+|Model|Hardware)[[:space:]]*|(Cpus|Mems)_allowed_list|MemTotal|MemAvailable|Node [0-9]+ MemFree):.*|PRETTY_NAME=.*' \
-		proc/cpuinfo etc/os-release proc/self/status proc/meminfo sys/devices/system/node/node[0-9]*/meminfo "$@"
+		'irqbalance|((processor|CPU [a-z]+|platform|VM00 Control Program)[[:space:]]*|LPAR Number[[:space:]]*|(Cpus|Mems)_allowed_list|MemTotal|MemAvailable|Node [0-9]+ MemFree):.*|PRETTY_NAME=.*' \
+		proc/cpuinfo proc/sysinfo etc/os-release proc/self/status proc/meminfo sys/devices/system/node/node[0-9]*/meminfo "$@"
 }
 
 system() {
 	section system
 	echo "uname $all"
-	[ -e .dockerenv ] && echo "container docker"
-	[ -e run/.containerenv ] && echo "container podman"
+	container
 	get proc/device-tree/model
 	[ -n "$v" ] && echo "device_tree $v"
+	get proc/device-tree/hypervisor/compatible
+	[ -n "$v" ] && echo "device_tree_hypervisor $v"
 	getconf GNU_LIBC_VERSION || echo "libc $(ldd --version 2>&1 | head -n 2 | tr '\n' ' ')"
 	word_bits
 	page_bytes
+}
+
+# What marks a container, the surest mark last. A root on an overlay may also be a live system's, whose first process
+# is an init.
+container() {
+	mounts=$(grep -s -e ' - cgroup' -e ' - fuse.lxcfs ' -e ' / / .* - overlay ' proc/self/mountinfo)
+	get proc/1/comm
+	case $v$newline$mounts in
+	init"$newline"* | systemd"$newline"* | procd"$newline"*) ;;
+	*' / / '*' - overlay '*) echo 'container unnamed' ;;
+	esac
+	case $mounts in *' - fuse.lxcfs '*) echo 'container lxc' ;; esac
+	[ -n "$KUBERNETES_SERVICE_HOST" ] && echo 'container kubernetes'
+	[ -r proc/1/environ ] && tr '\0' '\n' <proc/1/environ | while IFS='=' read -r setting text; do
+		case $setting in
+		KUBERNETES_SERVICE_HOST) echo 'container kubernetes' ;;
+		container) echo "container ${text:-unnamed}" ;;
+		esac
+	done
+	get run/systemd/container
+	[ -n "$v" ] && echo "container $v"
+	[ -e .dockerenv ] && echo 'container docker'
+	[ -e run/.containerenv ] && echo 'container podman'
 }
 
 # A 64-bit process has its stack above 4 GiB: proc(5), the 28th number, 26th behind the name.
@@ -161,7 +223,6 @@ noise() {
 	there "$cpu"/cpu[0-9]*/cpuidle/state[0-9]* &&
 		grep_all 'cpuidle/state[0-9]*/name' 'cpuidle/state[0-9]*/latency' 'cpuidle/state[0-9]*/disable' |
 		sort -u -t / -k 6
-	mounts=$(grep -s ' - cgroup' proc/self/mountinfo)
 	IFS=$newline
 	set -f
 	[ -r proc/self/cgroup ] && groups cpu quota && groups memory memory && groups pids pids

@@ -2,13 +2,14 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.facts.probe import Sections
 from fleet.model import Cache, Cpu, Node, last_shared
-from fleet.plan.cpulist import MAX_CPU, cpu_list
+from fleet.plan.cpulist import MAX_CPU, cpu_list, cpus_text
 
 _NODE = "sys/devices/system/node/node"
 # Names of Arm cores by the numbers in MIDR_EL1 (Arm's manuals; the kernel's asm/cputype.h).
@@ -47,6 +48,8 @@ class _Groups:
     caches: dict[int, list[Cache]] = field(default_factory=dict)
     capacity: dict[int, int] = field(default_factory=dict)
     policy: dict[int, tuple[str | None, str | None, int | None]] = field(default_factory=dict)
+    shown: set[int] = field(default_factory=set)
+    boost: bool | None = None
 
     def leader(self, cpu: int, *kinds: str) -> int | None:
         """The lowest CPU of this CPU's group, by the first of these kinds that the kernel publishes."""
@@ -65,9 +68,11 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
         line.removeprefix("proc/cpuinfo:")
         for line in [*sections.get("cpus", []), *sections.get("picked", [])]
     )
-    online = set(_list(files, "sys/devices/system/cpu/online") or models)
-    present = set(_list(files, "sys/devices/system/cpu/present")) | online
+    listed = set(_list(files, "sys/devices/system/cpu/online") or models)
+    present = set(_list(files, "sys/devices/system/cpu/present")) | listed
     allowed = set(_list(files, "proc/self/status:Cpus_allowed_list") or present)
+    online = _online(listed, allowed, groups.shown)
+    present = present if online == listed else online
     # The kernel leaves the file empty, and the probe so leaves it out, when no CPU is isolated.
     isolated = set(_list(files, "sys/devices/system/cpu/isolated"))
     known = {"sys/devices/system/cpu/online", "sys/devices/system/cpu/isolated"} & files.keys()
@@ -96,6 +101,11 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
     )
 
 
+def policies_boost(sections: Sections) -> bool | None:
+    """Whether any frequency policy may boost, where each has a switch of its own (amd-pstate); else None."""
+    return _read_groups(line for line in sections.get("topology", []) if line.startswith("boost")).boost
+
+
 def frequency_driver(sections: Sections) -> str | None:
     """The cpufreq driver, or several joined by a comma where CPUs differ; None without cpufreq."""
     lines = [line for line in sections.get("topology", []) if line.startswith("policy")]
@@ -107,16 +117,30 @@ def parse_cpu_models(lines: Iterable[str]) -> dict[int, str | None]:
     """The CPUs in /proc/cpuinfo (arch/arm64/kernel/cpuinfo.c) and, on Arm, each core's name, else None."""
     models: dict[int, str | None] = {}
     cpu, implementer = -1, ""
+    without_part: list[int] = []
     for line in lines:
         key, _, value = (part.strip() for part in line.partition(":"))
         if key == "processor" and _is_number(value) and int(value) <= MAX_CPU:
             cpu, implementer = int(value), ""
             models[cpu] = None
+            without_part.append(cpu)
         elif key == "CPU implementer":
             implementer = value
         elif key == "CPU part" and cpu in models:
-            models[cpu] = core_name(implementer, value)
+            # old kernels have one block for all CPUs, behind them
+            models |= dict.fromkeys(without_part, core_name(implementer, value))
+            without_part = []
     return models
+
+
+def _online(listed: set[int], allowed: set[int], shown: set[int]) -> set[int]:
+    """Return the CPUs listed as online; if the affinity mask contradicts the list, its own and those shown.
+
+    A mask may have CPUs that are offline. So it contradicts by a CPU that is not listed but whose topology
+    the kernel shows, or by having no CPU of the list.
+    """
+    missing = allowed & (shown - listed) or (set() if allowed & listed else allowed)
+    return missing | shown if missing else listed
 
 
 def _read_groups(lines: Iterable[str]) -> _Groups:
@@ -128,10 +152,15 @@ def _read_groups(lines: Iterable[str]) -> _Groups:
             case ["cache", level, kind, size, line_bytes, shared] if _is_number(level):
                 cache = Cache(int(level), kind, parse_size(size), parse_size(line_bytes), cpus_in(shared))
                 for member in cache.shared_cpus:
-                    groups.caches.setdefault(member, []).append(cache)
+                    if cache not in groups.caches.setdefault(member, []):
+                        groups.caches[member].append(cache)
             case ["policy", governor, driver, khz, *cpus]:
                 policy = (_or_none(governor), _or_none(driver), int(khz) if _is_number(khz) else None)
                 groups.policy.update(dict.fromkeys((int(cpu) for cpu in cpus if _is_number(cpu)), policy))
+            case ["shown", *cpus]:
+                groups.shown.update(int(cpu) for cpu in cpus if _is_number(cpu))
+            case ["boost", value]:
+                groups.boost = value == "1"
             case [kind, shared]:
                 members = cpus_in(shared)
                 groups.leaders.setdefault(kind, {}).update(dict.fromkeys(members, min(members, default=0)))
@@ -156,7 +185,26 @@ def memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
 
 
 def _nodes(files: Mapping[str, str]) -> dict[int, int]:
-    return {cpu: node for node, text in _of_nodes(files, "cpulist").items() for cpu in cpus_in(text)}
+    """The node of each CPU; a CPU that several nodes list has none of its own."""
+    nodes = _node_cpus(files)
+    times = Counter(cpu for cpus in nodes.values() for cpu in cpus)
+    return {cpu: node for node, cpus in nodes.items() for cpu in cpus if times[cpu] == 1}
+
+
+def _node_cpus(files: Mapping[str, str]) -> dict[int, tuple[int, ...]]:
+    return {node: cpus_in(text) for node, text in _of_nodes(files, "cpulist").items()}
+
+
+def describe_fake_nodes(files: Mapping[str, str]) -> str | None:
+    """Return a note about NUMA nodes that share CPUs, as numa=fake makes them; None if there are none."""
+    nodes = _node_cpus(files)
+    shared = sorted({cpu for cpus in nodes.values() for cpu in cpus} - _nodes(files).keys())
+    if not shared:
+        return None
+    count = sum(not set(shared).isdisjoint(cpus) for cpus in nodes.values())
+    return (
+        f"CPUs {cpus_text(shared)} are each in several of {count} NUMA nodes (numa=fake?): none has a node."
+    )
 
 
 def _of_nodes(files: Mapping[str, str], name: str) -> dict[int, str]:

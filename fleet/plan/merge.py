@@ -33,8 +33,9 @@ def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
 
 
 def measured(plan: Plan, facts: Facts) -> frozenset[int]:
-    """The CPUs that the plan is carried out on."""
-    return facts.usable_cpus.intersection(plan.cpus) if plan.cpus else facts.usable_cpus
+    """The CPUs that the plan is carried out on: of those it names, all online, which the agent tries."""
+    online = frozenset(cpu.cpu for cpu in facts.cpus if cpu.online)
+    return online.intersection(plan.cpus) if plan.cpus else facts.usable_cpus
 
 
 def _of_kind(host: Host, kind: str, facts: Facts) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
 from fleet.model import Burst, Host, Note, Run, RunState
 from fleet.plan.forecast import Duration
+from fleet.plan.merge import measured
 from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
 from fleet.session.outcome import Outcome, State
 from fleet.session.so_far import Medians, SoFar
@@ -38,7 +39,7 @@ class HostProgress:
         self._stage = stage
         if run is not None:
             self._run_id = run.run_id
-            self._so_far = self._so_far or SoFar(run.facts)
+            self._so_far = self._so_far or SoFar(run.facts, measured(run.plan, run.facts))
         self._emit(StageEntered(self.host, stage))
 
     def expect(self, duration: Duration) -> None:

@@ -1,6 +1,7 @@
 """A host's median of each relation so far, in bounded memory: to look at; what is stored is reduced anew."""
 
 from array import array
+from collections.abc import Collection
 from math import nan
 from statistics import median
 
@@ -31,12 +32,12 @@ class _Kept:
 class SoFar:
     """The medians of a machine's bursts, each one's added as it comes.
 
-    cpus: those that may be measured. latest: of each benchmark of pairs the last burst of each, in ns (NaN:
+    cpus: those that are measured. latest: of each benchmark of pairs the last burst of each, in ns (NaN:
     none yet), row by row as `cpus`; it may be read while another thread adds. labels: what those numbers are.
     """
 
-    def __init__(self, facts: Facts) -> None:
-        self.cpus = tuple(cpu for cpu in facts.cpus if cpu.allowed and cpu.online)
+    def __init__(self, facts: Facts, cpus: Collection[int]) -> None:
+        self.cpus = tuple(cpu for cpu in facts.cpus if cpu.cpu in cpus)
         self._relation = Relations(Topology(facts.cpus), facts.core_kinds)
         self._kept: dict[str, dict[str, _Kept]] = {}
         self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}

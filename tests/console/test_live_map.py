@@ -30,7 +30,8 @@ HOST = Host("board", "192.0.2.1")
 def half_measured(cpus: int) -> SoFar:
     """The pairs of an even CPU are measured; siblings are the fastest, then those that share a cache."""
     topology = tuple(Cpu(cpu, core=cpu // 2, llc=cpu // 8, package=0) for cpu in range(cpus))
-    so_far, hello = SoFar(Facts(os="linux", arch="x86_64", cpus=topology)), a_run().hello
+    facts = Facts(os="linux", arch="x86_64", cpus=topology)
+    so_far, hello = SoFar(facts, facts.usable_cpus), a_run().hello
     assert hello is not None
     for ping in range(0, cpus, 2):
         for pong in range(ping + 1, cpus):

@@ -1,16 +1,22 @@
 """What machines' files say, as facts: trees made up but faithful, read by the real probe."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.agent.wire.forecast import machine_lines
 from fleet.facts import linux, probe, settings
+from fleet.facts.systems import findings
 from fleet.facts.topology import core_name, parse_cpu_list, parse_size
-from fleet.model import Facts, Node
+from fleet.model import Facts, Node, Plan, Relations, Topology
 from fleet.plan.cpulist import cpus_text
+from fleet.plan.merge import measured
 from tests.facts import trees
 from tests.facts.shells import ask
+
+RECORDINGS = Path(__file__).parents[1] / "recordings/facts"
 
 
 @pytest.fixture
@@ -164,7 +170,213 @@ def test_a_container_with_a_cpuset(facts):
     assert (found.container, found.hypervisor) == ("kubepods", "qemu")
     assert found.cpu_quota == 1.5  # its own group is the root of what it sees
     assert found.irqbalance is None  # the machine's own processes are hidden
-    assert "We may not use 13 of 16 CPUs (affinity or cpuset): 0-1,4-9,11-15." in found.notes
+    left_out = "(affinity or cpuset): 0-1,4-9,11-15."
+    assert f"13 of 16 CPUs are left out unless --cpus names them {left_out}" in found.notes
+
+
+@pytest.mark.parametrize(
+    ("name", "machine", "model", "about", "features"),
+    [
+        ("loongarch64", "loongarch64", "Loongson-3A6000-HV", (None, "Loongson-64bit", None, "0x00"), 6),
+        ("armv7", "armv7l", "2x Cortex-A53", ("0x41", "7", "0xd03", "r0p4"), 2),
+        ("armv7-before-3.8", "armv7l", "2x Cortex-A9", ("0x41", "7", "0xc09", "r2p10"), 8),
+        ("aarch64-3.10", "aarch64", "2x Cortex-A53", ("0x41", "AArch64", "0xd03", "r0p3"), 7),
+        ("s390x", "s390x", "IBM 8561", ("IBM/S390", None, "8561", None), 9),
+        ("s390x-before-4.8", "s390x", "IBM 2827", ("IBM/S390", None, "2827", None), 9),
+        ("riscv64", "riscv64", "sifive,u74-mc", ("0x489", None, "0x8000000000000007", "0x4210427"), 5),
+        ("riscv64-guest", "riscv64", None, (None, None, None, None), 3),
+        (
+            "ppc64le",
+            "ppc64le",
+            "POWER9 (architected), altivec supported",
+            (None, None, None, "2.2 (pvr 004e 1202)"),
+            0,
+        ),
+        ("gvisor", "x86_64", None, ("GenuineIntel", "6", "85", None), 2),
+    ],
+)
+def test_cpuinfo_of_every_architecture_in_forms_old_and_new(
+    facts, name, machine, model, about, features
+) -> None:
+    tree = trees.Tree(2)
+    tree.files["proc/cpuinfo"] = (RECORDINGS / f"cpuinfo/{name}.txt").read_text()
+    found = facts(tree, machine)
+    assert found.cpu_model == model
+    assert (found.cpu_vendor, found.cpu_family, found.cpu_model_number, found.cpu_stepping) == about
+    assert len(found.cpu_flags) == features
+
+
+@pytest.mark.parametrize(
+    ("online", "mask", "shown", "usable", "cpus"),
+    [
+        ("0", "24", (0, 24), [24], [0, 24]),
+        ("4-5", "0-1", (0, 1, 4, 5), [0, 1], [0, 1, 4, 5]),
+        ("0-3", "2-5", tuple(range(32)), [2, 3, 4, 5], list(range(32))),  # half of them would be missing
+        ("0", "24", (), [24], [24]),
+        ("0-1", "0-31", (0, 1), [0, 1], [0, 1]),  # not made up: a mask may have CPUs that are offline
+    ],
+)
+def test_the_affinity_mask_outweighs_a_made_up_list_of_online_cpus(facts, online, mask, shown, usable, cpus):
+    tree = trees.Tree(32)
+    tree.share("core_cpus", [(cpu,) for cpu in shown])
+    tree.files |= {f"{trees.CPU}/online": online, "proc/self/status": f"Cpus_allowed_list:\t{mask}"}
+    found = facts(tree)
+    assert sorted(found.usable_cpus) == usable
+    assert [cpu.cpu for cpu in found.cpus if cpu.online] == cpus
+    assert any("list is not the kernel's" in note for note in found.notes) is (mask != "0-31")
+    assert any("offline" in note for note in found.notes) is (mask == "0-31")
+
+
+def test_isolated_cpus_are_left_out_of_the_default_but_not_forbidden(facts):
+    tree = trees.Tree(4)
+    tree.files |= {f"{trees.CPU}/isolated": "2-3", "proc/self/status": "Cpus_allowed_list:\t0-1"}
+    found = facts(tree)
+    assert sorted(found.usable_cpus) == [0, 1]
+    assert found.isolated_cpus == (2, 3)
+    assert "2 of 4 CPUs are left out unless --cpus names them (isolated): 2-3." in found.notes
+    kinds = {finding.kind: finding.found for finding in findings(found)}
+    assert kinds["isolated"] == "CPUs 2-3 are isolated, and a run leaves them out by default."
+    assert "barred" not in kinds
+    named = measured(Plan(cpus=(2, 3), seed=1), found)
+    assert named == {2, 3}
+    assert [line for line in machine_lines(found, named).splitlines() if line.startswith("cpu ")][2:] == [
+        "cpu 2 - - - - - -",
+        "cpu 3 - - - - - -",
+    ]
+
+
+def test_a_group_whose_lowest_member_is_hidden_stays_a_group(facts):
+    tree = trees.Tree(8)
+    tree.share("core_cpus", [(2, 6), (3, 7)])
+    for cpu in (2, 3, 6, 7):
+        tree.files[f"{trees.CPU}/cpu{cpu}/topology/package_cpus_list"] = "0-7"
+    tree.cache(3, 3, "Unified", "16M", [(2, 3, 6, 7)])
+    for cpu in (2, 3, 6, 7):
+        tree.files[f"{trees.CPU}/cpu{cpu}/cache/index3/shared_cpu_list"] = "0-7"
+    tree.files |= {f"{trees.CPU}/online": "2-3,6-7", "proc/self/status": "Cpus_allowed_list:\t2-3,6-7"}
+    found = facts(tree)
+    shown = [found.cpus[cpu] for cpu in (2, 3, 6, 7)]
+    assert {(cpu.package, cpu.llc, len(cpu.caches)) for cpu in shown} == {(0, 0, 1)}
+    relation = Relations(Topology(found.cpus), {})
+    assert (relation(2, 3), relation(2, 6)) == ("package", "smt")
+
+
+@pytest.mark.parametrize(
+    ("cpus_of_nodes", "nodes", "note"),
+    [
+        (
+            ["0-3"] * 4,
+            [None] * 4,
+            "CPUs 0-3 are each in several of 4 NUMA nodes (numa=fake?): none has a node.",
+        ),
+        (["0-1", "0-1", "2-3"], [None, None, 2, 2], "CPUs 0-1 are each in several of 2 NUMA nodes"),
+        (["0-1", "2-3", ""], [0, 0, 1, 1], None),
+    ],
+)
+def test_a_cpu_in_several_numa_nodes_has_none_of_its_own(facts, cpus_of_nodes, nodes, note):
+    tree = trees.Tree(4)
+    for number, cpus in enumerate(cpus_of_nodes):
+        tree.files[f"sys/devices/system/node/node{number}/cpulist"] = cpus
+    found = facts(tree)
+    assert [cpu.node for cpu in found.cpus] == nodes
+    assert [text for text in found.notes if "NUMA" in text and note and text.startswith(note)] == [
+        text for text in found.notes if "NUMA" in text
+    ]
+    assert any("NUMA" in text for text in found.notes) is (note is not None)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "product", "bios", "hypervisor"),
+    [
+        ("Amazon EC2", "c7g.large", "Amazon EC2", "amazon"),
+        ("Amazon EC2", "c7g.metal", "Amazon EC2", None),
+        ("Amazon EC2", "c8g.metal-24xl", "Amazon EC2", None),
+        ("OpenStack Foundation", "OpenStack Nova", "EFI Development Kit II / OVMF", "openstack"),
+        ("Alibaba Cloud", "Alibaba Cloud ECS", "Alibaba Cloud", "alibaba"),
+        ("Hetzner", "vServer", "Hetzner", "unnamed"),
+        ("Scaleway", "SCW-COPARM1-2C-8G", "EFI Development Kit II / OVMF", "unnamed"),
+        ("QEMU", "KVM Virtual Machine", "EFI Development Kit II / OVMF", "kvm"),
+        ("Nutanix", "AHV", "SeaBIOS", "nutanix"),
+        ("Microsoft Corporation", "Virtual Machine", "Microsoft Corporation", "hyper-v"),
+        ("Some Cloud", "vm.small", "EFI Development Kit II / OVMF", "unnamed"),
+        ("Ampere(R)", "Mt. Jade", "Ampere(R)", None),
+        ("Supermicro", "ARS-210M-NR", "American Megatrends Inc.", None),
+    ],
+)
+def test_a_virtual_machine_off_x86_is_known_by_its_firmware(facts, vendor, product, bios, hypervisor):
+    tree, dmi = trees.Tree(2), "sys/class/dmi/id"
+    tree.files |= {f"{dmi}/sys_vendor": vendor, f"{dmi}/product_name": product, f"{dmi}/bios_vendor": bios}
+    assert facts(tree, "aarch64").hypervisor == hypervisor
+
+
+@pytest.mark.parametrize(
+    ("machine", "path", "text", "hypervisor"),
+    [
+        ("s390x", "proc/sysinfo", "LPAR Number:          3\nVM00 Control Program: KVM/Linux", "kvm"),
+        ("s390x", "proc/sysinfo", "LPAR Number:          3\nVM00 Control Program: z/VM    7.2.0", "z/vm"),
+        ("s390x", "proc/sysinfo", "LPAR Number:          3", "pr/sm"),
+        ("s390x", "proc/sysinfo", "Manufacturer:         IBM", None),
+        ("ppc64le", "proc/cpuinfo", "processor\t: 0\n\nplatform\t: pSeries", "powervm"),
+        ("ppc64le", "proc/cpuinfo", "processor\t: 0\n\nplatform\t: PowerNV", None),
+        ("ppc64le", "proc/device-tree/model", "IBM pSeries (emulated by qemu)\0", "qemu"),
+        ("aarch64", "proc/device-tree/hypervisor/compatible", "linux,kvm\0", "kvm"),
+        ("aarch64", "proc/device-tree/hypervisor/compatible", "xen,xen-4.17\0xen,xen\0", "xen"),
+    ],
+)
+def test_a_virtual_machine_without_dmi_is_known_by_what_its_kernel_shows(
+    facts, machine, path, text, hypervisor
+):
+    tree = trees.Tree(2)
+    tree.files[path] = text
+    assert facts(tree, machine).hypervisor == hypervisor
+
+
+OVERLAY = "100 99 0:50 / / rw - overlay overlay rw"
+
+
+@pytest.mark.parametrize(
+    ("files", "container"),
+    [
+        ({"proc/1/environ": "PATH=/bin\0container=lxc\0HOME=/root\0"}, "lxc"),
+        ({"proc/1/environ": "container_uuid=1\0PATH=/bin\0"}, None),
+        ({"proc/1/environ": "KUBERNETES_SERVICE_HOST=192.0.2.1\0"}, "kubernetes"),
+        ({"run/systemd/container": "systemd-nspawn"}, "systemd-nspawn"),
+        ({"proc/self/mountinfo": "101 100 0:51 /proc/cpuinfo /proc/cpuinfo rw - fuse.lxcfs lxcfs rw"}, "lxc"),
+        ({"proc/self/mountinfo": OVERLAY, "proc/1/comm": "sleep"}, "unnamed"),
+        ({"proc/self/mountinfo": OVERLAY, "proc/1/comm": "systemd"}, None),  # a live system
+        ({"proc/self/mountinfo": "30 1 8:1 / / rw - ext4 /dev/sda1 rw", "proc/1/comm": "sleep"}, None),
+        ({".dockerenv": "", "proc/self/mountinfo": OVERLAY, "proc/1/comm": "sh"}, "docker"),
+        ({"run/.containerenv": ""}, "podman"),
+    ],
+)
+def test_a_container_in_its_own_cgroup_namespace_is_noticed(facts, files, container):
+    tree = trees.Tree(2)
+    tree.files |= {"proc/self/cgroup": "0::/", **files}
+    assert facts(tree).container == container
+
+
+def test_what_firmware_leaves_unfilled_is_no_board(facts):
+    tree, dmi = trees.Tree(1), "sys/class/dmi/id"
+    tree.files |= {
+        f"{dmi}/board_vendor": "To be filled by O.E.M.",
+        f"{dmi}/board_name": "Default string",
+        f"{dmi}/sys_vendor": "Gigabyte",
+        f"{dmi}/product_name": "To Be Filled By O.E.M.",
+        f"{dmi}/bios_vendor": "AMI",
+        f"{dmi}/bios_version": "F2",
+    }
+    found = facts(tree)
+    assert (found.board, found.firmware) == ("Gigabyte", "AMI F2")
+
+
+@pytest.mark.parametrize(("switches", "boost"), [("00", False), ("01", True), ("11", True), ("", None)])
+def test_boost_that_each_policy_has_a_switch_for(facts, switches, boost):
+    tree = trees.Tree(2)
+    for cpu in range(2):
+        policy = f"{trees.CPU}/cpufreq/policy{cpu}"
+        tree.files |= {f"{policy}/affected_cpus": str(cpu), f"{policy}/scaling_driver": "amd-pstate-epp"}
+        tree.files |= {f"{policy}/boost": switches[cpu]} if switches else {}
+    assert facts(tree).boost is boost
 
 
 def test_a_host_that_hides_its_topology_says_unknown_and_not_zero(facts):

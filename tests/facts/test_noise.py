@@ -64,6 +64,7 @@ PLANTED = [
     ("smt", INFO, {"smt": True}),
     ("offline", WARNING, {"cpus": (Cpu(0), Cpu(3, online=False))}),
     ("barred", WARNING, {"cpus": (Cpu(0), Cpu(3, allowed=False))}),
+    ("isolated", INFO, {"cpus": (Cpu(0), Cpu(3, allowed=False, isolated=True))}),
     ("hybrid", INFO, {"cpus": (Cpu(0, kind="performance"), Cpu(1, kind="efficiency"))}),
     ("isolation", INFO, {"isolated_cpus": ()}),
     ("tick", INFO, {"nohz_full_cpus": ()}),
@@ -71,7 +72,7 @@ PLANTED = [
     ("busy", WARNING, {"load": Load(running=3)}),
 ]
 SENTENCES = {"boost", "temperature", "hypervisor", "container", "quota", "clock", "mitigations"}
-SENTENCES |= {"resctrl", "isolation", "tick", "memory", "priority", "pages"}
+SENTENCES |= {"resctrl", "isolation", "isolated", "tick", "memory", "priority", "pages"}
 
 
 def test_a_quiet_machine_has_no_findings() -> None:

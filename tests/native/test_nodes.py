@@ -26,9 +26,8 @@ def machine(
             f"Node {node} MemTotal:       {64 * GIB >> 10} kB\nNode {node} MemFree:        {free >> 10} kB\n"
         )
     for node, numbers in cpus.items():
-        for cpu in numbers:
-            (folder / f"cpu/cpu{cpu}/node{node}").mkdir(parents=True)
-            (folder / f"cpu/cpu{cpu}/node{node}/cpulist").write_text(f"{cpu}\n")
+        (folder / f"node/node{node}").mkdir(exist_ok=True)
+        (folder / f"node/node{node}/cpulist").write_text(f"{','.join(map(str, numbers))}\n")
     return preload("nodes.c") | {"NODES": str(folder), "NODES_ALLOWED": allowed}
 
 

@@ -154,16 +154,18 @@ def test_iterations_left_to_the_agent_are_kept_for_all_rounds_of_a_pair():
     assert all(len(values) == 1 and min(values) >= 100 for values in chosen.values())
 
 
-def test_the_affinity_the_agent_was_started_with_is_a_fence():
+def test_the_affinity_the_agent_was_started_with_is_the_default_and_no_fence():
     needs.cpus(2)
-    cpu = max(os.sched_getaffinity(0))
+    other, cpu = sorted(os.sched_getaffinity(0))[:2]
     fenced = (needs.program("taskset", "util-linux"), "-c", str(cpu))
     records = measure("-b", "clock", *QUICK, prefix=fenced)
     assert records[0]["cpus"] == [cpu]
     assert {(burst["ping"], burst["pong"]) for burst in bursts(records)} == {(cpu, cpu)}
-    refused = run("-b", "clock", "-c", str(min(os.sched_getaffinity(0))), prefix=fenced)
+    named = measure("-b", "cas", "-c", f"{other},{cpu}", *QUICK, prefix=fenced)
+    assert named[0]["cpus"] == [other, cpu]
+    refused = run("-b", "clock", "-c", "4000", prefix=fenced)
     assert refused.returncode == 4
-    assert f"may use {cpu}" in refused.stderr
+    assert f"CPU 4000 cannot be used: this process may use {cpu}\n" in refused.stderr
 
 
 def test_one_cpu_is_refused_with_a_clear_sentence():

@@ -138,13 +138,15 @@ def test_some_pairs_of_each_relation_are_chosen_by_the_seed() -> None:
     assert arguments(plan)["pairs"] == pairs_text(plan.pairs.listed)
 
 
-def test_pairs_by_relation_are_of_usable_cpus_only() -> None:
-    cpus = tuple(replace(cpu, allowed=cpu.cpu != 3, online=cpu.cpu != 5) for cpu in builders.small_desktop())
+@pytest.mark.parametrize(("named", "paired"), [(None, (0, 1, 2, 4)), ((0, 1, 3, 5), (0, 1, 3))])
+def test_pairs_by_relation_are_of_usable_cpus_or_of_those_named(
+    named: tuple[int, ...] | None, paired: tuple[int, ...]
+) -> None:
+    cpus = tuple(replace(cpu, allowed=cpu.cpu != 3, online=cpu.cpu < 5) for cpu in builders.small_desktop())
     facts = Facts("linux", "x86_64", cpus=cpus)
-    requested = RequestedOptions(pairs=PAIRS.read("per-relation:100"), cpus=(0, 1, 2, 3, 4, 5))
-    plan = plan_on(HOST, requested, facts)
+    plan = plan_on(HOST, RequestedOptions(pairs=PAIRS.read("per-relation:100"), cpus=named), facts)
     assert plan.pairs is not None
-    assert plan.pairs.listed == tuple(combinations((0, 1, 2, 4), 2))
+    assert plan.pairs.listed == tuple(combinations(paired, 2))
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """What an agent is told of another machine, and the forecast it answers with (docs/wire.md). Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -65,12 +65,12 @@ def read(output: bytes) -> Forecast:
     return Forecast(duration=lasts, load=load, **values)
 
 
-def machine_lines(facts: Facts) -> str:
-    """The text of --facts: of a host what planning reads."""
-    return "".join(f"{line}\n" for line in (*_of_machine(facts), "end"))
+def machine_lines(facts: Facts, named: Collection[int] = ()) -> str:
+    """The text of --facts: of a host what planning reads. named: CPUs of --cpus, which need no affinity."""
+    return "".join(f"{line}\n" for line in (*_of_machine(facts, named), "end"))
 
 
-def _of_machine(facts: Facts) -> Iterator[str]:
+def _of_machine(facts: Facts, named: Collection[int]) -> Iterator[str]:
     page = facts.page_bytes or 4096
     if facts.arch:
         yield f"arch {facts.arch}"
@@ -88,7 +88,7 @@ def _of_machine(facts: Facts) -> Iterator[str]:
     for one in facts.nodes:
         yield _words("node", one.node, one.free_bytes, 1 if one.allowed else None)
     for cpu in facts.cpus:
-        if cpu.allowed and cpu.online:
+        if cpu.online and (cpu.allowed or cpu.cpu in named):
             yield _words("cpu", cpu.cpu, cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node, cpu.capacity)
             for cache in cpu.caches:
                 group = min(cache.shared_cpus, default=None)

@@ -69,7 +69,8 @@ def siblings(
     """The groups of equal machines, the largest first; a machine without siblings is a group of its own.
 
     Of a host the runs like its last one count. Equal: CPU model, stepping, sockets, CPUs measured, SMT,
-    target and memory to the GiB. threshold: as of `compare`. Raises UsageError.
+    target and memory to the GiB. An unknown CPU model equals no other.
+    threshold: as of `compare`. Raises UsageError.
     """
     listing, runs, cpus = selected(root, texts, only.benchmark)
     keys = _equal(runs, cpus)
@@ -85,10 +86,12 @@ def siblings(
 
 
 def _equal(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
+    """Return the facts that siblings share, as text; of a machine of an unknown CPU model its host, too."""
     sockets = runs["run_id"].map(cpus[cpus["measured"]].groupby("run_id")["package"].nunique())
     memory = np.ceil(runs["memory_bytes"].astype(float) / _GIB)
     keys = zip(*(runs[name] for name in _EQUAL), sockets, memory, strict=True)
-    return pd.Series(map(str, keys), index=runs.index)
+    alone = runs["host_id"].where(runs["cpu_model"].isna(), "")
+    return pd.Series(map(str, keys), index=runs.index) + alone
 
 
 def _group(
@@ -124,7 +127,8 @@ def _group(
     caveats = [*_too_few(hosts, found.p, few.reindex(hosts).to_numpy()), *_elsewhere(hosts, table, elsewhere)]
     last = runs.iloc[-1]
     memory = f"{np.ceil(last['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(last["memory_bytes"]) else ""
-    words = (last["cpu_model"] or "unknown CPU", counted(last["cpus_measured"], "CPU"), memory)
+    model = "unknown CPU" if pd.isna(last["cpu_model"]) else last["cpu_model"]
+    words = (model, counted(last["cpus_measured"], "CPU"), memory)
     about = ", ".join(filter(None, words))
     return Siblings(
         hosts, about, len(runs), threshold, rows, smallest, _unlike(runs, rows), tuple(caveats), descriptions

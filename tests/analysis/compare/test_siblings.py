@@ -1,5 +1,6 @@
 """Which of equal machines are odd: the method on arrays, and the command on the lab's nine equal nodes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,9 @@ from fleet.analysis.compare.siblings import siblings
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.tables import Floats
 from fleet.errors import UsageError
+from fleet.model import Host
+from fleet.store.store import Store
+from tests.builders import a_run, bursts_of
 from tests.command import Fleet
 
 NONE = np.zeros(simulated.RELATIONS)
@@ -127,3 +131,14 @@ def test_healthy_nodes_are_not_odd_and_few_have_no_verdict(made_lab: Path) -> No
 def test_an_unknown_selection_is_refused(made_lab: Path) -> None:
     with pytest.raises(UsageError, match="did you mean"):
         siblings(made_lab / "results", ["nodee"])
+
+
+def test_machines_of_an_unknown_cpu_model_equal_no_other(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for number, model in enumerate((None, None, "Model T", "Model T")):
+        host, run_id = Host(f"host{number}", f"host{number}"), f"r2026010{number + 1}T030405Z-0badcafe"
+        run = a_run(run_id=run_id, host=host)
+        run = replace(run, facts=replace(run.facts, cpu_model=model))
+        store.publish(run, bursts_of(run, samples=3))
+    groups = [found.hosts for found in siblings(tmp_path, ["*"])]
+    assert sorted(map(sorted, groups)) == [["host0"], ["host1"], ["host2", "host3"]]

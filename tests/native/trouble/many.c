@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -39,10 +40,19 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *mask) {
 
 int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *mask) {
   unsigned long real = 0;
+  int wanted = -1;
+  bool is_there = false;
 
   for (int cpu = 0; cpu < ROOM && (size_t)cpu < size * 8; cpu++)
     if (CPU_ISSET_S((size_t)cpu, size, mask))
-      bound = cpu;
+      wanted = cpu;
+  for (char *at = getenv("MANY_CPUS"), *end; *at; at = *end ? end + 1 : end)
+    is_there |= strtol(at, &end, 10) == wanted;
+  if (!is_there) {
+    errno = EINVAL;
+    return -1;
+  }
+  bound = wanted;
   bound_of[gettid() % (1 << 12)] = bound + 1;
   real = 1ul << (__atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) & 1);
   return syscall(SYS_sched_setaffinity, pid, sizeof real, &real) < 0 ? -1 : 0;
