@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -22,8 +22,6 @@ from fleet.cli.app import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pandas import DataFrame
 
     from fleet.store import Listing, RunSummary
 
@@ -199,7 +197,7 @@ def _select_to_export(
 
 
 def _format_medians(
-    root: "Listing", select: list[str] | None, benchmark: str | None, render: "Callable[[DataFrame], str]"
+    root: "Listing", select: list[str] | None, benchmark: str | None, render: "Callable[[Any], str]"
 ) -> str:
     """Render the medians of hosts, by default of the last session. Raises UsageError where there are none."""
     from fleet.analysis.reduce.cells import Only, overview_history
