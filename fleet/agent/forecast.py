@@ -20,7 +20,6 @@ from fleet.remote.connection import Connection
 
 TIMEOUT_S = 60.0
 _OPTIONS = 2  # the exit code of REFUSED for options
-_UNKNOWN = "unknown argument '--forecast'"  # to an older agent, of `build: prebuilt`
 
 
 class Forecaster:
@@ -32,8 +31,8 @@ class Forecaster:
         self._agent: BinaryIO | None = None
         self._known: dict[tuple[str, ...], Forecast] = {}  # of plans and machines, also without their memory
 
-    def on_host(self, connection: Connection, host: Host, path: str, plan: Plan) -> Forecast | None:
-        """Ask the agent on the host; None if it is too old. Raises UsageError, RefusedError in its words."""
+    def on_host(self, connection: Connection, host: Host, path: str, plan: Plan) -> Forecast:
+        """Ask the agent on the host. Raises UsageError, RefusedError in its words."""
         command = shlex.join([path, "--forecast", *agent_arguments(plan)])
         done = connection.run(f"{command} </dev/null", timeout_s=TIMEOUT_S)
         return _answer(host, done.exit_code, done.stdout, done.stderr)
@@ -64,8 +63,8 @@ class Forecaster:
             )
         except (OSError, subprocess.TimeoutExpired) as err:
             raise BuildError(f"the controller's own agent does not run: {err}") from err
-        if (found := _answer(host, done.returncode, done.stdout, done.stderr)) is not None:
-            self._known |= {alike: found, same: found}
+        found = _answer(host, done.returncode, done.stdout, done.stderr)
+        self._known |= {alike: found, same: found}
         return found
 
     def _own_agent(self, *, build: bool) -> BinaryIO | None:
@@ -85,10 +84,8 @@ class Forecaster:
             return self._agent
 
 
-def _answer(host: Host, exit_code: int, stdout: bytes, stderr: bytes) -> Forecast | None:
+def _answer(host: Host, exit_code: int, stdout: bytes, stderr: bytes) -> Forecast:
     words = stderr.decode("utf-8", "replace").strip().rpartition(PREFIX)[2]
-    if exit_code == _OPTIONS and words.startswith(_UNKNOWN):
-        return None
     if exit_code == _OPTIONS:
         raise UsageError(f"{host.name}: {words}.")
     if exit_code in REFUSED:

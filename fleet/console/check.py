@@ -60,7 +60,7 @@ def _previewed(facts: Facts, intended: Intended) -> list[str]:
 def _costs(intended: Intended) -> str:
     forecast = intended.forecast
     if forecast is None:
-        return f"; no forecast: {intended.why or 'the agent there is too old'}"
+        return f"; no forecast: {intended.why}"
     counts = [counted(forecast.pairs, "pair")] if needs_pairs(intended.plan.benchmarks) else []
     counts += [counted(forecast.points, "point")] if forecast.points else []
     counts += [f"{counted(forecast.bursts, 'burst')} or more", f"about {forecast.time_text}"]

@@ -9,7 +9,7 @@ LONG_S = 10.0  # a first round that takes longer is told apart
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """The minimum rounds, all for the precision, and the first round, 0 where an older agent does not say."""
+    """The minimum rounds, all for the precision, and, of a whole plan, the first round."""
 
     least_s: float
     most_s: float

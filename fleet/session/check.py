@@ -90,8 +90,7 @@ def _intended(
     agent = preview(host, facts, forecaster.builder)
     plan = plan_on(host, requested, facts)
     if agent.path is not None:
-        forecast = forecaster.on_host(connection, host, agent.path, plan)
-        return Intended(agent.words, plan, forecast)
+        return Intended(agent.words, plan, forecaster.on_host(connection, host, agent.path, plan))
     if not facts.cpus:
         return Intended(agent.words, plan, why="only the agent can tell on how many CPUs")
     try:

@@ -13,7 +13,7 @@ from fleet.model import Agent, Facts, Host, Plan, Run, merged
 from fleet.model.version import VERSION
 from fleet.plan import counters
 from fleet.plan.merge import plan_on
-from fleet.plan.options import LONGEST_S, of_host
+from fleet.plan.options import of_host
 from fleet.remote.cancellation import Cancelled
 from fleet.session.context import HostAccess, SessionContext
 from fleet.session.events import HostFinished
@@ -125,11 +125,10 @@ def _planned(link: HostLink, facts: Facts, agent: Agent) -> Plan:
     host, context = link.host, link.context
     plan = plan_on(host, context.requested, facts)
     forecast = context.forecaster.on_host(link.connection, host, agent.path, plan)
-    if forecast is not None:
-        link.progress.expect(forecast.duration)
+    link.progress.expect(forecast.duration)
     if context.requested.deadline_s is not None:
         return plan
-    return replace(plan, deadline_s=LONGEST_S if forecast is None else forecast.deadline_s)
+    return replace(plan, deadline_s=forecast.deadline_s)
 
 
 def _new_run(link: HostLink, facts: Facts, agent: Agent) -> Run:

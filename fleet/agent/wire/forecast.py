@@ -37,9 +37,9 @@ class _Forecast(Struct, tag_field="record", tag="forecast"):
     bytes: Int64
     ms: Int64
     ms_max: Int64
+    ms_first: Int64
     deadline_s: Int64
     left_out: str | None
-    ms_first: Int64 = 0
     nodes: tuple[_OnNode, ...] = ()
     load_mbps: Int64 = 0
     benchmarks: tuple[_OfBenchmark, ...] = ()
