@@ -93,7 +93,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("compare board desk --json --csv", 2, "not both"),
         (f"compare {EMPTY} {CLOCK}", 2, "no latencies on both sides. `fleet runs` lists"),
         (f"compare {CLOCK} summary:rpi4-linux", 2, "has no pairs of CPUs"),
-        (f"export {EMPTY} -F samples", 2, "has no samples to export"),
+        (f"export {EMPTY} -F samples", 2, "have no samples to export"),
         (f"export {CLOCK}", 2, "has no pairs of CPUs to export"),
         ("export summary:rpi4-linux -b cas/llsc --value mean", 2, "leave out --value"),
         ("export summary:rpi4-linux -b cas/llsc -o -", 0, "84"),

@@ -19,6 +19,7 @@ from fleet.cli.app import (
     skip_damaged,
     with_groups,
 )
+from fleet.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,7 +193,8 @@ def _select_to_export(
 
     runs = select_runs(root.runs, select or [ALL], root.place)
     if only_last and len(runs) > 1:
-        print_text(f"1 of {len(runs)} runs: the last, {runs[-1].run_id} of {runs[-1].host_name}.", err=True)
+        last = f"{runs[-1].run_id} of {one_line(runs[-1].host_name)}"
+        print_text(f"1 of {len(runs)} runs: the last, {last}.", err=True)
     return runs[-1:] if only_last else runs
 
 
