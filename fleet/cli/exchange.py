@@ -40,7 +40,8 @@ def import_(
         bool, typer.Option("--agent", help="They are what a step with `fleet check --script` printed.")
     ] = False,
     tool: Annotated[
-        str | None, typer.Option(help="core_latency, c2clat or core-to-core-latency. [default: found out]")
+        str | None,
+        typer.Option(help="core_latency, c2clat, core-to-core-latency or csv. [default: found out]"),
     ] = None,
     benchmark: Annotated[
         str | None, typer.Option("--benchmark", "-b", help="cas or readwrite, where the file does not say.")

@@ -71,12 +71,23 @@ def digits(value: float) -> str:
 
 def square(rows: Sequence[Sequence[float | None]], cpus: Sequence[int]) -> dict[tuple[int, int], float]:
     """The cells of full rows, in the order of `cpus`; the diagonal is left out."""
-    return {
+    cells = {
         (row, column): value
         for row, values in zip(cpus, rows, strict=True)
         for column, value in zip(cpus, values, strict=True)
         if value is not None and row != column
     }
+    return _without_zeros(cells)
+
+
+def _without_zeros(cells: dict[tuple[int, int], float]) -> dict[tuple[int, int], float]:
+    """Return the cells. Raises ValueError if one is 0, which no latency is."""
+    if (zero := next((ends for ends, value in cells.items() if value == 0), None)) is not None:
+        raise ValueError(
+            f"the cell of CPUs {zero[0]} and {zero[1]} is 0, which is not a latency. Leave it empty if "
+            "there is no number."
+        )
+    return cells
 
 
 def whole_numbers(words: Sequence[str]) -> tuple[int, ...] | None:
@@ -103,4 +114,5 @@ def row_of(words: Sequence[str], line: int, cpu: int, others: Sequence[int]) -> 
             f"line {line}: {len(words) - 1} values in the row of CPU {cpu}, {len(others)} were expected."
         )
     values = (latency(word, line) for word in words[1:])
-    return {(cpu, other): value for other, value in zip(others, values, strict=True) if value is not None}
+    cells = zip(others, values, strict=True)
+    return _without_zeros({(cpu, other): value for other, value in cells if value is not None})

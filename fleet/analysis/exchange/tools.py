@@ -114,6 +114,7 @@ def _read_c2clat(text: str) -> list[Grid]:
             return [_plotted(lines, number)]
         if cpus := _c2clat_heading(line):
             rows = [_c2clat_row(lines, number + offset, cpu, len(cpus)) for offset, cpu in enumerate(cpus, 1)]
+            _refuse_second_table(lines, number + len(cpus))
             return [Grid(tuple(sorted(cpus)), square(rows, cpus), benchmark=benchmark)]
     return []
 
@@ -139,6 +140,14 @@ def _c2clat_row(lines: list[str], number: int, cpu: int, count: int) -> list[flo
     return [latency(word, number) for word in words[1:]]
 
 
+def _refuse_second_table(lines: list[str], end: int) -> None:
+    for number, line in enumerate(lines[end:], end + 1):
+        if _c2clat_heading(line) or line.strip() == _PLOT_BEGIN:
+            raise ValueError(
+                f"line {number}: a second table. Put each into a file of its own, and import it."
+            )
+
+
 def _plotted(lines: list[str], begin: int) -> Grid:
     rows: list[list[float | None]] = []
     for number, line in enumerate(lines[begin:], begin + 1):
@@ -147,6 +156,7 @@ def _plotted(lines: list[str], begin: int) -> Grid:
         rows.append([latency(word, number) for word in line.split()])
         if len(rows[-1]) != len(rows[0]):
             raise ValueError(f"line {number}: {len(rows[-1])} values where {len(rows[0])} were expected.")
+    _refuse_second_table(lines, begin + len(rows))
     if not rows or len(rows) != len(rows[0]):
         raise ValueError(f"line {begin}: {len(rows)} rows are not a square matrix.")
     cpus = tuple(range(len(rows)))
@@ -249,6 +259,12 @@ def _csv(block: NumberedLines) -> list[Grid]:
         raise ValueError(f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square matrix.")
     cpus = tuple(range(width))
     values = [[latency(cell, number) for cell in cells] for number, cells in rows]
+    for place, ((number, _), row) in enumerate(zip(rows, values, strict=True)):
+        if row[place % width]:
+            raise ValueError(
+                f"line {number}: CPU {place % width} has {row[place % width]:g} with itself, as no matrix "
+                "has. Is it a table of pairs, or has it labels? Then the first cell of line 1 must be CPU."
+            )
     return [Grid(cpus, square(values[begin : begin + width], cpus)) for begin in range(0, len(values), width)]
 
 
@@ -265,6 +281,48 @@ def _triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]] 
     return [(number, [*cells[: len(full)], *[""] * (len(full) - len(cells))]) for number, cells in full]
 
 
+def _labelled_rows(text: str) -> list[tuple[int, list[str]]]:
+    """Return the rows of a matrix whose first row and column are CPU numbers, by line; none of other text.
+
+    So write fleet, pandas, R and spreadsheets, perhaps with quotation marks; R puts an X before numbers.
+    """
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    first = lines[0][1] if lines else ""
+    separator = next((mark for mark in (";", "\t") if mark in first), ",")
+    rows = [
+        (number, [re.sub(r"^X(?=\d)", "", cell.strip(" \"'\ufeff")) for cell in line.split(separator)])
+        for number, line in lines
+    ]
+    is_labelled = (
+        len(rows) > 2
+        and whole_numbers(rows[0][1][1:]) is not None
+        and re.fullmatch(r"[^\d.]*|Unnamed: 0", rows[0][1][0]) is not None
+        and rows[1][1][0] == rows[0][1][1]
+    )
+    return rows if is_labelled else []
+
+
+def _read_labelled(text: str) -> list[Grid]:
+    rows = _labelled_rows(text)
+    if not rows:
+        return []
+    corner, *labels = rows[0][1]
+    cpus = whole_numbers(labels) or ()
+    cells = {}
+    for (number, words), cpu in zip(rows[1:], cpus, strict=False):
+        others = ["" if word == "NA" else word for word in words[1:]]
+        if len(words) == len(labels) + 1:
+            del others[cpus.index(cpu)]
+        cells.update(row_of([words[0], *others], number, cpu, [other for other in cpus if other != cpu]))
+    if len(rows) != len(labels) + 1:
+        raise ValueError(f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows.")
+    if not corner and 0 not in cpus and all(float(value).is_integer() for value in cells.values()):
+        raise ValueError(
+            "line 1 may be CPU numbers or latencies: if CPU numbers, write CPU in its first cell."
+        )
+    return [Grid(tuple(sorted(cpus)), cells)]
+
+
 class Tool(NamedTuple):
     """What tells a tool's output, reads its matrices (ValueError names a damaged line) and writes one."""
 
@@ -275,13 +333,13 @@ class Tool(NamedTuple):
 
 
 TOOLS: Mapping[str, Tool] = {
+    "csv": Tool(lambda text: bool(_labelled_rows(text)), _read_labelled, write_csv, "median"),
     "core_latency": Tool(_is_core_latency, _read_core_latency, _write_core_latency, "median"),
     "c2clat": Tool(_is_c2clat, _read_c2clat, _write_c2clat, "min"),
     "core-to-core-latency": Tool(_is_core_to_core, _read_core_to_core, _write_core_to_core, "mean"),
 }
 FORMATS: Mapping[str, tuple[Callable[[Grid], str], str]] = {  # what writes it, its estimator
-    **{name: (one.write, one.estimator) for name, one in TOOLS.items()},
-    "csv": (write_csv, "median"),
+    name: (tool.write, tool.estimator) for name, tool in TOOLS.items()
 }
 
 
@@ -295,7 +353,8 @@ def read(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid
     if tool is None:
         raise UsageError(
             f"{where}: unknown format. fleet reads the output of core-to-core-latency (screen or --csv), "
-            f"core_latency and c2clat, of CPUs up to {MAX_CPU}; if this is one of them, name it with --tool."
+            "core_latency and c2clat, and CSV with CPU numbers as first row and column, of CPUs up to "
+            f"{MAX_CPU}; if this is one of them, name it with --tool."
         )
     try:
         grids = TOOLS[tool].read(text)

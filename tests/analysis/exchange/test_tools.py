@@ -131,6 +131,56 @@ def test_a_plot_of_c2clat_has_headings_and_names_its_writes() -> None:
     assert (grid.benchmark, grid.cells) == ("cas", {(0, 1): 53, (1, 0): 53})
 
 
+FOUR = {(0, 1): 41.5, (0, 2): 60.2, (1, 2): 59.8}
+LABELLED = ",0,1,2\n0,,41.5,60.2\n1,41.5,,59.8\n2,60.2,59.8,\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LABELLED,  # pandas
+        LABELLED.replace(",0", "CPU,0", 1),  # fleet
+        LABELLED.replace(",0", "Unnamed: 0,0", 1),
+        LABELLED.replace(",", ";").replace("\n", "\r\n"),
+        LABELLED.replace(",", "\t"),
+        '"","X0","X1","X2"\n"0",NA,41.5,60.2\n"1",41.5,NA,59.8\n"2",60.2,59.8,NA\n',  # R
+        LABELLED.replace("0,,41.5", "0,0,41.5"),  # 0 with itself
+    ],
+)
+def test_a_csv_with_cpu_numbers_as_first_row_and_column_is_read_by_them(text: str) -> None:
+    tool, (grid,) = tools.read(text, "m.csv")
+    assert (tool, grid.cpus) == ("csv", (0, 1, 2))
+    assert dict(grid.cells) == FOUR | {(row, column): value for (column, row), value in FOUR.items()}
+
+
+def test_labels_of_a_csv_may_have_gaps_and_be_two() -> None:
+    for text, cpus in ((",8,9\n8,,41.5\n9,41.5,\n", (8, 9)), (",0,1\n0,,41.5\n1,41.5,\n", (0, 1))):
+        (grid,) = tools.read(text, "m.csv")[1]
+        assert (grid.cpus, set(grid.cells.values())) == (cpus, {41.5})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (",41,60\n41,,59\n60,59,\n", "line 1 may be CPU numbers or latencies"),
+        ("CPU,0,1\n0,,41.5\n", "unknown format"),
+        ("CPU,0,1\n0,,41.5\n1,40,\n2,3,4\n", "line 1: 2 CPUs as columns, 3 as rows"),
+        ("CPU,0,1\n0,,41.5\n3,41.5,\n", "line 3: the row of CPU 1 was expected"),
+        ("0,1,41.5\n0,2,60.2\n1,2,59.8\n", "line 2: CPU 1 has 2 with itself"),  # a table of pairs
+        ("CPU,0,1\n0,,0\n1,41.5,\n", "the cell of CPUs 0 and 1 is 0"),
+        (" CPU 0 1\n 0 0 0\n 1 71 0\n", "the cell of CPUs 0 and 1 is 0"),
+        (" CPU 0 1\n 0 0 71\n 1 71 0\n" * 2, "line 4: a second table"),
+        (
+            "[CAS (ns)]\n CPU 0 1\n 0 0 71\n 1 71 0\n\n[RW]\n CPU 0 1\n 0 0 7\n 1 7 0\n",
+            "line 7: a second table",
+        ),
+    ],
+)
+def test_what_is_no_matrix_is_refused_and_not_stored_as_one(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        tools.read(text, "m.csv")
+
+
 def test_columns_of_c2clat_may_be_siblings_beside_each_other() -> None:
     heading, rows = " CPU    0    2    1\n", "   0    0   50   60\n   2   50    0   70\n   1   60   70    0\n"
     (grid,) = tools.read(heading + rows, "x")[1]
@@ -162,7 +212,7 @@ def test_a_damaged_text_is_refused_with_its_line(text: str, message: str) -> Non
         tools.read(text, "file.txt")
 
 
-LATENCIES = st.floats(min_value=0.001, max_value=1e9, allow_nan=False)
+LATENCIES = st.floats(min_value=1, max_value=1e9, allow_nan=False)
 
 
 @st.composite
@@ -180,10 +230,8 @@ def test_what_is_written_reads_back_as_the_tool_prints_it(tool: str, gaps: bool,
     grid = data.draw(grids(gaps=gaps and tool == "core-to-core-latency"))
     (back,) = tools.read(tools.TOOLS[tool].write(grid), "x", tool)[1]
     assert back.cpus == grid.cpus
-    exact = tool == "core-to-core-latency"
-    assert dict(back.cells) == {
-        where: value if exact else math.floor(value) for where, value in grid.cells.items()
-    }
+    shown = {"core-to-core-latency": float, "csv": lambda value: round(value, 2)}.get(tool, math.floor)
+    assert dict(back.cells) == {where: shown(value) for where, value in grid.cells.items()}
 
 
 @given(st.text(alphabet=" \n,;0123456789.±CPUNum:eE-naN)", max_size=200))
