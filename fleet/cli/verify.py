@@ -20,6 +20,7 @@ def verify(
     from dataclasses import asdict, replace
 
     from fleet.analysis.reduce.pairs import verify_pairs
+    from fleet.analysis.views.warnings import verify_marked
     from fleet.errors import StoreError
     from fleet.store.places import place_of
     from fleet.store.runs import Listing
@@ -29,7 +30,8 @@ def verify(
     place = place_of(root or results)
     found = verify_place(place)
     if not found.problems:  # else they are not made of what was written
-        found = replace(found, problems=tuple(verify_pairs(Listing(place))))
+        listing = Listing(place)
+        found = replace(found, problems=(*verify_pairs(listing), *verify_marked(listing)))
     if json:
         typer.echo(as_json(asdict(found)))
     else:

@@ -106,6 +106,13 @@ class Folder:
         """Stamp a file with its size and time; None for no file, "" if it cannot be looked at."""
         return _stamp(self.path(name))
 
+    def placed_ns(self, name: str) -> int:
+        """Return when a file last changed in any way, which nobody can set; 0 if that cannot be known."""
+        try:
+            return (self.root / name).stat().st_ctime_ns
+        except OSError:
+            return 0
+
     def put(self, draft: Path, name: str) -> bool:
         """Make `draft` appear as `name`, whole, and use it up; False if there is a file already. OSError."""
         above, _, last = name.rpartition("/")

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -209,9 +210,11 @@ class Listing:
         return row, record
 
     def _duplicates(self, rows: Mapping[Key, _Row]) -> dict[Key, DamagedFileError]:
-        """Name the runs whose id an older samples file of another host has as well."""
+        """Name the runs whose id a samples file of another host, which came to its place before, has too."""
         oldest, errors = dict[str, Key](), dict[Key, DamagedFileError]()
-        for key in sorted(rows, key=lambda key: _modified_ns(self.samples[key])):
+        count = Counter(run_id for _, run_id in rows)
+        several = [key for key in rows if count[key[1]] > 1]
+        for key in sorted(several, key=lambda key: self.place.placed_ns(samples_name(*key))):
             if (first := oldest.setdefault(key[1], key)) != key:
                 names = f"{samples_name(*key)} has the run id of {samples_name(*first)}, which is older"
                 errors[key] = DamagedFileError(f"{self.place}: {names}. Remove the one that is a copy.")

@@ -99,6 +99,10 @@ class Bucket:
         info = self.filesystem.get_file_info(self.path(name))
         return f"{info.size}:{info.mtime_ns}" if info.is_file else None
 
+    def placed_ns(self, name: str) -> int:
+        """Return when an object was put there, which nobody can set; 0 if that cannot be known."""
+        return int((self.stamp(name) or "").rpartition(":")[2] or 0)
+
     def put(self, draft: Path, name: str) -> bool:
         """Upload the draft whole, in one call that no signal can end early; the store shows it once it is."""
         if self.exists(name):

@@ -1,6 +1,7 @@
 """The index says what the files say, whatever happens to it, and spares opening them."""
 
 import json
+import os
 import shutil
 import sqlite3
 import warnings
@@ -16,13 +17,16 @@ from fleet.analysis.reduce import pairs as reduce_pairs
 from fleet.analysis.reduce.load import load_cpus, load_runs
 from fleet.analysis.reduce.pairs import load_pairs, verify_pairs
 from fleet.analysis.report.page import render
-from fleet.analysis.views.warnings import load_marked
+from fleet.analysis.views import warnings as views_warnings
+from fleet.analysis.views.warnings import load_marked, verify_marked
 from fleet.errors import StoreError, StoreWarning
 from fleet.model import Host
 from fleet.store import Listing, Store, new_run_id, runs
+from fleet.store.places import samples_name
 from fleet.store.reading import TableFile
 from fleet.store.verify import verify
 from tests import builders
+from tests.command import Fleet
 from tests.store.test_one_reading import fill
 
 RUNS = 4
@@ -259,6 +263,14 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     (problem,) = verify_pairs(Listing(root))
     assert run.run_id in problem
 
+    load_marked(root, [run.run_id])
+    assert verify_marked(Listing(root)) == []
+    file = TableFile(listing.place, samples_name(*run.key), "samples")
+    every_burst = file.read(views_warnings.BURST_COLUMNS)
+    listing.index.keep_rows(views_warnings._MARKED, {run.key: stamp}, every_burst)
+    (problem,) = verify_marked(Listing(root))
+    assert f"the marked bursts of {run.run_id} are not those of its samples" in problem
+
 
 def _doubled(table, name: str):
     at = table.column_names.index(name)
@@ -308,3 +320,44 @@ def test_labels_and_states_survive_it(root: Path) -> None:
         assert (dict(listed.labels), listed.ended_utc) == ({"rack": "b2", "kernel": "6.12"}, None)
         assert listed.content_sha256 is not None
         assert json.loads(load_runs(root, run_id=run.run_id)["labels_json"][0])["rack"] == "b2"
+
+
+COMMANDS = (
+    "runs",
+    "show {run}",
+    "show rpi5",
+    "report {run} -o -",
+    "export {run}",
+    "label {run} a=b",
+    "hosts",
+)
+
+
+@pytest.mark.parametrize("how", ["copy", "other run", "empty folder", "empty file", "folder"])
+def test_nothing_shadows_a_run_in_any_command(tmp_path: Path, how: str) -> None:
+    store, run = Store(tmp_path / "results"), builders.a_run()
+    store.publish(run, builders.bursts_of(run))
+    file = tmp_path / "results" / samples_name("liar", run.run_id)
+    if how == "other run":
+        liar = replace(run, host=Host("liar", "192.0.2.9"))
+        store.publish(liar, builders.bursts_of(liar))
+    else:
+        file.parent.mkdir(parents=True)
+    if how == "copy":
+        shutil.copy(tmp_path / "results" / samples_name("rpi5", run.run_id), file)
+    elif how == "empty file":
+        file.touch()
+    elif how == "folder":
+        file.mkdir()
+    if file.exists():
+        os.utime(file, (1, 1))
+    with Fleet(tmp_path) as fleet:
+        for words in COMMANDS:
+            done = fleet(*words.format(run=run.run_id).split())
+            assert done.exit_code == 0, (words, done)
+            assert done.stderr.count("host_id=liar") == (how != "empty folder"), (words, done.stderr)
+        assert [one["host_name"] for one in fleet("runs", "--json").json] == ["rpi5"]
+        verified = fleet("verify")
+        assert (verified.exit_code, "liar" in verified.stdout) == (
+            (0, False) if how == "empty folder" else (11, True)
+        )

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Unpack
 
@@ -85,17 +85,35 @@ def load_pairs(
 
 def verify_pairs(root: Root) -> list[str]:
     """Derive again the pairs that the index holds; name the runs of which it holds others."""
-    listing, problems = listing_of(root), list[str]()
-    marks = _marks(listing.every)
-    kept, tables = listing.index.read_rows(PAIRS, marks, None, {})
-    rows = joined(tables, "pairs")
-    for batch in _together([run for run in listing.every if run.key in kept]):
-        for keys, pairs in _derived(listing.place, batch, alone=False):
-            for _, run_id in keys:
-                of_run = (chosen(table, "pairs", None, {"run_id": {run_id}}) for table in (rows, pairs))
-                if not _are_alike(*(table.to_pandas() for table in of_run)):
-                    what = f"the pairs of {run_id} are not those of its samples"
-                    problems.append(f"{listing.index.path}: {what}. {INDEX_REMEDY}")
+    listing = listing_of(root)
+    runs = {run.key: run for run in listing.every}
+
+    def derive(keys: Sequence[Key]) -> Iterator[tuple[Sequence[Key], Any]]:
+        for batch in _together([runs[key] for key in keys]):
+            yield from _derived(listing.place, batch, alone=False)
+
+    return verify_derived(listing, PAIRS, _marks(listing.every), derive)
+
+
+def verify_derived(
+    listing: Listing,
+    kind: Derived,
+    marks: Mapping[Key, str],
+    derive: Callable[[list[Key]], Iterable[tuple[Sequence[Key], Any]]],
+) -> list[str]:
+    """Derive again the rows of this kind that the index holds; name the runs of which it holds others.
+
+    marks, derive: as of `load_derived`.
+    """
+    kept, tables = listing.index.read_rows(kind, marks, kind.columns, {})
+    rows, problems = joined(tables, kind.table, kind.columns), list[str]()
+    for keys, derived in derive([key for key in marks if key in kept]):
+        for _, run_id in keys:
+            where = {"run_id": {run_id}}
+            of_run = (chosen(table, kind.table, kind.columns, where) for table in (rows, derived))
+            if not _are_alike(*(table.to_pandas() for table in of_run)):
+                what = f"the {kind.name} of {run_id} are not those of its samples"
+                problems.append(f"{listing.index.path}: {what}. {INDEX_REMEDY}")
     return problems
 
 

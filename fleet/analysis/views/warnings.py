@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,14 @@ import pandas as pd
 from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
 from fleet.analysis.reduce.load import published
+from fleet.analysis.reduce.pairs import verify_derived
 from fleet.analysis.reduce.topology_check import MEANS
 from fleet.analysis.tables import Floats, to_pandas
 from fleet.analysis.views.text import pair_text, percent, records, within
 from fleet.late import pa, pc
 from fleet.model import FORECAST
 from fleet.store.index import Derived, load_derived
-from fleet.store.places import Key, samples_name
+from fleet.store.places import Key, Place, samples_name
 from fleet.store.reading import TableFile, joined, readable
 from fleet.store.runs import Root, listing_of
 from fleet.text import counted, one_line
@@ -83,25 +84,34 @@ class Marked:
     of_bursts: int
 
 
-def load_marked(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
-    """The bursts of runs with a flag, or that lost time to a hypervisor, with BURST_COLUMNS."""
-    listing = listing_of(root)
-    runs = published(listing, run_id=run_ids)
+def _derive_marked(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
+    """Yield the runs whose samples can be read, and their bursts that may be worth a warning."""
 
     def read(name: str) -> Any:
-        rows = TableFile(listing.place, name, "samples").read(BURST_COLUMNS)
+        rows = TableFile(place, name, "samples").read(BURST_COLUMNS)
         flagged = pc.not_equal(rows.column("flags").cast(pa.string()), "")
         lost = (pc.fill_null(pc.greater(rows.column(name), 0), False) for name in _STEAL)
         return rows.filter(reduce(pc.or_, lost, flagged))
 
-    def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
-        names = {samples_name(*key): key for key in keys}
-        if rows := readable(list(names), read):
-            yield [names[name] for name in rows], joined(list(rows.values()), "samples", BURST_COLUMNS)
+    names = {samples_name(*key): key for key in keys}
+    if rows := readable(list(names), read):
+        yield [names[name] for name in rows], joined(list(rows.values()), "samples", BURST_COLUMNS)
 
+
+def load_marked(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
+    """The bursts of runs with a flag, or that lost time to a hypervisor, with BURST_COLUMNS."""
+    listing = listing_of(root)
+    runs = published(listing, run_id=run_ids)
     marks = {run.key: listing.samples[run.key] for run in runs}
-    rows = load_derived(listing.index, _MARKED, marks, derive, BURST_COLUMNS)
+    rows = load_derived(listing.index, _MARKED, marks, partial(_derive_marked, listing.place), BURST_COLUMNS)
     return to_pandas(rows).astype({"flags": object})
+
+
+def verify_marked(root: Root) -> list[str]:
+    """Derive again the marked bursts that the index holds; name the runs of which it holds others."""
+    listing = listing_of(root)
+    marks = {run.key: listing.samples[run.key] for run in listing.every}
+    return verify_derived(listing, _MARKED, marks, partial(_derive_marked, listing.place))
 
 
 def marked(pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, int]) -> dict[str, Marked]:
