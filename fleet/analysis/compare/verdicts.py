@@ -182,12 +182,11 @@ def _runs_to_tell(majority: SideLevels, rate: float, tests: int) -> Floats:
     `tests`. Else as many as have two runs of each side at the commonest level, in nine sessions of ten.
     """
     share = (majority.runs / np.maximum(majority.total, 1)).min(axis=1)[:, None]
-    are_apart = majority.number[:, :1] != majority.number[:, 1:]
-    runs = np.arange(2, _MOST_RUNS + 1)
+    are_apart, runs = majority.number[:, :1] != majority.number[:, 1:], np.arange(2, _MOST_RUNS + 1)
     least, rates = np.where(are_apart, np.ceil(share * runs), 2), np.where(are_apart, rate, share)
     chance = judge.chance_of_levels(least[..., None], runs[:, None], rates[..., None])
     tells = np.where(are_apart, 2 * chance < ALPHA / max(tests, 1), chance > _TOLD)
-    tells &= (share > 0) & (runs > majority.total.max(axis=1, keepdims=True))
+    tells &= runs > majority.total.max(axis=1, keepdims=True)
     return np.where(tells.any(axis=1), runs[tells.argmax(axis=1)], np.nan)
 
 
