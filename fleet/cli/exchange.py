@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -104,7 +105,8 @@ def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) ->
     store.make_ready()
     access = HostAccess(connect=connect, emit=lambda _: None, parallel=4)
     outcomes = import_steps(files, store, labels, access)
-    print_outcomes(store, outcomes, started, hints_of(results, INVENTORY, ""), json=False)
+    hints = replace(hints_of(results, INVENTORY, ""), resumes=False)
+    print_outcomes(store, outcomes, started, hints, json=False)
     raise typer.Exit(exit_code(outcomes))
 
 

@@ -21,11 +21,15 @@ MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has all of
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The options to repeat in commands to paste, such as "-r lab/results" or "", and the folder of logs."""
+    """The options to repeat in commands to paste, such as "-r lab/results" or "", and the folder of logs.
+
+    resumes: whether `fleet resume` can continue what is missing.
+    """
 
     results: str = ""
     inventory: str = ""
     logs: str = ""
+    resumes: bool = True
 
     def command(self, *words: str) -> str:
         """A command that can be pasted; empty words are left out."""
@@ -60,7 +64,7 @@ def _ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
         one = stored[0].host.name if len(outcomes) > 1 else ""
         lines.append(f"Next: {hints.command('show', hints.results)}")
         lines += [f"  {hints.command('show', one, hints.results)}"] if one and settled else []
-    if not settled:
+    if not settled and hints.resumes:
         resume = hints.command("resume", hints.results, hints.inventory)
         lines.append(f"To measure what is missing: {resume}")
     if hints.logs and any(outcome.message for outcome in outcomes):

@@ -30,7 +30,12 @@ _LIMITS = {  # what a shell prints, and what to do
 }
 STEP_HEAD_BYTES = 8 << 20
 _STEP_HEAD = '#!/bin/sh\ndate -u "+@fleet-step %Y-%m-%dT%H:%M:%SZ"'
-_STEP_BEGAN = re.compile(rb"^@fleet-step (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)$", re.MULTILINE)
+STEP_BEGAN = re.compile(rb"@fleet-step (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)$", re.MULTILINE)
+_STEP_FORMS = {  # what is done to a step's output, and how to undo it
+    rb"\A(\x1f\x8b|\xfd7zXZ|\x28\xb5\x2f\xfd|BZh)": "it is compressed: decompress it first.",
+    rb"(?m)^ *[0-9]+: .*@fleet-": "it has labels of `srun -l`: `sed 's/^ *[0-9]*: //'` takes them off.",
+    rb"@fleet-step .*\r\n": "it has Windows line ends: `sed 's/\\r$//'` takes them off.",
+}
 _SHOWN = 240  # characters of an answer that is none, in a message
 _PLACES = 8  # refused, in a message
 _REMEDIES = {
@@ -166,8 +171,12 @@ def step_facts(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
         raise ProbeError(
             f"{path}: it is in UTF-16, or has a byte order mark; keep what the step prints as it is."
         )
-    began, text = _STEP_BEGAN.search(head), probe.answer(head)
+    began, text = STEP_BEGAN.search(head), probe.answer(head)
     if began is None or text is None:
+        if (
+            form := next((words for sign, words in _STEP_FORMS.items() if re.search(sign, head)), None)
+        ) is not None:
+            raise ProbeError(f"{path}: {form}")
         raise ProbeError(
             f"{path}: does not hold what `fleet check --script` finds out, before the agent's lines. "
             "Start the agent by that script (docs/remote.md)."

@@ -4,19 +4,21 @@ The step starts `gather.step_script` once on each machine. A file is trusted no 
 """
 
 import hashlib
+import mmap
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO
 
 from fleet.agent.wire import parts
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
 from fleet.agent.wire.records import planned
 from fleet.errors import AgentError, UsageError
-from fleet.facts.gather import STEP_HEAD_BYTES, step_facts
+from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, step_facts
 from fleet.hostnames import NAME
 from fleet.model import Agent, Hello, Host, Plan, Run, Via
 from fleet.model.version import VERSION
@@ -28,9 +30,6 @@ from fleet.session.outcome import Outcome
 from fleet.session.runner import on_each
 from fleet.store import Store, new_run_id, new_session_id
 from fleet.store.files import open_regular, storing
-
-if TYPE_CHECKING:
-    from io import BytesIO
 
 _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 
@@ -44,9 +43,10 @@ def import_steps(
     def imported(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
         with storing("read what the step left", path), os.fdopen(open_regular(path), "rb") as stream:
-            run = replace(_begun(path, stream, progress), session_id=session, labels=labels)
+            begin, end = _find_attempt(stream, progress)
+            run = replace(_begun(path, stream, progress, begin, end), session_id=session, labels=labels)
             at = stream.tell()
-            so_far = parts.read([_lines(stream)])
+            so_far = parts.read([_lines(stream, end)])
             if so_far.damage or so_far.hello is None:
                 why = so_far.damage or f"{NO_HELLO}; {' '.join(so_far.notes) or 'nothing follows the facts'}"
                 raise AgentError(f"{path}: {why}. Nothing of it was imported.")
@@ -54,7 +54,7 @@ def import_steps(
             run = replace(ended(_of_hello(run, so_far.hello), so_far, progress), ended_utc=None)
             progress.enter("store", run)
             stream.seek(at)
-            store.publish(run, parts.bursts([_lines(stream)]), batch=True)
+            store.publish(run, parts.bursts([_lines(stream, end)]), batch=True)
         return progress.stored(run)
 
     outcomes = on_each([Host(name, name, Via.COMMAND) for name in files], imported, access)
@@ -79,12 +79,36 @@ def _files(paths: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
-def _begun(path: Path, stream: BinaryIO, progress: HostProgress) -> Run:
+def _find_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int]:
+    """Return where the last attempt with an end record begins and ends, else the last one.
+
+    A job that the scheduler requeued appends to the file of its first attempt.
+    """
+    size = os.fstat(stream.fileno()).st_size
+    if not size:
+        return 0, 0
+    with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        later = [start.start() for start in STEP_BEGAN.finditer(data)][1:]
+        attempts = list(pairwise([0, *later, size]))
+        whole = [attempt for attempt in attempts if data.find(b'{"record":"end"', *attempt) >= 0]
+    chosen = (whole or attempts)[-1]
+    if later:
+        number = attempts.index(chosen) + 1
+        progress.note(f"The file holds {len(attempts)} attempts; number {number} is imported.")
+    return chosen
+
+
+def _begun(path: Path, stream: BinaryIO, progress: HostProgress, begin: int, end: int) -> Run:
     """The run as the step began it; the stream is then at the agent's first line. Raises ProbeError."""
-    started, facts, end = step_facts(path, stream.read(STEP_HEAD_BYTES), progress.host)
-    stream.seek(0)
-    digest = hashlib.file_digest(cast("BytesIO", stream), "sha256").hexdigest()
-    stream.seek(end)
+    stream.seek(begin)
+    started, facts, length = step_facts(path, stream.read(min(STEP_HEAD_BYTES, end - begin)), progress.host)
+    stream.seek(begin)
+    hashed, left = hashlib.sha256(), end - begin
+    while chunk := stream.read(min(left, 1 << 20)):
+        hashed.update(chunk)
+        left -= len(chunk)
+    digest = hashed.hexdigest()
+    stream.seek(begin + length)
     return Run(
         run_id=f"{new_run_id(datetime.fromisoformat(started))[:-8]}{digest[:8]}",
         session_id="",
@@ -104,7 +128,10 @@ def _of_hello(run: Run, hello: Hello) -> Run:
     return replace(run, plan=plan, agent=replace(run.agent, build=hello.build))
 
 
-def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Every whole line, without its newline; what is longer than the wire allows is one."""
+def _lines(stream: BinaryIO, end: int) -> Iterator[bytes]:
+    """Every whole line before `end`, without its newline; what is longer than the wire allows is one."""
+    left = end - stream.tell()
     while (line := stream.readline(LINE_LIMIT_BYTES + 2)).endswith(b"\n") or len(line) > LINE_LIMIT_BYTES:
+        if (left := left - len(line)) < 0:
+            return
         yield line.removesuffix(b"\n")

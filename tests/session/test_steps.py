@@ -1,5 +1,6 @@
 """`fleet import --agent`: what a scheduler's step left in a folder becomes runs, or is named."""
 
+import gzip
 import os
 import subprocess
 from collections.abc import Callable
@@ -63,7 +64,13 @@ def _changed(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
         (_changed(b"@fleet-step 20", b"@fleet-step x"), 7, "`fleet check --script`"),
         (lambda data: data[: data.index(b'{"record":"hello"')], 10, "sent no hello record"),
         (_changed(b'"round":1', b'"round":-1'), 10, "Nothing of it was imported"),
-        (lambda data: data + data, 10, "a line after the end record"),
+        (lambda data: data + data, 0, "holds 2 attempts; number 2 is imported"),
+        (lambda data: data[: len(data) // 2] + data, 0, "holds 2 attempts; number 2 is imported"),
+        (lambda data: data + data[: len(data) // 2], 0, "holds 2 attempts; number 1 is imported"),
+        (lambda data: data[:90] + data[: len(data) // 3] + data, 0, "3 attempts; number 3 is imported"),
+        (lambda data: b"".join(b"0: " + line for line in data.splitlines(True)), 7, "labels of `srun -l`"),
+        (lambda data: data.replace(b"\n", b"\r\n"), 7, "Windows line ends"),
+        (gzip.compress, 7, "it is compressed"),
         (_changed(b'"record":"burst"', b'"record":"burts"'), 10, "Nothing of it was imported"),
         (lambda data: data.replace(b"\nproc/uptime:", b"\nproc/uptime:-"), 0, ""),
         (lambda data: data.decode().encode("utf-16"), 7, "it is in UTF-16"),
@@ -82,7 +89,9 @@ def test_a_file_is_trusted_no_more_than_a_host(
     with Fleet(folder) as fleet:
         done = fleet("import", "--agent", "out")
         assert "Traceback" not in done.stderr
-        assert words in " ".join(done.stdout.split()), done
+        shown = done.stdout + fleet("show", "n1").stdout
+        assert words in " ".join(shown.split()), shown
+        assert "fleet resume" not in done.stdout
         runs = fleet("runs", "--json").json
         assert [run["state"] for run in runs] == {0: ["complete"], 1: ["partial"]}.get(code, [])
         assert done.exit_code == code
