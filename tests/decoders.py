@@ -19,7 +19,7 @@ from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.imports import rows_of
 from fleet.errors import DeployError, ProbeError, StoreError, UsageError
 from fleet.facts import gather, probe
-from fleet.model import Facts, Host, Load
+from fleet.model import BENCHMARKS, Facts, Host, Load
 from fleet.store import Store, gate, schema, sessions
 from fleet.store.amendments import read_amendment
 from fleet.store.checksums import sealed
@@ -154,7 +154,7 @@ DECODERS = {
     "matrix": Decoder(matrix, ()),
     "answer": Decoder(answer, (ProbeError, DeployError, ValueError)),
     "machine": Decoder(cpus, (WireError, ValueError)),
-    "forecast": Decoder(lambda data, _: forecast.read(data), (WireError,)),
+    "forecast": Decoder(lambda data, _: forecast.read(data, BENCHMARKS), (WireError,)),
 }
 
 

@@ -35,7 +35,7 @@ class Forecaster:
         """Ask the agent on the host. Raises UsageError, RefusedError in its words."""
         command = shlex.join([path, "--forecast", *agent_arguments(plan)])
         done = connection.run(f"{command} </dev/null", timeout_s=TIMEOUT_S)
-        return _answer(host, done.exit_code, done.stdout, done.stderr)
+        return _answer(host, plan, done.exit_code, done.stdout, done.stderr)
 
     def of_facts(self, host: Host, facts: Facts, plan: Plan, *, build: bool = True) -> Forecast | None:
         """Ask an agent of our own, as `on_host`. build: make it if need be, or BuildError; else None."""
@@ -63,7 +63,7 @@ class Forecaster:
             )
         except (OSError, subprocess.TimeoutExpired) as err:
             raise BuildError(f"the controller's own agent does not run: {err}") from err
-        found = _answer(host, done.returncode, done.stdout, done.stderr)
+        found = _answer(host, plan, done.returncode, done.stdout, done.stderr)
         self._known |= {alike: found, same: found}
         return found
 
@@ -84,13 +84,13 @@ class Forecaster:
             return self._agent
 
 
-def _answer(host: Host, exit_code: int, stdout: bytes, stderr: bytes) -> Forecast:
+def _answer(host: Host, plan: Plan, exit_code: int, stdout: bytes, stderr: bytes) -> Forecast:
     words = stderr.decode("utf-8", "replace").strip().rpartition(PREFIX)[2]
     if exit_code == _OPTIONS:
         raise UsageError(f"{host.name}: {words}.")
     if exit_code in REFUSED:
         raise RefusedError(f"{host.name}: {words}.")
     try:
-        return read(stdout)
+        return read(stdout, plan.benchmarks)
     except WireError as err:
         raise AgentError(f"{host.name}: no forecast (exit code {exit_code}): {words or err}") from err

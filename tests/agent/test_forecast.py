@@ -9,9 +9,11 @@ import pytest
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.forecast import Forecaster
-from fleet.agent.wire.forecast import usual_machine
+from fleet.agent.wire.forecast import read, usual_machine
+from fleet.agent.wire.line import WireError
 from fleet.model import Host, Node, RequestedOptions
 from fleet.plan.merge import plan_on
+from tests.native.build import build
 from tests.shared import agents_cache
 
 
@@ -27,6 +29,13 @@ def test_it_forecasts_for_another_machine_and_keeps_no_file_that_a_kill_would_le
         assert forecast is not None
         assert (forecast.cpus, forecast.pairs) == (8, 28)
         assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forecast_of_another_plan_is_named() -> None:
+    done = subprocess.run([build(), "--forecast", "-b", "cas,clock"], check=True, stdout=subprocess.PIPE)
+    assert read(done.stdout, ("cas", "clock", "fetch")).visits > 0
+    with pytest.raises(WireError, match="a forecast of 'clock', and was asked for cas, fetch"):
+        read(done.stdout, ("cas", "fetch"))
 
 
 def test_hosts_that_are_alike_share_an_answer_that_does_not_depend_on_their_memory(

@@ -45,8 +45,8 @@ class _Forecast(Struct, tag_field="record", tag="forecast"):
     benchmarks: tuple[_OfBenchmark, ...] = ()
 
 
-def read(output: bytes) -> Forecast:
-    """Read the record; what other processes wrote before it is skipped. Raises WireError."""
+def read(output: bytes, benchmarks: Collection[str]) -> Forecast:
+    """Read the record, of a plan of these benchmarks; skip what others wrote before it. Raises WireError."""
     records = (record for _, record in map(split, output.splitlines()))
     lines = [record for record in records if record.startswith(b'{"record":"forecast"')]
     if len(lines) != 1:
@@ -54,6 +54,9 @@ def read(output: bytes) -> Forecast:
     found = checked(msgspec.json.Decoder(_Forecast), lines[0])
     if found.protocol != PROTOCOL or not (found.left_out or "").isprintable():
         raise WireError(f"a record `forecast` of protocol {PROTOCOL} expected, got {short(lines[0])}")
+    if others := sorted({one.benchmark for one in found.benchmarks} - {*benchmarks}):
+        what = short(", ".join(others))
+        raise WireError(f"a forecast of {what}, and was asked for {', '.join(benchmarks)}")
     nodes = {one.node: one.bytes for one in found.nodes}
     values = msgspec.structs.asdict(found) | {"left_out": found.left_out or "", "nodes": nodes}
     lasts = Duration(*(values.pop(name) / 1000 for name in ("ms", "ms_max", "ms_first")))
