@@ -54,6 +54,10 @@ static const char *explain_error(int err)
 	case -ENOMEM:
 		return "no thread can be started; raise the limits on address space (ulimit -v) "
 		       "and processes (ulimit -u, or pids.max of its control group)";
+	case -EPERM:
+		return "sched_getaffinity or sched_setaffinity is refused; allow them in the "
+		       "seccomp "
+		       "profile of the container or sandbox";
 	default:
 		return strerror(-err);
 	}

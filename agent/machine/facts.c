@@ -228,7 +228,7 @@ static bool add_node(char **rest, struct machine *machine)
 	    number >= NODE_NUMBERS || !read_number(rest, &bytes) || !read_number(rest, &allowed))
 		return false;
 	machine->nodes[machine->node_count++] =
-		(struct node){(int)number, allowed != UNKNOWN, bytes};
+		(struct node){(int)number, allowed != UNKNOWN, bytes, 0};
 	return true;
 }
 

@@ -20,12 +20,16 @@ struct mask {
 	unsigned long bits[NODE_NUMBERS / BITS_PER_LONG];
 };
 
-static bool is_allowed(int node)
+static int read_allowed(struct mask *allowed)
 {
-	struct mask allowed = {0};
+	return syscall(SYS_get_mempolicy, NULL, allowed->bits, NODE_NUMBERS, NULL, POLICY_ALLOWED)
+		       ? -errno
+		       : 0;
+}
 
-	syscall(SYS_get_mempolicy, NULL, allowed.bits, NODE_NUMBERS, NULL, POLICY_ALLOWED);
-	return allowed.bits[node / BITS_PER_LONG] >> node % BITS_PER_LONG & 1;
+static bool has_node(const struct mask *mask, long node)
+{
+	return mask->bits[node / BITS_PER_LONG] >> node % BITS_PER_LONG & 1;
 }
 
 /* The kernel takes one bit less than it is given (mbind(2), set_mempolicy(2)): hence the + 1. */
@@ -69,6 +73,8 @@ static int64_t read_free_bytes(int node)
 size_t os_list_nodes(struct node nodes[NODES_MOST])
 {
 	char line[256] = "", *cursor = line;
+	struct mask allowed = {0};
+	int err = read_allowed(&allowed);
 	size_t count = 0;
 
 	linux_read_line(NODES "has_memory", line, sizeof line);
@@ -78,8 +84,9 @@ size_t os_list_nodes(struct node nodes[NODES_MOST])
 
 		for (; number <= last && number < NODE_NUMBERS && count < NODES_MOST; number++)
 			nodes[count++] = (struct node){.number = (int)number,
-						       .allowed = is_allowed((int)number),
-						       .free_bytes = read_free_bytes((int)number)};
+						       .allowed = has_node(&allowed, number),
+						       .free_bytes = read_free_bytes((int)number),
+						       .error = err};
 	}
 	return count;
 }

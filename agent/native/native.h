@@ -288,6 +288,7 @@ struct node {
 	int number;
 	bool allowed;       /* this process may place pages there */
 	int64_t free_bytes; /* UNKNOWN: not told */
+	int error;          /* -errno of the call that reports `allowed`, where it was refused */
 };
 
 /* Lists the nodes, ascending; returns how many, 0 where the OS reports none. */

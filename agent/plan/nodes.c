@@ -32,6 +32,14 @@ static int refuse_list(const struct machine *machine, const char *list, struct r
 {
 	struct text available = {0};
 
+	if (machine->node_count && machine->nodes[0].error)
+		return refuse(
+			refusal, EXIT_CPU,
+			"--nodes %s: memory policies are refused here (get_mempolicy: %s). Allow "
+			"get_mempolicy and mbind in the seccomp profile (a container: "
+			"CAP_SYS_NICE), "
+			"or leave --nodes out",
+			list, strerror(-machine->nodes[0].error));
 	for (size_t i = 0; i < machine->node_count; i++)
 		text_add(&available, "%s%d%s", i ? ", " : "", machine->nodes[i].number,
 			 machine->nodes[i].allowed ? "" : " (not allowed here)");

@@ -8,6 +8,7 @@ import pytest
 from fleet.agent.wire.forecast import read
 from tests.native.agent import Record, bursts, decode, failures, notes, points, run, two_cpus, wrong
 from tests.native.preload import preload
+from tests.seccomp import CALLS, refusing
 
 GIB = 1 << 30
 PLAN = ("-b", "chase,bandwidth", "--sizes", "8M", "--op", "read", "-r", "1", "-s", "2", "--seed", "7")
@@ -192,4 +193,24 @@ def test_a_plan_for_another_machine_has_a_visit_for_each_cell(tmp_path: Path, no
     assert (
         f"({mib} MiB on node 0, {mib} MiB on node 1"
         in read(json.dumps(found, separators=(",", ":")).encode()).memory_text
+    )
+
+
+@pytest.mark.skipif(not CALLS, reason="the numbers of system calls are those of two architectures")
+@pytest.mark.parametrize("error", ["EPERM", "ENOSYS"])
+def test_memory_policies_that_a_container_refuses_are_named_with_the_remedy(error) -> None:
+    prefix = refusing(error, "get_mempolicy,mbind,set_mempolicy")
+    done = run("-b", "chase", "--nodes", "all", *two_cpus(), prefix=prefix)
+    assert done.returncode == 4
+    assert "memory policies are refused here (get_mempolicy: " in done.stderr
+    assert "CAP_SYS_NICE" in done.stderr
+
+
+@pytest.mark.skipif(not CALLS, reason="the numbers of system calls are those of two architectures")
+@pytest.mark.parametrize("call", ["sched_setaffinity", "sched_setaffinity,sched_getaffinity"])
+def test_an_affinity_that_a_sandbox_refuses_is_named_with_the_remedy(call: str) -> None:
+    done = run("-b", "clock", prefix=refusing("EPERM", call))
+    assert done.returncode == 1
+    assert (
+        "sched_getaffinity or sched_setaffinity is refused; allow them in the seccomp profile" in done.stderr
     )
