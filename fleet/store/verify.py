@@ -19,6 +19,7 @@ from fleet.store.runs import listed_row, open_index
 from fleet.store.samples import content_sha256
 
 _AT_ONCE = 256  # rows; each may hold all that a host answered
+_SAMPLES = ("samples/*.parquet", "samples/*/*.parquet", "samples/*/*/*.parquet")
 _OTHERS = {
     "runs": "runs/*.parquet",
     "cpus": "cpus/*.parquet",
@@ -45,9 +46,16 @@ def verify(place: Place) -> Verified:
     with storing("verify the results", place):
         samples, amendments = place.samples(), place.files(AMENDMENTS)
         others = {table: place.files(pattern) for table, pattern in _OTHERS.items()}
+        below = {name for pattern in _SAMPLES for name in place.files(pattern)}
     found = each(lambda key: _samples_file(place, samples_name(*key)), samples)
     records = {run_id: record for (_, run_id), (record, _, _) in zip(samples, found, strict=True) if record}
     problems = [problem for _, _, problem in found if problem]
+    copies = sorted(below - {samples_name(*key) for key in samples})
+    problems += [
+        f"{name}: not a file of fleet's; a sync tool's copy? Other readers count its rows. Remove it."
+        for name in copies
+        if not name.rpartition("/")[2].startswith((".", "_"))
+    ]
     for table, names in others.items():
         problems += [problem for name in names for problem in _table_file(place, name, table, records)]
     problems += _index(place, samples, records)

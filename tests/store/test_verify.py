@@ -57,6 +57,17 @@ def test_other_samples_than_those_published_are_found(root: Path) -> None:
     assert "not the samples that were published" in problem
 
 
+@pytest.mark.parametrize(
+    "name", ["samples (conflicted copy 2026-01-02).parquet", "samples.sync-conflict-20260102.parquet"]
+)
+def test_a_copy_that_a_sync_tool_left_among_the_samples_is_named(root: Path, name: str) -> None:
+    file = samples_file(root)
+    (file.parent / name).write_bytes(file.read_bytes())
+    (file.parent / f".{name}").touch()  # which no reader takes
+    (problem,) = verify(place_of(root)).problems
+    assert f"{name}: not a file of fleet's" in problem
+
+
 def test_a_file_without_checksums_is_refused(root: Path) -> None:
     file = samples_file(root)
     table = pq.ParquetFile(file).read()
