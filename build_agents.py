@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.elf import misfit, read_elf
-from fleet.agent.build.on_controller import compile_here, installed
-from fleet.agent.build.source import sources
+from fleet.agent.build.elf import read_elf, why_unfit
+from fleet.agent.build.on_controller import compile_here, resolve_command
+from fleet.agent.build.source import read_sources
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
 from fleet.model import Target
@@ -40,19 +40,19 @@ def build(folder: Path, names: Sequence[str]) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as builders:  # each waits for a compiler
         built = list(builders.map(_build, targets))
     for target, (build_id, binary) in zip(targets, built, strict=True):
-        (folder / tc.file_name(build_id)).write_bytes(binary)
+        (folder / tc.agent_file_name(build_id)).write_bytes(binary)
         print(f"{hashlib.sha256(binary).hexdigest()}  {target}", flush=True)  # noqa: T201  a script
 
 
 def _build(target: Target) -> tuple[str, bytes]:
-    files = tc.sources_for(target, sources()) or {}
-    toolchain = tc.zig(target)
-    command = installed(toolchain.command)
+    files = tc.select_sources(target, read_sources()) or {}
+    toolchain = tc.zig_toolchain(target)
+    command = resolve_command(toolchain.command)
     if command is None:
         raise BuildError("zig is missing: pip install -r constraints-slow.txt")
     build_id = tc.build_id(files, toolchain)
     binary = compile_here(replace(toolchain, command=command), files, build_id, nullcontext)
-    why = misfit(read_elf(binary), target, None)
+    why = why_unfit(read_elf(binary), target, None)
     if why is None and build_id.encode() not in binary:
         why = f"it lacks its build id {build_id}"
     if why is not None:

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from benchmarks.repeat import agent_of, arguments_with
 from fleet.agent.wire import records
-from fleet.agent.wire.conversation import flags_of
+from fleet.agent.wire.conversation import burst_flags
 from fleet.model import Burst, Failed, Hello
 from tests.processes import until_we_end
 
@@ -112,14 +112,14 @@ def words_of(record: object, hello: Hello, condition: str) -> list[str]:
         return []
     voluntary, involuntary = (sum((record.switches or (0,) * 4)[at::2]) for at in (0, 1))
     disturbed = bool({"quiet": 0, "loop": 1, "fifo": involuntary}.get(condition, voluntary))
-    flags = {"preempted", "busy_cpu"} & set(flags_of(record, hello))
+    flags = {"preempted", "busy_cpu"} & set(burst_flags(record, hello))
     both = ["disturbed"] * disturbed + ["flagged"] * bool(flags) + ["both"] * (disturbed and bool(flags))
     return ["bursts", *flags, *both]
 
 
 def tally(lines: list[str], condition: str) -> Counter[str]:
     """Count the bursts of a run, as the columns of the table need them."""
-    found = [records.decode(line.encode()) for line in lines]
+    found = [records.decode_record(line.encode()) for line in lines]
     hello = next(record for record in found if isinstance(record, Hello))
     return Counter(word for record in found for word in words_of(record, hello, condition))
 

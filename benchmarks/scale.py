@@ -122,7 +122,13 @@ def openssh(field: Field) -> list[str]:
 def openssh_with_questions(field: Field) -> list[str]:
     script, linux = field.folder / "questions.sh", SYSTEMS["linux"]
     script.write_text(
-        "\n".join((probe.script(linux.probe).decode(), field.command, probe.load_script(linux.load).decode()))
+        "\n".join(
+            (
+                probe.render_probe(linux.probe).decode(),
+                field.command,
+                probe.render_load_probe(linux.load).decode(),
+            )
+        )
     )
     return xargs(field, "sh -s", str(script))
 

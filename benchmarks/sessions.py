@@ -124,7 +124,7 @@ def order(null: str, runs: int, chance: np.random.Generator) -> Bools:
     """Whether each run, by time, is of side B."""
     if null.endswith(ABBA):
         return np.resize([False, True, True, False], 2 * runs) ^ False
-    drawn = Alternation("side", ("a", "b")).order(runs, seed=int(chance.integers(1 << 30)))
+    drawn = Alternation("side", ("a", "b")).draw_order(runs, seed=int(chance.integers(1 << 30)))
     found = np.array([side == "b" for side in drawn])
     return np.append(found, [True, True]) if "unequal" in null else found
 

@@ -47,7 +47,7 @@ def _row(option: Option) -> str:
 
 def _typed(values: RequestedOptions) -> str:
     given = ((option, getattr(values, option.name)) for option in OPTIONS)
-    return " ".join(option.typed(value) for option, value in given if value is not None)
+    return " ".join(option.as_flag(value) for option, value in given if value is not None)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from fleet.agent.wire import forecast, machine, parts
+from fleet.agent.wire import forecast, machine, run_so_far
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.line import WireError
 from fleet.analysis.exchange import tools
@@ -64,9 +64,9 @@ def wire(data: bytes, _: Path) -> None:
 def journal(data: bytes, folder: Path) -> None:
     (folder / "stream.jsonl").write_bytes(data)
     with Journal(folder) as kept:
-        so_far = parts.read(kept.parts())
+        so_far = run_so_far.read_run(kept.parts())
         kept.refuse_after(so_far.lines)
-        assert len(list(parts.bursts(kept.parts()))) == so_far.bursts
+        assert len(list(run_so_far.decode_bursts(kept.parts()))) == so_far.bursts
 
 
 def record(data: bytes, _: Path) -> None:
@@ -129,15 +129,17 @@ def matrix(data: bytes, folder: Path) -> None:
 
 
 def answer(data: bytes, _: Path) -> None:
-    text = probe.answer(data)
-    facts = gather.read(text or "", Host("x", "192.0.2.1"))
+    text = probe.extract_answer(data)
+    facts = gather.parse_answer(text or "", Host("x", "192.0.2.1"))
     gate.check_machine(facts)
-    gate.check_machine(gather.read_load(data, facts))
-    gather.raw_lines(facts.probe)
+    gate.check_machine(gather.parse_load(data, facts))
+    gather.describe_answer(facts.probe)
 
 
 def cpus(data: bytes, _: Path) -> None:
-    gate.check_machine(machine.complete(Facts(os="", arch="x86_64", load=Load()), machine.read(data)))
+    gate.check_machine(
+        machine.merge_facts(Facts(os="", arch="x86_64", load=Load()), machine.read_machine(data))
+    )
 
 
 DECODERS = {
@@ -154,7 +156,7 @@ DECODERS = {
     "matrix": Decoder(matrix, ()),
     "answer": Decoder(answer, (ProbeError, DeployError, ValueError)),
     "machine": Decoder(cpus, (WireError, ValueError)),
-    "forecast": Decoder(lambda data, _: forecast.read(data, BENCHMARKS), (WireError,)),
+    "forecast": Decoder(lambda data, _: forecast.read_forecast(data, BENCHMARKS), (WireError,)),
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fleet.agent.wire import parts
+from fleet.agent.wire import run_so_far
 from fleet.model import Cpu, Host, RunState
 from fleet.store import Store, rows
 from fleet.store.rows import RECORD, unpacked
@@ -94,9 +94,9 @@ def conversations(seed: int) -> Iterator[tuple[str, list[bytes]]]:
 def publish(root: Path, lines: list[bytes], number: int) -> str | None:
     """Store what an agent said as run `number`, as a session does; why not, where it was refused."""
     bursts: list[Any] = []
-    so_far = parts.read([lines], bursts.append)
-    if so_far.damage or so_far.lacking:
-        return so_far.damage or so_far.lacking
+    so_far = run_so_far.read_run([lines], bursts.append)
+    if so_far.damage or so_far.missing:
+        return so_far.damage or so_far.missing
     run = builders.a_run(MACHINE, f"r20260102T030405Z-{number:08x}", Host(f"h{number}", "192.0.2.7"))
     state = RunState.PARTIAL if so_far.failed else RunState.COMPLETE
     ended = {"hello": so_far.hello, "end": so_far.end, "failed": so_far.failed, "notes": tuple(so_far.notes)}

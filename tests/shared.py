@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fleet.model import Host, Via
-from fleet.remote.clients import client_of
+from fleet.remote.clients import choose_client
 from fleet.remote.command import CommandConnection
 
 VARIABLE = "FLEET_TEST_RUN"  # conftest.py sets it
@@ -32,7 +32,7 @@ def agents_cache(kind: str = "cache") -> Path:
 
 def local_connection(host: Host, kind: type[CommandConnection] = CommandConnection) -> CommandConnection:
     """A connection to this machine, whatever the host's entry says."""
-    return kind.open(host, client_of(replace(host, via=Via.LOCAL), 15.0))
+    return kind.open(host, choose_client(replace(host, via=Via.LOCAL), 15.0))
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from fleet.model import Host
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress
 from fleet.session.outcome import Outcome, State, exit_code
-from fleet.session.runner import on_each
+from fleet.session.runner import run_on_each
 from fleet.store import reading
 from tests import lies
 from tests.command import Fleet
@@ -106,13 +106,13 @@ def test_a_bug_on_one_host_costs_no_other_host_its_outcome() -> None:
     def work(progress: HostProgress) -> Outcome:
         if progress.host.name == "b":
             raise KeyError("planted")
-        return progress.complete()
+        return progress.complete_outcome()
 
     def connect(host: Host) -> NoReturn:
         raise AssertionError(host)
 
     hosts = [Host(name, "192.0.2.1") for name in "abc"]
-    outcomes = on_each(hosts, work, HostAccess(connect=connect, emit=lambda _: None))
+    outcomes = run_on_each(hosts, work, HostAccess(connect=connect, emit=lambda _: None))
     assert [outcome.state for outcome in outcomes] == [State.COMPLETE, State.FAILED, State.COMPLETE]
     assert "b: a bug in fleet" in outcomes[1].message
     assert exit_code(outcomes) == EXIT_BUG

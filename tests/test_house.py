@@ -41,7 +41,7 @@ SESSION = [  # in the order of reading
     "check",
     "clean",
     "dry_run",
-    "steps",
+    "scheduler_files",
     "runner",
     "log",
     "measurement",
@@ -51,13 +51,13 @@ SESSION = [  # in the order of reading
     "host_progress",
     "events",
     "outcome",
-    "so_far",
+    "live_medians",
 ]
 MOST_ARROWS = 70
 MOST_LINES = 400
 PURE = [
     "agent/wire/conversation.py",
-    "agent/wire/parts.py",
+    "agent/wire/run_so_far.py",
     "agent/wire/done.py",
     "agent/wire/records.py",
     "agent/build/elf.py",

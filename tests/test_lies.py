@@ -17,9 +17,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fleet.agent.wire import conversation, parts
+from fleet.agent.wire import conversation, run_so_far
 from fleet.agent.wire.line import WireError
-from fleet.agent.wire.records import decode
+from fleet.agent.wire.records import decode_record
 from fleet.analysis.views.show import shows_json
 from fleet.errors import EXIT_BUG, DamagedFileError, StoreError
 from fleet.model import Burst, Cpu, Load
@@ -142,9 +142,9 @@ def test_a_number_is_bounded_by_its_column_and_by_what_is_computed_from_it(
     changes: dict[str, object], words: str
 ) -> None:
     burst = next(record for record in lies.SAID if record.get("benchmark") == "cas")
-    assert decode(json.dumps(burst).encode())
+    assert decode_record(json.dumps(burst).encode())
     with pytest.raises(WireError) as refused:
-        decode(json.dumps(burst | changes).encode())
+        decode_record(json.dumps(burst | changes).encode())
     assert words.partition(" | null")[0] in str(refused.value)
 
 
@@ -288,7 +288,7 @@ def test_as_many_failed_bursts_as_a_host_may_send_fit_into_a_record(more: str, r
     head = '{"record":"failed","benchmark":"message","variant":"mov","round":0,"ping":0,"pong":1,'
     line = f'{head}{more}"reason":"{reason}"}}'.encode()
     count = min(conversation.FAILED_LIMIT, conversation.WORDS_LIMIT_BYTES // len(line))
-    text = to_json([without_nulls(one) for one in (decode(line),) * count])
+    text = to_json([without_nulls(one) for one in (decode_record(line),) * count])
     assert len(gate.from_json("failed_json", text)) == count
     gate.row_of("runs", {"failed_json": text}, ["failed_json"])
 
@@ -358,8 +358,10 @@ def test_any_value_in_a_conversation_is_taken_or_refused(at: int, data: st.DataO
     key = data.draw(st.sampled_from([name for name in said[at] if name != "record"]))
     said[at][key] = data.draw(JSON)
     bursts: list[Burst] = []
-    parts.read([[json.dumps(record, separators=(",", ":")).encode() for record in said]], bursts.append)
+    run_so_far.read_run(
+        [[json.dumps(record, separators=(",", ":")).encode() for record in said]], bursts.append
+    )
     taken = BurstColumns()
     for burst in bursts:
         taken.add(burst)
-    taken.table(replace(RUN, hello=parts.read([lies.RECORDED.read_bytes().splitlines()]).hello))
+    taken.table(replace(RUN, hello=run_so_far.read_run([lies.RECORDED.read_bytes().splitlines()]).hello))

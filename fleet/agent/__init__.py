@@ -1,1 +1,1 @@
-"""Our half of the talk with the agent: build it, place it, run it, read what it says."""
+"""Build the agent, place it on a host, run it and read its output."""

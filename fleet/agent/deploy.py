@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from fleet.agent.build import qnx, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.elf import read_elf
-from fleet.agent.build.on_controller import Builder, Built, first_installed
-from fleet.agent.build.on_host import answering, build_on_host
+from fleet.agent.build.on_controller import Builder, Built, first_installed_toolchain
+from fleet.agent.build.on_host import ask_versions, build_on_host
 from fleet.agent.build.systems import SYSTEMS
-from fleet.agent.build.upload import check_fit, prebuilt, send_built, send_prebuilt
+from fleet.agent.build.upload import check_fit, read_prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, ProbeError
 from fleet.model import Agent, BuildPlace, Facts, Host, Via
 from fleet.remote.connection import Connection
@@ -22,25 +22,32 @@ from fleet.text import last_lines
 def deploy(
     connection: Connection, host: Host, facts: Facts, builder: Builder, notify: Callable[[str], None]
 ) -> Agent:
-    """Bring the agent onto a host, unless it is there. notify: of what to report. BuildError, DeployError."""
-    changed = tc.changed(facts)
-    for name in changed:
+    """Put the agent for `facts.target` onto a host, unless it is already there.
+
+    Raises BuildError, DeployError.
+
+    notify receives a sentence for people about each agent that was damaged, did not build or did not run.
+    """
+    damaged = tc.agents_not_matching_their_hash(facts)
+    for name in damaged:
         notify(
             f"{host.name}: {facts.workdir}/{name} has changed since it was put there: its SHA-256 differs. "
             "It is not used; a new copy replaces it."
         )
-    facts = _without(facts, changed)
+    facts = _hide_workdir_entries(facts, damaged)
     if host.build is BuildPlace.PREBUILT:
         return send_prebuilt(connection, host, facts)
-    sources = _sources(host, facts)
+    sources = _sources_for_host(host, facts)
     if SYSTEMS[facts.target.os].sdp:
         return qnx.deploy(connection, host, facts, sources, builder, notify)
     _check_place(host)
     job = _Job(host, facts, sources, builder)
-    if host.build is not BuildPlace.CONTROLLER and (agent := _for_its_kind(connection, job, notify)):
+    if host.build is not BuildPlace.CONTROLLER and (
+        agent := _deploy_finished_or_build(connection, job, notify)
+    ):
         return agent
-    with _naming(host):
-        compiler = _controller_compiler(host)
+    with _prefixing_errors_with_host(host):
+        compiler = _compiler_on_controller(host)
         built = builder.build(facts.target, sources, compiler, host.toolchain.cflags, notify)
     return send_built(connection, host, facts, built)
 
@@ -55,73 +62,92 @@ class _Job:
     builder: Builder
 
     @property
-    def command(self) -> str | None:
+    def compiler_command(self) -> str | None:
         """The compiler on the host."""
         return self.host.toolchain.cc or next((c.command for c in self.facts.compilers), None)
 
     @property
-    def version(self) -> str:
+    def compiler_version(self) -> str:
         """What it calls itself; empty if it was not asked."""
-        return next((c.version for c in self.facts.compilers if c.command == self.command), "")
+        return next((c.version for c in self.facts.compilers if c.command == self.compiler_command), "")
 
     @property
     def toolchain(self) -> tc.Toolchain:
-        own = tc.on_host(self.command or "", self.facts.target, self.host.toolchain.cflags)
-        return replace(own, name=f"{self.version} on a host like this one")
+        own = tc.host_toolchain(self.compiler_command or "", self.facts.target, self.host.toolchain.cflags)
+        return replace(own, name=f"{self.compiler_version} on a host like this one")
 
     @property
-    def build(self) -> str:
+    def build_id(self) -> str:
         return tc.build_id(self.sources, self.toolchain)
 
-    def there(self) -> str | None:
+    def agent_on_host(self) -> str | None:
         """The name of the agent that this compiler has made, if it is on the host."""
-        return tc.found(self.build, self.facts.workdir_entries)
+        return tc.find_agent_of_build(self.build_id, self.facts.workdir_entries)
 
-    def kind(self) -> str | None:
-        """By what name the controller keeps its agent for hosts like this one; None if it is for no other.
+    def shared_cache_name(self) -> str | None:
+        """Return the name in the controller's cache for the agent of hosts like this one.
 
-        So it is if the inventory says `build: host`, if we know too little, and for this machine, which runs
-        no program of another host's. With flags of the inventory's own, maybe `native`, the CPU counts too.
+        None if it is not shared.
+
+        It is not shared if the inventory says `build: host`, if the compiler's version or the C library is
+        unknown, or for this machine, which runs no other host's program. With cflags of the inventory, which
+        may be `native`, the CPU is part of the name.
         """
         host, facts, flags = self.host, self.facts, self.host.toolchain.cflags
-        if not (self.version and facts.libc) or host.build is BuildPlace.HOST or host.via is Via.LOCAL:
+        if (
+            not (self.compiler_version and facts.libc)
+            or host.build is BuildPlace.HOST
+            or host.via is Via.LOCAL
+        ):
             return None
         if flags and not facts.cpu_model:
             return None
-        alike = (facts.libc, self.version, (facts.cpu_model, facts.cpu_flags) if flags else ())
-        return f"alike-{self.build}-{hashlib.sha256(repr(alike).encode()).hexdigest()[: tc.HASH_DIGITS]}"
+        like_hosts = (facts.libc, self.compiler_version, (facts.cpu_model, facts.cpu_flags) if flags else ())
+        return (
+            f"alike-{self.build_id}-{hashlib.sha256(repr(like_hosts).encode()).hexdigest()[: tc.HASH_DIGITS]}"
+        )
 
-    def finished(self) -> Built | None:
-        """One for any C library that nobody has to compile; unless the host's own compiler is asked for."""
+    def static_agent(self) -> Built | None:
+        """Return a finished agent that needs no C library.
+
+        None if there is none, or the host's compiler is asked for.
+        """
         host = self.host
         if host.build is not BuildPlace.AUTO or host.toolchain.cc is not None:
             return None
-        built = self.builder.finished(self.facts.target, self.sources, None, host.toolchain.cflags)
+        built = self.builder.find_finished(self.facts.target, self.sources, None, host.toolchain.cflags)
         with suppress(ValueError):  # a damaged file
             return built if built and read_elf(built.binary).interpreter is None else None
         return None
 
-    def ready(self) -> Built | None:
-        """The same, or what a host like this one has built."""
-        kind = self.kind()
-        return self.finished() or (self.builder.kept(kind, self.build, self.toolchain) if kind else None)
+    def built_agent(self) -> Built | None:
+        """Return a finished static agent, or the one that a host like this one has built.
+
+        None if there is neither.
+        """
+        kind = self.shared_cache_name()
+        return self.static_agent() or (
+            self.builder.read_cached(kind, self.build_id, self.toolchain) if kind else None
+        )
 
 
-def _for_its_kind(connection: Connection, job: _Job, notify: Callable[[str], None]) -> Agent | None:
+def _deploy_finished_or_build(
+    connection: Connection, job: _Job, notify: Callable[[str], None]
+) -> Agent | None:
     """A finished agent, or what its own compiler makes; None if there is neither."""
     host, facts = job.host, job.facts
-    if job.there() is None:
-        finished = job.finished()
-        if finished and (agent := _sent(connection, job, finished, notify)):
+    if job.agent_on_host() is None:
+        finished = job.static_agent()
+        if finished and (agent := _send_and_check(connection, job, finished, notify)):
             return agent
         if not all(compiler.version for compiler in facts.compilers):
-            job = replace(job, facts=replace(facts, compilers=answering(connection, facts.compilers)))
-    if job.command is None:
+            job = replace(job, facts=replace(facts, compilers=ask_versions(connection, facts.compilers)))
+    if job.compiler_command is None:
         if host.build is BuildPlace.HOST:
-            raise _no_compiler(host)
+            raise _no_compiler_error(host)
         return None
     try:
-        return _compiled(connection, job, job.command, notify)
+        return _build_once_for_like_hosts(connection, job, job.compiler_command, notify)
     except BuildError as err:
         if host.build is BuildPlace.HOST or host.toolchain.cc is not None:
             raise
@@ -129,46 +155,52 @@ def _for_its_kind(connection: Connection, job: _Job, notify: Callable[[str], Non
         return None
 
 
-def _compiled(connection: Connection, job: _Job, command: str, notify: Callable[[str], None]) -> Agent:
+def _build_once_for_like_hosts(
+    connection: Connection, job: _Job, command: str, notify: Callable[[str], None]
+) -> Agent:
     """Have the host build, unless one like it does; what it builds is for all of them."""
     host, facts, builder = job.host, job.facts, job.builder
 
     def build() -> Agent:
         return build_on_host(connection, host, facts, job.sources, command, builder.cancellation)
 
-    kind = job.kind()
-    if kind is None or job.there():
+    cache_name = job.shared_cache_name()
+    if cache_name is None or job.agent_on_host():
         return build()
-    with builder.turn(kind):
-        built = job.ready()
+    with builder.wait_turn(cache_name):
+        built = job.built_agent()
         if built is None:
             try:
                 agent = build()
             except BuildError:
-                built = job.ready()  # one that began later may have been faster
+                built = job.built_agent()  # one that began later may have been faster
                 if built is None:
                     raise
             else:
-                made = connection.run(f"cat {shlex.quote(agent.path)}").stdout
+                binary = connection.run(f"cat {shlex.quote(agent.path)}").stdout
                 with suppress(BuildError):
-                    check_fit(made, host, facts, agent.place)
-                    builder.keep(kind, made, agent.build, job.toolchain)
+                    check_fit(binary, host, facts, agent.place)
+                    builder.store_in_cache(cache_name, binary, agent.build, job.toolchain)
                 return agent
-    return _sent(connection, job, built, notify) or build()
+    return _send_and_check(connection, job, built, notify) or build()
 
 
-def _sent(connection: Connection, job: _Job, built: Built, notify: Callable[[str], None]) -> Agent | None:
+def _send_and_check(
+    connection: Connection, job: _Job, built: Built, notify: Callable[[str], None]
+) -> Agent | None:
     """The agent sent; None, and it is removed again, if it does not run there."""
     agent = send_built(connection, job.host, job.facts, built)
-    if tc.found(built.build, job.facts.workdir_entries):
+    if tc.find_agent_of_build(built.build, job.facts.workdir_entries):
         return agent
     path = shlex.quote(agent.path)
-    asked = connection.run(f"{path} --build-id </dev/null")
-    if asked.stdout.strip() == built.build.encode():
+    completed = connection.run(f"{path} --build-id </dev/null")
+    if completed.stdout.strip() == built.build.encode():
         return agent
     connection.run(f"rm -f {path}")
-    why = f"exit code {asked.exit_code}: {last_lines(asked.stderr)}"
-    notify(f"{job.host.name}: an agent {agent.place} does not run there ({why}); another takes its place.")
+    failure = f"exit code {completed.exit_code}: {last_lines(completed.stderr)}"
+    notify(
+        f"{job.host.name}: an agent {agent.place} does not run there ({failure}); another takes its place."
+    )
     return None
 
 
@@ -176,55 +208,59 @@ def _sent(connection: Connection, job: _Job, built: Built, notify: Callable[[str
 class Preview:
     """What `deploy` would do, in words; path: of the agent that is on the host already."""
 
-    words: str
+    description: str
     path: str | None = None
 
 
 def preview(host: Host, facts: Facts, builder: Builder) -> Preview:
     """Describe what `deploy` would do, without running a compiler. Raises the same errors."""
-    found = _previewed(host, facts, builder)
-    return Preview(found) if " " in found else Preview("is already on the host", f"{facts.workdir}/{found}")
+    name_or_plan = _agent_name_or_plan(host, facts, builder)
+    return (
+        Preview(name_or_plan)
+        if " " in name_or_plan
+        else Preview("is already on the host", f"{facts.workdir}/{name_or_plan}")
+    )
 
 
-def _previewed(host: Host, facts: Facts, builder: Builder) -> str:
+def _agent_name_or_plan(host: Host, facts: Facts, builder: Builder) -> str:
     """The name of the agent there, or in words where another would come from."""
-    facts = _without(facts, tc.changed(facts))
+    facts = _hide_workdir_entries(facts, tc.agents_not_matching_their_hash(facts))
     if host.build is BuildPlace.PREBUILT:
-        given, _ = prebuilt(host, facts)
-        return f"would be the prebuilt {given}"
-    sources = _sources(host, facts)
+        binary_path, _ = read_prebuilt(host, facts)
+        return f"would be the prebuilt {binary_path}"
+    sources = _sources_for_host(host, facts)
     if SYSTEMS[facts.target.os].sdp:
         return qnx.preview(host, facts, sources)
     _check_place(host)
     job = _Job(host, facts, sources, builder)
-    on_host = host.build is not BuildPlace.CONTROLLER and job.command
+    on_host = host.build is not BuildPlace.CONTROLLER and job.compiler_command
     if host.build is BuildPlace.HOST and not on_host:
-        raise _no_compiler(host)
-    if on_host and (there := job.there()):
-        return there
-    compiler, cflags = _controller_compiler(host), host.toolchain.cflags
-    built = job.ready() if on_host else builder.finished(facts.target, sources, compiler, cflags)
+        raise _no_compiler_error(host)
+    if on_host and (agent_name := job.agent_on_host()):
+        return agent_name
+    compiler, cflags = _compiler_on_controller(host), host.toolchain.cflags
+    built = job.built_agent() if on_host else builder.find_finished(facts.target, sources, compiler, cflags)
     if built is None and on_host:
-        others = "; the first of the hosts like it builds for all" if job.kind() else ""
-        asked = "the inventory says so" if host.build is BuildPlace.HOST else f"none is finished{others}"
-        return f"would be built on the host with {job.version or on_host} ({asked})"
-    with _naming(host):
-        toolchain = built.toolchain if built else first_installed(facts.target, compiler, cflags)
-    if there := tc.found(tc.build_id(sources, toolchain), facts.workdir_entries):
-        return there
+        others = "; the first of the hosts like it builds for all" if job.shared_cache_name() else ""
+        reason = "the inventory says so" if host.build is BuildPlace.HOST else f"none is finished{others}"
+        return f"would be built on the host with {job.compiler_version or on_host} ({reason})"
+    with _prefixing_errors_with_host(host):
+        toolchain = built.toolchain if built else first_installed_toolchain(facts.target, compiler, cflags)
+    if agent_name := tc.find_agent_of_build(tc.build_id(sources, toolchain), facts.workdir_entries):
+        return agent_name
     name = toolchain.name
     return f"would be sent, built with {name}" if built else f"would be built with {name} and sent"
 
 
-def _without(facts: Facts, names: Sequence[str]) -> Facts:
+def _hide_workdir_entries(facts: Facts, names: Sequence[str]) -> Facts:
     return replace(facts, workdir_entries=tuple(e for e in facts.workdir_entries if e not in names))
 
 
-def _sources(host: Host, facts: Facts) -> Mapping[str, bytes]:
-    sources = tc.sources_for(facts.target, source.sources())
+def _sources_for_host(host: Host, facts: Facts) -> Mapping[str, bytes]:
+    sources = tc.select_sources(facts.target, source.read_sources())
     if sources is None:
-        known = ", ".join(tc.targets(source.sources()))
-        raise ProbeError(f"{host.name}: there is no agent for {facts.target} (in agent/native: {known}).")
+        targets = ", ".join(tc.list_targets(source.read_sources()))
+        raise ProbeError(f"{host.name}: there is no agent for {facts.target} (in agent/native: {targets}).")
     return sources
 
 
@@ -236,7 +272,7 @@ def _check_place(host: Host) -> None:
         )
 
 
-def _no_compiler(host: Host) -> BuildError:
+def _no_compiler_error(host: Host) -> BuildError:
     return BuildError(
         f"{host.name}: no C compiler found on the host (looked for cc, gcc, clang). "
         "Install one there, or set `build: controller` for this host in the inventory."
@@ -244,13 +280,16 @@ def _no_compiler(host: Host) -> BuildError:
 
 
 @contextmanager
-def _naming(host: Host) -> Iterator[None]:
+def _prefixing_errors_with_host(host: Host) -> Iterator[None]:
     try:
         yield
     except BuildError as err:
         raise BuildError(f"{host.name}: {err}") from err
 
 
-def _controller_compiler(host: Host) -> str | None:
-    """The inventory's `cc` names a compiler on the controller only if that is where to build."""
+def _compiler_on_controller(host: Host) -> str | None:
+    """Return the inventory's `cc` if the agent is to be built on the controller.
+
+    Elsewhere it names another's.
+    """
     return host.toolchain.cc if host.build is BuildPlace.CONTROLLER else None

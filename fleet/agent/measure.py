@@ -1,4 +1,4 @@
-"""Runs a plan with an agent on a host and keeps every line of its output in the journal."""
+"""Runs a plan with an agent on a host and appends every line of its output to the journal."""
 
 import shlex
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
-from fleet.agent.wire.killed import verdict
-from fleet.agent.wire.line import PREFIX, REFUSED, WireError, short
-from fleet.agent.wire.parts import RunSoFar, check_plan, check_same_run
+from fleet.agent.wire.killed import failed_record_after_kill
+from fleet.agent.wire.line import PREFIX, REFUSED, WireError, quote_start
 from fleet.agent.wire.records import Record
+from fleet.agent.wire.run_so_far import RunSoFar, check_plan, check_same_run
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Host, Plan, Run
 from fleet.plan.options import agent_arguments
@@ -30,7 +30,10 @@ _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 @dataclass(slots=True)
 class PostRunCommand:
-    """A command that the host runs as soon as an agent has ended well, and its output; none: not run."""
+    """A command that the host runs once an agent has ended well, and the lines it printed.
+
+    Empty if it did not run.
+    """
 
     command: str
     lines: list[bytes] = field(default_factory=list)
@@ -39,13 +42,14 @@ class PostRunCommand:
 def agent_command(
     agent: Agent, plan: Plan, *, lock: str | None = None, done: str | None = None, post_run: str | None = None
 ) -> str:
-    """Write the sh command that runs `plan`: one process for all benchmarks and rounds.
+    """Return the sh command that runs `plan`: one process for all benchmarks and rounds.
 
-    lock: for which run and whom the machine is locked. done: a file on the host that lists the done visits;
-    it is removed afterwards. post_run: sh text to run once the agent has ended well. The shell stays as the
-    agent's parent, so that an agent killed by a signal differs from a lost link; it then says which, and what
-    the agent finds of the machine. The empty line first ends whatever a login shell may have printed
-    without a newline.
+    lock: the run and user that the machine is locked for. done: a file on the host that lists the done
+    visits; the command removes it. post_run: sh text to run once the agent has ended well.
+
+    The shell stays as the agent's parent, so that an agent killed by a signal differs from a lost link; it
+    then prints the signal and the agent's `--machine`. The first, empty line ends what a login shell may have
+    printed without a newline.
     """
     words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan)]
     if lock is not None:
@@ -65,26 +69,31 @@ def agent_command(
 def measure(
     connection: Connection,
     run: Run,
-    so_far: RunSoFar,
+    earlier: RunSoFar,
     journal: Journal,
     on_start: Callable[[Stream], None],
     on_record: Callable[[Record, Reader], None],
     lock: str | None = None,
     post_run: PostRunCommand | None = None,
 ) -> RunSoFar:
-    """Carry out what `so_far` lacks of `run.plan`; return the whole run. AgentError if the agent ended badly.
+    """Measure what `earlier` lacks of `run.plan`; return the whole run.
 
-    The run still lacks something where a signal killed the agent: the journal then has its visit as failed.
-    Every line is in the journal before it is read. on_start: receives the stream, so that another thread
-    may stop it. on_record: called after each record. post_run: filled in if the agent ends well.
-    LockedError: another agent measures there. RefusedError: the agent did not
-    begin and nothing of the run was measured before. LinkError and StoreError pass through.
+    If a signal killed the agent, the journal records its visit as failed and the run still lacks the rest.
+    Every line is in the journal before it is parsed. on_start receives the stream, so that another thread can
+    stop it; on_record is called after each record; post_run is filled in if the agent ends well.
+
+    Raises AgentError if the agent ended badly, LockedError if another agent measures there, RefusedError if
+    the agent refused to start and nothing was measured before; LinkError and StoreError pass through.
     """
     host, agent, plan = run.host, run.agent, run.plan
-    reader = Reader(so_far.done, so_far.hello)
+    reader = Reader(earlier.done, earlier.hello)
     after = post_run or PostRunCommand("")
     command = agent_command(
-        agent, plan, lock=lock, done=_put_done(connection, run, so_far.done), post_run=after.command or None
+        agent,
+        plan,
+        lock=lock,
+        done=_send_done_visits(connection, run, earlier.done),
+        post_run=after.command or None,
     )
     limit_s = plan.deadline_s + GRACE_S
     with connection.stream(command, idle_timeout_s=IDLE_TIMEOUT_S, limit_s=limit_s) as stream:
@@ -97,42 +106,43 @@ def measure(
                 ended = True
             else:
                 journal.append(line)
-                record = _read(run, so_far, reader, line)
+                record = _parse_line(run, earlier, reader, line)
                 if record is not None:
                     on_record(record, reader)
-    _check_begun(run, so_far, reader, stream)
-    if (failed := verdict(reader, after.lines)) is not None:
+    _check_agent_started(run, earlier, reader, stream)
+    if (failed := failed_record_after_kill(reader, after.lines)) is not None:
         after.lines.clear()
         journal.append(failed)
-        _read(run, so_far, reader, failed)
-        return so_far.then(reader)
+        _parse_line(run, earlier, reader, failed)
+        return earlier.add_part(reader)
     if reader.end is not None and stream.exit_code not in (None, 0 if reader.end.reason == "done" else _CUT):
         code = b'{"record":"exit","code":%d}' % stream.exit_code
         journal.append(code)
-        _read(run, so_far, reader, code)
-    why = reader.verdict()
+        _parse_line(run, earlier, reader, code)
+    why = reader.why_unfinished()
     if why is not None:
-        raise AgentError(_ended_badly(host, agent, stream, reader, why))
-    return so_far.then(reader)
+        raise AgentError(_describe_failure(host, agent, stream, reader, why))
+    return earlier.add_part(reader)
 
 
-def _check_begun(run: Run, so_far: RunSoFar, reader: Reader, stream: Stream) -> None:
-    """Raise LockedError, RefusedError or AgentError where the agent said why it did not begin."""
+def _check_agent_started(run: Run, earlier: RunSoFar, reader: Reader, stream: Stream) -> None:
+    """Raise LockedError, RefusedError or AgentError if the agent printed why it did not start."""
     if reader.hello is not None:
         return
-    name, said = run.host.name, _stderr(stream)
+    name, message = run.host.name, _last_stderr_lines(stream)
     if stream.exit_code == _LOCKED:
-        raise LockedError(f"{name}: {said.removeprefix(PREFIX)}")
-    if stream.exit_code in REFUSED and said.startswith(PREFIX):
-        if not so_far.done.visits:
-            raise RefusedError(f"{name}: {said}")
+        raise LockedError(f"{name}: {message.removeprefix(PREFIX)}")
+    if stream.exit_code in REFUSED and message.startswith(PREFIX):
+        if not earlier.done.visits:
+            raise RefusedError(f"{name}: {message}")
         raise AgentError(  # what was measured before is kept
-            f"{name}: {said}. If it does so again, `fleet resume --publish-partial` stores what was measured."
+            f"{name}: {message}. If it happens again, `fleet resume --publish-partial` stores what "
+            "was measured."
         )
 
 
-def _put_done(connection: Connection, run: Run, done: Done) -> str | None:
-    """Write the done visits to a file beside the agent; return its path, None if there are none."""
+def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | None:
+    """Write the done visits to a file beside the agent; return its path, or None if there are none."""
     if not done:
         return None
     path = f"{run.agent.path.rpartition('/')[0]}/fleet-done-{run.run_id}"
@@ -143,18 +153,18 @@ def _put_done(connection: Connection, run: Run, done: Done) -> str | None:
     return path
 
 
-def _read(run: Run, so_far: RunSoFar, reader: Reader, line: bytes) -> Record | None:
+def _parse_line(run: Run, earlier: RunSoFar, reader: Reader, line: bytes) -> Record | None:
     try:
-        record = reader.feed(line)
+        record = reader.read_line(line)
         if isinstance(record, Hello):
             if record.build != run.agent.build:
                 raise AgentError(
-                    f"{run.host.name}: {run.agent.path} is build {short(record.build)}, but "
+                    f"{run.host.name}: {run.agent.path} is build {quote_start(record.build)}, but "
                     f"{run.agent.build} was put there. Somebody replaced it; inspect it, then remove it: "
                     f"rm {shlex.quote(run.agent.path)}"
                 )
             check_plan(run.plan, record)
-            check_same_run(so_far.hello, record)
+            check_same_run(earlier.hello, record)
     except WireError as err:
         raise AgentError(
             f"{run.host.name}: the agent's output cannot be trusted: {err}. The journal keeps all of it."
@@ -162,12 +172,12 @@ def _read(run: Run, so_far: RunSoFar, reader: Reader, line: bytes) -> Record | N
     return record
 
 
-def _stderr(stream: Stream) -> str:
+def _last_stderr_lines(stream: Stream) -> str:
     return last_lines(stream.stderr) if stream.stderr.strip() else ""
 
 
-def _ended_badly(host: Host, agent: Agent, stream: Stream, reader: Reader, why: str) -> str:
-    error = _stderr(stream)
+def _describe_failure(host: Host, agent: Agent, stream: Stream, reader: Reader, why: str) -> str:
+    error = _last_stderr_lines(stream)
     if reader.hello is None and error.startswith(PREFIX):
         return f"{host.name}: {error}"
     if reader.hello is None and stream.exit_code in _NO_SUCH_COMMAND:
@@ -177,5 +187,5 @@ def _ended_badly(host: Host, agent: Agent, stream: Stream, reader: Reader, why: 
         )
     code = stream.exit_code
     died = f"killed by signal {code - 128}" if code is not None and code > 128 else f"exit code {code}"
-    told = f" stderr: {error.rstrip('.')}." if error else ""
-    return f"{host.name}: the run is not complete: {why} ({died}).{told}"
+    stderr_text = f" stderr: {error.rstrip('.')}." if error else ""
+    return f"{host.name}: the run is not complete: {why} ({died}).{stderr_text}"

@@ -26,7 +26,7 @@ def label(
     from fleet.analysis.selection import select as selected
     from fleet.errors import UsageError
     from fleet.hostnames import folded
-    from fleet.plan.options import labels as read_labels
+    from fleet.plan.options import parse_labels as read_labels
     from fleet.store import Store
     from fleet.text import counted
 

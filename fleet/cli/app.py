@@ -208,10 +208,10 @@ def terminal(stream: TextIO | None = None) -> dict[str, Any]:
 
 def check_hosts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
     """Raise UsageError for options and entries that cannot work, before anything is connected to."""
-    from fleet.agent.entries import check_entries
-    from fleet.plan.conflicts import check_together
+    from fleet.agent.check_inventory import check_entries
+    from fleet.plan.conflicts import require_no_conflicts
 
-    check_together(hosts, requested)
+    require_no_conflicts(hosts, requested)
     check_entries(hosts)
 
 

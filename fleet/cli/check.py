@@ -36,9 +36,9 @@ def check(
     Example: fleet check localhost -b cas --pairs per-relation:3
     """
     from fleet.console.check import checks_json, checks_text
-    from fleet.plan.conflicts import check_together
+    from fleet.plan.conflicts import require_no_conflicts
     from fleet.session import outcome
-    from fleet.session.check import check as check_hosts
+    from fleet.session.check import check_hosts
 
     if script:
         from fleet.facts.gather import step_script
@@ -46,7 +46,7 @@ def check(
         typer.echo(step_script(), nl=False)
         return
     chosen = cli.load_inventory(inventory).select(select or [])
-    check_together(chosen, requested)
+    require_no_conflicts(chosen, requested)
     with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
         checked = check_hosts(chosen, access, requested)
     (typer.echo if json else cli.print_text)(checks_json(checked) if json else checks_text(checked))
@@ -69,7 +69,7 @@ def clean(
     """
     from fleet.console.summary import cleaned_json, cleaned_text
     from fleet.session import outcome
-    from fleet.session.clean import clean as clean_hosts
+    from fleet.session.clean import clean_hosts
 
     chosen = cli.load_inventory(inventory).select(select or [])
     with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:

@@ -70,7 +70,7 @@ def import_(
     from fleet.plan import options
 
     if agent:
-        _import_steps(files, results, options.labels(label or []))
+        _import_steps(files, results, options.parse_labels(label or []))
     if all(file.suffix in run_files.SUFFIXES for file in files):
         typer.echo(run_files.import_runs(results, files, name))
         return
@@ -82,13 +82,13 @@ def import_(
         benchmark=benchmark,
         variant=variant,
         estimator=estimator,
-        cpus=options.cpus(cpus) if cpus is not None else None,
+        cpus=options.parse_cpus_option(cpus) if cpus is not None else None,
         cpu_model=cpu_model,
         os=os,
         conditions=conditions,
         source=source,
         topology=topology,
-        labels=options.labels(label or []),
+        labels=options.parse_labels(label or []),
     )
     typer.echo(imports.import_files(results, files, name, metadata))
 
@@ -98,7 +98,7 @@ def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) ->
     from fleet.remote.connect import connect
     from fleet.session.context import HostAccess
     from fleet.session.outcome import exit_code
-    from fleet.session.steps import import_steps
+    from fleet.session.scheduler_files import import_steps
     from fleet.store import Store
 
     started, store = time.monotonic(), Store(results)
@@ -159,12 +159,12 @@ def export(
     from fleet.analysis.exchange.imports import PREFIX
     from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
     from fleet.errors import UsageError
-    from fleet.plan.options import choice
+    from fleet.plan.options import parse_choice
     from fleet.store import Listing
 
-    choice("format", format_, (*exports.FORMATS, *exports.DASHBOARDS))
+    parse_choice("format", format_, (*exports.FORMATS, *exports.DASHBOARDS))
     if value is not None:
-        choice("value", value, exports.VALUES)
+        parse_choice("value", value, exports.VALUES)
     is_run_file = output is not None and output.suffix in SUFFIXES
     if without_samples and not is_run_file:
         raise UsageError("--medians is for files of runs; name one that ends in .parquet with --output.")

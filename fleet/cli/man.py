@@ -9,7 +9,7 @@ import typer
 from fleet.cli.app import UPKEEP, app
 from fleet.cli.parser import completion_script, describe_commands
 from fleet.model.version import VERSION
-from fleet.plan.options import choice
+from fleet.plan.options import parse_choice
 
 _END = Path(__file__).with_name("man_end.roff")
 
@@ -20,7 +20,7 @@ def completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")])
 
     Example: fleet completion bash >> ~/.bashrc
     """
-    choice("completion", shell, ("bash", "zsh", "fish"))
+    parse_choice("completion", shell, ("bash", "zsh", "fish"))
     typer.echo(completion_script(shell))
 
 

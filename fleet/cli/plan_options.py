@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fleet.model import RequestedOptions
-from fleet.plan.options import BY_NAME, OPTIONS, Option, requested
+from fleet.plan.options import BY_NAME, OPTIONS, Option, parse_requested
 
 NOT_GIVEN = RequestedOptions()
 HOW_MUCH = "How much"
@@ -36,7 +36,7 @@ def with_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., Non
         @wraps(command)
         def called(**given: Any) -> None:
             texts = {option.name: given.pop(option.name) for option in OPTIONS}
-            command(requested=requested(texts), **given)
+            command(requested=parse_requested(texts), **given)
 
         options = [
             _parameter(BY_NAME[name], panel, hidden=name not in listed)

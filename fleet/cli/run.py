@@ -94,13 +94,13 @@ def run(
 
     Example: fleet run servers -b cas,readwrite --rounds 20 -l kernel=6.12
     """
-    from fleet.plan.options import labels as read_labels
-    from fleet.session.alternate import alternation, turns
+    from fleet.plan.options import parse_labels as read_labels
+    from fleet.session.alternate import alternate_labels, parse_alternation
 
     chosen = _hosts(inventory, select or [], shard)
     cli.check_hosts(chosen, requested)
     labels = read_labels(label or [])
-    sides = alternation(alternate, switch, labels)
+    sides = parse_alternation(alternate, switch, labels)
     if not chosen:
         typer.echo("[]" if json else "Nothing to measure in this shard.")
         return
@@ -122,14 +122,14 @@ def run(
             asked = {**shared, "labels": {**labels, **side}}
             context, logs = _context(store, new_session_id(), so_far, connect_timeout, **asked)
             if dask is None:
-                found = runner.run(chosen, context)
+                found = runner.run_session(chosen, context)
             else:
                 from fleet.session import dask_cluster
 
-                found = dask_cluster.run(dask, chosen, context, connect_timeout)
+                found = dask_cluster.measure_on_cluster(dask, chosen, context, connect_timeout)
         return found, logs
 
-    for side in turns(sides, repeat):
+    for side in alternate_labels(sides, repeat):
         outcomes, logs = session(side)
         ended += outcomes
         if any(one.state is outcome.State.INTERRUPTED for one in outcomes):
@@ -172,7 +172,7 @@ def resume(
     store = Store(results)
     if forget and (session is None or publish_partial):
         raise UsageError("--forget: name the session, and leave out --publish-partial.")
-    remaining = resume.find(store, session)
+    remaining = resume.find_remaining(store, session)
     damaged = store.damaged()
     if damaged:
         cli.print_text("\n".join(damaged), err=True)
@@ -183,14 +183,14 @@ def resume(
         typer.echo(as_json(remaining_object(remaining)) if json else remaining_text(remaining))
         return
     if forget:
-        resume.forget(remaining, store)
+        resume.forget_session(remaining, store)
         typer.echo(f"Session {remaining.session_id} is given up; its journals are removed.")
         return
     found = (
         [] if publish_partial else cli.load_inventory(inventory, remaining.intent.listed or None).select([])
     )
     known = {host.name: host for host in found}
-    hosts = resume.hosts_of(remaining, known, partial=publish_partial)
+    hosts = resume.hosts_to_resume(remaining, known, partial=publish_partial)
     not_begun = [host for host in hosts if host.name in remaining.hosts and not publish_partial]
     cli.check_hosts(not_begun, remaining.intent.requested)
     started = time.monotonic()
@@ -199,10 +199,10 @@ def resume(
         intent, shared = remaining.intent, {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
         asked = {**shared, "requested": intent.requested, "labels": intent.labels}
         context, logs = _context(store, remaining.session_id, so_far, connect_timeout, **asked)
-        ended = resume.resume(remaining, hosts, context, partial=publish_partial)
+        ended = resume.resume_session(remaining, hosts, context, partial=publish_partial)
     without = given_up_text(remaining, damaged)
     print_outcomes(store, ended, started, hints_of(results, inventory, logs), json=json, without=without)
-    if more := resume.others(store, remaining):
+    if more := resume.name_other_sessions(store, remaining):
         cli.print_text(more, err=True)
     raise typer.Exit(outcome.exit_code(ended) if ended else StoreError.exit_code if damaged else 0)
 
@@ -251,17 +251,17 @@ def _hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[H
         return chosen
     from fleet.session import shards
 
-    part, total = shards.parse(shard), len(chosen)
-    chosen = shards.take(chosen, part)
+    part, total = shards.parse_shard(shard), len(chosen)
+    chosen = shards.select_shard(chosen, part)
     typer.echo(f"shard {part}: {len(chosen)} of {total} hosts", err=True)
     return chosen
 
 
 def _print_plans(chosen: Sequence[Host], requested: RequestedOptions, results: str, *, json: bool) -> None:
     from fleet.console import dry_run
-    from fleet.session.dry_run import planned
+    from fleet.session.dry_run import forecast_hosts
 
-    plans = planned(chosen, requested, results)
+    plans = forecast_hosts(chosen, requested, results)
 
     if json:
         typer.echo(dry_run.plans_json(plans))

@@ -41,11 +41,11 @@ class _Escaping(io.TextIOWrapper):
             line_buffering=stream.line_buffering,
             write_through=True,
         )
-        self.below = stream
+        self.inventory_path = stream
 
     def close(self) -> None:
         """Write out what is held back, no more."""
-        if not self.below.closed:
+        if not self.inventory_path.closed:
             self.flush()
 
     def write(self, text: str, /) -> int:

@@ -9,13 +9,13 @@ from fleet.facts.systems import WORST_FIRST
 from fleet.hostnames import folded
 from fleet.model import Facts, Finding, Severity
 from fleet.plan.conflicts import needs_pairs
-from fleet.session.check import Checked, Intended
+from fleet.session.check import CheckedHost, RunPreview
 from fleet.text import as_json, counted
 
 _FOLD_FINDINGS_ABOVE = 3  # hosts
 
 
-def checks_text(checked: Sequence[Checked]) -> str:
+def checks_text(checked: Sequence[CheckedHost]) -> str:
     """A block per host; findings that hosts share are grouped, and of many hosts everything is."""
     if len(checked) <= _FOLD_FINDINGS_ABOVE:
         parts = [_block(one, with_findings=True) for one in checked]
@@ -28,7 +28,7 @@ def checks_text(checked: Sequence[Checked]) -> str:
     return "\n\n".join(parts)
 
 
-def _block(one: Checked, *, with_findings: bool) -> str:
+def _block(one: CheckedHost, *, with_findings: bool) -> str:
     outcome, facts = one.outcome, one.facts
     name = outcome.host.name
     lines = [] if facts is None else [f"{name}: {_machine(facts)}"]
@@ -51,13 +51,13 @@ def _machine(facts: Facts) -> str:
     )
 
 
-def _previewed(facts: Facts, intended: Intended) -> list[str]:
+def _previewed(facts: Facts, intended: RunPreview) -> list[str]:
     place = f"its directory is {facts.workdir}" if facts.workdir_made else f"would create {facts.workdir}"
     measured = f"fleet run would measure {', '.join(intended.plan.benchmarks)}"
     return [f"  The agent {intended.agent}; {place}.", f"  {measured}{_costs(intended)}."]
 
 
-def _costs(intended: Intended) -> str:
+def _costs(intended: RunPreview) -> str:
     forecast = intended.forecast
     if forecast is None:
         return f"; no forecast: {intended.why}"
@@ -68,7 +68,7 @@ def _costs(intended: Intended) -> str:
     return f" on {counted(forecast.cpus, 'CPU')}: {', '.join(counts)}"
 
 
-def _machines(checked: Sequence[Checked]) -> list[str]:
+def _machines(checked: Sequence[CheckedHost]) -> list[str]:
     """Equal hosts, and what a run would do there, grouped; the most frequent first."""
     alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for one in checked:
@@ -90,7 +90,7 @@ def _finding(finding: Finding, hosts: str = "") -> str:
     return f"  {finding.severity}: {finding.found}{hosts}{remedy}"
 
 
-def _findings(checked: Sequence[Checked]) -> list[str]:
+def _findings(checked: Sequence[CheckedHost]) -> list[str]:
     """Findings of one kind grouped with their hosts: the worst, then the most frequent first."""
     alike: dict[tuple[Severity, str, str], dict[str, Finding]] = defaultdict(dict)
     for one in checked:
@@ -109,12 +109,12 @@ def _finding_of(by_name: dict[str, Finding]) -> str:
     return _finding(first, f"{where}\n      {counted(len(by_name), 'host')}: {folded(by_name)}")
 
 
-def checks_json(checked: Sequence[Checked]) -> str:
+def checks_json(checked: Sequence[CheckedHost]) -> str:
     """The same for programs: a list, one object a host; `check` is null where it could not be made."""
     return as_json([_object(one) for one in checked])
 
 
-def _object(one: Checked) -> dict[str, object]:
+def _object(one: CheckedHost) -> dict[str, object]:
     facts = one.facts
     return outcome_object(one.outcome) | {
         "notes": list(one.outcome.notes),
@@ -133,7 +133,7 @@ def _object(one: Checked) -> dict[str, object]:
     }
 
 
-def _run_object(intended: Intended) -> dict[str, object]:
+def _run_object(intended: RunPreview) -> dict[str, object]:
     forecast = intended.forecast
     return {
         "agent": intended.agent,

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from fleet.console.hosts import host_object, where
 from fleet.hostnames import folded
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan
-from fleet.plan.kinds import cpus_words
-from fleet.plan.options import effective
+from fleet.plan.kinds import format_cpus_or_kind
+from fleet.plan.options import resolve_defaults
 from fleet.session.dry_run import Cost, PlannedHost
 from fleet.text import as_json, counted, table
 
@@ -23,7 +23,7 @@ def plans_text(plans: Sequence[PlannedHost]) -> str:
     rows = []
     for host, plan in ((one.host, one.plan) for one in plans):
         kinds = "all" if set(plan.benchmarks) == set(BENCHMARKS) else ",".join(plan.benchmarks)
-        cpus = "all allowed" if plan.cpus is None else cpus_words(plan.cpus)
+        cpus = "all allowed" if plan.cpus is None else format_cpus_or_kind(plan.cpus)
         rows.append((host.name, where(host), kinds, plan.variant or "auto", cpus, _visits(plan)))
     titles = ("host", "address", "benchmarks", "variant", "cpus", "sampling")
     if len(rows) > 1 and len({row[2:] for row in rows}) == 1:
@@ -36,7 +36,7 @@ def plans_text(plans: Sequence[PlannedHost]) -> str:
 
 def _visits(plan: Plan) -> str:
     """How pairs are sampled, in a line: what was requested, and the defaults where they apply."""
-    options = effective(plan)
+    options = resolve_defaults(plan)
     parts = [f"as {plan.preset} does"] if plan.preset else []
     if plan.rounds is not None or plan.preset is None:
         more = " or more" if plan.rounds else " or more, 3 where these take long"
@@ -66,7 +66,7 @@ def _costs(plans: Sequence[PlannedHost]) -> str:
     alike: dict[tuple[bool, int, str], list[str]] = defaultdict(list)
     for one in plans:
         for cost in one.costs:
-            alike[one.measured, cost.cpus, _cost(cost)].append(one.host.name)
+            alike[one.was_measured, cost.cpus, _cost(cost)].append(one.host.name)
     usual = {words for measured, _, words in alike if not measured}
     if len(alike) > 1 and len(usual) == 1 and len(alike) == sum(not key[0] for key in alike):
         lines = [f"Measuring takes about {usual.pop().removesuffix('.')}."]
@@ -76,7 +76,7 @@ def _costs(plans: Sequence[PlannedHost]) -> str:
         lines = ["Measuring takes about"]
         lines += [f"  {folded(names)} ({_width(key)}): {key[2]}" for key, names in alike.items() if key[0]]
         lines += [f"  {_width(key)}: {key[2]}" for key in sorted(alike) if not key[0]]
-    unknown = [one.host.name for one in plans if not one.measured]
+    unknown = [one.host.name for one in plans if not one.was_measured]
     return "\n".join(lines + ([_USUAL.format(hosts=folded(unknown))] if unknown else []))
 
 

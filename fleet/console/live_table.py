@@ -13,8 +13,8 @@ from fleet.hostnames import without_name
 from fleet.late import np
 from fleet.model import Host
 from fleet.session import events
+from fleet.session.live_medians import LiveMedians
 from fleet.session.outcome import State
-from fleet.session.so_far import SoFar
 
 _COLOURS = {
     State.COMPLETE: "green",
@@ -65,7 +65,7 @@ class LiveTable:
         room -= len(self._console.render_lines(drawn))
         return Group(drawn, *self._maps(min(measured)[1], so_far, room))
 
-    def _maps(self, host: str, so_far: SoFar, room: int) -> Iterator[Text]:
+    def _maps(self, host: str, so_far: LiveMedians, room: int) -> Iterator[Text]:
         """The heat maps of a host's benchmarks, as many as there is room for: of each pair its last burst."""
         from fleet.analysis.reduce.topology import layout_of  # noqa: PLC0415
         from fleet.analysis.views.heatmap import Canvas, draw  # noqa: PLC0415

@@ -16,7 +16,7 @@ def medians_text(
     store: Store, outcomes: Sequence[Outcome], width: int | None, *, colour: bool, as_map: bool = False
 ) -> str:
     """Medians by relation and benchmark: by host, over many, of very many none. as_map: with heat maps."""
-    stored = {outcome.run_id for outcome in outcomes if outcome.stored}
+    stored = {outcome.run_id for outcome in outcomes if outcome.is_stored}
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
         return ""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import Host
-from fleet.plan.forecast import Duration, seconds_text
+from fleet.plan.forecast import Duration, format_seconds
 from fleet.session import events
+from fleet.session.live_medians import LiveMedians, Medians
 from fleet.session.outcome import Outcome, State
-from fleet.session.so_far import Medians, SoFar
 
 MANY = 30  # hosts; above it they are counted, also on a tall terminal
 WAITING = "queued"
@@ -26,7 +26,7 @@ class Row:
     done: int = 0
     total: int = 0
     medians: Medians = ()
-    so_far: SoFar | None = None
+    so_far: LiveMedians | None = None
     started: float = 0.0
     began: float = 0.0
     expected: Duration | None = None
@@ -138,7 +138,7 @@ class Rows:
             left_s = (now - self._began) * len(left) / (len(rows) - len(left))
         else:
             return ""
-        return f"; about {seconds_text(left_s)} left"
+        return f"; about {format_seconds(left_s)} left"
 
 
 def tally(rows: Collection[Row]) -> str:

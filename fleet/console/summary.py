@@ -8,7 +8,7 @@ from textwrap import indent
 
 from fleet.hostnames import folded, group_messages, without_name
 from fleet.model import FORECAST
-from fleet.session.clean import Cleaned
+from fleet.session.clean import CleanedHost
 from fleet.session.outcome import Outcome, State
 from fleet.session.resume import Remaining
 from fleet.text import as_json, counted, table
@@ -53,8 +53,8 @@ def outcomes_text(
 
 
 def _ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
-    stored = [outcome for outcome in outcomes if outcome.stored]
-    settled = all(outcome.settled for outcome in outcomes)
+    stored = [outcome for outcome in outcomes if outcome.is_stored]
+    settled = all(outcome.is_settled for outcome in outcomes)
     bursts = counted(sum(outcome.bursts for outcome in stored), "burst")
     once = len({outcome.host.name for outcome in outcomes}) == len(outcomes)
     total = counted(len(outcomes), "host" if once else "run")
@@ -158,7 +158,7 @@ def outcome_object(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def cleaned_text(cleaned: Sequence[Cleaned], *, dry_run: bool = False) -> str:
+def cleaned_text(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> str:
     """What was removed and left on each host, equal hosts grouped; then the failures."""
     verb = "would remove" if dry_run else "removed"
     blocks = []
@@ -173,7 +173,7 @@ def cleaned_text(cleaned: Sequence[Cleaned], *, dry_run: bool = False) -> str:
     return "\n\n".join(parts)
 
 
-def cleaned_json(cleaned: Sequence[Cleaned]) -> str:
+def cleaned_json(cleaned: Sequence[CleanedHost]) -> str:
     """The same for programs: a list, one object a host."""
     return as_json(
         [

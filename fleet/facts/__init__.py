@@ -1,1 +1,1 @@
-"""What a host is: commands that ask, and pure functions that read the answers."""
+"""Ask a host what it is, with pure functions that parse the answers."""

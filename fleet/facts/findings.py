@@ -1,6 +1,6 @@
-"""The words of what disturbs measurements, of `findings.json`; `linux_noise` and `qnx` tell when they apply.
+"""Phrases what disturbs measurements, from `findings.json`; `linux_noise` and `qnx` decide when it applies.
 
-A remedy is either a command, its cost after a `#`, or a sentence, which begins with a capital letter.
+A remedy is either a command, with its cost after a `#`, or a sentence that begins with a capital letter.
 """
 
 import json
@@ -11,8 +11,13 @@ from fleet.model import Facts, Finding, Severity
 _FINDINGS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 
-def finding(name: str, facts: Facts, severity: Severity | None = None, **values: object) -> Finding:
-    """What is found under this name, up to a dot its kind, and shown by the fact called so or `evidence`."""
-    about, kind = _FINDINGS[name], name.partition(".")[0]
-    found, remedy = (about[part].format(facts=facts, **values) for part in ("found", "remedy"))
-    return Finding(kind, severity or Severity(about["severity"]), found, remedy, about.get("evidence", kind))
+def make_finding(name: str, facts: Facts, severity: Severity | None = None, **values: object) -> Finding:
+    """Return the finding of this name in `findings.json`, filled in with facts and values.
+
+    The part before a dot is its kind; the fact to show is that of the same name, or `evidence`.
+    """
+    texts, kind = _FINDINGS[name], name.partition(".")[0]
+    message, remedy = (texts[part].format(facts=facts, **values) for part in ("found", "remedy"))
+    return Finding(
+        kind, severity or Severity(texts["severity"]), message, remedy, texts.get("evidence", kind)
+    )

@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 from fleet.errors import DeployError, FleetError, LinkError, ProbeError, TimeLimitError
 from fleet.facts import probe, systems
-from fleet.facts.systems import OF_STEPS, SYSTEMS
+from fleet.facts.systems import STEP_OS, SYSTEMS
 from fleet.model import Facts, Host, Load
-from fleet.model.client import by_hand
+from fleet.model.client import manual_command
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
 
@@ -36,8 +36,8 @@ _STEP_FORMS = {  # what is done to a step's output, and how to undo it
     rb"(?m)^ *[0-9]+: .*@fleet-": "it has labels of `srun -l`: `sed 's/^ *[0-9]*: //'` takes them off.",
     rb"@fleet-step .*\r\n": "it has Windows line ends: `sed 's/\\r$//'` takes them off.",
 }
-_SHOWN = 240  # characters of an answer that is none, in a message
-_PLACES = 8  # refused, in a message
+_MOST_CHARACTERS = 240  # characters of an answer that is none, in a message
+_MOST_PLACES = 8  # refused, in a message
 _REMEDIES = {
     "symbolic link": "remove the link, or name the directory it points to",
     "another user": "name a directory of your own",
@@ -51,63 +51,63 @@ _REMEDIES = {
 def gather(connection: Connection, host: Host) -> Facts:
     """Ask what `host` is, a probe for each OS, and make our directory. ProbeError, DeployError, LinkError."""
     try:
-        facts = read(_ask(connection, host, read_only=False), host)
+        facts = parse_answer(_run_probe(connection, host, read_only=False), host)
     except DeployError as err:
         if _NO_REASON not in str(err):
             raise
-        raise DeployError(f"{err}{_few_files(connection)}") from err
-    path = SYSTEMS[facts.target.os].search_path(probe.sections(facts.probe))
+        raise DeployError(f"{err}{_advise_on_open_files(connection)}") from err
+    path = SYSTEMS[facts.target.os].search_path(probe.split_sections(facts.probe))
     if path is not None:
         connection.use_minimal_tools(path)
     return facts
 
 
-def look(connection: Connection, host: Host) -> str:
+def ask_read_only(connection: Connection, host: Host) -> str:
     """Ask the same without having anything made or written; the whole answer, to be read by `survey`."""
-    return _ask(connection, host, read_only=True)
+    return _run_probe(connection, host, read_only=True)
 
 
-def survey(text: str, host: Host) -> tuple[Facts, DeployError | None]:
+def parse_with_workdir_error(text: str, host: Host) -> tuple[Facts, DeployError | None]:
     """The facts in an answer to `look`, and the error of a host without a usable directory."""
     facts = _parse(text, host)
     try:
-        return _with_workdir(facts, host), None
+        return _add_workdir(facts, host), None
     except DeployError as err:
         return replace(facts, workdir_made=False), err
 
 
-def read(text: str, host: Host) -> Facts:
+def parse_answer(text: str, host: Host) -> Facts:
     """The facts in a whole answer, also in one stored with a run years ago. Pure; raises as `gather` does."""
-    return _with_workdir(_parse(text, host), host)
+    return _add_workdir(_parse(text, host), host)
 
 
-def _ask(connection: Connection, host: Host, *, read_only: bool) -> str:
+def _run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
     """The first answer of a probe for the host's OS; the inventory's OS is tried first."""
     for name in sorted(SYSTEMS, key=lambda name: host.os != name):
         names, cc = SYSTEMS[name].probe, host.toolchain.cc
-        script = probe.script(names, workdir=host.workdir, cc=cc, read_only=read_only)
+        script = probe.render_probe(names, workdir=host.workdir, cc=cc, read_only=read_only)
         try:
             completed = connection.run(script.decode(), timeout_s=PROBE_TIMEOUT_S)
         except LinkError as err:
-            _check_compilers(connection, host, err)
+            _check_compilers_answer(connection, host, err)
             raise
-        text = probe.answer(completed.stdout)
+        text = probe.extract_answer(completed.stdout)
         if text is None:
-            raise ProbeError(_no_answer(host, completed))
-        if "other" not in probe.sections(text):  # else the host runs another OS than the probe is for
+            raise ProbeError(_no_answer_message(host, completed))
+        if "other" not in probe.split_sections(text):  # else the host runs another OS than the probe is for
             break
     return text or ""
 
 
-def _check_compilers(connection: Connection, host: Host, why: LinkError) -> None:
+def _check_compilers_answer(connection: Connection, host: Host, why: LinkError) -> None:
     """Raise ProbeError where the host answers, but not the probe, and a compiler is to blame."""
-    asked = ""
+    answered = ""
     try:
         for command in (":", host.toolchain.cc or ":", *_COMPILERS):
             connection.run(f"{command} --version >/dev/null 2>&1", timeout_s=COMPILER_TIMEOUT_S)
-            asked = command
+            answered = command
     except LinkError as err:
-        if asked and isinstance(err, TimeLimitError):
+        if answered and isinstance(err, TimeLimitError):
             raise ProbeError(
                 f"{host.name}: the compiler there, {command!r}, never answers --version. Does it wait for a "
                 "licence? Try it by hand, or give the host a PATH without it as `env:` in the inventory."
@@ -116,62 +116,64 @@ def _check_compilers(connection: Connection, host: Host, why: LinkError) -> None
 
 def _parse(text: str, host: Host) -> Facts:
     """All facts but the directory, compared with the inventory."""
-    sections = probe.sections(text)
-    system = systems.of_answer(sections)
+    sections = probe.split_sections(text)
+    system = systems.os_from_answer(sections)
     if system is None:
-        raise ProbeError(_unknown_os(host, sections))
+        raise ProbeError(_unknown_os_message(host, sections))
     try:
         facts = replace(system.parse(sections, host.arch), probe=text)
     except ValueError as err:
-        raw = f"; `fleet check {host.name}` prints all it answered" if system.raw_lines(sections) else ""
+        raw = (
+            f"; `fleet check {host.name}` prints all it answered" if system.describe_answer(sections) else ""
+        )
         raise ProbeError(
             f"{host.name}: {err}. Check the host's address, or remove it from the inventory{raw}."
         ) from err
-    for name, declared, found in (("os", host.os, facts.target.os), ("arch", host.arch, facts.arch)):
-        if declared is not None and declared != found:
+    for name, declared, actual in (("os", host.os, facts.target.os), ("arch", host.arch, facts.arch)):
+        if declared is not None and declared != actual:
             raise ProbeError(
-                f"{host.name}: the inventory says `{name}: {declared}`, the host says {found}. "
+                f"{host.name}: the inventory says `{name}: {declared}`, the host says {actual}. "
                 f"Correct or remove the line ({host.origin or 'inventory'}), or check the address."
             )
     return facts
 
 
-def _with_workdir(facts: Facts, host: Host) -> Facts:
-    sections = probe.sections(facts.probe)
+def _add_workdir(facts: Facts, host: Host) -> Facts:
+    sections = probe.split_sections(facts.probe)
     lines = sections.get("workdir", [])
     refused = []
     for index, line in enumerate(lines):
         word, _, rest = line.partition(" ")
         if word == "chosen":
             entries = tuple(name for name in lines[index + 1 :] if name)
-            hashes = MappingProxyType(_hashes(sections.get("hashes", [])))
+            hashes = MappingProxyType(_parse_hashes(sections.get("hashes", [])))
             return replace(facts, workdir=rest, workdir_entries=entries, workdir_hashes=hashes)
         if word == "planned":
             return replace(facts, workdir=rest, workdir_made=False)
         if word == "refused":
-            refused.append(rest[:_SHOWN])
-    raise DeployError(_no_workdir(refused, host))
+            refused.append(rest[:_MOST_CHARACTERS])
+    raise DeployError(_no_workdir_message(refused, host))
 
 
-def _hashes(lines: list[str]) -> dict[str, str]:
+def _parse_hashes(lines: list[str]) -> dict[str, str]:
     """SHA-256 by file name, as sha256sum prints them; lines of another kind are skipped."""
-    found = (re.fullmatch(r"([0-9a-f]{64}) [ *].*/([^/]+)", line) for line in lines)
-    return {match[2]: match[1] for match in found if match}
+    matches = (re.fullmatch(r"([0-9a-f]{64}) [ *].*/([^/]+)", line) for line in lines)
+    return {match[2]: match[1] for match in matches if match}
 
 
 def step_script() -> str:
     """Sh text for a scheduler's step on Linux: the time, the probe's answer, then its arguments' output."""
-    asked = probe.script(OF_STEPS.probe, read_only=True).decode()
-    return f'{_STEP_HEAD}\n(\n{asked})\nexec "$@" --format=jsonl </dev/null\n'
+    probe_script = probe.render_probe(STEP_OS.probe, read_only=True).decode()
+    return f'{_STEP_HEAD}\n(\n{probe_script})\nexec "$@" --format=jsonl </dev/null\n'
 
 
-def step_facts(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
+def parse_step(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
     """When such a step began, its facts, and where its output goes on. head: STEP_HEAD_BYTES. ProbeError."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) or b"@\0f\0l\0" in head:
         raise ProbeError(
             f"{path}: it is in UTF-16, or has a byte order mark; keep what the step prints as it is."
         )
-    began, text = STEP_BEGAN.search(head), probe.answer(head)
+    began, text = STEP_BEGAN.search(head), probe.extract_answer(head)
     if began is None or text is None:
         if (
             form := next((words for sign, words in _STEP_FORMS.items() if re.search(sign, head)), None)
@@ -182,75 +184,79 @@ def step_facts(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
             "Start the agent by that script (docs/remote.md)."
         )
     end = head.index(b"\n", head.index(f"\n{probe.MARK} end".encode()) + 1)
-    return began[1].decode(), survey(text, host)[0], end + 1
+    return began[1].decode(), parse_with_workdir_error(text, host)[0], end + 1
 
 
-def raw_lines(text: str) -> tuple[str, ...]:
+def describe_answer(text: str) -> tuple[str, ...]:
     """An answer in lines for people, where its OS has some; empty for other hosts. Raises nothing."""
-    sections = probe.sections(text)
-    system = systems.of_answer(sections)
-    return system.raw_lines(sections) if system else ()
+    sections = probe.split_sections(text)
+    system = systems.os_from_answer(sections)
+    return system.describe_answer(sections) if system else ()
 
 
-def reread_load(connection: Connection, facts: Facts) -> Load:
+def ask_load(connection: Connection, facts: Facts) -> Load:
     """How busy and warm the host is now; empty for an OS that does not publish it. At most one command."""
     script = load_script(facts)
     if not script:
         return Load()
-    return read_load(connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout, facts)
+    return parse_load(connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout, facts)
 
 
 def load_script(facts: Facts) -> str:
     """The sh text that asks such a host for its load, or ""; it leaves only functions behind in the shell."""
-    return probe.load_script(SYSTEMS[facts.target.os].load).decode()
+    return probe.render_load_probe(SYSTEMS[facts.target.os].load).decode()
 
 
-def read_load(output: bytes, facts: Facts) -> Load:
+def parse_load(output: bytes, facts: Facts) -> Load:
     """The load in what the host printed; empty if it is not there. Pure."""
-    return SYSTEMS[facts.target.os].parse_load(probe.sections(probe.answer(output) or ""))
+    return SYSTEMS[facts.target.os].parse_load(probe.split_sections(probe.extract_answer(output) or ""))
 
 
-def _unknown_os(host: Host, sections: probe.Sections) -> str:
-    uname = probe.value(sections, "uname_s")
+def _unknown_os_message(host: Host, sections: probe.Sections) -> str:
+    uname = probe.find_value(sections, "uname_s")
     if not uname:
-        path = probe.value(sections, "path")
+        path = probe.find_value(sections, "path")
         return (
             f"{host.name}: the host has no `uname` where its shell looks for programs: PATH is "
             f"{path[:200]!r} there. Correct the PATH that its sshd or login shell sets for commands."
         )
-    known = " and ".join(system.title for system in SYSTEMS.values())
+    titles = " and ".join(system.title for system in SYSTEMS.values())
     return (
         f"{host.name}: `uname -s` says {uname[:80]!r}, an operating system fleet cannot measure; "
-        f"it knows {known}. Remove the host from the inventory, or check its address."
+        f"it knows {titles}. Remove the host from the inventory, or check its address."
     )
 
 
-def _no_workdir(refused: list[str], host: Host) -> str:
+def _no_workdir_message(refused: list[str], host: Host) -> str:
     if host.workdir is not None:
         reason = refused[0] if refused else f"{host.workdir}: cannot be used"
         remedies = (remedy for sign, remedy in _REMEDIES.items() if sign in reason)
         to_do = next(remedies, "name another directory")
         return f"{host.name}: the inventory's workdir {reason}. To do: {to_do}."
-    listed = "".join(f"\n  {reason}" for reason in refused[:_PLACES])
+    listed = "".join(f"\n  {reason}" for reason in refused[:_MOST_PLACES])
     return (
         f"{host.name}: found no directory to put the agent in:{listed}\n"
         f"Name one that we may write to and run programs from, as `workdir:` for this host in the inventory."
     )
 
 
-def _no_answer(host: Host, completed: Completed) -> str:
+def _no_answer_message(host: Host, completed: Completed) -> str:
     output = (completed.stderr.strip() or completed.stdout.strip()).decode("utf-8", "replace")
-    shown = output if len(output) <= _SHOWN else f"{output[: _SHOWN // 2]} … {output[-_SHOWN // 2 :]}"
+    excerpt = (
+        output
+        if len(output) <= _MOST_CHARACTERS
+        else f"{output[: _MOST_CHARACTERS // 2]} … {output[-_MOST_CHARACTERS // 2 :]}"
+    )
     limit = next((advice for sign, advice in _LIMITS.items() if sign in output), "")
-    printed = f"it printed {shown!r}" if output else "it printed nothing"
+    printed = f"it printed {excerpt!r}" if output else "it printed nothing"
     return (
         f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {printed}). "
         "fleet needs an account that may run commands, and whose login scripts leave stdin alone; try "
-        f"`{by_hand(host)}`.{limit}"
+        f"`{manual_command(host)}`.{limit}"
     )
 
 
-def _few_files(connection: Connection) -> str:
+def _advise_on_open_files(connection: Connection) -> str:
     """What to do about a host that lets its shell open too few files; empty if it is not that."""
     with suppress(FleetError):
         limit = connection.run("ulimit -n").stdout.split()[-1:]

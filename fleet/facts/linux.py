@@ -1,4 +1,4 @@
-"""The probe's sections about a Linux host as model.Facts, by `topology` and `settings`, too. Pure."""
+"""Parses the probe's answer of a Linux host as model.Facts, with `topology` and `settings`. Pure."""
 
 import re
 from collections import Counter
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from fleet.facts import settings, topology
-from fleet.facts.probe import Sections, value
-from fleet.model import Compiler, Cpu, Facts, Load, arch_named
-from fleet.plan.cpulist import cpus_text
+from fleet.facts.probe import Sections, find_value
+from fleet.model import Compiler, Cpu, Facts, Load, find_arch
+from fleet.plan.cpulist import format_cpus
 
 _PICKED = re.compile(
     r"(?:Node [0-9]+ | *)([CM][a-z]+_allowed_list|Mem(?:Free|Total|Available)|PRETTY_NAME|MB|SMBA|"
@@ -60,27 +60,27 @@ _CPU = "sys/devices/system/cpu/"
 _FLAWS = _CPU + "vulnerabilities/"  # Documentation/ABI/testing/sysfs-devices-system-cpu
 
 
-def arch(sections: Sections) -> str | None:
-    """The architecture a program must be built for; None if the kernel's name for it is unknown to us."""
+def parse_arch(sections: Sections) -> str | None:
+    """Return the architecture to build for; None if the kernel's name for it is unknown."""
     system = parse_system(sections)
-    kernel = arch_named(system.get("uname_m", ""))
+    kernel = find_arch(system.get("uname_m", ""))
     return _USERLAND_32.get(kernel or "", kernel) if system.get("word_bits") == "32" else kernel
 
 
 def is_answer(sections: Sections) -> bool:
-    """Return whether a Linux host gave the answer."""
+    """Report whether a Linux host gave the answer."""
     return parse_system(sections).get("uname_s") == "Linux"
 
 
 def parse(sections: Sections, _: str | None = None) -> Facts:
-    """Facts of a Linux host, but for our directory; what it does not publish is None. Raises ValueError."""
-    if path := value(sections, "too_long"):
+    """Return the facts of a Linux host, without the directory. Unknown ones are None. Raises ValueError."""
+    if path := find_value(sections, "too_long"):
         raise ValueError(f"{path} there is far longer than a kernel writes it; see what is mounted over it")
     system = parse_system(sections)
     files = parse_files([*sections.get("files", []), *sections.get("picked", [])])
     cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
     cpus = topology.parse_cpus(sections, files)
-    found_arch = arch(sections)
+    found_arch = parse_arch(sections)
     if found_arch is None:
         uname = system.get("uname_m", "")[:80]
         raise ValueError(f"`uname -m` says {uname!r}, an architecture fleet has no agent for")
@@ -92,9 +92,9 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
     idle_state, idle_exit_us = settings.parse_idle_state(noise)
     quota, is_root = settings.parse_cpu_quota(noise) or (None, None), system.get("user") == "root"
-    available, limits = _memory(files, "MemAvailable"), [settings.parse_memory_limit(noise)]
-    for what, option in (("address space", "v"), ("data size", "d")):
-        if (space := _limit(files, what)) is not None:
+    available, limits = _parse_meminfo(files, "MemAvailable"), [settings.parse_memory_limit(noise)]
+    for name, option in (("address space", "v"), ("data size", "d")):
+        if (space := _parse_limit(files, name)) is not None:
             limits.append((space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB"))
     limit = min(filter(None, limits), default=None)
     if limit and available is not None and available <= limit[0]:
@@ -110,8 +110,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         libc=system.get("libc"),
         machine_id=files.get("etc/machine-id"),
         boot_id=files.get("proc/sys/kernel/random/boot_id"),
-        uptime_s=_number((files.get("proc/uptime") or "").split(" ")[0]),
-        cpu_model=_cpu_model(cpuinfo, cpus),
+        uptime_s=_parse_float((files.get("proc/uptime") or "").split(" ")[0]),
+        cpu_model=_parse_cpu_model(cpuinfo, cpus),
         cpu_vendor=_first(cpuinfo, "vendor_id", "cpu implementer", "mvendorid"),
         cpu_family=_first(cpuinfo, "cpu family", "cpu architecture"),
         cpu_model_number=_first(cpuinfo, "model", "cpu part", "marchid") or _s390_machine(cpuinfo),
@@ -119,52 +119,55 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         microcode=cpuinfo.get("microcode"),
         cpu_flags=tuple((_first(cpuinfo, "flags", "features") or "").split())
         or tuple(filter(None, cpuinfo.get("isa", "").split("_"))),
-        board=_joined(files, "board_vendor", "board_name")
+        board=_join_dmi(files, "board_vendor", "board_name")
         or system.get("device_tree")
-        or _joined(files, "sys_vendor", "product_name"),
-        firmware=_joined(files, "bios_vendor", "bios_version"),
+        or _join_dmi(files, "sys_vendor", "product_name"),
+        firmware=_join_dmi(files, "bios_vendor", "bios_version"),
         firmware_date=files.get(_DMI + "bios_date"),
         hypervisor=hypervisor,
         container=container,
-        memory_bytes=_memory(files, "MemTotal"),
+        memory_bytes=_parse_meminfo(files, "MemTotal"),
         memory_available_bytes=limit[0] if limit else available,
         memory_limit=limit[1] if limit else None,
-        processes_most=settings.parse_processes(noise, None if is_root else _limit(files, "processes")),
-        priority_most=_limit(files, "realtime priority"),
-        page_bytes=_whole(system.get("page_bytes")),
-        huge_pages=_chosen(files.get("sys/kernel/mm/transparent_hugepage/enabled")),
+        processes_most=settings.parse_processes(noise, None if is_root else _parse_limit(files, "processes")),
+        priority_most=_parse_limit(files, "realtime priority"),
+        page_bytes=_parse_int(system.get("page_bytes")),
+        huge_pages=_parse_bracketed(files.get("sys/kernel/mm/transparent_hugepage/enabled")),
         resctrl=settings.parse_resctrl(files, cpuinfo.get("vendor_id")),
         clock_source=files.get("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governor=", ".join(name for name, _ in governors.most_common()) or None,
-        frequency_driver=topology.frequency_driver(sections),
+        frequency_driver=topology.parse_frequency_driver(sections),
         boost=parse_boost(files, topology.policies_boost(sections)),
         idle_driver=None if idle_driver == "none" else idle_driver,
         idle_state=idle_state,
         idle_exit_us=idle_exit_us,
         cpu_quota=quota[0],
         cpu_limit=quota[1],
-        rt_runtime_us=-1 if rt_runtime == "-1" else _whole(rt_runtime),  # the kernel's "no limit"
+        rt_runtime_us=-1 if rt_runtime == "-1" else _parse_int(rt_runtime),  # the kernel's "no limit"
         irqbalance=settings.parse_irqbalance(noise, container),
         core_throttles=settings.parse_throttles(noise, "core"),
         package_throttles=settings.parse_throttles(noise, "package"),
-        smt=_flag(files.get(_CPU + "smt/active")),
+        smt=_parse_flag(files.get(_CPU + "smt/active")),
         isolated_cpus=tuple(cpu.cpu for cpu in cpus if cpu.isolated),
-        nohz_full_cpus=topology.cpus_in(files.get(_CPU + "nohz_full", "")),
-        numa_balancing=_flag(files.get("proc/sys/kernel/numa_balancing")),
+        nohz_full_cpus=topology.parse_cpu_list_or_empty(files.get(_CPU + "nohz_full", "")),
+        numa_balancing=_parse_flag(files.get("proc/sys/kernel/numa_balancing")),
         mitigations=MappingProxyType(
             {path.rpartition("/")[2]: text for path, text in files.items() if path.startswith(_FLAWS)}
         ),
         cpus=cpus,
-        nodes=topology.memory_nodes(files),
+        nodes=topology.parse_memory_nodes(files),
         load=parse_load(sections),
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),
-        notes=tuple(_notes(cpus, hypervisor, system, found_arch, files)),
+        notes=tuple(_describe_limits(cpus, hypervisor, system, found_arch, files)),
     )
 
 
 def parse_system(sections: Sections) -> dict[str, str]:
-    """The section `system` by key, without empty values; `uname -snrvm` is one line, glibc has no key."""
+    """Return the section `system` by key, without empty values.
+
+    `uname -snrvm` is one line; glibc has no key.
+    """
     system: dict[str, str] = {}
     for line in sections.get("system", []):
         key, _, value = line.partition(" ")
@@ -181,14 +184,14 @@ def parse_system(sections: Sections) -> dict[str, str]:
 
 
 def parse_files(lines: Iterable[str]) -> dict[str, str]:
-    """What grep printed, `path:first line` or `path:Key:value` as "path:Key"; other lines are left out."""
+    """Return grep's `path:first line` and, as "path:Key", its `path:Key:value`. Other lines are skipped."""
     files: dict[str, str] = {}
     for line in lines:
         path, colon, value = line.partition(":")
         if not colon or "/" not in path:
             continue
-        if found := _PICKED.fullmatch(value):
-            files[f"{path}:{found[1]}"] = found[2]
+        if match := _PICKED.fullmatch(value):
+            files[f"{path}:{match[1]}"] = match[2]
         elif path == "proc/self/cgroup":
             files[path] = f"{files.get(path, '')}{value}\n"
         else:
@@ -197,10 +200,9 @@ def parse_files(lines: Iterable[str]) -> dict[str, str]:
 
 
 def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
-    """Return the first value of each key of /proc/cpuinfo, keys in lower case; without what says nothing.
+    """Return the first CPU of /proc/cpuinfo by key.
 
-    Format: Documentation/filesystems/proc.rst and arch/*/kernel, which differ in keys and their case: "model
-    name", "Model Name"; "flags", "Features", "isa".
+    Format: Documentation/filesystems/proc.rst and arch/*/kernel.
     """
     cpuinfo: dict[str, str] = {}
     for line in lines:
@@ -214,11 +216,11 @@ def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
 
 
 def parse_load(sections: Sections) -> Load:
-    """Load, runnable threads, hottest sensor and stolen ticks at the moment of the probe.
+    """Return load, runnable threads, hottest sensor and stolen ticks at the moment of the probe.
 
-    Both files of /proc have the same count of runnable threads; older answers have it from stat.
-    Formats: Documentation/filesystems/proc.rst (loadavg, stat), Documentation/hwmon/sysfs-interface.rst
-    and driver-api/thermal/sysfs-api.rst (millidegrees). A sensor outside 1..150 degrees is broken, not hot.
+    Both files of /proc have the same count of runnable threads; older answers have it from stat. Formats:
+    Documentation/filesystems/proc.rst (loadavg, stat), Documentation/hwmon/sysfs-interface.rst and
+    driver-api/thermal/sysfs-api.rst (millidegrees). A sensor outside 1..150 degrees is broken, not hot.
     """
     cpu_ticks: list[str] = []
     load_1m, running = None, None
@@ -229,34 +231,34 @@ def parse_load(sections: Sections) -> Load:
             case ["cpu", *ticks]:
                 cpu_ticks = ticks
             case ["procs_running", count]:
-                running = _whole(count)
+                running = _parse_int(count)
             case [millidegrees] if path.startswith("sys/class/"):
-                degrees.append((_number(millidegrees) or 0.0) / 1000)
+                degrees.append((_parse_float(millidegrees) or 0.0) / 1000)
             case [load, *more] if path == "proc/loadavg":
-                load_1m = _number(load)
-                running = _whole(more[2].partition("/")[0]) if len(more) > 2 else None
+                load_1m = _parse_float(load)
+                running = _parse_int(more[2].partition("/")[0]) if len(more) > 2 else None
     return Load(
         load_1m=load_1m,
         running=running,
         temperature_c=max((value for value in degrees if 1 <= value <= 150), default=None),
-        steal_ticks=_whole(cpu_ticks[7]) if len(cpu_ticks) > 7 else None,
+        steal_ticks=_parse_int(cpu_ticks[7]) if len(cpu_ticks) > 7 else None,
     )
 
 
 def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:
-    """The compilers listed, in order, each command once; an empty version: it was not asked for one."""
-    found: dict[str, Compiler] = {}
+    """Return the compilers, each command once, in order. The version is empty if it was not asked for."""
+    compilers: dict[str, Compiler] = {}
     for line in lines:
         command, tab, version = line.partition("\t")
         if tab:
-            found.setdefault(command, Compiler(command, version.strip()))
-    return tuple(found.values())
+            compilers.setdefault(command, Compiler(command, version.strip()))
+    return tuple(compilers.values())
 
 
 def parse_hypervisor(
     files: Mapping[str, str], cpuinfo: Mapping[str, str], system: Mapping[str, str]
 ) -> str | None:
-    """Name the hypervisor, "unnamed" if only its CPUID bit shows it, which on x86 decides; else None."""
+    """Return the hypervisor, "unnamed" if only its CPUID bit shows it, which decides on x86; else None."""
     named = files.get("sys/hypervisor/type")
     if named:
         return named
@@ -278,23 +280,20 @@ def parse_hypervisor(
 
 
 def parse_container(files: Mapping[str, str], system: Mapping[str, str]) -> str | None:
-    """Name the container we are in, as its runtime marks it; None if nothing says so."""
+    """Return the name of the container around us, as its runtime marks it; None if nothing shows one."""
     cgroup = files.get("proc/self/cgroup", "")
     return system.get("container") or next((name for name in _CONTAINERS if f"/{name}" in cgroup), None)
 
 
 def parse_boost(files: Mapping[str, str], policies: bool | None) -> bool | None:
-    """Whether the CPU may exceed its base frequency (pm/intel_pstate.rst, pm/cpufreq.rst); else None."""
-    no_turbo = _flag(files.get(_CPU + "intel_pstate/no_turbo"))
-    boost = _flag(files.get(_CPU + "cpufreq/boost")) if no_turbo is None else not no_turbo
+    """Report whether the CPU may exceed its base frequency (pm/intel_pstate.rst, pm/cpufreq.rst)."""
+    no_turbo = _parse_flag(files.get(_CPU + "intel_pstate/no_turbo"))
+    boost = _parse_flag(files.get(_CPU + "cpufreq/boost")) if no_turbo is None else not no_turbo
     return policies if boost is None else boost
 
 
-def _cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | None:
-    """The name the CPU gives itself, else its kinds of core: "4x Cortex-A76 + 4x Cortex-A55".
-
-    "ARMv7 Processor rev 4 (v7l)" names only the instruction set.
-    """
+def _parse_cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | None:
+    """Return the CPU's own name, else its kinds of core: "4x Cortex-A76 + 4x Cortex-A55"."""
     name = cpuinfo.get("model name")
     if name and not _GENERIC_NAME.fullmatch(name):
         return name
@@ -331,66 +330,67 @@ def _stepping(cpuinfo: Mapping[str, str]) -> str | None:
     return revision or next((cpuinfo[key] for key in ("mimpid", "revision") if key in cpuinfo), None)
 
 
-def _joined(files: Mapping[str, str], *names: str) -> str | None:
+def _join_dmi(files: Mapping[str, str], *names: str) -> str | None:
     words = (files.get(_DMI + name, "") for name in names)
     return " ".join(word for word in words if word and not _PLACEHOLDERS.fullmatch(word)) or None
 
 
-def _notes(
+def _describe_limits(
     cpus: tuple[Cpu, ...],
     hypervisor: str | None,
     system: Mapping[str, str],
     found_arch: str,
     files: Mapping[str, str],
 ) -> Iterable[str]:
-    """Sentences for the person about what makes these facts less than they seem."""
+    """Return sentences for people about what the facts cannot show."""
     if hypervisor:
         yield f"A hypervisor ({hypervisor}) is between us and the hardware; the topology is what it shows."
     if cpus and all(cpu.core is None for cpu in cpus):
         yield "The host does not tell which CPUs share a core."
     if fake_nodes := topology.describe_fake_nodes(files):
         yield fake_nodes
-    listed = topology.cpus_in(files.get(_CPU + "online", ""))
+    listed = topology.parse_cpu_list_or_empty(files.get(_CPU + "online", ""))
     if listed and (odd := [cpu.cpu for cpu in cpus if cpu.allowed and cpu.cpu not in listed]):
         yield (
-            f"/sys lists CPUs {cpus_text(listed)} as online, the affinity mask has {cpus_text(odd)}: that "
+            f"/sys lists CPUs {format_cpus(listed)} as online, the affinity mask has {format_cpus(odd)}: "
+            "that "
             "list is not the kernel's (lxcfs?), and the mask counts."
         )
     if offline := [cpu.cpu for cpu in cpus if not cpu.online]:
-        yield f"{len(offline)} of {len(cpus)} CPUs are offline: {cpus_text(offline)}."
+        yield f"{len(offline)} of {len(cpus)} CPUs are offline: {format_cpus(offline)}."
     if barred := [cpu.cpu for cpu in cpus if cpu.online and not cpu.allowed]:
         why = "isolated" if all(cpu.isolated for cpu in cpus if cpu.cpu in barred) else "affinity or cpuset"
         yield (
             f"{len(barred)} of {len(cpus)} CPUs are left out unless --cpus names them ({why}): "
-            f"{cpus_text(barred)}."
+            f"{format_cpus(barred)}."
         )
-    if found_arch != arch_named(system.get("uname_m", "")):
+    if found_arch != find_arch(system.get("uname_m", "")):
         yield f"A 32-bit system under a 64-bit kernel ({system['uname_m']}): the agent is {found_arch}."
 
 
-def _memory(files: Mapping[str, str], which: str) -> int | None:
-    found = re.fullmatch(r"([0-9]{1,15}) kB", files.get(f"proc/meminfo:{which}", "").strip())
-    return int(found[1]) * 1024 if found else None
+def _parse_meminfo(files: Mapping[str, str], which: str) -> int | None:
+    match = re.fullmatch(r"([0-9]{1,15}) kB", files.get(f"proc/meminfo:{which}", "").strip())
+    return int(match[1]) * 1024 if match else None
 
 
-def _limit(files: Mapping[str, str], what: str) -> int | None:
-    """A soft limit, as proc_pid_limits(5) prints it; None: there is none."""
-    return _whole(files.get(f"proc/self/limits:Max {what}", "").partition(" ")[0])
+def _parse_limit(files: Mapping[str, str], name: str) -> int | None:
+    """Return a soft limit as proc_pid_limits(5) prints it; None if there is none."""
+    return _parse_int(files.get(f"proc/self/limits:Max {name}", "").partition(" ")[0])
 
 
-def _chosen(text: str | None) -> str | None:
-    """The word in brackets: "always [madvise] never" -> "madvise"."""
-    found = re.search(r"\[(\w+)\]", text or "")
-    return found[1] if found else None
+def _parse_bracketed(text: str | None) -> str | None:
+    """Return the word in brackets: "always [madvise] never" -> "madvise"."""
+    match = re.search(r"\[(\w+)\]", text or "")
+    return match[1] if match else None
 
 
-def _flag(text: str | None) -> bool | None:
+def _parse_flag(text: str | None) -> bool | None:
     return text != "0" if text is not None and text.isascii() and text.isdigit() else None
 
 
-def _whole(text: str | None) -> int | None:
+def _parse_int(text: str | None) -> int | None:
     return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
-def _number(text: str | None) -> float | None:
+def _parse_float(text: str | None) -> float | None:
     return float(text) if text and re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", text) else None

@@ -1,4 +1,4 @@
-"""What disturbs measurements on a Linux host, in the words of `findings`. Pure: facts in, findings out.
+"""Finds what disturbs measurements on a Linux host, phrased by `findings`. Pure.
 
 An unknown fact gives no finding, unless not knowing it is itself a problem. docs/check.md explains the
 thresholds.
@@ -6,9 +6,9 @@ thresholds.
 
 from collections.abc import Iterator
 
-from fleet.facts.findings import finding
+from fleet.facts.findings import make_finding
 from fleet.model import Facts, Finding, Load, Severity
-from fleet.plan.cpulist import cpus_text
+from fleet.plan.cpulist import format_cpus
 
 BUSY_SHARE = 0.5  # of the CPUs
 HOT_C = 85.0
@@ -21,119 +21,132 @@ _NOT_THE_COUNTER = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
 _CHOOSING_DRIVERS = {"intel_pstate", "amd-pstate-epp"}
 
 
-def findings(facts: Facts, later: Load | None = None) -> Iterator[Finding]:
-    """All findings. later: load read some time after the facts."""
-    for of in (_frequency, _heat_and_sleep, _machine, _limits, _clock, _kernel, _cpus, _isolation):
-        yield from of(facts)
-    yield from _load(facts, later)
+def find_noise(facts: Facts, later: Load | None = None) -> Iterator[Finding]:
+    """Return everything that disturbs measurements there. later: load read some time after the facts."""
+    for check in (
+        _check_frequency,
+        _check_heat_and_idle,
+        _check_machine,
+        _check_limits,
+        _check_clock,
+        _check_kernel,
+        _check_cpus,
+        _check_isolation,
+    ):
+        yield from check(facts)
+    yield from _check_load(facts, later)
 
 
-def _frequency(facts: Facts) -> Iterator[Finding]:
+def _check_frequency(facts: Facts) -> Iterator[Finding]:
     drivers = set((facts.frequency_driver or "").split(", "))
     if facts.governor is not None and facts.governor != "performance":
-        yield finding("governor", facts)
+        yield make_finding("governor", facts)
     if facts.boost:
-        yield finding("boost", facts)
+        yield make_finding("boost", facts)
     elif facts.boost is None:
-        yield finding("boost.unknown", facts)
+        yield make_finding("boost.unknown", facts)
     if (driver := min(drivers & _CHOOSING_DRIVERS, default=None)) and "powersave" in (facts.governor or ""):
-        yield finding("driver.choosing", facts, driver=driver)
+        yield make_finding("driver.choosing", facts, driver=driver)
     if "acpi-cpufreq" in drivers:
-        yield finding("driver.acpi", facts)
+        yield make_finding("driver.acpi", facts)
 
 
-def _heat_and_sleep(facts: Facts) -> Iterator[Finding]:
+def _check_heat_and_idle(facts: Facts) -> Iterator[Finding]:
     if facts.idle_exit_us is not None and facts.idle_exit_us > DEEP_IDLE_US:
         state, driver = facts.idle_state or "unnamed", facts.idle_driver or "unknown driver"
-        yield finding("idle", facts, state=state, driver=driver, deep=DEEP_IDLE_US + 1)
+        yield make_finding("idle", facts, state=state, driver=driver, deep=DEEP_IDLE_US + 1)
     if throttles := (facts.core_throttles or 0) + (facts.package_throttles or 0):
-        yield finding("throttled", facts, throttles=throttles)
+        yield make_finding("throttled", facts, throttles=throttles)
     if facts.load.temperature_c is not None and facts.load.temperature_c >= HOT_C:
-        yield finding("temperature", facts)
+        yield make_finding("temperature", facts)
 
 
-def _machine(facts: Facts) -> Iterator[Finding]:
+def _check_machine(facts: Facts) -> Iterator[Finding]:
     if facts.hypervisor:
-        yield finding("hypervisor", facts)
+        yield make_finding("hypervisor", facts)
     elif facts.arch in _X86 and facts.microcode is None:
-        yield finding("microcode", facts)
+        yield make_finding("microcode", facts)
     if facts.container:
-        yield finding("container", facts)
+        yield make_finding("container", facts)
 
 
-def _limits(facts: Facts) -> Iterator[Finding]:
+def _check_limits(facts: Facts) -> Iterator[Finding]:
     count = len(facts.usable_cpus)
     if facts.cpu_quota is not None:
         disturbs = facts.cpu_quota < QUOTA_SHARE * count
-        yield finding("quota", facts, Severity.WARNING if disturbs else Severity.INFO)
+        yield make_finding("quota", facts, Severity.WARNING if disturbs else Severity.INFO)
     if ":" in (facts.resctrl or ""):
-        yield finding("resctrl", facts)
+        yield make_finding("resctrl", facts)
     if facts.memory_limit is not None and facts.memory_available_bytes is not None:
-        yield finding("memory", facts, mib=facts.memory_available_bytes >> 20)
+        yield make_finding("memory", facts, mib=facts.memory_available_bytes >> 20)
     if facts.processes_most is not None and facts.processes_most < count + OWN_PROCESSES:
-        yield finding("processes", facts, count=count, own=OWN_PROCESSES)
+        yield make_finding("processes", facts, count=count, own=OWN_PROCESSES)
     if facts.priority_most == 0 and facts.user != "root":
-        yield finding("priority", facts)
+        yield make_finding("priority", facts)
 
 
-def _clock(facts: Facts) -> Iterator[Finding]:
-    """What matters is whether the agent can read the CPU's own counter (docs/variants.md, Clocks)."""
+def _check_clock(facts: Facts) -> Iterator[Finding]:
+    """Report clocks for which the agent cannot read the CPU's own counter (docs/variants.md, Clocks)."""
     source = facts.clock_source
     if facts.arch in _X86 and facts.cpu_flags and "nonstop_tsc" not in facts.cpu_flags:
-        yield finding("clock.stops", facts, source=source or "unknown")
+        yield make_finding("clock.stops", facts, source=source or "unknown")
     elif facts.arch == "armv7" and source is not None and source != "arch_sys_counter":
-        yield finding("clock.timer", facts)
+        yield make_finding("clock.timer", facts)
     elif source in _NOT_THE_COUNTER:
-        yield finding("clock.distrusted", facts)
+        yield make_finding("clock.distrusted", facts)
 
 
-def _kernel(facts: Facts) -> Iterator[Finding]:
+def _check_kernel(facts: Facts) -> Iterator[Finding]:
     if facts.numa_balancing and len({cpu.node for cpu in facts.cpus if cpu.node is not None}) > 1:
-        yield finding("numa_balancing", facts)
+        yield make_finding("numa_balancing", facts)
     if facts.irqbalance:
-        yield finding("irqbalance", facts, Severity.INFO if facts.isolated_cpus else Severity.WARNING)
+        yield make_finding("irqbalance", facts, Severity.INFO if facts.isolated_cpus else Severity.WARNING)
     if facts.rt_runtime_us is not None and facts.rt_runtime_us >= 0:
-        yield finding("rt_throttling", facts)
+        yield make_finding("rt_throttling", facts)
     if facts.page_bytes is not None and facts.page_bytes > USUAL_PAGE:
-        yield finding("pages", facts, kib=facts.page_bytes >> 10)
+        yield make_finding("pages", facts, kib=facts.page_bytes >> 10)
     if "mitigations=off" in (facts.kernel_cmdline or "").split():
-        yield finding("mitigations", facts)
+        yield make_finding("mitigations", facts)
 
 
-def _cpus(facts: Facts) -> Iterator[Finding]:
+def _check_cpus(facts: Facts) -> Iterator[Finding]:
     if facts.smt:
-        yield finding("smt", facts)
+        yield make_finding("smt", facts)
     if offline := [cpu.cpu for cpu in facts.cpus if not cpu.online]:
-        yield finding("offline", facts, cpus=cpus_text(offline), each=" ".join(map(str, offline)))
+        yield make_finding("offline", facts, cpus=format_cpus(offline), each=" ".join(map(str, offline)))
     left_out = [cpu for cpu in facts.cpus if cpu.online and not cpu.allowed]
     for name, isolated in (("barred", False), ("isolated", True)):
         if numbers := [cpu.cpu for cpu in left_out if bool(cpu.isolated) is isolated]:
-            yield finding(name, facts, cpus=cpus_text(numbers))
+            yield make_finding(name, facts, cpus=format_cpus(numbers))
     if len(kinds := sorted({cpu.kind for cpu in facts.cpus if cpu.kind})) > 1:
-        one_kind = cpus_text(cpu.cpu for cpu in facts.cpus if cpu.kind == kinds[-1])
-        yield finding("hybrid", facts, kinds=", ".join(kinds), cpus=one_kind, kind=kinds[-1])
+        one_kind = format_cpus(cpu.cpu for cpu in facts.cpus if cpu.kind == kinds[-1])
+        yield make_finding("hybrid", facts, kinds=", ".join(kinds), cpus=one_kind, kind=kinds[-1])
 
 
-def _isolation(facts: Facts) -> Iterator[Finding]:
+def _check_isolation(facts: Facts) -> Iterator[Finding]:
     if facts.cpus and not facts.isolated_cpus:
-        yield finding("isolation", facts)
+        yield make_finding("isolation", facts)
     if ticking := sorted(set(facts.isolated_cpus) - set(facts.nohz_full_cpus)):
-        yield finding("tick", facts, cpus=cpus_text(ticking))
+        yield make_finding("tick", facts, cpus=format_cpus(ticking))
 
 
-def _load(facts: Facts, later: Load | None) -> Iterator[Finding]:
+def _check_load(facts: Facts, later: Load | None) -> Iterator[Finding]:
     load, count = facts.load, sum(cpu.online for cpu in facts.cpus)
     if load.load_1m is not None and count and load.load_1m > BUSY_SHARE * count:
-        yield finding("load", facts, count=count)
-    others = _others_now(load, later)
+        yield make_finding("load", facts, count=count)
+    others = _count_other_threads(load, later)
     if others is not None and count and others > BUSY_SHARE * count:
-        yield finding("busy", facts, others=others, count=count)
+        yield make_finding("busy", facts, others=others, count=count)
     before, after = load.steal_ticks, later.steal_ticks if later else None
     if before is not None and after is not None and after > before:
-        yield finding("steal", facts, ticks=after - before)
+        yield make_finding("steal", facts, ticks=after - before)
 
 
-def _others_now(load: Load, later: Load | None) -> int | None:
-    """Runnable threads but the one that asked; of two moments the quieter, since one alone may be chance."""
-    running = [one.running for one in (load, later) if one is not None and one.running is not None]
+def _count_other_threads(load: Load, later: Load | None) -> int | None:
+    """Count runnable threads other than our own, at the quieter of two moments, since one may be chance."""
+    running = [
+        load_now.running
+        for load_now in (load, later)
+        if load_now is not None and load_now.running is not None
+    ]
     return max(min(running) - 1, 0) if running else None

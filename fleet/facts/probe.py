@@ -1,4 +1,4 @@
-"""The probe's scripts and the frame of their answers: lines between marker lines. Pure."""
+"""Renders the probe's scripts and splits their answers, lines between marker lines. Pure."""
 
 import hashlib
 import re
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 
-from fleet.remote.shell import assigned
+from fleet.remote.shell import assign_variables
 
 MARK = "@fleet-probe-7c1e9b3a@"
 Sections = dict[str, list[str]]
@@ -24,7 +24,7 @@ _SECRET = re.compile(
 )
 
 
-def script(
+def render_probe(
     names: Sequence[str],
     *,
     workdir: str | None = None,
@@ -32,11 +32,10 @@ def script(
     root: str = "",
     read_only: bool = False,
 ) -> bytes:
-    """The whole probe of an OS as sh text; a host of another OS answers with a section `other`.
+    """Return an OS's probe as sh text; a host of another OS answers with a section `other`.
 
-    names: its scripts, files beside this one. workdir: the only place to try; None tries the usual ones.
-    cc: a compiler to look for first. root: where /proc, /sys and /etc lie; a test's own tree. read_only: make
-    and write nothing.
+    names: its scripts, files beside this one. workdir: the only place to try; None tries the usual ones. cc:
+    a compiler to look for first. root: where /proc, /sys and /etc are; for tests. read_only: write nothing.
     """
     settings = {
         "MARK": MARK,
@@ -45,21 +44,22 @@ def script(
         "ROOT": root,
         "READ_ONLY": "1" if read_only else "",
     }
-    return f"{assigned(settings)}\n{_text(names)}\nmain </dev/null 2>/dev/null\n".encode()
+    return f"{assign_variables(settings)}\n{_minify_scripts(names)}\nmain </dev/null 2>/dev/null\n".encode()
 
 
-def load_script(names: Sequence[str]) -> bytes:
-    """The small probe that only asks how busy and warm the host is; empty for no scripts."""
+def render_load_probe(names: Sequence[str]) -> bytes:
+    """Return the small probe that only asks how busy and warm the host is; empty without scripts."""
     if not names:
         return b""
-    return f"{assigned({'MARK': MARK})} ROOT=\n{_text(names)}\nload_only </dev/null 2>/dev/null\n".encode()
+    text = _minify_scripts(names)
+    return f"{assign_variables({'MARK': MARK})} ROOT=\n{text}\nload_only </dev/null 2>/dev/null\n".encode()
 
 
 @cache
-def _text(names: Sequence[str]) -> str:
-    """The scripts without comments and indentation, in few lines, since a host's shell reads byte by byte.
+def _minify_scripts(names: Sequence[str]) -> str:
+    """Strip comments and indentation and join lines, since a host's shell reads byte by byte.
 
-    Behind what may be a pattern of a `case` the line ends, since no semicolon may follow it.
+    A line that may be a pattern of a `case` keeps its newline, since no semicolon may follow it.
     """
     texts = [Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names]
     lines = [_COMMENT.sub("", line.lstrip("\t")) for text in texts for line in text.splitlines()]
@@ -75,22 +75,22 @@ def _text(names: Sequence[str]) -> str:
     return joined
 
 
-def answer(output: bytes) -> str | None:
-    """The probe's own part of what the host printed, private values hidden; None if it is not whole."""
+def extract_answer(output: bytes) -> str | None:
+    """Return the probe's part of a host's output, with private values hidden; None if it is not complete."""
     text = output.decode("utf-8", "replace").replace("\r\n", "\n")
-    found = re.search(rf"{MARK} begin$.*?^{MARK} end$", text, re.MULTILINE | re.DOTALL)
-    return _private(found[0]) if found else None
+    match = re.search(rf"{MARK} begin$.*?^{MARK} end$", text, re.MULTILINE | re.DOTALL)
+    return _hide_private(match[0]) if match else None
 
 
-def value(sections: Sections, key: str) -> str:
-    """The value of a line `KEY VALUE` of the section `system`; empty where there is none."""
-    lines = (line.partition(" ") for line in sections.get("system", []))
-    return next((found.strip() for name, _, found in lines if name == key), "")
+def find_value(answer_sections: Sections, key: str) -> str:
+    """Return the value of a line `KEY VALUE` of the section `system`; empty if there is none."""
+    lines = (line.partition(" ") for line in answer_sections.get("system", []))
+    return next((text.strip() for name, _, text in lines if name == key), "")
 
 
 @lru_cache(maxsize=64)  # read several times for each host
-def sections(text: str) -> Sections:
-    """Split an answer at its marker lines: the lines of each section by its name. Not to be changed."""
+def split_sections(text: str) -> Sections:
+    """Split an answer at its marker lines: the lines of each section by name. Cached; do not change it."""
     result: Sections = {}
     lines: list[str] = []
     for line in text.split("\n"):
@@ -101,19 +101,19 @@ def sections(text: str) -> Sections:
     return result
 
 
-def _private(text: str) -> str:
-    """Put the machine id's SHA-256 in its place, and "…" for secrets on the kernel's command line."""
+def _hide_private(text: str) -> str:
+    """Replace the machine ID by its SHA-256, and secrets on the kernel's command line by "…"."""
 
-    def hashed(found: re.Match[str]) -> str:
-        return f"{found[1]}{hashlib.sha256(found[2].encode()).hexdigest()}"
+    def hash_machine_id(match: re.Match[str]) -> str:
+        return f"{match[1]}{hashlib.sha256(match[2].encode()).hexdigest()}"
 
-    text = re.sub(r"^(etc/machine-id:)(\S+)$", hashed, text, flags=re.MULTILINE)
+    text = re.sub(r"^(etc/machine-id:)(\S+)$", hash_machine_id, text, flags=re.MULTILINE)
     return re.sub(
-        r"^proc/cmdline:.*$", lambda line: _PARAMETER.sub(_hidden, line[0]), text, flags=re.MULTILINE
+        r"^proc/cmdline:.*$", lambda line: _PARAMETER.sub(_hide_secret, line[0]), text, flags=re.MULTILINE
     )
 
 
-def _hidden(parameter: re.Match[str]) -> str:
-    """A parameter without the value of a secret: `cifsroot=//nas,password=…`."""
-    named = _SECRET.search(parameter[0])
-    return f"{parameter[0][: named.end()]}…" if named else parameter[0]
+def _hide_secret(parameter: re.Match[str]) -> str:
+    """Return a parameter without the value of a secret: `cifsroot=//nas,password=…`."""
+    secret = _SECRET.search(parameter[0])
+    return f"{parameter[0][: secret.end()]}…" if secret else parameter[0]

@@ -1,4 +1,4 @@
-"""The operating systems fleet can gather facts on: a row and a module each, in the order they are tried."""
+"""Lists the operating systems whose facts fleet can gather: a row and a module each, tried in this order."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 class Os:
     """An operating system: its title for messages, and its module's functions, which are pure.
 
-    probe: the scripts whose answer `parse` reads, told the inventory's architecture; ValueError quotes what
-    it does not know. On another OS they answer with the section `other`. findings: what disturbs, told the
-    load some time later. load: the scripts that `parse_load` reads. search_path: the PATH for later commands,
-    None for the usual one. raw_lines: the answer for `fleet check`, () where the facts are enough.
+    probe: the scripts whose answer `parse` takes, with the inventory's architecture; its ValueError quotes
+    what it does not know. On another OS they answer with the section `other`. find_noise: what disturbs, with
+    the load some time later. load: the scripts for `parse_load`. search_path: the PATH for later commands,
+    None for the usual one. describe_answer: the answer for `fleet check`, () where the facts are enough.
     """
 
     title: str
     probe: tuple[str, ...]
     is_answer: Callable[[Sections], bool]
     parse: Callable[[Sections, str | None], Facts]
-    findings: Callable[[Facts, Load | None], Iterable[Finding]]
+    find_noise: Callable[[Facts, Load | None], Iterable[Finding]]
     load: tuple[str, ...] = ()
     parse_load: Callable[[Sections], Load] = lambda _: Load()
     search_path: Callable[[Sections], str | None] = lambda _: None
-    raw_lines: Callable[[Sections], tuple[str, ...]] = lambda _: ()
+    describe_answer: Callable[[Sections], tuple[str, ...]] = lambda _: ()
 
 
 SYSTEMS: Mapping[str, Os] = {
@@ -37,33 +37,36 @@ SYSTEMS: Mapping[str, Os] = {
         ("load_linux.sh", "probe_linux.sh"),
         linux.is_answer,
         linux.parse,
-        linux_noise.findings,
+        linux_noise.find_noise,
         ("load_linux.sh",),
         linux.parse_load,
     ),
     "qnx": Os(
-        *("QNX", ("probe_qnx.sh",), qnx.is_answer, qnx.parse, qnx.findings),
-        search_path=qnx.search_path,
-        raw_lines=qnx.raw_lines,
+        *("QNX", ("probe_qnx.sh",), qnx.is_answer, qnx.parse, qnx.find_noise),
+        search_path=qnx.parse_search_path,
+        describe_answer=qnx.describe_answer,
     ),
 }
 
 
-OF_STEPS = SYSTEMS["linux"]
+STEP_OS = SYSTEMS["linux"]
 """Of the nodes on which a scheduler begins a step."""
 
 
-def of_answer(sections: Sections) -> Os | None:
-    """Return the OS of the host that gave this answer; None for one we do not know."""
+def os_from_answer(sections: Sections) -> Os | None:
+    """Return the OS of the host that gave this answer; None if it is not supported."""
     return next((system for system in SYSTEMS.values() if system.is_answer(sections)), None)
 
 
-def findings(facts: Facts, later: Load | None = None) -> tuple[Finding, ...]:
-    """What disturbs measurements there, the worst first. later: load read some time after the facts."""
-    found = SYSTEMS[facts.target.os].findings(facts, later)
-    return tuple(sorted(found, key=lambda finding: WORST_FIRST.index(finding.severity)))
+def find_noise(facts: Facts, later: Load | None = None) -> tuple[Finding, ...]:
+    """Return what disturbs measurements there, the worst first.
+
+    later: load read some time after the facts.
+    """
+    unsorted = SYSTEMS[facts.target.os].find_noise(facts, later)
+    return tuple(sorted(unsorted, key=lambda finding: WORST_FIRST.index(finding.severity)))
 
 
-def serious(facts: Facts) -> tuple[str, ...]:
-    """The serious findings as sentences, for a run's notes."""
-    return tuple(finding.found for finding in findings(facts) if finding.severity is Severity.SERIOUS)
+def describe_serious_findings(facts: Facts) -> tuple[str, ...]:
+    """Return the serious findings as sentences, for a run's notes."""
+    return tuple(finding.found for finding in find_noise(facts) if finding.severity is Severity.SERIOUS)

@@ -1,4 +1,4 @@
-"""The probe's topology, cpus and NUMA lines as model.Cpu, one per CPU present. Pure; used by `linux`."""
+"""Parses the probe's topology, cpus and NUMA lines as model.Cpu, one per CPU present. Pure; for `linux`."""
 
 import json
 import re
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.facts.probe import Sections
-from fleet.model import Cache, Cpu, Node, last_shared
-from fleet.plan.cpulist import MAX_CPU, cpu_list, cpus_text
+from fleet.model import Cache, Cpu, Node, lowest_llc_cpu
+from fleet.plan.cpulist import MAX_CPU, format_cpus, parse_cpu_numbers
 
 _NODE = "sys/devices/system/node/node"
 # Names of Arm cores by the numbers in MIDR_EL1 (Arm's manuals; the kernel's asm/cputype.h).
@@ -23,11 +23,11 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     Raises ValueError on anything else.
     """
     # nohz_full reads "(null)" on kernels built with it but started without
-    return () if text.strip() in {"", "(null)"} else cpu_list(text)
+    return () if text.strip() in {"", "(null)"} else parse_cpu_numbers(text)
 
 
-def cpus_in(text: str) -> tuple[int, ...]:
-    """The same of a host's own words; () if they are no CPU list."""
+def parse_cpu_list_or_empty(text: str) -> tuple[int, ...]:
+    """Expand a kernel CPU list; return () for text that is not one."""
     try:
         return parse_cpu_list(text)
     except ValueError:
@@ -35,9 +35,12 @@ def cpus_in(text: str) -> tuple[int, ...]:
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of a cache size in sysfs (ABI/testing/sysfs-devices-system-cpu): "48K" -> 49152; else None."""
-    found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text)
-    return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else None
+    """Return the bytes of a sysfs cache size (ABI/testing/sysfs-devices-system-cpu): "48K" -> 49152.
+
+    Else None.
+    """
+    match = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text)
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]] if match else None
 
 
 @dataclass(slots=True)
@@ -52,13 +55,13 @@ class _Groups:
     boost: bool | None = None
 
     def leader(self, cpu: int, *kinds: str) -> int | None:
-        """The lowest CPU of this CPU's group, by the first of these kinds that the kernel publishes."""
+        """Return the lowest CPU of this CPU's group, by the first kind that the kernel publishes."""
         leaders = next((self.leaders[kind] for kind in kinds if kind in self.leaders), {})
         return leaders.get(cpu)
 
 
 def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
-    """Every CPU present, by number, with its groups; CPUs that are off or forbidden are among them.
+    """Return every CPU present, by number, with its groups, including those offline or forbidden.
 
     Formats: Linux Documentation/admin-guide/cputopology.rst and ABI/testing/sysfs-devices-system-cpu;
     /proc/cpuinfo and Cpus_allowed_list as in Documentation/filesystems/proc.rst.
@@ -68,16 +71,16 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
         line.removeprefix("proc/cpuinfo:")
         for line in [*sections.get("cpus", []), *sections.get("picked", [])]
     )
-    listed = set(_list(files, "sys/devices/system/cpu/online") or models)
-    present = set(_list(files, "sys/devices/system/cpu/present")) | listed
-    allowed = set(_list(files, "proc/self/status:Cpus_allowed_list") or present)
+    listed = set(_read_cpu_list(files, "sys/devices/system/cpu/online") or models)
+    present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
+    allowed = set(_read_cpu_list(files, "proc/self/status:Cpus_allowed_list") or present)
     online = _online(listed, allowed, groups.shown)
     present = present if online == listed else online
     # The kernel leaves the file empty, and the probe so leaves it out, when no CPU is isolated.
-    isolated = set(_list(files, "sys/devices/system/cpu/isolated"))
-    known = {"sys/devices/system/cpu/online", "sys/devices/system/cpu/isolated"} & files.keys()
-    nodes = _nodes(files)
-    kinds = _kinds(files)
+    isolated = set(_read_cpu_list(files, "sys/devices/system/cpu/isolated"))
+    published = {"sys/devices/system/cpu/online", "sys/devices/system/cpu/isolated"} & files.keys()
+    nodes = _node_by_cpu(files)
+    kinds = _kind_by_cpu(files)
     return tuple(
         Cpu(
             cpu=cpu,
@@ -85,7 +88,7 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
             allowed=cpu in allowed and cpu in online,
             core=groups.leader(cpu, "core_cpus", "thread_siblings"),
             cluster=groups.leader(cpu, "cluster_cpus"),
-            llc=last_shared(groups.caches.get(cpu, [])),
+            llc=lowest_llc_cpu(groups.caches.get(cpu, [])),
             die=groups.leader(cpu, "die_cpus"),
             package=groups.leader(cpu, "package_cpus", "core_siblings"),
             node=nodes.get(cpu),
@@ -94,7 +97,7 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
             model=models.get(cpu),
             governor=groups.policy.get(cpu, (None, None, None))[0],
             max_khz=groups.policy.get(cpu, (None, None, None))[2],
-            isolated=cpu in isolated if known else None,
+            isolated=cpu in isolated if published else None,
             caches=tuple(sorted(groups.caches.get(cpu, []), key=lambda cache: (cache.level, cache.kind))),
         )
         for cpu in sorted(present)
@@ -106,7 +109,7 @@ def policies_boost(sections: Sections) -> bool | None:
     return _read_groups(line for line in sections.get("topology", []) if line.startswith("boost")).boost
 
 
-def frequency_driver(sections: Sections) -> str | None:
+def parse_frequency_driver(sections: Sections) -> str | None:
     """The cpufreq driver, or several joined by a comma where CPUs differ; None without cpufreq."""
     lines = [line for line in sections.get("topology", []) if line.startswith("policy")]
     policies = _read_groups(lines).policy.values()
@@ -128,7 +131,7 @@ def parse_cpu_models(lines: Iterable[str]) -> dict[int, str | None]:
             implementer = value
         elif key == "CPU part" and cpu in models:
             # old kernels have one block for all CPUs, behind them
-            models |= dict.fromkeys(without_part, core_name(implementer, value))
+            models |= dict.fromkeys(without_part, arm_core_name(implementer, value))
             without_part = []
     return models
 
@@ -150,41 +153,53 @@ def _read_groups(lines: Iterable[str]) -> _Groups:
             case ["capacity", cpu, value] if _is_number(cpu) and _is_number(value):
                 groups.capacity[int(cpu)] = int(value)
             case ["cache", level, kind, size, line_bytes, shared] if _is_number(level):
-                cache = Cache(int(level), kind, parse_size(size), parse_size(line_bytes), cpus_in(shared))
+                cache = Cache(
+                    int(level),
+                    kind,
+                    parse_size(size),
+                    parse_size(line_bytes),
+                    parse_cpu_list_or_empty(shared),
+                )
                 for member in cache.shared_cpus:
                     if cache not in groups.caches.setdefault(member, []):
                         groups.caches[member].append(cache)
             case ["policy", governor, driver, khz, *cpus]:
-                policy = (_or_none(governor), _or_none(driver), int(khz) if _is_number(khz) else None)
+                policy = (
+                    _none_if_dash(governor),
+                    _none_if_dash(driver),
+                    int(khz) if _is_number(khz) else None,
+                )
                 groups.policy.update(dict.fromkeys((int(cpu) for cpu in cpus if _is_number(cpu)), policy))
             case ["shown", *cpus]:
                 groups.shown.update(int(cpu) for cpu in cpus if _is_number(cpu))
             case ["boost", value]:
                 groups.boost = value == "1"
             case [kind, shared]:
-                members = cpus_in(shared)
+                members = parse_cpu_list_or_empty(shared)
                 groups.leaders.setdefault(kind, {}).update(dict.fromkeys(members, min(members, default=0)))
     return groups
 
 
-def memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
+def parse_memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
     """The NUMA nodes with memory (ABI/stable/sysfs-devices-node); of older probes those with CPUs."""
     distances = {
         node: [int(word) for word in text.split() if _is_number(word)]
-        for node, text in sorted(_of_nodes(files, "distance").items())
+        for node, text in sorted(_read_node_files(files, "distance").items())
     }
     status = "proc/self/status:Mems_allowed_list"
-    allowed, found = _list(files, status), []
-    for node in _list(files, "sys/devices/system/node/has_memory") or sorted({*_nodes(files).values()}):
+    allowed, nodes = _read_cpu_list(files, status), []
+    for node in _read_cpu_list(files, "sys/devices/system/node/has_memory") or sorted(
+        {*_node_by_cpu(files).values()}
+    ):
         free = re.fullmatch(r"([0-9]{1,15}) kB", files.get(f"{_NODE}{node}/meminfo:MemFree", "").strip())
         far = tuple(zip(distances, distances.get(node, ()), strict=False))
-        found.append(
+        nodes.append(
             Node(node, status not in files or node in allowed, int(free[1]) * 1024 if free else None, far)
         )
-    return tuple(found)
+    return tuple(nodes)
 
 
-def _nodes(files: Mapping[str, str]) -> dict[int, int]:
+def _node_by_cpu(files: Mapping[str, str]) -> dict[int, int]:
     """The node of each CPU; a CPU that several nodes list has none of its own."""
     nodes = _node_cpus(files)
     times = Counter(cpu for cpus in nodes.values() for cpu in cpus)
@@ -192,46 +207,46 @@ def _nodes(files: Mapping[str, str]) -> dict[int, int]:
 
 
 def _node_cpus(files: Mapping[str, str]) -> dict[int, tuple[int, ...]]:
-    return {node: cpus_in(text) for node, text in _of_nodes(files, "cpulist").items()}
+    return {node: parse_cpu_list_or_empty(text) for node, text in _read_node_files(files, "cpulist").items()}
 
 
 def describe_fake_nodes(files: Mapping[str, str]) -> str | None:
     """Return a note about NUMA nodes that share CPUs, as numa=fake makes them; None if there are none."""
     nodes = _node_cpus(files)
-    shared = sorted({cpu for cpus in nodes.values() for cpu in cpus} - _nodes(files).keys())
+    shared = sorted({cpu for cpus in nodes.values() for cpu in cpus} - _node_by_cpu(files).keys())
     if not shared:
         return None
     count = sum(not set(shared).isdisjoint(cpus) for cpus in nodes.values())
     return (
-        f"CPUs {cpus_text(shared)} are each in several of {count} NUMA nodes (numa=fake?): none has a node."
+        f"CPUs {format_cpus(shared)} are each in several of {count} NUMA nodes (numa=fake?): none has a node."
     )
 
 
-def _of_nodes(files: Mapping[str, str], name: str) -> dict[int, str]:
+def _read_node_files(files: Mapping[str, str], name: str) -> dict[int, str]:
     """The file of that name of each NUMA node."""
-    found = ((re.fullmatch(rf"{_NODE}([0-9]{{1,6}})/{name}", path), text) for path, text in files.items())
-    return {int(match[1]): text for match, text in found if match}
+    matches = ((re.fullmatch(rf"{_NODE}([0-9]{{1,6}})/{name}", path), text) for path, text in files.items())
+    return {int(match[1]): text for match, text in matches if match}
 
 
-def _kinds(files: Mapping[str, str]) -> dict[int, str]:
-    """A hybrid Intel machine lists its two kinds of core as the CPUs of two performance-counter units."""
-    kinds = dict.fromkeys(_list(files, "sys/devices/cpu_core/cpus"), "performance")
-    return kinds | dict.fromkeys(_list(files, "sys/devices/cpu_atom/cpus"), "efficiency")
+def _kind_by_cpu(files: Mapping[str, str]) -> dict[int, str]:
+    """Return each CPU's kind of core on hybrid Intel machines, from their two performance-counter units."""
+    kinds = dict.fromkeys(_read_cpu_list(files, "sys/devices/cpu_core/cpus"), "performance")
+    return kinds | dict.fromkeys(_read_cpu_list(files, "sys/devices/cpu_atom/cpus"), "efficiency")
 
 
-def _list(files: Mapping[str, str], path: str) -> tuple[int, ...]:
-    return cpus_in(files.get(path, ""))
+def _read_cpu_list(files: Mapping[str, str], path: str) -> tuple[int, ...]:
+    return parse_cpu_list_or_empty(files.get(path, ""))
 
 
 def _is_number(text: str) -> bool:
     return re.fullmatch(r"[0-9]{1,12}", text) is not None
 
 
-def _or_none(text: str) -> str | None:
+def _none_if_dash(text: str) -> str | None:
     return None if text == "-" else text
 
 
-def core_name(implementer: str, part: str) -> str | None:
+def arm_core_name(implementer: str, part: str) -> str | None:
     """Name the core: ("0x41", "0xd0b") -> "Cortex-A76"; an unknown one by number; None for no numbers."""
     try:
         numbers = (int(implementer, 16), int(part, 16))

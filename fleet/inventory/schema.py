@@ -7,8 +7,8 @@ from typing import Any
 
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.inventory.document import Document, Path
-from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, arch_named
-from fleet.plan.kinds import Kind, one_of, whole
+from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, find_arch
+from fleet.plan.kinds import Kind, integer, word_from
 from fleet.plan.options import BY_NAME, OPTIONS
 from fleet.text import LABEL_KEY, nearest, quoted
 
@@ -175,7 +175,7 @@ def _hop(value: str) -> str:
 
 def _target_word(known: Iterable[str]) -> _Reader:
     def read(value: str) -> str | None:
-        word = arch_named(value.lower()) or value.lower()
+        word = find_arch(value.lower()) or value.lower()
         if word == "auto":
             return None
         if word not in known:
@@ -229,24 +229,24 @@ _TOOLCHAIN = {
     "sdp": _PATH,
     "build_host": _of(_shaped(r"[^\s\-]\S*", "must be the name of a host in this file"), of=_TEXT),
 }
-_PLAN = {option.name: _of_kind(option.kind) for option in OPTIONS if option.below == ("plan",)}
+_PLAN = {option.name: _of_kind(option.kind) for option in OPTIONS if option.inventory_path == ("plan",)}
 
 
 _ENTRY = {
     "address": _of(_address, of=_TEXT),
-    "port": _of_kind(whole(1, 65_535)),
+    "port": _of_kind(integer(1, 65_535)),
     "user": _of(read_user, of=_TEXT),
     "identity_files": _list_of(_PATH, lambda text: [text]),
     "jump": _list_of(_HOP, _commas),
-    "via": _of_kind(one_of(Via)),
+    "via": _of_kind(word_from(Via)),
     "command": _list_of(_of(_client_word, of=_TEXT), _client),
-    "host_key": _of_kind(one_of(HostKeyPolicy)),
+    "host_key": _of_kind(word_from(HostKeyPolicy)),
     "os": _of(_target_word(OSES), of=_TEXT),
     "os_release": _of(
         _shaped(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0"), of=_TEXT
     ),
     "arch": _of(_target_word(sorted(ARCHES)), of=_TEXT),
-    "build": _of_kind(one_of(BuildPlace)),
+    "build": _of_kind(word_from(BuildPlace)),
     "toolchain": _mapping_of(_TOOLCHAIN),
     "workdir": _of(
         _shaped(
@@ -255,7 +255,7 @@ _ENTRY = {
         of=_TEXT,
     ),
     "priority": _of_kind(BY_NAME["priority"].kind),
-    "lock": _of_kind(one_of(LockPolicy)),
+    "lock": _of_kind(word_from(LockPolicy)),
     "cpus": _of_kind(BY_NAME["cpus"].kind),
     "env": _of(
         _names("letters, digits and _ only, no digit first", r"[A-Za-z_][A-Za-z0-9_]*"), of=_each(_TEXT)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fleet.errors import InventoryError, UsageError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.model import BuildPlace, Host, RequestedOptions, RequestedToolchain, Via
-from fleet.plan.conflicts import conflicts, excluding
-from fleet.plan.options import BY_NAME, of_host
+from fleet.plan.conflicts import describe_conflict, find_conflicts
+from fleet.plan.options import BY_NAME, options_from_entry
 from fleet.text import nearest, printable
 
 if TYPE_CHECKING:
@@ -316,30 +316,30 @@ class _Resolver:
                 text = f"{host.name}: `command` is for `via: command`, and this host has `via: {host.via}`"
                 self.problem(self._last_key(("command",), layers), text)
             return host
-        from fleet.model.client import PRESETS, client_words  # noqa: PLC0415  few inventories need it
+        from fleet.model.client import PRESETS, client_command  # noqa: PLC0415  few inventories need it
 
         host = replace(host, command=host.command or PRESETS.get(host.via, ()))
         key = self._last_key(("command",), layers) or self._last_key(("via",), layers)
         if not host.command:
             self.problem(key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well")
         try:
-            client_words(host, ())
+            client_command(host, ())
         except ValueError as err:
             self.problem(key, str(err))
         return host
 
     def _check_plan(self, host: Host, layers: Sequence["KeyPath"]) -> None:
         """Note plan options that exclude one another; the command line may yet replace a default."""
-        options = of_host(host)
-        for conflict in conflicts(options):
+        options = options_from_entry(host)
+        for conflict in find_conflicts(options):
             if any(getattr(options, name) is None for name in conflict.names):
                 continue
             keys = [self._last_key(BY_NAME[name].key, layers) for name in conflict.names]
             sources = [
-                f"`{BY_NAME[name].written(getattr(options, name))}` (line {self.document.line(key)})"
+                f"`{BY_NAME[name].as_yaml(getattr(options, name))}` (line {self.document.line(key)})"
                 for name, key in zip(conflict.names, keys, strict=True)
             ]
-            self.problem(keys[0], excluding(sources, conflict))
+            self.problem(keys[0], describe_conflict(sources, conflict))
 
     def _last_key(self, key: tuple[str, ...], layers: Sequence["KeyPath"]) -> "KeyPath":
         """Where the file says last what a host's entry has under `key`; empty if nowhere."""

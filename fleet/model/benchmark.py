@@ -1,4 +1,4 @@
-"""What benchmarks are, as `benchmarks.json` or a run's agent describes them: nothing here names one."""
+"""Describes benchmarks, from `benchmarks.json` or from a run's agent. No benchmark is named in the code."""
 
 import json
 import re
@@ -58,7 +58,7 @@ _MOST_TEXTS, _LONGEST_TEXT = 64, 200
 
 
 def _check_texts(texts: Sequence[str]) -> None:
-    """Raise ValueError unless these may stand in a page: what a host says of its benchmarks."""
+    """Raise ValueError unless a host's texts are few, short and printable, so that pages can show them."""
     if len(texts) > _MOST_TEXTS or not all(
         len(text) <= _LONGEST_TEXT and text.isprintable() for text in texts
     ):
@@ -69,8 +69,8 @@ def _check_texts(texts: Sequence[str]) -> None:
 class Parameter:
     """A parameter of points. type: word, bytes, count or node (a NUMA node). role: its place in a table.
 
-    option: of the plan, that asks for it. words: those it may be, in the order of a table, with meanings.
-    none: what it means that there is no value; without it a count has one at each point.
+    option: the plan's option that sets it. words: its possible words in the order of a table, with meanings.
+    meaning_of_none: what a missing value means; without it a count has a value at each point.
     """
 
     name: str
@@ -84,8 +84,8 @@ class Parameter:
         of_itself = (self.name, self.type, self.role or "", self.option or "", self.none or "")
         _check_texts((*of_itself, *self.words, *self.words.values()))
 
-    def unfit(self, value: Any, benchmark: "Benchmark") -> str:
-        """What is wrong with its value at a point; empty for nothing."""
+    def why_unfit(self, value: Any, benchmark: "Benchmark") -> str:
+        """Return why this value is wrong at a point; "" if it is not."""
         if value is _NO_COLUMN:
             return ""
         if self.type != "word":
@@ -96,21 +96,24 @@ class Parameter:
             return ""
         return f"{self.name} is {value!r}, which is none of {', '.join(self.words)}"
 
-    def place(self, value: Any) -> Any:
-        """Where a value stands among others. A word may be followed by how it was made (`memory-walked`)."""
+    def sort_key(self, value: Any) -> Any:
+        """Return the value's place among others.
+
+        A word may be followed by how it was made (`memory-walked`).
+        """
         if self.type != "word":
             return value
-        known = [*self.words]
+        words = [*self.words]
         plain = value if value in self.words else str(value).partition("-")[0]
-        return known.index(plain) if plain in known else len(known)
+        return words.index(plain) if plain in words else len(words)
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """One benchmark, as an agent describes it (docs/wire.md).
 
-    other_unit: what the threads beside ping count, where that is not ping's unit. variants: of each
-    architecture, best first, and of all ("any").
+    other_unit: what the threads beside ping count, if not ping's unit. variants: those of each architecture,
+    best first, and those of all ("any").
     """
 
     name: str
@@ -132,7 +135,7 @@ class Benchmark:
         variants = [name for names in self.variants.values() for name in names]
         _check_texts((self.name, self.question, self.unit, self.heading, self.rate or "", self.point or ""))
         _check_texts((*self.variants, *variants))
-        names = {one.name for one in self.parameters}
+        names = {parameter.name for parameter in self.parameters}
         if self.latencies not in (1, 2) or len(names) < len(self.parameters):
             raise ValueError("a benchmark has 1 or 2 latencies, and each parameter once")
         many = self.view in (View.MATRIX, View.CPUS) and names and not self.point
@@ -143,22 +146,25 @@ class Benchmark:
 
     @property
     def label(self) -> str:
-        """What its number is, beside numbers: "one way, ns", "ns per load" or "GB/s"."""
+        """The label of its number: "one way, ns", "ns per load" or "GB/s"."""
         if self.latencies == 2:
             return "one way, ns"
         return self.rate or f"ns per {self.unit.replace('_', ' ')}"
 
     @property
     def node(self) -> Parameter | None:
-        """The parameter that is the NUMA node of its memory."""
-        return next((one for one in self.parameters if one.type == "node"), None)
+        """The parameter that names the NUMA node of its memory."""
+        return next((parameter for parameter in self.parameters if parameter.type == "node"), None)
 
-    def in_role(self, role: str) -> list[Parameter]:
-        """Its parameters with this role, in order."""
+    def parameters_with_role(self, role: str) -> list[Parameter]:
+        """Return its parameters with this role, in order."""
         return [parameter for parameter in self.parameters if parameter.role == role]
 
-    def unfit(self, burst: Any) -> str:
-        """What is wrong with a `Burst` of it, or nothing. What has no column is only in the point's name."""
+    def why_unfit(self, burst: Any) -> str:
+        """Return why a `Burst` is not one of this benchmark; "" if it is.
+
+        Parameters without a column are not checked.
+        """
         count, others = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}), burst.other_ticks
         if (self.shape is Shape.PAIR and count < 2) or (self.shape is Shape.CPU and count > 1):
             return f"{self.name} on {count} CPUs"
@@ -172,50 +178,62 @@ class Benchmark:
                 if self.parameters or self.many_points
                 else ""
             )
-        return self._unfit_point(burst, count)
+        return self._why_point_unfit(burst, count)
 
-    def _unfit_point(self, burst: Any, count: int) -> str:
+    def _why_point_unfit(self, burst: Any, count: int) -> str:
         if burst.cpus and burst.parameters.threads not in (None, count):
             return f"{self.name}: {burst.parameters.threads} threads on {count} CPUs"
         if _NO_SIZE.search(burst.point):
             return f"{self.name}: point {burst.point} has a size of 0"
-        values = [(one, getattr(burst.parameters, one.name, _NO_COLUMN)) for one in self.parameters]
-        unfit = (one.unfit(value, self) for one, value in values)
-        why = next(filter(None, unfit), "") or self._named_otherwise(burst.point, values)
+        values = [
+            (parameter, getattr(burst.parameters, parameter.name, _NO_COLUMN))
+            for parameter in self.parameters
+        ]
+        unfit = (parameter.why_unfit(value, self) for parameter, value in values)
+        why = next(filter(None, unfit), "") or self._contradicting_point_name(burst.point, values)
         return f"{self.name}: {why}" if why else ""
 
-    def _named_otherwise(self, point: str, values: Sequence[tuple[Parameter, Any]]) -> str:
-        """What in the name of a point is not as in its parameters: a size, or a word one of them may be."""
+    def _contradicting_point_name(self, point: str, values: Sequence[tuple[Parameter, Any]]) -> str:
+        """Return how a point's name contradicts its parameters, by a size or a word; "" if it does not."""
         words = {*point.split(".")}
-        sizes = {value for one, value in values if one.type == "bytes"} - {_NO_COLUMN, None}
+        sizes = {value for parameter, value in values if parameter.type == "bytes"} - {_NO_COLUMN, None}
         sized = () if self.view is View.PRODUCTS else words  # their shapes are fitted to a size
-        for found in filter(None, map(_SIZE.fullmatch, sized)):
-            size = int(found[1]) << 10 * " KMG".index(found[2] or " ")
+        for match in filter(None, map(_SIZE.fullmatch, sized)):
+            size = int(match[1]) << 10 * " KMG".index(match[2] or " ")
             if sizes and size not in sizes:
                 return f"point {point} is of another size than its parameters"
-        for one, value in values:
-            known = words & one.words.keys()
-            if known and value and known.isdisjoint({*str(value).split("."), str(value).partition("-")[0]}):
-                return f"point {point} has another {one.name} than its parameters, {value}"
+        for parameter, value in values:
+            own_words = words & parameter.words.keys()
+            if (
+                own_words
+                and value
+                and own_words.isdisjoint({*str(value).split("."), str(value).partition("-")[0]})
+            ):
+                return f"point {point} has another {parameter.name} than its parameters, {value}"
         return ""
 
 
-def described(told: Mapping[str, Any]) -> Benchmark:
-    """A benchmark as the agent describes it. Keys that this version does not know are left out."""
+def benchmark_from_description(description: Mapping[str, Any]) -> Benchmark:
+    """Return a benchmark from an agent's description. Unknown keys are ignored."""
     return Benchmark(
-        **_known(Benchmark, told)
-        | {"shape": Shape(told["shape"]), "view": View(told["view"])}
-        | {"parameters": tuple(Parameter(**_known(Parameter, one)) for one in told.get("parameters", ()))}
+        **_known_keys(Benchmark, description)
+        | {"shape": Shape(description["shape"]), "view": View(description["view"])}
+        | {
+            "parameters": tuple(
+                Parameter(**_known_keys(Parameter, parameter))
+                for parameter in description.get("parameters", ())
+            )
+        }
     )
 
 
-def _known(kind: type[Benchmark] | type[Parameter], told: Mapping[str, Any]) -> dict[str, Any]:
-    return {one.name: told[one.name] for one in fields(kind) if one.name in told}
+def _known_keys(kind: type[Benchmark] | type[Parameter], description: Mapping[str, Any]) -> dict[str, Any]:
+    return {item.name: description[item.name] for item in fields(kind) if item.name in description}
 
 
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
     {
-        told["name"]: described(told)
+        told["name"]: benchmark_from_description(told)
         for told in json.loads(Path(__file__).with_name("benchmarks.json").read_text())
     }
 )
@@ -228,49 +246,57 @@ _MEANING = ("unit", "latencies", "shape", "view", "other_unit", "rate", "point")
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raise ValueError where `-b` cannot take the name of a benchmark."""
+    """Raise ValueError for a name of a benchmark that `-b` would not accept."""
     for name in names:
         if not re.fullmatch(NAME, name):
             raise ValueError(f"{name!r} is not a benchmark: a name is {NAME_IN_WORDS}")
 
 
 def check_descriptions(benchmarks: Iterable[Benchmark]) -> None:
-    """Raise ValueError where a run describes a name that `-b` cannot take, or contradicts this version."""
+    """Raise ValueError if a run describes a name that `-b` would not accept, or contradicts this version."""
     for benchmark in benchmarks:
         check_names([benchmark.name])
-        known = _KNOWN.get(benchmark.name, benchmark)
+        expected = _KNOWN.get(benchmark.name, benchmark)
         for attribute in _MEANING:
-            value, usual = getattr(benchmark, attribute), getattr(known, attribute)
+            value, usual = getattr(benchmark, attribute), getattr(expected, attribute)
             if value != usual:
                 raise ValueError(
                     f"benchmark {benchmark.name} has {attribute} {value}, which this version knows as {usual}"
                 )
         types = {parameter.name: parameter.type for parameter in benchmark.parameters}
-        for parameter in known.parameters:
+        for parameter in expected.parameters:
             if parameter.role and types.get(parameter.name) != parameter.type:
                 raise ValueError(f"benchmark {benchmark.name} lacks its parameter {parameter.name}")
 
 
 @dataclass(frozen=True, slots=True)
 class Descriptions:
-    """The benchmarks of some runs: those of this version, and beside them what the runs describe.
+    """The benchmarks of this version, and those that runs describe.
 
-    own: by name, the benchmarks that this version was built without.
+    own: by name, those that only runs describe.
     """
 
     own: Mapping[str, Benchmark] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Benchmark:
-        """Return the benchmark of a name, or of `cas/llsc`; with just the time of a unit if undescribed."""
+        """Return the benchmark of a name or of `cas/llsc`; an undescribed one has just a time per unit."""
         name = name.partition("/")[0]
-        known = _KNOWN.get(name) or self.own.get(name)
-        return known or Benchmark(name, "", "unit", 1, Shape.UNKNOWN, View.TABLE, "ns per unit")
+        description = _KNOWN.get(name) or self.own.get(name)
+        return description or Benchmark(name, "", "unit", 1, Shape.UNKNOWN, View.TABLE, "ns per unit")
 
 
 SHIPPED = Descriptions()
 
 
 def read_descriptions(hello: Mapping[str, Any]) -> Descriptions:
-    """Return what a stored hello says of benchmarks that this version was built without."""
-    told = [one for one in hello.get("benchmarks", ()) if one["name"] not in _KNOWN]
-    return Descriptions({one["name"]: described(one) for one in told}) if told else SHIPPED
+    """Return the descriptions of a stored hello for benchmarks that this version was built without."""
+    descriptions = [
+        description for description in hello.get("benchmarks", ()) if description["name"] not in _KNOWN
+    ]
+    return (
+        Descriptions(
+            {description["name"]: benchmark_from_description(description) for description in descriptions}
+        )
+        if descriptions
+        else SHIPPED
+    )

@@ -1,4 +1,4 @@
-"""The words that start a client program for a host without SSH, and those that have a name (`via: srun`)."""
+"""Renders the command of a client program for hosts without SSH, also of those with a name (`via: srun`)."""
 
 import os
 import re
@@ -24,25 +24,25 @@ _ADVICE = {"user": "set `user`", "port": "set `port`", "label": "set the label",
 _TEMPLATE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
-def client_words(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
-    """The words that run `shell`, in place of `{shell}` or last. ValueError: a template has no value."""
-    words = [_filled(word, host, shlex.join(shell)) for word in host.command]
+def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that runs `shell`, put in place of `{shell}` or last. Raises ValueError."""
+    words = [_fill_template(word, host, shlex.join(shell)) for word in host.command]
     joined = any("shell" in _TEMPLATE.findall(word) for word in host.command)
     return tuple(word for word in words if word is not None) + (() if joined else tuple(shell))
 
 
-def by_hand(host: Host) -> str:
-    """The command that asks a host's shell without fleet."""
+def manual_command(host: Host) -> str:
+    """Return the command by which people can test a host's shell without fleet."""
     if host.command or host.via is Via.LOCAL:
-        return shlex.join(client_words(host, ("/bin/sh", "-c", "uname")))
+        return shlex.join(client_command(host, ("/bin/sh", "-c", "uname")))
     jump, port = ("-J", ",".join(host.jump)), ("-p", str(host.port))
     keys = (word for file in host.identity_files for word in ("-i", file))
     to = f"{host.user}@{host.address}" if host.user else host.address
-    given = (*(jump if host.jump else ()), *(port if host.port else ()), *keys)
-    return shlex.join(["ssh", *given, to, "/bin/sh -c uname"])
+    options = (*(jump if host.jump else ()), *(port if host.port else ()), *keys)
+    return shlex.join(["ssh", *options, to, "/bin/sh -c uname"])
 
 
-def _filled(word: str, host: Host, shell: str) -> str | None:
+def _fill_template(word: str, host: Host, shell: str) -> str | None:
     """The word with its templates replaced; None if one that ends in `?` has no value."""
     left_out = False
 
@@ -51,7 +51,7 @@ def _filled(word: str, host: Host, shell: str) -> str | None:
         if found[0] in {"{{", "}}"}:
             return found[0][0]
         name = (found[1] or "").removesuffix("?")
-        text = shell if name == "shell" else _value(name, found[0], host)
+        text = shell if name == "shell" else _template_value(name, found[0], host)
         if text is None and found[0].endswith("?}"):
             left_out = True
         elif text is None:
@@ -66,16 +66,16 @@ def _filled(word: str, host: Host, shell: str) -> str | None:
     return None if left_out else filled
 
 
-def _value(name: str, written: str, host: Host) -> str | None:
+def _template_value(name: str, written: str, host: Host) -> str | None:
     kind, _, key = name.partition(":")
     port = str(host.port) if host.port else None
-    known = {"name": host.name, "address": host.address, "user": host.user, "port": port}
+    values = {"name": host.name, "address": host.address, "user": host.user, "port": port}
     if kind == "label" and key:
         return host.labels.get(key)
     if kind == "env" and key:
         return os.environ.get(key)
-    if name in known:
-        return known[name]
+    if name in values:
+        return values[name]
     raise ValueError(
         f"no template {written}; known are {{name}}, {{address}}, {{user}}, {{port}}, {{label:KEY}}, "
         "{env:NAME} and {shell}, and {{ is a brace"

@@ -40,32 +40,32 @@ _GROUPS = (Relation.PACKAGE, Relation.NODE, Relation.DIE, Relation.CLUSTER, Rela
 
 
 def core_kinds(cpus: Iterable[tuple[int, str | None, int | None]]) -> dict[int, str]:
-    """Each known core's kind, of KINDS; empty where all are of one. cpus: with number, `kind`, `capacity`."""
+    """Return each core's kind, one of KINDS; empty if all are of one. cpus: number, `kind` and `capacity`."""
     rows = list(cpus)
-    found = {cpu: kind[0].upper() for cpu, kind, _ in rows if kind and kind[0].upper() in KINDS}
-    if not found and len(speeds := sorted({capacity for *_, capacity in rows if capacity})) > 1:
+    kinds = {cpu: kind[0].upper() for cpu, kind, _ in rows if kind and kind[0].upper() in KINDS}
+    if not kinds and len(speeds := sorted({capacity for *_, capacity in rows if capacity})) > 1:
         names = {speeds[0]: "LITTLE", speeds[-1]: "big"}
-        found = {cpu: names.get(capacity, "middle") for cpu, _, capacity in rows if capacity}
-    return found if len({*found.values()}) > 1 else {}
+        kinds = {cpu: names.get(capacity, "middle") for cpu, _, capacity in rows if capacity}
+    return kinds if len({*kinds.values()}) > 1 else {}
 
 
-def with_kinds(relation: str, one: str | None, other: str | None) -> str:
-    """A relation of CPUs of these kinds: "package P-E"; of one CPU "self P"; of siblings the plain name."""
-    if relation == Relation.SMT or one is None or other is None:
+def add_core_kinds(relation: str, kind: str | None, other_kind: str | None) -> str:
+    """Return a relation with its kinds of core: "package P-E", "self P"; SMT siblings stay plain."""
+    if relation == Relation.SMT or kind is None or other_kind is None:
         return relation
     if relation == Relation.SELF:
-        return f"{relation} {one}"
-    return f"{relation} {'-'.join(sorted((one, other), key=list(KINDS).index))}"
+        return f"{relation} {kind}"
+    return f"{relation} {'-'.join(sorted((kind, other_kind), key=list(KINDS).index))}"
 
 
-def nearness(relation: str) -> tuple[int, list[int]]:
-    """Where a relation stands among others, the nearest first; those of the faster kinds of core before."""
+def relation_sort_key(relation: str) -> tuple[int, list[int]]:
+    """Return a relation's place among others: the nearest first, then those of faster kinds of core."""
     name, _, kinds = relation.partition(" ")
-    return _PLACES.get(name, len(_PLACES)), [_OF_KIND[one] for one in kinds.split("-") if one in _OF_KIND]
+    return _PLACES.get(name, len(_PLACES)), [_OF_KIND[kind] for kind in kinds.split("-") if kind in _OF_KIND]
 
 
 def is_relation(text: str) -> bool:
-    """Whether a text is the name of a relation, with kinds of cores or without."""
+    """Report whether a text is the name of a relation, with or without kinds of core."""
     name, _, kinds = text.partition(" ")
     return name in _PLACES and (not kinds or _OF_KIND.keys() >= {*kinds.split("-")})
 
@@ -81,15 +81,15 @@ class Cache:
     shared_cpus: tuple[int, ...]
 
 
-def last_shared(caches: Iterable[Cache]) -> int | None:
-    """The lowest CPU that shares the outermost cache that holds data, if that is known."""
+def lowest_llc_cpu(caches: Iterable[Cache]) -> int | None:
+    """Return the lowest CPU that shares the outermost cache that holds data; None if unknown."""
     data = [cache for cache in caches if cache.kind != "Instruction"]
     return min(max(data, key=lambda cache: cache.level).shared_cpus, default=None) if data else None
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A NUMA node with memory. allowed: we may place memory there. distances: of each node how far it is."""
+    """A NUMA node with memory. allowed: we may place memory there. distances: (node, distance) of each."""
 
     node: int
     allowed: bool = True
@@ -149,13 +149,12 @@ class Compiler:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was found on a host (docs/facts.md). Unknown stays None; nothing here is guessed.
+    """The facts of a host (docs/facts.md). Unknown stays None; nothing here is guessed.
 
-    `workdir`: the private directory chosen for our files; `workdir_entries`: the names in it;
-    `workdir_hashes`: of agents there, the SHA-256 of what they hold, none where the host cannot tell.
-    `workdir_made`: it is there; False only where we looked without making it. `compilers`: those there are,
-    best first; one without a version was not asked for it. `notes`: sentences for the person. `probe`: the
-    probe's answer as received.
+    workdir: the private directory chosen for our files; workdir_entries: the names in it; workdir_hashes: the
+    SHA-256 of agents there, none if the host cannot compute it. workdir_made: it exists; False only if the
+    probe was read-only. compilers: best first; the version is empty if it was not asked for. notes: sentences
+    for people. probe: the probe's answer as received.
     """
 
     os: str
@@ -221,12 +220,12 @@ class Facts:
 
     @property
     def target(self) -> Target:
-        """What an agent for this host must be built for; a stand-in gets the agent of what it imitates."""
+        """The target of an agent for this host; an imitation gets the agent of what it imitates."""
         return Target(self.os.removesuffix("-standin"), self.arch)
 
     @property
     def core_kinds(self) -> dict[int, str]:
-        """The kind of each CPU's core, where there are several."""
+        """The kind of each CPU's core; empty if all are of one kind."""
         return core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in self.cpus)
 
     @property
@@ -245,7 +244,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A source of noise: `found`, a sentence; `evidence`, its field; `remedy` and its cost, if any."""
+    """A source of noise. message: a sentence. evidence: the fact to show. remedy: and its cost, if any."""
 
     kind: str
     severity: Severity
@@ -256,25 +255,28 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The CPUs of one machine, and the relation of any two. `_groups`: of each CPU, the smallest first."""
+    """The CPUs of one machine, and the relation of any two.
+
+    _groups: each CPU's groups, the smallest first.
+    """
 
     cpus: tuple[Cpu, ...]
     _groups: Mapping[int, Mapping[Relation, int]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        sizes = Counter(group for cpu in self.cpus for group in _groups_of(cpu))
+        sizes = Counter(group for cpu in self.cpus for group in _reported_groups(cpu))
         object.__setattr__(
             self,
             "_groups",
-            {cpu.cpu: dict(sorted(_groups_of(cpu), key=sizes.__getitem__)) for cpu in self.cpus},
+            {cpu.cpu: dict(sorted(_reported_groups(cpu), key=sizes.__getitem__)) for cpu in self.cpus},
         )
 
     def relation(self, one: int, other: int) -> Relation:
-        """Name the smallest group both CPUs share.
+        """Return the smallest group that both CPUs share.
 
         SMT siblings are named first. Where groups coincide (a desktop's last-level cache, die, node and
-        package are often the same CPUs) the most familiar name is used: package, node, die, cluster, llc,
-        in that order. UNKNOWN if the host tells nothing of one of them, or if it is none of its CPUs.
+        package are often the same CPUs) the most familiar name is used: package, node, die, cluster, llc, in
+        that order. UNKNOWN if the host does not report the groups of one of them.
         """
         if one == other:
             return Relation.SELF
@@ -286,15 +288,15 @@ class Topology:
         for relation, group in a.items():
             if b.get(relation) == group:
                 return relation
-        known = len(a) > (Relation.SMT in a) and len(b) > (Relation.SMT in b)
-        return Relation.SYSTEM if known else Relation.UNKNOWN
+        is_known = len(a) > (Relation.SMT in a) and len(b) > (Relation.SMT in b)
+        return Relation.SYSTEM if is_known else Relation.UNKNOWN
 
 
 class Relations:
-    """`Topology.relation` for many pairs: one answer per combination of shared groups, not per pair.
+    """`Topology.relation` for many pairs: computed once for each combination of shared groups.
 
-    A relation depends only on which groups two CPUs share, and a machine of 576 CPUs has 165,600
-    unordered pairs but a few dozen such combinations. kinds: of their cores, where names shall have them.
+    A relation depends only on which groups two CPUs share, and a machine of 576 CPUs has 165,600 unordered
+    pairs but a few dozen such combinations. kinds: of the cores, to be part of the names.
     """
 
     def __init__(self, topology: Topology, kinds: Mapping[int, str] = MappingProxyType({})) -> None:
@@ -302,25 +304,25 @@ class Relations:
         self._cpus = {
             cpu.cpu: (cpu.core, cpu.cluster, cpu.llc, cpu.die, cpu.node, cpu.package) for cpu in topology.cpus
         }
-        self._known: dict[object, str] = {}
+        self._cache: dict[object, str] = {}
 
     def __call__(self, one: int, other: int) -> str:
-        """The relation of two CPUs, by their numbers."""
+        """Return the relation of two CPUs, given by number."""
         kinds = self._kinds.get(one), self._kinds.get(other)
-        key = (self._shared(one, other), kinds)
-        if key not in self._known:
-            self._known[key] = with_kinds(str(self._topology.relation(one, other)), *kinds)
-        return self._known[key]
+        key = (self._shared_groups(one, other), kinds)
+        if key not in self._cache:
+            self._cache[key] = add_core_kinds(str(self._topology.relation(one, other)), *kinds)
+        return self._cache[key]
 
-    def _shared(self, one: int, other: int) -> object:
+    def _shared_groups(self, one: int, other: int) -> object:
         a, b = self._cpus.get(one), self._cpus.get(other)
         if one == other or a is None or b is None:
             return one == other
-        known = all(any(group is not None for group in each[1:]) for each in (a, b))
-        return (known, *(x if x == y else None for x, y in zip(a, b, strict=True)))
+        is_known = all(any(group is not None for group in groups[1:]) for groups in (a, b))
+        return (is_known, *(x if x == y else None for x, y in zip(a, b, strict=True)))
 
 
-def _groups_of(cpu: Cpu) -> list[tuple[Relation, int]]:
-    """The groups a CPU is in as the host reports them, the most familiar first, its core last."""
+def _reported_groups(cpu: Cpu) -> list[tuple[Relation, int]]:
+    """Return the groups of a CPU as the host reports them, the most familiar first, its core last."""
     reported = [(relation, getattr(cpu, relation.value)) for relation in _GROUPS] + [(Relation.SMT, cpu.core)]
     return [(relation, group) for relation, group in reported if group is not None]

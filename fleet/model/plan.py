@@ -20,7 +20,7 @@ class Pairs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PairChoice:
-    """The pairs that were asked for. listed: those of LISTED, or chosen; per_relation: how many of each."""
+    """The requested pairs. listed: those of LISTED, or chosen. per_relation: how many of each relation."""
 
     which: Pairs = Pairs.HALF
     listed: tuple[tuple[int, int], ...] = ()
@@ -122,8 +122,8 @@ class RequestedOptions:
 class Plan(RequestedOptions):
     """What to measure on one host; every field is recorded with the run.
 
-    None: the preset's or else the agent's default; what that was stands in the hello. cpus: None means
-    every CPU the agent may use. Three options always have a value.
+    None: the preset's or else the agent's default, which the hello records. cpus: None means every CPU the
+    agent may use. Three options always have a value.
     """
 
     benchmarks: tuple[str, ...] = ("cas", "readwrite")
@@ -135,7 +135,7 @@ Options = TypeVar("Options", bound=RequestedOptions)
 _OPTIONS = tuple(part.name for part in fields(RequestedOptions))
 
 
-def merged(options: Options, over: RequestedOptions) -> Options:
-    """The same options with what `over` asks for in the place of what stood there."""
-    asked = {name: value for name in _OPTIONS if (value := getattr(over, name)) is not None}
-    return replace(options, **asked) if asked else options
+def override_options(options: Options, over: RequestedOptions) -> Options:
+    """Return the options, with those that `over` sets in their place."""
+    requested = {name: value for name in _OPTIONS if (value := getattr(over, name)) is not None}
+    return replace(options, **requested) if requested else options

@@ -1,4 +1,4 @@
-"""A run: what an agent sent, burst by burst, and all that makes its numbers explainable years later."""
+"""A run: what an agent sent, burst by burst, and what explains its numbers years later."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ Count = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent on a host: its path there, the build id of its hello, and in words where it was built."""
+    """An agent on a host: its path there, its build ID, and where it was built, as a phrase."""
 
     path: str
     build: str
@@ -114,13 +114,13 @@ class Burst:
     flags: tuple[str, ...] = ()
 
     def sample_ticks(self, shape: Shape) -> Sequence[float]:
-        """Return the ticks of each sample; the mean of both threads' for a pair of which both take times.
+        """Return the ticks of each sample; for a pair whose threads both take times, the mean of both.
 
-        shape: of its benchmark.
+        shape: the shape of its benchmark.
         """
         if not self.other_ticks or shape is not Shape.PAIR:
             return self.ticks
-        return [(one + other) / 2 for one, other in zip(self.ticks, self.other_ticks[0], strict=True)]
+        return [(ping + pong) / 2 for ping, pong in zip(self.ticks, self.other_ticks[0], strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

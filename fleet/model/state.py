@@ -1,4 +1,4 @@
-"""What has become of a run, for those who list runs and look into none."""
+"""States of a run, for modules that list runs without reading them."""
 
 from enum import StrEnum
 

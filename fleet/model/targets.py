@@ -1,4 +1,4 @@
-"""The operating systems and architectures there is an agent for, by their names in targets."""
+"""The operating systems and architectures that agents are built for, by their names in targets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +26,6 @@ ARCHES: Mapping[str, Architecture] = {
 }
 
 
-def arch_named(word: str) -> str | None:
-    """Return our name of an architecture: "arm64" -> "aarch64"; None for one we have no agent for."""
+def find_arch(word: str) -> str | None:
+    """Return our name of an architecture: "arm64" -> "aarch64"; None if there is no agent for it."""
     return next((name for name, arch in ARCHES.items() if word == name or word in arch.aliases), None)

@@ -1,1 +1,1 @@
-"""What is asked of a measurement: the table of options, their values, conflicts and an estimate."""
+"""Options of a measurement: the table of options, their values, conflicts and what a plan costs."""

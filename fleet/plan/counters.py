@@ -1,4 +1,4 @@
-"""Performance events: names, and what perf_event_open(2) is given; `counters.json` names its sources."""
+"""Performance events: their names, and what perf_event_open(2) is given; `counters.json` has the sources."""
 
 import json
 import re
@@ -9,14 +9,14 @@ from pathlib import Path
 from fleet.model import Facts
 from fleet.text import nearest
 
-MOST = 16  # events at once (agent/machine/counters.h)
+MAX_EVENTS = 16  # events at once (agent/machine/counters.h)
 _RAW = 4  # PERF_TYPE_RAW
 _RAW_CODE = re.compile(r"r([0-9a-f]{1,16})")
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event as the kernel numbers it. kernel: what the kernel does for the thread is counted too."""
+    """An event as the kernel numbers it. kernel: also count what the kernel does for the thread."""
 
     type: int
     config: int
@@ -25,7 +25,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """CPUs with the same events. coherence: those that say where a line came from, as many as fit at once."""
+    """CPUs with the same events.
+
+    coherence: those that show where a line came from, as many as fit at once.
+    """
 
     events: Mapping[str, Event]
     coherence: tuple[str, ...]
@@ -38,10 +41,11 @@ _GENERIC = tuple(_TABLE["generic"])
 # By vendor, family and model as in /proc/cpuinfo; Arm: implementer, architecture, part. None: any model.
 _FAMILIES = {
     (cpu["vendor"], int(cpu["family"], 0), cpu["model"] and int(cpu["model"], 0)): _Family(
-        {name: Event(_RAW, int(code, 16)) for name, code in one["events"].items()}, tuple(one["coherence"])
+        {name: Event(_RAW, int(code, 16)) for name, code in family["events"].items()},
+        tuple(family["coherence"]),
     )
-    for one in _TABLE["families"]
-    for cpu in one["cpus"]
+    for family in _TABLE["families"]
+    for cpu in family["cpus"]
 }
 _GROUPS = ("generic", "coherence")
 NAMES = tuple(
@@ -49,57 +53,58 @@ NAMES = tuple(
 )
 
 
-def read(text: str) -> tuple[str, ...]:
-    """Read "generic", "coherence" or a list of names and raw codes; repeats are dropped."""
+def parse_events(text: str) -> tuple[str, ...]:
+    """Parse "generic", "coherence" or a list of names and raw codes, without repeats. Raises ValueError."""
     names = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
     for name in names:
         if name not in (*_GROUPS, *NAMES) and not _RAW_CODE.fullmatch(name):
-            known = (*_GROUPS, *NAMES)
+            choices = (*_GROUPS, *NAMES)
             raise ValueError(
-                f"unknown event {name[:40]!r}{nearest(name, known)} There are {', '.join(known)}, and raw "
+                f"unknown event {name[:40]!r}{nearest(name, choices)} There are {', '.join(choices)}, and "
+                "raw "
                 "codes such as r04d2"
             )
-    if (most := max(len(_expanded(names, family)) for family in _FAMILIES.values())) > MOST:
-        raise ValueError(f"names {most} events, and at most {MOST} are counted at once")
+    if (needed := max(len(_expand_groups(names, family)) for family in _FAMILIES.values())) > MAX_EVENTS:
+        raise ValueError(f"names {needed} events, and at most {MAX_EVENTS} are counted at once")
     return names
 
 
-def resolved(names: Sequence[str], facts: Facts) -> tuple[str, ...]:
-    """The events that a host's CPU has, each as the agent reads it: `cycles=0:0x0`."""
+def agent_events(names: Sequence[str], facts: Facts) -> tuple[str, ...]:
+    """Return the events that a host's CPU has, each as the agent reads it: `cycles=0:0x0`."""
     return tuple(
         f"{name}={event.type}:{event.config:#x}{':k' * event.kernel}"
-        for name, event in _found(names, facts)
+        for name, event in _look_up(names, facts)
         if event is not None
     )
 
 
-def missing(names: Sequence[str], facts: Facts) -> str | None:
-    """A note about the events that are in no table for the host's CPU; None if there are none."""
-    lacking = [name for name, event in _found(names, facts) if event is None]
-    if not lacking:
+def describe_missing(names: Sequence[str], facts: Facts) -> str | None:
+    """Return a note about the events that are not known for the host's CPU; None if all are."""
+    unknown = [name for name, event in _look_up(names, facts) if event is None]
+    if not unknown:
         return None
     model = facts.cpu_model or "of an unknown model"
     return (
-        f"Not counted: {', '.join(lacking)} (not known for this CPU, {model}: name other events, or raw "
+        f"Not counted: {', '.join(unknown)} (not known for this CPU, {model}: name other events, or raw "
         "codes such as r04d2)."
     )
 
 
-def _found(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, Event | None]]:
-    family = _family_of(facts)
-    known = {**_EVERYWHERE, **(family.events if family else {})}
-    for name in _expanded(names, family):
+def _look_up(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, Event | None]]:
+    family = _find_family(facts)
+    events = {**_EVERYWHERE, **(family.events if family else {})}
+    for name in _expand_groups(names, family):
         raw = _RAW_CODE.fullmatch(name)
-        yield name, Event(_RAW, int(raw[1], 16)) if raw else known.get(name)
+        yield name, Event(_RAW, int(raw[1], 16)) if raw else events.get(name)
 
 
-def _expanded(names: Sequence[str], family: _Family | None) -> tuple[str, ...]:
-    """The names with those of a group in its place; a group that the CPU lacks stays."""
+def _expand_groups(names: Sequence[str], family: _Family | None) -> tuple[str, ...]:
+    """Replace groups by their events; a group that the CPU lacks stays as it is."""
     groups = {"generic": _GENERIC, "coherence": family.coherence if family else ("coherence",)}
     return tuple(dict.fromkeys(event for name in names for event in groups.get(name, (name,))))
 
 
-def _family_of(facts: Facts) -> _Family | None:
+def _find_family(facts: Facts) -> _Family | None:
     try:
         family, model = int(facts.cpu_family or "", 0), int(facts.cpu_model_number or "", 0)
     except ValueError:

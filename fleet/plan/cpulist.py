@@ -1,4 +1,4 @@
-"""Lists of CPUs and of pairs of CPUs, as people write them and as the agent reads them."""
+"""Parses and formats lists of CPUs and of pairs of CPUs, as people write them and as the agent reads them."""
 
 import re
 from collections.abc import Iterable
@@ -9,14 +9,17 @@ MAX_ARGUMENT_BYTES = 128 << 10  # of one argument of a program: MAX_ARG_STRLEN o
 PairList = tuple[tuple[int, int], ...]
 
 
-def cpu_list(text: str) -> tuple[int, ...]:
-    """Expand "0-3,8" to (0, 1, 2, 3, 8), sorted, each once. Raises ValueError in words for people."""
+def parse_cpu_numbers(text: str) -> tuple[int, ...]:
+    """Expand "0-3,8" to (0, 1, 2, 3, 8), sorted, without repeats.
+
+    Raises ValueError with a text for people.
+    """
     cpus: set[int] = set()
     for part in text.split(","):
-        found = re.fullmatch(r"\s*([0-9]{1,5})(?:\s*-\s*([0-9]{1,5}))?\s*", part)
-        if not found:
+        match = re.fullmatch(r"\s*([0-9]{1,5})(?:\s*-\s*([0-9]{1,5}))?\s*", part)
+        if not match:
             raise ValueError(f"must be CPU numbers such as 0-3,8; not {text[:60]!r}")
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         if first > last:
             raise ValueError(f"the range {part.strip()} runs backwards; write {last}-{first}")
         if last > MAX_CPU:
@@ -25,8 +28,8 @@ def cpu_list(text: str) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def cpus_text(cpus: Iterable[int]) -> str:
-    """Write CPU numbers as the kernel does: (0, 1, 2, 5) -> "0-2,5"; () -> ""."""
+def format_cpus(cpus: Iterable[int]) -> str:
+    """Format CPU numbers as the kernel does: (0, 1, 2, 5) -> "0-2,5"; () -> ""."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and cpu == ranges[-1][1] + 1:
@@ -36,21 +39,24 @@ def cpus_text(cpus: Iterable[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
-def pair_list(text: str) -> PairList:
-    """Read "0-1,4-0" (or 0:1) as ((0, 1), (0, 4)), in the order given. ValueError in words for people."""
+def parse_pairs(text: str) -> PairList:
+    """Parse "0-1,4-0" (or 0:1) as ((0, 1), (0, 4)), in the order given. Raises ValueError."""
     pairs: dict[tuple[int, int], None] = {}
     for part in text.split(","):
-        pair = _pair(part)
+        pair = _parse_pair(part)
         if pair in pairs:
             raise ValueError(f"the pair {pair[0]}-{pair[1]} is listed twice; both directions are one pair")
         pairs[pair] = None
-    pairs_text(pairs)
+    format_pairs(pairs)
     return tuple(pairs)
 
 
-def pairs_text(pairs: Iterable[tuple[int, int]]) -> str:
-    """Write ((0, 1), (0, 4)) as "0-1,0-4". Raises ValueError where no program would take so long a list."""
-    text = ",".join(f"{one}-{other}" for one, other in pairs)
+def format_pairs(pairs: Iterable[tuple[int, int]]) -> str:
+    """Format ((0, 1), (0, 4)) as "0-1,0-4".
+
+    Raises ValueError if the list is too long for a program's argument.
+    """
+    text = ",".join(f"{ping}-{pong}" for ping, pong in pairs)
     if len(text) >= MAX_ARGUMENT_BYTES:
         raise ValueError(
             f"{text.count(',') + 1} pairs make a list of {len(text) >> 10} KiB, and a program takes no more "
@@ -59,13 +65,13 @@ def pairs_text(pairs: Iterable[tuple[int, int]]) -> str:
     return text
 
 
-def _pair(part: str) -> tuple[int, int]:
-    found = re.fullmatch(r"\s*([0-9]{1,5})\s*[-:]\s*([0-9]{1,5})\s*", part)
-    if not found:
+def _parse_pair(part: str) -> tuple[int, int]:
+    match = re.fullmatch(r"\s*([0-9]{1,5})\s*[-:]\s*([0-9]{1,5})\s*", part)
+    if not match:
         raise ValueError(f"a pair is two CPU numbers such as 0-4, not {part[:60]!r}")
-    one, other = sorted((int(found[1]), int(found[2])))
-    if one == other:
-        raise ValueError(f"{one}-{other} is one CPU, not a pair")
-    if other > MAX_CPU:
-        raise ValueError(f"there is no CPU {other}; numbers end at {MAX_CPU}")
-    return one, other
+    lower, higher = sorted((int(match[1]), int(match[2])))
+    if lower == higher:
+        raise ValueError(f"{lower}-{higher} is one CPU, not a pair")
+    if higher > MAX_CPU:
+        raise ValueError(f"there is no CPU {higher}; numbers end at {MAX_CPU}")
+    return lower, higher

@@ -9,22 +9,24 @@ LONG_S = 10.0  # a first round that takes longer is told apart
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """The minimum rounds, all for the precision, and, of a whole plan, the first round."""
+    """Seconds: the minimum rounds, all rounds for the precision, and the first round (0: not known)."""
 
     least_s: float
     most_s: float
     first_s: float = 0.0
 
     def __str__(self) -> str:
-        least, most = seconds_text(self.least_s), seconds_text(self.most_s)
-        return least if least == most else f"{least} to {most}"
+        shortest, longest = format_seconds(self.least_s), format_seconds(self.most_s)
+        return shortest if shortest == longest else f"{shortest} to {longest}"
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a plan costs on a machine (docs/wire.md). left_out: empty for nothing. nodes: bytes on each.
+    """What a plan costs on a machine (docs/wire.md). left_out: "" for nothing.
 
-    load_mbps: the most that is asked of the memory's bandwidth; load: how long it is.
+    nodes: bytes on each NUMA node.
+
+    load_mbps: the most that load threads ask of the memory's bandwidth; load: for how long.
     """
 
     cpus: int
@@ -43,24 +45,26 @@ class Forecast:
 
     @property
     def time_text(self) -> str:
-        """How long it takes, when people can look at a first round, and what the time budget leaves out."""
+        """How long it takes, when a first round can be looked at, and what the time budget leaves out."""
         first_s = self.duration.first_s
-        first = f", the first round {seconds_text(first_s)}" if self.rounds > 1 and first_s >= LONG_S else ""
+        first = (
+            f", the first round {format_seconds(first_s)}" if self.rounds > 1 and first_s >= LONG_S else ""
+        )
         shortened = f" ({self.left_out}, as the time budget allows)" if self.left_out else ""
         return f"{self.duration}{first}{shortened}"
 
     @property
     def memory_text(self) -> str:
-        """The memory of the points, and what others lack of its bandwidth; empty where they take none."""
-        each = ", ".join(f"{size >> 20} MiB on node {node}" for node, size in self.nodes.items())
-        on = f" ({each})" if each else ""
-        most = "all" if self.load_mbps >= _FULL else f"{self.load_mbps / 1000:g} GB/s"
-        load = f" and for {self.load} up to {most} of its bandwidth" if self.load_mbps else ""
-        return f"{self.bytes >> 20} MiB of memory{on}{load}" if self.bytes else ""
+        """The memory of the points, and how much bandwidth they take from others; "" if they take none."""
+        by_node = ", ".join(f"{size >> 20} MiB on node {node}" for node, size in self.nodes.items())
+        place = f" ({by_node})" if by_node else ""
+        bandwidth = "all" if self.load_mbps >= _FULL else f"{self.load_mbps / 1000:g} GB/s"
+        load = f" and for {self.load} up to {bandwidth} of its bandwidth" if self.load_mbps else ""
+        return f"{self.bytes >> 20} MiB of memory{place}{load}" if self.bytes else ""
 
 
-def seconds_text(seconds: float) -> str:
-    """A time as people read it, of two or three digits."""
+def format_seconds(seconds: float) -> str:
+    """Format a time with two or three digits: "under 1 s", "90 s", "12 min", "2.5 h"."""
     if seconds < 0.95:
         return "under 1 s"
     if seconds < 120:

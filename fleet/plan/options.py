@@ -1,4 +1,4 @@
-"""THE TABLE of plan options, which the command line, the inventory, the agent and the docs read."""
+"""The table of plan options that the command line, the inventory, the agent and the docs read."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,8 +10,8 @@ from typing import Any
 from fleet import model
 from fleet.errors import UsageError
 from fleet.plan import kinds
-from fleet.plan.cpulist import cpu_list
-from fleet.plan.variants import for_benchmarks
+from fleet.plan.cpulist import parse_cpu_numbers
+from fleet.plan.variants import assign_to_benchmarks
 from fleet.text import LABEL_KEY
 
 BURST_SAMPLES = 40_000  # as many fit into a line of the wire, warm-ups counted (agent/options/options.h)
@@ -23,7 +23,7 @@ _ORDERED, _HALF = model.PairChoice(model.Pairs.ORDERED), model.PairChoice(model.
 
 @dataclass(frozen=True, slots=True)
 class EffectiveOptions(model.RequestedOptions):
-    """Options with the agent's own default wherever nothing was asked for."""
+    """Options with the agent's own default wherever nothing was requested."""
 
     benchmarks: tuple[str, ...] = model.Plan().benchmarks
     variant: str = "auto"
@@ -63,17 +63,17 @@ PRESETS: Mapping[model.Preset, model.RequestedOptions] = {
 class Option:
     """One option of a plan.
 
-    name: its field in `RequestedOptions`. otherwise: what holds where it is not given, beside the value in
-    `DEFAULTS`. below: the mapping of an inventory entry that has it; () for the entry itself, None where the
+    name: its field in `RequestedOptions`. default_text: the default in words, beside the value in `DEFAULTS`.
+    inventory_path: the mapping of an inventory entry that has it; () for the entry itself, None where the
     inventory has no such key. flag: of `fleet run` and of the agent, without the dashes, if not the name.
     """
 
     name: str
     kind: kinds.Kind
     help: str
-    otherwise: str = ""
+    default_text: str = ""
     letter: str = ""
-    below: tuple[str, ...] | None = ("plan",)
+    inventory_path: tuple[str, ...] | None = ("plan",)
     flag: str = ""
 
     def __post_init__(self) -> None:
@@ -81,57 +81,66 @@ class Option:
 
     @property
     def default(self) -> str:
-        """What holds where it is not given, as people write it."""
+        """The value without this option, as people write it."""
         value = getattr(DEFAULTS, self.name)
-        shown = "" if value is None else self.kind.show(value)
-        return "; ".join(text for text in (shown, self.otherwise) if text)
+        value_text = "" if value is None else self.kind.show(value)
+        return "; ".join(text for text in (value_text, self.default_text) if text)
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Where an inventory entry has it; () for nowhere."""
-        return () if self.below is None else (*self.below, self.name)
+        """The path of its key in an inventory entry; () if it has none."""
+        return () if self.inventory_path is None else (*self.inventory_path, self.name)
 
-    def typed(self, value: Any) -> str:
-        """The option with a value, as typed on the command line."""
+    def as_flag(self, value: Any) -> str:
+        """Return the option with a value, as typed on the command line."""
         return f"--{self.flag} {self.kind.show(value)}"
 
-    def written(self, value: Any) -> str:
-        """The option with a value, as written in an inventory."""
+    def as_yaml(self, value: Any) -> str:
+        """Return the option with a value, as written in an inventory."""
         return f"{self.name}: {self.kind.show(value)}"
 
 
-def _listed(benchmarks: Iterable[model.Benchmark]) -> str:
-    return ", ".join(one.name for one in benchmarks)
+def _join_names(benchmarks: Iterable[model.Benchmark]) -> str:
+    return ", ".join(benchmark.name for benchmark in benchmarks)
 
 
-def _having(option: str) -> str:
-    """The benchmarks with a parameter that this option of the agent asks for."""
-    return _listed(
-        one for one in model.BENCHMARKS.values() if any(part.option == option for part in one.parameters)
+def _benchmarks_with_option(option: str) -> str:
+    """Return the names of the benchmarks with a parameter that this option of the agent sets."""
+    return _join_names(
+        benchmark
+        for benchmark in model.BENCHMARKS.values()
+        if any(part.option == option for part in benchmark.parameters)
     )
 
 
-def _words_of(option: str) -> tuple[str, ...]:
-    """The words that this option of the agent takes, each once."""
+def _benchmarks_with_many_points() -> str:
+    return _join_names(benchmark for benchmark in model.BENCHMARKS.values() if benchmark.many_points)
+
+
+def _words_for_option(option: str) -> tuple[str, ...]:
+    """Return the words that this option of the agent takes, each once."""
     parameters = (
-        part for one in model.BENCHMARKS.values() for part in one.parameters if part.option == option
+        part
+        for benchmark in model.BENCHMARKS.values()
+        for part in benchmark.parameters
+        if part.option == option
     )
     return tuple(dict.fromkeys(word for part in parameters for word in part.words))
 
 
-_NODE = kinds.whole(0, 1023)
+_NODE = kinds.integer(0, 1023)
 OPTIONS = (
     Option("benchmarks", kinds.BENCHMARKS, "What to measure.", letter="b", flag="benchmark"),
     Option("variant", kinds.VARIANT, "Instructions; auto: the best that the CPU has."),
-    Option("preset", kinds.one_of(model.Preset), "Sample as this tool does.", "none"),
-    Option("samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
+    Option("preset", kinds.word_from(model.Preset), "Sample as this tool does.", "none"),
+    Option("samples", kinds.integer(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
     Option(
-        *("iterations", kinds.whole(1, 1_000_000_000), "Round trips in a sample.", "chosen for each pair"),
+        *("iterations", kinds.integer(1, 1_000_000_000), "Round trips in a sample.", "chosen for each pair"),
         letter="i",
     ),
-    Option("warmup", kinds.whole(0, BURST_SAMPLES), "Warm-up samples in a burst."),
+    Option("warmup", kinds.integer(0, BURST_SAMPLES), "Warm-up samples in a burst."),
     Option(
-        *("rounds", kinds.whole(1, 1_000_000)),
+        *("rounds", kinds.integer(1, 1_000_000)),
         "Visits to every pair; alone, exactly so many.",
     ),
     Option(
@@ -153,63 +162,65 @@ OPTIONS = (
     Option("pairs", kinds.PAIRS, "Pairs: each once, both ways, some of each relation, or these."),
     Option(
         *("few_pairs", kinds.FEW_PAIRS),
-        f"{_listed(one for one in model.BENCHMARKS.values() if one.many_points)}: pairs.",
+        f"{_benchmarks_with_many_points()}: pairs.",
         "per-relation:8, or as --pairs",
     ),
-    Option("order", kinds.one_of(model.Order), "Order of the pairs in a round."),
-    Option("line", kinds.one_of(model.LinePolicy), "Cache lines: new for every burst, or the same."),
-    Option("owner", kinds.one_of(model.Side), "The thread that touches lines first."),
+    Option("order", kinds.word_from(model.Order), "Order of the pairs in a round."),
+    Option("line", kinds.word_from(model.LinePolicy), "Cache lines: new for every burst, or the same."),
+    Option("owner", kinds.word_from(model.Side), "The thread that touches lines first."),
     Option("node", _NODE, "NUMA node of the lines.", "where the owner runs"),
     Option(
         *("nodes", kinds.all_or_list(_NODE, "all, or a list of NUMA nodes such as 0,2")),
-        *(f"{_having('nodes')}: NUMA nodes of the memory, by turns.", "not by node"),
+        *(f"{_benchmarks_with_option('nodes')}: NUMA nodes of the memory, by turns.", "not by node"),
     ),
     Option(
-        *("separation_bytes", kinds.whole(4, 1 << 20, multiple_of=4, metavar="BYTES")),
+        *("separation_bytes", kinds.integer(4, 1 << 20, multiple_of=4, metavar="BYTES")),
         *("Bytes between the two lines of readwrite.", "in different pages"),
         flag="sep",
     ),
-    Option("sizes", kinds.SIZES, f"{_having('sizes')}: memory of each thread.", "by the caches"),
     Option(
-        *("stride_bytes", kinds.whole(8, 1 << 20, multiple_of=8, metavar="BYTES")),
+        "sizes", kinds.SIZES, f"{_benchmarks_with_option('sizes')}: memory of each thread.", "by the caches"
+    ),
+    Option(
+        *("stride_bytes", kinds.integer(8, 1 << 20, multiple_of=8, metavar="BYTES")),
         "chase, fetch: from one line to the next; bandwidth/tile: rows.",
         "256; 64 for window and rising",
         flag="stride",
     ),
     Option(
-        *("pages", kinds.one_of(model.Pages), "Pages of the memory timed."),
+        *("pages", kinds.word_from(model.Pages), "Pages of the memory timed."),
         "huge for chase, bandwidth, gemm if there are any",
     ),
     Option(
-        *("operations", kinds.words_of(*_words_of("op"))),
-        f"{_having('op')}: what is done; nt: past the caches.",
+        *("operations", kinds.word_list(*_words_for_option("op"))),
+        f"{_benchmarks_with_option('op')}: what is done; nt: past the caches.",
         "by benchmark",
         flag="op",
     ),
     Option(
         *("threads", kinds.THREADS),
-        f"{_having('threads')}: threads at once, or on which CPUs.",
+        f"{_benchmarks_with_option('threads')}: threads at once, or on which CPUs.",
         "of contend, sharing 2,all; of loaded cores",
     ),
     Option(
         *("load", kinds.LOAD),
-        f"{_having('load')}: GB/s asked of each thread beside ping.",
+        f"{_benchmarks_with_option('load')}: GB/s asked of each thread beside ping.",
         "0,1,2,4,8,16,full",
     ),
     Option(
-        *("share", kinds.words_of(*_words_of("share"))),
-        f"{_having('share')}: own memory for each thread, or one.",
+        *("share", kinds.word_list(*_words_for_option("share"))),
+        f"{_benchmarks_with_option('share')}: own memory for each thread, or one.",
         "of contend all",
     ),
     Option(
-        *("states", kinds.words_of(*_words_of("state"))),
-        f"{_having('state')}: what was done to lines before.",
+        *("states", kinds.word_list(*_words_for_option("state"))),
+        f"{_benchmarks_with_option('state')}: what was done to lines before.",
         "all; third, taken need a third CPU",
         flag="state",
     ),
-    Option("blocks", kinds.BLOCKS, f"{_having('blocks')}: bytes before the other thread's."),
+    Option("blocks", kinds.BLOCKS, f"{_benchmarks_with_option('blocks')}: bytes before the other thread's."),
     Option(
-        *("message_lines", kinds.whole_list(1, 64)),
+        *("message_lines", kinds.integer_list(1, 64)),
         "message: lines written for each.",
         flag="lines-per-message",
     ),
@@ -217,15 +228,17 @@ OPTIONS = (
     Option("counters", kinds.COUNTERS, "Count events of the CPU.", "none"),
     Option("governor", kinds.GOVERNOR, "Set this frequency governor for the run.", "unchanged"),
     Option("boost", kinds.SWITCH, "Set frequency boost for the run.", "unchanged"),
-    Option("cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c", below=()),
-    Option("seed", kinds.whole(0, 2**63 - 1), "Seed of the shuffled order.", "drawn", below=None),
+    Option("cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c", inventory_path=()),
+    Option("seed", kinds.integer(0, 2**63 - 1), "Seed of the shuffled order.", "drawn", inventory_path=None),
     Option(
-        *("priority", kinds.whole(0, 98), "Realtime priority, 0: none."), "1 on Linux where allowed", below=()
+        *("priority", kinds.integer(0, 98), "Realtime priority, 0: none."),
+        "1 on Linux where allowed",
+        inventory_path=(),
     ),
     Option(
         *("deadline_s", kinds.duration(1, LONGEST_S, whole_seconds=True)),
         *("Agents end themselves after this.", "five times the forecast and 10m"),
-        below=None,
+        inventory_path=None,
         flag="deadline",
     ),
 )
@@ -233,49 +246,53 @@ BY_NAME: Mapping[str, Option] = MappingProxyType({option.name: option for option
 
 
 @lru_cache(maxsize=64)  # asked several times for each host
-def effective(options: model.RequestedOptions) -> EffectiveOptions:
-    """What the agent makes of these options, with those of a preset and its own defaults below them."""
-    given = model.merged(PRESETS[options.preset], options) if options.preset else options
-    return model.merged(DEFAULTS if given.rounds is None else _BACK_TO_BACK, given)
+def resolve_defaults(options: model.RequestedOptions) -> EffectiveOptions:
+    """Return the options that the agent will use: those requested, then a preset's, then its own defaults."""
+    options_with_preset = (
+        model.override_options(PRESETS[options.preset], options) if options.preset else options
+    )
+    return model.override_options(
+        DEFAULTS if options_with_preset.rounds is None else _BACK_TO_BACK, options_with_preset
+    )
 
 
-def few_pairs(plan: model.Plan) -> model.PairChoice | None:
-    """The pairs of benchmarks with many points, as requested or by default; None: as of all others."""
+def effective_few_pairs(plan: model.Plan) -> model.PairChoice | None:
+    """Return the pairs of benchmarks with many points, requested or by default; None: as for all others."""
     many = any(model.BENCHMARKS[name].many_points for name in plan.benchmarks)
     if plan.few_pairs is not None or plan.pairs is not None or not many:
         return plan.few_pairs
     return model.PairChoice(model.Pairs.PER_RELATION, per_relation=FEW_PAIRS)
 
 
-def of_host(host: model.Host) -> model.RequestedOptions:
-    """The plan options of a host's inventory entry."""
+def options_from_entry(host: model.Host) -> model.RequestedOptions:
+    """Return the plan options of a host's inventory entry."""
     return replace(host.plan, cpus=host.cpus, priority=host.priority)
 
 
-def requested(given: Mapping[str, str | None]) -> model.RequestedOptions:
-    """Read plan options of a command line, by name; None: not given. Raises UsageError."""
+def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
+    """Parse the plan options of a command line, by name; None: not typed. Raises UsageError."""
     return model.RequestedOptions(
         **{
-            name: read(BY_NAME[name].flag, text, BY_NAME[name].kind)
-            for name, text in given.items()
+            name: parse_option(BY_NAME[name].flag, text, BY_NAME[name].kind)
+            for name, text in texts.items()
             if text is not None
         }
     )
 
 
-def read(flag: str, text: str, kind: kinds.Kind) -> Any:
-    """Read the value of an option. Raises UsageError that names the option and says what is allowed."""
+def parse_option(flag: str, text: str, kind: kinds.Kind) -> Any:
+    """Parse the value of an option. Raises UsageError that names the option and what is allowed."""
     try:
         return kind.read(text)
     except ValueError as err:
-        shown = text if len(text) <= 60 else f"{text[:57]}..."
-        raise UsageError(f"--{flag} {shown}: {err}") from err
+        quoted = text if len(text) <= 60 else f"{text[:57]}..."
+        raise UsageError(f"--{flag} {quoted}: {err}") from err
 
 
 def agent_arguments(plan: model.Plan) -> list[str]:
-    """The arguments of the agent for a plan: its preset before what wins over it."""
+    """Return the agent's arguments for a plan: the preset before what overrides it."""
     if plan.variant is not None:
-        plan = replace(plan, variant=for_benchmarks(plan.variant, plan.benchmarks))
+        plan = replace(plan, variant=assign_to_benchmarks(plan.variant, plan.benchmarks))
     words = []
     for option in sorted(OPTIONS, key=lambda option: (option.name != "deadline_s", option.name != "preset")):
         value = getattr(plan, option.name)
@@ -284,23 +301,23 @@ def agent_arguments(plan: model.Plan) -> list[str]:
     return words
 
 
-def cpus(text: str) -> tuple[int, ...]:
-    """Read "0-3,8"; ascending, repeats dropped. Raises UsageError."""
-    numbers: tuple[int, ...] = read("cpus", text, replace(kinds.CPUS, read=cpu_list))
+def parse_cpus_option(text: str) -> tuple[int, ...]:
+    """Parse "0-3,8", ascending, without repeats. Raises UsageError."""
+    numbers: tuple[int, ...] = parse_option("cpus", text, replace(kinds.CPUS, read=parse_cpu_numbers))
     return numbers
 
 
-def choice(flag: str, text: str, known: Iterable[str]) -> str:
-    """Read one of `known`. Raises UsageError that names them."""
+def parse_choice(flag: str, text: str, choices: Iterable[str]) -> str:
+    """Return the text if it is one of `choices`. Raises UsageError that lists them."""
     try:
-        return kinds.among(text, tuple(known))
+        return kinds.require_choice(text, tuple(choices))
     except ValueError as err:
         raise UsageError(f"--{flag} {text[:60]}: {err}") from err
 
 
-def labels(pairs: Iterable[str]) -> Mapping[str, str]:
-    """Read key=value words. Raises UsageError for what is no such text, and for two values."""
-    found: dict[str, str] = {}
+def parse_labels(pairs: Iterable[str]) -> Mapping[str, str]:
+    """Parse key=value words. Raises UsageError for other text, or for two values of a key."""
+    labels_by_key: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not pair.isprintable():  # neither are bytes that are no UTF-8
@@ -310,6 +327,8 @@ def labels(pairs: Iterable[str]) -> Mapping[str, str]:
                 f"--label {pair}: write key=value, for instance --label kernel=6.12; a key is letters, "
                 "digits, dot, dash and _."
             )
-        if found.setdefault(key, value) != value:
-            raise UsageError(f"--label {pair}: {key}={found[key]} was given before; keep one of them.")
-    return MappingProxyType(found)
+        if labels_by_key.setdefault(key, value) != value:
+            raise UsageError(
+                f"--label {pair}: {key}={labels_by_key[key]} was given before; keep one of them."
+            )
+    return MappingProxyType(labels_by_key)

@@ -1,1 +1,1 @@
-"""Connections to hosts: one protocol, implemented by `ssh` and `command`; `connect` chooses."""
+"""Connections to hosts: one interface, implemented by `ssh` and `command`; `connect` chooses."""

@@ -1,4 +1,4 @@
-"""Ends all work in progress on Ctrl-C: agents first, then connections that are still open."""
+"""Ends all work in progress on Ctrl-C: first agents, then connections that are still open."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,11 +8,11 @@ from fleet.remote.stream import Stream
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: the user asked for it
-    """The user cancelled the session before this host got any further."""
+    """The user cancelled the session before this host was done."""
 
 
 class Cancellation:
-    """Shared by all hosts of a session; every method may be called from any thread."""
+    """The cancellation of a session, shared by all its hosts. Thread-safe."""
 
     def __init__(self) -> None:
         self._requested = threading.Event()
@@ -22,11 +22,11 @@ class Cancellation:
         self._closing = False
 
     @property
-    def requested(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the user has cancelled the session."""
         return self._requested.is_set()
 
-    def check(self) -> None:
+    def raise_if_requested(self) -> None:
         """Raise Cancelled if the session is cancelled."""
         if self._requested.is_set():
             raise Cancelled
@@ -37,15 +37,15 @@ class Cancellation:
             raise Cancelled
 
     def stop_on_request(self, stream: Stream) -> None:
-        """Stop the stream on cancellation; at once if the session is cancelled already."""
+        """Stop the stream on cancellation, at once if the session is already cancelled."""
         with self._guard:
             self._streams.append(stream)
         if self._requested.is_set():
             stream.stop()
 
     @contextmanager
-    def closing(self, close: Callable[[], None]) -> Iterator[None]:
-        """Close what does not end in time after a cancellation. close: may be called from any thread."""
+    def close_on_cancel(self, close: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, let `close_all` call `close`, from any thread."""
         with self._guard:
             self._open.append(close)
             late = self._closing
@@ -58,7 +58,7 @@ class Cancellation:
                 self._open.remove(close)
 
     def request(self) -> None:
-        """Let no host begin another stage, and stop every agent."""
+        """Let no host start another stage, and stop every agent."""
         self._requested.set()
         with self._guard:
             streams = list(self._streams)
@@ -66,7 +66,7 @@ class Cancellation:
             stream.stop()
 
     def close_all(self) -> None:
-        """Close whatever is still open, and at once whatever is opened later."""
+        """Close everything still open, and at once whatever is opened later."""
         with self._guard:
             self._closing = True
             still_open = list(self._open)

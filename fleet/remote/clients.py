@@ -1,4 +1,4 @@
-"""The client program of each `via` but `ssh`: its words, and what it prints if it fails."""
+"""Describes the client program of each `via` but `ssh`: its command line, and what its errors mean."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fleet.errors import AuthError, FleetError, HostKeyError, ProbeError, UnreachableError
 from fleet.model import Host, HostKeyPolicy, Via
-from fleet.model.client import by_hand, client_words
+from fleet.model.client import client_command, manual_command
 from fleet.remote import shell
 from fleet.remote.command import Client, Sign
 from fleet.remote.ssh import config_lookup
@@ -37,38 +37,38 @@ _USER_ACTS_S = 60.0  # the user may have to touch a token
 _NO_SESSION = 255  # ssh's own exit code
 
 
-def _openssh(host: Host, timeout_s: float) -> Client:
-    """The user's own ssh, for what paramiko does not know; all sessions share the first one's.
+def _openssh_client(host: Host, timeout_s: float) -> Client:
+    """Return the user's own ssh, for what paramiko cannot do; all sessions share the first one's connection.
 
-    Raises UnreachableError without an ssh.
+    Raises UnreachableError without an ssh program.
     """
 
     def words(mark: str, folder: Path) -> tuple[str, ...]:
-        ssh = _command(host, timeout_s, folder)
+        ssh = _ssh_command(host, timeout_s, folder)
         return (ssh[0], "-E", str(folder / f"{mark}.log"), *ssh[1:], shell.LOADER + mark)
 
     return Client(
         program="ssh",
-        words=words,
-        by_hand=f"`{by_hand(host)}`.",
+        command_line=words,
+        by_hand=f"`{manual_command(host)}`.",
         signs=_SIGNS[Via.OPENSSH],
-        answer_s=timeout_s + _USER_ACTS_S,
+        answer_timeout_s=timeout_s + _USER_ACTS_S,
         env={"SSH_ASKPASS_REQUIRE": "never"},
-        shares=True,
+        shares_first_session=True,
         ends_input=True,
-        own_code=_NO_SESSION,
+        own_exit_code=_NO_SESSION,
     )
 
 
-def _command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:
-    """The ssh command up to the host's name: the user's configuration, and what the inventory overrides."""
+def _ssh_command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:
+    """Return the ssh command up to the host's name, with what the inventory overrides."""
     ssh = shutil.which("ssh")
     if ssh is None:
         raise UnreachableError(f"{host.name}: `via: openssh` needs the ssh program, and PATH leads to none.")
-    known = host.host_key is not HostKeyPolicy.ACCEPT_NEW
+    key_must_be_known = host.host_key is not HostKeyPolicy.ACCEPT_NEW
     settings: dict[str, object] = {
         "BatchMode": "yes",
-        "StrictHostKeyChecking": "yes" if known else "accept-new",
+        "StrictHostKeyChecking": "yes" if key_must_be_known else "accept-new",
         "ConnectTimeout": max(1, math.ceil(timeout_s)),
         "ServerAliveInterval": _KEEPALIVE_S,
         "ServerAliveCountMax": _MISSED,
@@ -79,11 +79,11 @@ def _command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:
         "RequestTTY": "no",
     }
     file = os.environ.get("FLEET_SSH_CONFIG")
-    own = config_lookup.lookup(host.name, host.address, host.user, host.port, file)
-    if own.get("controlpath", ("none",))[-1] == "none":  # else the user shares sessions already
+    own_settings = config_lookup.look_up(host.name, host.address, host.user, host.port, file)
+    if own_settings.get("controlpath", ("none",))[-1] == "none":  # else the user shares sessions already
         settings |= {"ControlMaster": "auto", "ControlPath": folder / "session", "ControlPersist": "no"}
     unwanted = {"forkafterauthentication": "no", "sessiontype": "default", "stdinnull": "no"}
-    settings |= {key: value for key, value in unwanted.items() if own.get(key, (value,)) != (value,)}
+    settings |= {key: value for key, value in unwanted.items() if own_settings.get(key, (value,)) != (value,)}
     return (
         ssh,
         *(("-F", file) if file else ()),
@@ -97,17 +97,17 @@ def _command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:
     )
 
 
-def client_of(host: Host, timeout_s: float) -> Client:
-    """The client program that the host's entry names; for this machine its shell."""
+def choose_client(host: Host, timeout_s: float) -> Client:
+    """Return the client program that the host's entry names; for this machine its shell."""
     if host.via is Via.OPENSSH:
-        return _openssh(host, timeout_s)
+        return _openssh_client(host, timeout_s)
     local = host.via is Via.LOCAL
     program = os.path.basename((*host.command, "sh")[0])  # noqa: PTH119
     return Client(
         program=program,
-        words=lambda mark, _: client_words(host, shell.loader(mark)),
-        by_hand=f"`{by_hand(host)}`." + _WORKS * (not local),
-        answer_s=timeout_s,
+        command_line=lambda mark, _: client_command(host, shell.loader_command(mark)),
+        by_hand=f"`{manual_command(host)}`." + _WORKS * (not local),
+        answer_timeout_s=timeout_s,
         signs=_SIGNS.get(program, ()),
         ends_input=local,
     )

@@ -1,4 +1,4 @@
-"""A host over a client program: a Connection on its pipes. How a command ended the loader's mark says."""
+"""Connects to a host through a client program's pipes. The mark that the loader prints ends each command."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from fleet.errors import FleetError, LinkError, ProbeError, TimeLimitError, Unre
 from fleet.model import Host
 from fleet.remote import shell
 from fleet.remote.connection import Connection
-from fleet.remote.output import Answer, Completed, answer, never_ended
+from fleet.remote.output import Answer, Completed, collect_answer, timeout_message
 from fleet.remote.process import Process
 from fleet.remote.stream import Stream
 
@@ -28,7 +28,7 @@ _AT_ONCE = threading.BoundedSemaphore(8)  # clients that connect; an sshd lets i
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What a client prints, the error that it means, and what to do about it."""
+    """A text that a client prints, the error that it means, and what to do about it."""
 
     text: str
     error: Callable[[str], FleetError]
@@ -39,24 +39,25 @@ class Sign:
 class Client:
     """A program that gives a shell on a host.
 
-    words: to start it, from a session's mark and a folder, where it may write MARK.log. by_hand: what to try.
-    answer_s: until its shell answers. shares: later sessions need the first one. ends_input: end-of-file on
-    stdin surely reaches the host. own_code: its exit code for its own failures, unless a command's is alike.
+    command_line: to start it, from a session's mark and a folder where it may write MARK.log. by_hand: what
+    to try. answer_timeout_s: until its shell answers. shares_first_session: later sessions need the first
+    one. ends_input: it passes end-of-file on stdin to the host. own_exit_code: of its own failures, unless a
+    command's is the same.
     """
 
     program: str
-    words: Callable[[str, Path], Sequence[str]]
+    command_line: Callable[[str, Path], Sequence[str]]
     by_hand: str
-    answer_s: float
+    answer_timeout_s: float
     signs: Sequence[Sign] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    shares: bool = False
+    shares_first_session: bool = False
     ends_input: bool = False
-    own_code: int | None = None
+    own_exit_code: int | None = None
 
 
 class CommandConnection(Connection):
-    """Open sessions of a client program with one host."""
+    """Sessions of a client program with one host."""
 
     # `banner` stays empty: ssh tells it only among its debugging messages.
 
@@ -77,7 +78,10 @@ class CommandConnection(Connection):
 
     @classmethod
     def open(cls, host: Host, client: Client) -> Self:
-        """Connect. Raises UnreachableError, HostKeyError, AuthError or ProbeError, with what was printed."""
+        """Connect.
+
+        Raises UnreachableError, HostKeyError, AuthError or ProbeError, with what the client printed.
+        """
         connection = cls(host, client)
         try:
             connection._connect()
@@ -89,21 +93,21 @@ class CommandConnection(Connection):
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """See Connection.run. On a timeout the command is left to itself, without stdin and stdout."""
         if stdin and not self.client.ends_input:
-            command = shell.with_input(command, len(stdin))
-        session = self._session(last=bool(stdin))
-        kept = False
+            command = shell.feed_bytes(command, len(stdin))
+        session = self._take_session(last=bool(stdin))
+        reusable = False
         try:
-            done = session.ask(command, self._env, stdin, time.monotonic() + timeout_s)
-            kept = not stdin and done is not None
+            done = session.run_command(command, self._env, stdin, time.monotonic() + timeout_s)
+            reusable = not stdin and done is not None
         except TimeoutError:
-            raise TimeLimitError(never_ended(self.host_name, timeout_s)) from None
+            raise TimeLimitError(timeout_message(self.host_name, timeout_s)) from None
         finally:
-            if kept:
+            if reusable:
                 self._shell = session
             else:
-                self._end(session)
+                self._end_session(session)
         if done is None:
-            raise self._broken(session)
+            raise self._broken_link_error(session)
         return done
 
     def stream(
@@ -111,63 +115,68 @@ class CommandConnection(Connection):
     ) -> "ClientStream":
         """See Connection.stream."""
         if not self.client.ends_input:
-            command = shell.until_stop(command, len(stdin))
-        return ClientStream(self, self._session(last=True), command, idle_timeout_s, limit_s, stdin)
+            command = shell.run_until_stop(command, len(stdin))
+        return ClientStream(self, self._take_session(last=True), command, idle_timeout_s, limit_s, stdin)
 
     def close(self) -> None:
         """See Connection.close."""
         with self._lock:
             self._closed = True
             running = list(self._running)
-        kept, self._shell = self._shell, None
+        waiting, self._shell = self._shell, None
         for session in running:
-            if session is not kept:
+            if session is not waiting:
                 session.process.close_stdin()
                 session.process.signal(signal.SIGTERM)
-        if kept is not None:
-            kept.process.say(shell.last("", {}, kept.mark))
-            self._end(kept)
+        if waiting is not None:
+            waiting.process.write_if_open(shell.render_last_command("", {}, waiting.mark))
+            self._end_session(waiting)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _connect(self) -> None:
         """Start the first session and wait until its shell answers."""
-        session, client = self._start(), self.client
+        session, client = self._start_session(), self.client
         try:
-            if not self._answers(session):
-                raise self._unreachable(session)
+            if not self._wait_for_shell(session):
+                raise self._unreachable_error(session)
         except TimeoutError:
             raise UnreachableError(
                 f"{self.host_name}: {client.program} did not reach the host's shell within "
-                f"{client.answer_s:g} s{_quoted(session.log())}. Try {client.by_hand}"
+                f"{client.answer_timeout_s:g} s{_append_output(session.log_text())}. Try {client.by_hand}"
             ) from None
         self._shell = session
 
-    def _answers(self, session: "_Session") -> bool:
-        """Whether a new session's shell answers; what came before is thrown away. TimeoutError."""
+    def _wait_for_shell(self, session: "_Session") -> bool:
+        """Report whether a new session's shell answers, discarding earlier output. Raises TimeoutError."""
         done = None
         try:
             with _AT_ONCE:
-                done = session.ask(":", {}, b"", time.monotonic() + self.client.answer_s, first=True)
+                done = session.run_command(
+                    ":", {}, b"", time.monotonic() + self.client.answer_timeout_s, first=True
+                )
         finally:
             if done is None:
-                self._end(session)
+                self._end_session(session)
         return done is not None
 
-    def _session(self, *, last: bool) -> "_Session":
-        """A session for a command, perhaps its last; the one that others share has no last one."""
-        if not (last and self.client.shares):
-            kept, self._shell = self._shell, None
-            if kept is not None:
-                return kept
-        session = self._start()
+    def _take_session(self, *, last: bool) -> "_Session":
+        """Return a session for a command.
+
+        last: it ends the session, so a shared first session is not used.
+        """
+        if not (last and self.client.shares_first_session):
+            waiting, self._shell = self._shell, None
+            if waiting is not None:
+                return waiting
+        session = self._start_session()
         try:
-            if self._answers(session):
+            if self._wait_for_shell(session):
                 return session
         except TimeoutError:
-            raise TimeLimitError(never_ended(self.host_name, self.client.answer_s)) from None
-        raise self._broken(session)
+            raise TimeLimitError(timeout_message(self.host_name, self.client.answer_timeout_s)) from None
+        raise self._broken_link_error(session)
 
-    def _start(self) -> "_Session":
+    def _start_session(self) -> "_Session":
         if self._closed:
             raise LinkError(f"{self.host_name}: the connection has been closed on our side.")
         session = _Session(self.host_name, self.client, self._folder)
@@ -175,32 +184,36 @@ class CommandConnection(Connection):
             self._running.append(session)
         return session
 
-    def _end(self, session: "_Session", grace_s: float = _GRACE_S) -> None:
+    def _end_session(self, session: "_Session", grace_s: float = _GRACE_S) -> None:
         session.process.end(grace_s)
         with self._lock:
             if session in self._running:
                 self._running.remove(session)
 
-    def _unreachable(self, session: "_Session") -> FleetError:
-        client, log = self.client, session.log()
-        if client.own_code is not None and session.ended_with < _SIGNALLED:
+    def _unreachable_error(self, session: "_Session") -> FleetError:
+        client, log = self.client, session.log_text()
+        if client.own_exit_code is not None and session.ended_with < _SIGNALLED:
             return ProbeError(
                 f"{self.host_name}: {client.program} connected, but instead of /bin/sh there was an exit "
-                f"code, {session.ended_with}{_quoted(session.printed())}. fleet needs an account that may "
+                f"code, {session.ended_with}{_append_output(session.printed_text())}. fleet needs an "
+                "account that may "
                 f"run commands; try {client.by_hand}"
             )
         sign = next((sign for sign in client.signs if sign.text in log), Sign("", UnreachableError))
         if sign.remedy:  # of the lines the one that it answers
             log = next(line for line in log.split("; ") if sign.text in line)
         remedy = sign.remedy or f"Try {client.by_hand}"
-        return sign.error(f"{self.host_name}: {client.program} could not connect{_quoted(log)}. {remedy}")
+        return sign.error(
+            f"{self.host_name}: {client.program} could not connect{_append_output(log)}. {remedy}"
+        )
 
-    def _broken(self, session: "_Session") -> LinkError:
+    def _broken_link_error(self, session: "_Session") -> LinkError:
         if self._closed:
             return LinkError(f"{self.host_name}: the connection has been closed on our side.")
-        if self.client.own_code in (None, session.ended_with):
+        if self.client.own_exit_code in (None, session.ended_with):
             return LinkError(
-                f"{self.host_name}: the {self.client.program} session broke{_quoted(session.log())}. What "
+                f"{self.host_name}: the {self.client.program} session "
+                f"broke{_append_output(session.log_text())}. What "
                 "the command did is unknown. Is the host still up, and the network between?"
             )
         return LinkError(
@@ -219,39 +232,44 @@ class _Session:
         self.ended_with = _SIGNALLED
         self.heard: tuple[bytes, ...] = ()  # its stderr and stdout, unless the shell answered
         self._log = folder / f"{self.mark}.log"
-        self.process = Process(host_name, client.words(self.mark, folder), client.env)
+        self.process = Process(host_name, client.command_line(self.mark, folder), client.env)
 
-    def ask(
+    def run_command(
         self, command: str, env: dict[str, str], stdin: bytes, deadline: float, *, first: bool = False
     ) -> Completed | None:
-        """Run a command, the last one if it has a stdin; None if the client ended instead. TimeoutError."""
-        text = (shell.last if stdin else shell.question)(command, env, self.mark)
+        """Run a command; with stdin it is the session's last. Return None if the client ended instead.
+
+        Raises TimeoutError at the deadline.
+        """
+        text = (shell.render_last_command if stdin else shell.render_command)(command, env, self.mark)
         out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
-        received = self.process.talk(text + stdin, deadline, goes_on=not stdin)
+        received = self.process.exchange(text + stdin, deadline, goes_on=not stdin)
         try:
-            if (done := answer(self._unchanged(received) if first else received, out, err)) is not None:
+            if (
+                done := collect_answer(self._pass_unless_terminal(received) if first else received, out, err)
+            ) is not None:
                 return done
         finally:
             self.heard = (err.bytes(), *((out.bytes(),) if first else ()))
         self.ended_with = self.process.wait(max(0.0, deadline - time.monotonic()))
         return None
 
-    def printed(self) -> str:
-        """What came instead of an answer, on one line."""
+    def printed_text(self) -> str:
+        """Return what came instead of an answer, on one line."""
         heard = next((text.strip() for text in self.heard if text.strip()), b"")
-        return _one_line(
+        return _join_lines(
             heard.decode("utf-8", "replace").replace(f"{self.mark} :", "").replace(self.mark, "")
         )
 
-    def log(self) -> str:
-        """What the client itself printed, on one line; all that came where it does not keep that apart."""
+    def log_text(self) -> str:
+        """Return the client's own log on one line; all its output if it keeps no log."""
         try:
-            return _one_line(self._log.read_text(errors="replace"))
+            return _join_lines(self._log.read_text(errors="replace"))
         except OSError:
-            return self.printed()
+            return self.printed_text()
 
-    def _unchanged(self, received: Iterator[tuple[bool, bytes]]) -> Iterator[tuple[bool, bytes]]:
-        """Pass on the first answer, unless a terminal on the way echoes, adds CR or joins the outputs."""
+    def _pass_unless_terminal(self, received: Iterator[tuple[bool, bytes]]) -> Iterator[tuple[bool, bytes]]:
+        """Pass the first answer on. Raises ProbeError if a terminal echoes, adds CR or joins the outputs."""
         seen, mark = b"", self.mark.encode()
         for is_stderr, data in received:
             if not is_stderr:
@@ -281,10 +299,10 @@ class ClientStream(Stream):
         self._session = session
         self._mark = session.mark
         try:  # at once, so that a stop before the first line is read finds the command running
-            head = shell.last(command, connection._env, session.mark)
-            session.process.send(head, time.monotonic() + idle_timeout_s)
+            head = shell.render_last_command(command, connection._env, session.mark)
+            session.process.write_all(head, time.monotonic() + idle_timeout_s)
         except TimeoutError:
-            connection._end(session)
+            connection._end_session(session)
             raise LinkError(
                 f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
             ) from None
@@ -292,15 +310,15 @@ class ClientStream(Stream):
     def stop(self) -> None:
         """See Stream.stop."""
         if not self._connection.client.ends_input:
-            self._session.process.say(shell.STOP)
+            self._session.process.write_if_open(shell.STOP)
         self._session.process.close_stdin()
 
-    def _pieces(self) -> Iterator[tuple[bool, bytes]]:
+    def _receive(self) -> Iterator[tuple[bool, bytes]]:
         process = self._session.process
         if not self._connection.client.ends_input:
-            process.beat = b"\n"
+            process.heartbeat = b"\n"
         try:
-            for piece in process.talk(
+            for piece in process.exchange(
                 self._stdin, self._deadline, goes_on=True, idle_timeout_s=self._idle_timeout_s
             ):
                 if self._connection._closed:
@@ -308,18 +326,18 @@ class ClientStream(Stream):
                 yield piece
             self._session.ended_with = process.wait(self._idle_timeout_s)
         except TimeoutError:
-            raise self._too_late() from None
+            raise self._time_limit_error() from None
         self._session.heard = (self._tail.bytes(),)
-        raise self._connection._broken(self._session)
+        raise self._connection._broken_link_error(self._session)
 
-    def _end(self, *, given_up: bool) -> None:
+    def _end_command(self, *, given_up: bool) -> None:
         at_once = given_up or self.exit_code is not None
-        self._connection._end(self._session, _GRACE_S if at_once else _STOP_GRACE_S)
+        self._connection._end_session(self._session, _GRACE_S if at_once else _STOP_GRACE_S)
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return "; ".join(line.strip() for line in text.split("\n") if line.strip(" \r@"))[-_SHOWN:]
 
 
-def _quoted(log: str) -> str:
+def _append_output(log: str) -> str:
     return f": {log.rstrip('.?!')}" if log else ""

@@ -13,10 +13,10 @@ def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
         from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
 
         return SshConnection.open(host, timeout_s)
-    from fleet.remote.clients import client_of  # noqa: PLC0415  see above
+    from fleet.remote.clients import choose_client  # noqa: PLC0415  see above
     from fleet.remote.command import CommandConnection  # noqa: PLC0415
 
-    return CommandConnection.open(host, client_of(host, timeout_s))
+    return CommandConnection.open(host, choose_client(host, timeout_s))
 
 
 def _require_plain_words(host: Host) -> None:

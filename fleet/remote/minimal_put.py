@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.remote.output import Completed, RefusedError
-from fleet.remote.shell import assigned, cksum
+from fleet.remote.shell import assign_variables, posix_cksum
 
 if TYPE_CHECKING:
     from fleet.remote.ssh.sftp import SftpChannel
@@ -19,8 +19,8 @@ _COPIED = 96
 
 
 @dataclass(slots=True)
-class Sending:
-    """One file being sent."""
+class MinimalPut:
+    """One file to put on a host."""
 
     _run: Callable[..., Completed]
     _sftp: "SftpChannel | None"
@@ -33,24 +33,26 @@ class Sending:
         self._new = f"{self._path}.{os.urandom(8).hex()}"
 
     def put(self) -> Completed:
-        """Put the file: exit code 0 only if it is whole there; else stderr says why. LinkError passes."""
+        """Put the file. The exit code is 0 only if all of it arrived; otherwise stderr has the reason."""
         if self._is_there():
             return Completed(0, b"", b"")
         sent = self._send()
         if sent.exit_code != 0:
             return sent
-        if not self._arrived(sent, self._new):
-            return self._failed(self._new, "it did not arrive whole (its bytes were read back and compared)")
-        placed = self._step("place")
-        if placed.exit_code == _COPIED and not self._arrived(placed, self._path):
-            return self._failed(self._path, "its copy is not whole")
+        if not self._has_arrived(sent, self._new):
+            return self._remove_and_fail(
+                self._new, "it did not arrive whole (its bytes were read back and compared)"
+            )
+        placed = self._run_step("place")
+        if placed.exit_code == _COPIED and not self._has_arrived(placed, self._path):
+            return self._remove_and_fail(self._path, "its copy is not whole")
         if placed.exit_code in (0, _COPIED):
             return Completed(0, b"", b"")
         return self._rename_by_sftp(placed)
 
     def _is_there(self) -> bool:
-        """Whether the whole file is there already, and is ours. Anything else there is removed."""
-        path, old = shlex.quote(self._path), self._step("is_there")
+        """Report whether the same file is already there and is ours. Anything else there is removed."""
+        path, old = shlex.quote(self._path), self._run_step("is_there")
         if old.exit_code == _NOT_THERE:
             return False
         if old.exit_code == 0 and old.stdout == self._data:
@@ -58,7 +60,7 @@ class Sending:
         self._remove(self._path)
         return False
 
-    def _step(self, step: str, stdin: bytes = b"") -> Completed:
+    def _run_step(self, step: str, stdin: bytes = b"") -> Completed:
         """Run a function of `minimal_put.sh`."""
         settings = {
             "NEW": self._new,
@@ -67,7 +69,7 @@ class Sending:
             "SIZE": str(len(self._data)),
         }
         text = Path(__file__).with_suffix(".sh").read_text(encoding="utf-8")
-        return self._run(f"{assigned(settings)}\n{text}\n{step}", stdin=stdin)
+        return self._run(f"{assign_variables(settings)}\n{text}\n{step}", stdin=stdin)
 
     def _send(self) -> Completed:
         if self._sftp is not None:
@@ -77,14 +79,14 @@ class Sending:
                 self._remove(self._new)
             else:
                 return self._run(f"cksum {shlex.quote(self._new)}; exit 0")
-        sent = self._step("receive", self._data)
+        sent = self._run_step("receive", self._data)
         if sent.exit_code != _NO_PROGRAM:
             return sent
         return Completed(1, b"", sent.stderr + b"There is no SFTP, and cat and chmod would have to be there.")
 
-    def _arrived(self, sums: Completed, path: str) -> bool:
-        """Whether the host's `cksum` of the file, or the file itself, is what was sent."""
-        if sums.stdout.split()[:2] == cksum(self._data).encode().split():
+    def _has_arrived(self, sums: Completed, path: str) -> bool:
+        """Report whether the host's `cksum` of the file, or its content, matches what was sent."""
+        if sums.stdout.split()[:2] == posix_cksum(self._data).encode().split():
             return True
         back = self._run(f"cat {shlex.quote(path)}")
         if back.exit_code == 0:
@@ -104,7 +106,7 @@ class Sending:
         self._remove(self._new)
         return failed
 
-    def _failed(self, path: str, why: str) -> Completed:
+    def _remove_and_fail(self, path: str, why: str) -> Completed:
         self._remove(path)
         return Completed(1, b"", why.encode())
 

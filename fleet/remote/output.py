@@ -1,4 +1,4 @@
-"""Bounded keeping of what a command prints: all of it, its lines, or its tail. Pure: no input or output."""
+"""Keeps a command's output within bounds: all of it, its lines, or its tail. Pure: no input or output."""
 
 import re
 import time
@@ -18,7 +18,7 @@ LINE_TIMEOUT_S = 60.0  # a line that takes longer to arrive is not an agent's, h
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A command that ran to its end. Bytes as received, never longer than RUN_LIMIT_BYTES each."""
+    """A command that ran to its end. Output as received, at most RUN_LIMIT_BYTES each."""
 
     exit_code: int
     stdout: bytes
@@ -29,21 +29,21 @@ class RefusedError(Exception):
     """The host refused an SFTP request. Never leaves `fleet.remote`."""
 
 
-def never_ended(host_name: str, timeout_s: float) -> str:
-    """What to say of a command whose time is up."""
+def timeout_message(host_name: str, timeout_s: float) -> str:
+    """Return the message for a command whose time is up."""
     return (
         f"{host_name}: a command did not end within {timeout_s:g} s. Is that host, or this machine, "
         "overloaded (`uptime`)? If neither, log in by hand and see whether a command waits for something."
     )
 
 
-def first_line(mark: str) -> bytes:
+def start_line(mark: str) -> bytes:
     """Return what the loader prints before a command, with the newline before it."""
     return b"\n%b%b\n" % (mark.encode(), _BEGINS)
 
 
 class Answer:
-    """What one command printed on one output, between its marks; at most RUN_LIMIT_BYTES are taken."""
+    """The output of one command on one stream, between its marks, at most RUN_LIMIT_BYTES."""
 
     def __init__(self, host_name: str, mark: str) -> None:
         self.host_name = host_name
@@ -52,7 +52,7 @@ class Answer:
         self._searched = 0
 
     def feed(self, data: bytes) -> None:
-        """Add `data`; raises LinkError once there is too much."""
+        """Add `data`. Raises LinkError beyond the limit."""
         self._data += data
         if len(self._data) > RUN_LIMIT_BYTES:
             raise LinkError(
@@ -60,37 +60,44 @@ class Answer:
                 "listening. Log in by hand and see what the host prints (a login script in a loop?)."
             )
 
-    def cut(self) -> tuple[bytes, bytes] | None:
-        """Return what came between the marks and the rest of the last one's line; None until that is whole.
+    def split_at_mark(self) -> tuple[bytes, bytes] | None:
+        """Return the output between the marks and the rest of the last mark's line.
 
-        What came before the command, such as a greeting, is forgotten, and what comes after it is not ours.
+        None until that is complete.
+
+        Output before the command, such as a greeting, is dropped.
         """
         while True:
-            at = self._data.find(self._mark, self._searched)
-            newline = -1 if at < 0 else self._data.find(b"\n", at + len(self._mark))
+            mark_offset = self._data.find(self._mark, self._searched)
+            newline = -1 if mark_offset < 0 else self._data.find(b"\n", mark_offset + len(self._mark))
             if newline < 0:
-                self._searched = max(0, len(self._data) - len(self._mark)) if at < 0 else at
+                self._searched = max(0, len(self._data) - len(self._mark)) if mark_offset < 0 else mark_offset
                 return None
-            rest = bytes(self._data[at + len(self._mark) : newline])
+            rest = bytes(self._data[mark_offset + len(self._mark) : newline])
             if rest != _BEGINS:
-                return bytes(self._data[:at]), rest
+                return bytes(self._data[:mark_offset]), rest
             del self._data[: newline + 1]
             self._searched = 0
 
     def bytes(self) -> bytes:
-        """Return what was fed, since the command began if it has."""
+        """Return what was fed, since the command started if it has."""
         return bytes(self._data)
 
 
-def answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> Completed | None:
-    """Collect (is it stderr, data) up to both marks; None: they are missing, of a silence a LinkError."""
+def collect_answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> Completed | None:
+    """Collect (is it stderr, data) up to both marks; None if they are missing.
+
+    Raises LinkError on silence.
+    """
     try:
         for is_stderr, data in received:
             (err if is_stderr else out).feed(data)
-            if (stdout := out.cut()) and (stderr := err.cut()):
-                return Completed(exit_code(stdout[1]), stdout[0], stderr[0])
+            if (stdout := out.split_at_mark()) and (stderr := err.split_at_mark()):
+                return Completed(parse_exit_code(stdout[1]), stdout[0], stderr[0])
     except TimeoutError:
-        missing = [name for name, output in (("stdout", out), ("stderr", err)) if output.cut() is None]
+        missing = [
+            name for name, output in (("stdout", out), ("stderr", err)) if output.split_at_mark() is None
+        ]
         if len(missing) != 1:
             raise
         raise LinkError(
@@ -100,13 +107,13 @@ def answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> 
     return None
 
 
-def exit_code(word: bytes) -> int:
-    """The exit code beside a mark; 126, as of a command that cannot be run, for anything else."""
+def parse_exit_code(word: bytes) -> int:
+    """Return the exit code beside a mark; 126, a command that cannot be run, for anything else."""
     return int(word) if _EXIT_CODE.fullmatch(word.strip()) else 126
 
 
 class Lines:
-    """Cuts what is fed into lines without their newline, each at most LINE_LIMIT_BYTES."""
+    """Splits what is fed into lines without their newline, each at most LINE_LIMIT_BYTES."""
 
     def __init__(self, host_name: str) -> None:
         self._host_name = host_name
@@ -114,7 +121,7 @@ class Lines:
         self._begun_at = 0.0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add `data` and return the lines it completes. Raises LinkError on one too long, or too late."""
+        """Add `data` and return the lines it completes. Raises LinkError for a line too long or too slow."""
         *complete, rest = data.split(b"\n")
         lines = []
         for piece in complete:
@@ -156,17 +163,17 @@ class Tail:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Add `data`, forgetting what is too old."""
+        """Add `data` and forget what is too old."""
         self._data += data
         del self._data[: -STDERR_TAIL_BYTES - _MARK_ROOM_BYTES]
 
-    def cut(self, mark: str) -> bool:
-        """Return whether the mark has come; it and what follows is forgotten."""
-        at = self._data.find(f"\n{mark}\n".encode())
-        if at >= 0:
-            del self._data[at:]
-        return at >= 0
+    def cut_at_mark(self, mark: str) -> bool:
+        """Report whether the mark has come; drop it and what follows."""
+        mark_offset = self._data.find(f"\n{mark}\n".encode())
+        if mark_offset >= 0:
+            del self._data[mark_offset:]
+        return mark_offset >= 0
 
     def bytes(self) -> bytes:
-        """Return what is kept."""
+        """Return the last STDERR_TAIL_BYTES."""
         return bytes(self._data[-STDERR_TAIL_BYTES:])

@@ -1,4 +1,4 @@
-"""A child process with pipes: what `command` runs its client programs through."""
+"""Runs a child process with pipes, for the client programs of `command`."""
 
 import contextlib
 import fcntl
@@ -44,15 +44,15 @@ class Process:
         self._child = child
         self._lock = threading.Lock()
         self._stdin: IO[bytes] | None = child.stdin
-        self.beat = b""  # for the child's stdin now and then, once it is fed
+        self.heartbeat = b""  # for the child's stdin now and then, once it is fed
         self._beat_at = time.monotonic() + _BEAT_S
         self.stdout, self.stderr = child.stdout, child.stderr
         self._unread: set[IO[bytes]] = {self.stdout, self.stderr}  # those that have not ended yet
 
-    def talk(
+    def exchange(
         self, stdin: bytes, deadline: float, *, goes_on: bool = False, idle_timeout_s: float = math.inf
     ) -> Iterator[tuple[bool, bytes]]:
-        """Feed `stdin`, then close it unless it goes on; yield (is it stderr, data). Raises TimeoutError."""
+        """Write `stdin`, close it unless it goes on, and yield (is it stderr, data). Raises TimeoutError."""
         left = memoryview(stdin)
         with selectors.DefaultSelector() as selector:
             for output in self._unread:
@@ -63,7 +63,7 @@ class Process:
             elif not goes_on:
                 self.close_stdin()
             while self._unread:
-                for key in self._ready(selector, deadline, idle_timeout_s):
+                for key in self._wait_until_ready(selector, deadline, idle_timeout_s):
                     if key.fileobj is self.stdout or key.fileobj is self.stderr:
                         yield from self._read(selector, key)
                     elif not (left := self._write(left)):
@@ -71,15 +71,15 @@ class Process:
                         if not goes_on:
                             self.close_stdin()
                 if self._child.poll() is not None:
-                    yield from self._rest()
+                    yield from self._read_remaining()
 
-    def say(self, data: bytes) -> None:
-        """Write a few bytes to the child's stdin, if it is open and takes them. Safe from any thread."""
+    def write_if_open(self, data: bytes) -> None:
+        """Write a few bytes to the child's stdin, if it is open and takes them. Thread-safe."""
         with self._lock, contextlib.suppress(OSError):
             if self._stdin is not None:
                 os.write(self._stdin.fileno(), data)
 
-    def send(self, data: bytes, deadline: float) -> None:
+    def write_all(self, data: bytes, deadline: float) -> None:
         """Write `data` to the child's stdin and read nothing. Raises TimeoutError at `deadline`."""
         left = memoryview(data)
         with selectors.DefaultSelector() as selector:
@@ -100,7 +100,7 @@ class Process:
         return code if code >= 0 else 128 - code
 
     def close_stdin(self) -> None:
-        """Give the child end-of-file on stdin. Safe to call twice, from any thread."""
+        """Give the child end-of-file on stdin. Thread-safe; may be called twice."""
         with self._lock:
             stdin, self._stdin = self._stdin, None
         if stdin is not None:
@@ -120,7 +120,7 @@ class Process:
         self.stderr.close()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send the child's group a signal; whoever reads its output sees its end. Safe from any thread."""
+        """Send a signal to the child's group; whoever reads its output sees its end. Thread-safe."""
         with self._lock:
             if self._child.poll() is None:  # not reaped yet, so the id cannot have gone to somebody else
                 with contextlib.suppress(ProcessLookupError):
@@ -129,30 +129,30 @@ class Process:
     def _ends_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         try:
-            for _ in self.talk(b"", deadline):
+            for _ in self.exchange(b"", deadline):
                 pass
             self.wait(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             return False
         return True
 
-    def _ready(
+    def _wait_until_ready(
         self, selector: selectors.BaseSelector, deadline: float, idle_timeout_s: float
     ) -> list[selectors.SelectorKey]:
         """Wait until something can be read or written, or the child has ended. Raises TimeoutError."""
         silent_until = min(deadline, time.monotonic() + idle_timeout_s)
         while (time_left := silent_until - time.monotonic()) > 0:
             fed = len(selector.get_map()) == len(self._unread)
-            if self.beat and fed and time.monotonic() >= self._beat_at:
+            if self.heartbeat and fed and time.monotonic() >= self._beat_at:
                 self._beat_at = time.monotonic() + _BEAT_S
-                self.say(self.beat)
+                self.write_if_open(self.heartbeat)
             events = selector.select(min(time_left, _LOOK_S))
             if events or self._child.poll() is not None:
                 return [key for key, _ in events]
         raise TimeoutError
 
-    def _rest(self) -> Iterator[tuple[bool, bytes]]:
-        """What the outputs of a child that has ended still hold."""
+    def _read_remaining(self) -> Iterator[tuple[bool, bytes]]:
+        """Yield the output still in the pipes of a child that has ended."""
         for output in self._unread:
             held = fcntl.ioctl(output, termios.FIONREAD, bytes(4))
             if size := int.from_bytes(held, sys.byteorder):

@@ -1,4 +1,4 @@
-"""The sh text that `ssh` and the client programs share. Pure: no input or output."""
+"""Renders the sh text that `ssh` and the client programs share. Pure: no input or output."""
 
 import os
 import shlex
@@ -14,18 +14,21 @@ _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 _SILENCE_S = 60  # of a controller that sends an empty line every 10 s: it is gone
 
 
-def loader(mark: str) -> tuple[str, ...]:
-    """The loader as words, where no login shell is between."""
+def loader_command(mark: str) -> tuple[str, ...]:
+    """Return the loader as words, for a connection without a login shell."""
     return ("/bin/sh", "-c", SCRIPT, mark)
 
 
-def with_input(command: str, size: int) -> str:
-    """The command with the next `size` bytes as its stdin, where a client may keep end-of-file to itself."""
+def feed_bytes(command: str, size: int) -> str:
+    """Return the command with the next `size` bytes as its stdin, without waiting for end-of-file."""
     return f"head -c {size} 2>/dev/null | (\n{command}\n)"
 
 
-def until_stop(command: str, size: int) -> str:
-    """The command with `size` bytes as its stdin, up to STOP, its end or silence; it prints the marks."""
+def run_until_stop(command: str, size: int) -> str:
+    """Return the command with `size` bytes as its stdin, up to STOP, its end or silence.
+
+    It prints the marks.
+    """
     fed = f"dd bs=1 count={size};" if size else ""
     return (
         "fleet_t=;read -t 1 fleet_l </dev/null 2>/dev/null;"
@@ -37,46 +40,47 @@ def until_stop(command: str, size: int) -> str:
 
 
 def new_mark() -> str:
-    """A word that no command and no output contains."""
+    """Return a word that no command and no output contains."""
     return f"fleet-{os.urandom(8).hex()}"
 
 
-def last(command: str, env: Mapping[str, str], mark: str) -> bytes:
-    """What the loader runs `command` by, with all that follows as stdin; a link cut before runs nothing."""
-    return f"{_with_env(command, env)}{mark}\n".encode(errors="surrogateescape")
+def render_last_command(command: str, env: Mapping[str, str], mark: str) -> bytes:
+    """Return the loader's input for a last command, whose stdin follows. A link cut before runs nothing."""
+    return f"{_export_and_run(command, env)}{mark}\n".encode(errors="surrogateescape")
 
 
-def question(command: str, env: Mapping[str, str], mark: str) -> bytes:
-    """What to send to the loader to have it run `command`, with nothing on stdin, and wait for more."""
-    return f"{_with_env(command, env)}ask {mark}\n".encode(errors="surrogateescape")
+def render_command(command: str, env: Mapping[str, str], mark: str) -> bytes:
+    """Return the loader's input for a command without stdin, after which it waits for more."""
+    return f"{_export_and_run(command, env)}ask {mark}\n".encode(errors="surrogateescape")
 
 
-def assigned(settings: Mapping[str, str]) -> str:
-    """The variables of a script that follows, set in one line."""
+def assign_variables(settings: Mapping[str, str]) -> str:
+    """Return one line that sets the variables of a script that follows."""
     return " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
 
 
-def _with_env(command: str, env: Mapping[str, str]) -> str:
+def _export_and_run(command: str, env: Mapping[str, str]) -> str:
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
     return f"{exports}{command}\n"
 
 
-def cksum(data: bytes) -> str:
-    """What POSIX `cksum` prints of a stdin: CRC-32, highest bit first, the length appended; the size."""
+def posix_cksum(data: bytes) -> str:
+    """Return what POSIX `cksum` prints for a stdin: CRC-32, highest bit first, and the size."""
     length = len(data).to_bytes((len(data).bit_length() + 7) // 8, "little")
     mirrored = zlib.crc32((data + length).translate(_REVERSED), 0xFFFFFFFF)
     return f"{int(f'{mirrored:032b}'[::-1], 2)} {len(data)}"
 
 
 def put_command(path: str, mode: int, data: bytes) -> str:
-    """Write stdin to `path`: beside it first, then renamed over it if size and `cksum` are `data`'s.
+    """Return sh text that writes stdin to `path`: beside it first, then renamed if size and `cksum` match.
 
-    No link is followed: `set -C` opens what is new, and `mv` would move the file into what a link leads to.
+    It follows no link: `set -C` opens only new files, and `mv` would move the file into a link's directory.
     """
+    sums = posix_cksum(data)
     new, to = shlex.quote(f"{path}.{os.urandom(8).hex()}"), shlex.quote(path)
     return (
         f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {len(data)} ] && "
-        f"case $(cksum < {new} 2>/dev/null) in '{cksum(data)}'*|'');; *)echo 'other bytes came' >&2; false;; "
+        f"case $(cksum < {new} 2>/dev/null) in '{sums}'*|'');; *)echo 'other bytes came' >&2; false;; "
         f"esac && chmod {mode:o} {new} && {{ [ ! -L {to} ] || rm -f {to}; }} && [ ! -d {to} ] && "
         f"mv -f {new} {to}; then exit 0; fi; "
         f"rm -f {new}; exit 1"

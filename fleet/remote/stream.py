@@ -1,4 +1,4 @@
-"""A running command, whatever the connection: its lines up to its mark, time limits, and the end."""
+"""A running command on any connection: its lines up to its mark, its time limits and its end."""
 
 import abc
 import time
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Self
 
 from fleet.errors import LinkError
-from fleet.remote.output import Lines, Tail, exit_code, first_line
+from fleet.remote.output import Lines, Tail, parse_exit_code, start_line
 
 
 class Stream(abc.ABC):
@@ -41,36 +41,36 @@ class Stream(abc.ABC):
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """Close the command's stdin, the agent's order to end. Safe to call twice, from any thread."""
+        """Close the command's stdin, the agent's order to end. Thread-safe; may be called twice."""
 
     @abc.abstractmethod
-    def _pieces(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield (is it stderr, data) to the end of both; set the exit code where no mark has told it."""
+    def _receive(self) -> Iterator[tuple[bool, bytes]]:
+        """Yield (is it stderr, data) to the end of both; set the exit code if no mark has it."""
 
     @abc.abstractmethod
-    def _end(self, *, given_up: bool) -> None:
+    def _end_command(self, *, given_up: bool) -> None:
         """End the command, at once if it was given up."""
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for is_stderr, data in self._pieces():
+            for is_stderr, data in self._receive():
                 if is_stderr:
                     self._tail.feed(data)
                 else:
-                    yield from self._before_mark(self._lines.feed(data))
-                if self._marked is not None and self._tail.cut(self._mark):
+                    yield from self._lines_before_mark(self._lines.feed(data))
+                if self._marked is not None and self._tail.cut_at_mark(self._mark):
                     self.exit_code = self._marked
                     return
         except LinkError:
             self._given_up = True
             raise
         finally:
-            self.stderr = self._tail.bytes().rpartition(first_line(self._mark))[2]
-        yield from self._before_mark(self._lines.rest())
+            self.stderr = self._tail.bytes().rpartition(start_line(self._mark))[2]
+        yield from self._lines_before_mark(self._lines.rest())
         if self._blank and self._marked is None:
             yield b""
 
-    def _before_mark(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+    def _lines_before_mark(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the lines between the marks; the last mark has the exit code and an empty line before it."""
         for line in lines:
             if self._marked is not None:
@@ -79,7 +79,7 @@ class Stream(abc.ABC):
                 self._has_begun = line == f"{self._mark} :".encode()
                 continue
             if line.startswith(mark := f"{self._mark} ".encode()):
-                self._marked = exit_code(line[len(mark) :])
+                self._marked = parse_exit_code(line[len(mark) :])
                 return
             if self._blank:
                 yield b""
@@ -95,9 +95,9 @@ class Stream(abc.ABC):
             return
         self._over = True
         self.stop()
-        self._end(given_up=kind is not None or self._given_up)
+        self._end_command(given_up=kind is not None or self._given_up)
 
-    def _too_late(self) -> LinkError:
+    def _time_limit_error(self) -> LinkError:
         if time.monotonic() >= self._deadline:
             late = f"was still running after {self._limit_s:g} s, its time limit."
         else:

@@ -1,1 +1,1 @@
-"""One `fleet run`: `runner` is the main path; `resume`, `check` and `clean` share its pieces."""
+"""One `fleet run`: `runner` is the main path; `resume`, `check` and `clean` share its parts."""

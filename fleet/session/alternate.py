@@ -1,4 +1,4 @@
-"""`fleet run --alternate`: sides measured in turn, in a drawn order, with a command that switches them."""
+"""`fleet run --alternate`: measures sides in turn, in a random order, with a command that switches them."""
 
 import os
 import subprocess
@@ -7,33 +7,33 @@ from dataclasses import dataclass
 
 from fleet.errors import UsageError
 from fleet.late import random
-from fleet.plan.options import labels
+from fleet.plan.options import parse_labels
 
 _STDERR = 2  # stdout is for results
 
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
-    """A label that has another value in each session. command: switches the hosts to it; may be empty."""
+    """A label with a different value in each session. command: switches the hosts to it; may be ""."""
 
     key: str
     values: tuple[str, ...]
     command: str = ""
 
-    def order(self, repeat: int, seed: int | None = None) -> list[str]:
-        """Each value `repeat` times, once in each pass, in an order drawn for each pass.
+    def draw_order(self, repeat: int, seed: int | None = None) -> list[str]:
+        """Return each value `repeat` times, once in each pass, in a random order for each pass.
 
-        A drift affects all values alike, and a disturbance that comes back does not keep in step with one. So
-        orders that repeat themselves from one pass, or two, to the next, as A B B A A B B A, are drawn again.
+        So a drift affects all values alike, and a periodic disturbance does not keep in step with one. An
+        order that repeats itself from one pass, or two, to the next, such as A B B A A B B A, is drawn again.
         """
-        chance, once = random.Random(seed), len(self.values)
+        chance, pass_size = random.Random(seed), len(self.values)
         while True:
-            drawn = [value for _ in range(repeat) for value in chance.sample(self.values, once)]
-            if not any(drawn[period:] == drawn[:-period] != [] for period in (once, 2 * once)):
+            drawn = [value for _ in range(repeat) for value in chance.sample(self.values, pass_size)]
+            if not any(drawn[period:] == drawn[:-period] != [] for period in (pass_size, 2 * pass_size)):
                 return drawn
 
     def switch(self, value: str) -> None:
-        """Run the command with FLEET_KEY and FLEET_VALUE set. Raises UsageError where it fails."""
+        """Run the command with FLEET_KEY and FLEET_VALUE set. Raises UsageError if it fails."""
         if not self.command:
             return
         environment = {**os.environ, "FLEET_KEY": self.key, "FLEET_VALUE": value}
@@ -47,21 +47,21 @@ class Alternation:
             )
 
 
-def turns(sides: Alternation | None, repeat: int) -> Iterator[Mapping[str, str]]:
-    """The further labels of each session; what `sides` switch is switched before it. Raises UsageError."""
+def alternate_labels(sides: Alternation | None, repeat: int) -> Iterator[Mapping[str, str]]:
+    """Yield the additional labels of each session, after switching the hosts to them. Raises UsageError."""
     if sides is None:
         yield from ({} for _ in range(repeat))
         return
     before = None
-    for value in sides.order(repeat):
+    for value in sides.draw_order(repeat):
         if value != before:
             sides.switch(value)
         before = value
         yield {sides.key: value}
 
 
-def alternation(text: str | None, command: str | None, given: Mapping[str, str]) -> Alternation | None:
-    """Read "kernel=old,new"; None without it. given: the labels of all sessions. Raises UsageError."""
+def parse_alternation(text: str | None, command: str | None, labels: Mapping[str, str]) -> Alternation | None:
+    """Parse "kernel=old,new"; None without it. labels: those of all sessions. Raises UsageError."""
     if text is None:
         if command is not None:
             raise UsageError("--switch is for --alternate, which is not given.")
@@ -72,7 +72,7 @@ def alternation(text: str | None, command: str | None, given: Mapping[str, str])
         raise UsageError(
             f"--alternate {text}: write a key and two different values or more: --alternate kernel=old,new."
         )
-    if key in given:
+    if key in labels:
         raise UsageError(f"--alternate and --label both set {key}; keep one of them.")
-    labels(f"{key}={value}" for value in values[:1])
+    parse_labels(f"{key}={value}" for value in values[:1])
     return Alternation(key, values, command or "")

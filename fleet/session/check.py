@@ -1,4 +1,4 @@
-"""`fleet check`: what disturbs each host and what a run would do there; changes nothing."""
+"""`fleet check`: reports what disturbs each host and what a run would do there; changes nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,24 +8,24 @@ from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import preview
 from fleet.agent.forecast import Forecaster
 from fleet.errors import BuildError
-from fleet.facts.gather import look, raw_lines, reread_load, survey
-from fleet.facts.systems import findings
+from fleet.facts.gather import ask_load, ask_read_only, describe_answer, parse_with_workdir_error
+from fleet.facts.systems import find_noise
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast
-from fleet.plan.merge import plan_on
+from fleet.plan.merge import merge_plan_with_facts
 from fleet.remote.connection import Connection
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress
 from fleet.session.outcome import Outcome
-from fleet.session.runner import on_each
+from fleet.session.runner import run_on_each
 
 SFTP_TIMEOUT_S = 20.0
 STEAL_GAP_S = 1.0  # between two readings of the CPU time that the hypervisor has taken
 
 
 @dataclass(frozen=True, slots=True)
-class Intended:
-    """What `fleet run` would do on a host: how the agent is deployed, a forecast, or `why` there is none."""
+class RunPreview:
+    """What `fleet run` would do on a host: where its agent comes from, and a forecast or `why` not."""
 
     agent: str
     plan: Plan
@@ -34,48 +34,51 @@ class Intended:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A host's outcome, facts and findings. reported: what a QNX host said of itself, verbatim."""
+class CheckedHost:
+    """A host's outcome, facts and findings. reported: a QNX host's answer, verbatim."""
 
     outcome: Outcome
     facts: Facts | None = None
     findings: tuple[Finding, ...] = ()
-    intended: Intended | None = None
+    intended: RunPreview | None = None
     reported: tuple[str, ...] = ()
 
 
-def check(
+def check_hosts(
     hosts: Sequence[Host], access: HostAccess, requested: RequestedOptions | None = None
-) -> list[Checked]:
-    """Check `hosts`, a result each, in order; one that cannot be measured keeps its findings."""
-    found: dict[str, dict[str, Any]] = {host.name: {} for host in hosts}
+) -> list[CheckedHost]:
+    """Check `hosts`, a result each, in order. A host that cannot be measured keeps its findings."""
+    results: dict[str, dict[str, Any]] = {host.name: {} for host in hosts}
     forecaster = Forecaster(Builder(connect=access.connection, cancellation=access.cancellation))
 
-    def work(progress: HostProgress) -> Outcome:
+    def check_one(progress: HostProgress) -> Outcome:
         host = progress.host
-        access.cancellation.check()
+        access.cancellation.raise_if_requested()
         progress.enter("connect")
         with access.connection(host) as connection:
             progress.enter("facts")
-            answer = look(connection, host)
-            known = found[host.name]
-            known["reported"] = _reported(connection, answer)
-            facts, unusable = survey(answer, host)
+            answer = ask_read_only(connection, host)
+            result = results[host.name]
+            result["reported"] = _describe_host(connection, answer)
+            facts, unusable = parse_with_workdir_error(answer, host)
             progress.enter("noise")
             access.cancellation.pause(STEAL_GAP_S)
-            known |= {"facts": facts, "findings": findings(facts, reread_load(connection, facts))}
+            result |= {"facts": facts, "findings": find_noise(facts, ask_load(connection, facts))}
             if unusable is not None:
                 raise unusable
             progress.enter("plan")  # may build an agent here, to ask it
-            asked = requested or RequestedOptions()
-            known["intended"] = _intended(connection, host, facts, asked, forecaster)
-        return progress.complete()
+            options = requested or RequestedOptions()
+            result["intended"] = _preview_run(connection, host, facts, options, forecaster)
+        return progress.complete_outcome()
 
-    return [Checked(outcome, **found[outcome.host.name]) for outcome in on_each(hosts, work, access)]
+    return [
+        CheckedHost(outcome, **results[outcome.host.name])
+        for outcome in run_on_each(hosts, check_one, access)
+    ]
 
 
-def _reported(connection: Connection, answer: str) -> tuple[str, ...]:
-    lines = raw_lines(answer)
+def _describe_host(connection: Connection, answer: str) -> tuple[str, ...]:
+    lines = describe_answer(answer)
     if not lines:
         return ()
     with connection.sftp(SFTP_TIMEOUT_S) as sftp:
@@ -83,19 +86,19 @@ def _reported(connection: Connection, answer: str) -> tuple[str, ...]:
     return (*lines, has_sftp, f"SSH server    {connection.banner or 'unknown'}")
 
 
-def _intended(
+def _preview_run(
     connection: Connection, host: Host, facts: Facts, requested: RequestedOptions, forecaster: Forecaster
-) -> Intended:
-    """Raises the error that a run would end with, as far as it can be known before."""
+) -> RunPreview:
+    """Return what a run would do. Raises the error that it would end with, as far as that can be known."""
     agent = preview(host, facts, forecaster.builder)
-    plan = plan_on(host, requested, facts)
+    plan = merge_plan_with_facts(host, requested, facts)
     if agent.path is not None:
-        return Intended(agent.words, plan, forecaster.on_host(connection, host, agent.path, plan))
+        return RunPreview(agent.description, plan, forecaster.from_host(connection, host, agent.path, plan))
     if not facts.cpus:
-        return Intended(agent.words, plan, why="only the agent can tell on how many CPUs")
+        return RunPreview(agent.description, plan, why="only the agent can tell on how many CPUs")
     try:
-        forecast = forecaster.of_facts(host, facts, plan)
+        forecast = forecaster.from_facts(host, facts, plan)
         agent = preview(host, facts, forecaster.builder)  # which may have built one by now
-        return Intended(agent.words, plan, forecast)
+        return RunPreview(agent.description, plan, forecast)
     except BuildError as err:
-        return Intended(agent.words, plan, why=str(err))
+        return RunPreview(agent.description, plan, why=str(err))

@@ -1,4 +1,4 @@
-"""What all hosts of a session share: connections, the store, one measurement per machine at a time."""
+"""What all hosts of a session share: connections, the store, and one measurement per machine at a time."""
 
 import getpass
 import socket
@@ -23,7 +23,7 @@ POLL_S = 0.2
 
 
 class MachineTurns:
-    """Which host measures each machine. A boot id identifies a machine; containers share it."""
+    """Lets one host at a time measure a machine. Its boot ID identifies it; containers share it."""
 
     def __init__(self, cancellation: Cancellation) -> None:
         self._cancellation = cancellation
@@ -58,7 +58,7 @@ class MachineTurns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAccess:
-    """How a command reaches hosts, `parallel` at once. connect: what a test replaces. emit: takes events."""
+    """How a command reaches hosts, `parallel` at once. connect: tests replace it. emit: receives events."""
 
     connect: Connect
     emit: EventHandler
@@ -68,9 +68,9 @@ class HostAccess:
     @contextmanager
     def connection(self, host: Host) -> Iterator[Connection]:
         """Open a connection that a cancellation closes. Raises Cancelled."""
-        self.cancellation.check()
-        with self.connect(host) as connection, self.cancellation.closing(connection.close):
-            self.cancellation.check()
+        self.cancellation.raise_if_requested()
+        with self.connect(host) as connection, self.cancellation.close_on_cancel(connection.close):
+            self.cancellation.raise_if_requested()
             yield connection
 
 
@@ -101,7 +101,7 @@ class SessionContext(HostAccess):
 
 
 def lock_owner() -> str:
-    """Name the owner of a machine's lock, for another controller's message: user@controller."""
+    """Return the owner of a machine's lock, for another controller's message: user@controller."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name

@@ -19,11 +19,11 @@ from fleet.session.context import SessionContext
 from fleet.session.dask_events import EventReceiver, EventSender
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink
-from fleet.session.log import prune
+from fleet.session.log import prune_logs
 from fleet.session.outcome import Outcome, State
 from fleet.session.resume import resume_host
-from fleet.session.runner import intent_of, on_each, run_host, with_tables
-from fleet.session.shards import deal
+from fleet.session.runner import flush_tables, make_intent, run_host, run_on_each
+from fleet.session.shards import split_into_groups
 from fleet.store import RunSummary, Store
 from fleet.store.places import Folder
 
@@ -36,33 +36,33 @@ _LOCAL = re.compile(r"local(?::([0-9]{1,3}))?")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every worker needs to know besides its hosts. asked: as of SessionContext."""
+    """What every worker needs beside its hosts. settings: fields of SessionContext."""
 
     session_id: str
     root: str
     connect_timeout_s: float
-    asked: Mapping[str, Any]
+    settings: Mapping[str, Any]
 
 
-def run(
+def measure_on_cluster(
     cluster: str, hosts: Sequence[Host], context: SessionContext, connect_timeout_s: float
 ) -> list[Outcome]:
-    """Measure `hosts` by the workers of `cluster`: tcp://…, tls://… or local:N. Ctrl-C withdraws shards."""
-    asked = {name: getattr(context, name) for name in ("requested", "parallel", "lock", "reconnect_s")}
-    asked["labels"] = dict(context.labels)
-    job = Job(context.session_id, context.store.place.address, connect_timeout_s, asked)
-    with _client(cluster) as client, context.store.under_way(intent_of(hosts, context)):
-        prune(context.store)
-        shards = deal(hosts, max(_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD)))
-        by_name = _collect(client, shards, job, EventReceiver(hosts, context.emit))
+    """Measure `hosts` on the workers of `cluster`: tcp://…, tls://… or local:N. Ctrl-C withdraws shards."""
+    settings = {name: getattr(context, name) for name in ("requested", "parallel", "lock", "reconnect_s")}
+    settings["labels"] = dict(context.labels)
+    job = Job(context.session_id, context.store.place.address, connect_timeout_s, settings)
+    with _open_client(cluster) as client, context.store.under_way(make_intent(hosts, context)):
+        prune_logs(context.store)
+        shards = split_into_groups(hosts, max(_count_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD)))
+        by_name = _collect_outcomes(client, shards, job, EventReceiver(hosts, context.emit))
         outcomes = [by_name[host.name] for host in hosts]
-        if all(outcome.settled for outcome in outcomes):
+        if all(outcome.is_settled for outcome in outcomes):
             context.store.ended(job.session_id)
     return outcomes
 
 
 def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
-    """What a worker does: measure those of `hosts` that the session has not stored yet."""
+    """Measure, on a worker, those of `hosts` that the session has not stored yet."""
     store = Store(job.root)
     store.make_ready()
     if (
@@ -80,28 +80,31 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
     context = SessionContext(
         session_id=job.session_id,
         store=store,
-        emit=EventSender(partial(_distributed().get_worker().log_event, _topic(job))),
+        emit=EventSender(partial(_import_distributed().get_worker().log_event, _topic(job))),
         connect=partial(connect, timeout_s=job.connect_timeout_s),
-        **job.asked,
+        **job.settings,
     )
 
-    def measured(progress: HostProgress) -> Outcome:
+    def measure_one(progress: HostProgress) -> Outcome:
         link, run = HostLink(context, progress), begun.get(progress.host.name)
-        return progress.stored(run_host(link) if run is None else resume_host(link, run))
+        return progress.outcome_of_run(run_host(link) if run is None else resume_host(link, run))
 
     unfinished = [host for host in hosts if host.name not in stored or host.name in begun]
-    finished = [_stored(host, stored[host.name]) for host in hosts if host not in unfinished]
-    return finished + with_tables(on_each(unfinished, measured, context), context)
+    finished = [_outcome_of_stored_run(host, stored[host.name]) for host in hosts if host not in unfinished]
+    return finished + flush_tables(run_on_each(unfinished, measure_one, context), context)
 
 
 def _topic(job: Job) -> str:
     return f"fleet-{job.session_id}"
 
 
-def _collect(
+def _collect_outcomes(
     client: Any, shards: Sequence[Sequence[Host]], job: Job, receiver: EventReceiver
 ) -> dict[str, Outcome]:
-    """Wait for every shard: outcomes by host. Where one fails or is withdrawn, so do its unfinished hosts."""
+    """Wait for every shard; return outcomes by host.
+
+    If a shard fails or is withdrawn, so are its unfinished hosts.
+    """
     ended: dict[str, Outcome] = {}
     # until the client is closed
     client.subscribe_topic(_topic(job), lambda event: receiver.receive(event[1]))
@@ -110,25 +113,25 @@ def _collect(
         for number, shard in enumerate(shards, 1)
     }
     try:
-        for future in _distributed().as_completed(futures):
+        for future in _import_distributed().as_completed(futures):
             try:
                 results = future.result()
             except Exception as error:  # the worker's, or that the scheduler has gone
                 errors.print_traceback(error)
-                outcomes = [receiver.given_up(_lost(host, error)) for host in futures[future]]
+                outcomes = [receiver.give_up(_lost_outcome(host, error)) for host in futures[future]]
             else:
-                outcomes = [receiver.finished(outcome) for outcome in results]
+                outcomes = [receiver.finish(outcome) for outcome in results]
             ended |= {outcome.host.name: outcome for outcome in outcomes}
     except KeyboardInterrupt:
         client.cancel(list(futures))
         hosts = [host for shard in shards for host in shard if host.name not in ended]
-        ended |= {host.name: receiver.given_up(_withdrawn(host)) for host in hosts}
+        ended |= {host.name: receiver.give_up(_withdrawn_outcome(host)) for host in hosts}
     return ended
 
 
 @contextmanager
-def _client(address: str) -> Iterator[Any]:
-    distributed = _distributed()
+def _open_client(address: str) -> Iterator[Any]:
+    distributed = _import_distributed()
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # what it reports is in the outcomes
     local = _LOCAL.fullmatch(address)
     if local and int(local[1] or LOCAL_WORKERS) > 0:
@@ -157,8 +160,8 @@ def _client(address: str) -> Iterator[Any]:
         yield client
 
 
-def _workers(client: Any) -> int:
-    """How many there are, all of this version. Raises UnreachableError, UsageError."""
+def _count_workers(client: Any) -> int:
+    """Return how many workers there are, all of this version. Raises UnreachableError, UsageError."""
     try:
         client.wait_for_workers(1, timeout=ANSWER_S)
     except TimeoutError:
@@ -179,14 +182,14 @@ def _version() -> str:
     return VERSION
 
 
-def _distributed() -> ModuleType:
+def _import_distributed() -> ModuleType:
     try:
         return importlib.import_module("distributed")
     except ModuleNotFoundError:
         raise errors.UsageError("--dask: not installed here: pip install 'corefleet[dask]'.") from None
 
 
-def _stored(host: Host, run: RunSummary) -> Outcome:
+def _outcome_of_stored_run(host: Host, run: RunSummary) -> Outcome:
     complete = run.state is RunState.COMPLETE
     return Outcome(
         host,
@@ -197,10 +200,16 @@ def _stored(host: Host, run: RunSummary) -> Outcome:
     )
 
 
-def _lost(host: Host, error: BaseException) -> Outcome:
-    known = error if isinstance(error, errors.FleetError) else errors.explain(error, f"{host.name}: ")
-    if known is not None:
-        return Outcome(host, State.FAILED, stage=known.stage, message=str(known), exit_code=known.exit_code)
+def _lost_outcome(host: Host, error: BaseException) -> Outcome:
+    fleet_error = error if isinstance(error, errors.FleetError) else errors.explain(error, f"{host.name}: ")
+    if fleet_error is not None:
+        return Outcome(
+            host,
+            State.FAILED,
+            stage=fleet_error.stage,
+            message=str(fleet_error),
+            exit_code=fleet_error.exit_code,
+        )
     if not (isinstance(error, OSError) or type(error).__module__.startswith(_OF_DASK)):
         text = f"{host.name}: {errors.describe_bug(error)}"
         return Outcome(host, State.FAILED, stage="shard", message=text, exit_code=errors.EXIT_BUG)
@@ -212,7 +221,7 @@ def _lost(host: Host, error: BaseException) -> Outcome:
     return Outcome(host, State.FAILED, stage="shard", message=text, exit_code=errors.EXIT_SOME_FAILED)
 
 
-def _withdrawn(host: Host) -> Outcome:
+def _withdrawn_outcome(host: Host) -> Outcome:
     text = (
         f"{host.name}: stopped. A worker elsewhere that is measuring it finishes and stores it; what one "
         f"on this machine measured is in the journal, for `fleet resume`."

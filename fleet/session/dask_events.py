@@ -1,4 +1,4 @@
-"""Carries the events of a Dask worker's hosts to the controller as plain values, each end once."""
+"""Carries the events of a Dask worker's hosts to the controller as plain values."""
 
 import threading
 import time
@@ -20,9 +20,9 @@ _KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(events.Eve
 Message = Mapping[str, Any]
 
 
-def encode(event: events.Event) -> Message:
-    """The event as plain values; an outcome without its notes, which were events of their own."""
-    names = [part.name for part in fields(event) if part.name not in ("host", "so_far")]
+def encode_event(event: events.Event) -> Message:
+    """Return the event as plain values; an outcome without its notes, which were events of their own."""
+    names = [part.name for part in fields(event) if part.name not in ("host", "live_medians")]
     values = {name: getattr(event, name) for name in names}
     match event:
         case events.DurationEstimated(_, duration):
@@ -33,8 +33,8 @@ def encode(event: events.Event) -> Message:
     return {"event": type(event).__name__, "host": event.host.name, "values": values}
 
 
-def decode(message: Message, host: Host) -> events.Event:
-    """The event of this host that was encoded. Raises ValueError for an unknown one."""
+def decode_event(message: Message, host: Host) -> events.Event:
+    """Return the event that was encoded for this host. Raises ValueError for an unknown one."""
     values, kind = dict(message["values"]), _KINDS.get(message["event"])
     if kind is None:
         raise ValueError(f"unknown event {message['event']!r}")
@@ -43,12 +43,12 @@ def decode(message: Message, host: Host) -> events.Event:
     if kind is events.DurationEstimated:
         return events.DurationEstimated(host, Duration(**values))
     if kind is events.BurstsReceived:
-        values["medians"] = tuple((name, tuple(map(tuple, each))) for name, each in values["medians"])
+        values["medians"] = tuple((name, tuple(map(tuple, rows))) for name, rows in values["medians"])
     return kind(host, **values)
 
 
 class EventSender:
-    """A worker's event handler; of progress it sends what a person can follow. A failure costs no run."""
+    """A worker's event handler, which sends progress only now and then. A failure to send costs no run."""
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send_message = send
@@ -57,7 +57,7 @@ class EventSender:
         self._held: dict[str, events.BurstsReceived] = {}
 
     def __call__(self, event: events.Event) -> None:
-        """Send the event; hold progress back if the last was sent just now, until a stage or the end."""
+        """Send the event; hold progress back if some was sent just now, until a stage or the end."""
         name = event.host.name
         match event:
             case events.BurstsReceived():
@@ -81,13 +81,13 @@ class EventSender:
             return False
 
     def _send(self, event: events.Event) -> None:
-        message = encode(event)
+        message = encode_event(event)
         with suppress(OSError, RuntimeError, ValueError):  # a worker about to end, or without its scheduler
             self._send_message(message)
 
 
 class EventReceiver:
-    """Passes events of workers on to `emit`, each note and end of a host once. Safe from any thread."""
+    """Passes the workers' events on to `emit`, each note and end of a host once. Thread-safe."""
 
     def __init__(self, hosts: Sequence[Host], emit: events.EventHandler) -> None:
         self._hosts = {host.name: host for host in hosts}
@@ -97,11 +97,11 @@ class EventReceiver:
         self._outcomes: dict[str, Outcome] = {}
 
     def receive(self, message: Message) -> None:
-        """Pass a message's event on; ignore it if its host is none of ours."""
+        """Pass a message's event on; ignore it if its host is not ours."""
         host = self._hosts.get(message["host"])
         if host is None:
             return
-        event = decode(message, host)
+        event = decode_event(message, host)
         with self._guard:
             notes = self._notes.setdefault(host.name, {})
             match event:
@@ -116,16 +116,19 @@ class EventReceiver:
                     self._outcomes.pop(host.name, None)
             self._emit(event)
 
-    def finished(self, outcome: Outcome) -> Outcome:
-        """Take a host's outcome from a completed shard; return the best known one."""
+    def finish(self, outcome: Outcome) -> Outcome:
+        """Take a host's outcome from a completed shard; return the one with the most detail."""
         with self._guard:
-            known = self._outcomes.get(outcome.host.name)
-            if known is not None and (known.state, known.run_id) == (outcome.state, outcome.run_id):
-                return known  # it has notes and a duration, which one only found stored lacks
+            outcome_known = self._outcomes.get(outcome.host.name)
+            if outcome_known is not None and (outcome_known.state, outcome_known.run_id) == (
+                outcome.state,
+                outcome.run_id,
+            ):
+                return outcome_known  # it has notes and a duration, which one only found stored lacks
             return self._finish(outcome)
 
-    def given_up(self, outcome: Outcome) -> Outcome:
-        """The known outcome of a host whose shard was lost or withdrawn, else `outcome`."""
+    def give_up(self, outcome: Outcome) -> Outcome:
+        """Return the known outcome of a host whose shard was lost or withdrawn, else `outcome`."""
         with self._guard:
             return self._outcomes.get(outcome.host.name) or self._finish(outcome)
 

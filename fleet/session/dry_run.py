@@ -1,4 +1,4 @@
-"""What `fleet run` would do, as far as that is known without connecting to anything."""
+"""Forecasts what `fleet run` would do, as far as that is known without connecting to anything."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.forecast import Forecaster
-from fleet.agent.wire.forecast import usual_machine
+from fleet.agent.wire.forecast import typical_machine
 from fleet.errors import BuildError, FleetError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast
-from fleet.plan.merge import measured, plan_for, plan_on
+from fleet.plan.merge import cpus_to_measure, merge_plan, merge_plan_with_facts
 from fleet.store.places import Folder, place_of
 from fleet.store.runs import Listing
 
@@ -19,7 +19,7 @@ SIZES = (4, 16, 64, 256)  # of machines that nobody has looked at
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a plan costs on so many CPUs: a forecast, or in words why there is none."""
+    """The cost of a plan on so many CPUs: a forecast, or `why` there is none."""
 
     cpus: int
     forecast: Forecast | None = None
@@ -28,38 +28,38 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class PlannedHost:
-    """A host's plan and its cost: on the machine that its last stored run found, or on usual ones."""
+    """A host's plan and its costs: on its machine as last measured, or else on typical ones."""
 
     host: Host
     plan: Plan
-    measured: bool
+    was_measured: bool
     costs: tuple[Cost, ...]
 
 
-def planned(hosts: Sequence[Host], requested: RequestedOptions, results: str) -> list[PlannedHost]:
-    """Forecast each host's plan. results: whose runs tell what hosts are. UsageError: what no plan can be."""
-    forecaster, found = Forecaster(Builder()), _facts(hosts, results)
-    return [_plan(host, requested, found.get(host.host_id), forecaster) for host in hosts]
+def forecast_hosts(hosts: Sequence[Host], requested: RequestedOptions, results: str) -> list[PlannedHost]:
+    """Forecast each host's plan. results: the results root whose runs describe hosts. Raises UsageError."""
+    forecaster, facts = Forecaster(Builder()), _last_facts(hosts, results)
+    return [_plan(host, requested, facts.get(host.host_id), forecaster) for host in hosts]
 
 
 def _plan(
     host: Host, requested: RequestedOptions, facts: Facts | None, forecaster: Forecaster
 ) -> PlannedHost:
-    plan = plan_for(host, requested)
+    plan = merge_plan(host, requested)
     if facts is not None:
         return PlannedHost(host, plan, True, (_forecast(host, requested, facts, forecaster),))
     numbers = [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
     # of a kind of core nobody knows how many there are
-    machines = [usual_machine(cpus) for cpus in numbers if not isinstance(cpus, str)]
+    machines = [typical_machine(cpus) for cpus in numbers if not isinstance(cpus, str)]
     costs = (_forecast(host, requested, machine, forecaster) for machine in machines)
     return PlannedHost(host, plan, False, tuple(costs))
 
 
 def _forecast(host: Host, requested: RequestedOptions, facts: Facts, forecaster: Forecaster) -> Cost:
-    plan = plan_on(host, requested, facts)
-    count = len(measured(plan, facts))
+    plan = merge_plan_with_facts(host, requested, facts)
+    count = len(cpus_to_measure(plan, facts))
     try:
-        return Cost(count, forecaster.of_facts(host, facts, plan))
+        return Cost(count, forecaster.from_facts(host, facts, plan))
     except BuildError as err:
         return Cost(count, why=f"no forecast: {err}")
     except (UsageError, RefusedError) as err:
@@ -68,20 +68,20 @@ def _forecast(host: Host, requested: RequestedOptions, facts: Facts, forecaster:
         return Cost(count, why=f"refused: {err}".replace(f"{host.name}: ", "", 1))
 
 
-def _facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
-    """What the last stored run of each host found there, by host id; not of a bucket, which is elsewhere."""
+def _last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
+    """Return the facts of each host's last stored run, by host ID. A bucket is not read: it is elsewhere."""
     place = place_of(results)
     if not isinstance(place, Folder):
         return {}
-    wanted = {host.host_id: host for host in hosts}
+    hosts_by_id = {host.host_id: host for host in hosts}
     listing = Listing(place)
-    last = {run.host_id: run for run in listing.runs if run.host_id in wanted}
+    last = {run.host_id: run for run in listing.runs if run.host_id in hosts_by_id}
     records = listing.records(list(last.values()), ("probe",))
     facts_of_hosts = {}
     for host_id, run in last.items():
         with suppress(FleetError, ValueError):  # of a probe that is no longer understood
             if run.run_id in records and (answer := records[run.run_id].row["probe"]):
-                from fleet.facts.gather import read  # noqa: PLC0415  many files, of hosts measured only
+                from fleet.facts.gather import parse_answer  # noqa: PLC0415  many files, of hosts measured only
 
-                facts_of_hosts[host_id] = read(answer, wanted[host_id])
+                facts_of_hosts[host_id] = parse_answer(answer, hosts_by_id[host_id])
     return {host_id: facts for host_id, facts in facts_of_hosts.items() if facts.cpus}

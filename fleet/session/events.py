@@ -1,12 +1,12 @@
-"""What happens to the hosts of a session, as it happens: one type of event, one callable that receives it."""
+"""Events of a session's hosts as they happen: a type of event each, and one callable that receives them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from fleet.model import Host
 from fleet.plan.forecast import Duration
+from fleet.session.live_medians import LiveMedians, Medians
 from fleet.session.outcome import Outcome
-from fleet.session.so_far import Medians, SoFar
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +21,15 @@ class StageEntered:
 class BurstsReceived:
     """`done` of `total` bursts have arrived; `total` grows while rounds are added.
 
-    medians: of what has arrived from this agent so far, brought up to date now and then. so_far: what they
-    are made of, to be read and not kept; None of a host that another process follows.
+    medians: of this agent's bursts, updated now and then. live_medians: their source, to be read and not
+    kept; None for a host that another process follows.
     """
 
     host: Host
     done: int
     total: int
     medians: Medians = ()
-    so_far: SoFar | None = None
+    live_medians: LiveMedians | None = None
 
 
 @dataclass(frozen=True, slots=True)

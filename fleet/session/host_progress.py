@@ -1,4 +1,4 @@
-"""How far one host has got: its stage, notes and bursts, sent as events; ends in an Outcome."""
+"""Follows one host: its stage, notes and bursts, sent as events; ends in an Outcome."""
 
 import time
 from dataclasses import replace
@@ -8,10 +8,10 @@ from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
 from fleet.model import Burst, Host, Note, Run, RunState
 from fleet.plan.forecast import Duration
-from fleet.plan.merge import measured
+from fleet.plan.merge import cpus_to_measure
 from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
+from fleet.session.live_medians import LiveMedians, Medians
 from fleet.session.outcome import Outcome, State
-from fleet.session.so_far import Medians, SoFar
 from fleet.text import counted, hidden
 
 MOST_NOTES = 500  # of a host, which may send any number
@@ -30,19 +30,19 @@ class HostProgress:
         self._stage = "connect"
         self._run_id: str | None = None
         self._bursts = 0
-        self._so_far: SoFar | None = None
+        self._so_far: LiveMedians | None = None
         self._medians: Medians = ()
         self._medians_at = self._started
 
     def enter(self, stage: str, run: Run | None = None) -> None:
-        """Begin a stage; `run` from the moment there is one."""
+        """Enter a stage; `run` from the moment there is one."""
         self._stage = stage
         if run is not None:
             self._run_id = run.run_id
-            self._so_far = self._so_far or SoFar(run.facts, measured(run.plan, run.facts))
+            self._so_far = self._so_far or LiveMedians(run.facts, cpus_to_measure(run.plan, run.facts))
         self._emit(StageEntered(self.host, stage))
 
-    def expect(self, duration: Duration) -> None:
+    def announce_duration(self, duration: Duration) -> None:
         """Announce how long measuring will take."""
         self._emit(DurationEstimated(self.host, duration))
 
@@ -58,15 +58,15 @@ class HostProgress:
             self._emit(NoteAdded(self.host, note))
 
     def note_once(self, *texts: str) -> None:
-        """Add those sentences that are not among the notes yet."""
+        """Add those sentences that are not yet among the notes."""
         self.note(*(text for text in texts if text not in self.notes))
 
-    def count(self, bursts: int) -> None:
-        """Set the number of bursts that are in the journal already."""
+    def set_burst_count(self, bursts: int) -> None:
+        """Set the number of bursts that are already in the journal."""
         self._bursts = bursts
 
-    def follow(self, record: Record, reader: Reader) -> None:
-        """Follow the agent's conversation: its notes, how many bursts have arrived, and their medians."""
+    def follow_record(self, record: Record, reader: Reader) -> None:
+        """Count the agent's bursts, update their medians and add its notes."""
         if isinstance(record, Note):
             self.note(record.text)
         if isinstance(record, Burst) and reader.hello is not None and self._so_far is not None:
@@ -80,10 +80,10 @@ class HostProgress:
             total = max(done, before + reader.hello.bursts)
             self._emit(BurstsReceived(self.host, done, total, self._medians, self._so_far))
 
-    def stored(self, run: Run) -> Outcome:
-        """The outcome of a run that was published."""
+    def outcome_of_run(self, run: Run) -> Outcome:
+        """Return the outcome of a run that was published."""
         if run.state is RunState.COMPLETE:
-            return self.complete()
+            return self.complete_outcome()
         if run.end is not None and run.end.out_of_time:
             why = "the time budget ended in the first round; what was measured is stored."
         elif not run.failed:
@@ -95,38 +95,40 @@ class HostProgress:
                 f"{' '.join(filter(None, (first.benchmark, first.point)))} "
                 f"{first.ping_cpu}-{first.pong_cpu}: {first.reason}."
             )
-        return self._outcome(State.PARTIAL, f"{self.host.name}: {why}", errors.EXIT_SOME_FAILED)
+        return self._make_outcome(State.PARTIAL, f"{self.host.name}: {why}", errors.EXIT_SOME_FAILED)
 
-    def complete(self) -> Outcome:
-        """The outcome of a host where all work is done."""
-        return self._outcome(State.COMPLETE)
+    def complete_outcome(self) -> Outcome:
+        """Return the outcome of a host whose work is all done."""
+        return self._make_outcome(State.COMPLETE)
 
-    def failed(self, err: errors.FleetError) -> Outcome:
-        """The outcome of a known error."""
+    def outcome_of_error(self, err: errors.FleetError) -> Outcome:
+        """Return the outcome of a known error."""
         lost = isinstance(err, errors.StoreError) and err.lost
-        kept = "" if lost else self._kept(resume="`fleet resume" not in str(err))
-        outcome = self._outcome(State.FAILED, f"{err}{kept}", err.exit_code, err.stage)
+        hint = "" if lost else self._journal_hint(resume="`fleet resume" not in str(err))
+        outcome = self._make_outcome(State.FAILED, f"{err}{hint}", err.exit_code, err.stage)
         refused = isinstance(err, errors.RefusedError | errors.UsageError)
         return replace(outcome, given_up=refused, run_id=None if refused else outcome.run_id)
 
-    def interrupted(self) -> Outcome:
-        """The outcome of a cancelled session."""
-        text = f"{self.host.name}: stopped in stage {self._stage}.{self._kept()}"
-        return self._outcome(State.INTERRUPTED, text, errors.EXIT_INTERRUPTED)
+    def interrupted_outcome(self) -> Outcome:
+        """Return the outcome of a cancelled session."""
+        text = f"{self.host.name}: stopped in stage {self._stage}.{self._journal_hint()}"
+        return self._make_outcome(State.INTERRUPTED, text, errors.EXIT_INTERRUPTED)
 
-    def crashed(self, err: Exception) -> Outcome:
-        """The outcome of an unexpected exception: a bug in fleet."""
+    def outcome_of_bug(self, err: Exception) -> Outcome:
+        """Return the outcome of an unexpected exception, which is a bug in fleet."""
         text = f"{self.host.name}: {errors.describe_bug(err)}"
-        return self._outcome(State.FAILED, f"{text}{self._kept()}", errors.EXIT_BUG)
+        return self._make_outcome(State.FAILED, f"{text}{self._journal_hint()}", errors.EXIT_BUG)
 
-    def _kept(self, *, resume: bool = True) -> str:
-        """resume: whether nothing else is advised already."""
+    def _journal_hint(self, *, resume: bool = True) -> str:
+        """Return how many bursts the journal keeps. resume: also advise `fleet resume`."""
         if self._run_id is None or self._bursts == 0:
             return ""
-        kept = f" {self._bursts} bursts are kept in the journal of {self._run_id}"
-        return f"{kept}; `fleet resume` measures the rest." if resume else f"{kept}."
+        text = f" {self._bursts} bursts are kept in the journal of {self._run_id}"
+        return f"{text}; `fleet resume` measures the rest." if resume else f"{text}."
 
-    def _outcome(self, state: State, message: str = "", code: int = 0, stage: str | None = None) -> Outcome:
+    def _make_outcome(
+        self, state: State, message: str = "", code: int = 0, stage: str | None = None
+    ) -> Outcome:
         return Outcome(
             host=self.host,
             state=state,

@@ -1,4 +1,4 @@
-"""The link to a host: connected with retries, none after a refused key, which sshd penalises; reconnected."""
+"""Connects and reconnects to a host. A refused key is not tried again, since sshd penalises that."""
 
 import random
 import time
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Self
 
 from fleet.agent.deploy import deploy
-from fleet.agent.wire.machine import describe
+from fleet.agent.wire.machine import ask_topology
 from fleet.errors import LinkError, ProbeError, UnreachableError
 from fleet.facts.gather import gather
 from fleet.model import Agent, Facts, Host, LockPolicy, Run
@@ -20,8 +20,8 @@ FIRST_TRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 
 
-def pauses() -> Iterator[float]:
-    """Seconds to wait before each new try: doubled each time, with jitter so that hosts stay out of step."""
+def retry_pauses_s() -> Iterator[float]:
+    """Yield seconds to wait before each new try, doubled each time, with jitter to keep hosts out of step."""
     pause = FIRST_PAUSE_S
     while True:
         yield pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
@@ -29,7 +29,7 @@ def pauses() -> Iterator[float]:
 
 
 class HostLink:
-    """A host, what it shares with its session, its progress and, inside `with`, an open connection to it."""
+    """A host, its session, its progress and, inside `with`, an open connection to it."""
 
     def __init__(self, context: SessionContext, progress: HostProgress) -> None:
         self.context = context
@@ -50,13 +50,13 @@ class HostLink:
 
     @property
     def lock(self) -> LockPolicy:
-        """What to do where another controller measures: as the session, else the host's entry, sets it."""
+        """What to do if another controller measures there: the session's policy, else the entry's."""
         return self.context.lock or self.host.lock
 
     def __enter__(self) -> Self:
-        """Connect; retry where sshd drops the connection before authentication (MaxStartups)."""
+        """Connect; retry if sshd drops the connection before authentication (MaxStartups)."""
         self.enter("connect")
-        for tried, pause in enumerate(pauses(), 1):
+        for tried, pause in enumerate(retry_pauses_s(), 1):
             try:
                 self._connect()
             except UnreachableError as err:
@@ -76,36 +76,36 @@ class HostLink:
         self._resources.close()
 
     def enter(self, stage: str, run: Run | None = None) -> None:
-        """Begin a stage of this host. Raises Cancelled."""
-        self.context.cancellation.check()
+        """Enter a stage of this host. Raises Cancelled."""
+        self.context.cancellation.raise_if_requested()
         self.progress.enter(stage, run)
 
-    def ready(self, examine: Callable[[Facts], None] = lambda _: None) -> tuple[Facts, Agent]:
+    def prepare(self, examine: Callable[[Facts], None] = lambda _: None) -> tuple[Facts, Agent]:
         """Gather the facts and deploy the agent, unless `examine` raises."""
         self.enter("facts")
-        facts = storable(gather(self.connection, self.host), self.host)
+        facts = require_storable(gather(self.connection, self.host), self.host)
         examine(facts)
         self.enter("deploy")
         agent = deploy(self.connection, self.host, facts, self.context.builder, self.progress.note)
-        return storable(describe(self.connection, agent, facts), self.host), agent
+        return require_storable(ask_topology(self.connection, agent, facts), self.host), agent
 
     def reconnect(self, lost: LinkError, give_up: float) -> tuple[Facts, Agent]:
         """Reconnect until the host is ready. Raises LinkError after `give_up` (time.monotonic)."""
         self.progress.note(f"{lost} Reconnecting.")
-        for pause in pauses():
+        for pause in retry_pauses_s():
             self.close()
             self.context.cancellation.pause(pause)
             self.enter("reconnect")
             try:
                 self._connect()
-                return self.ready()
+                return self.prepare()
             except (LinkError, UnreachableError) as err:
                 if time.monotonic() >= give_up:
                     raise LinkError(f"{lost} Could not reconnect; the last attempt: {err}") from err
         raise AssertionError("pauses never end")
 
-    def turn(self, run: Run) -> AbstractContextManager[None]:
-        """Wait until this host may measure, where the session has other entries for the same machine."""
+    def wait_turn(self, run: Run) -> AbstractContextManager[None]:
+        """Wait until no other entry of the session measures the same machine."""
         if self.lock is LockPolicy.OFF:
             return nullcontext()
         return self.context.turns.wait_for(run, self.progress)
@@ -115,8 +115,8 @@ class HostLink:
         self.progress.note_once(*self._connection.notes)
 
 
-def storable(facts: Facts, host: Host) -> Facts:
-    """The facts. Raises ProbeError where the tables cannot take one."""
+def require_storable(facts: Facts, host: Host) -> Facts:
+    """Return the facts. Raises ProbeError if the tables cannot hold them."""
     try:
         check_machine(facts)
     except ValueError as err:

@@ -1,4 +1,4 @@
-"""Writes a session's logs to `logs/<session_id>/`: one of all hosts, one of each that did not complete."""
+"""Writes a session's logs to `logs/<session_id>/`: one for all hosts, one for each that did not complete."""
 
 import contextlib
 import os
@@ -78,7 +78,7 @@ class SessionLog:
             log.write(text.encode())
 
 
-def prune(store: Store) -> None:
+def prune_logs(store: Store) -> None:
     """Remove old logs of finished sessions: those without a note and a journal in this state directory."""
     oldest_kept = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
     with (
@@ -86,7 +86,7 @@ def prune(store: Store) -> None:
         state_folder(store.state_dir, "logs") as logs,
     ):
         old = [folder for folder in logs.iterdir() if _ended_before(folder, oldest_kept)]
-        unfinished = _unfinished(store) if old else set()
+        unfinished = _unfinished_sessions(store) if old else set()
         for folder in old:
             if folder.name not in unfinished:
                 with contextlib.suppress(OSError):  # another controller was quicker, or there is more in it
@@ -96,13 +96,13 @@ def prune(store: Store) -> None:
 
 
 def _ended_before(folder: Path, moment: datetime) -> bool:
-    """Whether this is a session's folder in which all files are older; the name alone rules out most."""
+    """Report whether this is a session's folder in which all files are older; most are ruled out by name."""
     ours = _SESSION.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
     if not ours or folder.name >= f"s{moment:%Y%m%dT%H%M%SZ}":
         return False
     return max(path.lstat().st_mtime for path in (folder, *folder.iterdir())) < moment.timestamp()
 
 
-def _unfinished(store: Store) -> set[str]:
+def _unfinished_sessions(store: Store) -> set[str]:
     intended = {intent.session_id for intent in store.intents()}
     return intended | set(store.busy()) | {run.session_id for run in store.begun()}

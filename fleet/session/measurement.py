@@ -1,79 +1,86 @@
-"""Completes a run over as many connections and agents as it takes, measuring nothing twice."""
+"""Completes a run over as many connections and agents as it takes; no visit is measured twice."""
 
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from fleet.agent.measure import PostRunCommand, measure
-from fleet.agent.wire import parts
+from fleet.agent.wire import run_so_far
 from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.parts import RunSoFar
 from fleet.agent.wire.records import Record
+from fleet.agent.wire.run_so_far import RunSoFar
 from fleet.errors import AgentError, FleetError, LinkError, LockedError, RefusedError
-from fleet.facts.frequency import slower_cpus
-from fleet.facts.gather import load_script, read_load, reread_load
+from fleet.facts.frequency import describe_slower_cpus
+from fleet.facts.gather import ask_load, load_script, parse_load
 from fleet.model import Agent, Burst, Facts, Load, LockPolicy, Run, RunState
 from fleet.session.context import lock_owner
 from fleet.session.host_progress import HostProgress
-from fleet.session.link import HostLink, pauses
+from fleet.session.link import HostLink, retry_pauses_s
 from fleet.store import Journal
 from fleet.store.gate import check_machine
 from fleet.text import counted
 
-DEATHS_MOST = 5  # of agents by a signal, in one session
+MAX_DEATHS = 5  # of agents by a signal, in one session
 KEPT_BYTES = 64 << 20  # of decoded bursts in memory, for all hosts at once
 
 
-def measure_run(link: HostLink, run: Run, journal: Journal, so_far: RunSoFar | None = None) -> Run:
-    """Measure what `so_far` lacks of `run`, over any number of links and agents; the run as it ended."""
-    with link.turn(run):
-        measurement = _Measurement(link, run, journal, so_far or read_journal(link, run, journal))
-        while measurement.so_far.lacking is not None and measurement.deaths < DEATHS_MOST:
+def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | None = None) -> Run:
+    """Measure what `earlier` lacks of `run`, over any number of links and agents.
+
+    Return the run as it ended.
+    """
+    with link.wait_turn(run):
+        measurement = _Measurement(link, run, journal, earlier or read_journal(link, run, journal))
+        while measurement.so_far.missing is not None and measurement.deaths < MAX_DEATHS:
             try:
                 measurement.measure_part()
             except LinkError as lost:
                 measurement.recover(lost)
     load = measurement.load_after()
     link.close()
-    return replace(ended(measurement.run, measurement.so_far, link.progress), load_after=load)
+    return replace(complete_run(measurement.run, measurement.so_far, link.progress), load_after=load)
 
 
 def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
-    """What the journal holds of the run; from a damaged one every visit before the damage, and a note."""
+    """Return the run so far from its journal.
+
+    From a damaged one every visit before the damage, and a note.
+    """
     journal.keep_columns(KEPT_BYTES // link.context.parallel)
-    so_far = parts.read(journal.parts(), journal.keep)
-    if so_far.damage:
-        journal.refuse_after(so_far.lines)
+    run_state = run_so_far.read_run(journal.parts(), journal.keep)
+    if run_state.damage:
+        journal.refuse_after(run_state.lines)
         link.progress.note_once(
-            f"The journal of {run.run_id} is damaged: {so_far.damage}. {counted(so_far.refused, 'line')} "
-            f"{'is' if so_far.refused == 1 else 'are'} refused; every visit before is kept."
+            f"The journal of {run.run_id} is damaged: {run_state.damage}. "
+            f"{counted(run_state.refused, 'line')} "
+            f"{'is' if run_state.refused == 1 else 'are'} refused; every visit before is kept."
         )
-    return so_far
+    return run_state
 
 
-def ended(run: Run, so_far: RunSoFar, progress: HostProgress) -> Run:
-    """The run with what its agents reported, as it is stored."""
-    progress.note_once(*so_far.notes)
-    if so_far.hello is not None and (slower := slower_cpus(so_far.hello)):
+def complete_run(run: Run, run_state: RunSoFar, progress: HostProgress) -> Run:
+    """Return the run with what its agents reported, as it is stored."""
+    progress.note_once(*run_state.notes)
+    if run_state.hello is not None and (slower := describe_slower_cpus(run_state.hello)):
         progress.note_once(slower)
-    cut = so_far.end is not None and so_far.end.out_of_time
-    if so_far.parts > 1:
-        progress.note(f"Measured in {so_far.parts} parts: the run was interrupted and continued.")
+    cut = run_state.end is not None and run_state.end.out_of_time
+    if run_state.parts > 1:
+        progress.note(f"Measured in {run_state.parts} parts: the run was interrupted and continued.")
     return replace(
         run,
-        hello=so_far.hello,
-        end=so_far.end,
-        ended_utc=max(now(), run.started_utc),  # the controller's clock may have been set back meanwhile
-        state=RunState.PARTIAL if so_far.failed or so_far.lacking or cut else RunState.COMPLETE,
-        failed=so_far.failed,
+        hello=run_state.hello,
+        end=run_state.end,
+        ended_utc=max(utc_now(), run.started_utc),  # the controller's clock may have been set back meanwhile
+        state=RunState.PARTIAL if run_state.failed or run_state.missing or cut else RunState.COMPLETE,
+        failed=run_state.failed,
         notes=tuple(dict.fromkeys([*run.notes, *progress.notes])),
     )
 
 
-def measured(link: HostLink, run: Run, journal: Journal, so_far: RunSoFar | None = None) -> Run:
-    """Measure and publish a run; drop the journal of one that the agent refused: it holds nothing."""
+def measure_and_publish(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | None = None) -> Run:
+    """Measure and publish a run. If the agent refuses it, remove its journal, which is empty."""
     try:
-        return publish(link, measure_run(link, run, journal, so_far), journal)
+        return publish(link, measure_run(link, run, journal, earlier), journal)
     except RefusedError:
         link.context.store.drop(run.run_id)
         raise
@@ -84,32 +91,32 @@ def publish(link: HostLink, run: Run, journal: Journal) -> Run:
     link.progress.enter("store")  # even if the session is cancelled: a complete run is stored
     journal.check()
     journal.settle()
-    bursts = parts.bursts(journal.parts()) if journal.columns is None else journal.columns
+    bursts = run_so_far.decode_bursts(journal.parts()) if journal.columns is None else journal.columns
     link.context.store.publish(run, bursts, batch=True)
     return run
 
 
 def check_same_machine(run: Run, facts: Facts, agent: Agent) -> None:
-    """Raise AgentError unless the run can be continued there: same installation, same boot, same agent."""
-    for what, before, present in (
+    """Raise AgentError unless machine, boot and agent build are those of the run."""
+    for difference, before, present in (
         ("is another machine (by its machine id)", run.facts.machine_id, facts.machine_id),
         ("has been rebooted", run.facts.boot_id, facts.boot_id),
         ("would now get another build of the agent", run.agent.build, agent.build),
     ):
         if before != present:
             raise AgentError(
-                f"{run.host.name}: cannot continue {run.run_id}: the host {what}. `fleet resume "
+                f"{run.host.name}: cannot continue {run.run_id}: the host {difference}. `fleet resume "
                 f"--publish-partial` stores what was measured; `fleet run` starts a new run."
             )
 
 
-def now() -> str:
-    """The current time as runs record it: ISO 8601 in UTC, to the second."""
+def utc_now() -> str:
+    """Return the current time as runs record it: ISO 8601 in UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class _Measurement:
-    """A run in progress: what was measured of it so far, and until when a broken link is reconnected."""
+    """A run being measured: what it holds so far, and until when a broken link is reconnected."""
 
     def __init__(self, link: HostLink, run: Run, journal: Journal, so_far: RunSoFar) -> None:
         self.run = run
@@ -123,16 +130,19 @@ class _Measurement:
         self.deaths = 0
 
     def measure_part(self) -> None:
-        """Have one agent measure what is missing; wait for another controller's if the policy is to wait."""
+        """Have one agent measure what is missing.
+
+        If another controller measures there, wait if the policy says so.
+        """
         link = self._link
         self._visits = self.so_far.done.visits
         lock = None
         if link.lock is not LockPolicy.OFF:
-            lock = f"{self.run.run_id} {lock_owner()}, session {self.run.session_id}, since {now()}"
+            lock = f"{self.run.run_id} {lock_owner()}, session {self.run.session_id}, since {utc_now()}"
         left = max(1, round(self._end_by - time.monotonic()))
         run = replace(self.run, plan=replace(self.run.plan, deadline_s=left))
         self._journal.begin_part()
-        for pause in pauses():
+        for pause in retry_pauses_s():
             link.enter("measure", run)
             try:
                 self.so_far = measure(
@@ -153,22 +163,22 @@ class _Measurement:
                 link.context.cancellation.pause(pause)
             else:
                 break
-        if self.so_far.lacking is not None:
+        if self.so_far.missing is not None:
             self.deaths += 1
             self.so_far = read_journal(link, self.run, self._journal)
 
     def _follow(self, record: Record, reader: Reader) -> None:
         if isinstance(record, Burst):
             self._journal.keep(record)
-        self._link.progress.follow(record, reader)
+        self._link.progress.follow_record(record, reader)
 
     def recover(self, lost: LinkError) -> None:
-        """Reconnect after a broken link, unless only the agent's end was lost or the time for it is up."""
+        """Reconnect after a broken link, unless the run is already complete or the time is up."""
         context = self._link.context
-        context.cancellation.check()
+        context.cancellation.raise_if_requested()
         self._post_run.lines.clear()
         self.so_far = read_journal(self._link, self.run, self._journal)
-        if self.so_far.lacking is None:
+        if self.so_far.missing is None:
             return
         if self._give_up is None or self.so_far.done.visits > self._visits:
             self._give_up = min(time.monotonic() + context.reconnect_s, self._end_by)
@@ -179,12 +189,12 @@ class _Measurement:
         self.run = replace(self.run, agent=replace(self.run.agent, path=agent.path))
 
     def load_after(self) -> Load:
-        """The host's load after the run; a link that breaks now costs only this."""
+        """Return the host's load after the run; a link that breaks now costs only this."""
         try:
             if self._post_run.lines:
-                load = read_load(b"\n".join(self._post_run.lines), self.run.facts)
+                load = parse_load(b"\n".join(self._post_run.lines), self.run.facts)
             else:
-                load = reread_load(self._link.connection, self.run.facts)
+                load = ask_load(self._link.connection, self.run.facts)
             check_machine(load)
         except (FleetError, ValueError) as err:
             self._link.progress.note(f"load after the run is unknown: {err}")

@@ -19,10 +19,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one host ended. `stage`, `message` and `exit_code` say why it is not complete.
+    """How one host ended. stage, message, exit_code: why it is not complete.
 
-    bursts: the number stored, or kept in the journal if the run is not complete. seconds: elapsed, by a
-    monotonic clock. given_up: nothing of it is kept, and `fleet resume` would do nothing about it.
+    bursts: the number stored, or in the journal if the run is not complete. seconds: elapsed, by a monotonic
+    clock. given_up: nothing of it is kept, so `fleet resume` has nothing to do.
     """
 
     host: Host
@@ -37,18 +37,18 @@ class Outcome:
     given_up: bool = False
 
     @property
-    def stored(self) -> bool:
+    def is_stored(self) -> bool:
         """Whether a run was published, whole or in part."""
         return self.state in (State.COMPLETE, State.PARTIAL)
 
     @property
-    def settled(self) -> bool:
-        """Whether `fleet resume` has nothing left to do: the run is stored, or given up."""
-        return self.given_up or self.stored
+    def is_settled(self) -> bool:
+        """Whether `fleet resume` has nothing to do: the run is stored or given up."""
+        return self.given_up or self.is_stored
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """Return 0 if all are complete, 130 if interrupted, 70 for a bug, a code that all share; else 1."""
+    """Return 0 if all are complete, 130 if interrupted, 70 for a bug, the code that all share, or else 1."""
     if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
         return EXIT_INTERRUPTED
     codes = {outcome.exit_code for outcome in outcomes}

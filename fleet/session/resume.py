@@ -1,4 +1,4 @@
-"""`fleet resume`: finishes what the journals and intents of a results root show was left of a session."""
+"""`fleet resume`: finishes the sessions that journals and intents show to be unfinished."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,10 +8,16 @@ from fleet.model import Host, Run
 from fleet.session.context import SessionContext
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink
-from fleet.session.log import prune
-from fleet.session.measurement import check_same_machine, ended, measured, publish, read_journal
+from fleet.session.log import prune_logs
+from fleet.session.measurement import (
+    check_same_machine,
+    complete_run,
+    measure_and_publish,
+    publish,
+    read_journal,
+)
 from fleet.session.outcome import Outcome
-from fleet.session.runner import on_each, run_host, with_tables
+from fleet.session.runner import flush_tables, run_host, run_on_each
 from fleet.store import Intent, Listing, Store
 
 _SHOWN = 5  # sessions
@@ -19,7 +25,7 @@ _SHOWN = 5  # sessions
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """What remains of one session. hosts: the names of those without even a journal."""
+    """The unfinished part of one session. runs: those with a journal. hosts: names of those without one."""
 
     intent: Intent
     runs: tuple[Run, ...]
@@ -36,47 +42,47 @@ class Remaining:
         return list(dict.fromkeys([*(run.host.name for run in self.runs), *self.hosts]))
 
 
-def find(store: Store, session: str | None) -> Remaining | None:
-    """What remains of the most recent session, or of the one `session` names or begins; None: nothing.
+def find_remaining(store: Store, session: str | None) -> Remaining | None:
+    """Return what remains of the most recent session, or of the one whose ID starts with `session`.
 
-    Sessions that another controller of this machine is running are left to it: LockedError if there are no
-    others. Raises UsageError where the name fits none or several.
+    None if nothing remains. Sessions that another controller of this machine is running are skipped:
+    LockedError if there are no others. Raises UsageError if `session` matches none or several.
     """
-    found = _unfinished(store)
+    unfinished = _find_unfinished(store)
     busy = store.busy()
-    if session is None and (free := sorted(set(found) - set(busy))):
-        return found[free[-1]]
+    if session is None and (free := sorted(set(unfinished) - set(busy))):
+        return unfinished[free[-1]]
     if session is None and busy:
         name, process = max(busy.items())
         raise LockedError(f"session {name} is still running: process {process} on this machine.")
     if session is None:
         return None
-    if not found:
+    if not unfinished:
         raise UsageError(f"{store.place}: no unfinished session there.")
-    fitting = [name for name in found if name.startswith(session)]
-    if len(fitting) != 1:
+    matching = [name for name in unfinished if name.startswith(session)]
+    if len(matching) != 1:
         raise UsageError(
-            f"{session!r} is {'no' if not fitting else 'more than one'} unfinished session. "
-            f"There are: {_some(sorted(found))}."
+            f"{session!r} is {'no' if not matching else 'more than one'} unfinished session. "
+            f"There are: {_join_last(sorted(unfinished))}."
         )
-    return found[fitting[0]]
+    return unfinished[matching[0]]
 
 
-def others(store: Store, remaining: Remaining) -> str:
-    """Name the other unfinished sessions for the user; empty if there are none."""
-    names = sorted(set(_unfinished(store)) - set(store.busy()) - {remaining.session_id})
-    return f"Also unfinished: {_some(names)}. Name one: fleet resume {names[-1]}" if names else ""
+def name_other_sessions(store: Store, remaining: Remaining) -> str:
+    """Return a sentence that names the other unfinished sessions; "" if there are none."""
+    names = sorted(set(_find_unfinished(store)) - set(store.busy()) - {remaining.session_id})
+    return f"Also unfinished: {_join_last(names)}. Name one: fleet resume {names[-1]}" if names else ""
 
 
-def _some(names: Sequence[str]) -> str:
+def _join_last(names: Sequence[str]) -> str:
     before = f"{len(names) - _SHOWN} before, " if len(names) > _SHOWN else ""
     return before + ", ".join(names[-_SHOWN:])
 
 
-def _unfinished(store: Store) -> Mapping[str, Remaining]:
+def _find_unfinished(store: Store) -> Mapping[str, Remaining]:
     intents = {intent.session_id: intent for intent in store.intents()}
     begun = store.begun()
-    found, listing = {}, Listing(store.place)
+    remaining, listing = {}, Listing(store.place)
     for name in {*intents, *(run.session_id for run in begun)}:
         intent = intents.get(name, Intent(name, ()))  # none: all of its hosts were stored but for a last step
         runs = tuple(run for run in begun if run.session_id == name)
@@ -85,47 +91,54 @@ def _unfinished(store: Store) -> Mapping[str, Remaining]:
             has_run |= {run.host_name for run in listing.every if run.session_id == name}
         hosts = tuple(host for host in intent.hosts if host not in has_run)
         if runs or hosts:
-            found[name] = Remaining(intent, runs, hosts)
+            remaining[name] = Remaining(intent, runs, hosts)
         else:
             store.ended(name)  # killed before its very last step
-    return found
+    return remaining
 
 
-def resume(
+def resume_session(
     remaining: Remaining, hosts: Sequence[Host], context: SessionContext, *, partial: bool = False
 ) -> list[Outcome]:
-    """Finish what remains on these hosts; an outcome each. partial: publish what journals hold instead."""
+    """Finish what remains on these hosts; return an outcome each.
+
+    partial: publish the journals as they are.
+    """
     runs = {run.host.name: run for run in remaining.runs}
 
-    def finished(progress: HostProgress) -> Outcome:
+    def finish_one(progress: HostProgress) -> Outcome:
         run = runs.get(progress.host.name)
         link = HostLink(context, progress)
-        return progress.stored(run_host(link) if run is None else resume_host(link, run, partial=partial))
+        return progress.outcome_of_run(
+            run_host(link) if run is None else resume_host(link, run, partial=partial)
+        )
 
     names = set(runs) if partial else set(remaining.names)
     with context.store.under_way(remaining.intent):
-        prune(context.store)
-        outcomes = on_each([host for host in hosts if host.name in names], finished, context)
-        outcomes = with_tables(outcomes, context)
+        prune_logs(context.store)
+        outcomes = run_on_each([host for host in hosts if host.name in names], finish_one, context)
+        outcomes = flush_tables(outcomes, context)
         context.store.complete_tables(remaining.session_id)
-        settled = {outcome.host.name for outcome in outcomes if outcome.settled}
+        settled = {outcome.host.name for outcome in outcomes if outcome.is_settled}
         dropped = partial and not any(run.session_id == remaining.session_id for run in context.store.begun())
         if dropped or names <= settled:
             context.store.ended(remaining.session_id)
-            outcomes = [replace(outcome, given_up=not outcome.stored) for outcome in outcomes]
+            outcomes = [replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes]
     return outcomes
 
 
-def forget(remaining: Remaining, store: Store) -> None:
-    """Give the session up: remove its journals, with what was measured in them, and its note."""
+def forget_session(remaining: Remaining, store: Store) -> None:
+    """Give the session up: remove its journals, with the bursts in them, and its intent."""
     for run in remaining.runs:
         with store.reopen(run.run_id):
             store.drop(run.run_id)
     store.ended(remaining.session_id)
 
 
-def hosts_of(remaining: Remaining, inventory: Mapping[str, Host], *, partial: bool = False) -> list[Host]:
-    """The hosts as the inventory has them now; partial: as it had them then. Raises UsageError."""
+def hosts_to_resume(
+    remaining: Remaining, inventory: Mapping[str, Host], *, partial: bool = False
+) -> list[Host]:
+    """Return the hosts as the inventory has them now; partial: as the runs have them. Raises UsageError."""
     if partial:
         return [run.host for run in remaining.runs]
     if unknown := [name for name in remaining.names if name not in inventory]:
@@ -137,21 +150,21 @@ def hosts_of(remaining: Remaining, inventory: Mapping[str, Host], *, partial: bo
 
 
 def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
-    """Finish one run from its journal: measure what it lacks, if anything, and store it."""
+    """Finish one run from its journal: measure what is missing, if anything, and store it."""
     link.enter("journal", run)
     store = link.context.store
     with store.reopen(run.run_id) as journal:
-        so_far = read_journal(link, run, journal)
-        link.progress.count(so_far.done.bursts)
-        if so_far.lacking is None or partial:
-            if so_far.hello is None:
+        run_state = read_journal(link, run, journal)
+        link.progress.set_burst_count(run_state.done.bursts)
+        if run_state.missing is None or partial:
+            if run_state.hello is None:
                 store.drop(run.run_id)
                 raise UsageError(
                     f"{link.host.name}: nothing had arrived of {run.run_id}; its journal is removed."
                 )
-            return publish(link, ended(run, so_far, link.progress), journal)
+            return publish(link, complete_run(run, run_state, link.progress), journal)
         with link:
-            facts, agent = link.ready()
+            facts, agent = link.prepare()
             check_same_machine(run, facts, agent)
             same = replace(run, agent=replace(run.agent, path=agent.path))
-            return measured(link, same, journal, so_far)
+            return measure_and_publish(link, same, journal, run_state)

@@ -1,4 +1,4 @@
-"""THE MAIN PATH: hosts in, runs out; one outcome per host, whatever happens to the others."""
+"""The main path: hosts in, runs out; one outcome per host, whatever happens to the others."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -9,52 +9,52 @@ from types import MappingProxyType
 
 from fleet.errors import BuildError, FleetError, StoreError, explain, print_traceback
 from fleet.facts import systems
-from fleet.model import Agent, Facts, Host, Plan, Run, merged
+from fleet.model import Agent, Facts, Host, Plan, Run, override_options
 from fleet.model.version import VERSION
 from fleet.plan import counters
-from fleet.plan.merge import plan_on
-from fleet.plan.options import of_host
+from fleet.plan.merge import merge_plan_with_facts
+from fleet.plan.options import options_from_entry
 from fleet.remote.cancellation import Cancelled
 from fleet.session.context import HostAccess, SessionContext
 from fleet.session.events import HostFinished
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink
-from fleet.session.log import prune
-from fleet.session.measurement import measured, now
+from fleet.session.log import prune_logs
+from fleet.session.measurement import measure_and_publish, utc_now
 from fleet.session.outcome import Outcome
 from fleet.store import Intent, new_run_id
 
 STOP_PATIENCE_S = 10.0  # after Ctrl-C: how long agents have to end before their connections are closed
 
 
-def run(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:
-    """Measure `hosts`; one outcome per host, in the order given.
+def run_session(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:
+    """Measure `hosts`; return one outcome per host, in the order given.
 
-    Ctrl-C (KeyboardInterrupt in this thread) stops the agents; what arrived stays in the journals and
-    every host still gets its outcome. What is to be measured is recorded first, for `fleet resume`.
+    Ctrl-C (KeyboardInterrupt in this thread) stops the agents; what arrived stays in the journals and every
+    host still gets its outcome. The intent is recorded first, for `fleet resume`.
     """
-    intent = intent_of(hosts, context)
+    intent = make_intent(hosts, context)
 
-    def measured(progress: HostProgress) -> Outcome:
-        return progress.stored(run_host(HostLink(context, progress)))
+    def measure_host(progress: HostProgress) -> Outcome:
+        return progress.outcome_of_run(run_host(HostLink(context, progress)))
 
     with context.store.under_way(intent):
-        prune(context.store)
-        outcomes = with_tables(on_each(hosts, measured, context), context)
-        if all(outcome.settled for outcome in outcomes):
+        prune_logs(context.store)
+        outcomes = flush_tables(run_on_each(hosts, measure_host, context), context)
+        if all(outcome.is_settled for outcome in outcomes):
             context.store.ended(context.session_id)
     return outcomes
 
 
-def intent_of(hosts: Sequence[Host], context: SessionContext) -> Intent:
-    """What is noted of the session before it begins."""
+def make_intent(hosts: Sequence[Host], context: SessionContext) -> Intent:
+    """Return the session's plan, recorded before it starts."""
     names = tuple(host.name for host in hosts)
     listed = {host.name: {"address": host.address, "labels": dict(host.labels)} for host in hosts}
     return Intent(context.session_id, names, context.requested, context.labels, listed)
 
 
-def with_tables(outcomes: list[Outcome], context: SessionContext) -> list[Outcome]:
-    """Write what the tables of runs lack; where that fails the outcomes say so, since the runs are stored."""
+def flush_tables(outcomes: list[Outcome], context: SessionContext) -> list[Outcome]:
+    """Write the tables of runs. If that fails, add a note to the outcomes, since the samples are stored."""
     try:
         context.store.flush()
     except StoreError as err:
@@ -63,14 +63,14 @@ def with_tables(outcomes: list[Outcome], context: SessionContext) -> list[Outcom
     return outcomes
 
 
-def on_each(
+def run_on_each(
     hosts: Sequence[Host], work: Callable[[HostProgress], Outcome], access: HostAccess
 ) -> list[Outcome]:
     """Do `work` for every host, several at once; an exception becomes that host's outcome."""
     if not hosts:
         return []
     with ThreadPoolExecutor(min(access.parallel, len(hosts)), thread_name_prefix="host") as pool:
-        futures = [pool.submit(_outcome, host, work, access) for host in hosts]
+        futures = [pool.submit(_run_one, host, work, access) for host in hosts]
         try:
             wait(futures)
         except KeyboardInterrupt:
@@ -80,19 +80,23 @@ def on_each(
         return [future.result() for future in futures]
 
 
-def _outcome(host: Host, work: Callable[[HostProgress], Outcome], access: HostAccess) -> Outcome:
+def _run_one(host: Host, work: Callable[[HostProgress], Outcome], access: HostAccess) -> Outcome:
     """Do one host's work and turn whatever happens into its outcome; never raises."""
     progress = HostProgress(host, access.emit)
     try:
         outcome = work(progress)
     except Cancelled:
-        outcome = progress.interrupted()
+        outcome = progress.interrupted_outcome()
     except FleetError as err:
-        outcome = progress.interrupted() if access.cancellation.requested else progress.failed(err)
+        outcome = (
+            progress.interrupted_outcome()
+            if access.cancellation.is_requested
+            else progress.outcome_of_error(err)
+        )
     except Exception as err:  # a bug on one host's path must not cost the others their runs
         print_traceback(err)
         cause = explain(err, f"{host.name}: ")
-        outcome = progress.failed(cause) if cause else progress.crashed(err)
+        outcome = progress.outcome_of_error(cause) if cause else progress.outcome_of_bug(err)
     access.emit(HostFinished(outcome))
     return outcome
 
@@ -100,32 +104,32 @@ def _outcome(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
 def run_host(link: HostLink) -> Run:
     """Take one host from its inventory entry to a stored run."""
     with link:
-        facts, agent = link.ready(partial(_check, link))
-        link.progress.note(*facts.notes, *systems.serious(facts))
+        facts, agent = link.prepare(partial(_check_plan, link))
+        link.progress.note(*facts.notes, *systems.describe_serious_findings(facts))
         run = _new_run(link, facts, agent)
-        events = merged(of_host(link.host), link.context.requested).counters
-        if events and (lacking := counters.missing(events, facts)):
-            link.progress.note(lacking)
+        events = override_options(options_from_entry(link.host), link.context.requested).counters
+        if events and (missing := counters.describe_missing(events, facts)):
+            link.progress.note(missing)
         store = link.context.store
         with store.journal(replace(run, notes=tuple(link.progress.notes))) as journal:
-            return measured(link, run, journal)
+            return measure_and_publish(link, run, journal)
 
 
-def _check(link: HostLink, facts: Facts) -> None:
-    """Raise UsageError or RefusedError for a plan that the host cannot carry out, as far as we can tell."""
+def _check_plan(link: HostLink, facts: Facts) -> None:
+    """Raise UsageError or RefusedError for a plan that the host cannot carry out, as far as known."""
     if not facts.cpus:
         return
-    plan = plan_on(link.host, link.context.requested, facts)
+    plan = merge_plan_with_facts(link.host, link.context.requested, facts)
     with suppress(BuildError):  # then the host's own agent is asked
-        link.context.forecaster.of_facts(link.host, facts, plan, build=False)
+        link.context.forecaster.from_facts(link.host, facts, plan, build=False)
 
 
-def _planned(link: HostLink, facts: Facts, agent: Agent) -> Plan:
-    """The host's plan, of which the agent there tells how long it takes."""
+def _make_plan(link: HostLink, facts: Facts, agent: Agent) -> Plan:
+    """Return the host's plan, with a deadline from the agent's forecast."""
     host, context = link.host, link.context
-    plan = plan_on(host, context.requested, facts)
-    forecast = context.forecaster.on_host(link.connection, host, agent.path, plan)
-    link.progress.expect(forecast.duration)
+    plan = merge_plan_with_facts(host, context.requested, facts)
+    forecast = context.forecaster.from_host(link.connection, host, agent.path, plan)
+    link.progress.announce_duration(forecast.duration)
     if context.requested.deadline_s is not None:
         return plan
     return replace(plan, deadline_s=forecast.deadline_s)
@@ -137,10 +141,10 @@ def _new_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
         run_id=new_run_id(),
         session_id=context.session_id,
         host=host,
-        plan=_planned(link, facts, agent),
+        plan=_make_plan(link, facts, agent),
         facts=facts,
         agent=agent,
-        started_utc=now(),
+        started_utc=utc_now(),
         labels=MappingProxyType({**host.labels, **context.labels}),
         fleet_version=VERSION,
     )

@@ -1,4 +1,4 @@
-"""Splits hosts among controllers by rendezvous hashing: they agree, and a new host moves no other. Pure."""
+"""Splits hosts among controllers by rendezvous hashing, so that adding a host moves no other. Pure."""
 
 import hashlib
 import re
@@ -23,10 +23,10 @@ class Shard:
         return f"{self.number}/{self.count}"
 
 
-def parse(text: str) -> Shard:
-    """Read "2/4". Raises UsageError."""
-    found = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
-    shard = Shard(int(found[1]), int(found[2])) if found else Shard(0, 0)
+def parse_shard(text: str) -> Shard:
+    """Parse "2/4". Raises UsageError."""
+    match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
+    shard = Shard(int(match[1]), int(match[2])) if match else Shard(0, 0)
     if not 1 <= shard.number <= shard.count <= MOST_SHARDS:
         raise UsageError(
             f"--shard {text}: not a shard. Write i/n: part i of n, as 2/4; "
@@ -35,29 +35,32 @@ def parse(text: str) -> Shard:
     return shard
 
 
-def take(hosts: Sequence[Host], shard: Shard) -> tuple[Host, ...]:
-    """The hosts of one shard, in their order; may be empty. Entries of one machine stay together."""
-    return tuple(host for host in hosts if _shard_of(machine(host), shard.count) == shard.number)
+def select_shard(hosts: Sequence[Host], shard: Shard) -> tuple[Host, ...]:
+    """Return the hosts of one shard, in order; may be empty. Entries of one machine stay together."""
+    return tuple(host for host in hosts if _choose_shard(machine_key(host), shard.count) == shard.number)
 
 
-def deal(hosts: Sequence[Host], count: int) -> list[list[Host]]:
-    """At most `count` groups of nearly equal size, none empty; entries of one machine stay together."""
+def split_into_groups(hosts: Sequence[Host], count: int) -> list[list[Host]]:
+    """Return at most `count` groups of nearly equal size, none empty.
+
+    Entries of one machine stay together.
+    """
     machines: dict[str, list[Host]] = {}
     for host in hosts:
-        machines.setdefault(machine(host), []).append(host)
+        machines.setdefault(machine_key(host), []).append(host)
     groups: list[list[Host]] = [[] for _ in range(min(count, len(machines)))]
     for entries in machines.values():
         min(groups, key=len).extend(entries)
     return groups
 
 
-def machine(host: Host) -> str:
-    """The machine, as far as its entry shows it: the jump hosts and the address, not the port and user."""
+def machine_key(host: Host) -> str:
+    """Return a key for the entry's machine: the jump hosts and the address, not port and user."""
     address = host.address.lower()
     if host.via == "local" or (address in _HERE and not host.jump):
         return "this machine"
     return " ".join([*host.jump, address])
 
 
-def _shard_of(key: str, count: int) -> int:
+def _choose_shard(key: str, count: int) -> int:
     return max(range(1, count + 1), key=lambda number: hashlib.sha256(f"{number} {key}".encode()).digest())

@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.errors import DataError
 from fleet.late import np, pa
-from fleet.model import Descriptions, Parameters, described
+from fleet.model import Descriptions, Parameters, benchmark_from_description
 from fleet.store.schema import PARAMETER_COLUMNS, names_between
 
 _PARAMETERS = tuple(column.name for column in PARAMETER_COLUMNS)
@@ -29,14 +29,16 @@ def check_bursts(table: Any, run: Mapping[str, Any]) -> None:
     if run["estimator"] == "min":
         _refuse_zeros(table)
     told = json.loads(run["hello_json"]).get("benchmarks", ())
-    descriptions = Descriptions({benchmark["name"]: described(benchmark) for benchmark in told})
+    descriptions = Descriptions(
+        {benchmark["name"]: benchmark_from_description(benchmark) for benchmark in told}
+    )
     _check_threads(table)
     points: dict[tuple[str, str, str | None], Sequence[Any]] = {}
     for row in _distinct(table):
         if row["point"] is None and any(row[name] is not None for name in _OF_POINTS):
             raise DataError(f"{row['benchmark']}: without a point it has no {', '.join(_OF_POINTS)}")
         parameters = Parameters(*(row[name] for name in _PARAMETERS)) if row["point"] is not None else None
-        if why := descriptions[row["benchmark"]].unfit(SimpleNamespace(**row, parameters=parameters)):
+        if why := descriptions[row["benchmark"]].why_unfit(SimpleNamespace(**row, parameters=parameters)):
             raise DataError(why)
         if parameters is not None:
             _check_point(row, points)

@@ -39,7 +39,7 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.state_dir = root / STATE_DIR
-        self._known: set[Path] = {root}  # folders whose own names are on the disk
+        self._cache: set[Path] = {root}  # folders whose own names are on the disk
 
     def __str__(self) -> str:
         return str(self.root)
@@ -131,9 +131,9 @@ class Folder:
             draft.unlink(missing_ok=True)
             sync(inside)
         folder = self.root / above
-        while folder not in self._known:
+        while folder not in self._cache:
             sync(folder.parent)
-            self._known.add(folder)
+            self._cache.add(folder)
             folder = folder.parent
         return True
 

@@ -84,7 +84,7 @@ class Hosts:
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hosts:
     needs.program("cc", "gcc")
-    monkeypatch.setattr("fleet.agent.build.source.sources", lambda: SMALL_AGENT)
+    monkeypatch.setattr("fleet.agent.build.source.read_sources", lambda: SMALL_AGENT)
     monkeypatch.setattr(on_controller, "POLL_S", 0.01)
     return Hosts(tmp_path)
 
@@ -105,7 +105,7 @@ def test_what_a_host_has_built_is_there_for_those_like_it_in_later_sessions(host
     hosts.builder = hosts.session()
     second = hosts.make("second")
     words = f"would be sent, {SENT}"
-    assert preview(second, hosts.facts(second), hosts.builder).words == words
+    assert preview(second, hosts.facts(second), hosts.builder).description == words
     agent = hosts.deploy(second)
     assert agent.place == SENT
     assert preview(second, hosts.facts(second), hosts.builder).path == agent.path

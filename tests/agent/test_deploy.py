@@ -73,7 +73,7 @@ def whole_deployer(tmp_path: Path) -> Deployer:
 @pytest.fixture
 def deployer(whole_deployer: Deployer, monkeypatch: pytest.MonkeyPatch) -> Deployer:
     """Deploys a program that knows its build id and nothing else."""
-    monkeypatch.setattr("fleet.agent.build.source.sources", lambda: SMALL_AGENT)
+    monkeypatch.setattr("fleet.agent.build.source.read_sources", lambda: SMALL_AGENT)
     return whole_deployer
 
 
@@ -237,10 +237,10 @@ def test_an_agent_shipped_with_fleet_needs_no_compiler_and_has_no_flags_of_ones_
     Path(built.path).unlink()
     deployer.notes.clear()
     monkeypatch.setattr("fleet.agent.build.on_controller.SHIPPED", deployer.cache)
-    monkeypatch.setattr("fleet.agent.build.on_controller.installed", lambda command: None)
+    monkeypatch.setattr("fleet.agent.build.on_controller.resolve_command", lambda command: None)
     deployer.cache = tmp_path / "another"
     place = f"built with zig, shipped with fleet {fleet.__version__}"
-    assert preview(HERE, deployer.facts(), Builder(deployer.cache)).words == f"would be sent, {place}"
+    assert preview(HERE, deployer.facts(), Builder(deployer.cache)).description == f"would be sent, {place}"
     sent = deployer(HERE, deployer.facts())
     assert (sent.build, sent.place) == (built.build, place)
     assert deployer.notes == []

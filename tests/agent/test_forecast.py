@@ -9,10 +9,10 @@ import pytest
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.forecast import Forecaster
-from fleet.agent.wire.forecast import read, usual_machine
+from fleet.agent.wire.forecast import read_forecast, typical_machine
 from fleet.agent.wire.line import WireError
 from fleet.model import Host, Node, RequestedOptions
-from fleet.plan.merge import plan_on
+from fleet.plan.merge import merge_plan_with_facts
 from tests.native.build import build
 from tests.shared import agents_cache
 
@@ -20,12 +20,12 @@ from tests.shared import agents_cache
 def test_it_forecasts_for_another_machine_and_keeps_no_file_that_a_kill_would_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host, facts = Host("rome", "rome"), usual_machine(range(8))
-    plan = plan_on(host, RequestedOptions(), facts)
+    host, facts = Host("rome", "rome"), typical_machine(range(8))
+    plan = merge_plan_with_facts(host, RequestedOptions(), facts)
     asked = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for _ in range(2):
-        forecast = asked.of_facts(host, facts, plan)
+        forecast = asked.from_facts(host, facts, plan)
         assert forecast is not None
         assert (forecast.cpus, forecast.pairs) == (8, 28)
         assert list(tmp_path.iterdir()) == []
@@ -33,9 +33,9 @@ def test_it_forecasts_for_another_machine_and_keeps_no_file_that_a_kill_would_le
 
 def test_a_forecast_of_another_plan_is_named() -> None:
     done = subprocess.run([build(), "--forecast", "-b", "cas,clock"], check=True, stdout=subprocess.PIPE)
-    assert read(done.stdout, ("cas", "clock", "fetch")).visits > 0
+    assert read_forecast(done.stdout, ("cas", "clock", "fetch")).visits > 0
     with pytest.raises(WireError, match="a forecast of 'clock', and was asked for cas, fetch"):
-        read(done.stdout, ("cas", "fetch"))
+        read_forecast(done.stdout, ("cas", "fetch"))
 
 
 def test_hosts_that_are_alike_share_an_answer_that_does_not_depend_on_their_memory(
@@ -44,7 +44,9 @@ def test_hosts_that_are_alike_share_an_answer_that_does_not_depend_on_their_memo
     asked = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
     machines = [
         replace(
-            usual_machine(range(4)), memory_available_bytes=gib << 30, nodes=(Node(0, free_bytes=gib << 30),)
+            typical_machine(range(4)),
+            memory_available_bytes=gib << 30,
+            nodes=(Node(0, free_bytes=gib << 30),),
         )
         for gib in (4, 5)
     ]
@@ -55,7 +57,7 @@ def test_hosts_that_are_alike_share_an_answer_that_does_not_depend_on_their_memo
         wanted = RequestedOptions(benchmarks=(benchmark,))
         started.clear()
         found = [
-            asked.of_facts(Host(name, name), facts, plan_on(Host(name, name), wanted, facts))
+            asked.from_facts(Host(name, name), facts, merge_plan_with_facts(Host(name, name), wanted, facts))
             for name, facts in zip(("rome", "milan"), machines, strict=True)
         ]
         assert found[0] == found[1]

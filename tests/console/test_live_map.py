@@ -17,8 +17,8 @@ from rich.console import Console
 from fleet.console.live_table import LiveTable
 from fleet.model import Cpu, Facts, Host
 from fleet.session.events import BurstsReceived, HostFinished, StageEntered
+from fleet.session.live_medians import LiveMedians
 from fleet.session.outcome import Outcome, State
-from fleet.session.so_far import SoFar
 from tests import needs
 from tests.builders import a_burst, a_run
 from tests.command import ROOT
@@ -27,11 +27,11 @@ from tests.shared import agents_cache
 HOST = Host("board", "192.0.2.1")
 
 
-def half_measured(cpus: int) -> SoFar:
+def half_measured(cpus: int) -> LiveMedians:
     """The pairs of an even CPU are measured; siblings are the fastest, then those that share a cache."""
     topology = tuple(Cpu(cpu, core=cpu // 2, llc=cpu // 8, package=0) for cpu in range(cpus))
     facts = Facts(os="linux", arch="x86_64", cpus=topology)
-    so_far, hello = SoFar(facts, facts.usable_cpus), a_run().hello
+    so_far, hello = LiveMedians(facts, facts.usable_cpus), a_run().hello
     assert hello is not None
     for ping in range(0, cpus, 2):
         for pong in range(ping + 1, cpus):
@@ -41,7 +41,7 @@ def half_measured(cpus: int) -> SoFar:
     return so_far
 
 
-def drawn(so_far: SoFar, width: int, height: int) -> list[str]:
+def drawn(so_far: LiveMedians, width: int, height: int) -> list[str]:
     console = Console(width=width, height=height, force_terminal=True, color_system="truecolor", _environ={})
     table = LiveTable([HOST], console, as_map=True)
     table(StageEntered(HOST, "measure"))

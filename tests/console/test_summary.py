@@ -22,7 +22,7 @@ from fleet.console.live_table import LiveTable
 from fleet.console.numbers import MOST_HOSTS, medians_text
 from fleet.console.progress import Lines, progress
 from fleet.model import Host, RequestedOptions
-from fleet.plan.merge import plan_for
+from fleet.plan.merge import merge_plan
 from fleet.session.events import BurstsReceived, HostFinished, NoteAdded, StageEntered
 from fleet.session.outcome import Outcome, State, exit_code
 from fleet.store import Store
@@ -144,9 +144,9 @@ def test_five_hundred_hosts_fit_a_small_terminal_with_those_at_work_on_top() -> 
 
 def test_the_command_line_goes_over_the_hosts_wishes_and_these_over_the_defaults() -> None:
     board = Host(name="board", address="x", cpus=(0, 2), plan=RequestedOptions(rounds=20, samples=5))
-    plan = plan_for(board, RequestedOptions(samples=7))
+    plan = merge_plan(board, RequestedOptions(samples=7))
     assert (plan.rounds, plan.samples, plan.warmup, plan.cpus) == (20, 7, None, (0, 2))
-    assert plan_for(board, RequestedOptions(cpus=(1, 3))).cpus == (1, 3)
+    assert merge_plan(board, RequestedOptions(cpus=(1, 3))).cpus == (1, 3)
 
 
 def test_messages_that_differ_by_a_hosts_own_words_are_grouped_the_most_frequent_first() -> None:

@@ -4,27 +4,27 @@ import json
 
 import pytest
 
-from fleet.agent.wire.records import decode
-from fleet.facts.frequency import slower_cpus
+from fleet.agent.wire.records import decode_record
+from fleet.facts.frequency import describe_slower_cpus
 from fleet.model import Hello
 from tests.agent.wire.test_conversation import HELLO, line
 
 
 def hello(cpus: list[int], mhz: object) -> Hello:
-    record = decode(line(HELLO, cpus=cpus, core_mhz=mhz))
+    record = decode_record(line(HELLO, cpus=cpus, core_mhz=mhz))
     assert isinstance(record, Hello)
     return record
 
 
 def test_a_cluster_with_a_clock_of_its_own_is_named() -> None:
     """As the second cluster of a Jetson Orin under QNX 8.0.0, which ran at 12 % of the first one's rate."""
-    found = slower_cpus(hello([0, 1, 2, 3, 4, 5], [1500, 1501, 1500, 1499, 180, 182]))
+    found = describe_slower_cpus(hello([0, 1, 2, 3, 4, 5], [1500, 1501, 1500, 1499, 180, 182]))
     assert found is not None
     assert found.startswith("Before the run CPU 4-5 at 0.18 GHz ran slower than the fastest CPU at 1.50 GHz")
 
 
 def test_kinds_of_cores_are_named_apart() -> None:
-    found = slower_cpus(hello([0, 1, 2, 3], [5000, 3600, 3500, 2500]))
+    found = describe_slower_cpus(hello([0, 1, 2, 3], [5000, 3600, 3500, 2500]))
     assert found is not None
     assert "CPU 3 at 2.50 GHz and CPU 1-2 at 3.60 GHz ran slower" in found
 
@@ -33,11 +33,11 @@ def test_kinds_of_cores_are_named_apart() -> None:
     "mhz", [[3700, 3690, 3500, 3100], [None, None, None, None], [3700, None, None, 3650], [], None, "fast"]
 )
 def test_where_all_run_alike_or_nothing_is_known_nothing_is_said(mhz: object) -> None:
-    assert slower_cpus(hello([0, 1, 2, 3], mhz)) is None
+    assert describe_slower_cpus(hello([0, 1, 2, 3], mhz)) is None
 
 
 def test_an_agent_of_before_says_nothing() -> None:
-    record = decode(line(HELLO))
+    record = decode_record(line(HELLO))
     assert isinstance(record, Hello)
     assert "core_mhz" not in json.loads(line(HELLO))
-    assert slower_cpus(record) is None
+    assert describe_slower_cpus(record) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import DeployError, LinkError, ProbeError
-from fleet.facts.gather import gather, read, reread_load
+from fleet.facts.gather import ask_load, gather, parse_answer
 from fleet.model import Host, RequestedToolchain, Via
 from fleet.remote.output import Completed
 from tests import needs
@@ -71,7 +71,7 @@ def test_a_recorded_guest_is_read_whole_in_one_exec():
 
 def test_kept_answers_can_be_read_again_years_later():
     facts = gather(Replay({"/bin/sh": RECORDED}), HOST)
-    assert read(facts.probe, HOST) == facts
+    assert parse_answer(facts.probe, HOST) == facts
 
 
 def test_this_machine_is_read_over_a_real_connection(home):
@@ -87,13 +87,13 @@ def test_this_machine_is_read_over_a_real_connection(home):
 
 def test_the_load_after_a_run_is_one_small_exec():
     with local_connection(local()) as connection:
-        load = reread_load(connection, read(RECORDED.decode(), HOST))
+        load = ask_load(connection, parse_answer(RECORDED.decode(), HOST))
     assert load.load_1m is not None
     assert load.running >= 1
 
 
 def test_a_host_that_says_nothing_about_its_load_gives_an_empty_one():
-    load = reread_load(Replay({"load_only": b"sh: not found"}), read(RECORDED.decode(), HOST))
+    load = ask_load(Replay({"load_only": b"sh: not found"}), parse_answer(RECORDED.decode(), HOST))
     assert (load.load_1m, load.running) == (None, None)
 
 

@@ -156,7 +156,7 @@ def look(folder: Path, cgroup: str, mounts: str, folders: dict[str, dict[str, st
             f"sys/fs/cgroup/{group}/{file}".replace("//", "/"): text for file, text in files.items()
         }
     root = str(tree.write(folder / "root"))
-    return root, linux.parse(probe.sections(ask(["/bin/sh"], folder / "home", root=root)))
+    return root, linux.parse(probe.split_sections(ask(["/bin/sh"], folder / "home", root=root)))
 
 
 @pytest.mark.parametrize("name", LIMITS)
@@ -223,12 +223,12 @@ def test_the_limits_of_a_shell_are_facts(tmp_path: Path) -> None:
         "Max realtime priority     0                    0                    "
     )
     root = str(tree.write(tmp_path / "root"))
-    found = linux.parse(probe.sections(ask(["/bin/sh"], tmp_path / "home", root=root)))
+    found = linux.parse(probe.split_sections(ask(["/bin/sh"], tmp_path / "home", root=root)))
     assert (found.memory_available_bytes, found.memory_limit) == (307200000, "ulimit -v, 293 MiB")
     assert (found.processes_most, found.priority_most) == (None if os.getuid() == 0 else 40, 0)
     tree.files["proc/self/limits"] = tree.files["proc/self/limits"].replace("307200000", "unlimited")
     found = linux.parse(
-        probe.sections(ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "2"))))
+        probe.split_sections(ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "2"))))
     )
     assert found.memory_limit == "ulimit -d, 477 MiB"
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.agent.wire.forecast import machine_lines
+from fleet.agent.wire.forecast import render_machine
 from fleet.facts import linux, probe, settings
-from fleet.facts.systems import findings
-from fleet.facts.topology import core_name, parse_cpu_list, parse_size
+from fleet.facts.systems import find_noise
+from fleet.facts.topology import arm_core_name, parse_cpu_list, parse_size
 from fleet.model import Facts, Node, Plan, Relations, Topology
-from fleet.plan.cpulist import cpus_text
-from fleet.plan.merge import measured
+from fleet.plan.cpulist import format_cpus
+from fleet.plan.merge import cpus_to_measure
 from tests.facts import trees
 from tests.facts.shells import ask
 
@@ -24,7 +24,7 @@ def facts(tmp_path):
     """Facts of a made-up machine; `uname -m` as given, since the shell runs here."""
 
     def read(tree: trees.Tree, machine: str = "x86_64") -> Facts:
-        sections = probe.sections(
+        sections = probe.split_sections(
             ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "root")))
         )
         system = [line for line in sections["system"] if not line.startswith("uname_m")]
@@ -130,7 +130,7 @@ def test_nodes_with_memory_also_without_cpus_or_where_we_may_not_have_any(facts)
         Node(2, True, 12 << 20, ((0, 14), (2, 10), (3, 24))),
         Node(3, False, 16 << 20, ((0, 24), (2, 24), (3, 10))),
     )
-    assert [line for line in machine_lines(found).splitlines() if line.startswith("node")] == [
+    assert [line for line in render_machine(found).splitlines() if line.startswith("node")] == [
         "node 0 4194304 1",
         "node 2 12582912 1",
         "node 3 16777216 -",
@@ -234,12 +234,12 @@ def test_isolated_cpus_are_left_out_of_the_default_but_not_forbidden(facts):
     assert sorted(found.usable_cpus) == [0, 1]
     assert found.isolated_cpus == (2, 3)
     assert "2 of 4 CPUs are left out unless --cpus names them (isolated): 2-3." in found.notes
-    kinds = {finding.kind: finding.found for finding in findings(found)}
+    kinds = {finding.kind: finding.found for finding in find_noise(found)}
     assert kinds["isolated"] == "CPUs 2-3 are isolated, and a run leaves them out by default."
     assert "barred" not in kinds
-    named = measured(Plan(cpus=(2, 3), seed=1), found)
+    named = cpus_to_measure(Plan(cpus=(2, 3), seed=1), found)
     assert named == {2, 3}
-    assert [line for line in machine_lines(found, named).splitlines() if line.startswith("cpu ")][2:] == [
+    assert [line for line in render_machine(found, named).splitlines() if line.startswith("cpu ")][2:] == [
         "cpu 2 - - - - - -",
         "cpu 3 - - - - - -",
     ]
@@ -406,7 +406,7 @@ def test_what_is_no_cpu_list_is_refused(text):
 
 @given(st.sets(st.integers(0, 2000)))
 def test_writing_and_reading_a_cpu_list_gives_the_same_cpus(cpus):
-    assert parse_cpu_list(cpus_text(cpus)) == tuple(sorted(cpus))
+    assert parse_cpu_list(format_cpus(cpus)) == tuple(sorted(cpus))
 
 
 def test_cache_sizes_have_units():
@@ -414,9 +414,9 @@ def test_cache_sizes_have_units():
 
 
 def test_arm_cores_have_names_and_unknown_ones_numbers():
-    assert core_name("0x41", "0xd0b") == "Cortex-A76"
-    assert core_name("0x41", "0xfff") == "Arm implementer 0x41 part 0xfff"
-    assert core_name("", "x") is None
+    assert arm_core_name("0x41", "0xd0b") == "Cortex-A76"
+    assert arm_core_name("0x41", "0xfff") == "Arm implementer 0x41 part 0xfff"
+    assert arm_core_name("", "x") is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.facts.systems import findings, serious
+from fleet.facts.systems import describe_serious_findings, find_noise
 from fleet.model import Cpu, Facts, Load, Severity
 
 PAGE = Path(__file__).parents[2] / "docs" / "check.md"
@@ -76,14 +76,14 @@ SENTENCES |= {"resctrl", "isolation", "isolated", "tick", "memory", "priority", 
 
 
 def test_a_quiet_machine_has_no_findings() -> None:
-    assert findings(QUIET, QUIET.load) == ()
+    assert find_noise(QUIET, QUIET.load) == ()
 
 
 @pytest.mark.parametrize(("kind", "severity", "planted"), PLANTED)
 def test_a_planted_source_of_noise_is_the_one_found_and_has_a_remedy(
     kind: str, severity: Severity, planted: dict[str, object]
 ) -> None:
-    (found,) = findings(replace(QUIET, **planted))
+    (found,) = find_noise(replace(QUIET, **planted))
     assert (found.kind, found.severity) == (kind, severity)
     assert found.remedy
     for field in found.evidence.split(", "):
@@ -94,7 +94,7 @@ def test_a_planted_source_of_noise_is_the_one_found_and_has_a_remedy(
 def test_a_remedy_that_is_a_command_is_valid_shell(
     kind: str, severity: Severity, planted: dict[str, object]
 ) -> None:
-    (found,) = findings(replace(QUIET, **planted))
+    (found,) = find_noise(replace(QUIET, **planted))
     if found.remedy[0].isupper():
         assert kind in SENTENCES
         return
@@ -110,49 +110,51 @@ def test_the_page_explains_every_finding() -> None:
 
 
 def test_nothing_known_is_no_trouble_but_where_not_knowing_is() -> None:
-    assert {one.kind for one in findings(Facts("linux", "x86_64"))} == {"boost", "microcode"}
-    assert {one.kind for one in findings(Facts("linux", "aarch64"))} == {"boost"}
+    assert {one.kind for one in find_noise(Facts("linux", "x86_64"))} == {"boost", "microcode"}
+    assert {one.kind for one in find_noise(Facts("linux", "aarch64"))} == {"boost"}
 
 
 def test_boost_says_how_much_it_can_change() -> None:
-    (found,) = findings(replace(QUIET, boost=True))
+    (found,) = find_noise(replace(QUIET, boost=True))
     assert "a factor of 2.6" in found.found
 
 
 @pytest.mark.parametrize("driver", ["intel_pstate", "amd-pstate-epp"])
 def test_powersave_is_explained_where_the_cpu_chooses_the_frequency(driver: str) -> None:
-    found = findings(replace(QUIET, governor="powersave", frequency_driver=driver))
+    found = find_noise(replace(QUIET, governor="powersave", frequency_driver=driver))
     assert [one.kind for one in found] == ["governor", "driver"]
     assert driver in found[1].found
 
 
 @pytest.mark.parametrize("source", ["tsc", "kvm-clock", "xen", "hyperv_clocksource_tsc_page"])
 def test_a_clock_source_is_no_finding_where_the_agent_reads_the_counter_itself(source: str) -> None:
-    assert findings(replace(QUIET, clock_source=source)) == ()
+    assert find_noise(replace(QUIET, clock_source=source)) == ()
 
 
 def test_without_a_steady_counter_the_clock_the_agent_falls_back_to_is_named() -> None:
-    (found,) = findings(replace(QUIET, clock_source="kvm-clock", cpu_flags=("fpu",)))
+    (found,) = find_noise(replace(QUIET, clock_source="kvm-clock", cpu_flags=("fpu",)))
     assert "falls back to the OS's clock (kvm-clock)" in found.found
 
 
 def test_the_microcode_of_a_virtual_machine_is_not_missed() -> None:
-    assert [one.kind for one in findings(replace(QUIET, microcode=None, hypervisor="kvm"))] == ["hypervisor"]
+    assert [one.kind for one in find_noise(replace(QUIET, microcode=None, hypervisor="kvm"))] == [
+        "hypervisor"
+    ]
 
 
 def test_irqbalance_disturbs_more_where_no_cpu_is_isolated() -> None:
-    found = findings(replace(QUIET, irqbalance=True, isolated_cpus=()))
+    found = find_noise(replace(QUIET, irqbalance=True, isolated_cpus=()))
     assert [(one.kind, one.severity) for one in found] == [("irqbalance", WARNING), ("isolation", INFO)]
 
 
 def test_a_moment_is_busy_only_if_it_lasts() -> None:
     busy = replace(QUIET, load=Load(running=5))
-    assert [one.kind for one in findings(busy, Load(running=5))] == ["busy"]
-    assert findings(busy, Load(running=2)) == ()  # the one that asks, and one other on two CPUs
+    assert [one.kind for one in find_noise(busy, Load(running=5))] == ["busy"]
+    assert find_noise(busy, Load(running=2)) == ()  # the one that asks, and one other on two CPUs
 
 
 def test_steal_is_found_only_if_it_rises_between_two_readings() -> None:
-    (found,) = findings(QUIET, Load(steal_ticks=12))
+    (found,) = find_noise(QUIET, Load(steal_ticks=12))
     assert (found.kind, found.severity) == ("steal", SERIOUS)
     assert "5 clock ticks" in found.found
 
@@ -160,5 +162,5 @@ def test_steal_is_found_only_if_it_rises_between_two_readings() -> None:
 def test_the_most_serious_comes_first_and_is_what_a_run_notes() -> None:
     limited = {"user": "me", "processes_most": 9}
     busy = replace(QUIET, smt=True, governor="ondemand", load=Load(load_1m=9.0), **limited)
-    assert [one.kind for one in findings(busy)] == ["processes", "load", "governor", "smt"]
-    assert serious(busy) == tuple(one.found for one in findings(busy)[:2])
+    assert [one.kind for one in find_noise(busy)] == ["processes", "load", "governor", "smt"]
+    assert describe_serious_findings(busy) == tuple(one.found for one in find_noise(busy)[:2])

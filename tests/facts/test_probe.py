@@ -41,7 +41,7 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tmp_path, machine):
 def test_every_shell_reads_this_machine(tmp_path, shell):
     package, command = POSIX_SHELLS[shell]
     answer = ask([needs.program(command[0], package), *command[1:]], tmp_path / "home")
-    facts = linux.parse(probe.sections(answer))
+    facts = linux.parse(probe.split_sections(answer))
     recounted = int(subprocess.run(["getconf", "_NPROCESSORS_ONLN"], capture_output=True, check=True).stdout)
     assert sum(cpu.online for cpu in facts.cpus) == recounted
     assert facts.kernel == Path("/proc/sys/kernel/osrelease").read_text().strip()
@@ -56,8 +56,8 @@ def test_a_host_with_hardly_any_tools_tells_as_much(tmp_path, shell):
         (tools / name).symlink_to(needs.program(name, "coreutils"))
     package, command = POSIX_SHELLS[shell]
     shell_at_hand = [needs.program(command[0], package), *command[1:]]
-    lacking = linux.parse(probe.sections(ask(shell_at_hand, tmp_path / "home", path=str(tools))))
-    whole = linux.parse(probe.sections(ask(shell_at_hand, tmp_path / "home")))
+    lacking = linux.parse(probe.split_sections(ask(shell_at_hand, tmp_path / "home", path=str(tools))))
+    whole = linux.parse(probe.split_sections(ask(shell_at_hand, tmp_path / "home")))
     assert lacking.page_bytes == os.sysconf("SC_PAGE_SIZE")
     for name in ("arch", "user", "cpus", "memory_bytes", "mitigations", "distribution", "cpu_flags"):
         assert getattr(lacking, name) == getattr(whole, name), name
@@ -71,7 +71,7 @@ def test_the_kernels_own_cpu_masks_are_read_whole(tmp_path):
         needs.missing("no core_cpus_list in this kernel's /sys")
     answer = ask(["/bin/sh"], tmp_path / "home")
     lowest = int(re.match("[0-9]+", file.read_text())[0])
-    cpus = parse_cpus(probe.sections(answer), linux.parse_files(probe.sections(answer)["files"]))
+    cpus = parse_cpus(probe.split_sections(answer), linux.parse_files(probe.split_sections(answer)["files"]))
     assert cpus[0].core == lowest
 
 
@@ -93,7 +93,7 @@ def test_the_probe_is_clean_to_shellcheck(tmp_path, names):
 @pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 def test_what_travels_is_the_script_without_comments(system):
     """Read by a host byte by byte: what is for people stays here."""
-    text = probe.script(system.probe).decode()
+    text = probe.render_probe(system.probe).decode()
     assert not re.search(r"(^|[\s;])# ", text, re.MULTILINE)
 
 
@@ -102,7 +102,7 @@ def test_576_cpus_take_little_text(tmp_path):
     root = trees.huge_server().write(tmp_path / "root")
     answer = ask(["/bin/sh"], tmp_path / "home", root=str(root))
     assert len(answer) < 120_000
-    cpus = linux.parse(probe.sections(answer)).cpus
+    cpus = linux.parse(probe.split_sections(answer)).cpus
     assert len(cpus) == 576
     assert cpus[300].core == 12
 
@@ -124,9 +124,9 @@ def test_a_cpuinfo_of_20_megabytes_is_read_at_its_beginning_or_named(tmp_path, t
     assert len(answer) < RUN_LIMIT_BYTES
     if named:
         with pytest.raises(ValueError, match="/proc/cpuinfo there is far longer than a kernel writes it"):
-            linux.parse(probe.sections(answer))
+            linux.parse(probe.split_sections(answer))
     else:
-        assert linux.parse(probe.sections(answer)).cpus
+        assert linux.parse(probe.split_sections(answer)).cpus
 
 
 def test_a_compiler_that_leaves_a_process_behind_is_not_waited_for(tmp_path):
@@ -136,11 +136,11 @@ def test_a_compiler_that_leaves_a_process_behind_is_not_waited_for(tmp_path):
     compiler.chmod(0o755)
     answer = ask(["/bin/sh"], tmp_path / "home", cc=str(compiler))
     os.kill(int(pid.read_text()), signal.SIGKILL)
-    assert linux.parse(probe.sections(answer)).compilers[0] == Compiler(str(compiler), "leavecc 1.0")
+    assert linux.parse(probe.split_sections(answer)).compilers[0] == Compiler(str(compiler), "leavecc 1.0")
 
 
 def test_half_a_script_does_nothing(tmp_path):
-    whole = probe.script(SYSTEMS["linux"].probe, workdir=str(tmp_path / "never"))
+    whole = probe.render_probe(SYSTEMS["linux"].probe, workdir=str(tmp_path / "never"))
     run = subprocess.run(["/bin/sh"], input=whole[: len(whole) - 40], capture_output=True, check=False)
     assert run.stdout == b""
     assert not (tmp_path / "never").exists()
@@ -149,19 +149,21 @@ def test_half_a_script_does_nothing(tmp_path):
 def test_an_answer_is_found_among_whatever_a_login_shell_prints():
     mark = probe.MARK
     noise = f"motd {mark} begin\r\n{mark} begin\r\n{mark} load\r\nx:1\r\n{mark} end\r\nbye\r\n"
-    assert probe.sections(probe.answer(noise.encode()))["load"] == ["x:1"]
+    assert probe.split_sections(probe.extract_answer(noise.encode()))["load"] == ["x:1"]
 
 
 def test_a_greeting_without_an_end_of_line_hides_nothing():
-    answer = probe.answer(f"$ {probe.MARK} begin\n{probe.MARK} load\nx:1\n{probe.MARK} end\n".encode())
-    assert probe.sections(answer) == {"begin": [], "load": ["x:1"], "end": []}
+    answer = probe.extract_answer(
+        f"$ {probe.MARK} begin\n{probe.MARK} load\nx:1\n{probe.MARK} end\n".encode()
+    )
+    assert probe.split_sections(answer) == {"begin": [], "load": ["x:1"], "end": []}
 
 
 @pytest.mark.parametrize(
     "output", [b"", b"Permission denied", f"{probe.MARK} begin\n{probe.MARK} fil".encode()]
 )
 def test_a_missing_or_cut_answer_is_no_answer(output):
-    assert probe.answer(output) is None
+    assert probe.extract_answer(output) is None
 
 
 def test_neither_machine_id_nor_secrets_nor_the_environment_are_kept(tmp_path):
@@ -203,7 +205,7 @@ KEPT = [
 
 def test_what_may_be_a_secret_is_hidden_and_what_is_known_to_be_none_is_kept():
     line = " ".join([*HIDDEN, *KEPT])
-    said = probe.answer(f"{probe.MARK} begin\nproc/cmdline:{line}\n{probe.MARK} end\n".encode())
+    said = probe.extract_answer(f"{probe.MARK} begin\nproc/cmdline:{line}\n{probe.MARK} end\n".encode())
     assert "hunter2" not in said
     assert "words" not in said
     assert "cifsroot=//nas/root,password=… " in said
@@ -216,7 +218,7 @@ def test_a_wished_compiler_is_looked_for_first_and_may_be_two_words(tmp_path):
     fake.write_text('#!/bin/sh\necho "wish $1 $2"\n')
     fake.chmod(0o700)
     answer = ask(["/bin/sh"], tmp_path / "home", cc=f"{fake} -x")
-    compilers = linux.parse_compilers(probe.sections(answer)["compilers"])
+    compilers = linux.parse_compilers(probe.split_sections(answer)["compilers"])
     assert compilers[0].command == f"{fake} -x"
     assert compilers[0].version == "wish -x --version"
 
@@ -225,7 +227,7 @@ def test_a_wished_compiler_that_is_missing_is_not_listed(tmp_path):
     answer = ask(["/bin/sh"], tmp_path / "home", cc="no-such-cc; echo owned")
     assert "owned" not in answer
     assert "no-such-cc" not in [
-        compiler.command for compiler in linux.parse_compilers(probe.sections(answer)["compilers"])
+        compiler.command for compiler in linux.parse_compilers(probe.split_sections(answer)["compilers"])
     ]
 
 

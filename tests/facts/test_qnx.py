@@ -12,7 +12,7 @@ import pytest
 
 from fleet.errors import DeployError, ProbeError
 from fleet.facts import probe, qnx, systems
-from fleet.facts.gather import gather, raw_lines, read, survey
+from fleet.facts.gather import describe_answer, gather, parse_answer, parse_with_workdir_error
 from fleet.facts.systems import SYSTEMS, Os
 from fleet.model import Host, Via
 from tests import needs
@@ -44,7 +44,7 @@ def answer(uname: str = QEMU, pidin: tuple[str, ...] = QEMU_PIDIN, *more: str) -
 
 
 def facts_of(*said, host: Host = HOST):
-    return read(answer(*said), host)
+    return parse_answer(answer(*said), host)
 
 
 @pytest.mark.parametrize(
@@ -176,10 +176,10 @@ def test_an_inventory_that_contradicts_the_host_is_refused(wish):
 
 def test_a_stand_in_is_never_taken_for_qnx():
     said = answer(QEMU, QEMU_PIDIN, "= standin yes")
-    facts = read(said, Host("board", "board", os="qnx"))
+    facts = parse_answer(said, Host("board", "board", os="qnx"))
     assert facts.os == "qnx-standin"
     assert str(facts.target) == "qnx-x86_64"
-    assert any("not QNX" in finding for finding in systems.serious(facts))
+    assert any("not QNX" in finding for finding in systems.describe_serious_findings(facts))
 
 
 def test_the_places_programs_were_found_in_are_used_from_then_on():
@@ -223,7 +223,7 @@ def test_a_host_that_is_neither_is_named(name, words):
 def test_a_host_where_nothing_can_be_written_lists_every_place_with_its_reason():
     said = answer().replace("chosen /dev/shmem\nfleet-agent-1", "refused /dev/shmem: cannot be written")
     with pytest.raises(DeployError, match=r"(?s)\n  /: cannot be written\n  /dev/shmem: cannot be written"):
-        read(said, HOST)
+        parse_answer(said, HOST)
 
 
 # The question itself, in every shell that may be /bin/sh
@@ -262,7 +262,7 @@ QNX = SYSTEMS["qnx"]
 def ask(shell: str, root: Path, user: int | None = None, *, system: Os = QNX, **options: object) -> str:
     """The answer of one shell, started with a PATH that leads nowhere."""
     package, command = QNX_SHELLS[shell]
-    question = probe.script(system.probe, root=str(root), **options)  # type: ignore[arg-type]
+    question = probe.render_probe(system.probe, root=str(root), **options)  # type: ignore[arg-type]
     if shell == "busybox":  # asks itself before any PATH
         question = b'uname() { "$ROOT/proc/boot/uname" "$@"; }\n' + question
     done = subprocess.run(
@@ -274,7 +274,7 @@ def ask(shell: str, root: Path, user: int | None = None, *, system: Os = QNX, **
         cwd="/",
         check=False,
     )
-    said = probe.answer(done.stdout)
+    said = probe.extract_answer(done.stdout)
     assert said is not None, (done.stdout, done.stderr)
     return said
 
@@ -290,10 +290,10 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
         (tree / "home/fleet-qnxuser").rmdir()
     assert len(set(answers.values())) == 1, answers
     assert "\nqcc\tqcc 8.0\n" in answers["ksh93"]
-    facts = read(answers["mksh"], HOST)
+    facts = parse_answer(answers["mksh"], HOST)
     assert (facts.arch, facts.kernel, len(facts.cpus)) == ("x86_64", "8.0.0", 4)
     assert facts.workdir == f"{tree}/home/fleet-qnxuser"
-    path = qnx.search_path(probe.sections(facts.probe))
+    path = qnx.parse_search_path(probe.split_sections(facts.probe))
     assert path.startswith(f"{tree}/nothing:/opt/bin:{tree}/proc/boot:{tree}/system/bin:")
 
 
@@ -303,18 +303,18 @@ def test_asked_as_linux_a_qnx_host_only_says_that_it_is_none(tree, shell, named)
     (tree / "proc/boot/uname").rename(tree / ("nothing" if named else "etc") / "uname")
     before = sorted(tree.rglob("*"))
     said = ask(shell, tree, system=SYSTEMS["linux"])
-    assert "other" in probe.sections(said)
+    assert "other" in probe.split_sections(said)
     name = "QNX" if named and shell != "busybox" else ""
-    assert probe.sections(said)["system"][0] == f"uname_s {name}"
+    assert probe.split_sections(said)["system"][0] == f"uname_s {name}"
     assert sorted(tree.rglob("*")) == before
 
 
 def test_asked_as_qnx_a_linux_host_only_says_that_it_is_none(tmp_path):
-    question = probe.script(QNX.probe, workdir=str(tmp_path / "never"))
+    question = probe.render_probe(QNX.probe, workdir=str(tmp_path / "never"))
     done = subprocess.run(["/bin/sh"], input=question, capture_output=True, check=True)
-    said = probe.answer(done.stdout)
-    assert "other" in probe.sections(said)
-    assert probe.sections(said)["system"][0] == "uname_s Linux"
+    said = probe.extract_answer(done.stdout)
+    assert "other" in probe.split_sections(said)
+    assert probe.split_sections(said)["system"][0] == "uname_s Linux"
     assert not (tmp_path / "never").exists()
 
 
@@ -331,8 +331,8 @@ def test_a_linux_host_whose_path_leads_nowhere_is_told_so(tmp_path):
 )
 def test_a_profile_may_do_what_it_likes(tree, profile):
     (tree / "etc/profile").write_text(f"{profile}\n")
-    facts = read(ask("mksh", tree), HOST)
-    assert f"{tree}/proc/boot:" in qnx.search_path(probe.sections(facts.probe))
+    facts = parse_answer(ask("mksh", tree), HOST)
+    assert f"{tree}/proc/boot:" in qnx.parse_search_path(probe.split_sections(facts.probe))
 
 
 def test_looking_only_makes_nothing(tree):
@@ -344,26 +344,26 @@ def test_looking_only_makes_nothing(tree):
 
 def test_a_host_is_qnx_also_where_no_program_says_its_name(tree):
     (tree / "proc/boot/uname").unlink()
-    assert read(ask("mksh", tree), HOST).os == "qnx"
+    assert parse_answer(ask("mksh", tree), HOST).os == "qnx"
 
 
 def test_a_host_without_proc_boot_is_known_by_its_pidin(tree):
     (tree / "proc/boot").rename(tree / "bin")
     (tree / "bin/uname").unlink()
-    assert read(ask("mksh", tree), HOST).os == "qnx"
+    assert parse_answer(ask("mksh", tree), HOST).os == "qnx"
 
 
 def test_the_inventorys_directory_is_the_only_one_tried(tree):
-    facts = read(ask("mksh", tree, workdir=f"{tree}/dev/shmem"), HOST)
+    facts = parse_answer(ask("mksh", tree, workdir=f"{tree}/dev/shmem"), HOST)
     assert facts.workdir == f"{tree}/dev/shmem"
     with pytest.raises(DeployError, match="is not there and cannot be made"):
-        read(ask("mksh", tree, workdir=f"{tree}/no/such"), Host("b", "b", workdir="/no/such"))
+        parse_answer(ask("mksh", tree, workdir=f"{tree}/no/such"), Host("b", "b", workdir="/no/such"))
 
 
 def test_what_we_left_behind_is_listed_and_nothing_of_others(tree):
     for name in ("fleet-agent-1", "fleet-agent-1.0123", "theirs"):
         (tree / "dev/shmem" / name).touch()
-    facts = read(ask("mksh", tree, workdir=f"{tree}/dev/shmem"), HOST)
+    facts = parse_answer(ask("mksh", tree, workdir=f"{tree}/dev/shmem"), HOST)
     assert facts.workdir_entries == ("fleet-agent-1", "fleet-agent-1.0123")
 
 
@@ -372,19 +372,19 @@ def test_a_directory_that_is_somebody_elses_is_left_alone(tree):
     theirs = tree / "home/fleet-qnxuser"
     theirs.mkdir()
     os.chown(theirs, 12345, 12345)
-    assert read(ask("mksh", tree), HOST).workdir == f"{tree}/home"
+    assert parse_answer(ask("mksh", tree), HOST).workdir == f"{tree}/home"
 
 
 def test_all_a_host_said_can_be_read_back_also_where_it_makes_no_sense():
     said = answer(QEMU.replace("x86_64", "vax"), QEMU_PIDIN, "= tool cat /proc/boot/cat", "= tool mv -")
     with pytest.raises(ProbeError):
-        survey(said, HOST)
+        parse_with_workdir_error(said, HOST)
     report = ("shell @(#)MIRBSD KSH", "place drwxrwxrwt 2 root /tmp", "place /data/tmp: cannot be listed")
     more = "".join(f"{line}\n" for line in report)
     said = said.replace(
         f"{probe.MARK} end", f"{probe.MARK} report\n{more}{probe.MARK} qtime\nCPS 31250000\n{probe.MARK} end"
     )
-    told = "\n".join(raw_lines(said))
+    told = "\n".join(describe_answer(said))
     for words in (
         "uname -a      QNX qnxqemu 8.0.0 2026/02/27-11:02:56EST x86pc vax\n",
         "pidin info    CPU:X86_64 Release:8.0.0",
@@ -397,4 +397,7 @@ def test_all_a_host_said_can_be_read_back_also_where_it_makes_no_sense():
         "pidin rmasks  none\npidin qtime   CPS 31250000",
     ):
         assert words in told
-    assert raw_lines((Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt").read_text()) == ()
+    assert (
+        describe_answer((Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt").read_text())
+        == ()
+    )

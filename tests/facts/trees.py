@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleet.plan.cpulist import cpus_text
+from fleet.plan.cpulist import format_cpus
 
 CPU = "sys/devices/system/cpu"
 
@@ -24,7 +24,7 @@ class Tree:
         """Lay the files out below `root`."""
         online = [cpu for cpu in range(self.cpus) if cpu not in self.offline]
         basics = {
-            f"{CPU}/online": cpus_text(online),
+            f"{CPU}/online": format_cpus(online),
             f"{CPU}/present": f"0-{self.cpus - 1}",
             f"{CPU}/possible": f"0-{self.cpus - 1}",
             f"{CPU}/isolated": "",
@@ -33,7 +33,7 @@ class Tree:
             "proc/meminfo": "MemTotal:       16384000 kB\nMemFree: 1 kB",
             "proc/uptime": "1234.56 2345.67",
             "etc/machine-id": "0123456789abcdef0123456789abcdef",
-            "proc/self/status": f"Name:\tsh\nCpus_allowed:\tff\nCpus_allowed_list:\t{cpus_text(online)}",
+            "proc/self/status": f"Name:\tsh\nCpus_allowed:\tff\nCpus_allowed_list:\t{format_cpus(online)}",
         }
         files = basics | self.files
         for folder in {path.rpartition("/")[0] for path in files}:
@@ -48,7 +48,7 @@ class Tree:
         for group in groups:
             members = [cpu for cpu in group if cpu not in self.offline]
             for cpu in members:
-                self.files[f"{CPU}/cpu{cpu}/topology/{kind}_list"] = cpus_text(members)
+                self.files[f"{CPU}/cpu{cpu}/topology/{kind}_list"] = format_cpus(members)
 
     def cache(self, index: int, level: int, kind: str, size: str, groups: Iterable[Iterable[int]]) -> None:
         """Give each CPU of each group the same cache."""
@@ -57,7 +57,7 @@ class Tree:
             for cpu in members:
                 folder = f"{CPU}/cpu{cpu}/cache/index{index}"
                 said = {"level": str(level), "type": kind, "size": size, "coherency_line_size": "64"}
-                said["shared_cpu_list"] = cpus_text(members)
+                said["shared_cpu_list"] = format_cpus(members)
                 self.files.update({f"{folder}/{name}": text for name, text in said.items()})
 
     def each(self, path: str, values: Iterable[str]) -> None:
@@ -150,7 +150,7 @@ def numa_server() -> Tree:
     tree.cache(3, 3, "Unified", "32M", nodes)
     for number, node in enumerate(nodes):
         members = [cpu for cpu in node if cpu not in tree.offline]
-        tree.files[f"sys/devices/system/node/node{number}/cpulist"] = cpus_text(members)
+        tree.files[f"sys/devices/system/node/node{number}/cpulist"] = format_cpus(members)
     tree.idle_states([("POLL", 0), ("C1", 2), ("C1E", 10), ("C6", 133)], disabled=[3])
     tree.each(f"{CPU}/cpu{{}}/thermal_throttle/core_throttle_count", ["0"] * 30 + ["4", "3"])
     tree.each(f"{CPU}/cpu{{}}/thermal_throttle/package_throttle_count", ["0"] * 32)
@@ -255,7 +255,7 @@ def huge_server() -> Tree:
     tree.idle_states([("POLL", 0), ("C1", 1), ("C2", 18)])
     tree.each(f"{CPU}/cpu{{}}/thermal_throttle/core_throttle_count", ["0"] * 576)
     for node in range(6):
-        tree.files[f"sys/devices/system/node/node{node}/cpulist"] = cpus_text(both(node * 48, 48))
+        tree.files[f"sys/devices/system/node/node{node}/cpulist"] = format_cpus(both(node * 48, 48))
     for cpu in range(576):
         policy = f"{CPU}/cpufreq/policy{cpu}"
         tree.files[f"{policy}/scaling_governor"] = "performance"

@@ -9,7 +9,7 @@ import pytest
 from fleet.errors import InventoryError
 from fleet.inventory import clusters
 from fleet.inventory.select import Inventory, load
-from fleet.model.client import client_words
+from fleet.model.client import client_command
 from tests.command import Fleet
 
 NODES = """\
@@ -190,7 +190,7 @@ other  lab   rpi4   2026-11-24 04:00:00.000000
 def test_places_of_labgrid_that_are_ours(listed) -> None:
     text, inventory = listed("labgrid", WHO.format(user=getpass.getuser()), "labgrid-client")
     (host,) = inventory.hosts
-    assert client_words(host, ("/bin/sh",)) == ("labgrid-client", "-p", "imx8", "ssh", "/bin/sh")
+    assert client_command(host, ("/bin/sh",)) == ("labgrid-client", "-p", "imx8", "ssh", "/bin/sh")
     assert "# Left out: rpi4: other has acquired it." in text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from fleet.model import Burst, Parameters, Relation, Topology, core_kinds, with_kinds
+from fleet.model import Burst, Parameters, Relation, Topology, add_core_kinds, core_kinds
 from tests.lab.machines import KINDS, Machine, Memory
 
 TICKS_PER_SECOND = 2_100_000_000
@@ -96,7 +96,7 @@ def _levels(machine: Machine, chance: random.Random, kernel: str) -> Levels:
     found = {}
     for a, b in combinations((cpu.cpu for cpu in machine.cpus), 2):
         relation = topology.relation(a, b)
-        of_kinds = with_kinds(relation, kinds.get(a), kinds.get(b)).partition(" ")[2]
+        of_kinds = add_core_kinds(relation, kinds.get(a), kinds.get(b)).partition(" ")[2]
         usual = machine.ns[relation] * run[relation] * machine.by_kinds.get(of_kinds, 1)
         found[a, b] = usual * math.exp(own.gauss(0, machine.pair_sd))
     return found

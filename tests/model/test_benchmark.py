@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.model import BENCHMARKS, LOAD, SHIPPED, Shape, View, described, read_descriptions
+from fleet.model import BENCHMARKS, LOAD, SHIPPED, Shape, View, benchmark_from_description, read_descriptions
 from tests.native.describe import FILE, description
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ def test_nothing_is_guessed_of_a_benchmark_that_nobody_described() -> None:
 
 def test_a_run_describes_what_this_version_does_not_know() -> None:
     own = read_descriptions({"benchmarks": [TOLD, TOLD | {"name": "getppid"}]})
-    assert own["getppid/any"] == own["getppid"] == described(TOLD | {"name": "getppid"})
+    assert own["getppid/any"] == own["getppid"] == benchmark_from_description(TOLD | {"name": "getppid"})
     assert own["cas"] is BENCHMARKS["cas"]
     assert (read_descriptions({}), SHIPPED["load"]) == (SHIPPED, LOAD)
 
@@ -52,7 +52,7 @@ def test_a_benchmark_is_the_same_in_every_process() -> None:
 
 
 def test_words_of_a_newer_agent_are_no_error() -> None:
-    newer = described({**TOLD, "shape": "ring", "view": "polar", "colour": "red"})
+    newer = benchmark_from_description({**TOLD, "shape": "ring", "view": "polar", "colour": "red"})
     assert (newer.shape, newer.view) == (Shape.UNKNOWN, View.TABLE)
 
 
@@ -75,6 +75,6 @@ def test_the_page_about_benchmarks_says_what_its_number_is(name: str) -> None:
 
 
 def test_words_stand_in_the_order_of_their_description() -> None:
-    (state,) = BENCHMARKS["fetch"].in_role("row")
+    (state,) = BENCHMARKS["fetch"].parameters_with_role("row")
     shuffled = ["unheard_of", "memory-walked", "own", "clean"]
-    assert sorted(shuffled, key=state.place) == ["own", "clean", "memory-walked", "unheard_of"]
+    assert sorted(shuffled, key=state.sort_key) == ["own", "clean", "memory-walked", "unheard_of"]

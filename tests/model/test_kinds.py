@@ -14,13 +14,13 @@ from fleet.model import (
     Relations,
     RequestedOptions,
     Topology,
+    add_core_kinds,
     core_kinds,
     is_relation,
-    nearness,
-    with_kinds,
+    relation_sort_key,
 )
-from fleet.plan.merge import plan_on
-from fleet.plan.options import requested
+from fleet.plan.merge import merge_plan_with_facts
+from fleet.plan.options import parse_requested
 from fleet.store import Store
 from tests import builders
 
@@ -47,16 +47,16 @@ def test_kinds_are_those_of_intel_or_by_capacity(
 
 
 def test_a_relation_is_named_by_kinds_but_for_siblings() -> None:
-    assert with_kinds("package", "E", "P") == "package P-E"
-    assert with_kinds("cluster", "LITTLE", "LITTLE") == "cluster LITTLE-LITTLE"
-    assert with_kinds("self", "big", "big") == "self big"
-    assert with_kinds("smt", "P", "P") == "smt"
-    assert with_kinds("package", None, None) == "package"
+    assert add_core_kinds("package", "E", "P") == "package P-E"
+    assert add_core_kinds("cluster", "LITTLE", "LITTLE") == "cluster LITTLE-LITTLE"
+    assert add_core_kinds("self", "big", "big") == "self big"
+    assert add_core_kinds("smt", "P", "P") == "smt"
+    assert add_core_kinds("package", None, None) == "package"
 
 
 def test_names_with_kinds_are_in_order_and_known() -> None:
     names = ["smt", "cluster E-E", "package", "package P-P", "package P-E", "package E-E", "system"]
-    assert sorted([*names[3:], *names[:3]], key=nearness) == names
+    assert sorted([*names[3:], *names[:3]], key=relation_sort_key) == names
     assert all(map(is_relation, names))
     assert not any(map(is_relation, ("package X", "package written.chase.4K", "L2 read", "")))
 
@@ -74,12 +74,12 @@ def test_pairs_have_the_kinds_of_their_cores(tmp_path: Path) -> None:
 def test_a_run_can_be_of_one_kind_of_core() -> None:
     facts = Facts("linux", "x86_64", cpus=builders.hybrid_laptop())
     host = Host("h", "h")
-    assert plan_on(host, requested({"cpus": "E"}), facts).cpus == tuple(range(16, 32))
+    assert merge_plan_with_facts(host, parse_requested({"cpus": "E"}), facts).cpus == tuple(range(16, 32))
     entry = replace(host, cpus="P")
-    assert plan_on(entry, RequestedOptions(), facts).cpus == tuple(range(16))
+    assert merge_plan_with_facts(entry, RequestedOptions(), facts).cpus == tuple(range(16))
     with pytest.raises(UsageError, match=r"h: --cpus big: no such cores; kinds there: E, P\."):
-        plan_on(host, requested({"cpus": "big"}), facts)
+        merge_plan_with_facts(host, parse_requested({"cpus": "big"}), facts)
     with pytest.raises(
         UsageError, match=r"--cpus p: must be CPU numbers such as 0-3,8, or a kind of core: P"
     ):
-        requested({"cpus": "p"})
+        parse_requested({"cpus": "p"})

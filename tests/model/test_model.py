@@ -13,7 +13,7 @@ from tests.facts.shells import ask
 
 def topology_of(tree: trees.Tree, tmp_path: Path) -> Topology:
     answer = ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "root")))
-    return Topology(linux.parse(probe.sections(answer)).cpus)
+    return Topology(linux.parse(probe.split_sections(answer)).cpus)
 
 
 def test_relations_in_a_hybrid_laptop(tmp_path):

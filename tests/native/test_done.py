@@ -24,7 +24,7 @@ def done_file(path: Path, said: list[Record], *, ordered: bool = False) -> Path:
     """What the controller would hand over after these records."""
     done = Done(ordered)
     for record in said:
-        visit = records.decode(json.dumps(record).encode())
+        visit = records.decode_record(json.dumps(record).encode())
         assert isinstance(visit, Burst | Failed)
         done.add(visit, BENCHMARKS[visit.benchmark].shape)
     path.write_text("".join(done.lines()))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.agent.wire.forecast import machine_lines
+from fleet.agent.wire.forecast import render_machine
 from fleet.facts.gather import gather
 from fleet.model import Host, Via
 from fleet.remote.connect import connect
@@ -268,7 +268,7 @@ def test_the_controllers_facts_of_this_machine_plan_as_the_machine_itself(tmp_pa
     here = Host("here", "localhost", via=Via.LOCAL)
     facts = tmp_path / "facts"
     with connect(here) as connection:
-        facts.write_text(machine_lines(gather(connection, replace(here, workdir=str(tmp_path / "work")))))
+        facts.write_text(render_machine(gather(connection, replace(here, workdir=str(tmp_path / "work")))))
     for args in (("-b", "all"), ("-b", "all", "-v", "all", "--pages", "base", "--time-budget", "60")):
         own, told = forecast(*args), forecast(*args, "--facts", str(facts))
         assert {key: told[key] for key in told if key != "notes"} == {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.agent.wire.forecast import read
+from fleet.agent.wire.forecast import read_forecast
 from tests.native.agent import Record, bursts, decode, failures, notes, points, run, two_cpus, wrong
 from tests.native.preload import preload
 from tests.seccomp import CALLS, refusing
@@ -192,7 +192,7 @@ def test_a_plan_for_another_machine_has_a_visit_for_each_cell(tmp_path: Path, no
     assert [one["node"] for one in found["nodes"]] == [*range(nodes + 1)]
     assert (
         f"({mib} MiB on node 0, {mib} MiB on node 1"
-        in read(json.dumps(found, separators=(",", ":")).encode()).memory_text
+        in read_forecast(json.dumps(found, separators=(",", ":")).encode()).memory_text
     )
 
 

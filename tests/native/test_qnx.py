@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.build.elf import read_elf
-from fleet.agent.wire.machine import read as read_machine
+from fleet.agent.wire.machine import read_machine
 from tests import needs
 from tests.hosts.qnx import sdp
 from tests.native import qnx

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fleet.model import Order, Plan, Preset, RequestedOptions, merged
-from fleet.plan.conflicts import conflicts
-from fleet.plan.kinds import decimal
+from fleet.model import Order, Plan, Preset, RequestedOptions, override_options
+from fleet.plan.conflicts import find_conflicts
+from fleet.plan.kinds import format_decimal
 from fleet.plan.options import BY_NAME, DEFAULTS, OPTIONS, PRESETS, Option, agent_arguments
 from tests.native.agent import decode, run
 
@@ -32,7 +32,7 @@ def test_the_agent_takes_what_the_table_allows_and_no_more(option: Option) -> No
     assert answer(f"--{option.flag}={option.kind.write(type(low)(low))}", *beside) == (0, "")
     code, words = answer(f"--{option.flag}={option.kind.write(high)}", *beside)
     assert code == 0 or (option.name == "warmup" and "together" in words)
-    above = decimal(high + step) if isinstance(high, float) else str(high + int(step))
+    above = format_decimal(high + step) if isinstance(high, float) else str(high + int(step))
     code, words = answer(f"--{option.flag}={above}")
     assert (code, f"--{option.flag} wants" in words) == (2, True)
     if found := re.search(r"from (\d+) to (\d+)", words):
@@ -86,8 +86,8 @@ def test_the_agent_has_the_presets_of_the_table(preset: Preset) -> None:
 @example(RequestedOptions(rounds=2, time_budget_s=5.0))
 @example(RequestedOptions(preset=Preset.C2CLAT, time_budget_s=5.0))
 def test_the_agent_refuses_what_we_call_a_conflict_and_nothing_else(options: RequestedOptions) -> None:
-    refused = answer(*agent_arguments(merged(Plan(), options)))[0]
-    assert refused == (2 if any(conflicts(options)) else 0)
+    refused = answer(*agent_arguments(override_options(Plan(), options)))[0]
+    assert refused == (2 if any(find_conflicts(options)) else 0)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,6 @@ def test_the_agent_refuses_what_we_call_a_conflict_and_nothing_else(options: Req
 )
 def test_the_agent_refuses_a_conflict_it_sees_on_the_machine(texts: dict[str, str]) -> None:
     options = RequestedOptions(**{name: BY_NAME[name].kind.read(text) for name, text in texts.items()})
-    assert any(conflicts(options))
-    done = run(*agent_arguments(merged(Plan(), options)))
+    assert any(find_conflicts(options))
+    done = run(*agent_arguments(override_options(Plan(), options)))
     assert done.returncode in (2, 3, 4, 5), done.stderr

@@ -7,9 +7,9 @@ import pytest
 from fleet.errors import UsageError
 from fleet.inventory.select import load
 from fleet.model import Host, Preset, RequestedOptions
-from fleet.plan.conflicts import check_together, conflicts
-from fleet.plan.merge import plan_for
-from fleet.plan.options import requested
+from fleet.plan.conflicts import find_conflicts, require_no_conflicts
+from fleet.plan.merge import merge_plan
+from fleet.plan.options import parse_requested
 
 BUDGET = "a time budget limits the rounds that a precision adds, and without a precision there are none"
 
@@ -74,9 +74,9 @@ def test_a_conflict_names_both_options_and_where_they_come_from(
     entry: dict[str, object], typed: dict[str, str], words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        check_together([host(), host(**entry)], requested(typed))
+        require_no_conflicts([host(), host(**entry)], parse_requested(typed))
     with pytest.raises(UsageError, match=words):
-        plan_for(host(**entry), requested(typed))
+        merge_plan(host(**entry), parse_requested(typed))
 
 
 @pytest.mark.parametrize(
@@ -93,16 +93,16 @@ def test_a_conflict_names_both_options_and_where_they_come_from(
     ],
 )
 def test_options_that_go_together_are_left_alone(options: RequestedOptions) -> None:
-    assert list(conflicts(options)) == []
+    assert list(find_conflicts(options)) == []
 
 
 def test_what_many_hosts_have_in_common_is_said_once_and_many_conflicts_are_cut_short() -> None:
     with pytest.raises(UsageError) as caught:
-        check_together([host()] * 9, requested({"cpus": "0"}))
+        require_no_conflicts([host()] * 9, parse_requested({"cpus": "0"}))
     assert str(caught.value).count("exclude") == 1
     fleet = [Host(f"h{n}", "x", cpus=(n,), origin=f"inventory.yaml:{n}") for n in range(30)]
     with pytest.raises(UsageError, match=r"h19: .*\nand 10 more conflicts$"):
-        check_together(fleet, RequestedOptions())
+        require_no_conflicts(fleet, RequestedOptions())
 
 
 CONTRADICTORY = """
@@ -143,5 +143,5 @@ def test_what_an_entry_leaves_to_the_command_line_may_yet_fit(tmp_path, entry: s
     path.write_text(f"hosts: {{a: {entry}}}\n")
     hosts = load(path).hosts
     with pytest.raises(UsageError, match="the default --"):
-        check_together(hosts, RequestedOptions())
-    check_together(hosts, RequestedOptions(benchmarks=("clock",), warmup=0))
+        require_no_conflicts(hosts, RequestedOptions())
+    require_no_conflicts(hosts, RequestedOptions(benchmarks=("clock",), warmup=0))

@@ -7,7 +7,7 @@ import pytest
 
 from fleet.model import Facts, Host, RequestedOptions
 from fleet.plan import counters
-from fleet.plan.merge import plan_on
+from fleet.plan.merge import merge_plan_with_facts
 from fleet.plan.options import agent_arguments
 from tests.native.agent import run
 
@@ -46,14 +46,14 @@ def _like(facts: Facts, model: str, family: str = "8") -> Facts:
     ids=["Xeon", "Zen 5", "Zen 2", "Zen 1", "Raptor Lake", "N1", "V3", "A72", "A76"],
 )
 def test_coherence_is_what_the_cpu_can_count(facts: Facts, codes: tuple[str, ...]) -> None:
-    found = counters.resolved(("coherence",), facts)
+    found = counters.agent_events(("coherence",), facts)
     assert found[:3] == codes
-    assert counters.missing(("coherence", "generic"), facts) is None
+    assert counters.describe_missing(("coherence", "generic"), facts) is None
 
 
 def test_names_raw_codes_and_groups_are_counted_once_each() -> None:
-    names = counters.read("generic, context-switches,cycles,r04d2,r04d2")
-    assert counters.resolved(names, UNKNOWN) == (
+    names = counters.parse_events("generic, context-switches,cycles,r04d2,r04d2")
+    assert counters.agent_events(names, UNKNOWN) == (
         *("cycles=0:0x0", "instructions=0:0x1", "cache-references=0:0x2", "cache-misses=0:0x3"),
         *("branch-misses=0:0x5", "context-switches=1:0x3:k", "r04d2=4:0x4d2"),
     )
@@ -61,29 +61,29 @@ def test_names_raw_codes_and_groups_are_counted_once_each() -> None:
 
 @pytest.mark.parametrize("facts", [UNKNOWN, replace(XEON, cpu_family=None), Facts("qnx", "aarch64")])
 def test_what_no_table_has_for_the_cpu_is_a_note(facts: Facts) -> None:
-    note = counters.missing(("coherence", "l3_miss", "cycles"), facts)
+    note = counters.describe_missing(("coherence", "l3_miss", "cycles"), facts)
     assert note
     assert note.startswith("Not counted: coherence, l3_miss (not known for this CPU, ")
-    assert counters.resolved(("coherence", "l3_miss"), facts) == ()
+    assert counters.agent_events(("coherence", "l3_miss"), facts) == ()
 
 
 @pytest.mark.parametrize("text", ["cyles", "generic,", "r04xy", "R04D2", "cycles=0:0"])
 def test_a_wrong_name_is_refused_with_those_there_are(text: str) -> None:
     with pytest.raises(ValueError, match="unknown event") as caught:
-        counters.read(text)
+        counters.parse_events(text)
     assert all(name in str(caught.value) for name in ("generic", "coherence", *counters.NAMES))
 
 
 def test_the_agent_takes_as_many_events_as_we_allow() -> None:
-    raw = ",".join(f"r{number:x}" for number in range(counters.MOST))
+    raw = ",".join(f"r{number:x}" for number in range(counters.MAX_EVENTS))
     host, options = (
         Host("a", "192.0.2.1"),
-        RequestedOptions(counters=counters.read(raw), benchmarks=("clock",)),
+        RequestedOptions(counters=counters.parse_events(raw), benchmarks=("clock",)),
     )
-    arguments = agent_arguments(plan_on(host, options, UNKNOWN))
+    arguments = agent_arguments(merge_plan_with_facts(host, options, UNKNOWN))
     assert run(*arguments, "--rounds=1", "-f", "jsonl").returncode == 0
     with pytest.raises(ValueError, match="names 17 events, and at most 16"):
-        counters.read(f"{raw},cycles")
+        counters.parse_events(f"{raw},cycles")
 
 
 def test_every_name_is_one_that_the_wire_takes() -> None:

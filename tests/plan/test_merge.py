@@ -27,10 +27,10 @@ from fleet.model import (
     Target,
     Topology,
 )
-from fleet.plan.cpulist import MAX_ARGUMENT_BYTES, pairs_text
+from fleet.plan.cpulist import MAX_ARGUMENT_BYTES, format_pairs
 from fleet.plan.forecast import Duration, Forecast
 from fleet.plan.kinds import PAIRS
-from fleet.plan.merge import per_relation, plan_for, plan_on
+from fleet.plan.merge import merge_plan, merge_plan_with_facts, sample_pairs_per_relation
 from tests import builders
 
 AGENT = Agent("/tmp/agent", "b1d5", Target("linux", "x86_64"), "on the host")
@@ -128,14 +128,14 @@ def test_everything_asked_for_reaches_the_agent_and_a_preset_comes_first() -> No
 def test_some_pairs_of_each_relation_are_chosen_by_the_seed() -> None:
     facts = Facts("linux", "x86_64", cpus=builders.two_sockets())
     host = Host("board", "192.0.2.1", plan=RequestedOptions(pairs=PAIRS.read("per-relation:3")))
-    plan = plan_on(host, RequestedOptions(seed=1), facts)
+    plan = merge_plan_with_facts(host, RequestedOptions(seed=1), facts)
     assert plan.pairs is not None
     relation = Topology(facts.cpus).relation
     counts = Counter(relation(one, other) for one, other in plan.pairs.listed)
     assert counts == dict.fromkeys((Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.SYSTEM), 3)
-    assert plan_on(host, RequestedOptions(seed=1), facts).pairs == plan.pairs
-    assert plan_on(host, RequestedOptions(seed=2), facts).pairs != plan.pairs
-    assert arguments(plan)["pairs"] == pairs_text(plan.pairs.listed)
+    assert merge_plan_with_facts(host, RequestedOptions(seed=1), facts).pairs == plan.pairs
+    assert merge_plan_with_facts(host, RequestedOptions(seed=2), facts).pairs != plan.pairs
+    assert arguments(plan)["pairs"] == format_pairs(plan.pairs.listed)
 
 
 @pytest.mark.parametrize(("named", "paired"), [(None, (0, 1, 2, 4)), ((0, 1, 3, 5), (0, 1, 3))])
@@ -144,7 +144,9 @@ def test_pairs_by_relation_are_of_usable_cpus_or_of_those_named(
 ) -> None:
     cpus = tuple(replace(cpu, allowed=cpu.cpu != 3, online=cpu.cpu < 5) for cpu in builders.small_desktop())
     facts = Facts("linux", "x86_64", cpus=cpus)
-    plan = plan_on(HOST, RequestedOptions(pairs=PAIRS.read("per-relation:100"), cpus=named), facts)
+    plan = merge_plan_with_facts(
+        HOST, RequestedOptions(pairs=PAIRS.read("per-relation:100"), cpus=named), facts
+    )
     assert plan.pairs is not None
     assert plan.pairs.listed == tuple(combinations(paired, 2))
 
@@ -152,7 +154,7 @@ def test_pairs_by_relation_are_of_usable_cpus_or_of_those_named(
 @pytest.mark.slow
 def test_a_machine_of_1024_cpus_is_sampled_in_seconds_and_evenly() -> None:
     facts = Facts("linux", "x86_64", cpus=huge_server())
-    chosen = per_relation(40, facts, set(range(1024)), seed=7)
+    chosen = sample_pairs_per_relation(40, facts, set(range(1024)), seed=7)
     relation = Topology(facts.cpus).relation
     by_relation: dict[Relation, list[tuple[int, int]]] = {}
     for pair in chosen.listed:
@@ -167,8 +169,8 @@ def test_a_machine_of_1024_cpus_is_sampled_in_seconds_and_evenly() -> None:
 def test_a_list_no_program_would_take_is_refused_in_words() -> None:
     facts = Facts("linux", "x86_64", cpus=huge_server())
     with pytest.raises(UsageError, match=r"per-relation:9000: \d+ pairs make a list of \d+ KiB"):
-        plan_on(HOST, RequestedOptions(pairs=PAIRS.read("per-relation:9000")), facts)
-    assert len(pairs_text(combinations(range(100), 2))) < MAX_ARGUMENT_BYTES
+        merge_plan_with_facts(HOST, RequestedOptions(pairs=PAIRS.read("per-relation:9000")), facts)
+    assert len(format_pairs(combinations(range(100), 2))) < MAX_ARGUMENT_BYTES
 
 
 @pytest.mark.parametrize(
@@ -198,16 +200,16 @@ def test_when_a_long_first_round_ends_is_told(rounds: int, first_s: float, told:
 
 
 def test_a_host_gets_a_seed_of_31_bits_of_its_own() -> None:
-    seeds = {plan_for(HOST, RequestedOptions()).seed for _ in range(200)}
+    seeds = {merge_plan(HOST, RequestedOptions()).seed for _ in range(200)}
     assert len(seeds) > 190
     assert 1 << 30 < max(seeds) < 1 << 31
-    assert plan_for(HOST, RequestedOptions(seed=5)).seed == 5
+    assert merge_plan(HOST, RequestedOptions(seed=5)).seed == 5
 
 
 @pytest.mark.parametrize("count", [1, 2, 27, 28, 100])
 def test_of_each_relation_so_many_pairs_are_chosen_or_all_there_are(count: int) -> None:
     facts = Facts("linux", "x86_64", cpus=builders.small_desktop())
-    chosen = per_relation(count, facts, set(range(8)), seed=3)
+    chosen = sample_pairs_per_relation(count, facts, set(range(8)), seed=3)
     relation = Topology(facts.cpus).relation
     counts = Counter(relation(one, other) for one, other in chosen.listed)
     assert counts == {Relation.SMT: min(count, 4), Relation.PACKAGE: min(count, 24)}
@@ -220,7 +222,7 @@ def test_every_pair_of_a_relation_is_chosen_equally_often() -> None:
     times = Counter(
         pair
         for seed in range(2400)
-        for pair in per_relation(2, facts, set(range(8)), seed).listed
+        for pair in sample_pairs_per_relation(2, facts, set(range(8)), seed).listed
         if pair[1] - pair[0] != 4
     )
     assert len(times) == 24

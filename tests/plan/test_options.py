@@ -13,8 +13,8 @@ from fleet.cli.app import app
 from fleet.errors import UsageError
 from fleet.inventory import schema
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan, Preset, RequestedOptions
-from fleet.plan.kinds import duration_text
-from fleet.plan.options import BY_NAME, OPTIONS, PRESETS, effective, requested
+from fleet.plan.kinds import format_duration
+from fleet.plan.options import BY_NAME, OPTIONS, PRESETS, parse_requested, resolve_defaults
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,8 +40,8 @@ def test_a_command_has_every_option_with_its_words_and_default(name: str) -> Non
 
 
 def test_the_inventory_has_the_options_that_the_table_gives_it() -> None:
-    assert [option.name for option in OPTIONS if option.below == ("plan",)] == list(schema.PLAN_KEYS)
-    assert {option.name for option in OPTIONS if option.below == ()} <= set(schema.ENTRY_KEYS)
+    assert [option.name for option in OPTIONS if option.inventory_path == ("plan",)] == list(schema.PLAN_KEYS)
+    assert {option.name for option in OPTIONS if option.inventory_path == ()} <= set(schema.ENTRY_KEYS)
 
 
 def test_each_range_stands_once_in_the_code() -> None:
@@ -169,7 +169,7 @@ def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object)
 )
 def test_a_value_that_is_not_allowed_is_refused_with_what_is(name: str, text: str, words: str) -> None:
     with pytest.raises(UsageError, match=re.escape(words)) as caught:
-        requested({name: text})
+        parse_requested({name: text})
     assert str(caught.value).startswith(f"--{BY_NAME[name].flag} {text}: ")
 
 
@@ -182,14 +182,14 @@ def test_what_is_shown_of_a_value_reads_back_as_it(option) -> None:  # type: ign
 
 
 def test_a_duration_is_shown_in_its_largest_whole_unit() -> None:
-    shown = [duration_text(seconds) for seconds in (0, 0.5, 1, 1.5, 90, 300, 5400, 7200)]
+    shown = [format_duration(seconds) for seconds in (0, 0.5, 1, 1.5, 90, 300, 5400, 7200)]
     assert shown == ["0s", "500ms", "1s", "1.5s", "90s", "5m", "90m", "2h"]
 
 
 def test_a_preset_and_a_number_of_rounds_turn_the_precision_off() -> None:
-    assert effective(RequestedOptions()).precision == 0.01
-    assert effective(RequestedOptions(rounds=3)).precision == 0
-    assert effective(RequestedOptions(rounds=3, precision=0.05)).precision == 0.05
-    options = effective(RequestedOptions(preset=Preset.C2CLAT, samples=7))
+    assert resolve_defaults(RequestedOptions()).precision == 0.01
+    assert resolve_defaults(RequestedOptions(rounds=3)).precision == 0
+    assert resolve_defaults(RequestedOptions(rounds=3, precision=0.05)).precision == 0.05
+    options = resolve_defaults(RequestedOptions(preset=Preset.C2CLAT, samples=7))
     assert (options.samples, options.iterations, options.rounds, options.spread_s) == (7, 100, 1, 0)
     assert set(PRESETS) == set(Preset)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.plan.variants import for_benchmarks, variant_choice
+from fleet.plan.variants import assign_to_benchmarks, check_variant
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from fleet.plan.variants import for_benchmarks, variant_choice
 def test_a_lone_name_goes_to_the_benchmarks_that_know_it(
     variant: str, benchmarks: tuple[str, ...], sent: str
 ) -> None:
-    assert for_benchmarks(variant, benchmarks) == sent
+    assert assign_to_benchmarks(variant, benchmarks) == sent
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def test_a_lone_name_goes_to_the_benchmarks_that_know_it(
 )
 def test_an_unknown_word_is_refused_with_what_there_is(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        variant_choice(text)
+        check_variant(text)
 
 
 @pytest.mark.parametrize("text", ["auto", "all", "lse", "cas=lse, readwrite=ldar", "cas=all", "clock=auto"])
 def test_what_is_known_is_taken(text: str) -> None:
-    assert variant_choice(text) == text.replace(" ", "")
+    assert check_variant(text) == text.replace(" ", "")

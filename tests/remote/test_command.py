@@ -12,7 +12,7 @@ import yaml
 from fleet.errors import AuthError, FleetError, LinkError, ProbeError, UnreachableError
 from fleet.inventory.select import load
 from fleet.model import Host, Via
-from fleet.model.client import PRESETS, client_words
+from fleet.model.client import PRESETS, client_command
 from fleet.remote.connect import connect
 from tests.command import ROOT, Fleet, wait_for
 from tests.hosts import slurm
@@ -198,7 +198,7 @@ def test_a_controller_that_falls_silent_is_the_end_of_a_command(
         with connection.stream("echo one; sleep 2; cat; echo end", idle_timeout_s=60) as stream:
             lines = iter(stream)
             assert next(lines) == b"one"
-            stream._session.process.beat = b""  # type: ignore[attr-defined]
+            stream._take_session.process.heartbeat = b""  # type: ignore[attr-defined]
             assert list(lines) == [b"end"]
         with connection.stream("sleep 2; timeout 1 cat; echo $?", idle_timeout_s=60) as stream:
             assert list(stream) == [b"124"]
@@ -265,16 +265,16 @@ def test_templates_are_replaced_and_words_without_a_value_left_out(monkeypatch: 
         labels={"c": "bench"},
     )
     words = ("a", "board-{x}", "--z=a b", "bench", "me")
-    assert client_words(host, ("/bin/sh", "-c", "it's")) == (*words, "/bin/sh", "-c", "it's")
+    assert client_command(host, ("/bin/sh", "-c", "it's")) == (*words, "/bin/sh", "-c", "it's")
     joined = board("adb", "-s", "{address}", "shell", "--command={shell}")
-    assert client_words(joined, ("sh", "-c", "a b"))[-1] == "--command=sh -c 'a b'"
+    assert client_command(joined, ("sh", "-c", "a b"))[-1] == "--command=sh -c 'a b'"
 
 
 def test_each_name_has_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     path = tmp_path / "inventory.yaml"
     path.write_text("hosts:\n" + "".join(f"  on-{name}: {{via: {name}}}\n" for name in PRESETS))
-    words = {str(host.via): client_words(host, ("S",)) for host in load(path).hosts}
+    words = {str(host.via): client_command(host, ("S",)) for host in load(path).hosts}
     assert {*words} == {*Via} - {"ssh", "openssh", "local", "command"}
     assert words["kubectl"] == ("kubectl", "exec", "-i", "--quiet", "on-kubectl", "--", "S")
     assert words["docker"] == ("docker", "exec", "-i", "on-docker", "S")
@@ -288,7 +288,7 @@ def test_the_page_shows_an_inventory_that_loads_and_the_words_of_each_name(
     page = (ROOT / "docs/remote.md").read_text()
     example = tmp_path / "inventory.yaml"
     example.write_text(page.split("```yaml\n")[1].split("```")[0])
-    assert client_words(load(example).hosts[-1], ("S",)) == ("adb", "-s", "R58M12", "shell", "-T", "S")
+    assert client_command(load(example).hosts[-1], ("S",)) == ("adb", "-s", "R58M12", "shell", "-T", "S")
     for words in PRESETS.values():
         assert f"`{' '.join(words)}`" in page
 

@@ -67,7 +67,7 @@ def test_five_megabytes_of_any_bytes_come_back_as_they_went(connection):
 
 @pytest.mark.parametrize(("word", "code"), [(b" 7\n", 7), (b"", 126), (b"9" * 5000, 126), (b"\xb2", 126)])
 def test_an_exit_code_is_a_number_of_three_digits(word: bytes, code: int) -> None:
-    assert output.exit_code(word) == code
+    assert output.parse_exit_code(word) == code
 
 
 def test_five_megabytes_on_stderr_beside_stdout_do_not_block(connection):
@@ -225,7 +225,7 @@ def test_an_answer_of_which_one_output_is_closed_is_named_as_that(is_stderr, cam
 
     out, err = output.Answer("board", "mark"), output.Answer("board", "mark")
     with pytest.raises(LinkError, match=f"board: a command ended, but nothing came on its {missing}"):
-        output.answer(received(), out, err)
+        output.collect_answer(received(), out, err)
 
 
 @pytest.mark.parametrize("behind", ["sleep 300", "while :; do echo later; sleep 0.01; done"])

@@ -75,7 +75,7 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
         progress.enter("deploy")
         host = progress.host
         deploy(local_connection(host), host, facts, context.builder, progress.note)
-        return progress.complete()
+        return progress.complete_outcome()
 
     main = threading.get_ident()
 
@@ -85,7 +85,7 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
 
     threading.Thread(target=interrupt, daemon=True).start()
     try:
-        outcomes = runner.on_each(hosts, deployed, context)
+        outcomes = runner.run_on_each(hosts, deployed, context)
     finally:
         at_work.unlink(missing_ok=True)
     assert [(one.state, one.stage, one.exit_code) for one in outcomes] == [

@@ -17,7 +17,7 @@ from fleet.facts import probe
 from fleet.model import Facts, Finding, Host, Plan, Severity
 from fleet.plan.forecast import Duration, Forecast
 from fleet.remote.cancellation import Cancellation, Cancelled
-from fleet.session.check import Checked, Intended
+from fleet.session.check import CheckedHost, RunPreview
 from fleet.session.outcome import Outcome, State
 from fleet.store import Store
 from tests import needs
@@ -207,19 +207,19 @@ def test_a_host_over_ssh_is_checked_and_nothing_in_its_home_changes(
     assert listing(ssh_host.home, workdir) == before
 
 
-def a_check(number: int) -> Checked:
+def a_check(number: int) -> CheckedHost:
     """One of many boards: some dead, all busy to a different degree, the even ones with a governor."""
     board = Host(f"b{number:03}", "192.0.2.1")
     if number % 40 == 7:
         message = f"{board.name}: no route to host."
-        return Checked(Outcome(board, State.FAILED, stage="connect", message=message, exit_code=3))
+        return CheckedHost(Outcome(board, State.FAILED, stage="connect", message=message, exit_code=3))
     governor = Finding("governor", Severity.WARNING, "Governor powersave.", "set it", "governor")
     load = Finding("load", Severity.SERIOUS, f"The load is {number}.", "end it", "load")
     facts = Facts("linux", "aarch64", cpu_model="Cortex-A76", kernel="6.12", workdir="/w")
     forecast = Forecast(4, 6, 0, 12, 10, 120, 0, Duration(5, 5), 625)
-    intended = Intended("is already on the host", Plan(), forecast)
+    intended = RunPreview("is already on the host", Plan(), forecast)
     findings = (governor, load) if number % 2 == 0 else (load,)
-    return Checked(Outcome(board, State.COMPLETE), facts, findings, intended)
+    return CheckedHost(Outcome(board, State.COMPLETE), facts, findings, intended)
 
 
 def test_two_hundred_hosts_are_checked_on_a_page_the_worst_first() -> None:

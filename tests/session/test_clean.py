@@ -68,12 +68,12 @@ def run(shell: list[str], home: Path, *, workdir: Path | None = None, dry_run: b
     host = Host("h", "x", workdir=str(workdir) if workdir else None)
     done = subprocess.run(
         shell,
-        input=clean.script(host, dry_run=dry_run, root=str(home.parent / "root")),
+        input=clean.render_script(host, dry_run=dry_run, root=str(home.parent / "root")),
         capture_output=True,
         env={"PATH": str(tools), "HOME": str(home)},
         check=False,
     )
-    return list(clean._answer(host, done.stdout))
+    return list(clean._parse_answer(host, done.stdout))
 
 
 def test_every_shell_removes_ours_and_only_ours(shell: list[str], tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_what_another_user_owns_is_left(shell: list[str], tmp_path: Path) -> Non
 
 def test_half_a_script_removes_nothing(tmp_path: Path) -> None:
     fill(tmp_path / "fleet", AGENT)
-    text = clean.script(Host("h", "x", workdir=str(tmp_path / "fleet")))
+    text = clean.render_script(Host("h", "x", workdir=str(tmp_path / "fleet")))
     for length in range(0, len(text) - 30, 97):
         subprocess.run(["/bin/sh"], input=text[:length], capture_output=True, check=False)
     assert below(tmp_path / "fleet") == {AGENT}
@@ -211,8 +211,8 @@ def test_a_stand_in_of_a_qnx_host_is_cleaned_with_what_little_it_has(
     place = gather(connection, host).workdir
     assert connection.put(b"agent", f"{place}/{AGENT}", mode=0o700).exit_code == 0
     assert connection.put(b"theirs", f"{place}/notes", mode=0o600).exit_code == 0
-    done = Inside(made).run("exec /bin/sh", stdin=clean.script(host))
-    lines = list(clean._answer(host, done.stdout))
+    done = Inside(made).run("exec /bin/sh", stdin=clean.render_script(host))
+    lines = list(clean._parse_answer(host, done.stdout))
     assert [line for line in lines if line.startswith("removed ")] == [
         f"removed {'/dev/shmem' if place == '/tmp' else place}/{AGENT}"
     ]

@@ -9,7 +9,7 @@ from fleet.errors import BuildError, RefusedError
 from fleet.model import Host
 from fleet.plan.forecast import Duration
 from fleet.session import dask_events
-from fleet.session.dask_events import EventReceiver, EventSender, Message, decode, encode
+from fleet.session.dask_events import EventReceiver, EventSender, Message, decode_event, encode_event
 from fleet.session.events import (
     BurstsReceived,
     DurationEstimated,
@@ -57,24 +57,24 @@ def send(receiver: EventReceiver) -> EventSender:
     ids=lambda event: type(event).__name__,
 )
 def test_every_event_survives_as_plain_values(event: Event) -> None:
-    assert decode(json.loads(json.dumps(encode(event))), A) == event
+    assert decode_event(json.loads(json.dumps(encode_event(event))), A) == event
 
 
 def test_a_host_that_refused_the_plan_has_nothing_left_here_either(
     send: EventSender, receiver: EventReceiver
 ) -> None:
-    refused = HostProgress(A, send).failed(RefusedError("a: CPU 4000 cannot be used"))
+    refused = HostProgress(A, send).outcome_of_error(RefusedError("a: CPU 4000 cannot be used"))
     send(HostFinished(refused))
-    assert refused.settled
-    assert receiver.finished(refused) == refused
+    assert refused.is_settled
+    assert receiver.finish(refused) == refused
 
 
 def test_all_events_arrive_unchanged(send: EventSender, received: list[Event]) -> None:
     progress = HostProgress(A, send)
     progress.enter("connect")
     progress.note("a note", "another")
-    progress.expect(Duration(5.0, 60.0))
-    failed = replace(progress.failed(BuildError("a: cc said:\nno")), seconds=1.5)
+    progress.announce_duration(Duration(5.0, 60.0))
+    failed = replace(progress.outcome_of_error(BuildError("a: cc said:\nno")), seconds=1.5)
     send(HostFinished(failed))
     assert received == [
         StageEntered(A, "connect"),
@@ -109,8 +109,8 @@ def test_a_host_that_had_ended_when_its_worker_was_lost_is_reported_once(
     send(NoteAdded(A, "slow clock"))
     send(HostFinished(STORED))
     found_stored = replace(STORED, seconds=0.0)
-    assert receiver.finished(found_stored) == replace(STORED, notes=("slow clock",))
-    assert receiver.given_up(Outcome(A, State.FAILED)).state is State.COMPLETE
+    assert receiver.finish(found_stored) == replace(STORED, notes=("slow clock",))
+    assert receiver.give_up(Outcome(A, State.FAILED)).state is State.COMPLETE
     assert [event for event in received if isinstance(event, HostFinished)] == [
         HostFinished(replace(STORED, notes=("slow clock",)))
     ]
@@ -125,7 +125,7 @@ def test_a_host_begun_again_may_end_otherwise_and_its_notes_are_reported_once(
         send(NoteAdded(A, "slow clock"))
         send(HostFinished(outcome))
     with_note = [replace(outcome, notes=("slow clock",)) for outcome in (failed, STORED)]
-    assert receiver.finished(with_note[1]) == with_note[1]
+    assert receiver.finish(with_note[1]) == with_note[1]
     assert received == [
         StageEntered(A, "connect"),
         NoteAdded(A, "slow clock"),
@@ -139,15 +139,15 @@ def test_an_end_that_was_never_sent_is_taken_from_the_shards_result(
     receiver: EventReceiver, received: list[Event]
 ) -> None:
     lost = Outcome(B, State.FAILED, stage="shard", message="b: its shard was given up")
-    assert receiver.finished(STORED) == STORED
-    assert receiver.given_up(lost) == lost
+    assert receiver.finish(STORED) == STORED
+    assert receiver.give_up(lost) == lost
     assert received == [HostFinished(STORED), HostFinished(lost)]
 
 
 def test_an_unknown_host_and_a_broken_link_to_the_scheduler_cost_nothing(
     receiver: EventReceiver, received: list[Event]
 ) -> None:
-    receiver.receive(encode(StageEntered(Host("stranger", "192.0.2.3"), "connect")))
+    receiver.receive(encode_event(StageEntered(Host("stranger", "192.0.2.3"), "connect")))
 
     def broken(message: Message) -> None:
         raise RuntimeError(f"cannot send {message}")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.agent.wire import parts
+from fleet.agent.wire import run_so_far
 from fleet.agent.wire.conversation import Reader
 from fleet.console.summary import outcomes_text
 from fleet.errors import (
@@ -21,7 +21,7 @@ from fleet.errors import (
 from fleet.model import End, Failed, Host, RunState
 from fleet.session.events import BurstsReceived, Event, NoteAdded, StageEntered
 from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
-from fleet.session.measurement import ended, now
+from fleet.session.measurement import complete_run, utc_now
 from fleet.session.outcome import State
 from tests import builders
 from tests.agent.wire.test_conversation import BURST, HELLO, line
@@ -46,29 +46,29 @@ def test_the_bursts_of_a_conversation_are_counted_as_they_come() -> None:
         line(FAILED, round=1),
         line(BURST, round=2),
     ):
-        record = reader.feed(each)
+        record = reader.read_line(each)
         if record is not None:
-            progress.follow(record, reader)
+            progress.follow_record(record, reader)
     received = [(event.done, event.total) for event in events if isinstance(event, BurstsReceived)]
     assert received == [(0, 2), (1, 2), (2, 2), (3, 3)]
-    assert progress.complete().bursts == 2, "a failed burst is none"
+    assert progress.complete_outcome().bursts == 2, "a failed burst is none"
 
 
 def test_a_run_that_continues_counts_what_was_there_before() -> None:
     progress, events = recorded()
-    reader = Reader(parts.read([FIRST]).done)
+    reader = Reader(run_so_far.read_run([FIRST]).done)
     for each in SECOND:
-        record = reader.feed(each)
+        record = reader.read_line(each)
         assert record is not None
-        progress.follow(record, reader)
+        progress.follow_record(record, reader)
     received = [(event.done, event.total) for event in events if isinstance(event, BurstsReceived)]
     assert received == [(2, 4), (3, 4), (4, 4), (4, 4)]
-    assert progress.complete().bursts == 3
+    assert progress.complete_outcome().bursts == 3
 
 
 def test_before_the_hello_nothing_is_received() -> None:
     progress, events = recorded()
-    progress.follow(builders.a_burst(), Reader())
+    progress.follow_record(builders.a_burst(), Reader())
     assert events == []
 
 
@@ -95,13 +95,13 @@ def test_a_host_that_never_stops_talking_is_cut_short() -> None:
 
 def test_the_stage_of_an_error_is_its_own_or_the_one_the_host_was_in() -> None:
     progress, events = recorded()
-    assert progress.interrupted().message == "board: stopped in stage connect."
+    assert progress.interrupted_outcome().message == "board: stopped in stage connect."
     progress.enter("deploy")
     assert events == [StageEntered(HOST, "deploy")]
     failed, crashed, stopped = (
-        progress.failed(BuildError("no gcc")),
-        progress.crashed(ValueError("x")),
-        progress.interrupted(),
+        progress.outcome_of_error(BuildError("no gcc")),
+        progress.outcome_of_bug(ValueError("x")),
+        progress.interrupted_outcome(),
     )
     assert (failed.state, failed.stage, failed.exit_code) == (
         State.FAILED,
@@ -118,43 +118,43 @@ def test_the_stage_of_an_error_is_its_own_or_the_one_the_host_was_in() -> None:
         "deploy",
         EXIT_INTERRUPTED,
     )
-    assert progress.complete().stage == "done"
+    assert progress.complete_outcome().stage == "done"
 
 
 def test_what_is_kept_is_said_only_if_there_is_something() -> None:
     progress, _ = recorded()
-    progress.count(7)
-    assert "kept" not in progress.interrupted().message
+    progress.set_burst_count(7)
+    assert "kept" not in progress.interrupted_outcome().message
     progress.enter("measure", RUN)
     progress.enter("wait")
-    assert progress.interrupted().message.endswith(
+    assert progress.interrupted_outcome().message.endswith(
         f" 7 bursts are kept in the journal of {RUN.run_id}; `fleet resume` measures the rest."
     )
-    assert "7 bursts are kept" in progress.crashed(ValueError()).message
-    assert progress.interrupted().run_id == RUN.run_id
-    assert "7 bursts are kept" in progress.failed(StoreError("the disk is full.")).message
-    advised = progress.failed(StoreError("`fleet resume --publish-partial` stores it.")).message
+    assert "7 bursts are kept" in progress.outcome_of_bug(ValueError()).message
+    assert progress.interrupted_outcome().run_id == RUN.run_id
+    assert "7 bursts are kept" in progress.outcome_of_error(StoreError("the disk is full.")).message
+    advised = progress.outcome_of_error(StoreError("`fleet resume --publish-partial` stores it.")).message
     assert advised.endswith(f" 7 bursts are kept in the journal of {RUN.run_id}.")
-    assert "kept" not in progress.failed(StoreError("the journal was removed.", lost=True)).message
-    progress.count(0)
-    assert "kept" not in progress.interrupted().message
+    assert "kept" not in progress.outcome_of_error(StoreError("the journal was removed.", lost=True)).message
+    progress.set_burst_count(0)
+    assert "kept" not in progress.interrupted_outcome().message
 
 
 @pytest.mark.parametrize("error", [RefusedError("no such CPU"), UsageError("the points take 512 MiB")])
 def test_a_refused_plan_leaves_no_run_and_nothing_to_resume(error: FleetError) -> None:
     progress, _ = recorded()
     progress.enter("measure", RUN)
-    refused = progress.failed(error)
-    assert (refused.run_id, refused.given_up, refused.settled) == (None, True, True)
+    refused = progress.outcome_of_error(error)
+    assert (refused.run_id, refused.given_up, refused.is_settled) == (None, True, True)
     assert "resume" not in outcomes_text([refused], 1.0)
-    failed = progress.failed(BuildError("no gcc"))
-    assert (failed.run_id, failed.given_up, failed.settled) == (RUN.run_id, False, False)
+    failed = progress.outcome_of_error(BuildError("no gcc"))
+    assert (failed.run_id, failed.given_up, failed.is_settled) == (RUN.run_id, False, False)
     assert "To measure what is missing: fleet resume" in outcomes_text([refused, failed], 1.0)
 
 
 def test_a_secret_in_an_error_is_not_shown() -> None:
     progress, _ = recorded()
-    assert progress.failed(BuildError("cc -DTOKEN=hunter2 failed")).message == "cc -DTOKEN=… failed"
+    assert progress.outcome_of_error(BuildError("cc -DTOKEN=hunter2 failed")).message == "cc -DTOKEN=… failed"
 
 
 @pytest.mark.parametrize(
@@ -182,14 +182,14 @@ def test_a_secret_in_an_error_is_not_shown() -> None:
 def test_a_stored_run_is_complete_or_says_what_it_lacks(run, state: State, code: int, words: str) -> None:
     progress, _ = recorded()
     progress.enter("store", run)
-    outcome = progress.stored(run)
+    outcome = progress.outcome_of_run(run)
     assert (outcome.state, outcome.exit_code, outcome.message, outcome.run_id) == (
         state,
         code,
         words,
         RUN.run_id,
     )
-    assert outcome.settled
+    assert outcome.is_settled
     assert outcome.seconds >= 0
 
 
@@ -198,16 +198,18 @@ def test_elapsed_seconds_do_not_follow_a_clock_that_is_set_back(monkeypatch: pyt
     progress, _ = recorded()
     monkeypatch.setattr(time, "time", lambda: 0.0)
     monkeypatch.setattr(time, "monotonic", lambda: 105.0)
-    assert progress.complete().seconds == 5.0
+    assert progress.complete_outcome().seconds == 5.0
 
 
 def test_a_run_never_ends_before_it_began() -> None:
     progress, _ = recorded()
     begun = replace(RUN, started_utc="2999-01-01T00:00:00Z")
-    assert ended(begun, parts.read([]), progress).ended_utc == begun.started_utc
-    finished = ended(replace(RUN, started_utc="2020-01-01T00:00:00Z"), parts.read([]), progress)
+    assert complete_run(begun, run_so_far.read_run([]), progress).ended_utc == begun.started_utc
+    finished = complete_run(
+        replace(RUN, started_utc="2020-01-01T00:00:00Z"), run_so_far.read_run([]), progress
+    )
     assert finished.ended_utc is not None
-    assert "2020" < finished.ended_utc <= now()
+    assert "2020" < finished.ended_utc <= utc_now()
 
 
 def test_the_medians_so_far_are_brought_up_to_date_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,9 +219,9 @@ def test_the_medians_so_far_are_brought_up_to_date_now_and_then(monkeypatch: pyt
     reader = Reader()
     for moment, each in ((100.0, line(HELLO)), (100.1, line(BURST)), (100.6, line(BURST, round=1))):
         monkeypatch.setattr(time, "monotonic", lambda moment=moment: moment)
-        record = reader.feed(each)
+        record = reader.read_line(each)
         assert record is not None
-        progress.follow(record, reader)
+        progress.follow_record(record, reader)
     medians = [event.medians for event in events if isinstance(event, BurstsReceived)]
     assert medians[:2] == [(), ()]
     [(benchmark, [(relation, ns)])] = medians[2]

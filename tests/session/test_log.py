@@ -30,8 +30,8 @@ def test_a_failed_host_has_a_log_of_its_own_and_a_good_one_has_not(tmp_path: Pat
     for progress in (bad, good):
         progress.enter("connect")
         progress.note("a note")
-    session_log(HostFinished(bad.failed(BuildError("b1: cc said:\nline two"))))
-    session_log(HostFinished(good.complete()))
+    session_log(HostFinished(bad.outcome_of_error(BuildError("b1: cc said:\nline two"))))
+    session_log(HostFinished(good.complete_outcome()))
     assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["b1.log", "session.log"]
     session = (tmp_path / "s" / "session.log").read_text().splitlines()
     assert [line.split("Z ", 1)[1] for line in session] == [
@@ -116,7 +116,7 @@ def test_old_logs_are_removed_and_what_spoke_lately_stays(store: Store) -> None:
     old = a_log(store, session_id(1))
     lately = a_log(store, session_id(2), recent="session.log")
     young = a_log(store, new_session_id())  # though its files seem old
-    log.prune(store)
+    log.prune_logs(store)
     assert not old.exists()
     assert [len(list(folder.iterdir())) for folder in (lately, young)] == [2, 2]
 
@@ -128,11 +128,11 @@ def test_logs_of_sessions_with_something_left_stay_however_old(store: Store) -> 
     with store.journal(replace(builders.a_run(), session_id=measured.name)):
         pass
     with Store(store.place.root).under_way(Intent(at_work.name, ("b1",))):
-        log.prune(store)
+        log.prune_logs(store)
     assert [len(list(folder.iterdir())) for folder in (unfinished, at_work, measured)] == [2, 2, 2]
     for name in (unfinished.name, at_work.name):
         store.ended(name)
-    log.prune(store)
+    log.prune_logs(store)
     assert [folder.exists() for folder in (unfinished, at_work, measured)] == [False, False, True]
 
 
@@ -145,7 +145,7 @@ def test_what_is_no_log_of_ours_stays(store: Store, tmp_path: Path) -> None:
     (elsewhere / "mine.log").write_text("mine")
     os.utime(elsewhere / "mine.log", (LONG_AGO, LONG_AGO))
     (store.state_dir / "logs" / session_id(2)).symlink_to(elsewhere)
-    log.prune(store)
+    log.prune_logs(store)
     assert (with_a_note / "remember").exists()
     assert (elsewhere / "mine.log").read_text() == "mine"
     assert len(list(named.iterdir())) == 2

@@ -98,7 +98,7 @@ def visits(store: Store) -> Counter[tuple[int, int]]:
 
 
 def run_once(context: SessionContext, host: Host = HERE) -> Outcome:
-    (outcome,) = runner.run([host], context)
+    (outcome,) = runner.run_session([host], context)
     return outcome
 
 
@@ -126,7 +126,7 @@ def test_a_run_on_one_link_is_in_one_part(context) -> None:
 def test_what_arrived_is_published_without_decoding_it_again(
     context, breaks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(measurement.parts, "bursts")
+    monkeypatch.delattr(measurement.run_so_far, "decode_bursts")
     session = context(breaks=breaks)
     assert run_once(session).state is State.COMPLETE
     assert visits(session.store) == every_visit()
@@ -160,13 +160,13 @@ def test_a_link_that_stays_broken_is_given_up_once_nothing_arrives_any_more(cont
     assert (outcome.state, outcome.stage) == (State.FAILED, "link")
     assert outcome.message.startswith("here: the link broke. 5 bursts are kept in the journal of r")
     (run,) = session.store.begun()
-    remaining = resume.find(session.store, None)
+    remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
     assert (remaining.runs, remaining.hosts, remaining.names) == ((run,), (), ["here"])
-    (resumed,) = resume.resume(remaining, [HERE], context())
+    (resumed,) = resume.resume_session(remaining, [HERE], context())
     assert (resumed.state, resumed.run_id) == (State.COMPLETE, run.run_id)
     assert visits(session.store) == every_visit()
-    assert resume.find(session.store, None) is None
+    assert resume.find_remaining(session.store, None) is None
 
 
 def test_a_host_that_sends_what_no_agent_does_is_not_asked_again(context, monkeypatch) -> None:
@@ -205,10 +205,10 @@ def test_a_plan_refused_after_a_lost_link_costs_no_burst(context, after: int) ->
         "`fleet resume --publish-partial` stores what was measured. 5 bursts are kept in" in outcome.message
     )
     (run,) = session.store.begun()
-    remaining = resume.find(session.store, None)
+    remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
     assert remaining.runs == (run,)
-    (resumed,) = resume.resume(remaining, [HERE], context())
+    (resumed,) = resume.resume_session(remaining, [HERE], context())
     assert (resumed.state, visits(session.store)) == (State.COMPLETE, every_visit())
 
 
@@ -232,9 +232,9 @@ def test_an_agent_that_fails_after_its_end_record_leaves_a_run_to_resume(context
     outcome = run_once(session)
     assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
     assert "the run is not complete: ended early (exit code 3)" in outcome.message
-    remaining = resume.find(session.store, None)
+    remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
-    (resumed,) = resume.resume(remaining, [HERE], context())
+    (resumed,) = resume.resume_session(remaining, [HERE], context())
     assert resumed.state is State.COMPLETE
     assert visits(session.store) == every_visit()
 
@@ -256,14 +256,14 @@ def test_an_agent_that_answers_another_plan_is_named(context, old: str, new: str
 def test_what_was_measured_of_an_interrupted_run_can_be_stored_alone(context) -> None:
     session = context(breaks=(5,), reconnect_s=0.0)
     run_once(session)
-    remaining = resume.find(session.store, None)
+    remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
-    hosts = resume.hosts_of(remaining, {}, partial=True)
-    (stored,) = resume.resume(remaining, hosts, context(connect=None), partial=True)
+    hosts = resume.hosts_to_resume(remaining, {}, partial=True)
+    (stored,) = resume.resume_session(remaining, hosts, context(connect=None), partial=True)
     assert (stored.state, stored.bursts) == (State.PARTIAL, 5)
     assert sum(visits(session.store).values()) == 5
     assert stored_run(session.store)["state"] == RunState.PARTIAL
-    assert resume.find(session.store, None) is None
+    assert resume.find_remaining(session.store, None) is None
 
 
 @pytest.mark.parametrize(
@@ -356,14 +356,14 @@ def begin(
 
 
 def found(store: Store, session: str | None = None) -> tuple[str, list[str]]:
-    remaining = resume.find(store, session)
+    remaining = resume.find_remaining(store, session)
     assert remaining is not None
     return remaining.session_id, remaining.names
 
 
 def test_the_most_recent_unfinished_session_is_found_with_its_hosts(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    assert resume.find(store, None) is None
+    assert resume.find_remaining(store, None) is None
     begin(store, "s2026b", "x", "y", "z", journals=("y",))
     begin(store, "s2026a", "x")
     assert found(store) == ("s2026b", ["y", "x", "z"])
@@ -373,7 +373,7 @@ def test_the_most_recent_unfinished_session_is_found_with_its_hosts(tmp_path: Pa
         ("r", "'r' is no unfinished"),
     ):
         with pytest.raises(UsageError) as refused:
-            resume.find(store, text)
+            resume.find_remaining(store, text)
         assert words in str(refused.value)
 
 
@@ -381,15 +381,15 @@ def test_a_session_that_runs_is_left_to_its_controller(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with store.under_way(Intent("s2", ("x",))):
         with pytest.raises(LockedError, match=f"session s2 is still running: process {os.getpid()} on"):
-            resume.find(store, None)
+            resume.find_remaining(store, None)
         begin(store, "s1", "x")
         assert found(store) == ("s1", ["x"])
-        assert resume.others(store, resume.find(store, "s1")) == ""  # type: ignore[arg-type]
+        assert resume.name_other_sessions(store, resume.find_remaining(store, "s1")) == ""  # type: ignore[arg-type]
 
 
 def test_a_root_without_unfinished_sessions_has_none_to_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no unfinished session there"):
-        resume.find(Store(tmp_path), "s1")
+        resume.find_remaining(Store(tmp_path), "s1")
 
 
 @pytest.mark.parametrize(
@@ -399,10 +399,10 @@ def test_the_other_unfinished_sessions_are_named(tmp_path: Path, count: int, wor
     store = Store(tmp_path)
     for number in range(count):
         begin(store, f"s{number}", "x")
-    remaining = resume.find(store, None)
+    remaining = resume.find_remaining(store, None)
     assert remaining is not None
     expected = f"Also unfinished: {words}. Name one: fleet resume s{count - 2}" if words else ""
-    assert resume.others(store, remaining) == expected
+    assert resume.name_other_sessions(store, remaining) == expected
 
 
 def test_a_host_of_the_session_that_is_stored_does_not_remain(tmp_path: Path) -> None:
@@ -421,7 +421,7 @@ def test_a_session_killed_before_its_very_last_step_is_over(tmp_path: Path) -> N
     store.publish(run, builders.bursts_of(run))
     begin(store, "s1", "x")
     assert len(store.intents()) == 1
-    assert resume.find(store, None) is None
+    assert resume.find_remaining(store, None) is None
     assert store.intents() == []
 
 
@@ -435,13 +435,13 @@ def test_a_journal_without_its_sessions_note_is_found_all_the_same(tmp_path: Pat
 def test_hosts_are_those_of_the_inventory_now(tmp_path: Path) -> None:
     store = Store(tmp_path)
     begin(store, "s1", "x", "y", "z", journals=("y",))
-    remaining = resume.find(store, None)
+    remaining = resume.find_remaining(store, None)
     assert remaining is not None
     now = {name: Host(name, "198.51.100.1") for name in ("x", "y", "z", "w")}
-    assert resume.hosts_of(remaining, now) == [now["y"], now["x"], now["z"]]
-    assert [host.address for host in resume.hosts_of(remaining, now, partial=True)] == ["192.0.2.1"]
+    assert resume.hosts_to_resume(remaining, now) == [now["y"], now["x"], now["z"]]
+    assert [host.address for host in resume.hosts_to_resume(remaining, now, partial=True)] == ["192.0.2.1"]
     with pytest.raises(UsageError, match="the inventory no longer has y, z, unfinished in session s1"):
-        resume.hosts_of(remaining, {"x": now["x"]})
+        resume.hosts_to_resume(remaining, {"x": now["x"]})
 
 
 def test_publishing_what_there_is_drops_what_never_began(tmp_path: Path, context) -> None:
@@ -449,9 +449,11 @@ def test_publishing_what_there_is_drops_what_never_began(tmp_path: Path, context
     hello = {**HELLO, "seed": 7}
     begin(session.store, "s1", "x", "y", "z", journals=("x",), lines=(line(hello), line(BURST)))
     begin(session.store, "s2", "w")
-    remaining = resume.find(session.store, "s1")
+    remaining = resume.find_remaining(session.store, "s1")
     assert remaining is not None
-    outcomes = resume.resume(remaining, resume.hosts_of(remaining, {}, partial=True), session, partial=True)
+    outcomes = resume.resume_session(
+        remaining, resume.hosts_to_resume(remaining, {}, partial=True), session, partial=True
+    )
     assert [(each.host.name, each.state, each.bursts) for each in outcomes] == [("x", State.PARTIAL, 1)]
     assert found(session.store) == ("s2", ["w"])
 
@@ -459,23 +461,27 @@ def test_publishing_what_there_is_drops_what_never_began(tmp_path: Path, context
 def test_a_journal_into_which_nothing_came_is_removed(context) -> None:
     session = context(connect=None)
     begin(session.store, "s1", "x", journals=("x",), lines=(b"Welcome",))
-    remaining = resume.find(session.store, None)
+    remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
-    (outcome,) = resume.resume(remaining, resume.hosts_of(remaining, {}, partial=True), session, partial=True)
+    (outcome,) = resume.resume_session(
+        remaining, resume.hosts_to_resume(remaining, {}, partial=True), session, partial=True
+    )
     assert (outcome.state, outcome.exit_code) == (State.FAILED, UsageError.exit_code)
     assert "nothing had arrived of rs10; its journal is removed" in outcome.message
     assert "fleet resume" not in outcomes_text([outcome], 1.0), "there is nothing left to resume"
     assert session.store.begun() == []
-    assert resume.find(session.store, None) is None
+    assert resume.find_remaining(session.store, None) is None
 
 
 def test_a_whole_journal_is_stored_without_connecting(context) -> None:
     session = context(connect=None)
     lines = (line(HELLO), line(BURST), line(BURST, round=1), line(END))
     begin(session.store, "s1", "x", journals=("x",), lines=lines)
-    remaining = resume.find(session.store, None)
+    remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
-    (outcome,) = resume.resume(remaining, [Host("x", "192.0.2.1"), Host("other", "192.0.2.2")], session)
+    (outcome,) = resume.resume_session(
+        remaining, [Host("x", "192.0.2.1"), Host("other", "192.0.2.2")], session
+    )
     assert (outcome.state, outcome.bursts, outcome.run_id) == (State.COMPLETE, 2, "rs10")
     assert session.store.intents() == []
 
@@ -483,9 +489,9 @@ def test_a_whole_journal_is_stored_without_connecting(context) -> None:
 def test_a_damaged_journal_is_read_up_to_the_damage(context) -> None:
     session = context(connect=None)
     begin(session.store, "s1", "x", journals=("x",), lines=(line(HELLO), b"words", b"{garbage", b"more"))
-    remaining = resume.find(session.store, None)
+    remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
-    (outcome,) = resume.resume(remaining, [Host("x", "192.0.2.1")], session, partial=True)
+    (outcome,) = resume.resume_session(remaining, [Host("x", "192.0.2.1")], session, partial=True)
     assert outcome.run_id == "rs10"
     assert any(
         "The journal of rs10 is damaged: " in note and "2 lines are refused" in note for note in outcome.notes
@@ -526,9 +532,11 @@ def test_every_good_burst_before_a_bad_line_is_published(extra: bytes, kept: int
     rest = BURSTS[4:] if kept == 8 else BURSTS[5:]
     lines = (line(HELLO, bursts=8, seed=7), *BURSTS[:4], extra, *rest)
     begin(session.store, "s1", "x", journals=("x",), lines=lines)
-    remaining = resume.find(session.store, None)
+    remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
-    (outcome,) = resume.resume(remaining, resume.hosts_of(remaining, {}, partial=True), session, partial=True)
+    (outcome,) = resume.resume_session(
+        remaining, resume.hosts_to_resume(remaining, {}, partial=True), session, partial=True
+    )
     assert (outcome.state, outcome.bursts) == (State.PARTIAL, kept)
     assert sorted(pd.read_parquet(session.store.place.root / "samples")["round"]) == list(range(kept))
     assert any("is damaged" in note for note in outcome.notes) == (kept < 8)

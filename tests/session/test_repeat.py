@@ -52,14 +52,16 @@ def test_sides_are_measured_in_turn_with_a_command_before_each_change(tmp_path: 
 def test_no_order_keeps_in_step_with_what_comes_back_every_pass_or_two() -> None:
     """Of the eight orders of three passes A B A B A B, A B B A A B and what mirrors them are left out."""
     sides = Alternation("mode", ("a", "b"))
-    drawn = {"".join(sides.order(3, seed)) for seed in range(200)}
+    drawn = {"".join(sides.draw_order(3, seed)) for seed in range(200)}
     assert drawn == {"ababba", "abbaba", "baabab", "babaab"}
     three = Alternation("mode", ("a", "b", "c"))
     assert all(
-        sorted(three.order(4, seed)[at : at + 3]) == ["a", "b", "c"] for seed in range(20) for at in (0, 9)
+        sorted(three.draw_order(4, seed)[at : at + 3]) == ["a", "b", "c"]
+        for seed in range(20)
+        for at in (0, 9)
     )
-    assert sides.order(7, seed=1) == sides.order(7, seed=1)
-    assert len(sides.order(1)) == 2
+    assert sides.draw_order(7, seed=1) == sides.draw_order(7, seed=1)
+    assert len(sides.draw_order(1)) == 2
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import pytest
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host, Via
 from fleet.session.dask_cluster import Job, measure_shard
-from fleet.session.shards import Shard, deal, machine, parse, take
+from fleet.session.shards import Shard, machine_key, parse_shard, select_shard, split_into_groups
 from tests.command import Fleet
 
 HOSTS = tuple(Host(f"host{number}", f"10.0.{number // 250}.{number % 250}") for number in range(1000))
 
 
 def parts(hosts: Sequence[Host], count: int) -> list[list[str]]:
-    return [names(take(hosts, Shard(number, count))) for number in range(1, count + 1)]
+    return [names(select_shard(hosts, Shard(number, count))) for number in range(1, count + 1)]
 
 
 def names(hosts: Sequence[Host]) -> list[str]:
@@ -55,10 +55,10 @@ def test_what_is_chosen_beside_a_host_does_not_decide_its_shard() -> None:
 
 
 def test_dealing_is_even_and_leaves_no_group_empty() -> None:
-    assert sorted(len(group) for group in deal(HOSTS[:50], 8)) == [6] * 6 + [7] * 2
-    assert [len(group) for group in deal(HOSTS[:3], 8)] == [1, 1, 1]
+    assert sorted(len(group) for group in split_into_groups(HOSTS[:50], 8)) == [6] * 6 + [7] * 2
+    assert [len(group) for group in split_into_groups(HOSTS[:3], 8)] == [1, 1, 1]
     same = [replace(HOSTS[0], name=f"again{number}") for number in range(9)]
-    assert [len(group) for group in deal(same, 4)] == [9]
+    assert [len(group) for group in split_into_groups(same, 4)] == [9]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_dealing_is_even_and_leaves_no_group_empty() -> None:
 )
 def test_what_is_no_shard_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a shard"):
-        parse(text)
+        parse_shard(text)
 
 
 def test_a_dry_run_shows_the_shard_and_an_empty_one_is_no_failure(tmp_path: Path) -> None:
@@ -100,14 +100,14 @@ def test_a_worker_that_does_not_see_the_shared_folder_measures_nothing(tmp_path:
     ],
 )
 def test_a_machine_is_its_address_and_the_gateways_before_it(host: Host, name: str) -> None:
-    assert machine(host) == name
+    assert machine_key(host) == name
 
 
 def test_hosts_are_dealt_in_turn_and_entries_of_one_machine_together() -> None:
     hosts = [
         Host(name, address) for name, address in zip("abcdef", ("1", "2", "1", "3", "4", "1"), strict=True)
     ]
-    assert [names(group) for group in deal(hosts, 2)] == [["a", "c", "f"], ["b", "d", "e"]]
-    assert [names(group) for group in deal(hosts, 3)] == [["a", "c", "f"], ["b", "e"], ["d"]]
-    assert [names(group) for group in deal(hosts, 9)] == [["a", "c", "f"], ["b"], ["d"], ["e"]]
-    assert deal([], 3) == []
+    assert [names(group) for group in split_into_groups(hosts, 2)] == [["a", "c", "f"], ["b", "d", "e"]]
+    assert [names(group) for group in split_into_groups(hosts, 3)] == [["a", "c", "f"], ["b", "e"], ["d"]]
+    assert [names(group) for group in split_into_groups(hosts, 9)] == [["a", "c", "f"], ["b"], ["d"], ["e"]]
+    assert split_into_groups([], 3) == []

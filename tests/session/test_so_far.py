@@ -2,14 +2,14 @@
 
 import pytest
 
-from fleet.session.so_far import MOST, SoFar, _Kept
+from fleet.session.live_medians import MOST, LiveMedians, _Thinned
 from tests.builders import NS, a_burst, a_run, bursts_of, small_desktop
 
 
 def test_the_medians_so_far_are_those_of_the_relations_nearest_first() -> None:
     run = a_run(small_desktop(), benchmarks=("readwrite", "cas"))
     assert run.hello is not None
-    so_far = SoFar(run.facts, run.facts.usable_cpus)
+    so_far = LiveMedians(run.facts, run.facts.usable_cpus)
     for burst in bursts_of(run):
         so_far.add(burst, run.hello)
     assert [name for name, _ in so_far.medians()] == ["cas", "readwrite"]
@@ -22,14 +22,14 @@ def test_the_medians_so_far_are_those_of_the_relations_nearest_first() -> None:
 def test_bursts_with_many_points_and_bursts_of_warm_ups_are_left_out() -> None:
     run = a_run()
     assert run.hello is not None
-    so_far = SoFar(run.facts, run.facts.usable_cpus)
+    so_far = LiveMedians(run.facts, run.facts.usable_cpus)
     so_far.add(a_burst(benchmark="chase", point="random.32K"), run.hello)
     so_far.add(a_burst(ticks=(900,), warmup=1), run.hello)
     assert so_far.medians() == ()
 
 
 def test_however_many_bursts_come_few_are_kept_from_all_of_the_run() -> None:
-    kept = _Kept()
+    kept = _Thinned()
     for value in range(100_000):
         kept.add(float(value))
     assert len(kept.values) <= MOST

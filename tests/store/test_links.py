@@ -10,7 +10,7 @@ import pytest
 from fleet.errors import FleetError, StoreError
 from fleet.model import Host
 from fleet.session import events
-from fleet.session.log import SessionLog, prune
+from fleet.session.log import SessionLog, prune_logs
 from fleet.store import Intent, Store
 from fleet.store.imports import write_summary
 from tests import builders
@@ -40,7 +40,7 @@ def use_everything(root: Path) -> None:
         lambda: write_summary(root, "board", [SUMMARY]),
         lambda: store.drop(RUN),
         lambda: store.ended(SESSION),
-        lambda: prune(store),
+        lambda: prune_logs(store),
     ):
         with contextlib.suppress(FleetError):
             work()

@@ -1,1 +1,1 @@
-"""Where an agent's binary comes from: sources, toolchains, and four places that can compile it."""
+"""Where an agent's binary comes from: sources, toolchains and the four places that can build it."""

@@ -1,4 +1,4 @@
-"""Reads ELF headers, to see before a binary is sent whether it can run on a host. Pure."""
+"""Reads ELF headers to tell, before a binary is sent, whether it can run on a host. Pure."""
 
 import re
 import struct
@@ -35,15 +35,18 @@ class Elf:
 
 @once
 def read_elf(binary: bytes) -> Elf:
-    """Read an ELF file's header and interpreter (System V gABI). Raises ValueError if it is none."""
+    """Read an ELF file's header and interpreter (System V gABI).
+
+    Raises ValueError if it is not an ELF file.
+    """
     if len(binary) < 64 or binary[:4] != b"\x7fELF":
         raise ValueError("not an ELF file")
     order = {1: "<", 2: ">"}.get(binary[5])
     if order is None or binary[4] not in (1, 2):
         raise ValueError("a damaged ELF header")
     wide = binary[4] == 2
-    machine = _number(binary, order + "H", 18)
-    interpreter = _interpreter(binary, order, wide=wide)
+    machine = _read_number(binary, order + "H", 18)
+    interpreter = _read_interpreter(binary, order, wide=wide)
     versions = [(int(a), int(b)) for a, b in re.findall(rb"GLIBC_(\d{1,4})\.(\d{1,4})", binary)]
     glibc = max(versions, default=None) if interpreter else None
     name = _MACHINES.get((machine, 64 if wide else 32, order), f"ELF machine {machine}")
@@ -51,7 +54,7 @@ def read_elf(binary: bytes) -> Elf:
     return Elf(name, interpreter, glibc, int(libc[1]) if libc else None)
 
 
-def misfit(elf: Elf, target: Target, libc: str | None) -> str | None:
+def why_unfit(elf: Elf, target: Target, libc: str | None) -> str | None:
     """Return why a binary cannot run on a host of this target and libc ("glibc 2.36"); None if it can."""
     if elf.machine != target.arch:
         return f"it is for {elf.machine}, the host is {target.arch}"
@@ -61,16 +64,16 @@ def misfit(elf: Elf, target: Target, libc: str | None) -> str | None:
             return None
         return f"it is linked statically; an agent for {system.title} needs its loader {system.loader}"
     loader = elf.interpreter.rpartition("/")[2]
-    owner = next((one for one in SYSTEMS.values() if one.loader == loader), None)
+    owner = next((candidate for candidate in SYSTEMS.values() if candidate.loader == loader), None)
     if owner is not None and owner is not system:
         return f"it is for {owner.title} (interpreter {elf.interpreter})"
     if system.loader is not None and owner is not system:
         return f"it is not for {system.title}: its interpreter is {elf.interpreter}, not {system.loader}"
-    return _wrong_libc(elf.interpreter, elf.glibc, libc) if libc is not None else None
+    return _why_wrong_libc(elf.interpreter, elf.glibc, libc) if libc is not None else None
 
 
-def wrong_release(elf: Elf, target: Target, release: int | None) -> str | None:
-    """Return why a program cannot run on this major release of the target's OS; None if nothing is known."""
+def why_wrong_release(elf: Elf, target: Target, release: int | None) -> str | None:
+    """Return why a program cannot run on this major release of the OS; None if it can or nothing is known."""
     built_for = SYSTEMS[target.os].libc_releases.get(elf.libc_so or 0)
     if release is None or built_for in (None, release):
         return None
@@ -78,41 +81,48 @@ def wrong_release(elf: Elf, target: Target, release: int | None) -> str | None:
     return f"it needs libc.so.{elf.libc_so}, so it is for {title} {built_for}; the host has {title} {release}"
 
 
-def _wrong_libc(interpreter: str, glibc: tuple[int, int] | None, libc: str) -> str | None:
+def _why_wrong_libc(interpreter: str, glibc: tuple[int, int] | None, libc: str) -> str | None:
     musl = "musl" in interpreter
     if musl != ("musl" in libc):
         return f"it needs {'musl' if musl else 'glibc'} ({interpreter}), the host has {libc}"
-    found = re.search(r"glibc (\d+)\.(\d+)", libc)
-    if glibc and found and glibc > (int(found[1]), int(found[2])):
+    host_version = re.search(r"glibc (\d+)\.(\d+)", libc)
+    if glibc and host_version and glibc > (int(host_version[1]), int(host_version[2])):
         return f"it needs glibc {glibc[0]}.{glibc[1]}, the host has {libc}"
     return None
 
 
-def _interpreter(binary: bytes, order: str, *, wide: bool) -> str | None:
-    """Find PT_INTERP among the segments of a 32- or 64-bit ELF file, all of which have to be there."""
+def _read_interpreter(binary: bytes, order: str, *, wide: bool) -> str | None:
+    """Find PT_INTERP among the segments of a 32- or 64-bit ELF file. Raises ValueError if one is cut off."""
     word = order + ("Q" if wide else "I")
-    headers_at = _number(binary, word, 32 if wide else 28)
-    size, count = (_number(binary, order + "H", at) for at in ((54, 56) if wide else (42, 44)))
+    headers_offset = _read_number(binary, word, 32 if wide else 28)
+    size, count = (
+        _read_number(binary, order + "H", position) for position in ((54, 56) if wide else (42, 44))
+    )
     if count and size < (56 if wide else 32):
         raise ValueError("a damaged ELF header")
-    found = None
-    for at in range(headers_at, headers_at + count * size, size or 1):
-        offset, length = (_number(binary, word, at + field) for field in ((8, 32) if wide else (4, 16)))
-        segment = _part(binary, offset, length)
-        if found is None and _number(binary, order + "I", at) == _PT_INTERP:
-            found = segment.rstrip(b"\0").decode("ascii", "replace")
-    return found
+    interpreter = None
+    for position in range(headers_offset, headers_offset + count * size, size or 1):
+        offset, length = (
+            _read_number(binary, word, position + field) for field in ((8, 32) if wide else (4, 16))
+        )
+        segment = _bytes_at(binary, offset, length)
+        if interpreter is None and _read_number(binary, order + "I", position) == _PT_INTERP:
+            interpreter = segment.rstrip(b"\0").decode("ascii", "replace")
+    return interpreter
 
 
-def _number(binary: bytes, layout: str, at: int) -> int:
-    number: int = struct.unpack(layout, _part(binary, at, struct.calcsize(layout)))[0]
+def _read_number(binary: bytes, layout: str, offset: int) -> int:
+    number: int = struct.unpack(layout, _bytes_at(binary, offset, struct.calcsize(layout)))[0]
     return number
 
 
-def _part(binary: bytes, at: int, size: int) -> bytes:
-    """These bytes of the file; its own numbers may point anywhere. Raises ValueError."""
-    if at + size > len(binary):
+def _bytes_at(binary: bytes, offset: int, size: int) -> bytes:
+    """Return `size` bytes at `offset`.
+
+    Raises ValueError beyond the end: offsets in the file cannot be trusted.
+    """
+    if offset + size > len(binary):
         raise ValueError(
-            f"a truncated or damaged ELF file: it has {len(binary):,} bytes, and byte {at + size:,} is needed"
+            f"a truncated or damaged ELF file: it has {len(binary):,} bytes; byte {offset + size:,} is needed"
         )
-    return binary[at : at + size]
+    return binary[offset : offset + size]

@@ -18,7 +18,7 @@ from fleet.agent.build.source import SHIPPED
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
 from fleet.late import futures, tempfile
-from fleet.model import Host, Target, arch_named
+from fleet.model import Host, Target, find_arch
 from fleet.model.version import VERSION
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connect import connect
@@ -26,7 +26,7 @@ from fleet.remote.connection import Connection
 from fleet.text import last_lines
 
 Connect = Callable[[Host], AbstractContextManager[Connection]]
-Watching = Callable[[Callable[[], None]], AbstractContextManager[object]]
+Watch = Callable[[Callable[[], None]], AbstractContextManager[object]]
 
 PATIENCE_S, POLL_S = 60.0, 0.2  # with another host that builds for all of its kind
 BUILD_TIMEOUT_S = 600  # the first build for a target with zig compiles its C library as well: a minute or two
@@ -34,7 +34,7 @@ BUILD_TIMEOUT_S = 600  # the first build for a target with zig compiles its C li
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An agent on the controller, its bytes, build id and the toolchain that made it."""
+    """A finished agent on the controller: its bytes, its build ID and the toolchain that built it."""
 
     binary: bytes
     build: str
@@ -42,7 +42,7 @@ class Built:
 
 
 class Builder:
-    """Builds agents, one at a time for each target, from any thread. cache: of finished ones, private."""
+    """Builds agents, from any thread, one at a time for each target. cache: a private directory."""
 
     def __init__(
         self, cache: Path | None = None, connect: Connect = connect, cancellation: Cancellation | None = None
@@ -53,7 +53,7 @@ class Builder:
         self._cache = cache or Path(home) / "fleet" / "agents"
         self._guard = threading.Lock()
         self._locks: dict[Target | str, threading.Lock] = {}
-        self._failed: dict[str, BuildError] = {}
+        self._remove_and_fail: dict[str, BuildError] = {}
         self._built: dict[str, Built] = {}
 
     def build(
@@ -64,108 +64,120 @@ class Builder:
         extra: Sequence[str] = (),
         notify: Callable[[str], None] | None = None,
     ) -> Built:
-        """Find it shipped or cached, or build it. notify: of a build that takes long. Raises BuildError."""
-        with self._lock_of(target):
-            if there := self.finished(target, sources, compiler, extra):
-                return there
+        """Return the agent for a target, shipped, cached or newly built. Raises BuildError.
+
+        compiler: the only one to use; extra: additional cflags; notify is told before a build that takes
+        long.
+        """
+        with self._lock_for(target):
+            if built := self.find_finished(target, sources, compiler, extra):
+                return built
             tried = []
-            for toolchain in tc.on_controller(target, controller(), compiler, extra):
-                command = installed(toolchain.command)
+            for toolchain in tc.controller_toolchains(target, controller_target(), compiler, extra):
+                command = resolve_command(toolchain.command)
                 if command is None:
                     tried.append(f"{toolchain.name}: not installed")
                     continue
                 if notify and "zig" in toolchain.name:
                     notify(f"compiling the agent for {target} with zig; the first time takes about a minute")
-                build, here = tc.build_id(sources, toolchain), replace(toolchain, command=command)
+                build, command_here = tc.build_id(sources, toolchain), replace(toolchain, command=command)
                 try:
-                    binary = compile_here(here, sources, build, self.cancellation.closing)
-                    return self.keep(tc.file_name(build), binary, build, toolchain)
+                    binary = compile_here(command_here, sources, build, self.cancellation.close_on_cancel)
+                    return self.store_in_cache(tc.agent_file_name(build), binary, build, toolchain)
                 except BuildError as err:
                     tried.append(str(err))
-            raise _none_works(target, tried)
+            raise _no_toolchain_error(target, tried)
 
-    def finished(
+    def find_finished(
         self,
         target: Target,
         sources: Mapping[str, bytes],
         compiler: str | None = None,
         extra: Sequence[str] = (),
     ) -> Built | None:
-        """What `build` would find shipped or in the cache; None if it had to compile."""
+        """Return a shipped or cached agent, as `build` would; None if it would have to be compiled."""
         for folder in filter(os.path.isdir, (SHIPPED, self._cache)):
-            for toolchain in tc.on_controller(target, controller(), compiler, extra):
+            for toolchain in tc.controller_toolchains(target, controller_target(), compiler, extra):
                 build = tc.build_id(sources, toolchain)
-                if kept := self.kept(tc.file_name(build), build, toolchain, folder):
-                    return kept
+                if cached := self.read_cached(tc.agent_file_name(build), build, toolchain, folder):
+                    return cached
         return None
 
-    def kept(
+    def read_cached(
         self, name: str, build: str, toolchain: tc.Toolchain, folder: Path | None = None
     ) -> Built | None:
-        """What the cache has under this name, read once; one that cannot be looked into has nothing."""
-        kept = (folder or self._cache) / name
-        if name not in self._built and os.path.isfile(kept):  # noqa: PTH113  Path.is_file raises there
+        """Return the cached agent of this name, read once; None if there is none or it cannot be read."""
+        path = (folder or self._cache) / name
+        if name not in self._built and os.path.isfile(path):  # noqa: PTH113  Path.is_file raises there
             if folder is SHIPPED:
                 toolchain = replace(toolchain, name=f"zig, shipped with fleet {VERSION}")
-            self._built[name] = Built(kept.read_bytes(), build, toolchain)
+            self._built[name] = Built(path.read_bytes(), build, toolchain)
         return self._built.get(name)
 
     @contextmanager
-    def turn(self, what: str) -> Iterator[None]:
-        """Wait while another is at work on this, but not for ever. Raises Cancelled."""
-        lock, ends = self._lock_of(what), time.monotonic() + PATIENCE_S
-        while not (ours := lock.acquire(timeout=POLL_S)) and time.monotonic() < ends:
-            self.cancellation.check()
+    def wait_turn(self, name: str) -> Iterator[None]:
+        """Wait while another thread builds under this name, for at most PATIENCE_S seconds.
+
+        Raises Cancelled.
+        """
+        lock, deadline = self._lock_for(name), time.monotonic() + PATIENCE_S
+        while not (acquired := lock.acquire(timeout=POLL_S)) and time.monotonic() < deadline:
+            self.cancellation.raise_if_requested()
         try:
             yield
         finally:
-            if ours:
+            if acquired:
                 lock.release()
 
-    def once(
+    def build_once(
         self, toolchain: tc.Toolchain, sources: Mapping[str, bytes], make: Callable[[str], bytes]
     ) -> Built:
-        """The agent of `sources`: cached, or by `make(build id)`, once for all, as is its BuildError."""
+        """Return the cached agent of these sources, or make it with `make(build ID)`.
+
+        A failure is remembered: later calls raise the same BuildError.
+        """
         build = tc.build_id(sources, toolchain)
-        name = tc.file_name(build)
-        with self._lock_of(build):
-            if build in self._failed:
-                raise self._failed[build]
-            if kept := self.kept(name, build, toolchain):
-                return kept
+        name = tc.agent_file_name(build)
+        with self._lock_for(build):
+            if build in self._remove_and_fail:
+                raise self._remove_and_fail[build]
+            if cached := self.read_cached(name, build, toolchain):
+                return cached
             try:
-                return self.keep(name, make(build), build, toolchain)
+                return self.store_in_cache(name, make(build), build, toolchain)
             except BuildError as err:
-                self._failed[build] = err
+                self._remove_and_fail[build] = err
                 raise
 
-    def _lock_of(self, what: Target | str) -> threading.Lock:
+    def _lock_for(self, key: Target | str) -> threading.Lock:
         with self._guard:
-            return self._locks.setdefault(what, threading.Lock())
+            return self._locks.setdefault(key, threading.Lock())
 
-    def keep(self, name: str, binary: bytes, build: str, toolchain: tc.Toolchain) -> Built:
-        """Write beside the place, then rename; where that cannot be, the binary serves this session only."""
+    def store_in_cache(self, name: str, binary: bytes, build: str, toolchain: tc.Toolchain) -> Built:
+        """Keep a binary for this session and, where the cache is writable, for later ones."""
         built = self._built[name] = Built(binary, build, toolchain)
         with suppress(OSError):
             self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="build-", dir=self._cache) as scratch:
-                whole = Path(scratch) / name
-                whole.write_bytes(binary)
-                whole.replace(self._cache / name)
+                scratch_file = Path(scratch) / name
+                scratch_file.write_bytes(binary)
+                scratch_file.replace(self._cache / name)
         return built
 
 
-def first_installed(target: Target, compiler: str | None = None, extra: Sequence[str] = ()) -> tc.Toolchain:
-    """The toolchain `Builder.build` would try first; nothing is built. Raises as it does if there is none."""
-    toolchains = tc.on_controller(target, controller(), compiler, extra)
-    if there := next((one for one in toolchains if installed(one.command)), None):
-        return there
-    raise _none_works(target, [f"{toolchain.name}: not installed" for toolchain in toolchains])
+def first_installed_toolchain(
+    target: Target, compiler: str | None = None, extra: Sequence[str] = ()
+) -> tc.Toolchain:
+    """Return the toolchain that `Builder.build` would try first. Raises BuildError if none is installed."""
+    toolchains = tc.controller_toolchains(target, controller_target(), compiler, extra)
+    if toolchain := next((candidate for candidate in toolchains if resolve_command(candidate.command)), None):
+        return toolchain
+    raise _no_toolchain_error(target, [f"{toolchain.name}: not installed" for toolchain in toolchains])
 
 
-def _none_works(target: Target, tried: Sequence[str]) -> BuildError:
+def _no_toolchain_error(target: Target, tried: Sequence[str]) -> BuildError:
     cross = SYSTEMS[target.os].cross.get(target.arch)
-    if target == controller():
+    if target == controller_target():
         compiler = "a C compiler (gcc or clang)"
     elif cross:
         compiler = f"a cross compiler ({cross.gcc[0]}-gcc)"
@@ -179,30 +191,28 @@ def _none_works(target: Target, tried: Sequence[str]) -> BuildError:
     )
 
 
-def controller() -> Target:
-    """What the controller itself is, in the words of targets."""
-    here = os.uname()
-    arch = here.machine.lower()
-    return Target(here.sysname.lower(), arch_named(arch) or arch)
+def controller_target() -> Target:
+    """Return the operating system and architecture of the controller itself."""
+    uname = os.uname()
+    arch = uname.machine.lower()
+    return Target(uname.sysname.lower(), find_arch(arch) or arch)
 
 
-def compile_here(
-    toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watching
-) -> bytes:
-    """Compile on the controller in a folder of its own. Raises BuildError with the compiler's output."""
+def compile_here(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watch) -> bytes:
+    """Compile on the controller in a temporary folder. Raises BuildError with the compiler's output."""
     try:
         with tempfile.TemporaryDirectory(prefix="fleet-build-") as scratch:
-            return _compile(Path(scratch), toolchain, sources, build, watching)
+            return _compile_in_folder(Path(scratch), toolchain, sources, build, watching)
     except OSError as err:
         raise BuildError(f"{toolchain.name}: {err.strerror or err}") from err
     except subprocess.TimeoutExpired as err:
         raise BuildError(f"{toolchain.name}: it did not end within {BUILD_TIMEOUT_S} s") from err
 
 
-def _compile(
-    folder: Path, toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watching
+def _compile_in_folder(
+    folder: Path, toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watch
 ) -> bytes:
-    for name, text in toolchain.sources(sources, build).items():
+    for name, text in toolchain.add_build_facts(sources, build).items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text)
@@ -210,12 +220,14 @@ def _compile(
     shares = min(os.cpu_count() or 1, len(units))
     cc = (*toolchain.command, *toolchain.cflags, "-I..")
 
-    def objects(share: int) -> subprocess.CompletedProcess[bytes]:
+    def compile_share(share: int) -> subprocess.CompletedProcess[bytes]:
         (folder / str(share)).mkdir()
         return run_tool(toolchain, (*cc, "-c", *units[share::shares]), watching, folder / str(share))
 
     with futures.ThreadPoolExecutor(shares) as compilers:  # each waits for one
-        done = max(compilers.map(objects, range(shares)), key=lambda one: one.returncode != 0)
+        done = max(
+            compilers.map(compile_share, range(shares)), key=lambda completed: completed.returncode != 0
+        )
     if done.returncode == 0:
         parts = [str(path) for path in sorted(folder.glob("[0-9]*/*.o"))]
         done = run_tool(toolchain, (*cc, "-o", "fleet-agent", *parts), watching, folder)
@@ -226,9 +238,12 @@ def _compile(
 
 
 def run_tool(
-    toolchain: tc.Toolchain, arguments: Sequence[str], watching: Watching, folder: Path | None = None
+    toolchain: tc.Toolchain, arguments: Sequence[str], watching: Watch, folder: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command in the toolchain's environment; its outputs are files, as its children may hold pipes."""
+    """Run a command in the toolchain's environment.
+
+    Its output goes to files, as its children may hold pipes open.
+    """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
             arguments,
@@ -240,23 +255,23 @@ def run_tool(
             process_group=0,  # compilers start others, which end with them only as a group
         )
 
-        def end() -> None:
+        def kill_group() -> None:
             with suppress(OSError):  # they have ended
                 os.killpg(process.pid, signal.SIGKILL)
 
-        with process, watching(end):
+        with process, watching(kill_group):
             try:
                 process.wait(BUILD_TIMEOUT_S)
             except BaseException:
-                end()
+                kill_group()
                 raise
         out.seek(0)
         err.seek(0)
         return subprocess.CompletedProcess(arguments, process.returncode, out.read(), err.read())
 
 
-def installed(command: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Resolve a command's program, or None if it is not there."""
+def resolve_command(command: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Replace a command's program by its path; return None if it is not installed."""
     if command[: len(tc.ZIG)] == tc.ZIG:
         return (sys.executable, *command[1:]) if find_spec("ziglang") else None
     program = shutil.which(command[0])

@@ -13,7 +13,7 @@ from fleet.model import Agent, Compiler, Facts, Host
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
-from fleet.remote.shell import assigned
+from fleet.remote.shell import assign_variables
 from fleet.text import last_lines
 
 BUILD_TIMEOUT_S = 300.0  # small boards need a while
@@ -33,17 +33,20 @@ def build_on_host(
     command: str,
     cancellation: Cancellation,
 ) -> Agent:
-    """Build there with `command`, unless it is there; leaves nothing. Raises BuildError, DeployError."""
-    toolchain = tc.on_host(command, facts.target, host.toolchain.cflags)
+    """Build on the host with `command`, unless the agent is already there. Raises BuildError, DeployError.
+
+    Nothing but the agent stays on the host.
+    """
+    toolchain = tc.host_toolchain(command, facts.target, host.toolchain.cflags)
     build = tc.build_id(sources, toolchain)
 
-    def agent(name: str, place: str) -> Agent:
+    def agent_named(name: str, place: str) -> Agent:
         return Agent(f"{facts.workdir}/{name}", build, facts.target, place)
 
-    if there := tc.found(build, facts.workdir_entries):
-        return agent(there, "already on the host")
+    if agent_name := tc.find_agent_of_build(build, facts.workdir_entries):
+        return agent_named(agent_name, "already on the host")
     script = build_script(toolchain, sources, build, facts.workdir)
-    done = _run(connection, host, command, script, cancellation)
+    done = _run_build_script(connection, host, command, script, cancellation)
     if done.exit_code == _BUILD_FAILED:
         raise BuildError(
             f"{host.name}: {command} on the host could not build the agent:\n"
@@ -52,15 +55,15 @@ def build_on_host(
         )
     check_put(done, host, facts.workdir)
     version = next((c.version for c in facts.compilers if c.command == command), "") or command
-    return agent(_placed(host, done, build), f"built on the host with {version}")
+    return agent_named(_parse_agent_name(host, done, build), f"built on the host with {version}")
 
 
-def _run(
+def _run_build_script(
     connection: Connection, host: Host, command: str, script: bytes, cancellation: Cancellation
 ) -> Completed:
-    """Have the host build for as long as we listen. Raises BuildError when that is too long, Cancelled."""
+    """Run the build script on the host. Raises BuildError after BUILD_TIMEOUT_S seconds, Cancelled."""
     limit_s = BUILD_TIMEOUT_S
-    ends = time.monotonic() + limit_s
+    deadline = time.monotonic() + limit_s
     try:
         with connection.stream(
             "exec /bin/sh", idle_timeout_s=limit_s, limit_s=limit_s, stdin=script
@@ -68,26 +71,28 @@ def _run(
             cancellation.stop_on_request(stream)
             lines = list(stream)
     except LinkError as err:
-        if time.monotonic() < ends:
+        if time.monotonic() < deadline:
             raise
         raise BuildError(
             f"{host.name}: {command} on the host did not build the agent within {limit_s:g} s and was ended. "
             "Set `build: controller`, `build: prebuilt`, or use a wheel with finished agents (`make wheel`): "
             "nothing is compiled there then. Or free the host from other work and run again."
         ) from err
-    cancellation.check()
+    cancellation.raise_if_requested()
     return Completed(stream.exit_code or 0, b"\n".join(lines), stream.stderr)
 
 
-def _placed(host: Host, done: Completed, build: str) -> str:
-    name = tc.found(build, [done.stdout.decode("utf-8", "replace").rpartition(_PLACED)[2].strip()])
+def _parse_agent_name(host: Host, done: Completed, build: str) -> str:
+    name = tc.find_agent_of_build(
+        build, [done.stdout.decode("utf-8", "replace").rpartition(_PLACED)[2].strip()]
+    )
     if name is None:
         raise DeployError(f"{host.name}: the host built the agent, but did not report its path.")
     return name
 
 
-def answering(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Compiler, ...]:
-    """The compilers that answer --version, with the first line of the answer; one round trip."""
+def ask_versions(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Compiler, ...]:
+    """Return the compilers that answer --version, with the first line of each answer; one round trip."""
     lines = ["LC_ALL=C; export LC_ALL"]
     lines += [
         f"({shlex.join(c.command.split())} --version </dev/null 2>/dev/null | head -n 1); echo {_NEXT}"
@@ -103,24 +108,29 @@ def answering(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Co
 
 
 def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, workdir: str) -> bytes:
-    """The sh script that unpacks, compiles and places, with `sh` and `cat` alone; 93: the compiler failed."""
+    """Return the sh script that unpacks, compiles and places the agent.
+
+    It exits with 93 if the compiler failed.
+
+    It unpacks with `sh` and `cat` alone.
+    """
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
     units = [shlex.quote(f"../{name}") for name in sources if name.endswith(".c")]
     halves = [f"(cd {i} && {cc} -I.. -c {' '.join(units[i::2])})" for i in (0, 1)]  # two compilers at once
     compiler = (
         f"{halves[0]} & one=$!; {halves[1]}; two=$?; wait $one && [ $two = 0 ] && {cc} -o agent [01]/*.o"
     )
-    settings = {"WORKDIR": workdir, "BUILD": build, "NAME": tc.file_name(build), "COMPILER": compiler}
+    settings = {"WORKDIR": workdir, "BUILD": build, "NAME": tc.agent_file_name(build), "COMPILER": compiler}
     settings |= {"HASH": "?" * 64, "REST": "?" * (64 - tc.HASH_DIGITS), "PLACED": _PLACED}
-    return with_sources("on_host.sh", settings, toolchain.sources(sources, build))
+    return render_script("on_host.sh", settings, toolchain.add_build_facts(sources, build))
 
 
-def with_sources(
+def render_script(
     script: str, settings: Mapping[str, str], sources: Mapping[str, bytes], head: str = ""
 ) -> bytes:
-    """A script beside this file with its variables set, that unpacks the sources by `mkdir` and `cat` alone.
+    """Return a script that lies beside this file, with its variables set and the sources to unpack.
 
-    head: sh text before it.
+    head: sh text before the script.
     """
     folders = sorted({str(PurePosixPath(name).parent) for name in sources} - {"."})
     lines = [f"mkdir {shlex.join(folders)} || exit 1"] if folders else []
@@ -128,4 +138,4 @@ def with_sources(
         lines += [f"cat > {shlex.quote(name)} <<'{_END_OF_FILE}' || exit 1"]
         lines += [content.decode().rstrip("\n"), _END_OF_FILE]
     text, unpacked = Path(__file__).with_name(script).read_text(encoding="utf-8"), "\n".join(lines)
-    return f"{assigned(settings)}\n{head}\n{text.replace(_UNPACKED_HERE, unpacked)}".encode()
+    return f"{assign_variables(settings)}\n{head}\n{text.replace(_UNPACKED_HERE, unpacked)}".encode()

@@ -1,4 +1,4 @@
-"""Where the agent for a QNX host comes from: four places in order, or the one the inventory asks for."""
+"""Chooses where the agent for a QNX host is built: four places in order, or the one the inventory names."""
 
 import os
 import shlex
@@ -9,9 +9,9 @@ from functools import partial
 from fleet.agent.build import qnx_sdp
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder, Connect
-from fleet.agent.build.on_host import build_on_host, with_sources
+from fleet.agent.build.on_host import build_on_host, render_script
 from fleet.agent.build.qnx_sdp import CFLAGS, HOMES, HOST, TARGETS, VARIANTS
-from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
+from fleet.agent.build.upload import read_prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, DeployError, FleetError
 from fleet.model import Agent, BuildPlace, Facts, Host, Target
 from fleet.remote.cancellation import Cancellation
@@ -25,12 +25,12 @@ BUILD_TIMEOUT_S = 300.0
 
 
 class _AbsentError(BuildError):
-    """Nothing to try: this place is not set up."""
+    """A place that is not set up, so that there is nothing to try."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One host to be given an agent. release: its QNX's major version, None if unknown."""
+    """A host that needs an agent. release: the major version of its QNX, None if unknown."""
 
     host: Host
     facts: Facts
@@ -38,23 +38,23 @@ class _Job:
 
     @property
     def release(self) -> int | None:
-        return qnx_sdp.major(self.facts.kernel or self.host.os_release)
+        return qnx_sdp.major_version(self.facts.kernel or self.host.os_release)
 
-    def sdp(self) -> qnx_sdp.Sdp:
+    def find_sdp(self) -> qnx_sdp.Sdp:
         try:
-            return qnx_sdp.find(self.host.toolchain.sdp, self.release)
+            return qnx_sdp.find_sdp(self.host.toolchain.sdp, self.release)
         except BuildError as err:
             kind = _AbsentError if self.host.toolchain.sdp is None else BuildError
             raise kind(f"an SDP on the controller: {err}") from err
 
-    def build_host(self) -> Host:
+    def require_build_host(self) -> Host:
         if self.host.build_host is None:
             raise _AbsentError("a build host: no `toolchain: {build_host: NAME}`")
         return self.host.build_host
 
-    def compilers(self) -> Sequence[str]:
+    def require_compilers(self) -> Sequence[str]:
         cc = self.host.toolchain.cc
-        commands = [cc] if cc is not None else [found.command for found in self.facts.compilers]
+        commands = [cc] if cc is not None else [compiler.command for compiler in self.facts.compilers]
         if not commands:
             raise _AbsentError("a compiler on the host: none of clang, gcc, cc, qcc answered there")
         return commands
@@ -68,15 +68,15 @@ def deploy(
     builder: Builder,
     notify: Callable[[str], None],
 ) -> Agent:
-    """Bring the agent onto a QNX host. Raises one BuildError that lists every place tried, or DeployError.
+    """Put the agent onto a QNX host. Raises DeployError, or one BuildError that lists every place tried.
 
-    notify: receives each failure of a place that is set up, where a later one worked.
+    notify receives each failure of a place that is set up, if a later place worked.
     """
-    job = _job(host, facts, sources)
+    job = _make_job(host, facts, sources)
     failed: list[BuildError] = []
-    for place in _places(host):
+    for place in _places_to_try(host):
         try:
-            agent = _source(place, job)[1](connection, builder)
+            agent = _plan_place(place, job)[1](connection, builder)
         except BuildError as err:
             failed.append(err)
             continue
@@ -87,11 +87,11 @@ def deploy(
         if job.release is None and place in (BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST):
             notify(f"{host.name}: the host does not report its QNX version; the agent was {agent.place}.")
         return agent
-    raise _none(job, failed)
+    raise _no_agent_error(job, failed)
 
 
-def _job(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> _Job:
-    """The job. Raises BuildError where the host reports another release than the inventory."""
+def _make_job(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> _Job:
+    """Return the job. Raises BuildError if the host reports another release than the inventory."""
     actual, expected = (release.split(".") if release else [] for release in (facts.kernel, host.os_release))
     if actual and actual[: len(expected)] != expected:
         raise BuildError(
@@ -108,89 +108,105 @@ def _report_failures(host: Host, failed: Sequence[BuildError], notify: Callable[
 
 
 def preview(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
-    """The name of the agent there, or in words what `deploy` would do. Raises the same BuildError."""
-    job = _job(host, facts, sources)
+    """Return the agent's file name on the host, or a phrase that says what `deploy` would do.
+
+    Raises BuildError.
+    """
+    job = _make_job(host, facts, sources)
     failed: list[BuildError] = []
-    for place in _places(host):
+    for place in _places_to_try(host):
         try:
-            return _source(place, job)[0]
+            return _plan_place(place, job)[0]
         except BuildError as err:
             failed.append(err)
-    raise _none(job, failed)
+    raise _no_agent_error(job, failed)
 
 
-def _places(host: Host) -> Sequence[BuildPlace]:
+def _places_to_try(host: Host) -> Sequence[BuildPlace]:
     return _ORDER if host.build is BuildPlace.AUTO else (host.build,)
 
 
-def _source(place: BuildPlace, job: _Job) -> tuple[str, Callable[[Connection, Builder], Agent]]:
-    """The name of the agent there, or what would be done, and what does it. BuildError: not set up."""
+def _plan_place(place: BuildPlace, job: _Job) -> tuple[str, Callable[[Connection, Builder], Agent]]:
+    """Return what this place would do and the function that does it.
+
+    The first is a phrase, or the agent's file name if it is on the host. Raises BuildError if the place is
+    not set up.
+    """
     host, facts, sources = job.host, job.facts, job.sources
     if place is BuildPlace.HOST:
-        command, *_ = job.compilers()
-        words = _already(job, command) or f"would be built on the host with {command}, if that proves to work"
-        return words, lambda connection, builder: _on_host(connection, job, builder.cancellation)
+        command, *_ = job.require_compilers()
+        words = (
+            _built_agent_name(job, command)
+            or f"would be built on the host with {command}, if that proves to work"
+        )
+        return words, lambda connection, builder: _build_with_working_compiler(
+            connection, job, builder.cancellation
+        )
     if place is BuildPlace.PREBUILT:
         if host.toolchain.binary is None:
             raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
-        given, _ = prebuilt(host, facts)
-        return f"would be the prebuilt {given}", lambda connection, _: send_prebuilt(connection, host, facts)
+        binary_path, _ = read_prebuilt(host, facts)
+        return f"would be the prebuilt {binary_path}", lambda connection, _: send_prebuilt(
+            connection, host, facts
+        )
     if place is BuildPlace.CONTROLLER:
-        toolchain = job.sdp().toolchain(facts.target, host.toolchain.cflags)
-        name = tc.found(tc.build_id(sources, toolchain), facts.workdir_entries)
+        toolchain = job.find_sdp().toolchain(facts.target, host.toolchain.cflags)
+        name = tc.find_agent_of_build(tc.build_id(sources, toolchain), facts.workdir_entries)
         words = name or f"would be built with {toolchain.name} and sent"
 
-        def compiled(builder: Builder, build: str) -> bytes:
-            return qnx_sdp.compile_with(toolchain, sources, build, builder.cancellation.closing)
+        def compile_agent(builder: Builder, build: str) -> bytes:
+            return qnx_sdp.check_variant_and_compile(
+                toolchain, sources, build, builder.cancellation.close_on_cancel
+            )
     else:
-        there = job.build_host()
-        toolchain = toolchain_on(there, facts.target, job.release, host.toolchain.cflags)
-        words = f"would be built with qcc on the build host {there.name} and sent"
+        build_host = job.require_build_host()
+        toolchain = build_host_toolchain(build_host, facts.target, job.release, host.toolchain.cflags)
+        words = f"would be built with qcc on the build host {build_host.name} and sent"
 
-        def compiled(builder: Builder, build: str) -> bytes:
+        def compile_agent(builder: Builder, build: str) -> bytes:
             connect = builder.connect
-            return compile_there(connect, there, toolchain, job.release, sources, build)
+            return compile_on_build_host(connect, build_host, toolchain, job.release, sources, build)
 
-    def sent(connection: Connection, builder: Builder) -> Agent:
-        built = builder.once(toolchain, sources, partial(compiled, builder))
+    def build_and_send(connection: Connection, builder: Builder) -> Agent:
+        built = builder.build_once(toolchain, sources, partial(compile_agent, builder))
         return send_built(connection, host, facts, built)
 
-    return words, sent
+    return words, build_and_send
 
 
-def _already(job: _Job, command: str) -> str | None:
-    toolchain = tc.on_host(command, job.facts.target, job.host.toolchain.cflags)
-    return tc.found(tc.build_id(job.sources, toolchain), job.facts.workdir_entries)
+def _built_agent_name(job: _Job, command: str) -> str | None:
+    toolchain = tc.host_toolchain(command, job.facts.target, job.host.toolchain.cflags)
+    return tc.find_agent_of_build(tc.build_id(job.sources, toolchain), job.facts.workdir_entries)
 
 
-def _on_host(connection: Connection, job: _Job, cancellation: Cancellation) -> Agent:
-    """Build with the first compiler whose program runs: headers may be missing."""
-    commands = job.compilers()
-    proved = next((command for command in commands if _already(job, command)), None)
-    if proved is None:
+def _build_with_working_compiler(connection: Connection, job: _Job, cancellation: Cancellation) -> Agent:
+    """Build with the first compiler whose program runs: others may lack headers."""
+    commands = job.require_compilers()
+    working_command = next((command for command in commands if _built_agent_name(job, command)), None)
+    if working_command is None:
         done = connection.run(
             "exec /bin/sh", stdin=proof_script(commands, job.facts.workdir), timeout_s=_PROOF_TIMEOUT_S
         )
-        proved = done.stdout.decode("utf-8", "replace").rpartition("works ")[2].strip()
-        if done.exit_code != 0 or proved not in commands:
+        working_command = done.stdout.decode("utf-8", "replace").rpartition("works ")[2].strip()
+        if done.exit_code != 0 or working_command not in commands:
             output = last_lines(done.stderr)
             tried = ", ".join(commands)
             raise BuildError(
                 f"a compiler on the host: none of {tried} made a program that runs there: {output}"
             )
-    return build_on_host(connection, job.host, job.facts, job.sources, proved, cancellation)
+    return build_on_host(connection, job.host, job.facts, job.sources, working_command, cancellation)
 
 
 def proof_script(commands: Sequence[str], workdir: str) -> bytes:
     """Write the sh script that prints `works COMMAND` for the first compiler whose program runs, or fails."""
     tried = f"set -- {shlex.join(commands)}"
-    return with_sources("proof.sh", {"WORKDIR": workdir}, {"proof.c": _PROOF}, tried)
+    return render_script("proof.sh", {"WORKDIR": workdir}, {"proof.c": _PROOF}, tried)
 
 
-def _none(job: _Job, failed: Sequence[BuildError]) -> BuildError:
+def _no_agent_error(job: _Job, failed: Sequence[BuildError]) -> BuildError:
     facts, release = job.facts, job.release
-    known = facts.kernel or job.host.os_release
-    version = f"QNX {known}" if known else "QNX of unknown version"
+    version_number = facts.kernel or job.host.os_release
+    version = f"QNX {version_number}" if version_number else "QNX of unknown version"
     return BuildError(
         f"{job.host.name}: no agent for {facts.target} ({version}). Looked for:\n"
         + "".join(f"  - {err}\n" for err in failed)
@@ -199,17 +215,19 @@ def _none(job: _Job, failed: Sequence[BuildError]) -> BuildError:
     )
 
 
-def toolchain_on(there: Host, target: Target, release: int | None, extra: tuple[str, ...]) -> tc.Toolchain:
-    """The qcc of a build host; only the build host knows which of its SDPs it belongs to."""
-    name = f"qcc on the build host {there.name}" + (f" (QNX {release})" if release else "")
+def build_host_toolchain(
+    build_host: Host, target: Target, release: int | None, extra: tuple[str, ...]
+) -> tc.Toolchain:
+    """Return the qcc of a build host; only the build host can tell which of its SDPs it belongs to."""
+    name = f"qcc on the build host {build_host.name}" + (f" (QNX {release})" if release else "")
     command = ("qcc", f"-V{VARIANTS[target.arch]}")
-    place = f"{release or ''}@{there.name}:{there.toolchain.sdp or ''}"
+    place = f"{release or ''}@{build_host.name}:{build_host.toolchain.sdp or ''}"
     return tc.Toolchain(name, command, (*CFLAGS, *extra), target, place)
 
 
-def compile_there(
+def compile_on_build_host(
     connect: Connect,
-    there: Host,
+    build_host: Host,
     toolchain: tc.Toolchain,
     release: int | None,
     sources: Mapping[str, bytes],
@@ -217,14 +235,14 @@ def compile_there(
 ) -> bytes:
     """Compile on the build host over its own connection. Raises BuildError with the compiler's output."""
     mark = f"fleet-binary-{os.urandom(8).hex()}"
-    script = build_script(there.toolchain.sdp, toolchain, release, sources, build, mark)
+    script = build_script(build_host.toolchain.sdp, toolchain, release, sources, build, mark)
     try:
-        with connect(there) as connection:
+        with connect(build_host) as connection:
             done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
     except FleetError as err:  # the target host is fine; `qnx` tries the next place
         raise BuildError(f"{toolchain.name}: {err}") from err
-    _, found, binary = done.stdout.partition(f"{mark}\n".encode())
-    if done.exit_code != 0 or not found:
+    _, found_mark, binary = done.stdout.partition(f"{mark}\n".encode())
+    if done.exit_code != 0 or not found_mark:
         raise BuildError(f"{toolchain.name}: exit code {done.exit_code}: {last_lines(done.stderr)}")
     return binary
 
@@ -237,21 +255,24 @@ def build_script(
     build: str,
     mark: str,
 ) -> bytes:
-    """The sh script that finds the SDP, compiles and prints mark and binary; it leaves nothing behind."""
-    names = [name for known, name in TARGETS.items() if release in (None, known)]
+    """Return the sh script that finds the SDP, compiles and prints the mark and the binary.
+
+    It leaves nothing.
+    """
+    names = [name for major_version, name in TARGETS.items() if release in (None, major_version)]
     settings = {
         "SDP": sdp or "",
         "RELEASE": str(release or "7 or 8"),
         "HOST": HOST,
         "NAMES": " ".join(names),
         "VARIANT": toolchain.command[1].removeprefix("-V"),
-        "COMPILE": shlex.join(toolchain.arguments(sources, "agent")),
+        "COMPILE": shlex.join(toolchain.command_line(sources, "agent")),
         "MARK": mark,
     }
-    homes = f"set -- {' '.join(map(_path, HOMES if sdp is None else [sdp]))}"
-    return with_sources("qnx.sh", settings, toolchain.sources(sources, build), homes)
+    homes = f"set -- {' '.join(map(_quote_path, HOMES if sdp is None else [sdp]))}"
+    return render_script("qnx.sh", settings, toolchain.add_build_facts(sources, build), homes)
 
 
-def _path(home: str) -> str:
-    """Quote a path for sh; a leading ~/ is the home there."""
+def _quote_path(home: str) -> str:
+    """Quote a path for sh; a leading ~/ is the home directory there."""
     return f'"$HOME"/{shlex.quote(home[2:])}' if home.startswith("~/") else shlex.quote(home)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Watching, compile_here, run_tool
+from fleet.agent.build.on_controller import Watch, compile_here, run_tool
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
 from fleet.model import Target
@@ -26,14 +26,17 @@ TARGETS: Mapping[int, str] = {8: "qnx", 7: "qnx7"}
 
 @dataclass(frozen=True, slots=True)
 class Sdp:
-    """A platform. host, target: what QNX_HOST and QNX_TARGET name. release: QNX's major version."""
+    """A software development platform. host, target: values of QNX_HOST and QNX_TARGET.
+
+    release: major version.
+    """
 
     host: Path
     target: Path
     release: int
 
     def toolchain(self, target: Target, extra: tuple[str, ...] = ()) -> tc.Toolchain:
-        """Its qcc for a target, with the environment that its script would set."""
+        """Return its qcc for a target, with the environment that the platform's own script would set."""
         qcc = self.host / "usr/bin/qcc"
         return tc.Toolchain(
             f"{qcc} (QNX {self.release})",
@@ -45,7 +48,7 @@ class Sdp:
         )
 
     def _environment(self) -> dict[str, str]:
-        """Beside these qcc reads what we have: HOME with ~/.qnx and the variables that name a licence."""
+        """Return the variables that qcc needs beside ours, such as HOME and those that name a licence."""
         settings = os.environ.get("QNX_CONFIGURATION_EXCLUSIVE") or str(Path.home() / ".qnx")
         return {
             "QNX_HOST": str(self.host),
@@ -55,64 +58,73 @@ class Sdp:
         }
 
 
-def major(release: str | None) -> int | None:
-    """QNX's major version of a release like "8.0.0" or "8"; None if unknown."""
-    found = re.match(r"(\d+)(?:\.|$)", release or "")
-    return int(found[1]) if found else None
+def major_version(release: str | None) -> int | None:
+    """Return QNX's major version of a release such as "8.0.0" or "8"; None if unknown."""
+    match = re.match(r"(\d+)(?:\.|$)", release or "")
+    return int(match[1]) if match else None
 
 
-def find(path: str | None, release: int | None) -> Sdp:
-    """The first platform for this major version (None: any), at `path` or the usual places. BuildError."""
-    looked = []
-    for place, found in _places(path).items():
-        why = _unfit(*found, release) if found else "not there"
-        if why is None and found:
-            return Sdp(*found, _release(found[1]))
-        looked.append(f"{place}: {why}")
-    raise BuildError("; ".join(looked))
+def find_sdp(path: str | None, release: int | None) -> Sdp:
+    """Return the first platform for this major version (None: any), at `path` or the usual places.
+
+    Raises BuildError that lists the places searched.
+    """
+    tried = []
+    for place, folders in _candidate_folders(path).items():
+        problem = _why_unfit(*folders, release) if folders else "not there"
+        if problem is None and folders:
+            return Sdp(*folders, _release_from_folder(folders[1]))
+        tried.append(f"{place}: {problem}")
+    raise BuildError("; ".join(tried))
 
 
-def compile_with(
-    toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watching
+def check_variant_and_compile(
+    toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watch
 ) -> bytes:
-    """Compile on the controller, once `qcc -V` has named the variant. Raises BuildError with its output."""
+    """Compile on the controller, if `qcc -V` lists the variant.
+
+    Raises BuildError with the compiler's output.
+    """
     qcc, variant = toolchain.command[0], toolchain.command[1].removeprefix("-V")
     try:
         done = run_tool(toolchain, (qcc, "-V"), watching)
     except (OSError, subprocess.TimeoutExpired) as err:
         raise BuildError(f"{toolchain.name} cannot be run here: {err}") from err
-    listed = done.stdout + done.stderr
-    if variant.encode() not in listed:
-        raise BuildError(f"{toolchain.name}: `qcc -V` does not list {variant}: {last_lines(listed)}")
+    output = done.stdout + done.stderr
+    if variant.encode() not in output:
+        raise BuildError(f"{toolchain.name}: `qcc -V` does not list {variant}: {last_lines(output)}")
     return compile_here(toolchain, sources, build, watching)
 
 
-def _places(path: str | None) -> dict[str, tuple[Path, Path] | None]:
-    """Where to look, in words, and the QNX_HOST and QNX_TARGET that would be."""
+def _candidate_folders(path: str | None) -> dict[str, tuple[Path, Path] | None]:
+    """Return QNX_HOST and QNX_TARGET of each place to search, by its name for messages.
+
+    None if it is not there.
+    """
     if path is not None:
-        return {f"`toolchain: {{sdp: {path}}}`": _inside(Path(path).expanduser())}
+        return {f"`toolchain: {{sdp: {path}}}`": _sdp_folders(Path(path).expanduser())}
     host, target = os.environ.get("QNX_HOST"), os.environ.get("QNX_TARGET")
-    given = (Path(host), Path(target)) if host and target else None
-    homes = {home: _inside(Path(home).expanduser()) for home in HOMES}
-    return {"QNX_HOST and QNX_TARGET in the environment": given, **homes}
+    from_environment = (Path(host), Path(target)) if host and target else None
+    homes = {home: _sdp_folders(Path(home).expanduser()) for home in HOMES}
+    return {"QNX_HOST and QNX_TARGET in the environment": from_environment, **homes}
 
 
-def _inside(folder: Path) -> tuple[Path, Path] | None:
+def _sdp_folders(folder: Path) -> tuple[Path, Path] | None:
     if not folder.is_dir():
         return None
     targets = [folder / "target" / name for name in TARGETS.values()]
     return folder / HOST, next((target for target in targets if target.is_dir()), targets[0])
 
 
-def _unfit(host: Path, target: Path, release: int | None) -> str | None:
+def _why_unfit(host: Path, target: Path, release: int | None) -> str | None:
     if not (host / "usr/bin/qcc").is_file():
         return f"has no {host / 'usr/bin/qcc'}"
     if target.name not in TARGETS.values() or not target.is_dir():
         return f"has no {target} for a QNX we know"
-    if release is not None and _release(target) != release:
-        return f"is for QNX {_release(target)}, the host has QNX {release}"
+    if release is not None and _release_from_folder(target) != release:
+        return f"is for QNX {_release_from_folder(target)}, the host has QNX {release}"
     return None
 
 
-def _release(target: Path) -> int:
+def _release_from_folder(target: Path) -> int:
     return next(release for release, name in TARGETS.items() if name == target.name)

@@ -19,7 +19,10 @@ ZIG = ("python", "-m", "ziglang")
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler command and flags for one target; `name` is for people. release: where no other would do."""
+    """A compiler command and flags for one target. name: for people.
+
+    release: the only one it builds for, or "".
+    """
 
     name: str
     command: tuple[str, ...]
@@ -28,28 +31,31 @@ class Toolchain:
     release: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    def sources(self, sources: Mapping[str, bytes], build: str) -> dict[str, bytes]:
+    def add_build_facts(self, sources: Mapping[str, bytes], build: str) -> dict[str, bytes]:
         """The files to compile, with a header for build id and flags, since qcc may split a quoted -D."""
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
         header = "".join(f"#define {name} {_c_string(value)}\n" for name, value in defines.items())
         return {**sources, BUILD_FACTS: header.encode()}
 
-    def arguments(self, sources: Iterable[str], output: str) -> tuple[str, ...]:
-        """The whole command line that makes `output` from the C files among `sources`."""
+    def command_line(self, sources: Iterable[str], output: str) -> tuple[str, ...]:
+        """Return the whole command that makes `output` from the C files among `sources`."""
         units = (name for name in sources if name.endswith(".c"))
         return (*self.command, *self.cflags, "-I.", "-o", output, *units)
 
 
-def on_host(command: str, target: Target, extra: Sequence[str] = ()) -> Toolchain:
-    """A compiler on the host itself: whatever it links by default runs there."""
+def host_toolchain(command: str, target: Target, extra: Sequence[str] = ()) -> Toolchain:
+    """Return the toolchain of a compiler on the host itself: what it links by default runs there."""
     cflags = (*SYSTEMS[target.os].cflags, *extra)
     return Toolchain(f"{command} on the host", tuple(command.split()), cflags, target)
 
 
-def on_controller(
+def controller_toolchains(
     target: Target, controller: Target, compiler: str | None, extra: Sequence[str] = ()
 ) -> list[Toolchain]:
-    """Toolchains worth trying on the controller, best first, static but for the last. compiler: only it."""
+    """Return the toolchains to try on the controller, best first, static but for the last.
+
+    compiler: the only one.
+    """
     flags = SYSTEMS[target.os].cflags
     static = (*flags, "-static", "-s", *extra)  # stripped: a tenth of the size to send
     if compiler is not None:
@@ -61,45 +67,51 @@ def on_controller(
     if cross is not None:
         commands += [(f"{prefix}-gcc",) for prefix in cross.gcc]
         commands += [("zig", "cc", "-target", *cross.zig)]
-    found = [Toolchain(f"{' '.join(c)} on the controller", c, static, target) for c in commands]
+    toolchains = [Toolchain(f"{' '.join(c)} on the controller", c, static, target) for c in commands]
     if cross is not None:
-        found.append(zig(target, extra))
+        toolchains.append(zig_toolchain(target, extra))
     if target == controller:
-        found.append(Toolchain("cc on the controller (not static)", ("cc",), (*flags, *extra), target))
-    return found
+        toolchains.append(Toolchain("cc on the controller (not static)", ("cc",), (*flags, *extra), target))
+    return toolchains
 
 
-def zig(target: Target, extra: Sequence[str] = ()) -> Toolchain:
-    """The ziglang package in the controller's Python, linking statically. Raises KeyError where it cannot."""
+def zig_toolchain(target: Target, extra: Sequence[str] = ()) -> Toolchain:
+    """Return the ziglang package of the controller's Python, linking statically.
+
+    Raises KeyError if it cannot.
+    """
     system = SYSTEMS[target.os]
     command = (*ZIG, "cc", "-target", *system.cross[target.arch].zig)
     flags = (*system.cflags, "-static", "-s", *extra)
     return Toolchain(f"{' '.join(command)} on the controller", command, flags, target)
 
 
-def sources_for(target: Target, files: Mapping[str, bytes]) -> dict[str, bytes] | None:
-    """Pick from the agent's files those a target is built from; None if it has no file of its own."""
+def select_sources(target: Target, files: Mapping[str, bytes]) -> dict[str, bytes] | None:
+    """Return the files that a target is built from; None if the agent does not support the target."""
     own = (f"native/{target.os}.c", f"native/{target.arch}.c")
     if any(name not in files for name in own):
         return None
     more = (f"native/{target.os}_", f"native/{target.arch}_")
-    wanted = {*own, "native/generic.c"}
+    own_and_generic = {*own, "native/generic.c"}
     return {
         name: text
         for name, text in files.items()
-        if name.endswith(".h") or not name.startswith("native/") or name in wanted or name.startswith(more)
+        if name.endswith(".h")
+        or not name.startswith("native/")
+        or name in own_and_generic
+        or name.startswith(more)
     }
 
 
-def targets(files: Mapping[str, bytes]) -> list[str]:
-    """Name what the agent's files can be built for, for error messages: every file in native/."""
+def list_targets(files: Mapping[str, bytes]) -> list[str]:
+    """Return the names of what the agent can be built for, for error messages."""
     names = (name.removeprefix("native/") for name in files if name.startswith("native/"))
     stems = {name.removesuffix(".c") for name in names if name.endswith(".c") and name != "generic.c"}
     return sorted(stem for stem in stems if not any(stem.startswith(f"{other}_") for other in stems))
 
 
 def build_id(sources: Mapping[str, bytes], toolchain: Toolchain) -> str:
-    """Name a build by its content: sources, target, release, compiler command, flags. 16 hex digits."""
+    """Hash sources, target, release, compiler command and flags; return 16 hex digits."""
     words = (f"{toolchain.target}{toolchain.release}", *toolchain.command, *toolchain.cflags)
     return _build_id(tuple(sorted(sources.items())), words)
 
@@ -114,24 +126,27 @@ def _build_id(sources: tuple[tuple[str, bytes], ...], words: tuple[str, ...]) ->
     return digest.hexdigest()[:16]
 
 
-def file_name(build: str, binary: bytes | None = None) -> str:
-    """The agent's name on a host: its build and, if known, a hash of its content, which nobody can guess."""
-    return f"{FILE_PREFIX}{build}-{_content(binary)}" if binary else f"{FILE_PREFIX}{build}"
+def agent_file_name(build: str, binary: bytes | None = None) -> str:
+    """Return the agent's file name on a host: its build ID and, given the binary, a hash of its content."""
+    return f"{FILE_PREFIX}{build}-{_short_sha256(binary)}" if binary else f"{FILE_PREFIX}{build}"
 
 
 @once
-def _content(binary: bytes) -> str:
+def _short_sha256(binary: bytes) -> str:
     return hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]
 
 
-def found(build: str, names: Iterable[str]) -> str | None:
-    """The first of these names that an agent of that build has, with a hash or without; None if none is."""
+def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
+    """Return the first of these file names that is an agent of this build, with or without a hash.
+
+    None if none is.
+    """
     pattern = re.compile(f"{FILE_PREFIX}{build}{_HASH}?")
     return next((name for name in names if pattern.fullmatch(name)), None)
 
 
-def changed(facts: Facts) -> list[str]:
-    """The agents in a host's directory whose content is not that of their names."""
+def agents_not_matching_their_hash(facts: Facts) -> list[str]:
+    """Return the agents in a host's directory whose content does not match the hash in their name."""
     return [
         name
         for name, digest in facts.workdir_hashes.items()

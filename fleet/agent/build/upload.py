@@ -7,7 +7,7 @@ from pathlib import Path
 from fleet.agent.build import elf
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Built
-from fleet.agent.build.qnx_sdp import major
+from fleet.agent.build.qnx_sdp import major_version
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError, DeployError
 from fleet.model import Agent, Facts, Host
@@ -21,69 +21,77 @@ _BUILD = re.compile(r"[!-~]{1,64}")
 
 
 def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -> Agent:
-    """Send what was built elsewhere, unless it is there already. Raises BuildError, DeployError."""
+    """Send a finished agent, unless it is already there. Raises BuildError, DeployError."""
     check_fit(built.binary, host, facts, built.toolchain.name)
-    path = f"{facts.workdir}/{tc.file_name(built.build, built.binary)}"
-    _send(connection, host, facts, built.binary, path)
+    path = f"{facts.workdir}/{tc.agent_file_name(built.build, built.binary)}"
+    _put_unless_present(connection, host, facts, built.binary, path)
     return Agent(path, built.build, facts.target, f"built with {built.toolchain.name}")
 
 
-def prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
-    """The binary the inventory names, as written there, and its bytes, which fit the host."""
-    given = host.toolchain.binary
-    if given is None:
+def read_prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
+    """Return the path of the inventory's binary, as written there, and its bytes.
+
+    Raises BuildError if it is unfit.
+    """
+    binary_path = host.toolchain.binary
+    if binary_path is None:
         raise BuildError(
             f"{host.name}: `build: prebuilt` needs `toolchain: {{binary: PATH}}` in the inventory."
         )
-    path = Path(given).expanduser()
+    path = Path(binary_path).expanduser()
     try:
         if path.exists() and not path.is_file():
-            raise BuildError(f"{host.name}: the prebuilt agent {given} is not a file.")
+            raise BuildError(f"{host.name}: the prebuilt agent {binary_path} is not a file.")
         binary = path.read_bytes()
     except OSError as err:
-        raise BuildError(f"{host.name}: cannot read the prebuilt agent {given}: {err.strerror}.") from err
-    check_fit(binary, host, facts, given)
-    release = major(facts.kernel or host.os_release)
-    if why := elf.wrong_release(elf.read_elf(binary), facts.target, release):
         raise BuildError(
-            f"{host.name}: the prebuilt agent {given} cannot run on this host: {why}. Name one that was "
-            "built for this release."
+            f"{host.name}: cannot read the prebuilt agent {binary_path}: {err.strerror}."
+        ) from err
+    check_fit(binary, host, facts, binary_path)
+    release = major_version(facts.kernel or host.os_release)
+    if why := elf.why_wrong_release(elf.read_elf(binary), facts.target, release):
+        raise BuildError(
+            f"{host.name}: the prebuilt agent {binary_path} cannot run on this host: {why}. Name one "
+            "that was built for this release."
         )
-    return given, binary
+    return binary_path, binary
 
 
 def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
-    """Send the binary the inventory names and ask it for its build id. Raises BuildError, DeployError."""
-    given, binary = prebuilt(host, facts)
-    path = f"{facts.workdir}/{tc.file_name(PREBUILT, binary)}"
-    _send(connection, host, facts, binary, path)
-    asked = connection.run(f"{shlex.quote(path)} --build-id </dev/null")
-    build = asked.stdout.decode("utf-8", "replace").strip()
-    if asked.exit_code != 0 or not _BUILD.fullmatch(build):
+    """Send the inventory's binary and ask it for its build ID. Raises BuildError, DeployError."""
+    binary_path, binary = read_prebuilt(host, facts)
+    path = f"{facts.workdir}/{tc.agent_file_name(PREBUILT, binary)}"
+    _put_unless_present(connection, host, facts, binary, path)
+    completed = connection.run(f"{shlex.quote(path)} --build-id </dev/null")
+    build = completed.stdout.decode("utf-8", "replace").strip()
+    if completed.exit_code != 0 or not _BUILD.fullmatch(build):
         raise DeployError(
-            f"{host.name}: {given} is no fleet agent, or does not run there (exit code {asked.exit_code}): "
-            f"{last_lines(asked.stderr or asked.stdout)}"
+            f"{host.name}: {binary_path} is not a fleet agent, or does not run there "
+            f"(exit code {completed.exit_code}): {last_lines(completed.stderr or completed.stdout)}"
         )
-    return Agent(path, build, facts.target, place=f"prebuilt {given}")
+    return Agent(path, build, facts.target, place=f"prebuilt {binary_path}")
 
 
-def _send(connection: Connection, host: Host, facts: Facts, binary: bytes, path: str) -> None:
-    """Put the file there, unless it is there. Without an atomic rename it may be incomplete; `put` checks."""
-    whole = SYSTEMS[facts.target.os].atomic_rename
-    if not whole or path.rpartition("/")[2] not in facts.workdir_entries:
+def _put_unless_present(connection: Connection, host: Host, facts: Facts, binary: bytes, path: str) -> None:
+    """Put the file onto the host, unless it is there.
+
+    Without an atomic rename a file under that name may be incomplete, so `put` checks it.
+    """
+    atomic_rename = SYSTEMS[facts.target.os].atomic_rename
+    if not atomic_rename or path.rpartition("/")[2] not in facts.workdir_entries:
         done = connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S)
         check_put(done, host, facts.workdir)
 
 
-def check_fit(binary: bytes, host: Host, facts: Facts, what: str) -> None:
+def check_fit(binary: bytes, host: Host, facts: Facts, origin: str) -> None:
     """Raise BuildError unless the binary can run on the host."""
     try:
-        why = elf.misfit(elf.read_elf(binary), facts.target, facts.libc)
+        problem = elf.why_unfit(elf.read_elf(binary), facts.target, facts.libc)
     except ValueError as err:
-        why = str(err)
-    if why is not None:
+        problem = str(err)
+    if problem is not None:
         raise BuildError(
-            f"{host.name}: the agent from {what} cannot run on this host: {why}. "
+            f"{host.name}: the agent from {origin} cannot run on this host: {problem}. "
             "Build on the host (`build: host`) or name a fitting toolchain or binary in the inventory."
         )
 

@@ -1,11 +1,11 @@
-"""Follows the agent's output (docs/wire.md), refusing what is not allowed: lines in, records out. Pure."""
+"""Follows the agent's output (docs/wire.md) and refuses what is not allowed: lines in, records out. Pure."""
 
 from dataclasses import replace
 from statistics import median
 
 from fleet.agent.wire.done import Done
-from fleet.agent.wire.line import WireError, short, split
-from fleet.agent.wire.records import TEXT_LIMIT, Alive, Exit, Record, decode, planned
+from fleet.agent.wire.line import WireError, quote_start, split_noise
+from fleet.agent.wire.records import TEXT_LIMIT, Alive, Exit, Record, decode_record, list_planned
 from fleet.model import Burst, End, Failed, Hello, Note, Parameters, View
 from fleet.text import counted
 
@@ -19,24 +19,24 @@ COARSE_QUANTA = 100
 """A burst whose longest sample is fewer clock quanta than this is flagged `coarse_clock`."""
 BUSY_PPM = 900_000
 """A burst of which a thread ran a smaller share than this is flagged `busy_cpu`."""
-TOUCHED = 1.25
+PREEMPTED_RATIO = 1.25
 """An interruption marks a burst as `preempted` if a sample took so many times the burst's median."""
-MOVED = 0.03
+FREQUENCY_SHARE = 0.03
 """A burst before and after which the core's frequency differs by more than this is `frequency_moved`."""
-SKEW = 0.1
+SKEW_SHARE = 0.1
 """A burst whose threads began further apart than this share of a sample is flagged `skewed`."""
-LEAST_NS = 0.1
+MIN_NS = 0.1
 """No CPU reads a clock or hands a line over in less; it would be shown as 0.0."""
-UNEVEN = 0.1
+UNEVEN_SHARE = 0.1
 """A burst in whose samples the rate of a load differs by more than this is flagged `uneven`."""
 
 
 class Reader:
-    """Follows one conversation; give it every line with `feed`, then ask `verdict`.
+    """Reads one conversation: give it every line with `read_line`, then ask `why_unfinished`.
 
-    Memory is bounded, whatever comes: a bit per possible visit of one round, and so many notes and failed
-    bursts at most; samples are never kept. done: the visits of earlier agents, which this one leaves out.
-    first: the first agent's hello.
+    done: the visits of earlier agents, which this one leaves out. first: the first agent's hello. Memory is
+    bounded by a bit for each possible visit of a round and a limited number of notes and failed bursts;
+    samples are not kept.
     """
 
     def __init__(self, done: Done | None = None, first: Hello | None = None) -> None:
@@ -52,24 +52,27 @@ class Reader:
         self._words = 0
         self._round = 0
         self._visited: dict[tuple[str, str, str | None, int], bytearray] = {}
-        self._allowed: frozenset[tuple[str, str, str | None]] = frozenset()
+        self._allowed_identities: frozenset[tuple[str, str, str | None]] = frozenset()
         self._places: dict[int, int] = {}
         self._points: dict[tuple[str, str, str | None], Parameters] = {}
 
-    def feed(self, line: bytes) -> Record | None:
-        """Take the next line; return its record, a burst as `completed`; None for noise. WireError."""
+    def read_line(self, line: bytes) -> Record | None:
+        """Parse the next line and return its record, a burst with its flags; None for noise.
+
+        Raises WireError.
+        """
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed")
         if self.hello is None:
-            return self._before_hello(line)
-        words, line = split(line)
+            return self._take_hello(line)
+        words, line = split_noise(line)
         if words:
-            self._skip(words, "among the agent's records")
+            self._skip_noise(words, "among the agent's records")
         if not line:
             return None
         if self.end is not None and not line.startswith(b'{"record":"exit"'):
-            raise WireError(f"a line after the end record: {short(line)}")
-        record = decode(line)
+            raise WireError(f"a line after the end record: {quote_start(line)}")
+        record = decode_record(line)
         if isinstance(record, (Note, Failed)):
             self._words += min(len(line), 2 * TEXT_LIMIT)
             if self._words > WORDS_LIMIT_BYTES:
@@ -79,14 +82,14 @@ class Reader:
             self.visiting = None
         elif record.benchmark is not None:
             self.visiting = line
-        return completed(record, self.hello, self._first) if isinstance(record, Burst) else record
+        return add_flags_and_offset(record, self.hello, self._first) if isinstance(record, Burst) else record
 
     def _take(self, record: Record) -> None:
         match record:
             case Hello():
                 raise WireError("a second hello record")
             case Burst() | Failed():
-                self._visit(record)
+                self._take_visit(record)
             case Note():
                 self.notes.append(record.text)
                 if len(self.notes) > NOISE_LIMIT_LINES + NOTE_LIMIT:
@@ -100,56 +103,57 @@ class Reader:
             case Alive():
                 pass
 
-    def verdict(self) -> str | None:
-        """Why the conversation is not a finished run, or None if it is one."""
+    def why_unfinished(self) -> str | None:
+        """Return why the conversation is not a finished run; None if it is one."""
         if self.hello is None:
             return NO_HELLO
         visits = self.bursts + len(self.failed)
-        least, most = self.hello.bursts, self.hello.bursts_max
+        bursts_min, bursts_max = self.hello.bursts, self.hello.bursts_max
         if self.end is None:
-            return f"cut after {visits} of {_least(max(least, visits), most)} bursts"
+            return f"cut after {visits} of {_format_least(max(bursts_min, visits), bursts_max)} bursts"
         if (self.end.bursts, self.end.failed) != (self.bursts, len(self.failed)):
             return (
                 f"the end record counts {self.end.bursts} bursts and {self.end.failed} failed ones, "
                 f"but {self.bursts} and {len(self.failed)} arrived"
             )
+        promised = _format_least(bursts_min, bursts_max)
         if self.end.reason != "done" and not self.end.out_of_time:
-            return f"ended early ({self.end.reason}) after {visits} of {_least(least, most)} bursts"
-        if not least <= visits <= most and self.end.reason == "done":
-            return f"{_least(least, most)} bursts were promised, {visits} arrived"
+            return f"ended early ({self.end.reason}) after {visits} of {promised} bursts"
+        if not bursts_min <= visits <= bursts_max and self.end.reason == "done":
+            return f"{promised} bursts were promised, {visits} arrived"
         return None
 
-    def _before_hello(self, line: bytes) -> Record | None:
-        record = hello_in(line)
+    def _take_hello(self, line: bytes) -> Record | None:
+        record = decode_hello(line)
         if record is None:
-            self._skip(line, "before hello")
+            self._skip_noise(line, "before hello")
             return None
         if (record.raw.get("done") or 0) != self.done.visits:
             raise WireError(
                 f"the agent counts {record.raw.get('done') or 0} visits as done, not {self.done.visits}"
             )
-        first, now = (one.raw.get("monotonic_ns") for one in (self._first or record, record))
+        first, now = (hello.raw.get("monotonic_ns") for hello in (self._first or record, record))
         if isinstance(first, int) and isinstance(now, int) and now < first:
             raise WireError("the clock of this agent is behind that of the run's first")
         self.hello = record
-        self._allowed = frozenset(planned(record))
+        self._allowed_identities = frozenset(list_planned(record))
         self._places = {cpu: place for place, cpu in enumerate(record.cpus)}
         return record
 
-    def _skip(self, line: bytes, where: str) -> None:
+    def _skip_noise(self, line: bytes, where: str) -> None:
         self._noise += 1
         if self._noise > NOISE_LIMIT_LINES:
             still = "and still no hello record" if self.hello is None else "that are no records"
             raise WireError(
-                f"{NOISE_LIMIT_LINES} lines {still}, as of a login script that prints; last: {short(line)}"
+                f"{NOISE_LIMIT_LINES} lines {still}; does a login script print? The last: {quote_start(line)}"
             )
         if line.strip():
-            self.notes.append(f"{where} the host printed: {short(line)}")
+            self.notes.append(f"{where} the host printed: {quote_start(line)}")
 
-    def _visit(self, record: Burst | Failed) -> None:
-        if (record.benchmark, record.variant, record.point) not in self._allowed:
+    def _take_visit(self, record: Burst | Failed) -> None:
+        if (record.benchmark, record.variant, record.point) not in self._allowed_identities:
             name = "/".join(filter(None, (record.benchmark, record.variant, record.point)))
-            raise WireError(f"{short(name)} is not in the plan of the hello record")
+            raise WireError(f"{quote_start(name)} is not in the plan of the hello record")
         others = record.cpus or () if isinstance(record, Burst) else ()
         if not self._places.keys() >= {record.ping_cpu, record.pong_cpu, *others}:
             raise WireError(f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs")
@@ -159,24 +163,24 @@ class Reader:
             raise WireError(f"round {record.round} after round {self._round}")
         if record.round > self._round:
             self._round, self._visited = record.round, {}
-        if self.done.has(record) or not self._first_visit(record):
-            at = () if record.point is None else (record.point,)
-            key = (record.benchmark, record.variant, *at, record.ping_cpu, record.pong_cpu)
+        if self.done.has_visit(record) or not self._mark_visited(record):
+            point = () if record.point is None else (record.point,)
+            key = (record.benchmark, record.variant, *point, record.ping_cpu, record.pong_cpu)
             raise WireError(f"visit {key} of round {record.round} came twice")
         if isinstance(record, Burst):
             self.bursts += 1
         else:
             self.failed.append(record)
-        self._count_visits()
+        self._check_visit_count()
 
     def _check_burst(self, burst: Burst) -> None:
         assert self.hello is not None  # noqa: S101 - for the type checker; feed() checks it
         benchmark = self.hello.describe(burst.benchmark)
-        if why := benchmark.unfit(burst) or self._differing(burst):
+        if why := benchmark.why_unfit(burst) or self._changed_parameters(burst):
             raise WireError(f"burst: {why}")
         if benchmark.view in (View.MATRIX, View.CPUS):
             ns = median(burst.ticks[burst.warmup :]) * 1e9 / self.hello.ticks_per_second / burst.iterations
-            if ns < LEAST_NS:
+            if ns < MIN_NS:
                 raise WireError(f"burst: {ns:.2g} ns a {benchmark.unit}, less than a CPU can take")
         events, threads = self.hello.counters, len(burst.cpus or {burst.ping_cpu, burst.pong_cpu})
         if burst.counters is None:
@@ -186,41 +190,44 @@ class Reader:
                 f"burst: counters must be {counted(threads, 'list')} of {counted(len(events), 'count')}"
             )
 
-    def _differing(self, burst: Burst) -> str:
-        """Whether the parameters of a point are others than before, but for what is found after a burst."""
+    def _changed_parameters(self, burst: Burst) -> str:
+        """Return an error if a point's parameters changed, except those known only after a burst; else ""."""
         if burst.parameters is None:
             return ""
-        found = replace(burst.parameters, pages=None, state=None)
-        before = self._points.setdefault((burst.benchmark, burst.variant, burst.point), found)
-        return "" if found == before else f"point {burst.point} has other parameters than before"
+        parameters = replace(burst.parameters, pages=None, state=None)
+        before = self._points.setdefault((burst.benchmark, burst.variant, burst.point), parameters)
+        return "" if parameters == before else f"point {burst.point} has other parameters than before"
 
-    def _first_visit(self, record: Burst | Failed) -> bool:
-        """Mark the visit in this round's bits; False if it was marked already."""
+    def _mark_visited(self, record: Burst | Failed) -> bool:
+        """Mark the visit in this round's bits; return False if it was marked already."""
         key = (record.benchmark, record.variant, record.point, record.ping_cpu)
         bits = self._visited.setdefault(key, bytearray())
         if not bits:
             bits.extend(bytes(len(self._places) // 8 + 1))
-        at, bit = divmod(self._places[record.pong_cpu], 8)
-        first = not bits[at] & 1 << bit
-        bits[at] |= 1 << bit
+        index, bit = divmod(self._places[record.pong_cpu], 8)
+        first = not bits[index] & 1 << bit
+        bits[index] |= 1 << bit
         return first
 
-    def _count_visits(self) -> None:
+    def _check_visit_count(self) -> None:
         assert self.hello is not None  # noqa: S101 - for the type checker; feed() checks it
         if self.bursts + len(self.failed) > self.hello.bursts_max:
             raise WireError(f"more bursts than the {self.hello.bursts_max} promised")
         if len(self.failed) > FAILED_LIMIT:
             raise WireError(
-                f"more than {FAILED_LIMIT} failed bursts; the last: {short(self.failed[-1].reason)}"
+                f"more than {FAILED_LIMIT} failed bursts; the last: {quote_start(self.failed[-1].reason)}"
             )
 
 
-def _least(least: int, most: int) -> str:
-    return str(least) if least == most else f"at least {least}"
+def _format_least(minimum: int, maximum: int) -> str:
+    return str(minimum) if minimum == maximum else f"at least {minimum}"
 
 
-def hello_in(line: bytes) -> Hello | None:
-    """The hello record; None for noise, such as part of one. Raises WireError for one we cannot read."""
+def decode_hello(line: bytes) -> Hello | None:
+    """Return the hello record; None for noise, such as part of one.
+
+    Raises WireError if it cannot be decoded.
+    """
     begins = b'{"record":"hello"'
     if not line.lstrip().startswith(begins):
         if line.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe").startswith(begins):
@@ -230,43 +237,43 @@ def hello_in(line: bytes) -> Hello | None:
         return None
     if not line.rstrip().endswith(b"}"):
         return None
-    record = decode(line)
+    record = decode_record(line)
     return record if isinstance(record, Hello) else None
 
 
-def completed(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
-    """The burst with its flags and its offset from the run's first hello, by the host's own clock."""
+def add_flags_and_offset(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
+    """Add the burst's flags, and make its start relative to the run's first hello, in ns."""
     began = hello.raw.get("monotonic_ns")
     zero = first.raw.get("monotonic_ns") if first is not None else None
     later_ns = began - zero if isinstance(began, int) and isinstance(zero, int) else 0
-    flags = flags_of(burst, hello)
+    flags = burst_flags(burst, hello)
     if not flags and not later_ns:
         return burst
     return replace(burst, flags=flags, start_offset_ns=burst.start_offset_ns + later_ns)
 
 
-def _stands_out(burst: Burst) -> bool:
-    """Whether one of the samples took so much longer than the others that an interruption touched it."""
-    measured = burst.ticks[burst.warmup :] or burst.ticks
-    return max(measured) >= TOUCHED * sorted(measured)[(len(measured) - 1) // 2]
+def _has_outlier(burst: Burst) -> bool:
+    """Report whether one sample took so much longer than the others that an interruption touched it."""
+    ticks = burst.ticks[burst.warmup :] or burst.ticks
+    return max(ticks) >= PREEMPTED_RATIO * sorted(ticks)[(len(ticks) - 1) // 2]
 
 
-def flags_of(burst: Burst, hello: Hello) -> tuple[str, ...]:
-    """The flags that follow from the burst alone, and the clock of its run (docs/flags.md)."""
+def burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
+    """Return the flags that follow from the burst alone and the clock of its run (docs/flags.md)."""
     quantum = hello.raw.get("clock_quantum_ticks")
     quantum_ticks = quantum if isinstance(quantum, int) else 1
     flags = []
-    if burst.switches is not None and (burst.switches[1] or burst.switches[3]) and _stands_out(burst):
+    if burst.switches is not None and (burst.switches[1] or burst.switches[3]) and _has_outlier(burst):
         flags.append("preempted")
     if burst.ran_ppm is not None and min(burst.ran_ppm) < BUSY_PPM:
         flags.append("busy_cpu")
     if max(burst.ticks) < COARSE_QUANTA * quantum_ticks:
         flags.append("coarse_clock")
-    if burst.core_mhz is not None and max(burst.core_mhz) > (1 + MOVED) * min(burst.core_mhz):
+    if burst.core_mhz is not None and max(burst.core_mhz) > (1 + FREQUENCY_SHARE) * min(burst.core_mhz):
         flags.append("frequency_moved")
     if burst.begin_ns is not None:
         sample_ns = median(burst.ticks[burst.warmup :]) * 1e9 / hello.ticks_per_second
-        flags += ["skewed"] if max(burst.begin_ns) > SKEW * sample_ns else []
+        flags += ["skewed"] if max(burst.begin_ns) > SKEW_SHARE * sample_ns else []
     return (*flags, *("uneven",) * _is_uneven(burst))
 
 
@@ -277,4 +284,4 @@ def _is_uneven(burst: Burst) -> bool:
         sum(units) / max(ticks, 1) for ticks, *units in zip(burst.ticks, *burst.other_units, strict=True)
     ]
     rates = moved[burst.warmup :] or moved
-    return bool(max(rates) > (1 + UNEVEN) * min(rates))
+    return bool(max(rates) > (1 + UNEVEN_SHARE) * min(rates))

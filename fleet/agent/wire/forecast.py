@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked, short, split
+from fleet.agent.wire.line import PROTOCOL, Int64, WireError, decode_line, quote_start, split_noise
 from fleet.model import SHIPPED, Cache, Cpu, Facts, Node
 from fleet.plan.forecast import Duration, Forecast
 
@@ -45,35 +45,35 @@ class _Forecast(Struct, tag_field="record", tag="forecast"):
     benchmarks: tuple[_OfBenchmark, ...] = ()
 
 
-def read(output: bytes, benchmarks: Collection[str]) -> Forecast:
+def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
     """Read the record, of a plan of these benchmarks; skip what others wrote before it. Raises WireError."""
-    records = (record for _, record in map(split, output.splitlines()))
+    records = (record for _, record in map(split_noise, output.splitlines()))
     lines = [record for record in records if record.startswith(b'{"record":"forecast"')]
     if len(lines) != 1:
-        raise WireError(f"a record `forecast` expected, got {short(output)}")
-    found = checked(msgspec.json.Decoder(_Forecast), lines[0])
-    if found.protocol != PROTOCOL or not (found.left_out or "").isprintable():
-        raise WireError(f"a record `forecast` of protocol {PROTOCOL} expected, got {short(lines[0])}")
-    if others := sorted({one.benchmark for one in found.benchmarks} - {*benchmarks}):
-        what = short(", ".join(others))
+        raise WireError(f"a record `forecast` expected, got {quote_start(output)}")
+    record = decode_line(msgspec.json.Decoder(_Forecast), lines[0])
+    if record.protocol != PROTOCOL or not (record.left_out or "").isprintable():
+        raise WireError(f"a record `forecast` of protocol {PROTOCOL} expected, got {quote_start(lines[0])}")
+    if others := sorted({item.benchmark for item in record.benchmarks} - {*benchmarks}):
+        what = quote_start(", ".join(others))
         raise WireError(f"a forecast of {what}, and was asked for {', '.join(benchmarks)}")
-    nodes = {one.node: one.bytes for one in found.nodes}
-    values = msgspec.structs.asdict(found) | {"left_out": found.left_out or "", "nodes": nodes}
+    nodes = {item.node: item.bytes for item in record.nodes}
+    values = msgspec.structs.asdict(record) | {"left_out": record.left_out or "", "nodes": nodes}
     lasts = Duration(*(values.pop(name) / 1000 for name in ("ms", "ms_max", "ms_first")))
     costs = values.pop("benchmarks")
-    load_s = sum(one.ms for one in costs if SHIPPED[one.benchmark].other_unit == "byte") / 1000
-    share = load_s * 1000 / max(sum(one.ms for one in costs), 1)
+    load_s = sum(item.ms for item in costs if SHIPPED[item.benchmark].other_unit == "byte") / 1000
+    share = load_s * 1000 / max(sum(item.ms for item in costs), 1)
     load = Duration(load_s, max(load_s, share * lasts.most_s))
     del values["protocol"]
     return Forecast(duration=lasts, load=load, **values)
 
 
-def machine_lines(facts: Facts, named: Collection[int] = ()) -> str:
+def render_machine(facts: Facts, named: Collection[int] = ()) -> str:
     """The text of --facts: of a host what planning reads. named: CPUs of --cpus, which need no affinity."""
-    return "".join(f"{line}\n" for line in (*_of_machine(facts, named), "end"))
+    return "".join(f"{line}\n" for line in (*_machine_line_words(facts, named), "end"))
 
 
-def _of_machine(facts: Facts, named: Collection[int]) -> Iterator[str]:
+def _machine_line_words(facts: Facts, named: Collection[int]) -> Iterator[str]:
     page = facts.page_bytes or 4096
     if facts.arch:
         yield f"arch {facts.arch}"
@@ -88,21 +88,23 @@ def _of_machine(facts: Facts, named: Collection[int]) -> Iterator[str]:
         yield f"memory_limit {facts.memory_limit}"
     if facts.cpu_quota is not None:
         yield f"cpu_limit {facts.cpu_quota} {facts.cpu_limit}"
-    for one in facts.nodes:
-        yield _words("node", one.node, one.free_bytes, 1 if one.allowed else None)
+    for node in facts.nodes:
+        yield _join_words("node", node.node, node.free_bytes, 1 if node.allowed else None)
     for cpu in facts.cpus:
         if cpu.online and (cpu.allowed or cpu.cpu in named):
-            yield _words("cpu", cpu.cpu, cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node, cpu.capacity)
+            yield _join_words(
+                "cpu", cpu.cpu, cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node, cpu.capacity
+            )
             for cache in cpu.caches:
                 group = min(cache.shared_cpus, default=None)
-                yield _words("cache", cache.level, cache.kind, cache.size_bytes, cache.line_bytes, group)
+                yield _join_words("cache", cache.level, cache.kind, cache.size_bytes, cache.line_bytes, group)
 
 
-def _words(*words: str | int | None) -> str:
+def _join_words(*words: str | int | None) -> str:
     return " ".join(["-" if word is None else str(word) for word in words])
 
 
-def usual_machine(cpus: Sequence[int]) -> Facts:
+def typical_machine(cpus: Sequence[int]) -> Facts:
     """A machine that nobody has looked at: caches of 48 KiB and 2 MiB a core, and 32 MiB for all."""
     last = Cache(3, "Unified", 32 << 20, 64, (0,))
     own = ((1, 48 << 10), (2, 2 << 20))

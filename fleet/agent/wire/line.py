@@ -1,4 +1,4 @@
-"""What every line of an agent has in common (docs/wire.md). Pure; `records` knows what they hold."""
+"""Splits and decodes any line of an agent (docs/wire.md). Pure; `records` has the types."""
 
 from typing import Annotated, TypeVar
 
@@ -19,26 +19,29 @@ class WireError(ValueError):
     """A line the wire does not allow; the message says what is wrong with it, not which host sent it."""
 
 
-def split(line: bytes) -> tuple[bytes, bytes]:
-    """Split a line into another process's words, left without a newline, and the record; or either."""
+def split_noise(line: bytes) -> tuple[bytes, bytes]:
+    """Split a line into text of another process, left without a newline, and the record.
+
+    Either may be empty.
+    """
     if line.lstrip().startswith(b"{"):
         return b"", line
-    at = line.find(b'{"record":"')
-    return (line, b"") if at < 0 else (line[:at], line[at:])
+    start = line.find(b'{"record":"')
+    return (line, b"") if start < 0 else (line[:start], line[start:])
 
 
-def checked(decoder: msgspec.json.Decoder[_S], line: bytes) -> _S:
-    """Decode a line. Raises WireError that says which key is wrong, and how, with the line's beginning."""
+def decode_line(decoder: msgspec.json.Decoder[_S], line: bytes) -> _S:
+    """Decode a line. Raises WireError that names the wrong key and quotes the start of the line."""
     try:
         return decoder.decode(line)
     except msgspec.ValidationError as err:
-        raise WireError(f"{decoding_words(err)}: {short(line)}") from err
+        raise WireError(f"{decoding_words(err)}: {quote_start(line)}") from err
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
-        raise WireError(f"not a JSON record: {short(line)}") from err
+        raise WireError(f"not a JSON record: {quote_start(line)}") from err
 
 
-def short(sent: bytes | str) -> str:
-    """The beginning of what a host sent, safe to print: escaped, at most 120 characters."""
-    text = sent[:200].decode("utf-8", "replace") if isinstance(sent, bytes) else sent[:200]
-    shown = ascii(text)
-    return shown if len(shown) <= 120 else shown[:117] + "..."
+def quote_start(output: bytes | str) -> str:
+    """Return the start of a host's output, safe to print: escaped, at most 120 characters."""
+    text = output[:200].decode("utf-8", "replace") if isinstance(output, bytes) else output[:200]
+    escaped = ascii(text)
+    return escaped if len(escaped) <= 120 else escaped[:117] + "..."

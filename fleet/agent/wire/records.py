@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked
+from fleet.agent.wire.line import PROTOCOL, Int64, WireError, decode_line
 from fleet.model import Benchmark, Burst, End, Estimator, Failed, Hello, Note, Parameters, check_descriptions
 from fleet.model.benchmark import NAME
 from fleet.plan.cpulist import MAX_CPU
@@ -21,16 +21,16 @@ POINT_LIMIT = 4096  # points of one benchmark and variant
 DEPTH_LIMIT = 8  # of what is nested in a hello
 
 
-def fits(column: str, table: str = "samples", *, least: int = 0, most: int = EXACT_MAX) -> Meta:
-    """Whole numbers that a column can hold, and that can be computed with."""
+def int_range(column: str, table: str = "samples", *, least: int = 0, most: int = EXACT_MAX) -> Meta:
+    """Return the range of whole numbers that a column can hold and that can be computed with."""
     return Meta(ge=least, le=min(largest(table, column), most))
 
 
-Int32 = Annotated[int, fits("round")]
-Count = Annotated[int, fits("iterations")]
-Ran = Annotated[int, fits("ping_ran_ppm")]
-Share = Annotated[int, fits("ping_steal_ppm", most=1_000_000)]  # in millionths
-Threads = Annotated[int, fits("threads", least=1)]
+Int32 = Annotated[int, int_range("round")]
+Count = Annotated[int, int_range("iterations")]
+Ran = Annotated[int, int_range("ping_ran_ppm")]
+Share = Annotated[int, int_range("ping_steal_ppm", most=1_000_000)]  # in millionths
+Threads = Annotated[int, int_range("threads", least=1)]
 CoreMhz = Annotated[int, Meta(ge=1, le=1_000_000)]
 Word = Annotated[str, Meta(max_length=47)]
 BenchmarkName = Annotated[str, Meta(pattern=rf"^{NAME}\Z")]  # as `-b` takes it
@@ -40,26 +40,26 @@ CpuNumber = Annotated[int, Meta(ge=0, le=MAX_CPU)]
 
 
 class Alive(Struct, tag_field="record", tag="alive"):
-    """The agent is working; benchmark: on a visit of which there is no burst of its own yet."""
+    """The agent is working. benchmark: set on a visit that has no burst of its own yet."""
 
     benchmark: str | None = None
 
 
 # Keys, types and ranges: a struct per record, its fields in the order of the class in `model`.
 class _Parameters(Struct):
-    bytes: Annotated[int, fits("bytes", least=1)] | None = None
-    stride_bytes: Annotated[int, fits("stride_bytes", least=1)] | None = None
-    block_bytes: Annotated[int, fits("block_bytes", least=1)] | None = None
+    bytes: Annotated[int, int_range("bytes", least=1)] | None = None
+    stride_bytes: Annotated[int, int_range("stride_bytes", least=1)] | None = None
+    block_bytes: Annotated[int, int_range("block_bytes", least=1)] | None = None
     operation: Word | None = None
     state: Word | None = None
     order: Word | None = None
     sharing: Word | None = None
     pages: Word | None = None
-    load_mbps: Annotated[int, fits("load_mbps")] | None = None
-    load_bytes: Annotated[int, fits("load_bytes", least=1)] | None = None
+    load_mbps: Annotated[int, int_range("load_mbps")] | None = None
+    load_bytes: Annotated[int, int_range("load_bytes", least=1)] | None = None
     load_variant: Word | None = None
-    memory_node: Annotated[int, fits("memory_node")] | None = None
-    load_node: Annotated[int, fits("load_node")] | None = None
+    memory_node: Annotated[int, int_range("memory_node")] | None = None
+    load_node: Annotated[int, int_range("load_node")] | None = None
     threads: Threads | None = None
 
 
@@ -72,7 +72,7 @@ class _Visit(Struct, tag_field="record"):
 
 
 class _Burst(_Visit, tag="burst"):
-    iterations: Annotated[int, fits("iterations", least=1)]
+    iterations: Annotated[int, int_range("iterations", least=1)]
     warmup: Int32
     ticks: tuple[Count, ...]
     start_ns: Count
@@ -80,8 +80,8 @@ class _Burst(_Visit, tag="burst"):
     pong_cpus: tuple[Int64, Int64]
     switches: tuple[Int64, Int64, Int64, Int64] | None = None
     line_page: Int64 | None = None
-    line_offset: Annotated[int, fits("line_offset")] | None = None
-    line_node: Annotated[int, fits("line_node")] | None = None
+    line_offset: Annotated[int, int_range("line_offset")] | None = None
+    line_node: Annotated[int, int_range("line_node")] | None = None
     line_physical: Int64 | None = None
     ran_ppm: tuple[Ran, Ran] | None = None
     steal_ppm: tuple[Share, Share] | None = None
@@ -128,7 +128,7 @@ class _Kind(Struct):
     benchmark: BenchmarkName
     variant: Word
     points: Annotated[list[PointName], Meta(min_length=1, max_length=POINT_LIMIT)] | None = None
-    samples: Annotated[int, fits("warmup", least=1)] | None = None
+    samples: Annotated[int, int_range("warmup", least=1)] | None = None
 
 
 class _Plan(Struct):
@@ -147,7 +147,7 @@ class _Hello(Struct):
     os: Word
     arch: Word
     clock: Word
-    ticks_per_second: Annotated[int, fits("ticks_per_second", "runs", least=1)]
+    ticks_per_second: Annotated[int, int_range("ticks_per_second", "runs", least=1)]
     pairs: Int64
     bursts: Int64
     cpus: Annotated[tuple[CpuNumber, ...], Meta(max_length=CPU_LIMIT)]
@@ -176,26 +176,28 @@ _HELLO = msgspec.json.Decoder(_Hello)
 _ANY: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 
 
-def decode(line: bytes) -> Record:
-    """Decode one line by itself: keys, types, ranges. Raises WireError; the rest is `Reader`'s."""
-    match checked(_RECORD, line):
+def decode_record(line: bytes) -> Record:
+    """Decode one line: keys, types and ranges. Raises WireError; `Reader` checks what spans lines."""
+    match decode_line(_RECORD, line):
         case _Burst() as burst:
-            return _burst(burst)
+            return _make_burst(burst)
         case _Failed(benchmark, variant, round_, ping, pong, reason, point, parameters, given_up):
-            found = _parameters(parameters)
-            return Failed(benchmark, variant, round_, ping, pong, _kept(reason), point, found, given_up)
+            point_parameters = _make_parameters(parameters)
+            return Failed(
+                benchmark, variant, round_, ping, pong, _shorten(reason), point, point_parameters, given_up
+            )
         case _Note(text):
-            return Note(_kept(text))
+            return Note(_shorten(text))
         case _End(bursts, failed, reason, converged, unconverged, reached_ppm):
             reached = None if reached_ppm is None else reached_ppm / 1e6
-            return End(bursts, failed, _kept(reason), converged, unconverged, reached)
+            return End(bursts, failed, _shorten(reason), converged, unconverged, reached)
         case _Version() as version:
-            return _hello(version, line)
+            return _make_hello(version, line)
         case (Alive() | Exit()) as record:
             return record
 
 
-def _burst(wire: _Burst) -> Burst:
+def _make_burst(wire: _Burst) -> Burst:
     if len(wire.ticks) <= wire.warmup:
         raise WireError(f"burst: {len(wire.ticks)} samples of which {wire.warmup} are warm-ups leave none")
     if 2 * wire.ticks[wire.warmup :].count(0) > len(wire.ticks) - wire.warmup:
@@ -209,15 +211,15 @@ def _burst(wire: _Burst) -> Burst:
         )
     burst = Burst(*msgspec.structs.astuple(wire))
     if wire.point is not None:
-        return _at_point(burst, wire)
-    of_points = ("unit", "parameters", "cpus", "other_ticks", "other_units")
-    if any(getattr(wire, name) is not None for name in of_points):
-        raise WireError(f"burst: without a point it has no {', '.join(of_points)}")
+        return _check_point_threads(burst, wire)
+    point_fields = ("unit", "parameters", "cpus", "other_ticks", "other_units")
+    if any(getattr(wire, name) is not None for name in point_fields):
+        raise WireError(f"burst: without a point it has no {', '.join(point_fields)}")
     return burst
 
 
-def _at_point(burst: Burst, wire: _Burst) -> Burst:
-    """The burst with its parameters. Raises WireError if its threads do not fit together."""
+def _check_point_threads(burst: Burst, wire: _Burst) -> Burst:
+    """Return the burst with its parameters. Raises WireError if its lists do not fit its threads."""
     cpus = wire.cpus or tuple(dict.fromkeys((wire.ping, wire.pong)))
     others = wire.other_ticks or ()
     if wire.unit is None or (cpus[:1], cpus[-1:]) != ((wire.ping,), (wire.pong,)):
@@ -225,21 +227,21 @@ def _at_point(burst: Burst, wire: _Burst) -> Burst:
     for name, lists in (("other_ticks", others), ("other_units", wire.other_units or ())):
         if len(set(cpus)) < len(cpus) or len(lists) not in (0, len(cpus) - 1):
             raise WireError(f"burst: {len(cpus)} CPUs, each once, do not have {len(lists)} lists of {name}")
-        if any(len(each) != len(wire.ticks) for each in lists):
+        if any(len(values) != len(wire.ticks) for values in lists):
             raise WireError(f"burst: {name} must be lists of {len(wire.ticks)} samples, as ticks is")
     if wire.begin_ns is not None and len(wire.begin_ns) != 1 + len(others):
         raise WireError(f"burst: {len(wire.begin_ns)} values of begin_ns for {1 + len(others)} threads")
-    return replace(burst, parameters=_parameters(wire.parameters))
+    return replace(burst, parameters=_make_parameters(wire.parameters))
 
 
-def _parameters(wire: _Parameters | None) -> Parameters | None:
+def _make_parameters(wire: _Parameters | None) -> Parameters | None:
     return Parameters(*msgspec.structs.astuple(wire)) if wire is not None else None
 
 
-def _hello(version: _Version, line: bytes) -> Hello:
+def _make_hello(version: _Version, line: bytes) -> Hello:
     if version.protocol != PROTOCOL:
         raise WireError(f"wire protocol {version.protocol}; this fleet speaks {PROTOCOL}")
-    wire, raw = checked(_HELLO, line), checked(_ANY, line)
+    wire, raw = decode_line(_HELLO, line), decode_line(_ANY, line)
     if wire.bursts_max is not None and wire.bursts_max < wire.bursts:
         raise WireError(f"hello: bursts_max {wire.bursts_max} is less than bursts {wire.bursts}")
     if len(set(wire.cpus)) < len(wire.cpus):
@@ -266,17 +268,17 @@ def _hello(version: _Version, line: bytes) -> Hello:
         preset=wire.plan.preset,
         estimator=wire.plan.estimator or Estimator.MEDIAN,
         counters=tuple(counter.event for counter in wire.counters),
-        benchmarks={one.name: one for one in wire.benchmarks},
+        benchmarks={benchmark.name: benchmark for benchmark in wire.benchmarks},
     )
 
 
-def planned(hello: Hello) -> list[tuple[str, str, str | None]]:
-    """The (benchmark, variant, point) of a hello's plan; None for the point where there are none."""
+def list_planned(hello: Hello) -> list[tuple[str, str, str | None]]:
+    """Return the (benchmark, variant, point) of a hello's plan; the point is None where there are none."""
     plan = msgspec.convert(hello.raw["plan"], _Plan)
     return [
         (kind.benchmark, kind.variant, point) for kind in plan.benchmarks for point in kind.points or (None,)
     ]
 
 
-def _kept(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."

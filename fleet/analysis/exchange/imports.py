@@ -23,7 +23,7 @@ from fleet.analysis.selection import select
 from fleet.analysis.views.text import is_none, records
 from fleet.errors import StoreError, UsageError
 from fleet.model import BENCHMARKS, Cpu, Topology, View
-from fleet.plan.cpulist import cpu_list, cpus_text
+from fleet.plan.cpulist import format_cpus, parse_cpu_numbers
 from fleet.plan.variants import VARIANTS
 from fleet.store import Store, schema
 from fleet.store.files import storing
@@ -179,7 +179,7 @@ def _cpus(entry: Mapping[str, Any]) -> tuple[Cpu, ...]:
 
 
 def _lowest(groups: Sequence[str]) -> dict[int, int]:
-    return {cpu: members[0] for text in groups for members in [cpu_list(text)] for cpu in members}
+    return {cpu: members[0] for text in groups for members in [parse_cpu_numbers(text)] for cpu in members}
 
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
@@ -259,7 +259,7 @@ def _topology(root: str | Path, text: str) -> Topology:
 def _check_cpus(file: Path, grid: Grid, machine: Topology, text: str | None) -> None:
     if unknown := sorted(set(grid.cpus) - {cpu.cpu for cpu in machine.cpus}):
         raise UsageError(
-            f"--topology {text}: that machine has no CPU {cpus_text(unknown)}, which {file} has; "
+            f"--topology {text}: that machine has no CPU {format_cpus(unknown)}, which {file} has; "
             "name the CPUs of the matrix with --cpus, or choose a run of the machine it was measured on."
         )
 

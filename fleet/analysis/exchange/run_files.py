@@ -18,7 +18,7 @@ from fleet.analysis.views.text import records
 from fleet.errors import UsageError
 from fleet.late import pa
 from fleet.model import SHIPPED, Descriptions
-from fleet.plan.options import choice
+from fleet.plan.options import parse_choice
 from fleet.store import schema
 from fleet.store.imports import write_summary
 from fleet.store.places import Folder, Place, samples_name
@@ -40,7 +40,7 @@ def export_runs(
     medians: no samples, but the median and interval of each pair, as a summary.
     """
     for word in keep:
-        choice("keep", word, tuple(KEEP))
+        parse_choice("keep", word, tuple(KEEP))
     if output.exists():
         raise UsageError(f"{output}: exists; it was not changed. Name another file.")
     listing = listing_of(root)

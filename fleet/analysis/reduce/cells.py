@@ -27,9 +27,9 @@ from fleet.model import (
     RunState,
     View,
     is_relation,
-    nearness,
+    relation_sort_key,
 )
-from fleet.plan.cpulist import cpu_list
+from fleet.plan.cpulist import parse_cpu_numbers
 from fleet.store import RunSummary
 from fleet.store.runs import Root
 from fleet.text import nearest, one_line
@@ -130,7 +130,7 @@ def _of_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame
     there = sorted({kind for of_run in kinds.values() for kind in of_run.values()})
     if text[:1].isdigit():
         try:
-            numbers = {*cpu_list(text)}
+            numbers = {*parse_cpu_numbers(text)}
         except ValueError as err:
             raise UsageError(f"--cpus {text}: {err}") from err
         wanted = dict.fromkeys(kinds, numbers)
@@ -153,7 +153,7 @@ def overview(pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
     Added: `about`, that choice in words; `place`, by which columns are in order. cpus: of the same runs.
     """
     single = without_points(pairs, descriptions)
-    places = {name: f"{nearness(name)}" for name in single["relation"].unique()}
+    places = {name: f"{relation_sort_key(name)}" for name in single["relation"].unique()}
     parts = [single.assign(about="", place=single["relation"].map(places).astype(str))]
     views = {name: descriptions[str(name)].view for name in pairs["benchmark"].unique()}
     if {*views.values()} - {*_OF_PAIRS}:
@@ -187,7 +187,7 @@ def _key_levels(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     settings = [
         one for _, part in rows.groupby("benchmark") for one in ladders.settings_in_order(part, descriptions)
     ]
-    near = sorted(rows["relation"].unique(), key=nearness)
+    near = sorted(rows["relation"].unique(), key=relation_sort_key)
     for name, order in (("threads", sorted({*rows["threads"]})), ("setting", settings), ("relation", near)):
         rows = rows.assign(at=rows[name].map({one: at for at, one in enumerate(order)}))
         rows = rows[rows["at"] == rows.groupby(_KIND)["at"].transform("min")]
@@ -200,8 +200,8 @@ def _key_levels(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
 
 def _peaks(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     known = descriptions[str(rows["benchmark"].iloc[0])]
-    rows = _first(_first(rows, known.in_role("row")[:1]), known.in_role("table"))
-    rows = rows[rows["relation"] == min(rows["relation"].unique(), key=nearness)]
+    rows = _first(_first(rows, known.parameters_with_role("row")[:1]), known.parameters_with_role("table"))
+    rows = rows[rows["relation"] == min(rows["relation"].unique(), key=relation_sort_key)]
     names = sorted(rows["variant"].unique())
     return rows.assign(
         about=rows["operation"] + _threads_text(rows),
@@ -215,13 +215,13 @@ def _key_points(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Of one run, benchmark and variant."""
     known = descriptions[str(rows["benchmark"].iloc[0])]
     tables, row, columns = (
-        [one for one in known.in_role(role) if one.name in rows and rows[one.name].notna().any()]
+        [one for one in known.parameters_with_role(role) if one.name in rows and rows[one.name].notna().any()]
         for role in ("table", "row", "column")
     )
     if not row:
         named = rows["point"].where(rows["point"].notna(), rows["relation"])
         return rows.assign(about="", place=named, relation=named)
-    near = min(rows["relation"].unique(), key=nearness)
+    near = min(rows["relation"].unique(), key=relation_sort_key)
     rows = _first(rows[rows["relation"] == near], tables)
     words = [str(rows[one.name].iloc[0]) for one in tables if one.type == "word"]
     if columns and columns[0].none:  # the greatest load of the run, the same in each row, beside none at all
@@ -231,7 +231,7 @@ def _key_points(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     else:
         rows = _first(rows, columns, last=known.view is View.BLOCKS)
         words += [str(rows[one.name].iloc[0]) for one in columns if one.type == "word"]
-    values = {value: row[0].place(value) for value in rows[row[0].name].unique()}
+    values = {value: row[0].sort_key(value) for value in rows[row[0].name].unique()}
     labels = {
         value: ladders.size_text(int(value)) if row[0].type == "bytes" else str(value) for value in values
     }
@@ -247,7 +247,7 @@ def _first(rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: bool = 
     for one in parameters:
         values = list(rows[one.name].dropna().unique()) if one.name in rows else []
         if values:
-            rows = rows[rows[one.name] == (max if last else min)(values, key=one.place)]
+            rows = rows[rows[one.name] == (max if last else min)(values, key=one.sort_key)]
     return rows
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.tables import Bools, Floats, Ints
-from fleet.plan.cpulist import cpus_text
+from fleet.plan.cpulist import format_cpus
 
 SHADES = 32
 MOST_GROUPS = 32
@@ -107,7 +107,7 @@ def of_groups(table: npt.ArrayLike, order: Layout, most: int = MOST_GROUPS) -> H
     places, cells = {cpu: place for place, cpu in enumerate(order.cpus)}, _values(table)
     at = [[places[cpu] for cpu in block] for block in blocks]
     values = np.array([[_median(cells[np.ix_(a, b)]) for b in at] for a in at])
-    labels = tuple(cpus_text(block) for block in blocks)
+    labels = tuple(format_cpus(block) for block in blocks)
     borders = (False,) * len(blocks)
     return Heatmap(labels, borders, values, colour_limits([table]), groups, _tiers_of(order, blocks))
 

@@ -122,7 +122,7 @@ def size_text(count: int) -> str:
 
 def settings_in_order(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[str]:
     """The settings of one benchmark's rows, each once, in the order of its description."""
-    columns = descriptions[str(rows["benchmark"].iloc[0])].in_role("column") if len(rows) else []
+    columns = descriptions[str(rows["benchmark"].iloc[0])].parameters_with_role("column") if len(rows) else []
     words = [word for parameter in columns for word in parameter.words]
     known = {name: place for place, name in enumerate(words)}
     names = rows["setting"].unique()

@@ -34,7 +34,7 @@ from fleet.analysis.reduce.matrices import by_relation, reduced, visits_together
 from fleet.analysis.tables import Floats, Ints, decode_categories, to_pandas
 from fleet.errors import DamagedFileError
 from fleet.late import pa
-from fleet.model import SHIPPED, Descriptions, core_kinds, with_kinds
+from fleet.model import SHIPPED, Descriptions, add_core_kinds, core_kinds
 from fleet.store import schema
 from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key, Place, samples_name
@@ -310,7 +310,7 @@ def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.D
         return rows
     ends = zip(*(rows[name] for name in ("run_id", "relation", "ping_cpu", "pong_cpu")), strict=True)
     of = kinds.__getitem__
-    named = [with_kinds(str(relation), of(run).get(a), of(run).get(b)) for run, relation, a, b in ends]
+    named = [add_core_kinds(str(relation), of(run).get(a), of(run).get(b)) for run, relation, a, b in ends]
     return rows.assign(relation=named)
 
 

@@ -19,7 +19,7 @@ from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import OF_HISTORY, load_pairs, widened
 from fleet.analysis.tables import number_groups
-from fleet.model import SHIPPED, Descriptions, nearness
+from fleet.model import SHIPPED, Descriptions, relation_sort_key
 from fleet.store.runs import Listing, Root, listing_of
 
 DISORDER = 1.1  # a nearer relation is that much slower
@@ -114,7 +114,7 @@ def _disorder(medians: Mapping[Any, float]) -> Iterator[tuple[object, ...]]:
         if relation.partition(" ")[0] not in ("self", "unknown"):  # other kinds of core have other times
             kinds.setdefault((benchmark, variant, relation.partition(" ")[2]), {})[relation] = ns
     for (*kind, _), known in kinds.items():
-        ordered = sorted(known.items(), key=lambda item: nearness(item[0]))
+        ordered = sorted(known.items(), key=lambda item: relation_sort_key(item[0]))
         for (near, its_ns), (wide, other_ns) in pairwise(ordered):
             if its_ns > DISORDER * other_ns:
                 says = f"{near} {its_ns:.1f} ns, {wide} {other_ns:.1f}"

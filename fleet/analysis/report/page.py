@@ -33,7 +33,7 @@ from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
 from fleet.model import Descriptions
 from fleet.model.version import VERSION
-from fleet.plan.cpulist import cpus_text
+from fleet.plan.cpulist import format_cpus
 from fleet.store.runs import Root, listing_of
 from fleet.text import one_line
 
@@ -317,7 +317,7 @@ def _block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[s
         a, b = divmod(int(str(key)), len(blocks))
         across = ", ".join(dict.fromkeys(part["relation"]))
         values = part[number]
-        where = " and ".join(cpus_text(blocks[at]) for at in dict.fromkeys((a, b)))
+        where = " and ".join(format_cpus(blocks[at]) for at in dict.fromkeys((a, b)))
         cells = "".join(dict.fromkeys((_block(starts, a, b), _block(starts, b, a))))
         tip = f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to {values.max():.1f})"
         found.append((cells, tip))

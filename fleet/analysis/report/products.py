@@ -60,8 +60,8 @@ def _products(rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptio
     for threads, part in rows.groupby("threads", sort=True):
         numbers = {"gops": ("gops", "median")}
         alike = part.groupby(["variant", "operation", "shape"], sort=False).agg(**numbers).reset_index()
-        (row, *_) = descriptions[str(part["benchmark"].iloc[0])].in_role("row")
-        alike = alike.sort_values(row.name, key=lambda names: names.map(row.place), kind="stable")
+        (row, *_) = descriptions[str(part["benchmark"].iloc[0])].parameters_with_role("row")
+        alike = alike.sort_values(row.name, key=lambda names: names.map(row.sort_key), kind="stable")
         together = int(float(str(threads)))
         yield Products(together, cpus_text(part), _roofs(levels, together), alike)
 

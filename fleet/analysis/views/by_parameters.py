@@ -10,7 +10,7 @@ from fleet.analysis.reduce.bursts import OF_OTHERS
 from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.views.ladders import bursts_text
 from fleet.analysis.views.text import is_none, measured, records
-from fleet.model import SHIPPED, Benchmark, Descriptions, Parameter, View, nearness
+from fleet.model import SHIPPED, Benchmark, Descriptions, Parameter, View, relation_sort_key
 from fleet.text import one_line, table
 
 _LINE, _KNEE, _RATE = 64, 1.5, "_mbps"
@@ -40,7 +40,7 @@ class _Relations(Parameter):
     __slots__ = ()
 
     def place(self, value: Any) -> Any:
-        return nearness(value)
+        return relation_sort_key(value)
 
 
 _RELATION: Parameter = _Relations("relation", "word")
@@ -55,7 +55,11 @@ def point_tables(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> P
     """
     known = descriptions[str(pairs["benchmark"].iloc[0])]
     tables, rows, columns = (
-        [one for one in known.in_role(role) if one.name in pairs and pairs[one.name].notna().any()]
+        [
+            one
+            for one in known.parameters_with_role(role)
+            if one.name in pairs and pairs[one.name].notna().any()
+        ]
         for role in ("table", "row", "column")
     )
     rows = rows or [_POINT]
@@ -155,7 +159,7 @@ def _cells(
 def _in_order(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key]:
     def places(key: Key) -> list[Any]:
         return [
-            ((value is None) == bool(one.none), value and one.place(value))
+            ((value is None) == bool(one.none), value and one.sort_key(value))
             for one, value in zip(parameters, key, strict=True)
         ]
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.text import is_none, records
-from fleet.model import SHIPPED, Descriptions, View, nearness
+from fleet.model import SHIPPED, Descriptions, View, relation_sort_key
 from fleet.text import counted
 
 _PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
@@ -68,7 +68,7 @@ def events(
     shown = [name for name in ("point", "thread") if found[name].nunique() > 1] or ["thread"]
     places = {point: at for at, point in enumerate(dict.fromkeys(points))}
     rows = sorted(records(found), key=lambda row: places.get(row["point"], -1))
-    relations = sorted(found["relation"].unique(), key=nearness)
+    relations = sorted(found["relation"].unique(), key=relation_sort_key)
     of_each = {each: [row for row in rows if row["relation"] == each] for each in relations}
     if "point" not in shown and len(relations) > 1:  # short tables are easier to compare in one
         shown = ["relation", *shown]

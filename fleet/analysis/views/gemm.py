@@ -47,8 +47,10 @@ def with_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd
         shape=rows["point"].map(lambda name: next((x for x in name.split(".") if x.count("x") == 2), "")),
     )
     rows = rows.sort_values("bytes", na_position="first", kind="stable")
-    operation = [one for name in rows["benchmark"].unique() for one in descriptions[name].in_role("row")]
-    names = sorted(rows["operation"].unique(), key=lambda name: [one.place(name) for one in operation[:1]])
+    operation = [
+        one for name in rows["benchmark"].unique() for one in descriptions[name].parameters_with_role("row")
+    ]
+    names = sorted(rows["operation"].unique(), key=lambda name: [one.sort_key(name) for one in operation[:1]])
     places = {name: place for place, name in enumerate(names)}
     rows = rows.assign(place=rows["operation"].map(places)).sort_values("place", kind="stable")
     return rows.drop(columns="place")

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fleet.analysis.reduce.ladders import MEMORY, STEP, ladders, settings_in_order, size_text
 from fleet.analysis.views.text import is_none, is_rate, is_too_wide, measured, percent, records, within
-from fleet.model import SHIPPED, Descriptions, nearness
+from fleet.model import SHIPPED, Descriptions, relation_sort_key
 from fleet.text import counted, table
 
 _NONE = "-"
@@ -145,7 +145,7 @@ def marks(levels: pd.DataFrame) -> list[str]:
 
 def alike(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
     """The rows of as many threads on the same kinds of cores, together; and by these columns."""
-    kinds: Any = [tuple(nearness(str(name))[1]) for name in rows["relation"]]
+    kinds: Any = [tuple(relation_sort_key(str(name))[1]) for name in rows["relation"]]
     groups = rows.assign(kinds=kinds).groupby([*by, "threads", "kinds"], sort=True, observed=True)
     return {key: group.drop(columns="kinds") for key, group in groups}
 

@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from fleet.late import np
-from fleet.model import KINDS, SHIPPED, Benchmark, Descriptions, View, is_relation, nearness
+from fleet.model import KINDS, SHIPPED, Benchmark, Descriptions, View, is_relation, relation_sort_key
 from fleet.text import LAST_COLUMN, as_json, console_class, one_line, printable
 
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ def pair_text(row: Mapping[str, Any]) -> str:
 
 def in_words(relations: Iterable[str]) -> str:
     """The legend of these relations, each word once: "smt: siblings of one core; package: ..."."""
-    of_each = [re.split("[ -]", name) for name in sorted({*relations}, key=nearness) if is_relation(name)]
+    of_each = [
+        re.split("[ -]", name) for name in sorted({*relations}, key=relation_sort_key) if is_relation(name)
+    ]
     words = dict.fromkeys(words[0] for words in of_each) | dict.fromkeys(
         sorted({*chain(*(words[1:] for words in of_each))}, key=list(KINDS).index)
     )

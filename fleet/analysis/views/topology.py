@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from fleet.analysis.reduce.topology import GROUPS, Layout
 from fleet.model import KINDS
-from fleet.plan.cpulist import cpus_text
+from fleet.plan.cpulist import format_cpus
 from fleet.text import counted
 
 _LONGEST = 110  # characters
@@ -23,17 +23,17 @@ def topology_lines(order: Layout) -> list[str]:
             levels.setdefault(blocks, level)
     lines = [f"{level}: {_groups(blocks)}" for blocks, level in levels.items()]
     of_kinds = {kind: [cpu for cpu in order.cpus if order.kinds.get(cpu) == kind] for kind in KINDS}
-    if listed := [f"{kind} {cpus_text(cpus)}" for kind, cpus in of_kinds.items() if cpus]:
+    if listed := [f"{kind} {format_cpus(cpus)}" for kind, cpus in of_kinds.items() if cpus]:
         lines.append(f"kinds of cores: {', '.join(listed)}")
     return [*lines, f"SMT siblings: {_siblings(order)}"] if len(order.cpus) > 1 else []
 
 
 def _groups(blocks: Blocks) -> str:
-    listed = " | ".join(map(cpus_text, blocks))
+    listed = " | ".join(map(format_cpus, blocks))
     if len(listed) <= _LONGEST:
         return listed
     sizes = sorted({len(block) for block in blocks})
-    return f"{len(blocks)} groups of {' or '.join(map(str, sizes))} CPUs; the first {cpus_text(blocks[0])}"
+    return f"{len(blocks)} groups of {' or '.join(map(str, sizes))} CPUs; the first {format_cpus(blocks[0])}"
 
 
 def _siblings(order: Layout) -> str:
@@ -64,4 +64,4 @@ def _rule(cores: Blocks) -> str:
     if len(apart) == 1:
         ordinal = {2: "second", 3: "third", 4: "fourth"}.get(step := apart.pop(), f"{step}th")
         return f"{each}, for every {ordinal} n from {firsts[0]} to {firsts[-1]}"
-    return f"{each}, for n of {cpus_text(firsts)}" if len(cpus_text(firsts)) < 60 else ""
+    return f"{each}, for n of {format_cpus(firsts)}" if len(format_cpus(firsts)) < 60 else ""

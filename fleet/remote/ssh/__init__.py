@@ -1,1 +1,1 @@
-"""A host over SSH: everything that knows paramiko and fabric. `connection` is the door."""
+"""Connects to a host over SSH: everything that imports paramiko and fabric. Start with `connection`."""

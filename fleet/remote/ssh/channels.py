@@ -1,4 +1,4 @@
-"""paramiko's channels without needless waiting: a command is started and fed in one go. For `connection`."""
+"""Uses paramiko's channels without needless waiting: starts and feeds a command in one go."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ LOST = (SSHException, EOFError, OSError)
 
 
 def start(transport: paramiko.Transport, command: str, timeout_s: float) -> paramiko.Channel:
-    """Open a channel and ask for `command` without waiting for the answer; see `refused`."""
+    """Open a channel and request `command` without waiting for the answer; see `was_refused`."""
     channel = transport.open_session(timeout=timeout_s)
     channel.settimeout(timeout_s)
     request = paramiko.Message()
@@ -31,12 +31,12 @@ def start(transport: paramiko.Transport, command: str, timeout_s: float) -> para
     return channel
 
 
-def refused(channel: paramiko.Channel) -> bool:
-    """Tell whether the server would not start the command of a channel that has ended."""
+def was_refused(channel: paramiko.Channel) -> bool:
+    """Report whether the server would not start the command of a channel that has ended."""
     return not channel.event_ready
 
 
-def talk(
+def exchange(
     channel: paramiko.Channel,
     stdin: bytes,
     deadline: float,
@@ -44,14 +44,14 @@ def talk(
     goes_on: bool = False,
     idle_timeout_s: float = math.inf,
 ) -> Iterator[tuple[bool, bytes]]:
-    """Feed `stdin`, then end-of-file unless it goes on; yield (is it stderr, data). Raises TimeoutError."""
+    """Send `stdin`, then end-of-file unless it goes on; yield (is it stderr, data). Raises TimeoutError."""
     left = memoryview(stdin)
     readable = select.poll()  # wakes up when either output has data or has ended
     readable.register(channel.fileno(), select.POLLIN)
     while True:
         # before reading: what is not there after this never comes
         ended = channel.eof_received or channel.closed
-        received = _received(channel)
+        received = _read_available(channel)
         yield from received
         if ended and not received:
             return
@@ -67,8 +67,8 @@ def talk(
                 raise TimeoutError
 
 
-def _received(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:
-    """Take what has arrived on stdout and stderr, without waiting."""
+def _read_available(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:
+    """Return what has arrived on stdout and stderr, without waiting."""
     received = []
     if channel.recv_ready():
         received.append((False, channel.recv(_READ_BYTES)))
@@ -88,13 +88,13 @@ def _send(channel: paramiko.Channel, left: memoryview) -> memoryview:
 
 
 def close(channel: paramiko.Channel) -> None:
-    """End the command's stdin and output; a dead link is no matter."""
+    """End the command's stdin and output; ignore a dead link."""
     with contextlib.suppress(*LOST):
         channel.close()
 
 
 def is_timeout(error: Exception) -> bool:
-    """Return whether our own wait timed out (paramiko raises two errors for that), not the link."""
+    """Report whether our own wait timed out (paramiko raises two errors for that), not the link."""
     if isinstance(error, TimeoutError):
         return error.errno is None
     return isinstance(error, SSHException) and str(error).startswith("Timeout")

@@ -1,7 +1,7 @@
-"""The sshds to pass on the way to a host, from the inventory and ssh_config (read by `config_lookup`).
+"""Resolves the route to a host from the inventory and ssh_config (read by `config_lookup`).
 
 The inventory overrides ssh_config. FLEET_SSH_CONFIG names a file to read instead of ~/.ssh/config and
-/etc/ssh/ssh_config, as `ssh -F` does. `dial` connects to these sshds.
+/etc/ssh/ssh_config, as `ssh -F` does. `dial` connects to the sshds of the route.
 """
 
 import getpass
@@ -57,7 +57,7 @@ class Endpoint:
 
 
 def route(host: Host) -> tuple[Endpoint, ...]:
-    """Return the sshds to pass, the host's own last. Raises UnreachableError on an unusable ssh_config."""
+    """Return the sshds to pass, the host's own last. Raises UnreachableError for an unusable ssh_config."""
     target = _endpoint(host, host.address, host.user, host.port)
     if host.identity_files:
         target = replace(target, identity_files=(), only_these=True)
@@ -87,7 +87,7 @@ def _hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
 
 
 def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endpoint:
-    settings = config_lookup.lookup(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
+    settings = config_lookup.look_up(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
     address = _read(host, read_address, _last(settings, "hostname", name), "HostName")
     real_port = port or int(_last(settings, "port", "22"))
     real_user = _read(host, read_user, user or _last(settings, "user", "") or getpass.getuser(), "User")
@@ -123,7 +123,7 @@ def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endp
 
 
 def _read(host: Host, read: Callable[[str], R], text: str, keyword: str) -> R:
-    """Read a value of ssh_config, which may reach the shell of a ProxyCommand. UnreachableError."""
+    """Read a value of ssh_config, which may reach the shell of a ProxyCommand. Raises UnreachableError."""
     try:
         return read(text)
     except ValueError as error:
@@ -131,7 +131,7 @@ def _read(host: Host, read: Callable[[str], R], text: str, keyword: str) -> R:
 
 
 def known_hosts_name(address: str, port: int) -> str:
-    """Write a host as known_hosts does: `name`, or `[name]:port` off the standard port."""
+    """Format a host as known_hosts does: `name`, or `[name]:port` off the standard port."""
     return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
 
 

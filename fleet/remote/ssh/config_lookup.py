@@ -1,4 +1,4 @@
-"""Resolves ssh_config for a name: by the user's own ssh (`ssh -G`), or without one by paramiko's parser."""
+"""Resolves ssh_config for a name: with the user's own ssh (`ssh -G`), or else with paramiko's parser."""
 
 import contextlib
 import os
@@ -43,31 +43,31 @@ _OF_NO_EFFECT = re.compile(
 )
 
 
-def lookup(host_name: str, name: str, user: str | None, port: int | None, file: str | None) -> Settings:
-    """Return what ssh_config sets for `name`, with tokens replaced: values by lower-case key.
+def look_up(host_name: str, name: str, user: str | None, port: int | None, file: str | None) -> Settings:
+    """Return the settings of ssh_config for `name`, with tokens replaced: values by lower-case key.
 
-    user, port: override those of the file. file: is read in place of the user's and the system's.
-    Raises UnreachableError.
+    user, port: override those of the file. file: is read instead of the user's and the system's. Raises
+    UnreachableError.
     """
     ssh = shutil.which("ssh")
     files = [file] if file else [str(user_file()), _SYSTEM_FILE]
     try:
         if ssh is None:
             return _ask_paramiko(files[0], name, user, port)
-        return _ask_ssh(ssh, name, user, port, file, tuple(map(_time_of_change, files)))
+        return _ask_ssh(ssh, name, user, port, file, tuple(map(_modification_time_ns, files)))
     except UnreachableError as error:
         raise UnreachableError(f"{host_name}: {error}") from error
 
 
 def user_file() -> Path:
-    """The account's ssh_config, whatever $HOME is, as ssh finds it; without an ssh that of $HOME."""
+    """Return the account's ssh_config as ssh finds it, whatever $HOME is; without an ssh, that of $HOME."""
     if shutil.which("ssh"):
         with contextlib.suppress(KeyError):  # an account without an entry
             return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh" / "config"
     return Path("~/.ssh/config").expanduser()
 
 
-def _time_of_change(file: str) -> int:
+def _modification_time_ns(file: str) -> int:
     try:
         return os.stat(file).st_mtime_ns  # noqa: PTH116
     except OSError:
@@ -80,7 +80,7 @@ def _ask_ssh(
 ) -> Settings:
     """Ask ssh, and a second time for the tokens that `ssh -G` leaves as they are.
 
-    ssh replaces tokens of ControlPath as those of IdentityFile, and tokens of RemoteCommand as those of
+    ssh replaces tokens of ControlPath like those of IdentityFile, and tokens of RemoteCommand like those of
     ProxyCommand and ProxyJump.
     """
     command = [ssh, "-G", *(["-F", file] if file else []), *(["-l", user] if user else [])]
@@ -140,13 +140,13 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
     path = Path(file)
     if file == "none" or not path.exists():
         return settings
-    given = [*([f"User {user}"] if user else []), *([f"Port {port}"] if port else [])]
+    overrides = [*([f"User {user}"] if user else []), *([f"Port {port}"] if port else [])]
     try:
-        lines, matches = _without_unknown_matches(path)
-        found = SSHConfig.from_text("\n".join([*given, *lines])).lookup(name)
+        lines, matches = _replace_unknown_matches(path)
+        config = SSHConfig.from_text("\n".join([*overrides, *lines])).lookup(name)
     except (SSHException, OSError, ValueError) as error:
         raise UnreachableError(f"{path} cannot be used: {error}") from error
-    for key, value in found.items():
+    for key, value in config.items():
         settings[key.lower()] = tuple(value) if isinstance(value, list) else (str(value or "none"),)
     command = settings.get("proxycommand", ("none",))[-1]
     if "%" in command.replace("%%", ""):
@@ -155,15 +155,15 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
             "only %h, %p and %r. Install OpenSSH's client, or write another."
         )
     settings["proxycommand"] = (command.replace("%%", "%"),)
-    unknown = [*matches, *_not_understood(settings, lines)]
+    unknown = [*matches, *_unsupported_settings(settings, lines)]
     if unknown:
         notes = f"without an ssh program fleet does not understand of {path}: {'; '.join(unknown)}"
         settings[NOTES] = (notes,)
     return settings
 
 
-def _without_unknown_matches(path: Path) -> tuple[list[str], list[str]]:
-    """Return the lines of a file, none of a Match that paramiko would take for true; the Matches replaced."""
+def _replace_unknown_matches(path: Path) -> tuple[list[str], list[str]]:
+    """Return a file's lines without the Matches that paramiko would take for true, and those Matches."""
     lines, replaced = path.read_text(encoding="utf-8").split("\n"), []
     for number, line in enumerate(lines):
         keyword, value = _split(line)
@@ -179,8 +179,8 @@ def _without_unknown_matches(path: Path) -> tuple[list[str], list[str]]:
     return lines, replaced
 
 
-def _not_understood(settings: Settings, lines: Sequence[str]) -> Iterator[str]:
-    """Yield the settings that count for a host and are not used, and those whose tokens stand as they are."""
+def _unsupported_settings(settings: Settings, lines: Sequence[str]) -> Iterator[str]:
+    """Yield the settings that apply to a host and are not used, and those whose tokens are not replaced."""
     for number, line in enumerate(lines, 1):
         keyword, value = _split(line)
         if keyword == "include" or (

@@ -1,4 +1,4 @@
-"""A host over SSH: a shell that runs one command after another; every wait has a time limit."""
+"""Connects to a host over SSH with a shell that runs one command after another. Every wait is limited."""
 
 import contextlib
 import math
@@ -16,7 +16,7 @@ from fleet.errors import LinkError, TimeLimitError
 from fleet.model import Host
 from fleet.remote import shell
 from fleet.remote.connection import Connection
-from fleet.remote.output import Answer, Completed, answer, never_ended
+from fleet.remote.output import Answer, Completed, collect_answer, timeout_message
 from fleet.remote.ssh import channels
 from fleet.remote.ssh.channels import LOST
 from fleet.remote.ssh.dial import dial, hang_up
@@ -29,32 +29,35 @@ _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 
 
 class Watchdog:
-    """Calls functions at a time limit, unless it is lifted: one thread for all; Timer starts one each."""
+    """Calls functions at a time limit, unless it is lifted.
+
+    One thread for all; threading.Timer starts one each.
+    """
 
     def __init__(self) -> None:
         self._limits = sched.scheduler(time.monotonic)
-        self._changed = threading.Condition()
+        self._changed_key_message = threading.Condition()
         self._looks_at = math.inf
         self._thread: threading.Thread | None = None
 
     def after(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
-        """Call `call` after so many seconds; return what lifts this limit, from any thread, also twice."""
+        """Call `call` after so many seconds; return a function that lifts the limit. Thread-safe."""
         calls = [call]
-        with self._changed:
+        with self._changed_key_message:
             due = self._limits.enter(seconds, 0, _call, (calls,)).time
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
                 self._thread.start()
             elif due < self._looks_at:
-                self._changed.notify()
+                self._changed_key_message.notify()
         return calls.clear
 
     def _watch(self) -> None:
-        with self._changed:
+        with self._changed_key_message:
             while True:
                 left = self._limits.run(blocking=False)
                 self._looks_at = math.inf if left is None else time.monotonic() + left
-                self._changed.wait(left)
+                self._changed_key_message.wait(left)
 
 
 def _call(calls: list[Callable[[], None]]) -> None:
@@ -84,13 +87,15 @@ class SshConnection(Connection):
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """See Connection.run. A command whose time is up is left to itself, without stdin and stdout."""
-        with self._limit(timeout_s, never_ended(self.host_name, timeout_s)) as deadline:
-            channel, mark = self._waiting_shell(timeout_s)
+        with self._limit(timeout_s, timeout_message(self.host_name, timeout_s)) as deadline:
+            channel, mark = self._take_shell(timeout_s)
             try:
-                text = (shell.last if stdin else shell.question)(command, self._env, mark)
+                text = (shell.render_last_command if stdin else shell.render_command)(
+                    command, self._env, mark
+                )
                 out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
-                received = channels.talk(channel, text + stdin, deadline, goes_on=not stdin)
-                if (done := answer(received, out, err)) is None:
+                received = channels.exchange(channel, text + stdin, deadline, goes_on=not stdin)
+                if (done := collect_answer(received, out, err)) is None:
                     return Completed(self._exit_code(channel, deadline), out.bytes(), err.bytes())
                 if not stdin:
                     self._shell = (channel, mark)
@@ -107,7 +112,7 @@ class SshConnection(Connection):
 
     @contextlib.contextmanager
     def sftp(self, timeout_s: float) -> Iterator[SftpChannel | None]:
-        """Open a file transfer for as long as the block lasts; None if the host has none."""
+        """Open a file transfer while the block runs; None if the host has none."""
 
         def limit() -> contextlib.AbstractContextManager[object]:
             return self._limit(
@@ -127,11 +132,11 @@ class SshConnection(Connection):
         self._closed = True
         hang_up(self._link)
 
-    def _waiting_shell(self, timeout_s: float) -> tuple[paramiko.Channel, str]:
-        """Hand out the shell that waits, or a new one, with its mark: some hosts allow one session only."""
-        kept, self._shell = self._shell, None
-        if kept is not None:
-            return kept
+    def _take_shell(self, timeout_s: float) -> tuple[paramiko.Channel, str]:
+        """Return the waiting shell, or a new one, with its mark: some hosts allow one session only."""
+        waiting, self._shell = self._shell, None
+        if waiting is not None:
+            return waiting
         mark = shell.new_mark()
         return channels.start(self._transport, shell.LOADER + mark, timeout_s), mark
 
@@ -143,7 +148,7 @@ class SshConnection(Connection):
         # paramiko's word both for a lost link and for a shell that was killed.
         if not self._transport.is_active():
             raise EOFError
-        if channels.refused(channel):
+        if channels.was_refused(channel):
             raise SSHException("Channel closed.")
         raise LinkError(
             f"{self.host_name}: the command ended without an exit code: something on the host killed its "
@@ -152,7 +157,7 @@ class SshConnection(Connection):
 
     @contextlib.contextmanager
     def _limit(self, timeout_s: float, too_late: str) -> Iterator[float]:
-        """Hand out the deadline; what breaks is a LinkError. The watchdog ends a session that hangs."""
+        """Yield the deadline; turn what breaks into a LinkError. The watchdog ends a session that hangs."""
         hung_up = threading.Event()
 
         def give_up() -> None:
@@ -165,11 +170,11 @@ class SshConnection(Connection):
         except LOST as error:
             if hung_up.is_set() or channels.is_timeout(error):
                 raise TimeLimitError(too_late) from error
-            raise LinkError(self._broken(error)) from error
+            raise LinkError(self._broken_link_message(error)) from error
         finally:
             lift()
 
-    def _broken(self, error: Exception) -> str:
+    def _broken_link_message(self, error: Exception) -> str:
         transport = self._transport
         if self._closed:
             return f"{self.host_name}: the connection has been closed on our side."
@@ -184,13 +189,13 @@ class SshConnection(Connection):
         cause = transport.get_exception() or error
         match cause:
             case EOFError():
-                what = "the connection was cut (end of file)"
+                description = "the connection was cut (end of file)"
             case TimeoutError():
-                what = f"the host has acknowledged nothing for {DEAD_PEER_S} s"
+                description = f"the host has acknowledged nothing for {DEAD_PEER_S} s"
             case _:
-                what = str(cause) or type(cause).__name__
+                description = str(cause) or type(cause).__name__
         return (
-            f"{self.host_name}: the SSH session broke: {what}. What the command did is unknown. "
+            f"{self.host_name}: the SSH session broke: {description}. What the command did is unknown. "
             "Is the host still up, and the network between?"
         )
 
@@ -205,8 +210,8 @@ class SshStream(Stream):
         self._connection = connection
         late = f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
         with connection._limit(idle_timeout_s, late):
-            self._channel, self._mark = connection._waiting_shell(idle_timeout_s)
-            head = shell.last(command, connection._env, self._mark)
+            self._channel, self._mark = connection._take_shell(idle_timeout_s)
+            head = shell.render_last_command(command, connection._env, self._mark)
             for begin in range(0, len(head), channels.SLICE_BYTES):
                 self._channel.sendall(head[begin : begin + channels.SLICE_BYTES])
 
@@ -215,24 +220,24 @@ class SshStream(Stream):
         with contextlib.suppress(*LOST):
             self._channel.shutdown_write()
 
-    def _pieces(self) -> Iterator[tuple[bool, bytes]]:
+    def _receive(self) -> Iterator[tuple[bool, bytes]]:
         try:
-            yield from channels.talk(
+            yield from channels.exchange(
                 self._channel, self._stdin, self._deadline, goes_on=True, idle_timeout_s=self._idle_timeout_s
             )
             deadline = time.monotonic() + self._idle_timeout_s
             self.exit_code = self._connection._exit_code(self._channel, deadline)
         except LOST as error:
             if channels.is_timeout(error):
-                raise self._too_late() from error
-            raise LinkError(self._connection._broken(error)) from error
+                raise self._time_limit_error() from error
+            raise LinkError(self._connection._broken_link_message(error)) from error
 
-    def _end(self, *, given_up: bool) -> None:
-        """Discard further output for a little while, so that the command can end by itself."""
+    def _end_command(self, *, given_up: bool) -> None:
+        """Discard further output for a while, so that the command can end by itself."""
         deadline = time.monotonic() + _STOP_GRACE_S
         if not given_up and self.exit_code is None:
             with contextlib.suppress(*LOST):
-                for _ in channels.talk(self._channel, b"", deadline, goes_on=True):
+                for _ in channels.exchange(self._channel, b"", deadline, goes_on=True):
                     pass
                 self._channel.status_event.wait(max(0.0, deadline - time.monotonic()))
         channels.close(self._channel)

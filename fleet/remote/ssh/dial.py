@@ -1,4 +1,4 @@
-"""Dials a host by fabric, one hop after the other, with our host-key policy, look-up of keys and socket."""
+"""Dials a host with fabric, one hop after the other, with our own host-key policy, keys and socket."""
 
 import contextlib
 import logging
@@ -41,23 +41,23 @@ _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # those that sign w
 
 
 class HostKeyCheck(paramiko.MissingHostKeyPolicy):
-    """Decides on the key of one endpoint, where fabric accepts all; records what it did in `notes`."""
+    """Accepts or refuses the host key of one endpoint, and records in `notes` a key it added."""
 
     def __init__(self, host_name: str, endpoint: Endpoint) -> None:
         self.notes: list[str] = []
         self._host_name = host_name
         self._endpoint = endpoint
         self._files = (*endpoint.user_known_hosts, *endpoint.global_known_hosts)
-        self._entries = known_hosts.find(self._files, endpoint.host_key_name)
+        self._entries = known_hosts.find_entries(self._files, endpoint.host_key_name)
         bare = endpoint.address.lower()
         # As OpenSSH does: a host known without its port is known, but never refused for it. Not so an alias.
         has_port = endpoint.host_key_name == f"[{bare}]:{endpoint.port}"
-        self._bare = known_hosts.find(self._files, bare) if has_port else []
+        self._bare = known_hosts.find_entries(self._files, bare) if has_port else []
 
-    def algorithms(self, ours: Sequence[str]) -> list[str]:
-        """Order `ours` so that the server shows a key of a type we know, if it has one."""
-        known = [entry.key_type for entry in _ordinary(self._entries) or _ordinary(self._bare)]
-        first = [name for key_type in known for name in _ALGORITHMS.get(key_type, (key_type,))]
+    def order_algorithms(self, ours: Sequence[str]) -> list[str]:
+        """Order `ours` so that the server shows a key of a known type, if it has one."""
+        known_types = [entry.key_type for entry in _unmarked(self._entries) or _unmarked(self._bare)]
+        first = [name for key_type in known_types for name in _ALGORITHMS.get(key_type, (key_type,))]
         return sorted(ours, key=lambda name: name not in first)
 
     def missing_host_key(
@@ -66,70 +66,75 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         hostname: str,  # noqa: ARG002
         key: paramiko.PKey,
     ) -> None:
-        """Check the key the server has just proved to own; paramiko asks us about every one."""
+        """Check the key that the server has just proved to own; paramiko calls this for every key."""
         blob, key_type = key.asbytes(), key.get_name()
         revoked = [e for e in (*self._entries, *self._bare) if e.marker == "@revoked" and e.blob == blob]
         if revoked:
             raise HostKeyError(
-                f"{self._shown(key_type, blob)}, which {revoked[0].place} marks as revoked. Do not connect; "
+                f"{self._shown_key_message(key_type, blob)}, which {revoked[0].place} marks as revoked. Do "
+                "not connect; "
                 "ask whoever runs the host."
             )
-        if any(entry.blob == blob for entry in _ordinary((*self._entries, *self._bare))):
+        if any(entry.blob == blob for entry in _unmarked((*self._entries, *self._bare))):
             return
-        if known := _ordinary(self._entries):
-            raise HostKeyError(self._changed(known, key_type, blob))
+        if known_entries := _unmarked(self._entries):
+            raise HostKeyError(self._changed_key_message(known_entries, key_type, blob))
         if self._endpoint.host_key is HostKeyPolicy.STRICT:
-            raise HostKeyError(self._unknown(key_type, blob))
+            raise HostKeyError(self._unknown_key_message(key_type, blob))
         self._accept(key_type, blob)
 
     def _accept(self, key_type: str, blob: bytes) -> None:
         name = self._endpoint.host_key_name
         if not self._endpoint.user_known_hosts:
             raise HostKeyError(
-                f"{self._shown(key_type, blob)}, and there is no file to keep it in: ssh_config sets "
+                f"{self._shown_key_message(key_type, blob)}, and there is no file to keep it in: "
+                "ssh_config sets "
                 "UserKnownHostsFile to none."
             )
         file = self._endpoint.user_known_hosts[0]
         try:
-            known_hosts.add(file, name, key_type, blob)
+            known_hosts.append_key(file, name, key_type, blob)
         except OSError as error:
             raise HostKeyError(
-                f"{self._shown(key_type, blob)}, and {file} cannot be written to remember it: {error}."
+                f"{self._shown_key_message(key_type, blob)}, and {file} cannot be written to remember it: "
+                f"{error}."
             ) from error
         self.notes.append(f"new host key of {name} accepted into {file}: {key_type} {fingerprint(blob)}")
 
-    def _shown(self, key_type: str, blob: bytes) -> str:
+    def _shown_key_message(self, key_type: str, blob: bytes) -> str:
         end = self._endpoint
         return (
             f"{self._host_name}: {end.address} port {end.port} showed the {key_type} key {fingerprint(blob)}"
         )
 
-    def _unknown(self, key_type: str, blob: bytes) -> str:
+    def _unknown_key_message(self, key_type: str, blob: bytes) -> str:
         end = self._endpoint
         file = end.user_known_hosts[0] if end.user_known_hosts else str(Path.home() / ".ssh/known_hosts")
         kind = {"ssh-rsa": "rsa", "ssh-ed25519": "ed25519"}.get(key_type, "ecdsa")
         scan = f"ssh-keyscan -p {end.port} -t {kind} {shlex.quote(end.address)}"
         authority = any(entry.marker == "@cert-authority" for entry in self._entries)
         return (
-            f"{self._shown(key_type, blob)}, which no known_hosts file lists as {end.host_key_name} "
+            f"{self._shown_key_message(key_type, blob)}, which no known_hosts file lists as "
+            f"{end.host_key_name} "
             f"(looked in {', '.join(self._files) or 'none'}"
             f"{'; a @cert-authority line there needs `via: openssh`' if authority else ''}). "
             "Compare it with what `ssh-keygen -lf` says on the host, then run "
             f"`{scan} >> {shlex.quote(file)}`; or set `host_key: accept-new` for this host in the inventory."
         )
 
-    def _changed(self, known: Sequence[Entry], key_type: str, blob: bytes) -> str:
+    def _changed_key_message(self, known_entries: Sequence[Entry], key_type: str, blob: bytes) -> str:
         name = self._endpoint.host_key_name
-        listed = ", ".join(f"{e.key_type} {fingerprint(e.blob)} ({e.place})" for e in known)
-        file = known[0].place.rpartition(":")[0]
+        listed = ", ".join(f"{e.key_type} {fingerprint(e.blob)} ({e.place})" for e in known_entries)
+        file = known_entries[0].place.rpartition(":")[0]
         return (
-            f"{self._shown(key_type, blob)}, but the known one is {listed}. Either the host was installed "
+            f"{self._shown_key_message(key_type, blob)}, but the known one is {listed}. Either the host "
+            "was installed "
             "anew or somebody is in between, so nothing was sent. If you know that the new key is right, run "
             f"`ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(file)}` and connect again."
         )
 
 
-def _ordinary(entries: Sequence[Entry]) -> list[Entry]:
+def _unmarked(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in entries if not entry.marker]
 
 
@@ -144,7 +149,7 @@ def dial(host: Host, timeout_s: float) -> tuple[fabric.Connection, tuple[str, ..
     link: fabric.Connection | None = None
     try:
         for endpoint in endpoints:
-            link = _open(host.name, endpoint, link, timeout_s, notes)
+            link = _open_session(host.name, endpoint, link, timeout_s, notes)
     except BaseException:
         hang_up(link)
         raise
@@ -159,13 +164,13 @@ def hang_up(link: fabric.Connection | None) -> None:
         link = link.gateway
 
 
-def _open(
+def _open_session(
     host_name: str, endpoint: Endpoint, gateway: fabric.Connection | None, timeout_s: float, notes: list[str]
 ) -> fabric.Connection:
     check = HostKeyCheck(host_name, endpoint)
     connect_kwargs = {
         "auth_strategy": Identities(host_name, endpoint),
-        "transport_factory": partial(_transport, check, timeout_s),
+        "transport_factory": partial(_make_transport, check, timeout_s),
         "timeout": timeout_s,
         "banner_timeout": timeout_s,
         "auth_timeout": timeout_s,
@@ -185,7 +190,7 @@ def _open(
         forward_agent=False,
     )
     link.client.set_missing_host_key_policy(check)
-    with _as_unreachable(host_name, endpoint, link, timeout_s), _handshakes:
+    with _raising_unreachable(host_name, endpoint, link, timeout_s), _handshakes:
         link.open()
     link.transport.set_keepalive(KEEPALIVE_S)
     notes.extend(check.notes)
@@ -193,7 +198,7 @@ def _open(
 
 
 class _Transport(paramiko.Transport):
-    """A Transport that keeps what the server says, for messages.
+    """A Transport that keeps what the server sends for messages.
 
     offered: the algorithms of the key exchange. preface: lines before the SSH banner. goodbye: why it ends.
     """
@@ -217,28 +222,28 @@ class _Transport(paramiko.Transport):
         self.goodbye = message.get_text()[:200]
 
     def _parse_debug(self, _message: paramiko.Message) -> None:
-        """Skip what sshd says for debugging; paramiko would format it for a log that nobody reads."""
+        """Skip sshd's debug messages; paramiko would format them for a log that nobody reads."""
 
 
-def _transport(
+def _make_transport(
     check: HostKeyCheck, timeout_s: float, sock: socket.socket, **options: object
 ) -> paramiko.Transport:
     transport = _Transport(sock, **options)  # type: ignore[arg-type]
     transport.handshake_timeout = timeout_s
     allowed = transport.get_security_options()
     # paramiko lists the AES-GCM ciphers last, though they cost it less than half of what CTR does.
-    allowed.ciphers = _first(_CIPHERS_FIRST, allowed.ciphers)
-    allowed.kex = _first(_KEX_FIRST, allowed.kex)
-    allowed.key_types = check.algorithms(allowed.key_types)
+    allowed.ciphers = _prefer(_CIPHERS_FIRST, allowed.ciphers)
+    allowed.kex = _prefer(_KEX_FIRST, allowed.kex)
+    allowed.key_types = check.order_algorithms(allowed.key_types)
     return transport
 
 
-def _first(preferred: tuple[str, ...], offered: Sequence[str]) -> tuple[str, ...]:
+def _prefer(preferred: tuple[str, ...], offered: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(offered, key=lambda name: name not in preferred))
 
 
 @contextlib.contextmanager
-def _as_unreachable(
+def _raising_unreachable(
     host_name: str, endpoint: Endpoint, link: fabric.Connection, timeout_s: float
 ) -> Iterator[None]:
     """Turn whatever a handshake raises into an UnreachableError with a text, and leave nothing open."""
@@ -251,7 +256,7 @@ def _as_unreachable(
                 f"{endpoint.port}: {error.text or 'no reason given'}. Does its sshd allow TCP forwarding?"
             ) from error
         except (SSHException, SilentError, EOFError, OSError) as error:
-            message = _failure(host_name, endpoint, link, timeout_s, error)
+            message = _failure_message(host_name, endpoint, link, timeout_s, error)
             raise UnreachableError(message, passing=_closed_early(link, error)) from error
     except BaseException:
         link.client.close()
@@ -259,7 +264,7 @@ def _as_unreachable(
 
 
 def _closed_early(link: fabric.Connection, error: Exception) -> bool:
-    """Return whether the host closed the connection before the key exchange, as with MaxStartups."""
+    """Report whether the host closed the connection before the key exchange, as with MaxStartups."""
     transport = link.client.get_transport()
     if transport is None or transport.initial_kex_done or transport.is_active():
         return False
@@ -267,13 +272,13 @@ def _closed_early(link: fabric.Connection, error: Exception) -> bool:
     return not timed_out and not isinstance(error, IncompatiblePeer) and "Indecipherable" not in str(error)
 
 
-def _failure(
+def _failure_message(
     host_name: str, endpoint: Endpoint, link: fabric.Connection, timeout_s: float, error: Exception
 ) -> str:
     where = f"{host_name}: {endpoint.address} port {endpoint.port}"
     transport = link.client.get_transport()
     if isinstance(error, IncompatiblePeer) and isinstance(transport, _Transport):
-        return f"{where}: {_no_common_algorithm(transport, str(error))}"
+        return f"{where}: {_no_common_algorithm_message(transport, str(error))}"
     if transport is None:
         return f"{where}: the jump host {link.gateway.host} did not forward the connection: {_reason(error)}."
     silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
@@ -286,23 +291,25 @@ def _failure(
                 f"{where}: the ProxyCommand of ssh_config gave no SSH banner: {endpoint.proxy_command!r}"
                 f"{': ' if printed else '.'}{printed}"
             )
-        return _no_banner(where, timeout_s, "" if silent else str(error)) + _say(transport)
+        return _no_banner_message(where, timeout_s, "" if silent else str(error)) + _quote_server_text(
+            transport
+        )
     if not transport.initial_kex_done:
         return (
             f"{where} {how} during the key exchange. Try again; if it stays so, look at the host's sshd log."
         )
-    advice = f"Try again; if it stays so, look at the host's sshd log.{_say(transport)}"
+    advice = f"Try again; if it stays so, look at the host's sshd log.{_quote_server_text(transport)}"
     return f"{where} {how} during authentication. {advice}"
 
 
-def _say(transport: paramiko.Transport) -> str:
-    """Quote what the server wrote for people, before its SSH banner or at the login; "" if nothing."""
+def _quote_server_text(transport: paramiko.Transport) -> str:
+    """Quote the server's text for people, before its SSH banner or at the login; "" if there is none."""
     login = (transport.get_banner() or b"").decode("utf-8", "replace").splitlines()
     lines = [line[:_SAID] for line in (*getattr(transport, "preface", ()), *login) if line.strip()]
     return f" The server says: {'; '.join(lines[:_LINES_SAID])!r}." if lines else ""
 
 
-def _no_banner(where: str, timeout_s: float, text: str) -> str:
+def _no_banner_message(where: str, timeout_s: float, text: str) -> str:
     if "Indecipherable" in text:
         return f"{where} does not speak SSH: {text!r}. Is this the port of another service?"
     if not text or text.endswith("banner"):  # paramiko has no text for the reason
@@ -323,8 +330,8 @@ _KINDS = (  # what paramiko calls it in its error; what we call it; the server's
 _SHA1_ONLY = {"ssh-rsa", "ssh-dss"}
 
 
-def _no_common_algorithm(transport: _Transport, error: str) -> str:
-    """Name both sides' algorithms, and what else can be done than to install another sshd."""
+def _no_common_algorithm_message(transport: _Transport, error: str) -> str:
+    """Name both sides' algorithms, and what to do other than installing another sshd."""
     if not transport.offered:
         return f"the server ({transport.remote_version}) does not speak version 2 of SSH."
     _, kind, theirs, ours = next(row for row in _KINDS if row[0] in error)

@@ -1,4 +1,4 @@
-"""Authenticates by public keys only: which to offer, in which order, and the error; for `dial`."""
+"""Authenticates with public keys only: chooses which to offer, in which order; for `dial`."""
 
 import base64
 import binascii
@@ -30,19 +30,19 @@ _AGENT_SIGNS_S = 60.0  # the user may have to touch a token or to confirm
 
 
 class SilentError(Exception):
-    """The sshd did not answer a key in time, or the link broke while it was asked."""
+    """The sshd did not answer a key in time, or the link broke meanwhile."""
 
 
 class Identity(InMemoryPrivateKey):
-    """A key we can sign with, and its name in messages."""
+    """A key that can sign, and its name in messages."""
 
     def __init__(self, user: str, key: paramiko.PKey, shown: str) -> None:
         super().__init__(user, key)
-        self.shown = shown
+        self.display_name = shown
 
 
 class _SshAgent(AgentSSH):
-    """The agent at `path`, which must answer in time: paramiko's own would wait for ever."""
+    """The agent at `path`, which must answer in time; paramiko's own class would wait for ever."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -57,12 +57,12 @@ class _SshAgent(AgentSSH):
         link.settimeout(_AGENT_SIGNS_S)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection to the agent."""
         self._close()  # type: ignore[attr-defined]  # not in the stubs
 
 
 class Identities(AuthStrategy):
-    """Offers every allowed key once, in order, and stops at the first answer that settles the matter."""
+    """Offers every allowed key once, in order, and stops at the first conclusive answer."""
 
     def __init__(self, host_name: str, endpoint: Endpoint) -> None:
         super().__init__(ssh_config=paramiko.SSHConfig())
@@ -72,15 +72,15 @@ class Identities(AuthStrategy):
         self._agent: _SshAgent | None = None
 
     def authenticate(self, transport: paramiko.Transport) -> AuthResult:
-        """Offer the keys; if none lets us in, ask to be let in without. Raises AuthError or SilentError.
+        """Offer the keys, then ask without a key. Raises AuthError or SilentError.
 
-        ssh asks without a key first. Here that would cost every host two round trips.
+        ssh asks without a key first, which here would cost every host two round trips.
         """
         tried: list[str] = []
         other_methods: Sequence[str] = ()
         with contextlib.closing(self.get_sources()) as sources:
             for source in sources:
-                tried.append(source.shown)
+                tried.append(source.display_name)
                 try:
                     if self._offer(transport, source, tried):
                         return AuthResult(self)
@@ -91,13 +91,13 @@ class Identities(AuthStrategy):
         if not methods:
             return AuthResult(self)
         if other_methods or "publickey" not in methods:
-            raise AuthError(self._takes_no_keys(other_methods or methods))
-        raise AuthError(self._refused(tried))
+            raise AuthError(self._no_keys_message(other_methods or methods))
+        raise AuthError(self._refused_message(tried))
 
     def _ask_without_key(self, transport: paramiko.Transport, *, first: bool) -> Sequence[str]:
-        """Ask to be let in as we are; return by which methods the server lets in, none if it just has.
+        """Ask for access without a key; return the server's methods, none if it granted access.
 
-        first: nothing was asked before, so that no answer is not one to the keys.
+        first: nothing was asked before, so that silence is not an answer to the keys.
         """
         try:
             return transport.auth_none(self._endpoint.user)
@@ -109,10 +109,10 @@ class Identities(AuthStrategy):
             return ["publickey"]
 
     def get_sources(self) -> Generator[Identity, None, None]:
-        """Yield the keys to offer, in order; the agent, where it is needed, stays open meanwhile."""
+        """Yield the keys to offer, in order; the agent, if it is needed, stays open meanwhile."""
         offered: set[bytes] = set()
         try:
-            for identity in self._allowed():
+            for identity in self._allowed_identities():
                 if (blob := identity.pkey.asbytes()) not in offered:
                     offered.add(blob)
                     yield identity
@@ -134,7 +134,7 @@ class Identities(AuthStrategy):
             if len(tried) == 1 and not reason:  # it was the link
                 raise SilentError from error
             raise AuthError(
-                f"{self._to()} closed the connection after {len(tried)} of our keys "
+                f"{self._endpoint_text()} closed the connection after {len(tried)} of our keys "
                 f"({', '.join(tried)}){reason and f': {reason!r}'}. "
                 "Name the right one with `identity_files` in the inventory, or with IdentityFile and "
                 "IdentitiesOnly in ssh_config."
@@ -142,46 +142,50 @@ class Identities(AuthStrategy):
         except (SSHException, EOFError, OSError) as error:
             # With a text: the key failed, for instance an agent refused to sign. Without: the link.
             if transport.is_active() and isinstance(error, SSHException) and str(error):
-                self._unusable.append(f"{identity.shown}: {error}")
+                self._unusable.append(f"{identity.display_name}: {error}")
                 return False
             raise SilentError from error
         if more:
             raise AuthError(
-                f"{self._to()} accepted {identity.shown} but wants {', '.join(more)} as well, "
+                f"{self._endpoint_text()} accepted {identity.display_name} but wants {', '.join(more)} as "
+                "well, "
                 "which fleet cannot give. Exempt this key in the host's sshd_config (AuthenticationMethods)."
             )
         return True
 
-    def _allowed(self) -> Iterator[Identity]:
-        """Yield the keys the inventory names, then those ssh would offer, in its order."""
+    def _allowed_identities(self) -> Iterator[Identity]:
+        """Yield the inventory's keys, then those ssh would offer, in its order."""
         end = self._endpoint
-        yield from self._of_files(end.inventory_files, wanted=True)
+        yield from self._file_identities(end.inventory_files, report_missing=True)
         if not end.only_these:
             named = {public: path for path in end.identity_files if (public := _public_blob(path))}
-            for blob in (*(blob for blob in named if blob in self._held), *self._held):
-                yield self._of_agent(blob, named.get(blob))
-        yield from self._of_files(end.identity_files, wanted=end.only_these)
+            for blob in (*(blob for blob in named if blob in self._agent_keys), *self._agent_keys):
+                yield self._agent_identity(blob, named.get(blob))
+        yield from self._file_identities(end.identity_files, report_missing=end.only_these)
 
-    def _of_files(self, paths: Sequence[str], *, wanted: bool) -> Iterator[Identity]:
-        """The keys of files; the agent is asked for what no file gives. wanted: a missing one is reported."""
+    def _file_identities(self, paths: Sequence[str], *, report_missing: bool) -> Iterator[Identity]:
+        """Yield the keys of files, from the agent if a file gives none.
+
+        report_missing: record missing files.
+        """
         for path in paths:
-            key, why_not = _load(path)
+            key, why_not = _load_key(path)
             if key is not None:
-                shown = f"{path} ({fingerprint(key.asbytes())})"
-                yield Identity(self._endpoint.user, key, shown)
-            elif (blob := _public_blob(path)) and blob in self._held:
-                yield self._of_agent(blob, path)
-            elif wanted or Path(path).exists():
+                name = f"{path} ({fingerprint(key.asbytes())})"
+                yield Identity(self._endpoint.user, key, name)
+            elif (blob := _public_blob(path)) and blob in self._agent_keys:
+                yield self._agent_identity(blob, path)
+            elif report_missing or Path(path).exists():
                 self._unusable.append(f"{path}: {why_not}")
 
-    def _of_agent(self, blob: bytes, path: str | None) -> Identity:
-        key = self._held[blob]
-        shown = path or key.comment or key.get_name()
-        return Identity(self._endpoint.user, key, f"{shown} (agent, {fingerprint(blob)})")
+    def _agent_identity(self, blob: bytes, path: str | None) -> Identity:
+        key = self._agent_keys[blob]
+        name = path or key.comment or key.get_name()
+        return Identity(self._endpoint.user, key, f"{name} (agent, {fingerprint(blob)})")
 
     @cached_property
-    def _held(self) -> Mapping[bytes, AgentKey]:
-        """What the agent holds, by the keys' public halves. It is asked when this is first needed."""
+    def _agent_keys(self) -> Mapping[bytes, AgentKey]:
+        """The agent's keys by their public halves. It is asked when they are first needed."""
         path = os.environ.get("SSH_AUTH_SOCK")
         if not path or not self._endpoint.use_agent:
             return {}
@@ -193,34 +197,36 @@ class Identities(AuthStrategy):
             pass
         return {key.asbytes(): key for key in self._agent.get_keys()} if self._agent else {}
 
-    def _takes_no_keys(self, methods: Sequence[str]) -> str:
+    def _no_keys_message(self, methods: Sequence[str]) -> str:
         openssh = ", or set `via: openssh` for this host" if _OF_OPENSSH & {*methods} else ""
         return (
-            f"{self._to()} takes no keys, only {', '.join(methods)}; fleet offers keys only. "
+            f"{self._endpoint_text()} takes no keys, only {', '.join(methods)}; fleet offers keys only. "
             f"Allow PubkeyAuthentication in the host's sshd_config{openssh}."
         )
 
-    def _to(self) -> str:
+    def _endpoint_text(self) -> str:
         end = self._endpoint
         return f"{self._host_name}: {end.address} port {end.port}"
 
-    def _refused(self, tried: list[str]) -> str:
+    def _refused_message(self, tried: list[str]) -> str:
         unusable = f" Not usable: {'; '.join(dict.fromkeys(self._unusable))}." if self._unusable else ""
         user = self._endpoint.user
         if not tried:
             return (
-                f"{self._to()}: no key to offer for user {user!r}.{unusable} Load one into ssh-agent "
+                f"{self._endpoint_text()}: no key to offer for user {user!r}.{unusable} Load one into "
+                "ssh-agent "
                 "(`ssh-add`), or name one with `identity_files` in the inventory."
             )
         return (
-            f"{self._to()} refused user {user!r} with every key we may offer: {', '.join(tried)}.{unusable} "
+            f"{self._endpoint_text()} refused user {user!r} with every key we may offer: "
+            f"{', '.join(tried)}.{unusable} "
             f"Put the public key into ~{user}/.ssh/authorized_keys on the host, or set `user` or "
             "`identity_files` in the inventory."
         )
 
 
-def _load(path: str) -> tuple[paramiko.PKey | None, str]:
-    """Read a key file: (key, ""), or None and why not."""
+def _load_key(path: str) -> tuple[paramiko.PKey | None, str]:
+    """Read a key file: (key, ""), or None and the reason."""
     try:
         seen = os.stat(path)  # noqa: PTH116 - once a host
     except OSError as error:
@@ -232,11 +238,11 @@ def _load(path: str) -> tuple[paramiko.PKey | None, str]:
             f"other users may read it (mode {stat.S_IMODE(seen.st_mode):04o}), so neither ssh nor fleet uses "
             f"it; run `chmod 600 {shlex.quote(path)}`"
         )
-    return _parsed(path, seen.st_mtime_ns, seen.st_size)
+    return _parse_key(path, seen.st_mtime_ns, seen.st_size)
 
 
 @once  # one key opens many hosts
-def _parsed(path: str, _written_ns: int, _size: int) -> tuple[paramiko.PKey | None, str]:
+def _parse_key(path: str, _written_ns: int, _size: int) -> tuple[paramiko.PKey | None, str]:
     try:
         return paramiko.PKey.from_path(path), ""
     except TypeError:  # cryptography's word for a missing passphrase

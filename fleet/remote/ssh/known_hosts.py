@@ -1,7 +1,6 @@
-"""The known_hosts files: look a host's keys up, add a new one. Format: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
+"""Finds a host's keys in known_hosts files and adds new ones. Format: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
 
 paramiko's own loader takes time quadratic in the file's length; this one reads a file once, in one pass.
-Used by `host_key`.
 """
 
 import base64
@@ -24,7 +23,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a known_hosts file. `marker` is "" for an ordinary key; `place` is "file:line"."""
+    """One line of a known_hosts file. marker: "" for an ordinary key. place: "file:line"."""
 
     names: str
     key_type: str
@@ -33,19 +32,19 @@ class Entry:
     place: str
 
     def matches(self, name: str) -> bool:
-        """Tell whether this line, not a hashed one, is about `name` (a wildcard or a negation may say so)."""
-        found = False
+        """Report whether this line, not a hashed one, is about `name`, with wildcards and negations."""
+        matches = False
         for pattern in self.names.split(","):
             if pattern.startswith("!"):
-                if _like(name, pattern[1:]):
+                if _matches_pattern(name, pattern[1:]):
                     return False
-            elif _like(name, pattern):
-                found = True
-        return found
+            elif _matches_pattern(name, pattern):
+                matches = True
+        return matches
 
 
-def _hashed(entry: Entry) -> Iterator[tuple[hmac.HMAC, bytes, Entry]]:
-    """A line made ready for many names: an HMAC begun with its salt, its hash. None if unreadable."""
+def _hashed_line(entry: Entry) -> Iterator[tuple[hmac.HMAC, bytes, Entry]]:
+    """Yield an HMAC started with the line's salt, its hash and the entry; nothing if it cannot be read."""
     _, kind, *parts = entry.names.split("|")
     with suppress(ValueError):
         salt, digest = (base64.b64decode(part) for part in parts)
@@ -54,9 +53,9 @@ def _hashed(entry: Entry) -> Iterator[tuple[hmac.HMAC, bytes, Entry]]:
 
 
 class KnownHosts:
-    """One file, read. Names written plainly are found at once, the others by going through them.
+    """One file. Plain names are found in a dictionary, hashed ones and patterns by going through them.
 
-    A hashed line is about one name: once that was asked for, it is as good as a plain one.
+    A hashed line is about one name: once that was looked up, it is kept as a plain one.
     """
 
     def __init__(self, path: str, text: str) -> None:
@@ -66,11 +65,11 @@ class KnownHosts:
         self._asked: set[str] = set()
         self._guard = threading.Lock()
         for number, line in enumerate(text.split("\n"), 1):
-            entry = _parse(line, f"{path}:{number}")
+            entry = _parse_entry(line, f"{path}:{number}")
             if entry is None:
                 continue
             if entry.names.startswith("|"):
-                self._hashed += _hashed(entry)
+                self._hashed += _hashed_line(entry)
             elif any(mark in entry.names for mark in "*?!"):
                 self._others.append(entry)
             else:
@@ -82,31 +81,31 @@ class KnownHosts:
         with self._guard:
             if name not in self._asked:
                 self._asked.add(name)
-                self._match(name)
+                self._move_hashed_to_plain(name)
         yield from self._plain.get(name, ())
         yield from (entry for entry in self._others if entry.matches(name))
 
-    def _match(self, name: str) -> None:
-        """Make plain the hashed lines about `name`."""
-        left = []
+    def _move_hashed_to_plain(self, name: str) -> None:
+        """Keep the hashed lines about `name` as plain ones."""
+        unmatched = []
         for line in self._hashed:
-            begun, digest, entry = line
-            found = begun.copy()
-            found.update(name.encode())
-            if found.digest() == digest:
+            salted, digest, entry = line
+            candidate = salted.copy()
+            candidate.update(name.encode())
+            if candidate.digest() == digest:
                 self._plain[name].append(entry)
             else:
-                left.append(line)
-        self._hashed = left
+                unmatched.append(line)
+        self._hashed = unmatched
 
 
-def find(files: Sequence[str], name: str) -> list[Entry]:
-    """Return the lines about `name` in all `files`; a file that does not exist knows nobody."""
-    return [entry for file in files for entry in _load(file).find(name)]
+def find_entries(files: Sequence[str], name: str) -> list[Entry]:
+    """Return the lines about `name` in all `files`; a file that does not exist has none."""
+    return [entry for file in files for entry in _load_file(file).find(name)]
 
 
-def add(file: str, name: str, key_type: str, blob: bytes) -> None:
-    """Append a key to `file`, which is made, private, if it does not exist. Raises OSError."""
+def append_key(file: str, name: str, key_type: str, blob: bytes) -> None:
+    """Append a key to `file`, which is created, private, if it does not exist. Raises OSError."""
     path = Path(file)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # One write to a descriptor in append mode: lines of controllers working side by side stay whole.
@@ -121,27 +120,27 @@ def add(file: str, name: str, key_type: str, blob: bytes) -> None:
 
 
 def fingerprint(blob: bytes) -> str:
-    """Write a public key's fingerprint as `ssh-keygen -l` does."""
+    """Format a public key's fingerprint as `ssh-keygen -l` does."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
-def _load(file: str) -> KnownHosts:
-    """Return `file` as it is now, reading it only if it changed since the last time."""
+def _load_file(file: str) -> KnownHosts:
+    """Return the entries of `file`, reading it only if it changed since the last time."""
     with _lock:
-        stamp = _stamp(file)
+        stamp = _file_stamp(file)
         if file not in _loaded or _loaded[file][0] != stamp:
-            _loaded[file] = (stamp, KnownHosts(file, _read(file)))
+            _loaded[file] = (stamp, KnownHosts(file, _read_or_empty(file)))
         return _loaded[file][1]
 
 
-def _read(file: str) -> str:
+def _read_or_empty(file: str) -> str:
     try:
         return Path(file).read_bytes().decode(errors="replace")
     except OSError:  # it is not there, or is not ours to read: it knows nobody, as for OpenSSH
         return ""
 
 
-def _stamp(file: str) -> tuple[int, int] | None:
+def _file_stamp(file: str) -> tuple[int, int] | None:
     try:
         status = os.stat(file)  # noqa: PTH116
     except OSError:
@@ -149,8 +148,8 @@ def _stamp(file: str) -> tuple[int, int] | None:
     return (status.st_mtime_ns, status.st_size)
 
 
-def _parse(line: str, place: str) -> Entry | None:
-    """A line's entry, or None. As for OpenSSH only newlines end lines, only blanks and tabs part fields."""
+def _parse_entry(line: str, place: str) -> Entry | None:
+    """Return a line's entry, or None. As in OpenSSH, only blanks and tabs separate fields."""
     fields = re.findall(r"[^ \t]+", line.rstrip("\r"))
     if not fields or fields[0].startswith("#"):
         return None
@@ -164,6 +163,6 @@ def _parse(line: str, place: str) -> Entry | None:
     return Entry(fields[0], fields[1], blob, marker, place)
 
 
-def _like(name: str, pattern: str) -> bool:
+def _matches_pattern(name: str, pattern: str) -> bool:
     # Only * and ? are special in known_hosts; fnmatch would also read [ as one.
     return fnmatch.fnmatchcase(name, pattern.lower().replace("[", "[[]"))

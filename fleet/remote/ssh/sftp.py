@@ -17,7 +17,7 @@ Limit = Callable[[], AbstractContextManager[object]]
 
 
 def open_sftp(transport: paramiko.Transport, limit: Limit) -> "SftpChannel | None":
-    """Open the host's SFTP; None if it has none; paramiko's errors. limit: around every operation."""
+    """Open the host's SFTP; None if it has none. Raises paramiko's errors. limit: wraps every operation."""
     channel = transport.open_session(timeout=OPEN_TIMEOUT_S)
     channel.settimeout(OPEN_TIMEOUT_S)
     try:
@@ -31,15 +31,15 @@ def open_sftp(transport: paramiko.Transport, limit: Limit) -> "SftpChannel | Non
 
 
 class SftpChannel:
-    """An open file transfer. Raises RefusedError for what the host will not do; a dead link is `limit`'s."""
+    """An open file transfer. Raises RefusedError for what the host refuses; `limit` handles a dead link."""
 
     def __init__(self, client: paramiko.SFTPClient, limit: Limit) -> None:
         self._client = client
         self._limit = limit
 
     def write(self, path: str, data: bytes, mode: int) -> None:
-        """Make the file, which must not be there, and count what arrived."""
-        with self._asking():
+        """Create the file, which must not exist. Raises RefusedError if its size is not that of `data`."""
+        with self._translating_errors():
             with self._client.open(path, "wx") as file:
                 file.chmod(mode)
                 file.set_pipelined(True)
@@ -50,17 +50,17 @@ class SftpChannel:
 
     def read(self, path: str) -> bytes:
         """Return the whole file."""
-        with self._asking(), self._client.open(path, "rb") as file:
+        with self._translating_errors(), self._client.open(path, "rb") as file:
             return bytes(file.read())
 
     def rename(self, old: str, new: str) -> None:
-        """Rename; fails where `new` is there."""
-        with self._asking():
+        """Rename a file; fails if `new` exists."""
+        with self._translating_errors():
             self._client.rename(old, new)
 
     def remove(self, path: str) -> None:
         """Remove a file."""
-        with self._asking():
+        with self._translating_errors():
             self._client.remove(path)
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class SftpChannel:
             self._client.close()
 
     @contextlib.contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _translating_errors(self) -> Iterator[None]:
         with self._limit():
             try:
                 yield

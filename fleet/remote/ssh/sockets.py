@@ -1,4 +1,4 @@
-"""The TCP connection, or a ProxyCommand's pipe, under SSH: few round trips, dead peers noticed."""
+"""Opens the TCP connection, or a ProxyCommand's pipe, under SSH: few round trips, dead peers noticed."""
 
 import contextlib
 import os
@@ -21,9 +21,9 @@ _QUICKACK = getattr(socket, "TCP_QUICKACK", None)
 class LinkSocket(socket.socket):
     """A TCP socket that acknowledges at once and reads ahead.
 
-    Nagle's algorithm and delayed acknowledgements together cost an SSH handshake some 80 ms. Linux
-    forgets TCP_QUICKACK by and by, so it is set again with every read. paramiko reads each packet in two
-    pieces, from one thread, and never asks the kernel whether more has arrived.
+    Nagle's algorithm and delayed acknowledgements together cost an SSH handshake some 80 ms. Linux resets
+    TCP_QUICKACK now and then, so every read sets it again. paramiko reads each packet in two pieces, from one
+    thread, and never asks the kernel whether more has arrived.
     """
 
     _ahead = b""
@@ -70,7 +70,7 @@ def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.soc
     """Connect to the first of the endpoint's addresses that answers, in the resolver's order."""
     where = f"{endpoint.address} port {endpoint.port}"
     try:
-        found = socket.getaddrinfo(endpoint.address, endpoint.port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(endpoint.address, endpoint.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise UnreachableError(
             f"{host_name}: the name {endpoint.address!r} cannot be resolved: {_reason(error)}. "
@@ -78,9 +78,9 @@ def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.soc
         ) from error
     deadline = time.monotonic() + timeout_s
     refusals = []
-    for index, (family, kind, protocol, _, address) in enumerate(found):
+    for index, (family, kind, protocol, _, address) in enumerate(addresses):
         link = LinkSocket(family, kind, protocol)
-        link.settimeout(max(0.1, (deadline - time.monotonic()) / (len(found) - index)))
+        link.settimeout(max(0.1, (deadline - time.monotonic()) / (len(addresses) - index)))
         try:
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.agent.build import elf
-from fleet.agent.build.upload import prebuilt
+from fleet.agent.build.upload import read_prebuilt
 from fleet.errors import BuildError
 from fleet.model import Facts, Host, RequestedToolchain, Target
 from tests import needs
@@ -28,7 +28,7 @@ def test_a_real_binary_is_read_right(tmp_path: Path, static: bool) -> None:
     machine = subprocess.run(["uname", "-m"], capture_output=True, text=True, check=True).stdout.strip()
     assert found.machine == machine
     assert (found.interpreter is None) is static
-    assert elf.misfit(found, Target("linux", machine), None) is None
+    assert elf.why_unfit(found, Target("linux", machine), None) is None
 
 
 def headers(machine: int, bits: int, order: str, interpreter: bytes) -> bytes:
@@ -81,7 +81,7 @@ def test_word_size_and_byte_order_tell_architectures_of_one_number_apart(
 def test_a_binary_that_cannot_run_there_is_named_before_it_travels(
     binary: elf.Elf, libc: str | None, why: str
 ) -> None:
-    found = elf.misfit(binary, X86, libc)
+    found = elf.why_unfit(binary, X86, libc)
     assert found is not None
     assert found.startswith(why)
 
@@ -95,7 +95,7 @@ def test_a_binary_that_cannot_run_there_is_named_before_it_travels(
     ],
 )
 def test_a_binary_that_can_run_there_is_let_through(binary: elf.Elf, libc: str | None) -> None:
-    assert elf.misfit(binary, X86, libc) is None
+    assert elf.why_unfit(binary, X86, libc) is None
 
 
 @pytest.mark.parametrize(("bits", "fields"), [(64, (32, 72, 96)), (32, (28, 56, 68))])
@@ -108,14 +108,14 @@ def test_an_elf_file_that_points_beyond_its_end_is_refused_in_words(
         for number in (len(whole), 2 ** (bits - 1), 2**bits - 1):
             binary = bytearray(whole)
             binary[at : at + bits // 8] = number.to_bytes(bits // 8, "little")
-            with pytest.raises(ValueError, match=r"damaged ELF file: it has .+ bytes, and byte .+ is needed"):
+            with pytest.raises(ValueError, match=r"damaged ELF file: it has .+ bytes; byte .+ is needed"):
                 elf.read_elf(bytes(binary))
     with pytest.raises(ValueError, match="damaged ELF file"):
         elf.read_elf(whole[:-1])
     (tmp_path / "agent").write_bytes(binary)
     host = Host("board", "h", toolchain=RequestedToolchain(binary=str(tmp_path / "agent")))
     with pytest.raises(BuildError, match=f"board: the agent from {tmp_path}/agent cannot .*damaged ELF file"):
-        prebuilt(host, Facts("linux", "x86_64"))
+        read_prebuilt(host, Facts("linux", "x86_64"))
 
 
 def test_version_numbers_that_are_none_are_no_error() -> None:

@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Builder, compile_here, controller, first_installed
-from fleet.agent.build.source import sources
+from fleet.agent.build.on_controller import (
+    Builder,
+    compile_here,
+    controller_target,
+    first_installed_toolchain,
+)
+from fleet.agent.build.source import read_sources
 from fleet.errors import BuildError
 from fleet.model import Target
 
-HERE = controller()
+HERE = controller_target()
 OTHER = Target("linux", "aarch64" if HERE.arch != "aarch64" else "x86_64")
 
 
@@ -23,11 +28,11 @@ def test_a_cross_compiler_is_advised_for_other_machines_only(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("fleet.agent.build.on_controller.find_spec", lambda _: None)  # no zig either
-    files = tc.sources_for(target, sources())
+    files = tc.select_sources(target, read_sources())
     assert files is not None
     text = rf"Install {advice} \(.+\) or the extra: pip install 'corefleet\[cross\]'\.$"
     with pytest.raises(BuildError, match=text):
-        first_installed(target)
+        first_installed_toolchain(target)
     with pytest.raises(BuildError, match=text):
         Builder(tmp_path).build(target, files)
 
@@ -37,7 +42,7 @@ def test_a_compiler_that_leaves_a_process_behind_has_built(tmp_path: Path) -> No
     compiler, pid = tmp_path / "leavecc", tmp_path / "pid"
     compiler.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! >{pid}\necho binary >fleet-agent\n")
     compiler.chmod(0o755)
-    toolchain = tc.Toolchain("leavecc", (str(compiler),), (), controller())
+    toolchain = tc.Toolchain("leavecc", (str(compiler),), (), controller_target())
     binary = compile_here(toolchain, {"main.c": b""}, "0" * 16, nullcontext)
     os.kill(int(pid.read_text()), signal.SIGKILL)
     assert binary == b"binary\n"

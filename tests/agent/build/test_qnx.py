@@ -144,7 +144,7 @@ def test_a_release_of_the_inventory_is_taken_where_the_host_tells_none(
     for folder, major in (("qnx710", 7), ("qnx800", 8)):
         standin.install(home / folder, major)
     host = replace(BOARD, os="qnx", os_release=release)
-    assert found in preview(host, deployer.facts(kernel=None)).words
+    assert found in preview(host, deployer.facts(kernel=None)).description
 
 
 def test_a_host_that_tells_another_release_than_the_inventory_is_refused(deployer: Deployer) -> None:
@@ -165,17 +165,17 @@ def test_the_sdp_is_looked_for_by_the_environment_then_at_home_and_must_be_of_th
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_home = standin.install(home / "qnx710", 7)
-    assert qnx_sdp.find(None, 7).target == at_home / "target/qnx7"
-    assert qnx_sdp.find(None, None).release == 7
+    assert qnx_sdp.find_sdp(None, 7).target == at_home / "target/qnx7"
+    assert qnx_sdp.find_sdp(None, None).release == 7
     with pytest.raises(BuildError, match=r"~/qnx710: is for QNX 7, the host has QNX 8"):
-        qnx_sdp.find(None, 8)
+        qnx_sdp.find_sdp(None, 8)
     elsewhere = standin.install(tmp_path / "sdk", 8)
     for name, value in standin.environment(elsewhere).items():
         monkeypatch.setenv(name, value)
-    assert qnx_sdp.find(None, 8).host == elsewhere / standin.HOST
-    assert qnx_sdp.find(None, 7).host == at_home / standin.HOST
+    assert qnx_sdp.find_sdp(None, 8).host == elsewhere / standin.HOST
+    assert qnx_sdp.find_sdp(None, 7).host == at_home / standin.HOST
     with pytest.raises(BuildError, match=r"sdp: /no/such}`: not there"):
-        qnx_sdp.find("/no/such", 8)
+        qnx_sdp.find_sdp("/no/such", 8)
 
 
 def test_qcc_gets_the_environment_of_its_sdp_and_the_licence_variables(
@@ -248,7 +248,7 @@ def test_the_first_compiler_that_proves_itself_builds_there_and_the_second_time_
     content = hashlib.sha256(Path(agent.path).read_bytes()).hexdigest()
     assert os.listdir(deployer.workdir) == [f"fleet-agent-{agent.build}-{content[:16]}"]  # noqa: PTH208
     assert deployer(host, deployer.facts(broken, clang)).place == "already on the host"
-    assert preview(host, deployer.facts(clang)).words == "is already on the host"
+    assert preview(host, deployer.facts(clang)).description == "is already on the host"
 
 
 # ---- a build host -----------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_a_build_host_builds_where_the_controller_has_no_sdp(
     assert build_id(agent) == agent.build
     assert [path.name for path in there.iterdir()] == ["qnx800"]
     found = preview(host, deployer.facts())
-    assert found.words == "would be built with qcc on the build host builder and sent"
+    assert found.description == "would be built with qcc on the build host builder and sent"
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,9 @@ def test_what_was_set_up_and_failed_is_told_when_another_way_is_taken(
         deployer(host)
     (note,) = deployer.notes
     assert "no licence today" in note
-    assert preview(host, deployer.facts()).words.startswith(f"would be built with {platform / standin.QCC}")
+    assert preview(host, deployer.facts()).description.startswith(
+        f"would be built with {platform / standin.QCC}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -337,7 +339,7 @@ def test_a_prebuilt_agent_for_another_release_never_travels(
     host = replace(BOARD, build=BuildPlace.PREBUILT, toolchain=requested(binary=str(binary)))
     facts = deployer.facts(kernel=kernel)
     if words is None:
-        assert preview(host, facts).words == f"would be the prebuilt {binary}"
+        assert preview(host, facts).description == f"would be the prebuilt {binary}"
         return
     with pytest.raises(BuildError, match=words):
         deployer(host, facts)
@@ -363,11 +365,13 @@ def test_none_of_the_four_ways_is_one_message_that_says_where_each_was_looked_fo
 
 def test_check_previews_each_place(deployer: Deployer, home: Path) -> None:
     facts = deployer.facts("clang")
-    assert preview(BOARD, facts).words == "would be built on the host with clang, if that proves to work"
+    assert (
+        preview(BOARD, facts).description == "would be built on the host with clang, if that proves to work"
+    )
     platform = standin.install(home / "qnx800")
     expected = f"would be built with {platform / standin.QCC} (QNX 8) and sent"
-    assert preview(BOARD, deployer.facts()).words == expected
-    assert preview(replace(BOARD, build=BuildPlace.CONTROLLER), facts).words == expected
+    assert preview(BOARD, deployer.facts()).description == expected
+    assert preview(replace(BOARD, build=BuildPlace.CONTROLLER), facts).description == expected
 
 
 def test_only_what_is_for_qnx_travels_to_qnx_and_the_other_way_round(
@@ -380,10 +384,10 @@ def test_only_what_is_for_qnx_travels_to_qnx_and_the_other_way_round(
         deployer(host)
     linux, board = Target("linux", "x86_64"), Target("qnx", "x86_64")
     there = elf.Elf("x86_64", "/usr/lib/ldqnx-64.so.2", None)
-    assert elf.misfit(there, board, None) is None
-    assert "it is for QNX" in str(elf.misfit(there, linux, None))
-    assert "statically" in str(elf.misfit(elf.Elf("x86_64", None, None), board, None))
-    assert "it is for x86_64" in str(elf.misfit(there, Target("qnx", "aarch64"), None))
+    assert elf.why_unfit(there, board, None) is None
+    assert "it is for QNX" in str(elf.why_unfit(there, linux, None))
+    assert "statically" in str(elf.why_unfit(elf.Elf("x86_64", None, None), board, None))
+    assert "it is for x86_64" in str(elf.why_unfit(there, Target("qnx", "aarch64"), None))
 
 
 def test_a_build_host_is_no_way_for_linux(deployer: Deployer) -> None:
@@ -399,7 +403,7 @@ def test_a_build_host_is_no_way_for_linux(deployer: Deployer) -> None:
 def test_every_architecture_of_qnx_has_sources_and_a_variant() -> None:
     for arch in qnx_sdp.VARIANTS:
         assert arch in ARCHES
-        picked = tc.sources_for(Target("qnx", arch), source.sources())
+        picked = tc.select_sources(Target("qnx", arch), source.read_sources())
         assert picked is not None
         native = {name for name in picked if name.startswith("native/") and name.endswith(".c")}
         assert {"native/qnx.c", f"native/{arch}.c", "native/generic.c"} <= native
@@ -409,8 +413,8 @@ def test_every_architecture_of_qnx_has_sources_and_a_variant() -> None:
 def test_flags_for_qnx_ask_for_its_names_and_link_nothing_it_has_not() -> None:
     target = Target("qnx", "aarch64")
     for toolchain in (
-        tc.on_host("clang", target),
-        qnx.toolchain_on(BUILDER, target, 8, ()),
+        tc.host_toolchain("clang", target),
+        qnx.build_host_toolchain(BUILDER, target, 8, ()),
         qnx_sdp.Sdp(Path("/sdk/host"), Path("/sdk/target/qnx"), 8).toolchain(target),
     ):
         assert "-D_QNX_SOURCE" in toolchain.cflags
@@ -419,4 +423,4 @@ def test_flags_for_qnx_ask_for_its_names_and_link_nothing_it_has_not() -> None:
 
 @pytest.mark.parametrize(("release", "found"), [("8.0.0", 8), ("7.1.0", 7), (None, None), ("unknown", None)])
 def test_the_major_version_is_read_from_the_release(release: str | None, found: int | None) -> None:
-    assert qnx_sdp.major(release) == found
+    assert qnx_sdp.major_version(release) == found

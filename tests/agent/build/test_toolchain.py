@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.source import sources
+from fleet.agent.build.source import read_sources
 from fleet.model import ARCHES, Target
 from tests import needs
 
@@ -16,7 +16,7 @@ ARM = Target("linux", "aarch64")
 
 
 def test_a_target_is_built_from_its_own_files_and_no_others() -> None:
-    picked = tc.sources_for(ARM, sources())
+    picked = tc.select_sources(ARM, read_sources())
     assert picked is not None
     native = {name for name in picked if name.startswith("native/") and name.endswith(".c")}
     assert {"native/linux.c", "native/aarch64.c", "native/generic.c"} <= native
@@ -26,32 +26,32 @@ def test_a_target_is_built_from_its_own_files_and_no_others() -> None:
 
 
 def test_an_unknown_target_has_no_sources() -> None:
-    assert tc.sources_for(Target("linux", "vax"), sources()) is None
+    assert tc.select_sources(Target("linux", "vax"), read_sources()) is None
 
 
 def test_the_build_id_changes_with_everything_that_goes_in() -> None:
-    base = tc.on_host("cc", X86)
+    base = tc.host_toolchain("cc", X86)
     files = {"main.c": b"int main;"}
     ids = {
         tc.build_id(files, base),
         tc.build_id({"main.c": b"int main ;"}, base),
         tc.build_id({"mian.c": b"int main;"}, base),
-        tc.build_id(files, tc.on_host("gcc", X86)),
-        tc.build_id(files, tc.on_host("cc", ARM)),
-        tc.build_id(files, tc.on_host("cc", X86, ("-O3",))),
+        tc.build_id(files, tc.host_toolchain("gcc", X86)),
+        tc.build_id(files, tc.host_toolchain("cc", ARM)),
+        tc.build_id(files, tc.host_toolchain("cc", X86, ("-O3",))),
     }
     assert len(ids) == 6
-    assert tc.build_id(files, base) == tc.build_id(dict(files), tc.on_host("cc", X86))
+    assert tc.build_id(files, base) == tc.build_id(dict(files), tc.host_toolchain("cc", X86))
 
 
 def test_flags_with_quotes_reach_the_agent_unharmed(tmp_path: Path) -> None:
     cc = needs.program("cc", "gcc")
     show = b'#include <stdio.h>\n#include "base/build_facts.h"\nint main(void) { puts(FLEET_CFLAGS); }\n'
     toolchain = tc.Toolchain("cc", (cc,), ("-O1", '-DWORD="a b\\\\"'), X86)
-    for name, text in toolchain.sources({"show.c": show}, "id").items():
+    for name, text in toolchain.add_build_facts({"show.c": show}, "id").items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(text)
-    line = shlex.join(toolchain.arguments(["show.c"], "show"))
+    line = shlex.join(toolchain.command_line(["show.c"], "show"))
     assert "FLEET_" not in line
     subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, check=True)
     shown = subprocess.run([tmp_path / "show"], capture_output=True, text=True, check=True)
@@ -59,8 +59,8 @@ def test_flags_with_quotes_reach_the_agent_unharmed(tmp_path: Path) -> None:
 
 
 def test_the_controllers_own_target_tries_native_compilers_before_cross_ones() -> None:
-    own = [t.command[0] for t in tc.on_controller(X86, X86, None)]
-    cross = [t.command[0] for t in tc.on_controller(ARM, X86, None)]
+    own = [t.command[0] for t in tc.controller_toolchains(X86, X86, None)]
+    cross = [t.command[0] for t in tc.controller_toolchains(ARM, X86, None)]
     assert own[:3] == ["cc", "gcc", "clang"]
     assert cross[0] == "aarch64-linux-gnu-gcc"
     assert "cc" not in cross
@@ -68,20 +68,22 @@ def test_the_controllers_own_target_tries_native_compilers_before_cross_ones() -
 
 
 def test_only_the_last_resort_links_dynamically() -> None:
-    *static, last = tc.on_controller(X86, X86, None)
+    *static, last = tc.controller_toolchains(X86, X86, None)
     assert all("-static" in t.cflags for t in static)
     assert "-static" not in last.cflags
 
 
 def test_a_wished_compiler_is_the_only_one_tried() -> None:
-    (only,) = tc.on_controller(ARM, X86, "my-cc", ("-g",))
+    (only,) = tc.controller_toolchains(ARM, X86, "my-cc", ("-g",))
     assert only.command == ("my-cc",)
     assert only.cflags[-1] == "-g"
 
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_every_architecture_an_inventory_may_name_has_sources_and_compilers(arch: str) -> None:
-    assert tc.sources_for(Target("linux", arch), sources()) is not None
-    commands = [t.command for t in tc.on_controller(Target("linux", arch), Target("linux", "vax"), None)]
+    assert tc.select_sources(Target("linux", arch), read_sources()) is not None
+    commands = [
+        t.command for t in tc.controller_toolchains(Target("linux", arch), Target("linux", "vax"), None)
+    ]
     assert any(command[0].endswith("-gcc") for command in commands)
     assert commands[-1][:3] == tc.ZIG

@@ -9,7 +9,7 @@ import pytest
 from fleet.agent.build import elf
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder
-from fleet.agent.build.source import sources
+from fleet.agent.build.source import read_sources
 from fleet.model import Target
 from tests import needs
 
@@ -26,7 +26,7 @@ def test_zig_builds_a_static_agent_that_runs(
     )
     monkeypatch.setenv("PATH", str(tmp_path))  # no cc, gcc, clang or cross compiler to be found
     target = Target("linux", arch)
-    files = tc.sources_for(target, sources())
+    files = tc.select_sources(target, read_sources())
     assert files is not None
     notes: list[str] = []
     built = Builder(tmp_path / "cache").build(target, files, notify=notes.append)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.agent.wire import conversation, parts, records
+from fleet.agent.wire import conversation, records, run_so_far
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.line import WireError
 from fleet.agent.wire.records import TEXT_LIMIT
@@ -57,12 +57,12 @@ def line(record: dict[str, Any], **changes: object) -> bytes:
 def fed(*lines: bytes) -> Reader:
     reader = Reader()
     for one in lines:
-        reader.feed(one)
+        reader.read_line(one)
     return reader
 
 
 def test_a_burst_arrives_number_for_number() -> None:
-    burst = records.decode(line(BURST))
+    burst = records.decode_record(line(BURST))
     assert isinstance(burst, Burst)
     assert burst.ticks == (300_000, 250_001, 250_002)
     assert key_of(burst) == ("cas", "cmpxchg", None, 0, 0, 3)
@@ -71,7 +71,7 @@ def test_a_burst_arrives_number_for_number() -> None:
 
 def test_a_whole_conversation_is_a_finished_run() -> None:
     reader = fed(line(HELLO), line(BURST), line(BURST, round=1), line(END))
-    assert reader.verdict() is None
+    assert reader.why_unfinished() is None
     assert isinstance(reader.hello, Hello)
     assert reader.end == End(2, 0, "done")
 
@@ -79,25 +79,25 @@ def test_a_whole_conversation_is_a_finished_run() -> None:
 def test_what_a_login_script_prints_is_a_note() -> None:
     reader = fed(b"Welcome to \x1b[31mboard7", b"", line(HELLO))
     assert reader.notes == ["before hello the host printed: 'Welcome to \\x1b[31mboard7'"]
-    assert reader.feed(b"Welcome again") is None
+    assert reader.read_line(b"Welcome again") is None
     assert reader.notes[1:] == ["among the agent's records the host printed: 'Welcome again'"]
     with pytest.raises(WireError, match="not a JSON record"):
-        reader.feed(b"{Welcome again")
+        reader.read_line(b"{Welcome again")
 
 
 def test_words_left_without_a_newline_before_a_record_cost_only_a_note() -> None:
     reader = fed(line(HELLO), b"You have mail. " + line(BURST), line(BURST, round=1), line(END))
-    assert reader.verdict() is None
+    assert reader.why_unfinished() is None
     assert reader.notes == ["among the agent's records the host printed: 'You have mail. '"]
     said = [line(HELLO), b"You have mail. " + line(BURST), b"more", line(END)]
-    assert len(list(parts.bursts([said]))) == 1
+    assert len(list(run_so_far.decode_bursts([said]))) == 1
 
 
 def test_a_flood_of_chatter_is_refused() -> None:
     reader = Reader()
     with pytest.raises(WireError, match="still no hello"):
         for _ in range(conversation.NOISE_LIMIT_LINES + 1):
-            reader.feed(b"la la la")
+            reader.read_line(b"la la la")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_flood_of_chatter_is_refused() -> None:
 )
 def test_a_hello_we_cannot_read_is_an_error_not_chatter(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(WireError, match=words):
-        Reader().feed(line(HELLO, **changes))
+        Reader().read_line(line(HELLO, **changes))
 
 
 @pytest.mark.parametrize(
@@ -134,15 +134,15 @@ def test_a_hello_we_cannot_read_is_an_error_not_chatter(changes: dict[str, Any],
 def test_a_burst_that_cannot_be_true_is_refused(changes: dict[str, Any], words: str) -> None:
     reader = fed(line(HELLO))
     with pytest.raises(WireError, match=words):
-        reader.feed(line(BURST, **changes))
+        reader.read_line(line(BURST, **changes))
 
 
 def test_no_visit_comes_twice_and_rounds_do_not_go_back() -> None:
     reader = fed(line(HELLO, bursts=5), line(BURST, round=1))
     with pytest.raises(WireError, match="came twice"):
-        reader.feed(line(BURST, round=1))
+        reader.read_line(line(BURST, round=1))
     with pytest.raises(WireError, match="round 0 after round 1"):
-        reader.feed(line(BURST))
+        reader.read_line(line(BURST))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_no_visit_comes_twice_and_rounds_do_not_go_back() -> None:
     ],
 )
 def test_a_run_without_its_whole_story_is_not_finished(lines: list[bytes], verdict: str) -> None:
-    found = fed(*lines).verdict()
+    found = fed(*lines).why_unfinished()
     assert found is not None
     with pytest.raises(AssertionError, match=verdict):
         raise AssertionError(found)
@@ -173,7 +173,7 @@ def test_a_failed_burst_counts_as_a_visit_and_has_no_numbers() -> None:
         line({"record": "failed", **failed, "round": 1, "reason": "no progress for 5 s"}),
         line(END, bursts=1, failed=1),
     )
-    assert reader.verdict() is None
+    assert reader.why_unfinished() is None
     assert reader.failed == [Failed("cas", "cmpxchg", 1, 0, 3, "no progress for 5 s")]
 
 
@@ -181,7 +181,7 @@ def test_what_may_have_spoilt_a_burst_becomes_a_flag() -> None:
     hello = line(HELLO, clock_quantum_ticks=10_000)
     interrupted = {"switches": [0, 0, 0, 2], "ticks": [*BURST["ticks"][:-1], 2 * max(BURST["ticks"])]}
     lines = [b'{"record":"burst"}', hello, line(BURST), line(BURST, **interrupted), line(END)]
-    calm, pushed = parts.bursts([lines])
+    calm, pushed = run_so_far.decode_bursts([lines])
     assert calm.flags == ("coarse_clock",)
     assert pushed.flags == ("preempted", "coarse_clock")
 
@@ -201,9 +201,9 @@ CAS = {
 def test_a_benchmark_has_a_name_that_the_command_line_can_take(name: str) -> None:
     plan = {"benchmarks": [{"benchmark": name, "variant": "cmpxchg"}]}
     with pytest.raises(WireError, match="benchmark"):
-        Reader().feed(line(HELLO, plan=plan))
+        Reader().read_line(line(HELLO, plan=plan))
     with pytest.raises(WireError, match="benchmark"):
-        Reader().feed(line(HELLO, benchmarks=[{**CAS, "name": name}]))
+        Reader().read_line(line(HELLO, benchmarks=[{**CAS, "name": name}]))
 
 
 @pytest.mark.parametrize(
@@ -221,15 +221,15 @@ def test_a_benchmark_has_a_name_that_the_command_line_can_take(name: str) -> Non
 def test_a_description_that_contradicts_a_known_benchmark_is_refused(
     changes: dict[str, object], words: str
 ) -> None:
-    assert Reader().feed(line(HELLO, benchmarks=[CAS | {"heading": "any", "question": "other words"}]))
+    assert Reader().read_line(line(HELLO, benchmarks=[CAS | {"heading": "any", "question": "other words"}]))
     with pytest.raises(WireError, match=words):
-        Reader().feed(line(HELLO, benchmarks=[CAS | changes]))
+        Reader().read_line(line(HELLO, benchmarks=[CAS | changes]))
 
 
 def test_an_exit_code_that_contradicts_the_end_leaves_the_run_unfinished() -> None:
     whole = [line(HELLO), line(BURST), line(BURST, round=1), line(END)]
     reader = fed(*whole, b'{"record":"exit","code":3}')
-    assert reader.verdict() == "ended early (exit code 3) after 2 of 2 bursts"
+    assert reader.why_unfinished() == "ended early (exit code 3) after 2 of 2 bursts"
     with pytest.raises(WireError, match="an exit record before the end record"):
         fed(*whole[:-1], b'{"record":"exit","code":3}')
 
@@ -244,13 +244,13 @@ def test_a_host_is_not_the_fastest_by_a_time_that_is_shown_as_none() -> None:
 def test_nothing_may_follow_the_end() -> None:
     reader = fed(line(HELLO), line(END))
     with pytest.raises(WireError, match="after the end record"):
-        reader.feed(line(BURST))
+        reader.read_line(line(BURST))
 
 
 @given(st.binary(max_size=400))
 def test_any_bytes_end_in_a_record_or_the_documented_error(data: bytes) -> None:
     try:
-        records.decode(data)
+        records.decode_record(data)
     except WireError as err:
         assert str(err).isprintable()
 
@@ -261,14 +261,14 @@ def test_deep_nesting_is_refused_not_followed() -> None:
         (b'{"a":' * 100_000, "not a JSON record"),
     ):
         with pytest.raises(WireError, match=words):
-            records.decode(line)
+            records.decode_record(line)
 
 
 def test_a_second_hello_is_refused_whether_or_not_it_is_the_same() -> None:
     for changes in ({}, {"build": "f" * 16}):
         reader = fed(line(HELLO), line(BURST))
         with pytest.raises(WireError, match="a second hello record"):
-            reader.feed(line(HELLO, **changes))
+            reader.read_line(line(HELLO, **changes))
 
 
 def test_a_line_may_be_as_long_as_the_limit() -> None:
@@ -279,9 +279,9 @@ def test_a_line_may_be_as_long_as_the_limit() -> None:
         reader = Reader()
         if words:
             with pytest.raises(WireError, match=words):
-                reader.feed(b" " * length)
+                reader.read_line(b" " * length)
         else:
-            assert reader.feed(b" " * length) is None
+            assert reader.read_line(b" " * length) is None
 
 
 def test_as_many_lines_as_allowed_may_come_before_hello() -> None:
@@ -293,9 +293,9 @@ def test_as_many_lines_as_allowed_may_come_before_hello() -> None:
 def test_too_many_lines_that_are_no_records_are_refused_after_hello_too() -> None:
     reader = fed(line(HELLO), *[b"la"] * conversation.NOISE_LIMIT_LINES)
     with pytest.raises(
-        WireError, match="lines that are no records, as of a login script that prints; last: 'la'"
+        WireError, match=r"lines that are no records; does a login script print.* The last: 'la'"
     ):
-        reader.feed(b"la")
+        reader.read_line(b"la")
 
 
 def test_as_many_notes_as_allowed_are_kept_and_one_more_is_refused() -> None:
@@ -304,7 +304,7 @@ def test_as_many_notes_as_allowed_are_kept_and_one_more_is_refused() -> None:
     reader = fed(line(HELLO), *[note] * limit)
     assert reader.notes == ["x"] * limit
     with pytest.raises(WireError, match=f"more than {conversation.NOTE_LIMIT} notes"):
-        reader.feed(note)
+        reader.read_line(note)
 
 
 def test_a_failed_burst_too_many_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +316,7 @@ def test_a_failed_burst_too_many_is_refused_with_its_reason(monkeypatch: pytest.
     reader = fed(line(HELLO, bursts=9), *(line(failed, round=at) for at in range(2)))
     assert len(reader.failed) == 2
     with pytest.raises(WireError, match="more than 2 failed bursts; the last: 'no'"):
-        reader.feed(line(failed, round=2))
+        reader.read_line(line(failed, round=2))
 
 
 @pytest.mark.parametrize(
@@ -341,8 +341,8 @@ def test_a_run_of_further_rounds_is_finished_between_its_least_and_most_bursts(
 ) -> None:
     reader = fed(line(HELLO, bursts=2, bursts_max=4), *(line(BURST, round=at) for at in range(rounds)))
     if end is not None:
-        reader.feed(line(END, **end))
-    assert reader.verdict() == verdict
+        reader.read_line(line(END, **end))
+    assert reader.why_unfinished() == verdict
 
 
 @pytest.mark.parametrize(
@@ -355,28 +355,31 @@ def test_every_pair_of_the_plans_cpus_is_a_visit_of_its_own(ping: int, pong: int
     other = line(BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2)
     if not known:
         with pytest.raises(WireError, match=f"pair {ping},{pong} is not in the plan's CPUs"):
-            reader.feed(other)
+            reader.read_line(other)
         return
-    reader.feed(other)
+    reader.read_line(other)
     assert reader.bursts == 3
     with pytest.raises(WireError, match="came twice"):
-        reader.feed(other)
+        reader.read_line(other)
 
 
 def test_all_pairs_of_many_cpus_are_told_apart() -> None:
     cpus = list(range(0, 36, 2))
     reader = fed(line(HELLO, cpus=cpus, bursts=18 * 17))
     for ping, pong in itertools.permutations(cpus, 2):
-        reader.feed(line(BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2))
+        reader.read_line(line(BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2))
     assert reader.bursts == 18 * 17
     with pytest.raises(WireError, match="came twice"):
-        reader.feed(line(BURST, ping=34, pong=32, ping_cpus=[34] * 2, pong_cpus=[32] * 2))
+        reader.read_line(line(BURST, ping=34, pong=32, ping_cpus=[34] * 2, pong_cpus=[32] * 2))
 
 
 def test_without_a_known_quantum_a_tick_is_one() -> None:
     hello = {key: value for key, value in HELLO.items() if key != "clock_quantum_ticks"}
     lines = [line(hello), line(BURST, ticks=[99, 99]), line(BURST, ticks=[99, 100], round=1)]
-    assert [burst.flags for burst in parts.bursts([lines])] == [("preempted", "coarse_clock")[1:], ()]
+    assert [burst.flags for burst in run_so_far.decode_bursts([lines])] == [
+        ("preempted", "coarse_clock")[1:],
+        (),
+    ]
 
 
 def test_a_long_text_is_kept_up_to_its_limit() -> None:
@@ -391,7 +394,7 @@ COUNT = [7, 100, 90]
 
 def test_counts_arrive_thread_by_thread() -> None:
     reader = fed(line(COUNTED))
-    burst = reader.feed(line(BURST, counters=[[COUNT, None], [None, COUNT]]))
+    burst = reader.read_line(line(BURST, counters=[[COUNT, None], [None, COUNT]]))
     assert isinstance(burst, Burst)
     assert burst.counters == (((7, 100, 90), None), (None, (7, 100, 90)))
     assert reader.hello
@@ -416,4 +419,4 @@ def test_an_output_in_another_encoding_is_named(encoding: str) -> None:
 
 def test_what_a_login_script_left_of_a_hello_is_noise() -> None:
     reader = fed(b'{"record":"hello","protocol":1', line(HELLO), line(BURST), line(BURST, round=1), line(END))
-    assert (reader.verdict(), len(reader.notes)) == (None, 1)
+    assert (reader.why_unfinished(), len(reader.notes)) == (None, 1)

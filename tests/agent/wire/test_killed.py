@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.killed import verdict
+from fleet.agent.wire.killed import failed_record_after_kill
 from tests.agent.wire.test_conversation import BURST, HELLO, line
 
 VISIT = {key: BURST[key] for key in ("benchmark", "variant", "round", "ping", "pong")}
@@ -27,8 +27,8 @@ LACKED = b'{"record":"machine","memory_limit":"control group /job, 160 MiB","mem
 def test_the_visit_has_failed_with_the_cause(name: str, machine: bytes, reason: str, given_up: str) -> None:
     reader = Reader()
     for sent in (line(HELLO | {"memory_kills": 2}), BEGUN, b'{"record":"alive"}'):
-        reader.feed(sent)
-    failed = verdict(reader, [name.encode(), machine])
+        reader.read_line(sent)
+    failed = failed_record_after_kill(reader, [name.encode(), machine])
     assert failed is not None
     assert json.loads(failed) == {
         **VISIT,
@@ -36,8 +36,8 @@ def test_the_visit_has_failed_with_the_cause(name: str, machine: bytes, reason: 
         "reason": f"the agent was killed {reason}",
         "given_up": given_up,
     }
-    reader.feed(failed)
-    assert verdict(reader, [name.encode(), machine]) is None
+    reader.read_line(failed)
+    assert failed_record_after_kill(reader, [name.encode(), machine]) is None
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,5 @@ def test_the_visit_has_failed_with_the_cause(name: str, machine: bytes, reason: 
 def test_nothing_is_concluded_without_a_visit_and_a_signal(sent: list[bytes], after: list[bytes]) -> None:
     reader = Reader()
     for one in (line(HELLO), *sent):
-        reader.feed(one)
-    assert verdict(reader, after) is None
+        reader.read_line(one)
+    assert failed_record_after_kill(reader, after) is None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.agent.wire.line import WireError
-from fleet.agent.wire.machine import KEPT_BEHIND, Machine, complete, describe, read
+from fleet.agent.wire.machine import MACHINE_MARK, Machine, ask_topology, merge_facts, read_machine
 from fleet.facts.gather import gather
 from fleet.model import Agent, Cache, Cpu, Facts, Host, Relation, Target, Topology, Via
 from tests import needs
@@ -34,7 +34,7 @@ def relations(machine: Machine) -> dict[tuple[int, int], Relation]:
 
 
 def arm(*ids: int) -> Machine:
-    return read(records("aarch64", *({"hardware_id": id_} for id_ in ids)))
+    return read_machine(records("aarch64", *({"hardware_id": id_} for id_ in ids)))
 
 
 def test_clusters_of_an_arm_are_read_from_its_affinity_fields() -> None:
@@ -76,7 +76,7 @@ def test_a_pc_tells_its_groups_and_who_shares_a_cache() -> None:
         ]
         return {"hardware_id": id_, "core": id_ >> 1, "package": id_ >> 3, "mhz": 2500, "caches": caches}
 
-    machine = read(records("x86_64", *(cpu(id_) for id_ in range(16))))
+    machine = read_machine(records("x86_64", *(cpu(id_) for id_ in range(16))))
     assert [c.core for c in machine.cpus[:4]] == [0, 0, 2, 2]
     assert [c.llc for c in machine.cpus[:8]] == [0] * 4 + [4] * 4
     assert {c.package for c in machine.cpus} == {0, 8}
@@ -89,25 +89,25 @@ def test_a_pc_tells_its_groups_and_who_shares_a_cache() -> None:
 
 
 def test_what_the_probe_found_stays_and_a_cpu_we_may_not_use_is_known_as_such() -> None:
-    machine = read(records("aarch64", {"hardware_id": 0x80000000, "name": "core 0", "mhz": 2400}))
-    facts = complete(BOARD, machine)
+    machine = read_machine(records("aarch64", {"hardware_id": 0x80000000, "name": "core 0", "mhz": 2400}))
+    facts = merge_facts(BOARD, machine)
     assert [(cpu.cpu, cpu.allowed, cpu.model) for cpu in facts.cpus] == [
         (0, True, "Cortex-A76"),
         (1, False, None),
     ]
     assert facts.cpus[0].max_khz == 2_400_000
-    assert facts.probe == f"as asked\n{KEPT_BEHIND}\n{machine.text}"
+    assert facts.probe == f"as asked\n{MACHINE_MARK}\n{machine.text}"
     assert facts.os == "qnx"
 
 
 def test_an_imitation_says_that_it_is_one_and_so_do_the_facts() -> None:
-    facts = complete(BOARD, read(records("aarch64", {}, os="qnx-standin")))
+    facts = merge_facts(BOARD, read_machine(records("aarch64", {}, os="qnx-standin")))
     assert (facts.os, facts.target) == ("qnx-standin", Target("qnx", "aarch64"))
 
 
 def test_where_the_probe_finds_no_cpu_the_agent_does() -> None:
-    machine = read(records("aarch64", {"name": "Cortex-A72"}, {"name": "Cortex-A72"}))
-    facts = complete(replace(BOARD, cpus=()), machine)
+    machine = read_machine(records("aarch64", {"name": "Cortex-A72"}, {"name": "Cortex-A72"}))
+    facts = merge_facts(replace(BOARD, cpus=()), machine)
     assert [cpu.cpu for cpu in facts.cpus] == [0, 1]
     assert facts.cpu_model == "Cortex-A72"
 
@@ -132,14 +132,14 @@ def test_where_the_probe_finds_no_cpu_the_agent_does() -> None:
 )
 def test_what_the_wire_does_not_allow_is_refused_in_words(output: bytes, words: str) -> None:
     with pytest.raises(WireError, match=words):
-        read(output)
+        read_machine(output)
 
 
 @given(st.binary(max_size=200))
 def test_whatever_a_host_prints_is_a_machine_or_an_error_in_words(noise: bytes) -> None:
     for output in (noise, b'{"record":' + noise, records("x86_64", {}).replace(b"null", noise, 1)):
         try:
-            read(output)
+            read_machine(output)
         except WireError as err:
             assert str(err).isprintable()
 
@@ -153,19 +153,19 @@ def test_an_agent_that_cannot_tell_costs_only_a_note(tmp_path: Path) -> None:
     silent.write_text("#!/bin/sh\necho 'fleet-agent: cannot' >&2; exit 1\n")
     silent.chmod(0o755)
     with local_connection(Host("here", "localhost", via=Via.LOCAL)) as connection:
-        facts = describe(connection, agent_at(str(silent)), BOARD)
+        facts = ask_topology(connection, agent_at(str(silent)), BOARD)
         (note,) = facts.notes
         assert note.endswith("relations are unknown: fleet-agent: cannot")
         assert replace(facts, notes=()) == BOARD
         linux = replace(BOARD, os="linux")
-        assert describe(connection, agent_at("/no/such"), linux) is linux
+        assert ask_topology(connection, agent_at("/no/such"), linux) is linux
 
 
 @pytest.mark.slow
 def test_the_stand_ins_agent_groups_this_machine_as_linux_does() -> None:
     needs.cpus(2)
     done = run("--machine", prefix=qnx.loader("x86_64"), binary=qnx.agent("x86_64"))
-    machine = read(done.stdout.encode())
+    machine = read_machine(done.stdout.encode())
     host = Host("here", "localhost", via=Via.LOCAL)
     with local_connection(host) as connection:
         known = {cpu.cpu: cpu for cpu in gather(connection, host).cpus}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleet.agent.wire import parts, records
+from fleet.agent.wire import records, run_so_far
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.line import WireError
 from fleet.model import Burst, Failed, Parameters
@@ -41,7 +41,7 @@ def at_point(**changes: object) -> bytes:
 
 
 def test_a_burst_arrives_with_its_point_and_its_parameters() -> None:
-    burst = records.decode(at_point(**GROUP))
+    burst = records.decode_record(at_point(**GROUP))
     assert isinstance(burst, Burst)
     assert key_of(burst) == ("chase", "mov", NAMES[0], 0, 0, 3)
     assert (burst.unit, burst.cpus, burst.other_ticks) == ("load", (0, 3), ((1, 2, 3),))
@@ -77,17 +77,17 @@ def test_a_burst_arrives_with_its_point_and_its_parameters() -> None:
 )
 def test_a_point_that_does_not_fit_is_refused(changes: dict[str, Any], words: str | None) -> None:
     if words is None:
-        assert records.decode(at_point(**changes))
+        assert records.decode_record(at_point(**changes))
         return
     with pytest.raises(WireError, match=words):
-        records.decode(at_point(**changes))
+        records.decode_record(at_point(**changes))
 
 
 def test_how_far_apart_threads_began_arrives_and_sets_a_flag() -> None:
     ticks = BURST["ticks"]
     for begin_ns, flags in ((None, ()), ([0, 310], ()), ([0, max(ticks)], ("skewed",))):
         lines = [line(HELLO, plan=PLAN), at_point(**{**GROUP, "other_ticks": [ticks]}, begin_ns=begin_ns)]
-        (burst,) = parts.bursts([lines])
+        (burst,) = run_so_far.decode_bursts([lines])
         assert (burst.begin_ns, burst.flags) == (begin_ns and tuple(begin_ns), flags)
 
 
@@ -95,8 +95,8 @@ def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:
     reader = Reader()
     failed = line({**BURST, **ALONE, "record": "failed"})
     for one in (line(HELLO, plan=PLAN), at_point(), failed, line(END, bursts=1, failed=1)):
-        reader.feed(one)
-    assert reader.verdict() is None
+        reader.read_line(one)
+    assert reader.why_unfinished() is None
     assert reader.failed == [Failed("chase", "mov", 0, 0, 0, "no progress for 5 s", NAMES[1])]
 
 
@@ -111,16 +111,16 @@ def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:
 )
 def test_a_visit_outside_of_the_plan_or_a_second_one_is_refused(changes: dict[str, Any], words: str) -> None:
     reader = Reader()
-    reader.feed(line(HELLO, plan=PLAN))
-    reader.feed(at_point())
+    reader.read_line(line(HELLO, plan=PLAN))
+    reader.read_line(at_point())
     with pytest.raises(WireError, match=words):
-        reader.feed(at_point(**changes))
+        reader.read_line(at_point(**changes))
 
 
 def test_what_is_done_is_listed_by_point() -> None:
     rising = at_point(point=NAMES[1], parameters={**POINT["parameters"], "order": "rising"})
     lines = [line(HELLO, plan=PLAN, bursts=3), at_point(), rising, at_point(round=1)]
-    done = parts.read([lines]).done
+    done = run_so_far.read_run([lines]).done
     assert list(done.lines()) == [
         "chase mov random.16K.huge 0 0 1000 500003 500003\n",
         "chase mov rising.16K.huge 0 0 1000 500003\n",
@@ -149,8 +149,8 @@ def test_a_resumed_run_goes_on_at_the_point_of_a_pair_where_it_was_cut() -> None
         return line({**HELLO, "seed": 7, "monotonic_ns": 1}, plan=PAIRS, done=done, bursts=4 - done)
 
     first = [hello(0), message(0, "x1"), message(0, "x4"), message(1, "x4")]
-    so_far = parts.read([first])
-    assert so_far.lacking == "cut after 3 of 4 bursts"
+    so_far = run_so_far.read_run([first])
+    assert so_far.missing == "cut after 3 of 4 bursts"
     assert list(so_far.done.lines()) == [
         "message mov x1 0 3 1000 250003\n",
         "message mov x4 0 3 1000 250003 250003\n",
@@ -158,9 +158,9 @@ def test_a_resumed_run_goes_on_at_the_point_of_a_pair_where_it_was_cut() -> None
     ]
     last = [hello(3), message(1, "x1"), line(END, bursts=1)]
     whole = [first, last]
-    assert parts.read(whole).lacking is None
-    assert [(one.point, one.round, one.ping_cpu, one.pong_cpu) for one in parts.bursts(whole)] == [
-        *(("x1", 0, 0, 3), ("x4", 0, 0, 3), ("x4", 1, 3, 0), ("x1", 1, 3, 0))
-    ]
-    again = parts.read([first, [hello(3), message(1, "x4")]])
+    assert run_so_far.read_run(whole).missing is None
+    assert [
+        (one.point, one.round, one.ping_cpu, one.pong_cpu) for one in run_so_far.decode_bursts(whole)
+    ] == [*(("x1", 0, 0, 3), ("x4", 0, 0, 3), ("x4", 1, 3, 0), ("x1", 1, 3, 0))]
+    again = run_so_far.read_run([first, [hello(3), message(1, "x4")]])
     assert "came twice" in (again.damage or "")

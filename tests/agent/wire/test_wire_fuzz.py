@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.agent.wire import parts, records
+from fleet.agent.wire import records, run_so_far
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.line import WireError
 from fleet.store.rows import to_json
@@ -130,10 +130,10 @@ def followed(lines: list[bytes]) -> tuple[Reader, str | None]:
     reader = Reader()
     try:
         for line in lines:
-            reader.feed(line)
+            reader.read_line(line)
     except WireError as err:
         return reader, str(err)
-    return reader, reader.verdict()
+    return reader, reader.why_unfinished()
 
 
 @SETTINGS
@@ -142,7 +142,7 @@ def test_every_conversation_the_wire_allows_is_a_finished_run(lines: list[bytes]
     reader, error = followed(lines)
     assert error is None
     assert reader.hello is not None
-    assert len(list(parts.bursts([lines]))) == reader.bursts
+    assert len(list(run_so_far.decode_bursts([lines]))) == reader.bursts
     assert reader.end is not None
     assert (reader.end.converged, reader.end.unconverged) == (5, 1)
 
@@ -156,7 +156,7 @@ def test_every_accident_ends_in_a_verdict_or_the_documented_error(lines: list[by
         assert len(error) < 500
         return
     assert reader.hello is not None  # what is called finished can be stored, number for number
-    for one in parts.bursts([lines]):
+    for one in run_so_far.decode_bursts([lines]):
         assert all(0 <= tick <= records.INT64_MAX for tick in one.ticks)
     for value in (reader.hello.raw, reader.failed, reader.notes):
         to_json(value).encode()
@@ -243,7 +243,7 @@ def test_a_long_hostile_stream_takes_little_memory(name: str) -> None:
         reader = Reader()
         try:
             for line in STREAMS[name]():
-                reader.feed(line)
+                reader.read_line(line)
         except WireError:
             pass
         _, peak = tracemalloc.get_traced_memory()

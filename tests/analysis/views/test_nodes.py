@@ -132,8 +132,8 @@ def test_each_cell_is_compared(shown: tuple[Path, str]) -> None:
 def test_a_name_with_node_0_has_no_size_of_0(shown: tuple[Path, str]) -> None:
     run = builders.a_run(benchmarks=("chase",))
     one = burst(next(iter(builders.bursts_of(run))), 0, "chase", (0,), 0, 90.0)
-    assert BENCHMARKS["chase"].unfit(one) == ""
-    assert "has a size of 0" in BENCHMARKS["chase"].unfit(replace(one, point="window.0M.huge.n0"))
+    assert BENCHMARKS["chase"].why_unfit(one) == ""
+    assert "has a size of 0" in BENCHMARKS["chase"].why_unfit(replace(one, point="window.0M.huge.n0"))
 
 
 def test_each_node_of_a_load_has_a_matrix_of_its_own() -> None:

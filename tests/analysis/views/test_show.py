@@ -16,7 +16,7 @@ from fleet.analysis.views.show import show_text, shows_json
 from fleet.analysis.views.text import fitted, pair_text
 from fleet.errors import StoreError
 from fleet.model import Cpu, Failed, Host, Run, Topology
-from fleet.plan.cpulist import cpus_text
+from fleet.plan.cpulist import format_cpus
 from fleet.store import Listing, Store, new_run_id
 from tests import builders
 
@@ -60,8 +60,8 @@ def test_a_hybrid_laptop_is_ruled_by_sibling_pairs_and_clusters(tmp_path: Path) 
 
 
 def test_cpu_lists_read_as_the_kernel_writes_them() -> None:
-    assert cpus_text((5, 0, 1, 2)) == "0-2,5"
-    assert cpus_text(()) == ""
+    assert format_cpus((5, 0, 1, 2)) == "0-2,5"
+    assert format_cpus(()) == ""
 
 
 def test_a_small_matrix_shows_each_number_in_topology_order(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from fleet.remote.minimal_put import Sending
+from fleet.remote.minimal_put import MinimalPut
 from fleet.remote.output import Answer, Completed
-from fleet.remote.shell import LOADER, last, new_mark
+from fleet.remote.shell import LOADER, new_mark, render_last_command
 from tests.hosts.odd import Options
 from tests.hosts.qnx import image
 from tests.hosts.qnx.image import Image, Recipe
@@ -51,19 +51,19 @@ class Inside:
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """As over SSH: the loader, then the command on its stdin."""
         mark = new_mark()
-        text, head = LOADER + mark, last(command, self.env, mark)
+        text, head = LOADER + mark, render_last_command(command, self.env, mark)
         done = subprocess.run(
             [self.image.enter, text], input=head + stdin, capture_output=True, timeout=timeout_s, check=False
         )
         out, err = Answer("board", mark), Answer("board", mark)
         out.feed(done.stdout)
         err.feed(done.stderr)
-        stdout, stderr = out.cut() or (done.stdout, b""), err.cut() or (done.stderr, b"")
+        stdout, stderr = out.split_at_mark() or (done.stdout, b""), err.split_at_mark() or (done.stderr, b"")
         return Completed(done.returncode, stdout[0], stderr[0])
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         """As over SSH to a host of few means."""
-        return Sending(partial(self.run, timeout_s=timeout_s), None, data, path, mode).put()
+        return MinimalPut(partial(self.run, timeout_s=timeout_s), None, data, path, mode).put()
 
     def use_minimal_tools(self, path: str) -> None:
         """See Connection.use_minimal_tools."""

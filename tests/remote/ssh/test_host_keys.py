@@ -100,11 +100,11 @@ def test_five_thousand_lines_are_read_once(tmp_path, stranger, monkeypatch):
         "".join(f"host{number},10.0.{number // 250}.{number % 250} {stranger}\n" for number in range(5000))
     )
     reads = []
-    really_read = files._read
-    monkeypatch.setattr(files, "_read", lambda file: reads.append(file) or really_read(file))
+    really_read = files._read_or_empty
+    monkeypatch.setattr(files, "_read_or_empty", lambda file: reads.append(file) or really_read(file))
     for number in range(0, 5000, 100):
-        assert [e.place for e in files.find([str(path)], f"host{number}")] == [f"{path}:{number + 1}"]
+        assert [e.place for e in files.find_entries([str(path)], f"host{number}")] == [f"{path}:{number + 1}"]
     assert reads == [str(path)]
     os.utime(path, ns=(0, 0))
-    files.find([str(path)], "host1")
+    files.find_entries([str(path)], "host1")
     assert len(reads) == 2

@@ -203,7 +203,7 @@ def test_the_server_is_asked_first_for_the_kinds_of_key_that_are_known(
     tmp_path, monkeypatch, keys, known: Sequence[tuple[str, int]], order
 ):
     end = endpoint(tmp_path, monkeypatch, user="".join(line(name, keys[at]) for name, at in known))
-    assert tuple(HostKeyCheck("board", end).algorithms(OURS)) == order
+    assert tuple(HostKeyCheck("board", end).order_algorithms(OURS)) == order
 
 
 # The lines of a file
@@ -212,7 +212,7 @@ def test_the_server_is_asked_first_for_the_kinds_of_key_that_are_known(
 def found(tmp_path: Path, text: str, name: str) -> list[Entry]:
     path = tmp_path / "file"
     path.write_text(text)
-    return known_hosts.find([str(path)], name)
+    return known_hosts.find_entries([str(path)], name)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_only_a_newline_ends_a_line_and_only_a_blank_a_field_as_for_openssh(tmp_
     asked = subprocess.run(
         ["ssh-keygen", "-F", "a.lab", "-f", tmp_path / "openssh"], capture_output=True, check=False
     )
-    places = [entry.place for entry in known_hosts.find([str(tmp_path / "openssh")], "a.lab")]
+    places = [entry.place for entry in known_hosts.find_entries([str(tmp_path / "openssh")], "a.lab")]
     assert places == [f"{tmp_path}/openssh:2"] * (asked.returncode == 0)
 
 
@@ -306,7 +306,7 @@ def test_an_added_line_stands_alone(tmp_path, before):
     if before:
         file.parent.mkdir()
         file.write_text(before)
-    known_hosts.add(str(file), "b", "ssh-ed25519", b"AAA")
+    known_hosts.append_key(str(file), "b", "ssh-ed25519", b"AAA")
     whole = before if before.endswith("\n") or not before else before + "\n"
     assert file.read_text() == f"{whole}b ssh-ed25519 QUFB\n"
     if not before:
@@ -314,4 +314,4 @@ def test_an_added_line_stands_alone(tmp_path, before):
 
 
 def test_files_that_are_missing_or_unreadable_know_nobody(tmp_path):
-    assert known_hosts.find([str(tmp_path / "none"), str(tmp_path)], "a") == []
+    assert known_hosts.find_entries([str(tmp_path / "none"), str(tmp_path)], "a") == []

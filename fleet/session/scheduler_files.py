@@ -14,20 +14,20 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-from fleet.agent.wire import parts
+from fleet.agent.wire import run_so_far
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
-from fleet.agent.wire.records import planned
+from fleet.agent.wire.records import list_planned
 from fleet.errors import AgentError, UsageError
-from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, step_facts
+from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_step
 from fleet.hostnames import NAME
 from fleet.model import Agent, Hello, Host, Plan, Run, Via
 from fleet.model.version import VERSION
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress
-from fleet.session.link import storable
-from fleet.session.measurement import ended
+from fleet.session.link import require_storable
+from fleet.session.measurement import complete_run
 from fleet.session.outcome import Outcome
-from fleet.session.runner import on_each
+from fleet.session.runner import run_on_each
 from fleet.store import Store, new_run_id, new_session_id
 from fleet.store.files import open_regular, storing
 
@@ -38,32 +38,35 @@ def import_steps(
     paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
 ) -> list[Outcome]:
     """Publish a run of each file, also of those in folders; a host is called what its file is. UsageError."""
-    files, session = _files(paths), new_session_id()
+    files, session = _list_files(paths), new_session_id()
 
-    def imported(progress: HostProgress) -> Outcome:
+    def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
         with storing("read what the step left", path), os.fdopen(open_regular(path), "rb") as stream:
             begin, end = _find_attempt(stream, progress)
-            run = replace(_begun(path, stream, progress, begin, end), session_id=session, labels=labels)
-            at = stream.tell()
-            so_far = parts.read([_lines(stream, end)])
-            if so_far.damage or so_far.hello is None:
-                why = so_far.damage or f"{NO_HELLO}; {' '.join(so_far.notes) or 'nothing follows the facts'}"
+            run = replace(_start_run(path, stream, progress, begin, end), session_id=session, labels=labels)
+            agent_start = stream.tell()
+            run_state = run_so_far.read_run([_read_lines(stream, end)])
+            if run_state.damage or run_state.hello is None:
+                why = (
+                    run_state.damage
+                    or f"{NO_HELLO}; {' '.join(run_state.notes) or 'nothing follows the facts'}"
+                )
                 raise AgentError(f"{path}: {why}. Nothing of it was imported.")
-            progress.count(so_far.bursts)
-            run = replace(ended(_of_hello(run, so_far.hello), so_far, progress), ended_utc=None)
+            progress.set_burst_count(run_state.bursts)
+            run = replace(complete_run(_add_hello(run, run_state.hello), run_state, progress), ended_utc=None)
             progress.enter("store", run)
-            stream.seek(at)
-            store.publish(run, parts.bursts([_lines(stream, end)]), batch=True)
-        return progress.stored(run)
+            stream.seek(agent_start)
+            store.publish(run, run_so_far.decode_bursts([_read_lines(stream, end)]), batch=True)
+        return progress.outcome_of_run(run)
 
-    outcomes = on_each([Host(name, name, Via.COMMAND) for name in files], imported, access)
+    outcomes = run_on_each([Host(name, name, Via.COMMAND) for name in files], import_one, access)
     store.flush()
     return outcomes
 
 
-def _files(paths: Sequence[Path]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+def _list_files(paths: Sequence[Path]) -> dict[str, Path]:
+    paths_by_name: dict[str, Path] = {}
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: no such file.")
@@ -71,12 +74,12 @@ def _files(paths: Sequence[Path]) -> dict[str, Path]:
             name = _ENDING.sub("", file.name)
             if not NAME.fullmatch(name):
                 raise UsageError(f"{file}: no host may be called {name!r}; give the file the host's name.")
-            if other := found.get(name):
+            if other := paths_by_name.get(name):
                 raise UsageError(f"{file}: {other} is of the host {name}, too; import one at a time.")
-            found[name] = file
-    if not found:
+            paths_by_name[name] = file
+    if not paths_by_name:
         raise UsageError(f"{', '.join(map(str, paths))}: no files there.")
-    return found
+    return paths_by_name
 
 
 def _find_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int]:
@@ -98,10 +101,10 @@ def _find_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int]:
     return chosen
 
 
-def _begun(path: Path, stream: BinaryIO, progress: HostProgress, begin: int, end: int) -> Run:
+def _start_run(path: Path, stream: BinaryIO, progress: HostProgress, begin: int, end: int) -> Run:
     """The run as the step began it; the stream is then at the agent's first line. Raises ProbeError."""
     stream.seek(begin)
-    started, facts, length = step_facts(path, stream.read(min(STEP_HEAD_BYTES, end - begin)), progress.host)
+    started, facts, length = parse_step(path, stream.read(min(STEP_HEAD_BYTES, end - begin)), progress.host)
     stream.seek(begin)
     hashed, left = hashlib.sha256(), end - begin
     while chunk := stream.read(min(left, 1 << 20)):
@@ -114,21 +117,21 @@ def _begun(path: Path, stream: BinaryIO, progress: HostProgress, begin: int, end
         session_id="",
         host=progress.host,
         plan=Plan(),
-        facts=storable(facts, progress.host),
+        facts=require_storable(facts, progress.host),
         agent=Agent("", "", facts.target, "started by a scheduler"),
         started_utc=started,
         fleet_version=VERSION,
     )
 
 
-def _of_hello(run: Run, hello: Hello) -> Run:
-    benchmarks = tuple(dict.fromkeys(benchmark for benchmark, *_ in planned(hello)))
+def _add_hello(run: Run, hello: Hello) -> Run:
+    benchmarks = tuple(dict.fromkeys(benchmark for benchmark, *_ in list_planned(hello)))
     seed = hello.raw.get("seed")
     plan = Plan(benchmarks=benchmarks, seed=seed if isinstance(seed, int) else 0)
     return replace(run, plan=plan, agent=replace(run.agent, build=hello.build))
 
 
-def _lines(stream: BinaryIO, end: int) -> Iterator[bytes]:
+def _read_lines(stream: BinaryIO, end: int) -> Iterator[bytes]:
     """Every whole line before `end`, without its newline; what is longer than the wire allows is one."""
     left = end - stream.tell()
     while (line := stream.readline(LINE_LIMIT_BYTES + 2)).endswith(b"\n") or len(line) > LINE_LIMIT_BYTES:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fleet.agent.wire.conversation import NO_HELLO, Reader, completed, hello_in
+from fleet.agent.wire.conversation import NO_HELLO, Reader, add_flags_and_offset, decode_hello
 from fleet.agent.wire.done import Done
-from fleet.agent.wire.line import WireError, split
-from fleet.agent.wire.records import decode, planned
+from fleet.agent.wire.line import WireError, split_noise
+from fleet.agent.wire.records import decode_record, list_planned
 from fleet.model import Burst, End, Failed, Hello, Note, Pairs, Plan
-from fleet.plan.cpulist import cpus_text
+from fleet.plan.cpulist import format_cpus
 
 Part = Iterable[bytes | None]
 """The lines of a part; None for one that its journal does not hold as it was written."""
@@ -21,12 +21,14 @@ _SAME_RAW = ("seed", "plan")
 
 @dataclass(frozen=True, slots=True)
 class RunSoFar:
-    """What the parts of a run hold together, beside its bursts. `lacking`: why it is not finished, or None.
+    """What the parts of a run hold together, beside its bursts.
 
-    hello: the first one, for the whole run; None before there is one. end: of the last part, with the
-    counts of all; None if that was cut. parts: how many have a hello. done, notes: of the parts that were
-    read back from a journal; the others' notes were passed on as they came. lines: how many of each part that
-    was read back are good. refused: how many are not, from the first bad one on; damage: why that is bad.
+    hello: the first one, for the whole run; None before there is one. end: of the last part, with the counts
+    of all; None if that was cut. missing: why the run is not finished, or None. parts: how many have a hello.
+
+    done, notes: of the parts read back from a journal; notes of other parts were passed on as they came.
+    lines: how many good lines each part read back has. refused: how many lines are not good, from the first
+    bad one on; damage: why that one is bad.
     """
 
     hello: Hello | None = None
@@ -36,13 +38,16 @@ class RunSoFar:
     bursts: int = 0
     done: Done = field(default_factory=Done)
     parts: int = 0
-    lacking: str | None = NO_HELLO
+    missing: str | None = NO_HELLO
     lines: tuple[int, ...] = ()
     refused: int = 0
     damage: str | None = None
 
-    def then(self, reader: Reader) -> "RunSoFar":
-        """The run with one more part, as far as `reader` followed it; the same if that had no hello."""
+    def add_part(self, reader: Reader) -> "RunSoFar":
+        """Return the run with one more part, as far as `reader` followed it.
+
+        Unchanged if that had no hello.
+        """
         if reader.hello is None:
             return self
         bursts, failed = self.bursts + reader.bursts, (*self.failed, *reader.failed)
@@ -53,26 +58,29 @@ class RunSoFar:
             failed=failed,
             bursts=bursts,
             parts=self.parts + 1,
-            lacking=reader.verdict(),
+            missing=reader.why_unfinished(),
         )
 
 
-def read(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None) -> RunSoFar:
-    """Follow each part up to a line the wire forbids or that is of another run. keep: gets each burst."""
+def read_run(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None) -> RunSoFar:
+    """Read each part up to a line that the wire forbids or that is of another run.
+
+    keep: receives each burst.
+    """
     run = RunSoFar()
     notes: list[str] = []
     for part in parts:
-        reader, done, lines, good = Reader(run.done, run.hello), run.done, iter(part), 0
+        reader, done, lines, good_lines = Reader(run.done, run.hello), run.done, iter(part), 0
         before = (done.bursts, done.visits - done.bursts)
         try:
             for line in lines:
                 if line is None:
-                    raise WireError(f"line {good + 1} is not what was written (checksum)")
-                match record := reader.feed(line):
+                    raise WireError(f"line {good_lines + 1} is not what was written (checksum)")
+                match record := reader.read_line(line):
                     case Hello() as hello:
                         reader.hello = None  # until it is known to be of this run
                         check_same_run(run.hello, hello)
-                        reader.hello, done = hello, done or Done(_ordered(hello))
+                        reader.hello, done = hello, done or Done(_has_ordered_pairs(hello))
                     case Burst() | Failed():
                         assert reader.hello is not None  # noqa: S101 - for the type checker; feed() checks it
                         done.add(record, reader.hello.describe(record.benchmark).shape)
@@ -82,24 +90,24 @@ def read(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None) -> 
                         notes.append(note.text)
                     case _:
                         pass
-                good += 1
+                good_lines += 1
         except WireError as err:
             run = replace(run, damage=run.damage or str(err), refused=run.refused + 1 + sum(1 for _ in lines))
             reader.bursts = done.bursts - before[0]  # the reader may have counted the bad line
             del reader.failed[done.visits - done.bursts - before[1] :]
-        run = replace(run.then(reader), done=done, notes=tuple(notes), lines=(*run.lines, good))
+        run = replace(run.add_part(reader), done=done, notes=tuple(notes), lines=(*run.lines, good_lines))
     return run
 
 
 def check_plan(plan: Plan, hello: Hello) -> None:
-    """Raise WireError where an agent answers another plan than it was asked for.
+    """Raise WireError if an agent measures another plan than it was asked for.
 
     It may leave out benchmarks and CPUs that the machine lacks.
     """
-    if others := sorted({name for name, _, _ in planned(hello)} - {*plan.benchmarks}):
+    if others := sorted({name for name, _, _ in list_planned(hello)} - {*plan.benchmarks}):
         raise WireError(f"it measures {', '.join(others)}, and was asked for {', '.join(plan.benchmarks)}")
     if isinstance(plan.cpus, tuple) and (beyond := {*hello.cpus} - {*plan.cpus}):
-        raise WireError(f"it measures CPU {cpus_text(beyond)}, and was asked for {cpus_text(plan.cpus)}")
+        raise WireError(f"it measures CPU {format_cpus(beyond)}, and was asked for {format_cpus(plan.cpus)}")
     if hello.raw.get("seed") != plan.seed:
         raise WireError(f"its seed is {hello.raw.get('seed')}, and it was asked for {plan.seed}")
 
@@ -120,19 +128,21 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
         )
 
 
-def bursts(parts: Iterable[Part]) -> Iterator[Burst]:
-    """Decode once more the bursts of parts that were read, as `read` gives them to its `keep`."""
+def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
+    """Decode the bursts of parts that were read before, as `read_run` gives them to its `keep`."""
     first: Hello | None = None
     for part in parts:
         hello: Hello | None = None
         for line in filter(None, part):
             if hello is None:
-                hello = hello_in(line)
+                hello = decode_hello(line)
                 first = first or hello
-            elif (whole := split(line)[1]) and isinstance(record := decode(whole), Burst):
-                yield completed(record, hello, first)
+            elif (record_text := split_noise(line)[1]) and isinstance(
+                record := decode_record(record_text), Burst
+            ):
+                yield add_flags_and_offset(record, hello, first)
 
 
-def _ordered(hello: Hello) -> bool:
+def _has_ordered_pairs(hello: Hello) -> bool:
     plan = hello.raw.get("plan")
     return isinstance(plan, Mapping) and plan.get("pairs") == Pairs.ORDERED

@@ -1,0 +1,82 @@
+"""Keeps a host's median of each relation during a run, in bounded memory; stored runs are reduced anew."""
+
+from array import array
+from collections.abc import Collection
+from math import nan
+from statistics import median
+
+from fleet.model import Burst, Facts, Hello, Relations, Topology, View, relation_sort_key
+
+MOST = 512  # burst medians of a benchmark and relation that are kept
+Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
+"""Of each benchmark its relations, the nearest first, with their medians in ns."""
+
+
+class _Thinned:
+    """Values spread evenly over all that were added: when there are too many, every second is dropped."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self._every = 1
+        self._came = 0
+
+    def add(self, value: float) -> None:
+        if self._came % self._every == 0:
+            self.values.append(value)
+        if len(self.values) > MOST:
+            self.values = self.values[::2]
+            self._every *= 2
+        self._came += 1
+
+
+class LiveMedians:
+    """The medians of a machine's bursts, updated as each burst comes.
+
+    cpus: those that may be measured. latest: by benchmark of pairs, the last burst of each pair in ns (NaN:
+    none yet), row by row as `cpus`; another thread may read it. labels: what those numbers are.
+    """
+
+    def __init__(self, facts: Facts, cpus: Collection[int]) -> None:
+        self.cpus = tuple(cpu for cpu in facts.cpus if cpu.cpu in cpus)
+        self._relation = Relations(Topology(facts.cpus), facts.core_kinds)
+        self._journal_hint: dict[str, dict[str, _Thinned]] = {}
+        self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
+        self.latest: dict[str, array[float]] = {}
+        self.labels: dict[str, str] = {}
+
+    def add(self, burst: Burst, hello: Hello) -> None:
+        """Add a burst of a benchmark with one number for each CPU or pair; others are ignored."""
+        benchmark = hello.describe(burst.benchmark)
+        one_number = benchmark.view in (View.MATRIX, View.CPUS) and burst.point in (None, benchmark.point)
+        measured = burst.sample_ticks(benchmark.shape)[burst.warmup :] if one_number else ()
+        if not measured:
+            return
+        ns = median(measured) * 1e9 / hello.ticks_per_second / burst.iterations / benchmark.latencies
+        relations = self._journal_hint.setdefault(burst.benchmark, {})
+        relations.setdefault(self._relation(burst.ping_cpu, burst.pong_cpu), _Thinned()).add(ns)
+        if benchmark.view is View.MATRIX:
+            self.labels[burst.benchmark] = benchmark.label
+            self._place(burst, ns)
+
+    def _place(self, burst: Burst, ns: float) -> None:
+        """Set a burst's median on both sides of the diagonal."""
+        ends = [self._places.get(cpu) for cpu in (burst.ping_cpu, burst.pong_cpu)]
+        size = len(self._places)
+        if burst.benchmark not in self.latest:
+            self.latest[burst.benchmark] = array("f", [nan]) * size**2
+        cells = self.latest[burst.benchmark]
+        for a, b in (ends, ends[::-1]):
+            if a is not None and b is not None:
+                cells[a * size + b] = ns
+
+    def medians(self) -> Medians:
+        """Return the median of each relation's burst medians; benchmarks by name."""
+        return tuple(
+            (
+                benchmark,
+                tuple(
+                    (name, median(samples[name].values)) for name in sorted(samples, key=relation_sort_key)
+                ),
+            )
+            for benchmark, samples in sorted(self._journal_hint.items())
+        )
