@@ -58,6 +58,7 @@ class Hosts:
             os="linux",
             arch=os.uname().machine,
             libc="glibc 2.99",
+            cpu_model="a CPU",
             workdir=str(workdir),
             workdir_entries=tuple(sorted(file.name for file in workdir.iterdir())),
             compilers=(Compiler("cc", VERSION),),
