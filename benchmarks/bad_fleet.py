@@ -18,11 +18,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.test_bad_fleet import CONNECT_S, JOB, LIMITS, PROBE_S, bad_fleet  # noqa: E402
-
 from benchmarks.scale import write_config  # noqa: E402
 from tests.command import entry  # noqa: E402
 from tests.hosts.sshd import host_maker, keygen  # noqa: E402
+from tests.session.test_bad_fleet import JOB, LIMITS, bad_fleet  # noqa: E402
 
 
 def main() -> None:
@@ -67,7 +66,7 @@ def main() -> None:
         print(done.stdout)
         print(
             f"exit code {done.returncode}; {took_s:.1f} s. A host that refuses costs nothing, a silent one "
-            f"{CONNECT_S} s, one that hangs {PROBE_S} s."
+            f"{LIMITS[1]} s."
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)

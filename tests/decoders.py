@@ -57,8 +57,8 @@ class Decoder:
 def wire(data: bytes, _: Path) -> None:
     reader = Reader()
     for line in data.split(b"\n"):
-        reader.feed(line)
-    reader.verdict()
+        reader.read_line(line)
+    reader.why_unfinished()
 
 
 def journal(data: bytes, folder: Path) -> None:

@@ -35,7 +35,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "cli.app.load_inventory": ("hosts",),
     "inventory.select.load": ("hosts",),
     "console.hosts.hosts_text": ("hosts",),
-    "plan.merge.plan_for": ("run", "--dry-run"),
+    "plan.merge.merge_plan": ("run", "--dry-run"),
     "session.runner.run_host": ("run", "-q"),
     "remote.connect.connect": ("run", "-q"),
     "facts.gather.gather": ("run", "-q"),

@@ -192,7 +192,9 @@ def test_a_plan_for_another_machine_has_a_visit_for_each_cell(tmp_path: Path, no
     assert [one["node"] for one in found["nodes"]] == [*range(nodes + 1)]
     assert (
         f"({mib} MiB on node 0, {mib} MiB on node 1"
-        in read_forecast(json.dumps(found, separators=(",", ":")).encode()).memory_text
+        in read_forecast(
+            json.dumps(found, separators=(",", ":")).encode(), ("chase", "bandwidth")
+        ).memory_text
     )
 
 

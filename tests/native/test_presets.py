@@ -87,7 +87,7 @@ def test_the_matrix_is_followed_by_least_median_mean_and_most(scripted):
 
 
 @pytest.mark.parametrize("pairs", ["half", "ordered"])
-@pytest.mark.parametrize("tool", sorted(TOOLS))
+@pytest.mark.parametrize("tool", sorted({*TOOLS} - {"csv"}))  # the agent's own csv has a row per sample
 def test_a_matrix_is_printed_as_the_controller_exports_it(scripted, tool, pairs):
     plan = ("-b", "cas,readwrite", "-c", "0,1", "-p", pairs, "-r", "2", "-s", "7", "-i", "10")
     printed = run(*plan, "--format", tool, binary=scripted)
