@@ -119,7 +119,10 @@ def test_an_sdist_holds_no_results_no_environment_and_no_binary(sdist: Path) -> 
 
 
 def test_an_installed_wheel_finds_its_own_sources_from_any_directory(installed: Path, tmp_path: Path) -> None:
-    code = "from fleet.agent.build import source; print(source.__file__); print(*source.sources(), sep='\\n')"
+    code = (
+        "from fleet.agent.build import source; print(source.__file__); "
+        "print(*source.read_sources(), sep='\\n')"
+    )
     place, *names = call(installed / "python", "-c", code, cwd=tmp_path).splitlines()
     assert Path(place).is_relative_to(installed.parent)
     assert set(names) == AGENT

@@ -41,11 +41,11 @@ class _Escaping(io.TextIOWrapper):
             line_buffering=stream.line_buffering,
             write_through=True,
         )
-        self.inventory_path = stream
+        self.below = stream
 
     def close(self) -> None:
         """Write out what is held back, no more."""
-        if not self.inventory_path.closed:
+        if not self.below.closed:
             self.flush()
 
     def write(self, text: str, /) -> int:

@@ -198,7 +198,7 @@ def test_a_controller_that_falls_silent_is_the_end_of_a_command(
         with connection.stream("echo one; sleep 2; cat; echo end", idle_timeout_s=60) as stream:
             lines = iter(stream)
             assert next(lines) == b"one"
-            stream._take_session.process.heartbeat = b""  # type: ignore[attr-defined]
+            stream._session.process.heartbeat = b""  # type: ignore[attr-defined]
             assert list(lines) == [b"end"]
         with connection.stream("sleep 2; timeout 1 cat; echo $?", idle_timeout_s=60) as stream:
             assert list(stream) == [b"124"]

@@ -74,7 +74,7 @@ def load_pairs(
     def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
         missing = set(keys)
         for batch in _together([run for run in runs if run.key in missing]):
-            yield from _derived(listing.place, batch, alone=len(runs) == 1)
+            yield from _derived(listing.place, batch, alone=len(batch) == len(runs))
 
     where = rows_wanted(benchmark=benchmark, relation=relation)
     missing = listing.index.lacking(PAIRS, _marks(runs))
@@ -193,19 +193,28 @@ def _plan(run: RunSummary) -> tuple[object, ...]:
 
 
 def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterator[tuple[list[Key], Any]]:
-    """Yield runs with their pairs in one table; a damaged one is left out, or raised if it is alone."""
+    """Yield runs with their pairs in one table; leave damaged ones out.
+
+    Raises DamagedFileError if all of them are damaged and `alone`: no others are selected.
+    """
+    parts = list[tuple[list[Key], Any]]()
+    refusals = list[DamagedFileError]()
     try:
-        pairs = derive(place, runs)
+        parts.append(([run.key for run in runs], derive(place, runs)))
     except DamagedFileError as err:
-        if len(runs) > 1:  # which of them it is
-            for run in runs:
-                yield from _derived(place, [run], alone=False)
-            return
-        if alone:
-            raise
-        leave_out(err)
-        return
-    yield [run.key for run in runs], pairs
+        refusals.append(err)
+    if refusals and len(runs) > 1:  # which of them it is
+        refusals.clear()
+        for run in runs:
+            try:
+                parts.append(([run.key], derive(place, [run])))
+            except DamagedFileError as err:
+                refusals.append(err)
+    if refusals and alone and not parts:
+        raise refusals[0]
+    for refusal in refusals:
+        leave_out(refusal)
+    yield from parts
 
 
 def history(

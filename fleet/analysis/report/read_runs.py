@@ -311,14 +311,14 @@ class _Thinned:
 
     def __init__(self, most: int) -> None:
         self.parts: list[Floats] = []
-        self._most, self._run_step, self._held = most, 1, 0
+        self._most, self._step, self._held = most, 1, 0
 
     def add(self, part: Floats) -> None:
-        self.parts.append(part[:: self._run_step].copy())
-        self._held += len(part) // self._run_step
+        self.parts.append(part[:: self._step].copy())
+        self._held += len(part) // self._step
         while self._held > self._most:
             self.parts = [each[::2].copy() for each in self.parts]
-            self._run_step, self._held = 2 * self._run_step, self._held // 2
+            self._step, self._held = 2 * self._step, self._held // 2
 
 
 def _middles(samples: pd.DataFrame, latency: Floats, burst: Ints) -> pd.DataFrame:
