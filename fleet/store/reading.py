@@ -111,10 +111,7 @@ def leave_out(err: StoreError) -> None:
 
 
 def readable(names: Sequence[str], read: Callable[[str], _Result]) -> dict[str, _Result]:
-    """Read files, by name; a damaged one is left out with a StoreWarning.
-
-    Raises DamagedFileError where the system lets none of them be read.
-    """
+    """Read files, by name; a damaged one is left out with a StoreWarning."""
 
     def tried(name: str) -> _Result | StoreError:
         try:
@@ -123,11 +120,9 @@ def readable(names: Sequence[str], read: Callable[[str], _Result]) -> dict[str, 
             return err
 
     found = dict(zip(names, each(tried, names), strict=True))
-    refusals = [err for err in found.values() if isinstance(err, StoreError)]
-    if refusals and len(refusals) == len(found) and all(isinstance(e.__cause__, OSError) for e in refusals):
-        raise refusals[0]
-    for err in refusals:
-        leave_out(err)
+    for err in found.values():
+        if isinstance(err, StoreError):
+            leave_out(err)
     return {name: what for name, what in found.items() if not isinstance(what, StoreError)}
 
 
