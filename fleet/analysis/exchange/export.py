@@ -15,7 +15,7 @@ from fleet.analysis.exchange.grid import Grid, matrix_csv
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
 from fleet.analysis.reduce.ladders import node_cells, node_matrix
 from fleet.analysis.reduce.load import (
-    describe_rows,
+    add_run_columns,
     load_cpus,
     load_run,
     load_runs,
@@ -67,10 +67,9 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
         kinds: list[str | None] = [None]
         if benchmark is not None:
             kinds = [kind for kind in _measured(root, run_id) if benchmark in _names(kind)]
-        for kind in kinds:
-            for rows in _samples_of(root, run_id, kind):
-                yield csv_text(rows, header=header)
-                header = False
+        for rows in _read_samples(root, run_id, kinds):
+            yield csv_text(rows, header=header)
+            header = False
     if header:
         missing = f"--benchmark {benchmark}: " if benchmark else ""
         raise UsageError(
@@ -169,14 +168,15 @@ def _chosen_of(there: Sequence[str], benchmark: str | None, what: str) -> str:
     return wanted[0]
 
 
-def _samples_of(root: Root, run_id: str, kind: str | None) -> Iterator[pd.DataFrame]:
-    """Yield a row per sample of a run, at most about SAMPLES_AT_ONCE at once. kind: None for all."""
+def _read_samples(root: Root, run_id: str, kinds: Sequence[str | None]) -> Iterator[pd.DataFrame]:
+    """Yield a row per sample of a run, at most about SAMPLES_AT_ONCE at once. kinds: with None for all."""
     run, descriptions = load_runs(root, run_id=run_id), read_descriptions(load_run(root, run_id)["hello"])
-    for bursts in samples_in_parts(root, run_id, benchmark=kind):
+    parts = (part for kind in kinds for part in samples_in_parts(root, run_id, benchmark=kind))
+    for bursts in parts:
         step = max(1, SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
         for begin in range(0, len(bursts), step):
             for part in _in_parts(bursts.iloc[begin : begin + step], descriptions):
-                yield describe_rows(part.drop(columns=_LEFT_OUT), run)
+                yield add_run_columns(part.drop(columns=_LEFT_OUT), run)
 
 
 def _in_parts(bursts: pd.DataFrame, descriptions: Descriptions) -> Iterator[pd.DataFrame]:

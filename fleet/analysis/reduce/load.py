@@ -79,7 +79,7 @@ def load_runs(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
 RUN_COLUMNS = ("host_name", "started_utc", "cpu_model", "kernel", "labels")
 
 
-def describe_rows(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Put before the rows RUN_COLUMNS of their runs: labels as `key=value`, separated by spaces.
 
     rows: with `run_id`. runs: rows of the table `runs`, as `load_runs` returns them.

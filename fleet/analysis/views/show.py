@@ -161,7 +161,7 @@ def shows_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
     """Return the pairs of several runs as CSV: what each run was, then the table `pairs`, unrounded."""
     rows = widened(load_pairs(root, run_id=run_ids))
     rows = only.of(rows, load.load_cpus(root, run_id=run_ids) if only.cpus else rows)
-    return csv_text(load.describe_rows(rows, load.load_runs(root, run_id=run_ids))).removesuffix("\n")
+    return csv_text(load.add_run_columns(rows, load.load_runs(root, run_id=run_ids))).removesuffix("\n")
 
 
 def _object(found: "_Found") -> dict[str, Any]:
