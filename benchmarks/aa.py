@@ -50,18 +50,18 @@ def samples(machine: Machine, runs: int, chance: np.random.Generator, pairs: int
     shape = (runs, pairs, BURSTS * SAMPLES)
     steps = chance.normal(0, SCATTER * (1 - LIKENESS**2) ** 0.5, shape)
     steps[..., 0] /= (1 - LIKENESS**2) ** 0.5
-    for at in range(1, shape[-1]):
-        steps[..., at] += LIKENESS * steps[..., at - 1]
+    for place in range(1, shape[-1]):
+        steps[..., place] += LIKENESS * steps[..., place - 1]
     level = chance.normal(0, machine.together, (runs, 1, 1)) + chance.normal(
         0, machine.alone, (runs, pairs, 1)
     )
     far = np.where(chance.random(shape) < OUTLIERS, chance.uniform(2, 20, shape), 1.0)
-    found: Floats = LEVEL_NS * np.exp(level + steps) * far
-    return found
+    latencies: Floats = LEVEL_NS * np.exp(level + steps) * far
+    return latencies
 
 
 def pair_rows(latencies: Floats, name: str) -> pd.DataFrame:
-    """The same as a side of a comparison: a row per run and pair with its median."""
+    """Make a side of a comparison: a row per run and pair with its median."""
     runs, pairs, _ = latencies.shape
     return pd.DataFrame(
         {
@@ -123,11 +123,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--simulations", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     print(f"{'machine':<8} runs  class  verdict   pair  any pair  samples")
     for machine in MACHINES:
         for runs in (3, 5, 10):
-            rates = nothing_changed(machine, runs, asked.simulations, asked.seed).rates()
+            rates = nothing_changed(machine, runs, options.simulations, options.seed).rates()
             print(f"{machine.name:<8} {runs:>4} " + "".join(f"{rate:>8.1%}" for rate in rates))
 
 

@@ -30,14 +30,14 @@ def main() -> None:
     )
     parser.add_argument("--hosts", type=int, default=200)
     parser.add_argument("--parallel", type=int, default=32)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="fleet-bad-"))
     key = keygen(folder / "key")
     config = write_config(folder / "ssh_config", key, folder / "known_hosts")
     try:
         with (
             host_maker(folder, key) as make,
-            bad_fleet(asked.hosts, make, folder / "known_hosts") as hosts,
+            bad_fleet(options.hosts, make, folder / "known_hosts") as hosts,
         ):
             inventory = folder / "inventory.yaml"
             inventory.write_text("hosts:\n" + "".join(map(entry, hosts)))
@@ -51,7 +51,11 @@ def main() -> None:
                 "-r",
                 str(folder / "results"),
             ]
-            words += [word for word in JOB if word != "--json"] + [*LIMITS, "--parallel", str(asked.parallel)]
+            words += [word for word in JOB if word != "--json"] + [
+                *LIMITS,
+                "--parallel",
+                str(options.parallel),
+            ]
             began = time.perf_counter()
             done = subprocess.run(
                 words,

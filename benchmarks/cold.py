@@ -38,8 +38,8 @@ PERIOD_US = 100_000
 class Sessions:
     """Sessions of one controller. compiled: a line for each time that a host's compiler built something."""
 
-    def __init__(self, folder: Path, known: Path, config: Path) -> None:
-        self.folder, self.known, self.config = folder, known, config
+    def __init__(self, folder: Path, known_hosts: Path, config: Path) -> None:
+        self.folder, self.known, self.config = folder, known_hosts, config
         self.compiled = folder / "compiled"
         self._count = 0
         cc = folder / "bin/cc"
@@ -146,7 +146,7 @@ def slow(
 ) -> None:
     """Print a line for each way of the agent to a host that has so little of a CPU."""
     (group / "cpu.cfs_quota_us").write_text(str(round(PERIOD_US * percent / 100)))
-    host, found = server.entry(), {}
+    host, seconds = server.entry(), {}
     for way in ("own", "finished", "alike", "warm"):
         if way != "warm":
             sessions.forget([server, like])
@@ -155,12 +155,14 @@ def slow(
         if way == "alike":
             sessions.whole([like.entry()])
         place = BuildPlace.HOST if way == "own" else BuildPlace.AUTO
-        found[way], said = sessions.first_burst(replace(host, build=place), limit_s)
-        if found[way] is None:
-            print(f"{percent:g} %, {way}: no burst; fleet said: {said.strip()[-600:]}", flush=True)
-    words = [f"{way} {took:.1f} s" for way, took in found.items() if took is not None]
-    if warm := found["warm"]:
-        words += [f"{way}/warm {took / warm:.1f} x" for way, took in found.items() if took and way != "warm"]
+        seconds[way], output = sessions.first_burst(replace(host, build=place), limit_s)
+        if seconds[way] is None:
+            print(f"{percent:g} %, {way}: no burst; fleet said: {output.strip()[-600:]}", flush=True)
+    words = [f"{way} {took:.1f} s" for way, took in seconds.items() if took is not None]
+    if warm := seconds["warm"]:
+        words += [
+            f"{way}/warm {took / warm:.1f} x" for way, took in seconds.items() if took and way != "warm"
+        ]
     print(f"{percent:g} % of a CPU, to the first burst: {', '.join(words)}", flush=True)
 
 
@@ -172,21 +174,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--percent", default="10,4,2,1")
     parser.add_argument("--limit", type=float, default=400)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="fleet-cold-"))
     key = keygen(folder / "key")
     config = write_config(folder / "ssh_config", key, folder / "known_hosts")
     sessions = Sessions(folder, folder / "known_hosts", config)
-    percents = [float(word) for word in asked.percent.split(",") if word]
+    percents = [float(word) for word in options.percent.split(",") if word]
     try:
         with host_maker(folder, key) as make, quota(folder.name) as group:
-            servers = make(max(asked.hosts, 1), options=["MaxStartups 300:30:400"])
+            servers = make(max(options.hosts, 1), options=["MaxStartups 300:30:400"])
             (throttled,) = make(1, options=odd.in_group(group))
             sessions.known.write_text("".join(s.known_hosts_line for s in [*servers, throttled]))
-            if asked.rounds:
-                many(sessions, servers, asked.rounds)
+            if options.rounds:
+                many(sessions, servers, options.rounds)
             for percent in percents:
-                slow(sessions, throttled, servers[0], group, percent, asked.limit)
+                slow(sessions, throttled, servers[0], group, percent, options.limit)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

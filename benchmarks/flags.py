@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from benchmarks.repeat import agent_of, arguments_with
+from benchmarks.repeat import arguments_with, build_or_take_agent
 from fleet.agent.wire import records
 from fleet.agent.wire.conversation import burst_flags
 from fleet.model import Burst, Failed, Hello
@@ -85,13 +85,13 @@ def stop(agent: subprocess.Popen[bytes], condition: str, chance: random.Random) 
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
-def lines_of(agent: Path, asked: argparse.Namespace, condition: str, chance: random.Random) -> list[str]:
+def run_agent(agent: Path, options: argparse.Namespace, condition: str, chance: random.Random) -> list[str]:
     """Run the agent under a condition and return what it printed."""
-    command = [*until_we_end(), str(agent), "--benchmark", "cas,readwrite", "--cpus", asked.cpus]
-    command += ["--rounds", str(asked.rounds), "--deadline", str(LONGEST_S), "--format", "jsonl"]
-    command += ["--priority", asked.priority] if asked.priority else []
+    command = [*until_we_end(), str(agent), "--benchmark", "cas,readwrite", "--cpus", options.cpus]
+    command += ["--rounds", str(options.rounds), "--deadline", str(LONGEST_S), "--format", "jsonl"]
+    command += ["--priority", options.priority] if options.priority else []
     time.sleep(0.1)  # until what ends the run before is done
-    cpu = chance.choice(asked.cpus.split(","))
+    cpu = chance.choice(options.cpus.split(","))
     with (
         tempfile.TemporaryFile("w+") as printed,
         hog(HOGS[condition], cpu) if condition in HOGS else nullcontext(),
@@ -104,13 +104,13 @@ def lines_of(agent: Path, asked: argparse.Namespace, condition: str, chance: ran
         return printed.read().splitlines()
 
 
-def words_of(record: object, hello: Hello, condition: str) -> list[str]:
-    """What to count of a record."""
+def count_words(record: object, hello: Hello, condition: str) -> list[str]:
+    """Name what is counted of a record."""
     if isinstance(record, Failed):
         return ["bursts", "failed", "flagged"] + ["disturbed", "both"] * (condition != "quiet")
     if not isinstance(record, Burst):
         return []
-    voluntary, involuntary = (sum((record.switches or (0,) * 4)[at::2]) for at in (0, 1))
+    voluntary, involuntary = (sum((record.switches or (0,) * 4)[place::2]) for place in (0, 1))
     disturbed = bool({"quiet": 0, "loop": 1, "fifo": involuntary}.get(condition, voluntary))
     flags = {"preempted", "busy_cpu"} & set(burst_flags(record, hello))
     both = ["disturbed"] * disturbed + ["flagged"] * bool(flags) + ["both"] * (disturbed and bool(flags))
@@ -119,9 +119,9 @@ def words_of(record: object, hello: Hello, condition: str) -> list[str]:
 
 def tally(lines: list[str], condition: str) -> Counter[str]:
     """Count the bursts of a run, as the columns of the table need them."""
-    found = [records.decode_record(line.encode()) for line in lines]
-    hello = next(record for record in found if isinstance(record, Hello))
-    return Counter(word for record in found for word in words_of(record, hello, condition))
+    decoded = [records.decode_record(line.encode()) for line in lines]
+    hello = next(record for record in decoded if isinstance(record, Hello))
+    return Counter(word for record in decoded for word in count_words(record, hello, condition))
 
 
 def main() -> None:
@@ -130,14 +130,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40, help="of a run")
     parser.add_argument("--priority", help="of the agent; default: what it takes")
     parser.add_argument("--only", default=",".join(CONDITIONS), help="conditions")
-    asked = parser.parse_args()
-    wanted = [one for one in asked.only.split(",") if one != "cpulimit" or shutil.which(one)]
+    options = parser.parse_args()
+    conditions = [one for one in options.only.split(",") if one != "cpulimit" or shutil.which(one)]
     tallies = defaultdict[str, list[Counter[str]]](list)
     chance = random.Random(1)
-    with agent_of(asked) as agent:
-        for condition in chance.sample(wanted * asked.runs, len(wanted) * asked.runs):
+    with build_or_take_agent(options) as agent:
+        for condition in chance.sample(conditions * options.runs, len(conditions) * options.runs):
             with suppress(PermissionError):
-                lines = lines_of(agent, asked, condition, chance)
+                lines = run_agent(agent, options, condition, chance)
                 tallies[condition].append(tally(lines, condition))
     print("".join(f"{title:>10}" for title in ("", "bursts", "disturbed", *COLUMNS, "flagged", "runs")))
     for condition, runs in sorted(tallies.items(), key=lambda one: CONDITIONS.index(one[0])):

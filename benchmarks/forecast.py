@@ -29,8 +29,8 @@ def some(cpus: int) -> str:
 
 
 def cases() -> dict[str, tuple[int, list[str]]]:
-    """Of each case the CPUs, 0 for the real ones, and the options."""
-    found: dict[str, tuple[int, list[str]]] = {
+    """List the cases by name: CPUs, 0 for the real ones, and the agent's options."""
+    by_name: dict[str, tuple[int, list[str]]] = {
         "all": (0, ["-b", "all"]),
         "all, 3 rounds": (0, ["-b", "all", "-r", "3"]),
         "all, 20 s": (0, ["-b", "all", "--time-budget", "20"]),
@@ -40,19 +40,19 @@ def cases() -> dict[str, tuple[int, list[str]]]:
     for cpus in (8, 64, 256):
         pairs = ["-p", some(cpus), "--threads", "1"]
         names = "cas,readwrite,clock,chase,bandwidth"
-        found[f"{cpus} CPUs, 2 rounds"] = (cpus, ["-b", names, "-r", "2", *pairs])
-        found[f"{cpus} CPUs, 30 s"] = (cpus, ["-b", "cas,readwrite", "--time-budget", "30", *pairs])
-    found["256 CPUs, all pairs once"] = (256, ["-b", "cas,readwrite", "-r", "1"])
-    return found
+        by_name[f"{cpus} CPUs, 2 rounds"] = (cpus, ["-b", names, "-r", "2", *pairs])
+        by_name[f"{cpus} CPUs, 30 s"] = (cpus, ["-b", "cas,readwrite", "--time-budget", "30", *pairs])
+    by_name["256 CPUs, all pairs once"] = (256, ["-b", "cas,readwrite", "-r", "1"])
+    return by_name
 
 
-def simulated(cpus: int) -> dict[str, str]:
-    """The environment of a machine with so many CPUs."""
+def simulate_machine(cpus: int) -> dict[str, str]:
+    """Return the environment that shows the agent so many CPUs."""
     return (preload("many.c") | {"MANY_CPUS": ",".join(map(str, range(cpus)))}) if cpus else {}
 
 
 def run(options: Sequence[str], environment: dict[str, str]) -> str:
-    """What the agent prints, whether or not its time was up."""
+    """Run the agent and return what it prints, also if its time was up."""
     done = subprocess.run(
         [build(), *options],
         capture_output=True,
@@ -67,41 +67,43 @@ def run(options: Sequence[str], environment: dict[str, str]) -> str:
     return done.stdout
 
 
-def mapped(options: Sequence[str]) -> int:
-    """How many bytes two rounds map at most."""
+def measure_mapped_bytes(options: Sequence[str]) -> int:
+    """Return the bytes that two rounds map at most."""
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "mapped"
+        report = Path(folder) / "mapped"
         short = ("-s", "1", "-w", "0", "-r", "2", "-f", "jsonl")
-        run([*options, *short], preload("mapped.c") | {"MAPPED_FILE": str(told)})
-        return int(told.read_text())
+        run([*options, *short], preload("mapped.c") | {"MAPPED_FILE": str(report)})
+        return int(report.read_text())
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--priority", default="0", help="realtime priority of the threads")
     arguments.add_argument("--only", default="", help="the cases with this in their names")
-    asked = arguments.parse_args()
+    limits = arguments.parse_args()
     for name, (cpus, options) in cases().items():
-        if asked.only not in name:
+        if limits.only not in name:
             continue
-        environment = simulated(cpus)
+        environment = simulate_machine(cpus)
         forecast = json.loads(run(["--forecast", *options], environment))
         began = time.perf_counter()
-        records = run([*options, "--priority", asked.priority, "-f", "jsonl"], environment).splitlines()
+        records = run([*options, "--priority", limits.priority, "-f", "jsonl"], environment).splitlines()
         took = time.perf_counter() - began
         end = json.loads(records[-1])
-        least, most = forecast["ms"] / 1000, forecast["ms_max"] / 1000
-        ratio = least / took if took < least else most / took if took > most else 1.0
+        lowest_s, highest_s = forecast["ms"] / 1000, forecast["ms_max"] / 1000
+        ratio = lowest_s / took if took < lowest_s else highest_s / took if took > highest_s else 1.0
         print(
-            f"{name:26} {end['bursts']:6} bursts {took:7.1f} s, forecast {least:6.1f} to {most:6.1f} s, "
+            f"{name:26} {end['bursts']:6} bursts {took:7.1f} s, forecast {lowest_s:6.1f} to "
+            f"{highest_s:6.1f} s, "
             f"ratio {ratio:.2f} ({end['reason']})",
             flush=True,
         )
-    if asked.only:
+    if limits.only:
         return
     options = ["-b", "all"]
     print(
-        f"mapped {mapped(options)} bytes, forecast {json.loads(run(['--forecast', *options], {}))['bytes']}"
+        f"mapped {measure_mapped_bytes(options)} bytes, forecast "
+        f"{json.loads(run(['--forecast', *options], {}))['bytes']}"
     )
 
 

@@ -49,13 +49,13 @@ class Case:
     """What is simulated.
 
     level: of bursts at these times, runs x bursts. truths: of runs that ended at the times given, a column
-    for each level. kept: of a burst's deviation by the next; None: as measured.
+    for each level. carry_over: share of a burst's deviation kept by the next; None: as measured.
     """
 
     name: str
     level: Level
     truths: Callable[[Floats], Floats] = lambda ends: np.full((len(ends), 1), LEVEL_NS)
-    kept: float | None = None
+    carry_over: float | None = None
 
 
 def steady(times: Floats, _chance: np.random.Generator) -> Floats:
@@ -81,8 +81,8 @@ def drifting(percent_per_s: float) -> Case:
 
 CASES = (
     Case("as measured", steady),
-    Case("each keeps .3 of the last", steady, kept=0.3),
-    Case("each keeps .6 of the last", steady, kept=0.6),
+    Case("each keeps .3 of the last", steady, carry_over=0.3),
+    Case("each keeps .6 of the last", steady, carry_over=0.6),
     two_levels(0.1, 8.4),
     two_levels(0.3, 8.4),
     two_levels(0.2, 70.0),
@@ -96,28 +96,28 @@ def bursts(level: Floats, count: int, chance: np.random.Generator) -> Floats:
     """Samples of bursts around their `level`: one more axis, of `count`."""
     noise = chance.normal(0, 0.03, (*level.shape, count))
     noise[..., 1:] *= (1 - 0.5**2) ** 0.5
-    for at in range(1, count):
-        noise[..., at] += 0.5 * noise[..., at - 1]
+    for place in range(1, count):
+        noise[..., place] += 0.5 * noise[..., place - 1]
     far = np.where(chance.random(noise.shape) < 0.004, chance.uniform(2, 20, noise.shape), 1.0)
-    found: Floats = level[..., None] * (1 + noise) * far
-    return found
+    samples: Floats = level[..., None] * (1 + noise) * far
+    return samples
 
 
-def wander(times: Floats, kept: float | None, chance: np.random.Generator) -> Floats:
+def wander(times: Floats, carry_over: float | None, chance: np.random.Generator) -> Floats:
     """The factor by which the machine and the line shift each burst; times: runs x bursts."""
     gaps = np.diff(times[0])
-    keep = np.exp(-gaps / 0.1) if kept is None else np.full(len(gaps), kept)
+    keep = np.exp(-gaps / 0.1) if carry_over is None else np.full(len(gaps), carry_over)
     slow = chance.normal(0, 0.025, times.shape)
     slow[:, 1:] *= (1 - keep**2) ** 0.5
-    for at in range(1, times.shape[1]):
-        slow[:, at] += keep[at - 1] * slow[:, at - 1]
-    return 1 + slow + (chance.normal(0, 0.02, times.shape) if kept is None else 0)
+    for place in range(1, times.shape[1]):
+        slow[:, place] += keep[place - 1] * slow[:, place - 1]
+    return 1 + slow + (chance.normal(0, 0.02, times.shape) if carry_over is None else 0)
 
 
 def simulate_runs(case: Case, runs: int, chance: np.random.Generator) -> tuple[Bools, Floats, Floats]:
     """Simulate runs: whether the interval covers the truth, how many bursts each took, half its width."""
     times = np.tile(AT_S, (runs, 1))
-    level = case.level(times, chance) * wander(times, case.kept, chance)
+    level = case.level(times, chance) * wander(times, case.carry_over, chance)
     medians = np.median(bursts(level, SAMPLES, chance), axis=2)
     number, low, high, half, counts = np.empty((5, runs))
     going = np.arange(runs)
@@ -136,7 +136,7 @@ def simulate_runs(case: Case, runs: int, chance: np.random.Generator) -> tuple[B
 def naive(case: Case, runs: int, chance: np.random.Generator) -> float:
     """Share of single bursts of 300 samples of which mean +- 1.96 standard errors covers the truth."""
     start = np.zeros((runs, 1))
-    level = case.level(start, chance) * wander(start, case.kept, chance)
+    level = case.level(start, chance) * wander(start, case.carry_over, chance)
     samples = bursts(level, 300, chance)[:, 0, :]
     away = np.abs(samples.mean(axis=1)[:, None] - case.truths(start[:, 0])).min(axis=1)
     return float(np.mean(away <= 1.96 * samples.std(axis=1, ddof=1) / 300**0.5))
@@ -175,15 +175,15 @@ MACHINES = (
 STATES_TITLE = "machine                          same state  within 3 %  covered  bursts  another level"
 
 
-def visits_of(machine: Machine, runs: int, chance: np.random.Generator) -> Floats:
+def simulate_visits(machine: Machine, runs: int, chance: np.random.Generator) -> Floats:
     """Burst medians: runs x benchmarks x visits."""
     changes = chance.random((runs, LOOKS[-1])) < 1 / machine.stays
     drawn = chance.integers(0, len(machine.ns), (runs, LOOKS[-1]))
     since = np.maximum.accumulate(np.where(changes, np.arange(LOOKS[-1]), 0), axis=1)
     state = np.take_along_axis(drawn, since, axis=1)
     level = np.moveaxis(np.array(machine.ns)[state], 2, 1)
-    found: Floats = level * np.exp(chance.normal(0, machine.scatter, level.shape))
-    return found
+    medians: Floats = level * np.exp(chance.normal(0, machine.scatter, level.shape))
+    return medians
 
 
 def state_line(machine: Machine, medians: Floats, *, together: bool) -> str:
@@ -224,7 +224,7 @@ def main() -> None:
     if arguments.states:
         print(STATES_TITLE)
         for machine in MACHINES:
-            medians = visits_of(machine, arguments.runs, np.random.default_rng(arguments.seed))
+            medians = simulate_visits(machine, arguments.runs, np.random.default_rng(arguments.seed))
             for together in (True, False):
                 print(state_line(machine, medians, together=together), flush=True)
         return

@@ -62,22 +62,22 @@ class Contest:
 class Tools:
     """Where the programs are, and what they know of this machine."""
 
-    def __init__(self, agent: Path, folder: Path, cpus: tuple[int, int], asked: argparse.Namespace) -> None:
+    def __init__(self, agent: Path, folder: Path, cpus: tuple[int, int], options: argparse.Namespace) -> None:
         self.agent, self.folder, self.cpus = agent, folder, cpus
-        nice, realtime, self.windows = asked.nice, asked.realtime, str(asked.windows)
+        nice, realtime, self.windows = options.nice, options.realtime, str(options.windows)
         self.prefix = ("chrt", "-r", str(realtime)) if realtime else ("nice", "-n", str(nice))
         self._plain = ("--rounds", "1", "--priority", str(realtime), "--format", "jsonl")
         self._ticks_per_second = 0
 
     def path(self, name: str) -> str | None:
         """Find a peer's program; None, and a note, where it is not installed."""
-        found = shutil.which(name, path=f"{self.folder}:{os.environ['PATH']}")
-        if not found:
+        path = shutil.which(name, path=f"{self.folder}:{os.environ['PATH']}")
+        if not path:
             print(f"{name}: not found, its contests are left out", file=sys.stderr)
-        return found
+        return path
 
     def output(self, *command: str | Path, stderr: bool = False, **environment: str) -> str:
-        """What a program prints, on both streams if `stderr`; raises CalledProcessError where it fails."""
+        """Return what a program prints, on both streams if `stderr`; raise CalledProcessError if it fails."""
         done = subprocess.run(
             [*self.prefix, *command],
             check=True,
@@ -97,16 +97,20 @@ class Tools:
         for burst in records:
             if burst["record"] == "burst":
                 threads = (burst["ticks"], *burst.get("other_ticks", ()))
-                found = [typical(ticks[burst["warmup"] :]) for ticks in threads]
+                typical_ticks = [typical(ticks[burst["warmup"] :]) for ticks in threads]
                 tick_ns = 1e9 / hello["ticks_per_second"] / burst["iterations"]
                 elapsed = sum(burst["ticks"]) * 1e9 / hello["ticks_per_second"]
                 others = sum(map(sum, burst.get("other_units", ())))
-                yield {**burst, "ns": statistics.mean(found) * tick_ns, "others_a_ns": others / elapsed}
+                yield {
+                    **burst,
+                    "ns": statistics.mean(typical_ticks) * tick_ns,
+                    "others_a_ns": others / elapsed,
+                }
 
     def ns(self, *plan: str, typical: Callable[[list[int]], float] = statistics.median) -> dict[str, float]:
         """A unit in ns by point, or by benchmark where that has no points."""
-        found = self.bursts(*plan, typical=typical)
-        return {str(b.get("point") or b["benchmark"]): float(b["ns"]) for b in found}  # type: ignore[arg-type]
+        bursts = self.bursts(*plan, typical=typical)
+        return {str(b.get("point") or b["benchmark"]): float(b["ns"]) for b in bursts}  # type: ignore[arg-type]
 
     def ticks_per_second(self) -> int:
         """The rate of the agent's clock, for a peer that reads the same counter."""
@@ -117,10 +121,10 @@ class Tools:
 
 
 def number(text: str, pattern: str) -> float:
-    found = re.search(pattern, text, re.MULTILINE)
-    if not found:
+    match = re.search(pattern, text, re.MULTILINE)
+    if not match:
         raise ValueError(f"no number like {pattern!r} in {text!r}")
-    return float(found[1])
+    return float(match[1])
 
 
 def windows(text: str, pattern: str) -> float:
@@ -138,7 +142,7 @@ def our_message(tools: Tools) -> float:
 
 
 def core_to_core_latency(tools: Tools, path: str) -> float:
-    """The same of its messages, with the cost of reading the clock, which it subtracts."""
+    """Return ns a message, with the cost of reading the clock, which the peer subtracts."""
     text = tools.output(path, str(MESSAGES), "1", "-b", "3", "-c", pair(tools), "--csv", stderr=True)
     reading_ns = number(text, r"RDTSC takes ([\d.]+)ns")
     cells = [float(cell) for cell in re.findall(r"(?:^,|^)([\d.]+),?$", text, re.MULTILINE)]
@@ -147,10 +151,10 @@ def core_to_core_latency(tools: Tools, path: str) -> float:
 
 def our_interleave(tools: Tools) -> float:
     """Shared to own, of rows written as mm_amx writes them, as many passes in a sample as it has."""
-    found = tools.ns(
+    ns = tools.ns(
         "-b", "interleave", "-v", "prefetchnta", "--blocks", "1K", "--cpus", pair(tools), "-i", "18"
     )
-    return found["shared.write.1K"] / found["own.write.1K"]
+    return ns["shared.write.1K"] / ns["own.write.1K"]
 
 
 def mm_amx(tools: Tools, path: str) -> float:
@@ -189,18 +193,18 @@ def our_load(tools: Tools, rate: str, operation: str = "read") -> tuple[float, f
     memory = ("--sizes", f"{IN_MEMORY >> 20}M", "--pages", "huge", "--cpus", pair(tools))
     how = ("--samples", "20", "--rounds", "5")
     bursts = [*tools.bursts(*plan, *memory, *how)]
-    found = [[float(str(one[name])) for one in bursts] for name in ("ns", "others_a_ns")]
-    return statistics.median(found[0]), statistics.median(found[1])
+    columns = [[float(str(one[name])) for one in bursts] for name in ("ns", "others_a_ns")]
+    return statistics.median(columns[0]), statistics.median(columns[1])
 
 
-def at_the_rate_of(tools: Tools, path: str, operation: str, load: str) -> tuple[float, float]:
+def load_at_rate(tools: Tools, path: str, operation: str, load: str) -> tuple[float, float]:
     """A load beside a CPU that moves as much as multiload's does, and multiload's."""
     options = ("-v", "-H", "-m", str(IN_MEMORY), "-s", "256", "-T", "256k", "-n", tools.windows, "-t", "2")
     text = tools.output(path, *options, "-c", "chaseload", "-l", load)
-    ns, wanted = windows(text, r"avg=([\d.]+)\(ns\)"), windows(text, r"Total\(MiB/s\)=([\d.]+)") * 1.048576e-3
-    ours, got = our_load(tools, f"{wanted:.3f}", operation)
-    print(f"multiload {ns:.1f} ns at {wanted:.2f} GB/s, ours {ours:.1f} at {got:.2f}", file=sys.stderr)
-    if abs(got / wanted - 1) > SAME_RATE:
+    ns, rate = windows(text, r"avg=([\d.]+)\(ns\)"), windows(text, r"Total\(MiB/s\)=([\d.]+)") * 1.048576e-3
+    ours, got = our_load(tools, f"{rate:.3f}", operation)
+    print(f"multiload {ns:.1f} ns at {rate:.2f} GB/s, ours {ours:.1f} at {got:.2f}", file=sys.stderr)
+    if abs(got / rate - 1) > SAME_RATE:
         raise ValueError("another rate")
     return ours, ns
 
@@ -213,7 +217,7 @@ def our_contest(tools: Tools) -> float:
 
 
 def fairness(tools: Tools, path: str) -> float:
-    """The same without its pauses: the first group of its lines has ns an operation of each CPU."""
+    """Return ns an operation of both CPUs, from its first group of lines, which has no pauses."""
     text = tools.output("taskset", "-c", pair(tools), path, "-n", "3", "-t", "0.05").partition("relaxed:\n")[
         2
     ]
@@ -224,16 +228,16 @@ def fairness(tools: Tools, path: str) -> float:
 def turn_and_cas(tools: Tools) -> tuple[float, float]:
     """A line handed round by two CPUs, and handed over by compare-and-swap, one way."""
     plan = ("-b", "cas,contend", "--op", "turn", "-v", "auto", "--cpus", pair(tools), "--threads", "2")
-    found = tools.ns(*plan)
-    return next(ns for point, ns in found.items() if point.startswith("turn.")) / 2, found["cas"] / 2
+    ns = tools.ns(*plan)
+    return next(ns for point, ns in ns.items() if point.startswith("turn.")) / 2, ns["cas"] / 2
 
 
 def our_chase(tools: Tools, point: str, *plan: str) -> float:
     size = point.split(".")[1]
-    found = tools.ns(
+    ns = tools.ns(
         "-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", size, *plan, typical=min
     )
-    return found[point]
+    return ns[point]
 
 
 def lat_mem_rd(tools: Tools, path: str, size: str, stride: int) -> float:
@@ -268,20 +272,20 @@ def our_product(tools: Tools) -> float:
 
 
 def libxsmm(tools: Tools, path: str) -> float:
-    """The same by its kernel for vectors, where it would take tiles."""
+    """Return ps an operation by its kernel for vectors, where it would take tiles."""
     return float(tools.output("taskset", "-c", str(tools.cpus[0]), path, LIBXSMM_TARGET="cpx"))
 
 
-def of_one_run(find: Callable[[], tuple[float, float]]) -> tuple[Side, Side]:
+def split_sides(find: Callable[[], tuple[float, float]]) -> tuple[Side, Side]:
     """Both sides of a contest from one process: what is asked second is the other half of the first."""
-    kept: list[float] = []
+    halves: list[float] = []
 
     def side(place: int) -> float:
-        if len(kept) < 2:
-            kept[:] = find()
-            return kept[place]
-        value = kept[place]
-        kept.clear()
+        if len(halves) < 2:
+            halves[:] = find()
+            return halves[place]
+        value = halves[place]
+        halves.clear()
         return value
 
     return partial(side, 0), partial(side, 1)
@@ -290,22 +294,22 @@ def of_one_run(find: Callable[[], tuple[float, float]]) -> tuple[Side, Side]:
 def fetch_and_cas(tools: Tools) -> tuple[float, float]:
     """A line that another CPU wrote, and a line handed over by compare-and-swap, one way."""
     plan = ("-b", "cas,fetch", "--state", "written", "--op", "read", "--cpus", pair(tools))
-    found = tools.ns(*plan)
-    return found["written.chase.128K"], found["cas"] / 2
+    ns = tools.ns(*plan)
+    return ns["written.chase.128K"], ns["cas"] / 2
 
 
 def cycles(tools: Tools) -> tuple[float, float]:
     """Cycles of a load in L1, and the nearest whole number of them."""
     plan = ("-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", CHASED["L1"])
-    found = [
+    counts = [
         float(burst["ns"]) * statistics.mean(burst["core_mhz"]) / 1000  # type: ignore[arg-type]
         for burst in tools.bursts(*plan, "--pages", "base", typical=min)
         if str(burst["point"]).startswith("rising.")
     ]
-    return found[0], float(max(1, round(found[0])))
+    return counts[0], float(max(1, round(counts[0])))
 
 
-def of_multichase(tools: Tools) -> Iterator[Contest]:
+def multichase_contests(tools: Tools) -> Iterator[Contest]:
     """Those with multichase and the programs that come with it."""
     if path := tools.path("multichase"):
         for pages, stride in (("base", 64), ("huge", 64), ("huge", 256)):
@@ -318,7 +322,7 @@ def of_multichase(tools: Tools) -> Iterator[Contest]:
         yield Contest("loaded idle to chase", "ns", lambda: idle()[0], ours, (0.98, 1.02))
     if path := tools.path("multiload"):
         for operation, load in MULTILOAD.items():
-            both = of_one_run(partial(at_the_rate_of, tools, path, operation, load))
+            both = split_sides(partial(load_at_rate, tools, path, operation, load))
             yield Contest(f"loaded {operation} at the rate of multiload", "ns", *both, (0.95, 1.05))
     if path := tools.path("fairness"):
         ours, theirs = partial(our_contest, tools), partial(fairness, tools, path)
@@ -337,8 +341,8 @@ def contests(tools: Tools) -> Iterator[Contest]:
             partial(mm_amx, tools, path),
             (0.9, 1.1),
         )
-    yield Contest("fetch written to cas", "ns", *of_one_run(partial(fetch_and_cas, tools)), (0.6, 1.3))
-    yield Contest("chase L1, whole cycles", "cycles", *of_one_run(partial(cycles, tools)), (0.98, 1.02))
+    yield Contest("fetch written to cas", "ns", *split_sides(partial(fetch_and_cas, tools)), (0.6, 1.3))
+    yield Contest("chase L1, whole cycles", "cycles", *split_sides(partial(cycles, tools)), (0.98, 1.02))
     if path := tools.path("lat-mem-rd-size"):
         for level, size in CHASED.items():
             for stride in STRIDES:
@@ -351,8 +355,8 @@ def contests(tools: Tools) -> Iterator[Contest]:
     if path := tools.path("libxsmm-gemm"):
         theirs = partial(libxsmm, tools, path)
         yield Contest("product bf16 256x256x256", "ps", partial(our_product, tools), theirs, (0, 1.01))
-    yield from of_multichase(tools)
-    yield Contest("contend turn to cas", "ns", *of_one_run(partial(turn_and_cas, tools)), (0.97, 1.03))
+    yield from multichase_contests(tools)
+    yield Contest("contend turn to cas", "ns", *split_sides(partial(turn_and_cas, tools)), (0.97, 1.03))
 
 
 Found = dict[str, list[tuple[float, float]]]
@@ -362,20 +366,20 @@ def visit(sides: tuple[Side, Side]) -> tuple[float, float] | None:
     """Both numbers; None where either program gives up time and again, as some do when interrupted."""
     for _ in range(TRIES):
         with contextlib.suppress(subprocess.CalledProcessError, ValueError, KeyError):
-            numbers = {at: sides[at]() for at in random.sample((0, 1), 2)}
+            numbers = {side: sides[side]() for side in random.sample((0, 1), 2)}
             return numbers[0], numbers[1]
     return None
 
 
 def measure(chosen: list[Contest], rounds: int, seconds: float) -> Found:
     """Map contest to the two sides' numbers of each round; nobody begins after so many seconds."""
-    found: Found = {contest.name: [] for contest in chosen}
+    ratios: Found = {contest.name: [] for contest in chosen}
     until = time.monotonic() + seconds
     for _ in range(rounds):
         for contest in random.sample(chosen, len(chosen)):
             if time.monotonic() < until and (numbers := visit((contest.ours, contest.theirs))):
-                found[contest.name].append(numbers)
-    return found
+                ratios[contest.name].append(numbers)
+    return ratios
 
 
 def interval(ratios: list[float]) -> tuple[float, float]:
@@ -421,20 +425,20 @@ def main() -> None:
     parser.add_argument("--realtime", type=int, default=0, help="priority of both sides; 0: none")
     parser.add_argument("--windows", type=int, default=1, help="of multichase and multiload in a visit")
     parser.add_argument("--only", default="", help="contests with one of these words in their name")
-    asked = parser.parse_args()
-    first, second = (int(cpu) for cpu in asked.cpus.split(","))
+    options = parser.parse_args()
+    first, second = (int(cpu) for cpu in options.cpus.split(","))
     with tempfile.TemporaryDirectory() as folder:
         agent = Path(folder) / "fleet-agent"
         subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)
-        tools = Tools(agent, asked.peers.absolute(), (first, second), asked)
-        chosen = [one for one in contests(tools) if any(w in one.name for w in asked.only.split(","))]
+        tools = Tools(agent, options.peers.absolute(), (first, second), options)
+        chosen = [one for one in contests(tools) if any(w in one.name for w in options.only.split(","))]
         began, load = time.time(), os.getloadavg()[0]
-        found = measure(chosen, asked.rounds, asked.seconds)
+        rounds = measure(chosen, options.rounds, options.seconds)
         took = f"{time.time() - began:.0f} s, load average {load:.1f} before, {os.getloadavg()[0]:.1f} after"
-        print(f"{max(map(len, found.values()), default=0)} rounds, {took}")
+        print(f"{max(map(len, rounds.values()), default=0)} rounds, {took}")
         for contest in chosen:
-            if len(found[contest.name]) > 1:
-                show(contest, found[contest.name])
+            if len(rounds[contest.name]) > 1:
+                show(contest, rounds[contest.name])
 
 
 if __name__ == "__main__":

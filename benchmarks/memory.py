@@ -40,9 +40,9 @@ def peak_mb(words: list[str], field: Field) -> tuple[float, float]:
     """Run a session; return the peak of its own resident set in megabytes and its wall seconds."""
     environment = {**os.environ, "FLEET_SSH_CONFIG": str(field.config), "HOME": str(field.folder)}
     began = time.perf_counter()
-    with (field.folder / "said").open("wb") as said:
+    with (field.folder / "said").open("wb") as output:
         session = subprocess.Popen(
-            words, cwd=field.folder, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            words, cwd=field.folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
         _, status, used = os.wait4(session.pid, 0)
     if status != 0:
@@ -56,8 +56,8 @@ def main() -> None:
     )
     parser.add_argument("--sessions", default="1x10,200x10,200x50000,5x2000000")
     parser.add_argument("--parallel", type=int, default=32)
-    asked = parser.parse_args()
-    sessions = [tuple(map(int, word.split("x"))) for word in asked.sessions.split(",")]
+    options = parser.parse_args()
+    sessions = [tuple(map(int, word.split("x"))) for word in options.sessions.split(",")]
     folder = Path(tempfile.mkdtemp(prefix="fleet-memory-"))
     key = keygen(folder / "key")
     try:
@@ -65,10 +65,10 @@ def main() -> None:
             hosts = make(max(count for count, _ in sessions), options=["MaxStartups 300:30:400"])
             home = folder / "home"
             home.mkdir()
-            known = home / "known_hosts"
-            known.write_text("".join(host.known_hosts_line for host in hosts))
-            config = write_config(home / "ssh_config", key, known)
-            field = Field(hosts, key, known, config, "", home, asked.parallel, None)
+            known_hosts = home / "known_hosts"
+            known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
+            config = write_config(home / "ssh_config", key, known_hosts)
+            field = Field(hosts, key, known_hosts, config, "", home, options.parallel, None)
             put_agents(field)
             for count, samples in sessions:
                 shutil.rmtree(home / "results")

@@ -49,7 +49,7 @@ class Tools:
         return shutil.which(name, path=f"{self.folder}:{os.environ['PATH']}")
 
     def output(self, *command: str | Path) -> str:
-        """What a program prints; raises CalledProcessError where it fails."""
+        """Return what a program prints; raise CalledProcessError where it fails."""
         return subprocess.run(
             [*self.prefix, *command],
             check=True,
@@ -86,15 +86,15 @@ def our_rates(tools: Tools, operation: str, size: int) -> dict[str, float]:
         "-v",
         "all",
     )
-    found = agent_ns(tools, *plan)
-    return {f"fleet {name.split('.')[0]}": 1 / ns for name, ns in found.items()}
+    ns = agent_ns(tools, *plan)
+    return {f"fleet {name.split('.')[0]}": 1 / ns for name, ns in ns.items()}
 
 
 def number(text: str, pattern: str) -> float:
-    found = re.search(pattern, text, re.MULTILINE)
-    if not found:
+    match = re.search(pattern, text, re.MULTILINE)
+    if not match:
         raise ValueError(f"no number like {pattern!r} in {text!r}")
-    return float(found[1])
+    return float(match[1])
 
 
 def likwid(tools: Tools, path: str, test: str, level: str) -> dict[str, float]:
@@ -146,13 +146,13 @@ def contests(tools: Tools) -> Iterator[tuple[str, list[Loop]]]:
 def measure(tools: Tools, rounds: int, only: str) -> dict[str, dict[str, list[float]]]:
     """Map contest and loop to one number per round."""
     chosen = [(name, loops) for name, loops in contests(tools) if only in name]
-    found: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name, _ in chosen}
+    numbers: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name, _ in chosen}
     for _ in range(rounds):
         for name, loops in random.sample(chosen, len(chosen)):
             for loop in random.sample(loops, len(loops)):
                 for label, value in loop().items():
-                    found[name][label].append(value)
-    return found
+                    numbers[name][label].append(value)
+    return numbers
 
 
 def show(name: str, loops: dict[str, list[float]]) -> None:
@@ -174,13 +174,13 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, default=Path())
     parser.add_argument("--realtime", action="store_true")
     parser.add_argument("--only", default="", help="contests with this in their name")
-    asked = parser.parse_args()
-    prefix = (*(("chrt", "-f", "1") if asked.realtime else ()), "taskset", "-c", "0")
+    options = parser.parse_args()
+    prefix = (*(("chrt", "-f", "1") if options.realtime else ()), "taskset", "-c", "0")
     with tempfile.TemporaryDirectory() as folder:
         agent = Path(folder) / "fleet-agent"
         subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)
-        tools = Tools(agent, asked.peers.absolute(), prefix)
-        for name, loops in measure(tools, asked.rounds, asked.only).items():
+        tools = Tools(agent, options.peers.absolute(), prefix)
+        for name, loops in measure(tools, options.rounds, options.only).items():
             show(name, loops)
 
 

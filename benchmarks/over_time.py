@@ -140,30 +140,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--nights", type=int, nargs="*", default=[8, 30, 90])
     parser.add_argument("--table", action="store_true")
-    asked = parser.parse_args(arguments)
-    if asked.table:
-        table(np.random.default_rng(asked.seed), asked.sessions)
+    options = parser.parse_args(arguments)
+    if options.table:
+        table(np.random.default_rng(options.seed), options.sessions)
         return
     print("nights  noise   sessions    any  dated  CPU ms a session")
-    for nights in asked.nights:
+    for nights in options.nights:
         for noise in NOISES:
-            chance, begun = np.random.default_rng(asked.seed), time.process_time()
-            every = [found(series(chance, nights, noise), noise) for _ in range(asked.sessions)]
-            spent = (time.process_time() - begun) / asked.sessions * 1000
+            chance, begun = np.random.default_rng(options.seed), time.process_time()
+            every = [found(series(chance, nights, noise), noise) for _ in range(options.sessions)]
+            spent = (time.process_time() - begun) / options.sessions * 1000
             shares = [
                 np.mean([bool(one) for one in every]),
                 np.mean([any(each.dated for each in one) for one in every]),
             ]
             print(
-                f"{nights:>6}  {noise:<8}{asked.sessions:>8}"
+                f"{nights:>6}  {noise:<8}{options.sessions:>8}"
                 + "".join(f"{share:>7.0%}" for share in shares)
                 + f"{spent:>9.0f}",
                 flush=True,
             )
     print("nights  change  sessions  found  dated  night  holds  false  all 2%")
-    for nights in asked.nights:
+    for nights in options.nights:
         for change in (0.05, 0.03, 0.02):
-            chance, times = np.random.default_rng(asked.seed), max(asked.sessions // 4, 3)
+            chance, times = np.random.default_rng(options.seed), max(options.sessions // 4, 3)
             rows = np.array([power(chance, nights, change) for _ in range(times)])
             *shares, false, whole = np.nanmean(rows, axis=0)
             print(

@@ -37,7 +37,7 @@ def asv(logs: Floats, _: str) -> Dated:
 
 
 def ours(logs: Floats, noise: str) -> Dated:
-    """What has a date; the rows of one series."""
+    """Return the dated changes in rows of one series."""
     return [(one.row, one.at) for one in over_time.found(logs, noise) if one.dated and one.row < len(logs)]
 
 
@@ -50,41 +50,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sessions", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--nights", type=int, nargs="*", default=[8, 30, 90])
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     print("nights  noise     program  sessions    any  found  false  CPU ms a session")
-    for nights in asked.nights:
+    for nights in options.nights:
         for noise in over_time.NOISES:
-            chance = np.random.default_rng(asked.seed)
-            sessions = [over_time.series(chance, nights, noise) for _ in range(asked.sessions)]
+            chance = np.random.default_rng(options.seed)
+            sessions = [over_time.series(chance, nights, noise) for _ in range(options.sessions)]
             for name, program in PROGRAMS.items():
                 begun = time.process_time()
                 every = [list(program(logs, noise)) for logs in sessions]
-                spent = (time.process_time() - begun) / asked.sessions * 1000
-                changed = [_changed(program, logs) for logs in sessions] if noise == "normal" else []
-                found = (
+                spent = (time.process_time() - begun) / options.sessions * 1000
+                changed = [find_planted(program, logs) for logs in sessions] if noise == "normal" else []
+                shares = (
                     "".join(f"{value:>7.0%}" for value in np.mean(changed, axis=0)[:1])
                     if changed
                     else " " * 7
                 )
                 false, any_ = np.mean([len(one) for one in every]), np.mean([bool(one) for one in every])
                 print(
-                    f"{nights:>6}  {noise:<8}{name:>9}{asked.sessions:>10}{any_:>7.0%}"
-                    f"{found}{false:>7.1f}{spent:>9.0f}",
+                    f"{nights:>6}  {noise:<8}{name:>9}{options.sessions:>10}{any_:>7.0%}"
+                    f"{shares}{false:>7.1f}{spent:>9.0f}",
                     flush=True,
                 )
 
 
-def _changed(program: Callable[[Floats, str], Dated], logs: Floats) -> tuple[float]:
-    """Of one series in eight that becomes 5 % slower at a night of its own, the share that is found."""
+def find_planted(program: Callable[[Floats, str], Dated], logs: Floats) -> tuple[float]:
+    """Return the share found of planted changes: one series in eight, 5 % slower from a night of its own."""
     nights = logs.shape[1]
     rows = np.arange(0, len(logs), 8)
     dates = np.linspace(0.15 * nights, 0.85 * nights, len(rows)).round().astype(int).clip(3, nights - 3)
     slower = logs.copy()
     for row, date in zip(rows, dates, strict=True):
         slower[row, date:] += np.log(1.05)
-    near, found = max(3, nights / 20), list(program(slower, "normal"))
+    near, dated = max(3, nights / 20), list(program(slower, "normal"))
     hits = [
-        any(one == row and abs(at - date) <= near for one, at in found)
+        any(one == row and abs(at - date) <= near for one, at in dated)
         for row, date in zip(rows, dates, strict=True)
     ]
     return (float(np.mean(hits)),)

@@ -57,12 +57,12 @@ class Side:
 def contests(agent: Path, folder: Path) -> dict[tuple[str, str], tuple[Side, Side]]:
     """By benchmark and peer: ours and theirs, of the peers that are here."""
     cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
-    found = {}
+    sides = {}
     for peer, benchmark, options in PEERS:
         if program := shutil.which(peer, path=f"{folder}:{os.environ['PATH']}"):
             ours = (str(agent), "-b", benchmark, "-c", cpus, "--preset", peer, "--format", peer)
-            found[benchmark, peer] = Side(ours, peer), Side((program, *options), peer)
-    return found
+            sides[benchmark, peer] = Side(ours, peer), Side((program, *options), peer)
+    return sides
 
 
 def levels_text(numbers: Sequence[float]) -> str:
@@ -91,16 +91,16 @@ def main() -> None:
     )
     parser.add_argument("--peers", type=Path, default=Path())
     parser.add_argument("--rounds", type=int, default=20)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         agent = Path(folder) / "fleet-agent"
         subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)
-        against = contests(agent, asked.peers.resolve())
+        against = contests(agent, options.peers.resolve())
         numbers: dict[Side, list[float]] = {side: [] for both in against.values() for side in both}
-        for _ in range(asked.rounds):
+        for _ in range(options.rounds):
             for side in random.sample(list(numbers), len(numbers)):
                 numbers[side].append(side.number())
-    print(f"load average {os.getloadavg()[0]:.1f}, {asked.rounds} rounds")
+    print(f"load average {os.getloadavg()[0]:.1f}, {options.rounds} rounds")
     for (benchmark, peer), (ours, theirs) in against.items():
         a, b = numbers[ours], numbers[theirs]
         print(f"{benchmark:9} {peer}: ours to theirs {ratio_text(a, b)}")

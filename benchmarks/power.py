@@ -20,12 +20,12 @@ ONE_IN = 10
 
 def class_power(machine: aa.Machine, runs: int, change: float, simulations: int, seed: int) -> float:
     """Share of simulations in which a change of the whole relation gets the verdict `changed`."""
-    chance, found = np.random.default_rng(seed), 0
+    chance, count = np.random.default_rng(seed), 0
     for _ in range(simulations):
         both = aa.samples(machine, 2 * runs, chance)
         rows = [aa.pair_rows(both[:runs], "a"), aa.pair_rows(both[runs:] * (1 + change), "b")]
-        found += compare_relations(rows[0], rows[1], aa.THRESHOLD)["verdict"][0] == "changed"
-    return found / simulations
+        count += compare_relations(rows[0], rows[1], aa.THRESHOLD)["verdict"][0] == "changed"
+    return count / simulations
 
 
 def pair_power(
@@ -39,9 +39,9 @@ def pair_power(
         both[runs:, moved] *= 1 + change
         rows = [aa.pair_rows(both[:runs], "a"), aa.pair_rows(both[runs:], "b")]
         pairs = compare_pairs(rows[0], rows[1], aa.THRESHOLD).sort_values("pong_cpu")
-        said = (pairs["verdict"] == "changed").to_numpy()
-        named += int(said[moved].sum())
-        wrong += int(said[~moved].sum())
+        is_named = (pairs["verdict"] == "changed").to_numpy()
+        named += int(is_named[moved].sum())
+        wrong += int(is_named[~moved].sum())
     return named / (simulations * moved.sum()), wrong / max(named + wrong, 1)
 
 
@@ -50,13 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--simulations", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     print(f"{'machine':<8} change  runs  class  pairs  false")
     for machine in aa.MACHINES:
         for change in (0.05, 0.10):
             for runs in (3, 5, 10):
-                by_class = class_power(machine, runs, change, asked.simulations, asked.seed)
-                by_pair, false = pair_power(machine, runs, change, asked.simulations, asked.seed)
+                by_class = class_power(machine, runs, change, options.simulations, options.seed)
+                by_pair, false = pair_power(machine, runs, change, options.simulations, options.seed)
                 rates = f"{by_class:>6.0%} {by_pair:>6.0%} {false:>6.1%}"
                 print(f"{machine.name:<8} {change:>6.0%} {runs:>5} {rates}")
 

@@ -72,10 +72,10 @@ OF_MANY = {
 
 def big_run(samples: int, rounds: int) -> tuple[Run, Iterator[Burst]]:
     run = builders.a_run(builders.two_sockets(), run_id=BIG, benchmarks=("cas", "readwrite"), rounds=rounds)
-    return run, simulated(run, samples)
+    return run, simulate_bursts(run, samples)
 
 
-def simulated(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
+def simulate_bursts(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
     """Bursts in order of time, a round of a benchmark at once."""
     chance = np.random.default_rng(seed)
     topology, numbers = Topology(run.facts.cpus), [cpu.cpu for cpu in run.facts.cpus]
@@ -93,7 +93,7 @@ def simulated(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
             values = ticks[:, None] * np.exp(noise)
             values[chance.random(values.shape) < 0.004] *= 3
             values[:, 0] *= 1.3
-            whole = np.rint(values).astype(np.int64).tolist()
+            rounded = np.rint(values).astype(np.int64).tolist()
             for pair in chance.permutation(len(pairs)):
                 at_ns += int(2e6 + chance.exponential(1e5))
                 low, high = pairs[pair]
@@ -106,7 +106,7 @@ def simulated(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
                     pong,
                     builders.ITERATIONS,
                     1,
-                    tuple(whole[pair]),
+                    tuple(rounded[pair]),
                     at_ns,
                     (ping, ping),
                     (pong, pong),
@@ -154,32 +154,33 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--hosts", type=int, default=10, help="that they are of")
     parser.add_argument("--keep", type=Path, help="make the data here, and use it if it is there")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = asked.keep or Path(scratch)
+        folder = options.keep or Path(scratch)
         big, many = (
-            folder / f"big-{asked.samples}x{asked.rounds}",
-            folder / f"many-{asked.runs}-{asked.hosts}",
+            folder / f"big-{options.samples}x{options.rounds}",
+            folder / f"many-{options.runs}-{options.hosts}",
         )
         if not big.exists():
-            Store(big).publish(*big_run(asked.samples, asked.rounds))
+            Store(big).publish(*big_run(options.samples, options.rounds))
         (file,) = big.glob("samples/host_id=*/run_id=*/samples.parquet")
         stored = Store(big).published()[0].samples or 0
         print(f"{stored:,} samples, {file.stat().st_size / stored:.2f} bytes each")
         for name, code in OF_BIG.items():
             step(name, code.format(root=big, big=BIG))
         if not many.exists():
-            many_runs(many, asked.runs, asked.hosts)
-        print(f"{asked.runs:,} runs")
+            many_runs(many, options.runs, options.hosts)
+        print(f"{options.runs:,} runs")
         for name, code in OF_MANY.items():
             step(name, code.format(many=many))
         samples = sum(path.stat().st_size for path in many.glob("samples/*/*/*.parquet"))
         index = Listing(many).index.path.stat().st_size
-        print(f"samples: {samples / asked.runs:.0f} bytes a run; index: {index / asked.runs:.0f}")
+        print(f"samples: {samples / options.runs:.0f} bytes a run; index: {index / options.runs:.0f}")
         for table in ("runs", "cpus"):
             size = sum(path.stat().st_size for path in (many / table).iterdir())
             print(
-                f"{table}: {size / asked.runs:.0f} bytes a run in {len(list((many / table).iterdir()))} files"
+                f"{table}: {size / options.runs:.0f} bytes a run in {len(list((many / table).iterdir()))} "
+                "files"
             )
 
 

@@ -25,10 +25,10 @@ STARTS = 20
 Floats = npt.NDArray[np.float64]
 
 
-def windows(said: list[dict], benchmark: str, seconds: float) -> list[Floats]:
+def windows(run_records: list[dict], benchmark: str, seconds: float) -> list[Floats]:
     """The burst medians, ns one way, in order of time, of each whole window."""
-    ns_per_tick = 1e9 / said[0]["ticks_per_second"]
-    bursts = [r for r in said if r["record"] == "burst" and r["benchmark"] == benchmark]
+    ns_per_tick = 1e9 / run_records[0]["ticks_per_second"]
+    bursts = [r for r in run_records if r["record"] == "burst" and r["benchmark"] == benchmark]
     medians = np.array(
         [np.median(b["ticks"][b["warmup"] :]) * ns_per_tick / b["iterations"] / 2 for b in bursts]
     )
@@ -41,13 +41,13 @@ def level(medians: Floats) -> float:
     return float(describe_runs(medians[None, None, :])["median_ns"][0])
 
 
-def errors(found: list[Floats], count: int, *, spread: bool) -> Floats:
+def errors(medians: list[Floats], count: int, *, spread: bool) -> Floats:
     """Relative errors of a scheme against each window's own level, from several starts a window."""
     off: list[float] = []
-    for window in found:
+    for window in medians:
         truth, step = level(window), len(window) // count if spread else 1
         starts = np.linspace(0, len(window) - step * (count - 1) - 1, STARTS).astype(int)
-        off += [level(window[at : at + step * count : step][:count]) / truth - 1 for at in starts]
+        off += [level(window[start : start + step * count : step][:count]) / truth - 1 for start in starts]
     return np.abs(np.array(off))
 
 
@@ -57,14 +57,14 @@ def main() -> None:
     arguments = parser.parse_args()
     with agent_of(arguments) as agent:
         limit = ("--rounds", "1000000", "--deadline", str(arguments.minutes * 60))
-        said = records(agent, arguments.cpus, limit)
+        run_records = records(agent, arguments.cpus, limit)
     print(f"{'benchmark':10} {'scheme':17} windows  within 1%  within 2% 95% within")
     for benchmark in BENCHMARKS:
-        found = windows(said, benchmark, arguments.window)
+        medians = windows(run_records, benchmark, arguments.window)
         for name, count, spread in SCHEMES:
-            off = errors(found, count, spread=spread)
+            off = errors(medians, count, spread=spread)
             print(
-                f"{benchmark:10} {name:17} {len(found):7} {np.mean(off <= 0.01):10.0%} "
+                f"{benchmark:10} {name:17} {len(medians):7} {np.mean(off <= 0.01):10.0%} "
                 f"{np.mean(off <= 0.02):10.0%} {np.quantile(off, 0.95):10.1%}"
             )
 

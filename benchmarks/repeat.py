@@ -39,7 +39,7 @@ Result = tuple[float, float, float, float]  # ns, interval low and high, ms spen
 
 
 def records(agent: Path, cpus: str, options: tuple[str, ...]) -> list[dict]:
-    """What an agent says; also one that its deadline ends."""
+    """Return an agent's records, also if its deadline ends it."""
     command = [agent, "--benchmark", ",".join(BENCHMARKS), "--cpus", cpus, "--format", "jsonl", *options]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode not in (0, ENDED_EARLY):
@@ -47,11 +47,11 @@ def records(agent: Path, cpus: str, options: tuple[str, ...]) -> list[dict]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def result(said: list[dict], benchmark: str, rounds: int | None = None) -> Result:
+def result(run_records: list[dict], benchmark: str, rounds: int | None = None) -> Result:
     """Reduce one process's bursts of a benchmark, or those of its first rounds, to a result."""
-    ns_per_tick = 1e9 / said[0]["ticks_per_second"]
+    ns_per_tick = 1e9 / run_records[0]["ticks_per_second"]
     bursts = [
-        r for r in said
+        r for r in run_records
         if r["record"] == "burst" and r["benchmark"] == benchmark and (rounds is None or r["round"] < rounds)
     ]  # fmt: skip
     medians = [
@@ -68,11 +68,11 @@ def repeat(agent: Path, cpus: str, minutes: float) -> dict[tuple[str, str], list
     give_up = time.monotonic() + minutes * 60
     while time.monotonic() < give_up:
         for scheme in random.sample(list(SCHEMES), len(SCHEMES)):
-            said = records(agent, cpus, SCHEMES[scheme])
+            run_records = records(agent, cpus, SCHEMES[scheme])
             for benchmark in BENCHMARKS:
-                results[benchmark, scheme].append(result(said, benchmark))
+                results[benchmark, scheme].append(result(run_records, benchmark))
                 if scheme == "default":
-                    results[benchmark, "min. rounds"].append(result(said, benchmark, LEAST_ROUNDS))
+                    results[benchmark, "min. rounds"].append(result(run_records, benchmark, LEAST_ROUNDS))
     return results
 
 
@@ -95,7 +95,7 @@ def show(results: dict[tuple[str, str], list[Result]]) -> None:
 
 
 def arguments_with(minutes: float, description: str | None) -> argparse.ArgumentParser:
-    """What every study of one pair is asked."""
+    """Make the parser that all studies of one pair share."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -106,7 +106,7 @@ def arguments_with(minutes: float, description: str | None) -> argparse.Argument
 
 
 @contextmanager
-def agent_of(arguments: argparse.Namespace) -> Iterator[Path]:
+def build_or_take_agent(arguments: argparse.Namespace) -> Iterator[Path]:
     """The agent named, or one built for the while."""
     with tempfile.TemporaryDirectory() as folder:
         agent = arguments.agent or Path(folder) / "fleet-agent"
@@ -117,7 +117,7 @@ def agent_of(arguments: argparse.Namespace) -> Iterator[Path]:
 
 def main() -> None:
     arguments = arguments_with(3, __doc__).parse_args()
-    with agent_of(arguments) as agent:
+    with build_or_take_agent(arguments) as agent:
         show(repeat(agent, arguments.cpus, arguments.minutes))
 
 

@@ -31,7 +31,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.scale import Field, fleet, timed, write_config  # noqa: E402
+from benchmarks.scale import Field, fleet, time_command, write_config  # noqa: E402
 from fleet.model import Via  # noqa: E402
 from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
 
@@ -113,19 +113,19 @@ def ssh(field: Field, host: SshHost) -> float:
     line = field.hosts[0]
     agent = next(host.home.rglob("fleet-agent-*"))
     command = f"{agent} --benchmark=clock --cpus=0 --rounds=1 --samples=10 --iterations=1000 --format=jsonl"
-    return timed(["ssh", "-F", str(field.config), "-p", str(line.port), line.address, command], field.folder)[
-        0
-    ]
+    return time_command(
+        ["ssh", "-F", str(field.config), "-p", str(line.port), line.address, command], field.folder
+    )[0]
 
 
 def through(field: Field, host: SshHost, one_way_s: float) -> tuple[DelayLine, Field]:
-    """The same host behind a line."""
+    """Enter the host behind a line."""
     line = DelayLine((host.address, host.port), one_way_s)
     behind = SshHost(host.folder, host.client_key)
     behind.address, behind.port = line.address, line.port
     key = " ".join(host.known_hosts_line.split()[1:])
-    with field.known_hosts.open("a") as known:
-        known.write(f"[{line.address}]:{line.port} {key}\n")
+    with field.known_hosts.open("a") as known_hosts:
+        known_hosts.write(f"[{line.address}]:{line.port} {key}\n")
     return line, replace(field, hosts=[behind])
 
 
@@ -137,8 +137,8 @@ def main() -> None:
         "--delays", default="50,200,800", help="milliseconds of a round trip, comma-separated"
     )
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
-    delays = [float(word) / 1000 for word in asked.delays.split(",")]
+    options = parser.parse_args()
+    delays = [float(word) / 1000 for word in options.delays.split(",")]
     ways: dict[str, Callable[[Field, SshHost], float]] = {
         "cached": lambda field, _: seconds_of_a_host(field),
         "cold": cold,
@@ -159,7 +159,7 @@ def main() -> None:
             seconds_of_a_host(field)
             lines = [through(field, host, delay / 2) for delay in delays]
             taken: dict[str, list[list[float]]] = {name: [] for name in ways}
-            for _ in range(asked.rounds):
+            for _ in range(options.rounds):
                 for name, way in ways.items():
                     taken[name].append([way(behind, host) for _, behind in lines])
             for name, rounds in taken.items():

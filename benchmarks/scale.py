@@ -89,7 +89,7 @@ class Field:
 
     @property
     def command(self) -> str:
-        """What every tool runs on every host."""
+        """Return the command that every tool runs on every host."""
         return " ".join([self.agent, *JOB, "--format=jsonl"])
 
     @property
@@ -136,13 +136,15 @@ def openssh_with_questions(field: Field) -> list[str]:
 def xargs(field: Field, command: str, stdin: str) -> list[str]:
     out = field.folder / "openssh"
     out.mkdir(exist_ok=True)
-    one = f'ssh -F {field.config} -p "${{0##*:}}" "${{0%:*}}" "{command}" <{stdin} >{out}/"${{0%:*}}"'
+    command_line = (
+        f'ssh -F {field.config} -p "${{0##*:}}" "${{0%:*}}" "{command}" <{stdin} >{out}/"${{0%:*}}"'
+    )
     hosts = field.folder / "hosts"
     hosts.write_text("\n".join(field.names) + "\n")
-    return ["xargs", "-a", str(hosts), "-P", str(field.parallel), "-n", "1", "sh", "-c", one]
+    return ["xargs", "-a", str(hosts), "-P", str(field.parallel), "-n", "1", "sh", "-c", command_line]
 
 
-def scripted(text: str) -> Callable[[Field], list[str]]:
+def run_by_script(text: str) -> Callable[[Field], list[str]]:
     def command(field: Field) -> list[str]:
         script = field.folder / "peer.py"
         script.write_text(text)
@@ -221,15 +223,15 @@ OURS: dict[str, Callable[[Field], list[str]]] = {
     "+ questions": openssh_with_questions,
 }
 PEERS: dict[str, Callable[[Field], list[str]]] = {
-    "asyncssh": scripted(ASYNCSSH),
-    "parallel-ssh": scripted(PARALLEL_SSH),
+    "asyncssh": run_by_script(ASYNCSSH),
+    "parallel-ssh": run_by_script(PARALLEL_SSH),
     "pyinfra": pyinfra,
     "ansible raw": ansible,
 }
 
 
 def write_config(path: Path, key: Path, known_hosts: Path) -> Path:
-    """What both ssh and fleet read: the quickest key exchange and cipher, strict host keys."""
+    """Write what both ssh and fleet read: the quickest key exchange and cipher, strict host keys."""
     settings = {
         "BatchMode": "yes",
         "Ciphers": "aes128-gcm@openssh.com",
@@ -244,7 +246,7 @@ def write_config(path: Path, key: Path, known_hosts: Path) -> Path:
     return path
 
 
-def timed(command: list[str], folder: Path) -> tuple[float, float, float]:
+def time_command(command: list[str], folder: Path) -> tuple[float, float, float]:
     """Run a tool once; return wall seconds, CPU seconds of its processes, and its largest process in MB."""
     environment = {
         **os.environ,
@@ -300,7 +302,7 @@ def end_orphans() -> float:
 
 def put_agents(field: Field) -> str:
     """Bring the agent onto every host with fleet itself; return where it lies below every HOME."""
-    timed(fleet(field), field.folder)
+    time_command(fleet(field), field.folder)
     (agent,) = field.hosts[0].home.rglob("fleet-agent-*")
     return f"~/{agent.relative_to(field.hosts[0].home)}"
 
@@ -317,10 +319,14 @@ def row(count: int, tool: str, taken: list[tuple[float, float, float]]) -> dict[
     return {"hosts": count, "tool": tool, "walls_s": walls, "cpus_s": cpus, "peaks_mb": peaks}
 
 
-def print_cost_of_a_host(found: list[dict[str, Any]]) -> None:
+def print_cost_of_a_host(measurements: list[dict[str, Any]]) -> None:
     """Print the CPU of one more host, where two of the sessions were too large to load pandas."""
-    for tool in dict.fromkeys(row["tool"] for row in found):
-        large = [row for row in found if row["tool"] == tool and row["hosts"] > NUMBERS_AT_MOST]
+    for tool in dict.fromkeys(measurement["tool"] for measurement in measurements):
+        large = [
+            measurement
+            for measurement in measurements
+            if measurement["tool"] == tool and measurement["hosts"] > NUMBERS_AT_MOST
+        ]
         if len(large) > 1 and (hosts := large[-1]["hosts"] - large[0]["hosts"]):
             cpu = statistics.median(large[-1]["cpus_s"]) - statistics.median(large[0]["cpus_s"])
             print(f"{tool:14} {1000 * cpu / hosts:5.1f} ms of CPU a host beyond start-up")
@@ -335,37 +341,37 @@ def main() -> None:
     parser.add_argument("--parallel", type=int, default=32)
     parser.add_argument("--peers", type=Path)
     parser.add_argument("--only", default="", help="names of tools, comma-separated")
-    asked = parser.parse_args()
-    tools = OURS | (PEERS if asked.peers else {})
-    if asked.only:
-        tools = {name: tools[name] for name in asked.only.split(",")}
-    counts = [int(word) for word in asked.hosts.split(",")]
+    options = parser.parse_args()
+    tools = OURS | (PEERS if options.peers else {})
+    if options.only:
+        tools = {name: tools[name] for name in options.only.split(",")}
+    counts = [int(word) for word in options.hosts.split(",")]
     folder = Path(tempfile.mkdtemp(prefix="fleet-scale-"))
     key = keygen(folder / "key")
-    found = []
+    measurements = []
     adopt_orphans()
     try:
         with host_maker(folder, key) as make:
             hosts = make(max(counts), options=["MaxStartups 300:30:400"])
             home = folder / "home"
             home.mkdir()
-            known = home / "known_hosts"
-            known.write_text("".join(host.known_hosts_line for host in hosts))
-            config = write_config(home / "ssh_config", key, known)
-            field = Field(hosts, key, known, config, "", home, asked.parallel, asked.peers)
+            known_hosts = home / "known_hosts"
+            known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
+            config = write_config(home / "ssh_config", key, known_hosts)
+            field = Field(hosts, key, known_hosts, config, "", home, options.parallel, options.peers)
             field = replace(field, agent=put_agents(field))
             for count in counts:
                 some = replace(field, hosts=hosts[:count])
                 taken: dict[str, list[tuple[float, float, float]]] = {name: [] for name in tools}
-                for _ in range(asked.rounds):
+                for _ in range(options.rounds):
                     for name, tool in tools.items():
-                        taken[name].append(timed(tool(some), home))
+                        taken[name].append(time_command(tool(some), home))
                 for name, pairs in taken.items():
-                    found.append(row(count, name, pairs))
+                    measurements.append(row(count, name, pairs))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print_cost_of_a_host(sorted(found, key=lambda row: int(row["hosts"])))
-    print(json.dumps(found))
+    print_cost_of_a_host(sorted(measurements, key=lambda row: int(row["hosts"])))
+    print(json.dumps(measurements))
 
 
 if __name__ == "__main__":

@@ -59,55 +59,55 @@ def numbers(  # noqa: C901, PLR0912  a case per null
 ) -> Floats:
     """Logarithms of the numbers, in order of time: hosts x relations x runs."""
     size, turns = (hosts, relations, runs), np.arange(runs)
-    found = chance.normal(0, SCATTER, size)
+    logs = chance.normal(0, SCATTER, size)
     for part in null.split(", "):
         match part:
             case "3 %":
-                found *= 3
+                logs *= 3
             case "mixed":
-                found *= np.exp(chance.uniform(np.log(0.3), np.log(3), (hosts, relations, 1)))
+                logs *= np.exp(chance.uniform(np.log(0.3), np.log(3), (hosts, relations, 1)))
             case "heavy tails":
-                found = SCATTER * chance.standard_t(2, size)
+                logs = SCATTER * chance.standard_t(2, size)
             case "slow runs":
-                found += np.where(chance.random(size) < 0.1, np.log(chance.uniform(1.2, 2, size)), 0)
+                logs += np.where(chance.random(size) < 0.1, np.log(chance.uniform(1.2, 2, size)), 0)
             case "hosts":
-                found += chance.normal(0, SCATTER, (hosts, 1, runs))
+                logs += chance.normal(0, SCATTER, (hosts, 1, runs))
             case "shared":
-                found += chance.normal(0, 0.02, runs)
+                logs += chance.normal(0, 0.02, runs)
             case "steps":
-                found += 0.05 * (turns >= chance.integers(1, runs, (hosts, 1, 1)))
+                logs += 0.05 * (turns >= chance.integers(1, runs, (hosts, 1, 1)))
             case "period 4":
-                found += 0.03 * np.where((turns + chance.integers(4)) % 4 < 2, 1, -1)
+                logs += 0.03 * np.where((turns + chance.integers(4)) % 4 < 2, 1, -1)
             case "drift":
-                found += 0.01 * turns
+                logs += 0.01 * turns
             case "AR .9":
-                for at in range(1, runs):
-                    found[..., at] = 0.9 * found[..., at - 1] + (1 - 0.81) ** 0.5 * found[..., at]
+                for run in range(1, runs):
+                    logs[..., run] = 0.9 * logs[..., run - 1] + (1 - 0.81) ** 0.5 * logs[..., run]
             case "missing":
-                found[chance.random(size) < 0.1] = np.nan
-                found[(chance.random((hosts, 1, runs)) < 0.02).repeat(relations, axis=1)] = np.nan
+                logs[chance.random(size) < 0.1] = np.nan
+                logs[(chance.random((hosts, 1, runs)) < 0.02).repeat(relations, axis=1)] = np.nan
             case "levels":
-                found += np.where(chance.random(size) < 0.1, np.log(0.7), 0)
+                logs += np.where(chance.random(size) < 0.1, np.log(0.7), 0)
             case "modes":
-                found += np.log(chance.choice([24.0, 54.0, 128.0], size, p=[0.3, 0.5, 0.2]))
+                logs += np.log(chance.choice([24.0, 54.0, 128.0], size, p=[0.3, 0.5, 0.2]))
             case "states":
-                found += states(size, chance)
+                logs += states(size, chance)
             case "flips":
-                found += chance.choice(flipping(), size)
-    return found
+                logs += chance.choice(flipping(), size)
+    return logs
 
 
 def states(size: tuple[int, int, int], chance: np.random.Generator) -> Floats:
     """Levels of relations, of two to six each, 20 to 100 % apart, that last 1 to 5,000 bursts on average."""
-    found = np.empty(size)
-    for at in np.ndindex(size[:2]):
+    logs = np.empty(size)
+    for place in np.ndindex(size[:2]):
         levels = np.cumsum(np.log(chance.uniform(1.2, 2, chance.integers(2, 7))))
         dwell = np.exp(chance.uniform(0, np.log(5000)))
         switches = chance.random(size[2] * BURSTS) < 1 / dwell
         drawn = chance.integers(len(levels), size=switches.sum() + 1)
         of_runs = drawn[np.cumsum(switches)].reshape(size[2], BURSTS)
-        found[at] = levels[[np.bincount(of_run).argmax() for of_run in of_runs]]
-    return found
+        logs[place] = levels[[np.bincount(of_run).argmax() for of_run in of_runs]]
+    return logs
 
 
 @cache
@@ -125,11 +125,11 @@ def order(null: str, runs: int, chance: np.random.Generator) -> Bools:
     if null.endswith(ABBA):
         return np.resize([False, True, True, False], 2 * runs) ^ False
     drawn = Alternation("side", ("a", "b")).draw_order(runs, seed=int(chance.integers(1 << 30)))
-    found = np.array([side == "b" for side in drawn])
-    return np.append(found, [True, True]) if "unequal" in null else found
+    is_b = np.array([side == "b" for side in drawn])
+    return np.append(is_b, [True, True]) if "unequal" in null else is_b
 
 
-def judged(null: str, logs: Floats, of_b: Bools) -> tuple[pd.DataFrame, pd.DataFrame]:
+def judge_logs(null: str, logs: Floats, of_b: Bools) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The relations of all hosts, and of all hosts together, as one command judges them."""
     hosts, relations, runs = logs.shape
     rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": list(map(str, range(relations)))})
@@ -155,22 +155,22 @@ def rates(
     chance = np.random.default_rng(seed)
     errors: list[list[float]] = []
     power: list[list[float]] = []
-    whole = np.arange(hosts)[:, None].repeat(relations, axis=1) < 3
+    is_slow_host = np.arange(hosts)[:, None].repeat(relations, axis=1) < 3
     spread = np.arange(hosts * relations).reshape(hosts, relations) % 8 == 0
     for session in range(sessions):
         of_b = order(null, runs, chance)
         logs = numbers(null, hosts, relations, len(of_b), chance)
-        table, fleet = judged(null, logs, of_b)
+        table, fleet = judge_logs(null, logs, of_b)
         both = pd.concat([table, fleet])
-        found = both["verdict"] == Verdict.CHANGED
+        is_changed = both["verdict"] == Verdict.CHANGED
         out = [float(((each["low"] > 1) | (each["high"] < 1)).mean()) for each in (table, fleet)]
         either = both["q"] < ALPHA
-        errors.append([float(either.any()), float(found.any()), *out, float(table["p"].isna().mean())])
+        errors.append([float(either.any()), float(is_changed.any()), *out, float(table["p"].isna().mean())])
         if session % power_of == 0:
             shares: list[float] = []
-            for moved, change in (*((spread, change) for change in PLANTED), (whole, 1.0)):
+            for moved, change in (*((spread, change) for change in PLANTED), (is_slow_host, 1.0)):
                 slower = logs + (moved[..., None] & of_b) * np.log1p(change)
-                verdicts = judged(null, slower, of_b)[0]["verdict"].to_numpy()[moved.ravel()]
+                verdicts = judge_logs(null, slower, of_b)[0]["verdict"].to_numpy()[moved.ravel()]
                 shares += [
                     float(np.mean(verdicts == each)) for each in (Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL)
                 ]
@@ -186,18 +186,18 @@ def two_hosts(null: str, hosts: int, relations: int, runs: int, sessions: int, s
     for _ in range(sessions):
         of_b = order(null, runs, chance)
         logs = numbers(null, hosts, relations, len(of_b), chance)
-        table, _ = judged(null, logs + (slow[:, None, None] & of_b) * np.log(2), of_b)
+        table, _ = judge_logs(null, logs + (slow[:, None, None] & of_b) * np.log(2), of_b)
         either = table["verdict"].isin([Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL])
-        found = either.to_numpy(dtype=float).reshape(hosts, relations)
-        wrong = found[~slow].sum() / max(found.sum(), 1)
-        shares.append((float(found[slow].any(axis=1).all()), float(found[slow].mean()), float(wrong)))
+        is_found = either.to_numpy(dtype=float).reshape(hosts, relations)
+        wrong = is_found[~slow].sum() / max(is_found.sum(), 1)
+        shares.append((float(is_found[slow].any(axis=1).all()), float(is_found[slow].mean()), float(wrong)))
     found_of: Floats = np.array(shares).mean(axis=0)
     return found_of
 
 
 def ideal(null: str, hosts: int, relations: int, runs: int, sessions: int, seed: int) -> Floats:
     """The share of changes of 5 % that a test finds which knows the deviation of each relation's runs."""
-    chance, found, count = np.random.default_rng(seed), [], hosts * relations
+    chance, shares, count = np.random.default_rng(seed), [], hosts * relations
     spread, change = np.arange(count) % 8 == 0, np.log1p(PLANTED[0])
     for _ in range(sessions):
         deviation = np.full(count, SCATTER * (3 if null == "3 %" else 1))
@@ -206,16 +206,17 @@ def ideal(null: str, hosts: int, relations: int, runs: int, sessions: int, seed:
         error = deviation * (2 / runs) ** 0.5
         moved = chance.normal(0, error) + change * spread
         q = stats.false_discovery_control(2 * stats.norm.sf(np.abs(moved) / error))
-        found.append(np.mean(((q < ALPHA) & (np.abs(moved) > np.log1p(THRESHOLD)))[spread]))
-    return np.array([np.mean(found)])
+        shares.append(np.mean(((q < ALPHA) & (np.abs(moved) > np.log1p(THRESHOLD)))[spread]))
+    return np.array([np.mean(shares)])
 
 
 def format_row(null: str, runs: int, errors: Floats, power: Floats) -> str:
     """Format the rates as a row of a table; of the power: changed + at another level."""
     error, verdict, _, fleet, none = (f"{share:.1%}" for share in errors.mean(axis=0))
-    found = [f"{share * 100:.0f}" for share in power.mean(axis=0)]
+    percents = [f"{share * 100:.0f}" for share in power.mean(axis=0)]
     cells = [
-        " + ".join(pair) if pair[1] != "0" else pair[0] for pair in zip(found[::2], found[1::2], strict=True)
+        " + ".join(pair) if pair[1] != "0" else pair[0]
+        for pair in zip(percents[::2], percents[1::2], strict=True)
     ]
     return f"| {' | '.join((null, str(runs), error, verdict, fleet, none, *cells))} |"
 
@@ -230,22 +231,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--null", choices=NULLS, action="append", help="only these; default: all")
     parser.add_argument("--two", action="store_true", help="two slow hosts")
     parser.add_argument("--ideal", action="store_true", help="what a test that knows the noise finds")
-    asked = parser.parse_args(arguments)
-    if asked.two or asked.ideal:
-        for null in asked.null or (SWITCHING if asked.two else ("normal", "3 %", "mixed")):
-            for runs in asked.runs or (3, 5, 10):
-                question = two_hosts if asked.two else ideal
-                shares = question(null, asked.hosts, asked.relations, runs, asked.sessions, asked.seed)
+    options = parser.parse_args(arguments)
+    if options.two or options.ideal:
+        for null in options.null or (SWITCHING if options.two else ("normal", "3 %", "mixed")):
+            for runs in options.runs or (3, 5, 10):
+                question = two_hosts if options.two else ideal
+                shares = question(
+                    null, options.hosts, options.relations, runs, options.sessions, options.seed
+                )
                 print(f"{null:<18} {runs:>4} " + " ".join(f"{share:>6.1%}" for share in shares), flush=True)
         return
     titles = ("runs vary by", "runs", "any finding", "changed", "all hosts", "none", *TITLES)
     print(f"| {' | '.join(titles)} |\n|{' - |' * len(titles)}")
-    for null in asked.null or NULLS:
-        for runs in asked.runs or (3, 5, 10):
-            size = (asked.hosts, asked.relations, runs, asked.sessions)
+    for null in options.null or NULLS:
+        for runs in options.runs or (3, 5, 10):
+            size = (options.hosts, options.relations, runs, options.sessions)
             with np.errstate(invalid="ignore"):  # of relations that one side lacks
-                found = rates(null, *size, asked.seed, asked.power_of)
-            print(format_row(null, runs, *found), flush=True)
+                error_rates = rates(null, *size, options.seed, options.power_of)
+            print(format_row(null, runs, *error_rates), flush=True)
 
 
 if __name__ == "__main__":

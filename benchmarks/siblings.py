@@ -36,17 +36,17 @@ def session(chance: np.random.Generator, count: int, runs: int, kind: str, slowe
         chance.standard_t(3, size) / 3**0.5 if kind == "heavy" else chance.standard_normal(size)
         for size in ((1, count), (RELATIONS, count))
     )
-    found = 0.01 * 0.5**0.5 * (common + own)
-    found[:, 0] += slower
+    machine_logs = 0.01 * 0.5**0.5 * (common + own)
+    machine_logs[:, 0] += slower
     wide = np.where(np.arange(count) % 4 == 0, 0.015, 0.01)
-    of_runs = found[:, machines] + wide[machines] * chance.standard_normal((RELATIONS, len(machines)))
+    of_runs = machine_logs[:, machines] + wide[machines] * chance.standard_normal((RELATIONS, len(machines)))
     if kind == "levels":
         of_runs += _LEVEL * (chance.random(of_runs.shape) < 0.1)
     logs, _, noise = numbers(of_runs, machines, switches=kind == "levels")
     return distances(logs, THRESHOLD, noise=noise)
 
 
-def of_cpus(chance: np.random.Generator, count: int, slower: float) -> Distances:
+def simulate_cpus(chance: np.random.Generator, count: int, slower: float) -> Distances:
     """One session of CPUs; slower: the logarithm of the first machine's CPU 3."""
     pairs = 0.02 * chance.standard_normal((count, CPUS, CPUS))
     pairs = np.triu(pairs, 1) + np.triu(pairs, 1).transpose(0, 2, 1)
@@ -61,17 +61,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--sessions", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args(arguments)
-    one, whole = np.eye(RELATIONS)[0], np.ones(RELATIONS)
+    options = parser.parse_args(arguments)
+    one, every_relation = np.eye(RELATIONS)[0], np.ones(RELATIONS)
     print("kind    machines  runs  sessions   any   none    5%   10%  all 5%")
     for count, runs, kind in CELLS:
-        chance, times = np.random.default_rng(asked.seed), min(asked.sessions, max(_MOST, 10000 // count))
+        chance, times = np.random.default_rng(options.seed), min(options.sessions, max(_MOST, 10000 // count))
         rows = []
         for _ in range(times):
             null = session(chance, count, runs, kind, 0 * one)
             made = [
                 session(chance, count, runs, kind, np.log1p(by) * at)
-                for by, at in ((0.05, one), (0.1, one), (0.05, whole))
+                for by, at in ((0.05, one), (0.1, one), (0.05, every_relation))
             ]
             found = [each.found(THRESHOLD) for each in made]
             rows.append(
@@ -90,16 +90,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     print("CPUs: machines  sessions   any    3%    5%")
     for count in (8, 30):
-        chance = np.random.default_rng(asked.seed)
+        chance = np.random.default_rng(options.seed)
         null, *made = (
-            [of_cpus(chance, count, np.log1p(by)).found(THRESHOLD) for _ in range(asked.sessions)]
+            [simulate_cpus(chance, count, np.log1p(by)).found(THRESHOLD) for _ in range(options.sessions)]
             for by in (0, 0.03, 0.05)
         )
         shares = [
             np.mean([each.any() for each in null]),
             *(np.mean([each[3, 0] for each in one]) for one in made),
         ]
-        print(f"{count:>14}{asked.sessions:>10}" + "".join(f"{share:>6.0%}" for share in shares), flush=True)
+        print(
+            f"{count:>14}{options.sessions:>10}" + "".join(f"{share:>6.0%}" for share in shares), flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def nearest_pairs(pairs: pd.DataFrame, factor: float = SIBLING_NEARER) -> set[tu
     return {(a, b) for a, b in nearest.items() if a < b and nearest.get(b) == a}
 
 
-def shipped() -> pd.DataFrame:
+def check_published() -> pd.DataFrame:
     """A row per published table: `smt` (known sibling pairs), and per factor `found` and `wrong` ones."""
     rows = []
     for (summary, benchmark, variant), part in load_published().groupby(_KIND, sort=False):
@@ -46,13 +46,13 @@ def shipped() -> pd.DataFrame:
         true = {(min(pair), max(pair)) for pair in ends}
         row = {"summary": summary, "benchmark": benchmark, "variant": variant, "smt": len(true)}
         for factor in FACTORS:
-            found = nearest_pairs(part.rename(columns={"latency_ns": "median_ns"}), factor)
-            row |= {f"found_{factor}": len(found & true), f"wrong_{factor}": len(found - true)}
+            nearest = nearest_pairs(part.rename(columns={"latency_ns": "median_ns"}), factor)
+            row |= {f"found_{factor}": len(nearest & true), f"wrong_{factor}": len(nearest - true)}
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def of_folder(folder: Path) -> None:
+def print_folder(folder: Path) -> None:
     """Print what is found in each table of a folder."""
     for file in sorted(folder.glob("*.txt")):
         try:
@@ -62,17 +62,17 @@ def of_folder(folder: Path) -> None:
             continue
         for grid in grids:
             cells = [(a, b, ns) for (a, b), ns in grid.cells.items()]
-            found = nearest_pairs(pd.DataFrame(cells, columns=["ping_cpu", "pong_cpu", "median_ns"]))
-            print(f"{file.name}: {len(found)} pairs: {sorted(found)}")
+            nearest = nearest_pairs(pd.DataFrame(cells, columns=["ping_cpu", "pong_cpu", "median_ns"]))
+            print(f"{file.name}: {len(nearest)} pairs: {sorted(nearest)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row per table."""
-    asked = sys.argv[1:] if arguments is None else list(arguments)
-    if asked:
-        of_folder(Path(asked[0]))
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words:
+        print_folder(Path(words[0]))
     else:
-        print(shipped().to_string(index=False))
+        print(check_published().to_string(index=False))
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def _fleet() -> str:
 
 
 def _shoot_terminal(command: str, lab: Path, picture: Path) -> None:
-    text = Text.from_ansi(_typed(command, lab))
+    text = Text.from_ansi(_run_in_terminal(command, lab))
     lines = text.split("\n")[:MOST_LINES]
     console = Console(
         record=True, file=StringIO(), width=COLUMNS, force_terminal=True, color_system="truecolor"
@@ -103,15 +103,15 @@ background: {{background}}; color: {{foreground}}'><pre style=\"margin: 0; {_FON
     _shoot(page, picture, (round(COLUMNS * CHARACTER_PX) + 30, LINE_PX * (len(lines) + 1) + 24))
 
 
-def _typed(command: str, lab: Path) -> str:
-    """What a terminal shows after a command."""
+def _run_in_terminal(command: str, lab: Path) -> str:
+    """Run a command in a terminal and return what it shows."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 500, COLUMNS, 0, 0))
     words = [_fleet(), *command.split()[1:]]
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "PAGER": "cat"}
     with subprocess.Popen(words, cwd=lab, stdin=slave, stdout=slave, stderr=slave, env=environment):
         os.close(slave)
-        found = b""
+        output = b""
         while True:
             try:
                 part = os.read(master, 65536)
@@ -119,9 +119,9 @@ def _typed(command: str, lab: Path) -> str:
                 break
             if not part:
                 break
-            found += part
+            output += part
     os.close(master)
-    return found.decode().replace("\r\n", "\n").rstrip("\n")
+    return output.decode().replace("\r\n", "\n").rstrip("\n")
 
 
 def _shoot_page(name: str, lab: Path, picture: Path) -> None:

@@ -33,7 +33,7 @@ overrides its value.
 def page() -> str:
     """The whole page."""
     options = "".join(f"{_row(option)}\n" for option in OPTIONS)
-    presets = "".join(f"| `{name}` | `{_typed(values)}` |\n" for name, values in PRESETS.items())
+    presets = "".join(f"| `{name}` | `{_format_as_flags(values)}` |\n" for name, values in PRESETS.items())
     return INTRODUCTION + options + PRESETS_HEAD + presets
 
 
@@ -45,9 +45,9 @@ def _row(option: Option) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _typed(values: RequestedOptions) -> str:
-    given = ((option, getattr(values, option.name)) for option in OPTIONS)
-    return " ".join(option.as_flag(value) for option, value in given if value is not None)
+def _format_as_flags(values: RequestedOptions) -> str:
+    pairs = ((option, getattr(values, option.name)) for option in OPTIONS)
+    return " ".join(option.as_flag(value) for option, value in pairs if value is not None)
 
 
 if __name__ == "__main__":

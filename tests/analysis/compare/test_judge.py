@@ -184,16 +184,16 @@ def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
     chance, is_b = np.random.default_rng(8), np.tile([False, True, True, False], 5)[:10]
     logs = chance.normal(0, 0.005, (10, 2, 10)) + chance.normal(0, 0.03, 10)
     few, every = np.arange(10)[:, None, None] < 2, np.ones((10, 1, 1), dtype=bool)
-    found, _ = sessions.judged("shared", logs + np.log(1.05) * (few & is_b), is_b)
+    found, _ = sessions.judge_logs("shared", logs + np.log(1.05) * (few & is_b), is_b)
     assert found["verdict"].eq("changed").tolist() == [True] * 4 + [False] * 16
     assert found["why"][0].startswith("slower than all hosts")
     assert found["ratio"][:4].to_numpy() == pytest.approx(1.05, abs=0.01)
     assert found["shared"].nunique() == 1 != found["shared"][0]
-    _, fleet = sessions.judged("shared", logs + np.log(1.5) * (every & is_b), is_b)
+    _, fleet = sessions.judge_logs("shared", logs + np.log(1.5) * (every & is_b), is_b)
     (common,) = fleet[fleet["relation"] == "all"].to_dict("records")
     assert common["verdict"] == "changed"
     assert common["ratio"] == pytest.approx(1.5, abs=0.1)
-    apart, fleet = sessions.judged("normal", chance.normal(0, 0.01, (10, 2, 10)), is_b)
+    apart, fleet = sessions.judge_logs("normal", chance.normal(0, 0.01, (10, 2, 10)), is_b)
     assert apart["shared"].eq(1).all(), "hosts that share nothing are tested once"
     assert not fleet["relation"].eq("all").any()
 
@@ -201,7 +201,7 @@ def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
 def test_the_change_of_all_hosts_is_students_over_their_changes() -> None:
     chance, is_b = np.random.default_rng(1), sides(3, 3)
     logs = chance.normal(0, 0.01, (5, 2, 6))
-    rows, fleet = sessions.judged("normal", logs, is_b)
+    rows, fleet = sessions.judge_logs("normal", logs, is_b)
     for relation in (0, 1):
         changes = np.log(rows["ratio"][rows["relation"] == str(relation)])
         expected = stats.ttest_1samp(changes, 0)

@@ -65,7 +65,7 @@ def test_show_and_report_know_the_hosts_earlier_runs(tmp_path: Path) -> None:
 
 
 def test_all_siblings_of_the_published_i9_and_i7_are_found_in_their_latencies() -> None:
-    table = smt.shipped()
+    table = smt.check_published()
     known = table[table["summary"].str.startswith(("i9-13980hx", "i7-13850hx"))]
     assert len(known) == 10
     assert (known["smt"] == 8).all()
