@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Self
 
@@ -21,7 +21,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 
 
 def retry_pauses_s() -> Iterator[float]:
-    """Yield seconds to wait before each new try, doubled each time, with jitter to keep hosts out of step."""
+    """Yield seconds to wait before each new try: doubled each time, at random so that hosts spread out."""
     pause = FIRST_PAUSE_S
     while True:
         yield pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
@@ -39,18 +39,18 @@ class HostLink:
 
     @property
     def host(self) -> Host:
-        """The host of this link."""
+        """The host."""
         return self.progress.host
 
     @property
     def connection(self) -> Connection:
-        """The connection that is open now."""
+        """The open connection."""
         assert self._connection is not None  # noqa: S101 - entered
         return self._connection
 
     @property
     def lock(self) -> LockPolicy:
-        """What to do if another controller measures there: the session's policy, else the entry's."""
+        """The session's policy where another controller measures, else that of the inventory."""
         return self.context.lock or self.host.lock
 
     def __enter__(self) -> Self:
@@ -80,11 +80,13 @@ class HostLink:
         self.context.cancellation.raise_if_requested()
         self.progress.enter(stage, run)
 
-    def prepare(self, examine: Callable[[Facts], None] = lambda _: None) -> tuple[Facts, Agent]:
-        """Gather the facts and deploy the agent, unless `examine` raises."""
+    def gather_facts(self) -> Facts:
+        """Ask the host what it is. Raises ProbeError."""
         self.enter("facts")
-        facts = require_storable(gather(self.connection, self.host), self.host)
-        examine(facts)
+        return require_storable(gather(self.connection, self.host), self.host)
+
+    def deploy_agent(self, facts: Facts) -> tuple[Facts, Agent]:
+        """Put an agent on the host; return the facts with the topology that it reports, and the agent."""
         self.enter("deploy")
         agent = deploy(self.connection, self.host, facts, self.context.builder, self.progress.note)
         return require_storable(ask_topology(self.connection, agent, facts), self.host), agent
@@ -98,7 +100,7 @@ class HostLink:
             self.enter("reconnect")
             try:
                 self._connect()
-                return self.prepare()
+                return self.deploy_agent(self.gather_facts())
             except (LinkError, UnreachableError) as err:
                 if time.monotonic() >= give_up:
                     raise LinkError(f"{lost} Could not reconnect; the last attempt: {err}") from err

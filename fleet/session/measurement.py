@@ -25,9 +25,9 @@ KEPT_BYTES = 64 << 20  # of decoded bursts in memory, for all hosts at once
 
 
 def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | None = None) -> Run:
-    """Measure what `earlier` lacks of `run`, over any number of links and agents.
+    """Measure what `earlier` lacks of `run`, over any number of links and agents; return the run as it ended.
 
-    Return the run as it ended.
+    If the agent refuses the run, its journal, which is empty, is removed.
     """
     with link.wait_turn(run):
         measurement = _Measurement(link, run, journal, earlier or read_journal(link, run, journal))
@@ -36,6 +36,9 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
                 measurement.measure_part()
             except LinkError as lost:
                 measurement.recover(lost)
+            except RefusedError:
+                link.context.store.drop(run.run_id)
+                raise
     load = measurement.load_after()
     link.close()
     return replace(complete_run(measurement.run, measurement.so_far, link.progress), load_after=load)
@@ -77,17 +80,8 @@ def complete_run(run: Run, run_state: RunSoFar, progress: HostProgress) -> Run:
     )
 
 
-def measure_and_publish(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | None = None) -> Run:
-    """Measure and publish a run. If the agent refuses it, remove its journal, which is empty."""
-    try:
-        return publish(link, measure_run(link, run, journal, earlier), journal)
-    except RefusedError:
-        link.context.store.drop(run.run_id)
-        raise
-
-
-def publish(link: HostLink, run: Run, journal: Journal) -> Run:
-    """Publish the run; its journal is gone afterwards."""
+def publish_run(link: HostLink, run: Run, journal: Journal) -> Run:
+    """Write the run's tables and remove its journal."""
     link.progress.enter("store")  # even if the session is cancelled: a complete run is stored
     journal.check()
     journal.settle()
@@ -96,7 +90,7 @@ def publish(link: HostLink, run: Run, journal: Journal) -> Run:
     return run
 
 
-def check_same_machine(run: Run, facts: Facts, agent: Agent) -> None:
+def require_same_machine(run: Run, facts: Facts, agent: Agent) -> None:
     """Raise AgentError unless machine, boot and agent build are those of the run."""
     for difference, before, present in (
         ("is another machine (by its machine id)", run.facts.machine_id, facts.machine_id),
@@ -185,7 +179,7 @@ class _Measurement:
         if time.monotonic() >= self._give_up or not lost.passing:
             raise lost
         facts, agent = self._link.reconnect(lost, self._give_up)
-        check_same_machine(self.run, facts, agent)
+        require_same_machine(self.run, facts, agent)
         self.run = replace(self.run, agent=replace(self.run.agent, path=agent.path))
 
     def load_after(self) -> Load:

@@ -10,11 +10,11 @@ from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink
 from fleet.session.log import prune_logs
 from fleet.session.measurement import (
-    check_same_machine,
     complete_run,
-    measure_and_publish,
-    publish,
+    measure_run,
+    publish_run,
     read_journal,
+    require_same_machine,
 )
 from fleet.session.outcome import Outcome
 from fleet.session.runner import flush_tables, run_host, run_on_each
@@ -162,9 +162,9 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
                 raise UsageError(
                     f"{link.host.name}: nothing had arrived of {run.run_id}; its journal is removed."
                 )
-            return publish(link, complete_run(run, run_state, link.progress), journal)
+            return publish_run(link, complete_run(run, run_state, link.progress), journal)
         with link:
-            facts, agent = link.prepare()
-            check_same_machine(run, facts, agent)
-            same = replace(run, agent=replace(run.agent, path=agent.path))
-            return measure_and_publish(link, same, journal, run_state)
+            facts, agent = link.deploy_agent(link.gather_facts())
+            require_same_machine(run, facts, agent)
+            run = replace(run, agent=replace(run.agent, path=agent.path))
+            return publish_run(link, measure_run(link, run, journal, run_state), journal)

@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 
 from fleet.errors import BuildError, FleetError, StoreError, explain, print_traceback
 from fleet.facts import systems
-from fleet.model import Agent, Facts, Host, Plan, Run, override_options
+from fleet.model import Agent, Facts, Host, Run, override_options
 from fleet.model.version import VERSION
 from fleet.plan import counters
 from fleet.plan.merge import merge_plan_with_facts
@@ -20,7 +19,7 @@ from fleet.session.events import HostFinished
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink
 from fleet.session.log import prune_logs
-from fleet.session.measurement import measure_and_publish, utc_now
+from fleet.session.measurement import measure_run, publish_run, utc_now
 from fleet.session.outcome import Outcome
 from fleet.store import Intent, new_run_id
 
@@ -28,17 +27,16 @@ STOP_PATIENCE_S = 10.0  # after Ctrl-C: how long agents have to end before their
 
 
 def run_session(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:
-    """Measure `hosts`; return one outcome per host, in the order given.
+    """Measure `hosts`; return their outcomes, in the order given.
 
-    Ctrl-C (KeyboardInterrupt in this thread) stops the agents; what arrived stays in the journals and every
-    host still gets its outcome. The intent is recorded first, for `fleet resume`.
+    The intent is recorded first, for `fleet resume`. Ctrl-C (KeyboardInterrupt in this thread) stops the
+    agents; the journals keep what arrived, and every host still gets its outcome.
     """
-    intent = make_intent(hosts, context)
 
     def measure_host(progress: HostProgress) -> Outcome:
         return progress.outcome_of_run(run_host(HostLink(context, progress)))
 
-    with context.store.under_way(intent):
+    with context.store.under_way(make_intent(hosts, context)):
         prune_logs(context.store)
         outcomes = flush_tables(run_on_each(hosts, measure_host, context), context)
         if all(outcome.is_settled for outcome in outcomes):
@@ -54,7 +52,7 @@ def make_intent(hosts: Sequence[Host], context: SessionContext) -> Intent:
 
 
 def flush_tables(outcomes: list[Outcome], context: SessionContext) -> list[Outcome]:
-    """Write the tables of runs. If that fails, add a note to the outcomes, since the samples are stored."""
+    """Write the tables of runs; if that fails, note it in the outcomes: the samples are stored."""
     try:
         context.store.flush()
     except StoreError as err:
@@ -104,19 +102,17 @@ def _run_one(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
 def run_host(link: HostLink) -> Run:
     """Take one host from its inventory entry to a stored run."""
     with link:
-        facts, agent = link.prepare(partial(_check_plan, link))
-        link.progress.note(*facts.notes, *systems.describe_serious_findings(facts))
-        run = _new_run(link, facts, agent)
-        events = override_options(options_from_entry(link.host), link.context.requested).counters
-        if events and (missing := counters.describe_missing(events, facts)):
-            link.progress.note(missing)
-        store = link.context.store
-        with store.journal(replace(run, notes=tuple(link.progress.notes))) as journal:
-            return measure_and_publish(link, run, journal)
+        facts = link.gather_facts()
+        require_feasible_plan(link, facts)
+        facts, agent = link.deploy_agent(facts)
+        run = plan_run(link, facts, agent)
+        with link.context.store.journal(run) as journal:
+            run = measure_run(link, run, journal)
+            return publish_run(link, run, journal)
 
 
-def _check_plan(link: HostLink, facts: Facts) -> None:
-    """Raise UsageError or RefusedError for a plan that the host cannot carry out, as far as known."""
+def require_feasible_plan(link: HostLink, facts: Facts) -> None:
+    """Raise UsageError or RefusedError if an agent that is already here refuses the plan for this machine."""
     if not facts.cpus:
         return
     plan = merge_plan_with_facts(link.host, link.context.requested, facts)
@@ -124,27 +120,27 @@ def _check_plan(link: HostLink, facts: Facts) -> None:
         link.context.forecaster.from_facts(link.host, facts, plan, build=False)
 
 
-def _make_plan(link: HostLink, facts: Facts, agent: Agent) -> Plan:
-    """Return the host's plan, with a deadline from the agent's forecast."""
-    host, context = link.host, link.context
+def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
+    """Return the run that is about to be measured; its deadline is that of the agent's forecast, or given."""
+    host, context, progress = link.host, link.context, link.progress
+    progress.note(*facts.notes, *systems.describe_serious_findings(facts))
     plan = merge_plan_with_facts(host, context.requested, facts)
     forecast = context.forecaster.from_host(link.connection, host, agent.path, plan)
-    link.progress.announce_duration(forecast.duration)
-    if context.requested.deadline_s is not None:
-        return plan
-    return replace(plan, deadline_s=forecast.deadline_s)
-
-
-def _new_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
-    host, context = link.host, link.context
+    progress.announce_duration(forecast.duration)
+    if context.requested.deadline_s is None:
+        plan = replace(plan, deadline_s=forecast.deadline_s)
+    events = override_options(options_from_entry(host), context.requested).counters
+    if events and (missing := counters.describe_missing(events, facts)):
+        progress.note(missing)
     return Run(
         run_id=new_run_id(),
         session_id=context.session_id,
         host=host,
-        plan=_make_plan(link, facts, agent),
+        plan=plan,
         facts=facts,
         agent=agent,
         started_utc=utc_now(),
         labels=MappingProxyType({**host.labels, **context.labels}),
         fleet_version=VERSION,
+        notes=tuple(progress.notes),
     )

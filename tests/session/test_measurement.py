@@ -20,7 +20,7 @@ from fleet.remote.command import CommandConnection
 from fleet.session import link, measurement, resume, runner
 from fleet.session.context import DEFAULT_PARALLEL, SessionContext
 from fleet.session.events import Event, StageEntered, ignore
-from fleet.session.measurement import check_same_machine
+from fleet.session.measurement import require_same_machine
 from fleet.session.outcome import Outcome, State
 from fleet.store import Intent, Store
 from tests import builders, needs
@@ -331,10 +331,10 @@ def test_a_run_continues_only_on_the_same_machine_boot_and_agent(
     run = replace(run, facts=replace(run.facts, machine_id="1", boot_id="1"))
     present = replace(run.facts, **facts), replace(run.agent, **agent)
     if words is None:
-        check_same_machine(run, *present)
+        require_same_machine(run, *present)
         return
     with pytest.raises(AgentError) as refused:
-        check_same_machine(run, *present)
+        require_same_machine(run, *present)
     assert f"rpi5: cannot continue {run.run_id}: {words} `fleet resume --publish-partial`" in str(
         refused.value
     )
