@@ -1,7 +1,6 @@
-"""The grammar of addresses, users and jump hosts: none can be an option, or mean anything to a shell. Pure.
+"""Checks addresses, users and jump hosts: none can be an option, or mean anything to a shell. Pure.
 
-Whatever becomes a host passes it: the inventory, what programs list, Ansible, ssh_config. It is wider than
-RFC 1123: names of ssh_config, pods and containers are addresses too.
+Hosts of every source are checked. Wider than RFC 1123, for names of ssh_config, pods and containers.
 """
 
 import ipaddress
@@ -15,7 +14,7 @@ _PORTS = range(1, 65_536)
 
 
 class Hop(NamedTuple):
-    """A jump host as `[user@]address[:port]` names it."""
+    """A jump host."""
 
     address: str
     user: str | None = None
@@ -41,7 +40,7 @@ def read_address(text: str) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Return whether `text` is a name or an IP address, as `read_address` has it."""
+    """Report whether `read_address` accepts `text`."""
     try:
         return bool(read_address(text))
     except ValueError:
@@ -49,7 +48,7 @@ def is_address(text: str) -> bool:
 
 
 def read_user(text: str) -> str:
-    """Return the name of a user. Raises ValueError if no system would take it, or a shell would."""
+    """Return a user name. Raises ValueError if it is none, or means something to a shell."""
     if not _USER.fullmatch(text):
         raise ValueError(f"must be a user name, not {text[:100]!a}")
     return text
@@ -57,16 +56,15 @@ def read_user(text: str) -> str:
 
 def read_hop(text: str) -> Hop:
     """Read `[user@]address[:port]`, `[v6]:port` or `ssh://...`. Raises ValueError, also for a password."""
-    user, at, place = text.removeprefix("ssh://").rpartition("@")
-    address, colon, port = place.rpartition(":")
-    if not colon or (place.count(":") > 1 and not address.endswith("]")):
-        address, port = place, "22"
+    user, separator, address_and_port = text.removeprefix("ssh://").rpartition("@")
+    address, colon, port = address_and_port.rpartition(":")
+    if not colon or (address_and_port.count(":") > 1 and not address.endswith("]")):
+        address, port = address_and_port, ""
     try:
-        if not re.fullmatch("[0-9]{1,5}", port) or int(port) not in _PORTS:
+        has_port = address != address_and_port
+        if has_port and not (re.fullmatch("[0-9]{1,5}", port) and int(port) in _PORTS):
             raise ValueError
-        return Hop(
-            read_address(address), read_user(user) if at else None, int(port) if address != place else None
-        )
+        return Hop(read_address(address), read_user(user) if separator else None, int(port) if port else None)
     except ValueError:
         raise ValueError(
             "each hop must read [user@]host[:port], with a name or an IP address and no password"

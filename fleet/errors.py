@@ -1,4 +1,4 @@
-"""An error class per stage, with its exit code; a message names the host, what was tried, what to do."""
+"""One error class per stage, with its exit code. A message names the host, the attempt and the remedy."""
 
 import os
 import traceback
@@ -6,14 +6,14 @@ from typing import ClassVar
 
 EXIT_SOME_FAILED = 1
 EXIT_CHANGED = 20  # fleet compare --fail-on-change
-EXIT_AT_ANOTHER_LEVEL = 22  # the same, where nothing changed otherwise
+EXIT_AT_ANOTHER_LEVEL = 22  # fleet compare --fail-on-change, if levels alone differ
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 _LACK = ("failed to map segment", "cannot allocate memory", "can't start new thread", "launch worker thread")
 
 
 class FleetError(Exception):
-    """Something to act on: its text is the message, `stage` its word in tables, `exit_code` the program's."""
+    """An error that the user can act on. stage: the word for it in tables."""
 
     stage: ClassVar[str] = "fleet"
     exit_code: ClassVar[int] = 1
@@ -28,11 +28,11 @@ class UsageError(FleetError, stage="usage", exit_code=2):
 
 
 class InventoryError(UsageError, stage="inventory"):
-    """The inventory cannot be read, or says something it must not; the message begins `file:line: field:`."""
+    """The inventory cannot be read or is wrong; the message begins `file:line: field:`."""
 
 
 class UnreachableError(FleetError, stage="connect", exit_code=3):
-    """No session could be opened. passing: the host hung up before authentication, as a busy sshd does."""
+    """No connection could be opened. passing: the host hung up before authentication, as a busy sshd does."""
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)
@@ -44,11 +44,11 @@ class HostKeyError(FleetError, stage="host-key", exit_code=4):
 
 
 class AuthError(FleetError, stage="auth", exit_code=5):
-    """The host refused every identity we were allowed to offer."""
+    """The host refused every identity that was offered."""
 
 
 class LinkError(FleetError, stage="link", exit_code=6):
-    """An open session broke, or the host is silent; what it did is unknown. passing: a new one may do."""
+    """A connection broke, or the host is silent. passing: a new connection may help."""
 
     def __init__(self, message: str, *, passing: bool = True) -> None:
         super().__init__(message)
@@ -56,11 +56,11 @@ class LinkError(FleetError, stage="link", exit_code=6):
 
 
 class TimeLimitError(LinkError):
-    """What was asked of a host did not end in time."""
+    """A command on a host did not end in time."""
 
 
 class ProbeError(FleetError, stage="probe", exit_code=7):
-    """The host answered, but not in a way we understand: no shell, unknown OS or architecture."""
+    """The host's answer cannot be used: no shell, unknown OS or architecture."""
 
 
 class BuildError(FleetError, stage="build", exit_code=8):
@@ -68,23 +68,23 @@ class BuildError(FleetError, stage="build", exit_code=8):
 
 
 class DeployError(FleetError, stage="deploy", exit_code=9):
-    """The agent could not be put on the host, or what lies there is not what we put there."""
+    """The agent could not be put on the host, or was changed there."""
 
 
 class AgentError(FleetError, stage="measure", exit_code=10):
-    """The agent refused the plan, ended early, or sent something the wire does not allow."""
+    """The agent refused the plan, ended early, or broke the wire's rules."""
 
 
 class RefusedError(AgentError):
-    """The host cannot carry out this plan, and asked again could not either; nothing has been measured."""
+    """The host cannot carry out this plan, now or later; nothing was measured."""
 
 
 class LockedError(FleetError, stage="lock", exit_code=12):
-    """The machine, or the run, is in the hands of another fleet at this moment."""
+    """Another fleet is using the machine or the run."""
 
 
 class StoreError(FleetError, stage="store", exit_code=11):
-    """The results root cannot be read or written; unless `lost`, what had arrived stays in the journal."""
+    """The results root cannot be read or written. lost: not even the journal has what had arrived."""
 
     def __init__(self, message: str, *, lost: bool = False) -> None:
         super().__init__(message)
@@ -92,13 +92,13 @@ class StoreError(FleetError, stage="store", exit_code=11):
 
 
 class DataError(ValueError):
-    """Data that `store.gate` refuses: damaged, or not what fleet writes. The message says what is wrong."""
+    """Data that `store.gate` refuses, since it is damaged or not fleet's."""
 
 
 class DamagedFileError(StoreError):
-    """A file of the results was refused or cannot be read: the only error that costs a run its place.
+    """A file of the results was refused or cannot be read; readers leave its run out.
 
-    run_id: the run whose file it is, if it belongs to one.
+    run_id: the file's run, if it belongs to one.
     """
 
     def __init__(self, message: str, *, run_id: str | None = None) -> None:
@@ -107,20 +107,20 @@ class DamagedFileError(StoreError):
 
 
 class MemoryLimitError(FleetError, stage="memory", exit_code=13):
-    """Memory, or the number of threads, is too limited here; the message names the limit."""
+    """Memory or threads are exhausted here."""
 
 
 class LibraryError(FleetError, stage="library", exit_code=14):
-    """A library that fleet needs cannot be imported; the message names it."""
+    """A library that fleet needs cannot be imported."""
 
 
 def is_lack_of_memory(err: BaseException) -> bool:
-    """Whether this is how a library says that it got no memory or no thread."""
+    """Report whether a library raised this because it got no memory or no thread."""
     return isinstance(err, MemoryError) or any(sign in str(err).lower() for sign in _LACK)
 
 
-def lack_of_memory(err: BaseException, where: str = "") -> MemoryLimitError:
-    """The error for the user: `where`, what the library said, and what to do."""
+def make_memory_error(err: BaseException, where: str = "") -> MemoryLimitError:
+    """Return the error for the user. where: as in `explain`."""
     reason = " ".join(str(err).split()).rstrip(".") or type(err).__name__
     return MemoryLimitError(
         f"{where}out of memory or threads: {reason}. Look at `ulimit -v`, `ulimit -u` and the limits of the "
@@ -129,12 +129,12 @@ def lack_of_memory(err: BaseException, where: str = "") -> MemoryLimitError:
 
 
 def explain(err: BaseException, where: str = "") -> FleetError | None:
-    """Return the error for the user where the system or the installation failed; None for a bug in fleet.
+    """Return the error to show if the system or the installation failed; None for a bug in fleet.
 
-    where: begins the message, as "rome: ".
+    where: the start of the message, such as "rome: ".
     """
     if is_lack_of_memory(err):
-        return lack_of_memory(err, where)
+        return make_memory_error(err, where)
     if isinstance(err, ImportError) and (err.name or "").partition(".")[0] != "fleet":
         library = err.name or "a library"
         return LibraryError(
@@ -147,7 +147,7 @@ def explain(err: BaseException, where: str = "") -> FleetError | None:
 
 
 def describe_bug(err: BaseException) -> str:
-    """Say in a line that this exception is a bug in fleet, and what to do."""
+    """Return a line that names this exception a bug in fleet and says how to report it."""
     text = " ".join(f"{type(err).__name__}: {err}".split()).rstrip(".: ")
     return f"a bug in fleet; please report it: {text}. FLEET_DEBUG=1 shows the traceback."
 
@@ -159,4 +159,4 @@ def print_traceback(err: BaseException | None) -> None:
 
 
 class StoreWarning(UserWarning):
-    """A file of the results that was left out, and why; the others are read."""
+    """A file of the results was left out; the others are read."""

@@ -1,4 +1,4 @@
-"""Many host names at once: "web[01-17]" folded and expanded, equal messages grouped. Pure."""
+"""Folds and expands host names such as "web[01-17]", and groups hosts that have the same message. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -18,25 +18,25 @@ _OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
 
 
 class GroupedMessage(NamedTuple):
-    """A message, in the words of its first host, and the names of all hosts that have it."""
+    """A message of several hosts, in the words of the first."""
 
     text: str
     names: tuple[str, ...]
 
 
 def expand_range(name: str) -> list[str]:
-    """Unfold "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]. ValueError: backward, or above HOST_LIMIT."""
-    found = _RANGE.search(name)
-    if not found:
+    """Expand "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]. ValueError: backward, or above HOST_LIMIT."""
+    match = _RANGE.search(name)
+    if not match:
         return [name]
-    rest = expand_range(name[found.end() :])
-    numbers = [number for part in found[1].split(",") for number in _numbers(part)]
+    rest = expand_range(name[match.end() :])
+    numbers = [number for part in match[1].split(",") for number in _expand_numbers(part)]
     if len(numbers) * len(rest) > HOST_LIMIT:
         raise ValueError(f"{name} is more than {HOST_LIMIT} names")
-    return [f"{name[: found.start()]}{number}{tail}" for number in numbers for tail in rest]
+    return [f"{name[: match.start()]}{number}{tail}" for number in numbers for tail in rest]
 
 
-def _numbers(part: str) -> list[str]:
+def _expand_numbers(part: str) -> list[str]:
     low, _, high = part.partition("-")
     high = high or low
     if len(low) > 9 or len(high) > 9:
@@ -48,25 +48,25 @@ def _numbers(part: str) -> list[str]:
     return [f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
 
 
-def fold(names: Iterable[str]) -> list[str]:
+def fold_names(names: Iterable[str]) -> list[str]:
     """Fold numbered names, in their order: ["web01", "web02", "db"] -> ["web[01-02]", "db"]."""
     items = [tuple(re.split(r"([0-9]+)", name)) for name in dict.fromkeys(names)]
     for position in range(max(map(len, items), default=0) - 2, 0, -2):
-        alike: dict[tuple[str, ...], list[str]] = {}
+        groups: dict[tuple[str, ...], list[str]] = {}
         for item in items:
             numbered = position < len(item)
             key = (*item[:position], "", *item[position + 1 :]) if numbered else item
-            alike.setdefault(key, []).extend(item[position : position + 1])
+            groups.setdefault(key, []).extend(item[position : position + 1])
         items = [
-            (*key[:position], _ranges(numbers), *key[position + 1 :]) if numbers else key
-            for key, numbers in alike.items()
+            (*key[:position], _fold_numbers(numbers), *key[position + 1 :]) if numbers else key
+            for key, numbers in groups.items()
         ]
     return ["".join(item) for item in items]
 
 
-def folded(names: Iterable[str], limit: int = NAMES_LIMIT) -> str:
-    """The same as one text of about `limit` characters; a "…" stands for what is left out."""
-    text = ", ".join(fold(names))
+def join_names(names: Iterable[str], limit: int = NAMES_LIMIT) -> str:
+    """Fold names into one text of about `limit` characters; "…" stands for the names left out."""
+    text = ", ".join(fold_names(names))
     if len(text) <= limit:
         return text
     cut = text.rfind(",", 0, limit)
@@ -77,29 +77,33 @@ def folded(names: Iterable[str], limit: int = NAMES_LIMIT) -> str:
 def group_messages(
     messages: Iterable[tuple[Host, str]], *, numbers_alike: bool = False
 ) -> list[GroupedMessage]:
-    """Each message once, the most frequent first; they may differ by a host's own words, or in any number."""
-    alike: dict[str, tuple[str, list[str]]] = {}
+    """Group messages that differ only in the host's name, address and port; the most frequent first.
+
+    numbers_alike: group those that differ in numbers, too.
+    """
+    hosts_by_message: dict[str, tuple[str, list[str]]] = {}
     for host, text in messages:
-        common = _common(host, text)
-        key = _NUMBER.sub("…", common) if numbers_alike else common
-        alike.setdefault(key, (text, []))[1].append(host.name)
-    groups = [GroupedMessage(text, tuple(dict.fromkeys(names))) for text, names in alike.values()]
+        key = _mask_host(host, text)
+        if numbers_alike:
+            key = _NUMBER.sub("…", key)
+        hosts_by_message.setdefault(key, (text, []))[1].append(host.name)
+    groups = [GroupedMessage(text, tuple(dict.fromkeys(names))) for text, names in hosts_by_message.values()]
     return sorted(groups, key=lambda group: -len(group.names))
 
 
-def without_name(host: Host, text: str) -> str:
-    """A sentence about a host without the host's name before it."""
+def strip_host_name(host: Host, text: str) -> str:
+    """Remove the host's name from the start of a sentence."""
     return text.removeprefix(f"{host.name}: ")
 
 
-def _common(host: Host, text: str) -> str:
+def _mask_host(host: Host, text: str) -> str:
     for word in sorted(filter(None, {host.name, host.address, str(host.port or 22)}), key=len, reverse=True):
         text = _ALONE.sub("…", text.replace(word, "\0")).replace("\0", word)
     return _OF_ONE_RUN.sub("…", text)
 
 
-def _ranges(numbers: Sequence[str]) -> str:
-    """Write numbers as one range expression; the zeros before them are kept. One number stays itself."""
+def _fold_numbers(numbers: Sequence[str]) -> str:
+    """Fold ["08", "09", "10"] -> "[08-10]"; a single number -> itself."""
     runs: list[list[str]] = []
     for number in sorted(set(numbers), key=lambda digits: (int(digits), len(digits))):
         last = runs[-1] if runs else None

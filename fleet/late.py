@@ -1,8 +1,10 @@
-"""What takes long to load, loaded when it is first asked for: libraries, and the modules of a package."""
+"""Work done only when it is needed, and once: slow imports, and a cache that threads wait for."""
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
     import random
@@ -22,22 +24,43 @@ else:
             self._name = name
 
         def __getattr__(self, name: str) -> Any:
-            found = getattr(import_module(self._name), name)
-            setattr(self, name, found)  # asked for some 300 times a run
-            return found
+            attribute = getattr(import_module(self._name), name)
+            setattr(self, name, attribute)  # it is used some 300 times a run
+            return attribute
 
     msgspec, np, random, tempfile = map(_Late, ("msgspec", "numpy", "random", "tempfile"))
     futures = _Late("concurrent.futures")
     pa, fs, pc, pq = map(_Late, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet"))
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def names_of(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package with the names of its modules. homes: names by module."""
 
-    def found(name: str) -> Any:
+def import_on_access(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that offers its modules' names. homes: names by module."""
+
+    def import_name(name: str) -> Any:
         for module, names in homes.items():
             if name in names:
                 return getattr(import_module(f"{package}.{module}"), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return found
+    return import_name
+
+
+def once(function: Callable[P, R]) -> Callable[P, R]:
+    """Cache the results for the last 64 combinations of arguments; other threads wait for the first call.
+
+    With functools.cache each thread would do the work.
+    """
+    cached_function = lru_cache(maxsize=64)(function)
+    guard = threading.RLock()  # a function may call itself
+
+    @wraps(function)
+    def call(*arguments: P.args, **keywords: P.kwargs) -> R:
+        with guard:
+            return cached_function(
+                *cast("tuple[Hashable, ...]", arguments), **cast("dict[str, Hashable]", keywords)
+            )
+
+    return call

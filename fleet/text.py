@@ -1,4 +1,4 @@
-"""Text for people, escaped where it leaves: `printable` for terminals and files, `as_json` for JSON. Pure."""
+"""Text for people and JSON for programs, both safe on a terminal. Pure."""
 
 import json
 import re
@@ -18,19 +18,19 @@ _MAYBE_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
 
 
 def printable(text: str, kept: str = "\n") -> str:
-    """Safe for a terminal: control characters become visible escapes; newlines, or those `kept`, stay."""
+    """Replace control characters by visible escapes, except those in `kept`."""
     if not _MAYBE_UNPRINTABLE.search(text):
         return text
     return "".join(c if c in kept or c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def one_line(text: str) -> str:
-    """The same with newlines escaped, where one could pass for a line of ours."""
+    """Replace all control characters by visible escapes, so that text of a host cannot pass for our lines."""
     return printable(text).replace("\n", "\\n")
 
 
-def hidden(text: str, secrets: Iterable[str]) -> str:
-    """The text without these values, if of SECRET_LENGTH or more: shorter ones are parts of words."""
+def hide_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Replace each secret by "…". Secrets below SECRET_LENGTH characters stay: they occur in plain words."""
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SECRET_LENGTH:
             text = text.replace(secret, "…")
@@ -38,51 +38,51 @@ def hidden(text: str, secrets: Iterable[str]) -> str:
 
 
 def as_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
-    """JSON for programs, safe on a terminal: what is unprintable is escaped. default: as of `json.dumps`."""
+    """Return indented JSON with unprintable characters escaped. default: as in `json.dumps`."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=default)
-    return _MAYBE_UNPRINTABLE.sub(lambda found: _escaped(found[0]), text)
+    return _MAYBE_UNPRINTABLE.sub(lambda match: _escape_in_json(match[0]), text)
 
 
-def _escaped(sign: str) -> str:
+def _escape_in_json(sign: str) -> str:
     return sign if sign.isprintable() else json.dumps(sign)[1:-1].replace("\x7f", "\\u007f")
 
 
 @cache
 def console_class() -> "type[Console]":
-    """The console of rich for text of any source: what it prints is escaped, but for its own codes."""
+    """Return rich's Console, made to escape all text but its own control codes; imports rich."""
     from rich.console import Console  # noqa: PLC0415
     from rich.segment import Segment  # noqa: PLC0415
 
     class EscapingConsole(Console):
-        def render(self, *what: Any, **how: Any) -> Iterator[Segment]:
-            for part in super().render(*what, **how):
+        def render(self, *arguments: Any, **options: Any) -> Iterator[Segment]:
+            for part in super().render(*arguments, **options):
                 yield part if part.control else Segment(printable(part.text), part.style)
 
     return EscapingConsole
 
 
 def decoding_words(err: Exception, root: str = "") -> str:
-    """A complaint of msgspec in a line, key first: "ticks[1]: expected int >= 0". root: what has no key."""
-    what, _, path = str(err).replace("`", "").partition(" - at $")
-    where = f"{root}{path}".lstrip(".")
-    what = f"{what[:1].lower()}{what[1:200]}"
-    return one_line(f"{where}: {what}" if where else what)
+    """Write an error of msgspec in a line, key first: "ticks[1]: expected int >= 0". root: before the key."""
+    reason, _, path = str(err).replace("`", "").partition(" - at $")
+    key = f"{root}{path}".lstrip(".")
+    reason = f"{reason[:1].lower()}{reason[1:200]}"
+    return one_line(f"{key}: {reason}" if key else reason)
 
 
-def quoted(text: str) -> str:
-    """A word of the user's in quotes, cut where it is long."""
+def quote(text: str) -> str:
+    """Quote a user's word, shortened to LONGEST_QUOTED characters."""
     return repr(text if len(text) <= LONGEST_QUOTED else f"{text[: LONGEST_QUOTED - 3]}...")
 
 
 def last_lines(output: bytes) -> str:
-    """Return the end of what a command printed, where the cause is; indented for a message."""
+    """Return the end of a command's output, indented to follow the first line of a message."""
     lines = output.decode("utf-8", "replace").strip().splitlines()[-LINES_QUOTED:]
     return "\n      ".join(line[:LINE_QUOTED] for line in lines) or "(no output)"
 
 
-def counted(count: int, what: str) -> str:
+def counted(count: int, noun: str) -> str:
     """Write "1 host", "2 hosts", "1,200 hosts"."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def table(
@@ -93,19 +93,19 @@ def table(
     width: int | None = None,
     drop: Sequence[str] = (),
 ) -> str:
-    """Lay out columns two spaces apart, those in `right` right-aligned, cells escaped, no trailing spaces.
+    """Lay out columns two spaces apart, cells escaped; `right` has the numbers of right-aligned columns.
 
-    drop: titles of columns to leave out, the first one first, until the table is no wider than `width`. Of a
-    last column that is text, LAST_COLUMN characters are enough, since `fitted` wraps it.
+    drop: titles of columns to leave out, in this order, until the table is no wider than `width`. Of a last
+    column that is text, LAST_COLUMN characters are enough, since it is wrapped.
     """
     lines = [list(titles), *(_cells(row) for row in rows)]
     aligned = [column in right for column in range(len(titles))]
     for title in drop:
         if width is None or _width(lines, last_is_text=not aligned[-1]) <= width:
             break
-        at = lines[0].index(title)
+        column = lines[0].index(title)
         for cells in (aligned, *lines):
-            del cells[at]  # type: ignore[attr-defined]
+            del cells[column]  # type: ignore[attr-defined]
     right = {column for column, is_right in enumerate(aligned) if is_right}
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(

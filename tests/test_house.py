@@ -31,12 +31,10 @@ FLOORS = {
     "addresses": 1,
     "errors": 1,
     "late": 1,
-    "once": 1,
 }
 SESSION = [  # in the order of reading
     "dask_cluster",
     "shards",
-    "dask_events",
     "resume",
     "check",
     "clean",

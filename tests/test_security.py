@@ -16,7 +16,7 @@ import pytest
 from fleet.model import BuildPlace, Host, Via
 from fleet.session.events import ignore
 from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
-from fleet.text import as_json, hidden, one_line, printable
+from fleet.text import as_json, hide_secrets, one_line, printable
 from tests import needs
 from tests.command import ROOT, Done, Fleet
 from tests.shared import local_connection
@@ -288,7 +288,7 @@ def test_text_is_harmless_in_terminal_page_and_json() -> None:
 
 
 def test_a_value_is_hidden_wherever_it_is_repeated_the_longest_first() -> None:
-    assert hidden("abcd abcdef x", ["abcd", "abcdef", "x", ""]) == "… … x"
+    assert hide_secrets("abcd abcdef x", ["abcd", "abcdef", "x", ""]) == "… … x"
 
 
 def test_a_host_that_notes_without_end_fills_no_memory() -> None:

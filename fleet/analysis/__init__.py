@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from fleet.late import names_of
+from fleet.late import import_on_access
 
 if TYPE_CHECKING:
     from fleet.analysis.compare.verdicts import compare_pairs, compare_relations
@@ -25,4 +25,4 @@ _HOMES = {
     "reduce.topology_check": ("check_topology",),
 }
 __all__ = [name for names in _HOMES.values() for name in names]
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = import_on_access(__name__, _HOMES)

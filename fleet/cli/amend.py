@@ -25,7 +25,7 @@ def label(
     """
     from fleet.analysis.selection import select as selected
     from fleet.errors import UsageError
-    from fleet.hostnames import folded
+    from fleet.hostnames import join_names
     from fleet.plan.options import parse_labels as read_labels
     from fleet.store import Store
     from fleet.text import counted
@@ -37,7 +37,7 @@ def label(
     store = Store(results)
     runs = selected(store.published(), [select], store.place)
     store.label([run.run_id for run in runs], {**given, **dict.fromkeys(removed)})
-    hosts = folded(run.host_name for run in runs)
+    hosts = join_names(run.host_name for run in runs)
     print_text(f"Labelled {counted(len(runs), 'run')} of {hosts}: {' '.join(labels)}.")
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from fleet.console.summary import MANY, MESSAGES_SHOWN, failures, outcome_object
 from fleet.facts.systems import WORST_FIRST
-from fleet.hostnames import folded
+from fleet.hostnames import join_names
 from fleet.model import Facts, Finding, Severity
 from fleet.plan.conflicts import needs_pairs
 from fleet.session.check import CheckedHost, RunPreview
@@ -77,7 +77,7 @@ def _machines(checked: Sequence[CheckedHost]) -> list[str]:
     most_first = sorted(alike.items(), key=lambda item: -len(item[1]))
     texts = []
     for lines, names in most_first[:MESSAGES_SHOWN]:
-        head = f"{counted(len(names), 'host')}: {folded(names)}"
+        head = f"{counted(len(names), 'host')}: {join_names(names)}"
         texts.append("\n  ".join([head, *(line.strip() for line in lines)]))
     if rest := most_first[MESSAGES_SHOWN:]:
         hosts = sum(len(names) for _, names in rest)
@@ -106,7 +106,7 @@ def _finding_of(by_name: dict[str, Finding]) -> str:
     name, first = next(iter(by_name.items()))
     differ = len({each.found for each in by_name.values()}) > 1
     where = f" (on {name}; similar on the others)" if differ else ""
-    return _finding(first, f"{where}\n      {counted(len(by_name), 'host')}: {folded(by_name)}")
+    return _finding(first, f"{where}\n      {counted(len(by_name), 'host')}: {join_names(by_name)}")
 
 
 def checks_json(checked: Sequence[CheckedHost]) -> str:

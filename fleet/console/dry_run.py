@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from fleet.console.hosts import host_object, where
-from fleet.hostnames import folded
+from fleet.hostnames import join_names
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan
 from fleet.plan.kinds import format_cpus_or_kind
 from fleet.plan.options import resolve_defaults
@@ -74,10 +74,12 @@ def _costs(plans: Sequence[PlannedHost]) -> str:
         return "How many CPUs of that kind there are, and so how long it takes, `fleet check` tells."
     else:
         lines = ["Measuring takes about"]
-        lines += [f"  {folded(names)} ({_width(key)}): {key[2]}" for key, names in alike.items() if key[0]]
+        lines += [
+            f"  {join_names(names)} ({_width(key)}): {key[2]}" for key, names in alike.items() if key[0]
+        ]
         lines += [f"  {_width(key)}: {key[2]}" for key in sorted(alike) if not key[0]]
     unknown = [one.host.name for one in plans if not one.was_measured]
-    return "\n".join(lines + ([_USUAL.format(hosts=folded(unknown))] if unknown else []))
+    return "\n".join(lines + ([_USUAL.format(hosts=join_names(unknown))] if unknown else []))
 
 
 def _width(key: tuple[bool, int, str]) -> str:

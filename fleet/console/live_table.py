@@ -9,7 +9,7 @@ from rich.text import Text
 
 from fleet.console.rows import MANY, WAITING, Row, Rows
 from fleet.console.summary import NOTES_AS_THEY_ARRIVE
-from fleet.hostnames import without_name
+from fleet.hostnames import strip_host_name
 from fleet.late import np
 from fleet.model import Host
 from fleet.session import events
@@ -38,7 +38,7 @@ class LiveTable:
         """Take an event into the table; of few hosts, print notes above it; of more the end has them."""
         self._rows.take(event)
         if isinstance(event, events.NoteAdded) and len(self._rows.of) <= NOTES_AS_THEY_ARRIVE:
-            line = f"{event.host.name}: {without_name(event.host, event.text)}"
+            line = f"{event.host.name}: {strip_host_name(event.host, event.text)}"
             self._console.print(Text(line, style="dim"))  # takes the console's own lock
 
     def live(self) -> Live:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from fleet.console.rows import MANY, Rows, tally
 from fleet.console.summary import NOTES_AS_THEY_ARRIVE
-from fleet.hostnames import without_name
+from fleet.hostnames import strip_host_name
 from fleet.model import Host
 from fleet.session import events
 from fleet.session.outcome import Outcome, State
@@ -102,7 +102,7 @@ class Lines(_Written):
                 pass  # the agent's own estimate arrives as a note once it has examined the CPUs
             case events.NoteAdded(host, text):
                 if self._notes:
-                    self._write(host, without_name(host, text))
+                    self._write(host, strip_host_name(host, text))
             case events.HostFinished(outcome):
                 bursts = f", {counted(outcome.bursts, 'burst')}" if outcome.bursts else ""
                 self._write(outcome.host, f"{outcome.state}{bursts} in {outcome.seconds:.1f} s")

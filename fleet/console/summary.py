@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from textwrap import indent
 
-from fleet.hostnames import folded, group_messages, without_name
+from fleet.hostnames import group_messages, join_names, strip_host_name
 from fleet.model import FORECAST
 from fleet.session.clean import CleanedHost
 from fleet.session.outcome import Outcome, State
@@ -87,7 +87,7 @@ def _by_ending(outcomes: Sequence[Outcome]) -> str:
     rows = []
     for ending, same in sorted(alike.items(), key=lambda item: -len(item[1])):
         time = f"{median(o.seconds for o in same):.1f} s, {max(o.seconds for o in same):.1f} s"
-        which = folded((o.host.name for o in same), 60)
+        which = join_names((o.host.name for o in same), 60)
         rows.append((f"{len(same):,}", *ending, f"{sum(o.bursts for o in same):,}", time, which))
     return table(("hosts", "state", "stage", "bursts", "time: median, longest", "which"), rows)
 
@@ -102,7 +102,9 @@ def failures(outcomes: Sequence[Outcome]) -> list[str]:
         if len(names) == 1:
             texts.append(f"{stage}: {message}")
         else:
-            texts.append(f"{counted(len(names), 'host')}, {stage}: {folded(names)}\n  the first: {message}")
+            texts.append(
+                f"{counted(len(names), 'host')}, {stage}: {join_names(names)}\n  the first: {message}"
+            )
     if rest := groups[MESSAGES_SHOWN:]:
         hosts = sum(len(group.names) for group in rest)
         texts.append(f"{counted(len(rest), 'other failure')} on {counted(hosts, 'host')}: see --json.")
@@ -113,7 +115,7 @@ def _common_notes(outcomes: Sequence[Outcome]) -> list[str]:
     """The notes of many hosts, the most frequent first; those of few hosts were shown as they arrived."""
     groups = group_messages(
         (
-            (o.host, without_name(o.host, note))
+            (o.host, strip_host_name(o.host, note))
             for o in outcomes
             for note in o.notes
             if not note.startswith(FORECAST)
@@ -121,7 +123,7 @@ def _common_notes(outcomes: Sequence[Outcome]) -> list[str]:
         numbers_alike=True,
     )
     lines = [
-        f"{counted(len(group.names), 'host')} ({folded(group.names, 60)}): {shortened(group.text)}"
+        f"{counted(len(group.names), 'host')} ({join_names(group.names, 60)}): {shortened(group.text)}"
         for group in groups[:MESSAGES_SHOWN]
     ]
     hidden = len(groups) - MESSAGES_SHOWN
@@ -166,7 +168,7 @@ def cleaned_text(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> st
         if not one.outcome.message:
             lines = [f"{verb} {path}" for path in one.removed] + [f"left {text}" for text in one.left]
             blocks.append((one.outcome.host, "\n".join(lines) or "nothing of ours is there"))
-    parts = [f"{folded(names)}:\n{indent(text, '  ')}" for text, names in group_messages(blocks)]
+    parts = [f"{join_names(names)}:\n{indent(text, '  ')}" for text, names in group_messages(blocks)]
     parts += failures([one.outcome for one in cleaned])
     paths = counted(sum(len(one.removed) for one in cleaned), "path")
     parts.append(f"{paths} {'to be removed' if dry_run else 'removed'} on {counted(len(blocks), 'host')}.")

@@ -10,7 +10,7 @@ from fleet.inventory.document import Document, Path
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, find_arch
 from fleet.plan.kinds import Kind, integer, word_from
 from fleet.plan.options import BY_NAME, OPTIONS
-from fleet.text import LABEL_KEY, nearest, quoted
+from fleet.text import LABEL_KEY, nearest, quote
 
 SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
 NO_SECRETS = "this file must hold no secret; use an SSH agent, or a key file named in `identity_files`"
@@ -47,7 +47,7 @@ def _kind(value: Any) -> str:
         return "a mapping"
     if isinstance(value, (list, tuple)):
         return "a list"
-    return "nothing" if value is None else quoted(str(value))
+    return "nothing" if value is None else quote(str(value))
 
 
 def _of(*readers: _Reader, of: _Schema = lambda value, _path, _document: value) -> _Schema:
@@ -153,7 +153,7 @@ def _line_of_text(value: str) -> str:
 def _shaped(pattern: str, advice: str) -> _Reader:
     def shaped(value: str) -> str:
         if not re.fullmatch(pattern, value):
-            raise ValueError(f"{advice}; not {quoted(value)}")
+            raise ValueError(f"{advice}; not {quote(value)}")
         return value
 
     return shaped
@@ -179,7 +179,7 @@ def _target_word(known: Iterable[str]) -> _Reader:
         if word == "auto":
             return None
         if word not in known:
-            raise ValueError(f"must be auto or one of {', '.join(known)}; not {quoted(value)}")
+            raise ValueError(f"must be auto or one of {', '.join(known)}; not {quote(value)}")
         return word
 
     return read
@@ -209,7 +209,7 @@ def _names(advice: str, pattern: str) -> _Reader:
     def read(mapping: dict[str, str]) -> dict[str, str]:
         for name in mapping:
             if not re.fullmatch(pattern, name):
-                raise ValueError(f"{quoted(name)} is not a valid name; {advice}")
+                raise ValueError(f"{quote(name)} is not a valid name; {advice}")
         return mapping
 
     return read

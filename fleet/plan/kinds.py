@@ -11,7 +11,7 @@ from fleet.model import KINDS, PairChoice, Pairs
 from fleet.plan import counters
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
 from fleet.plan.variants import VARIANTS, check_variant
-from fleet.text import nearest, quoted
+from fleet.text import nearest, quote
 
 _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIDE = 4096  # the most rows, columns and depth of a product (agent/bench/shapes.c)
@@ -104,7 +104,7 @@ def word_from(words: type[StrEnum]) -> Kind:
 def require_choice(text: str, choices: tuple[str, ...]) -> str:
     """Return the text if it is one of `choices`. Raises ValueError."""
     if text not in choices:
-        raise ValueError(f"must be {_join_choices(choices)}, not {quoted(text)}{nearest(text, choices)}")
+        raise ValueError(f"must be {_join_choices(choices)}, not {quote(text)}{nearest(text, choices)}")
     return text
 
 
@@ -114,7 +114,7 @@ def _parse_benchmarks(text: str) -> tuple[str, ...]:
     if names == ("all",):
         return tuple(KNOWN)
     if unknown := [name for name in names if name not in VARIANTS]:
-        raise ValueError(f"unknown benchmark {quoted(unknown[0])}; there are {', '.join(VARIANTS)}, or all")
+        raise ValueError(f"unknown benchmark {quote(unknown[0])}; there are {', '.join(VARIANTS)}, or all")
     if not names:
         raise ValueError(f"names none; there are {', '.join(VARIANTS)}, or all")
     return names
@@ -329,4 +329,4 @@ def _join_choices(choices: tuple[str, ...]) -> str:
 
 
 def _value_error(allowed: str, text: str) -> ValueError:
-    return ValueError(f"must be {allowed}; not {quoted(text)}")
+    return ValueError(f"must be {allowed}; not {quote(text)}")

@@ -12,7 +12,7 @@ from fleet.plan.merge import cpus_to_measure
 from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
 from fleet.session.live_medians import LiveMedians, Medians
 from fleet.session.outcome import Outcome, State
-from fleet.text import counted, hidden
+from fleet.text import counted, hide_secrets
 
 MOST_NOTES = 500  # of a host, which may send any number
 NOTE_LIMIT = 2_000  # characters
@@ -51,7 +51,7 @@ class HostProgress:
         for text in texts:
             if len(self.notes) > MOST_NOTES:
                 return
-            note = hidden(text[: 2 * NOTE_LIMIT], self.host.env.values())
+            note = hide_secrets(text[: 2 * NOTE_LIMIT], self.host.env.values())
             note = note if len(note) <= NOTE_LIMIT else f"{note[:NOTE_LIMIT]} … (truncated)"
             note = note if len(self.notes) < MOST_NOTES else "further notes are not kept"
             self.notes.append(note)
@@ -134,7 +134,7 @@ class HostProgress:
             state=state,
             run_id=self._run_id,
             stage="done" if state is State.COMPLETE else stage or self._stage,
-            message=hidden(message, self.host.env.values()),
+            message=hide_secrets(message, self.host.env.values()),
             exit_code=code,
             bursts=self._bursts,
             seconds=time.monotonic() - self._started,

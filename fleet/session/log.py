@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fleet.errors import StoreError
-from fleet.hostnames import without_name
+from fleet.hostnames import strip_host_name
 from fleet.model import Host
 from fleet.session import events
 from fleet.session.outcome import Outcome, State
@@ -42,7 +42,7 @@ class SessionLog:
             case events.DurationEstimated(host, duration):
                 self._write(host, f"measuring takes about {duration}")
             case events.NoteAdded(host, text):
-                self._write(host, without_name(host, text))
+                self._write(host, strip_host_name(host, text))
             case events.HostFinished(outcome):
                 self._finish(outcome)
             case events.BurstsReceived():

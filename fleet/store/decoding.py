@@ -3,8 +3,7 @@
 from typing import Any, TypeVar
 
 from fleet.errors import DataError
-from fleet.late import msgspec
-from fleet.once import once
+from fleet.late import msgspec, once
 from fleet.text import decoding_words
 
 T = TypeVar("T")

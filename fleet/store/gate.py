@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from fleet.errors import DataError
-from fleet.late import msgspec, np, pa, pc
+from fleet.late import msgspec, np, once, pa, pc
 from fleet.model import (
     Benchmark,
     Cache,
@@ -21,7 +21,6 @@ from fleet.model import (
     check_names,
     is_relation,
 )
-from fleet.once import once
 from fleet.store import schema
 from fleet.store.decoding import prepared
 from fleet.store.footer import Footer

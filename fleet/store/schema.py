@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import DataError
-from fleet.late import pa
-from fleet.once import once
+from fleet.late import once, pa
 
 SCHEMA_VERSION = "1.0"
 VERSION = b"fleet.schema_version"  # of the metadata of a file

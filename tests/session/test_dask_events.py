@@ -8,8 +8,8 @@ import pytest
 from fleet.errors import BuildError, RefusedError
 from fleet.model import Host
 from fleet.plan.forecast import Duration
-from fleet.session import dask_events
-from fleet.session.dask_events import EventReceiver, EventSender, Message, decode_event, encode_event
+from fleet.session import dask_cluster
+from fleet.session.dask_cluster import EventReceiver, EventSender, Message, decode_event, encode_event
 from fleet.session.events import (
     BurstsReceived,
     DurationEstimated,
@@ -88,7 +88,7 @@ def test_all_events_arrive_unchanged(send: EventSender, received: list[Event]) -
 def test_progress_is_sent_now_and_then_and_the_last_before_what_follows(
     send: EventSender, received: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_events, "PROGRESS_EVERY_S", 3600.0)
+    monkeypatch.setattr(dask_cluster, "PROGRESS_EVERY_S", 3600.0)
     for done in range(1, 51):
         send(BurstsReceived(A, done, 50))
     send(BurstsReceived(B, 1, 50))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fleet.agent.build.systems import SYSTEMS
+from fleet.late import once
 from fleet.model import ARCHES, Target
-from fleet.once import once
 
 _MACHINES: Mapping[tuple[int, int, str], str] = {  # e_machine, word bits, byte order
     **{arch.elf: name for name, arch in ARCHES.items()},

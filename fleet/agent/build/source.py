@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fleet.once import once
+from fleet.late import once
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parents[1] / "agent"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from fleet.agent.build.systems import SYSTEMS
+from fleet.late import once
 from fleet.model import Facts, Target
-from fleet.once import once
 
 FILE_PREFIX, HASH_DIGITS = "fleet-agent-", 16
 _HASH = f"(-[0-9a-f]{{{HASH_DIGITS}}})"

@@ -25,7 +25,7 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.analysis.tables import Floats
 from fleet.errors import UsageError
-from fleet.hostnames import folded
+from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Root, listing_of
 from fleet.text import counted
@@ -141,7 +141,7 @@ def compare(
             hosts |= dict.fromkeys((*a.hosts, *b.hosts))
         else:
             whole.append((a, b))
-    without = f"{folded(hosts)}: not compared: no latencies{only} on both sides."
+    without = f"{join_names(hosts)}: not compared: no latencies{only} on both sides."
     if not whole:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
     compared = _judge_together(

@@ -18,7 +18,7 @@ from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.environment import of_rows
 from fleet.analysis.reduce.load import merge_descriptions, published
-from fleet.hostnames import folded
+from fleet.hostnames import join_names
 from fleet.model import Descriptions
 from fleet.store.runs import Root
 from fleet.text import counted
@@ -89,7 +89,7 @@ def history(root: Root, texts: Sequence[str], *, threshold: float | None = None,
     facts = _steps(runs) if kept else {}
     counts = (~np.isnan(logs)).sum(axis=1)
     short = rows.loc[counts < LEAST_NIGHTS, "host"].unique()
-    words = f"{folded(short)}: relations with fewer than {LEAST_NIGHTS} nights have no verdict"
+    words = f"{join_names(short)}: relations with fewer than {LEAST_NIGHTS} nights have no verdict"
     words += "; --siblings finds the odd one of equal machines." if len(short) > 1 else "."
     return History(
         tuple(rows["host"].unique()),

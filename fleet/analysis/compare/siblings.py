@@ -19,7 +19,7 @@ from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import merge_descriptions, published, without_points
 from fleet.analysis.reduce.matrices import grid
 from fleet.analysis.tables import Bools, Floats, Ints
-from fleet.hostnames import folded
+from fleet.hostnames import join_names
 from fleet.model import Descriptions, View
 from fleet.store.runs import Root
 from fleet.text import counted
@@ -205,20 +205,21 @@ def _rows(
 
 def _too_few(hosts: Sequence[str], p: Floats, few: Bools) -> Iterator[str]:
     if 1 < len(hosts) < LEAST_MACHINES:
-        yield f"{folded(hosts)}: no verdict: {len(hosts)} equal machines; it needs {LEAST_MACHINES} or more."
+        names = join_names(hosts)
+        yield f"{names}: no verdict: {len(hosts)} equal machines; it needs {LEAST_MACHINES} or more."
     elif len(hosts) > 1 and (
         none := [host for at, host in enumerate(hosts) if few[at] and np.isnan(p[:, at]).all()]
     ):
         yield (
-            f"{folded(none)}: no verdict: fewer than {LEAST_RUNS} runs, and these machines switch levels, or "
-            f"may under their hypervisor."
+            f"{join_names(none)}: no verdict: fewer than {LEAST_RUNS} runs, and these machines switch "
+            "levels, or may under their hypervisor."
         )
 
 
 def _elsewhere(hosts: Sequence[str], table: pd.DataFrame, elsewhere: Bools) -> Iterator[str]:
     for name, row in zip(table.index, elsewhere, strict=True):
         if row.any():
-            names = folded(host for host, has in zip(hosts, row, strict=True) if has)
+            names = join_names(host for host, has in zip(hosts, row, strict=True) if has)
             yield f"{names}: runs at another level are left out of {name[0]}/{name[1]} {name[2]}."
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fleet.analysis.reduce.load import Texts, decoded
 from fleet.analysis.views.text import records
-from fleet.hostnames import folded
+from fleet.hostnames import join_names
 from fleet.store.schema import ENVIRONMENT
 from fleet.text import counted
 
@@ -124,7 +124,7 @@ def _counted(hosts: Sequence[str]) -> str:
     runs = {host: hosts.count(host) for host in dict.fromkeys(hosts)}
     once = [host for host, count in runs.items() if count == 1]
     more = [f"{host} ({counted(count, 'run')})" for host, count in runs.items() if count > 1]
-    return ", ".join([*more, *([folded(once, _NAMES_WIDTH)] if once else [])])
+    return ", ".join([*more, *([join_names(once, _NAMES_WIDTH)] if once else [])])
 
 
 def properties(runs: Sequence[Mapping[str, Any]]) -> list[Property]:

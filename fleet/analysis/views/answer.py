@@ -9,7 +9,7 @@ import pandas as pd
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.views.text import change_shown, interval, is_none, kind_of, measured, records, signed
-from fleet.hostnames import folded
+from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted, one_line
 
@@ -91,7 +91,9 @@ def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
     parts = []
     for verdict in filter(by_verdict.__contains__, Verdict):
         hosts = [*dict.fromkeys(by_verdict[verdict])]
-        parts.append(f"{len(by_verdict[verdict])} {verdict} ({notes.get(verdict) or folded(hosts, SHORT)})")
+        parts.append(
+            f"{len(by_verdict[verdict])} {verdict} ({notes.get(verdict) or join_names(hosts, SHORT)})"
+        )
     parts += _several_levels(rows, descriptions)
     count = sum(map(len, by_verdict.values()))
     return one_line(

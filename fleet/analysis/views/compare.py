@@ -12,7 +12,7 @@ from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.cells import are_pairs, is_level
 from fleet.analysis.views import answer, text
 from fleet.analysis.views.warnings import warnings_text
-from fleet.hostnames import folded
+from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted, one_line, table
 
@@ -58,7 +58,7 @@ def _caveats(ordered: Sequence[Comparison]) -> Iterator[str]:
         for caveat in one.caveats:
             about.setdefault(caveat, []).append(one.b.name)
     for caveat, names in about.items():
-        yield caveat if len(names) == len(ordered) else f"{folded(names, answer.SHORT)}: {caveat}"
+        yield caveat if len(names) == len(ordered) else f"{join_names(names, answer.SHORT)}: {caveat}"
 
 
 def _differing(one: Comparison) -> list[_Differing]:

@@ -9,7 +9,7 @@ import pandas as pd
 from fleet.analysis.compare.history import History
 from fleet.analysis.views.text import change_shown, csv_text, interval, json_text, records, signed
 from fleet.analysis.views.warnings import warnings_text
-from fleet.hostnames import folded
+from fleet.hostnames import join_names
 from fleet.text import counted, one_line, table
 
 TITLES = ("when", "where", "change", "95 % interval", "what else changed in that run")
@@ -47,7 +47,7 @@ def headline(found: History) -> str:
     """How many hosts were measured in how many nights, and what was found, in one sentence."""
     counts = (len(found.hosts), found.relations, found.runs, len(found.nights))
     words = map(counted, counts, ("host", "relation", "run", "night"))
-    measured = f"{folded(found.hosts, 60)}: {', '.join(words)}"
+    measured = f"{join_names(found.hosts, 60)}: {', '.join(words)}"
     if not found.judged:
         return one_line(f"{measured}: no verdict")
     dated, beyond = found.changes["dated"], found.changes["changed"]
@@ -76,7 +76,7 @@ def _line(row: dict[str, Any], found: History) -> tuple[str, ...]:
     else:
         when = f"{row['after']} ({_short(row['first'], row['after'])} to {_short(row['last'], row['after'])})"
     every = 1 < len(found.hosts) == len(row["hosts"])
-    hosts = f"all {len(found.hosts)}" if every else folded(row["hosts"], 40)
+    hosts = f"all {len(found.hosts)}" if every else join_names(row["hosts"], 40)
     beside = "; ".join(row["else"]) or ("nothing known" if row["dated"] else "")
     return (when, f"{hosts}, {_relation(row)}", signed(change), interval(low, high), beside)
 

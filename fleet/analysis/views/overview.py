@@ -17,7 +17,7 @@ from fleet.analysis.selection import by_host
 from fleet.analysis.tables import Floats
 from fleet.analysis.views.heatmap import Canvas, ranked
 from fleet.analysis.views.text import in_words, measured, percent, records, span_text, units_text, within
-from fleet.hostnames import folded
+from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Benchmark, Descriptions, RunState
 from fleet.store import RunSummary
 from fleet.text import counted, one_line
@@ -160,7 +160,7 @@ def not_shown(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL)
             what = f"nothing of {left_out} stands for it here; "
             what += "`fleet show HOST --ladder` says what there is or failed"
             found.setdefault(what, {})[run.host_name] = None
-    return "\n".join(one_line(f"{folded(hosts, 60)}: {what}") for what, hosts in found.items())
+    return "\n".join(one_line(f"{join_names(hosts, 60)}: {what}") for what, hosts in found.items())
 
 
 def heading(runs: Sequence[RunSummary], left_out: int = 0) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 from fleet.analysis.compare.siblings import MEAN, Siblings
 from fleet.analysis.views import text
 from fleet.analysis.views.warnings import warnings_text
-from fleet.hostnames import folded
+from fleet.hostnames import join_names
 from fleet.model import Descriptions
 from fleet.text import counted, one_line, table
 
@@ -22,7 +22,7 @@ def siblings_text(groups: Sequence[Siblings], width: int | None = None) -> str:
     parts = ["\n".join(_part(one, width)) for one in several]
     alone = [one.hosts[0] for one in groups if len(one.hosts) == 1]
     if alone:
-        parts.append(f"Without siblings: {folded(alone)}")
+        parts.append(f"Without siblings: {join_names(alone)}")
     shown = pd.concat([_shown(one) for one in several]) if several else pd.DataFrame()
     if len(shown):
         units = text.units_text(filter(None, shown["benchmark"]), several[0].descriptions)
@@ -80,9 +80,9 @@ def headline(one: Siblings) -> str:
     """How many machines are equal, and which are odd, in one sentence."""
     found = one.odd
     none = "none is odd" if one.judged else "no verdict"
-    answer = f"{len(found)} odd: {folded(found, 60)}" if found else none
+    answer = f"{len(found)} odd: {join_names(found, 60)}" if found else none
     about = f"{len(one.hosts)} equal machines, {counted(one.runs, 'run')}"
-    return one_line(f"{folded(one.hosts, 60)}: {about}: {answer}")
+    return one_line(f"{join_names(one.hosts, 60)}: {about}: {answer}")
 
 
 def lines(one: Siblings) -> list[tuple[str, ...]]:

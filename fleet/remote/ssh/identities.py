@@ -18,7 +18,7 @@ from paramiko.auth_strategy import AuthResult, AuthStrategy, InMemoryPrivateKey
 from paramiko.ssh_exception import AuthenticationException, BadAuthenticationType, SSHException
 
 from fleet.errors import AuthError
-from fleet.once import once
+from fleet.late import once
 from fleet.remote.ssh.config import Endpoint
 from fleet.remote.ssh.known_hosts import fingerprint
 

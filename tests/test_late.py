@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from fleet.once import once
+from fleet.late import once
 
 
 def test_threads_that_ask_together_get_one_answer_made_once() -> None:
