@@ -6,8 +6,13 @@
 
 #include <string.h>
 
-#define REACH   1.15
-#define TINY_NS 1e-6 /* a coarse clock may give 0 */
+#define REACH 1.15
+
+/* Returns a number of ns to divide by: a coarse clock may give 0. */
+static double make_positive(double ns)
+{
+	return ns > 1e-6 ? ns : 1e-6;
+}
 
 /* Returns the squared half-sample mode (T. Robertson and J. D. Cryer, J. Am. Stat. Assoc. 69
  * (1974)): takes the half of the values that lies closest together, then the closest half of those,
@@ -30,46 +35,44 @@ static double squared_half_sample_mode(const double *sorted, size_t count)
 	return low * (high > low * REACH * REACH ? low : high);
 }
 
-struct level find_main_level(const float *const *visits, size_t count, uint32_t rounds,
+struct level find_main_level(float *const *ns, uint32_t rounds, const size_t *visits, size_t count,
 			     double *work)
 {
 	struct level level = {.half_ppm = UINT32_MAX};
-	double *values = work, *own = values + rounds, *others = own + rounds;
-	double *medians = others + rounds;
-	size_t count_known = 0;
+	double *values = work, *own = values + rounds, *others = own + rounds, *bursts = others;
+	size_t known = 0;
 
-	for (size_t v = 0; v < count; v++, count_known = 0) {
+	memset(work, 0, 3 * (size_t)rounds * sizeof *work);
+	for (const size_t *visit = visits; visit < visits + count; visit++, known = 0) {
 		for (uint32_t i = 0; i < rounds; i++)
-			if (visits[v][i] >= 0)
-				own[count_known++] = visits[v][i];
-		medians[v] = count_known ? median(own, count_known) : 1;
-		medians[v] = medians[v] > TINY_NS ? medians[v] : TINY_NS;
-	}
-	for (uint32_t i = 0; i < rounds; i++) {
-		size_t bursts = 0;
+			if (ns[i][*visit] >= 0)
+				own[known++] = ns[i][*visit];
+		double usual = make_positive(known ? median(own, known) : 1);
 
-		values[i] = 0;
-		for (size_t v = 0; v < count; v++)
-			if (visits[v][i] >= 0) {
-				double ns = visits[v][i] > TINY_NS ? visits[v][i] : TINY_NS;
-
-				values[i] += ns / medians[v];
-				bursts++;
+		for (uint32_t i = 0; i < rounds; i++)
+			if (ns[i][*visit] >= 0) {
+				values[i] += make_positive(ns[i][*visit]) / usual;
+				bursts[i]++;
 			}
-		if (bursts)
-			own[count_known++] = values[i] /= (double)bursts;
 	}
-	if (!count_known)
-		return level;
-	sort_values(own, count_known);
-	double mode2 = squared_half_sample_mode(own, count_known);
-
 	for (uint32_t i = 0; i < rounds; i++)
-		if (visits[0][i] >= 0 && values[i] * values[i] <= mode2 * REACH * REACH &&
-		    values[i] * values[i] * REACH * REACH >= mode2)
-			own[level.count++] = visits[0][i];
-		else if (visits[0][i] >= 0)
-			others[level.others++] = visits[0][i];
+		if (bursts[i] > 0)
+			own[known++] = values[i] /= bursts[i];
+	if (!known)
+		return level;
+	sort_values(own, known);
+	double mode2 = squared_half_sample_mode(own, known);
+
+	for (uint32_t i = 0; i < rounds; i++) {
+		double burst = ns[i][visits[0]], value2 = values[i] * values[i];
+
+		if (burst < 0)
+			continue;
+		if (value2 <= mode2 * REACH * REACH && value2 * REACH * REACH >= mode2)
+			own[level.count++] = burst;
+		else
+			others[level.others++] = burst;
+	}
 	if (!level.count) { /* it failed in all rounds at the main level */
 		own = others;
 		level.count = level.others;

@@ -13,12 +13,12 @@ struct level {
 	uint32_t half_ppm;      /* half the 95 % interval, of the mean; UINT32_MAX: none */
 };
 
-/* Finds the main level of visits[0]. The visits are made together and have a value for each round.
- * The value of a round is the mean of its bursts, each divided by the median of its visit. The
- * bursts of rounds within 15 % of the half-sample mode are at the main level; if visits[0] has none
- * there, all of its bursts are. work: room for 3 x rounds + count.
+/* Finds the main level of visits[0], which is made together with the other `count` - 1 visits. ns:
+ * by round and visit. The value of a round is the mean of its bursts, each divided by the median of
+ * its visit. The bursts of rounds within 15 % of the half-sample mode are at the main level; if
+ * visits[0] has none there, all of its bursts are. work: room for 3 x rounds.
  * fleet/analysis/reduce/burst_levels.py has the same rule. */
-struct level find_main_level(const float *const *visits, size_t count, uint32_t rounds,
+struct level find_main_level(float *const *ns, uint32_t rounds, const size_t *visits, size_t count,
 			     double *work);
 
 #endif

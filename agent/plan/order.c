@@ -31,16 +31,14 @@ static bool is_follower(const struct plan *plan, size_t visit)
 	return b > 0 && b < plan->block_count;
 }
 
-size_t plan_count_companions(const struct plan *plan, size_t visit)
+size_t plan_list_companions(const struct plan *plan, size_t visit, size_t *companions)
 {
-	return find_block(plan, visit) < plan->block_count ? plan->block_count : 1;
-}
+	size_t b = find_block(plan, visit), count = b < plan->block_count ? plan->block_count : 1;
 
-size_t plan_companion(const struct plan *plan, size_t visit, size_t k)
-{
-	size_t b = find_block(plan, visit);
-
-	return b < plan->block_count ? plan->blocks[k] + visit - plan->blocks[b] : visit;
+	companions[0] = visit;
+	for (size_t k = 1; k < count; k++)
+		companions[k] = plan->blocks[(b + k) % count] + visit - plan->blocks[b];
+	return count;
 }
 
 /* Puts the other visits to a pair after each of the first `heads` of the order, from the end. */

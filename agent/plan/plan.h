@@ -87,10 +87,9 @@ int plan_find_cpu(const struct plan *plan, long cpu);
  * after the other, since together they tell its level. */
 struct random plan_shuffle(const struct plan *plan, uint32_t round, uint32_t *order);
 
-/* Return how many visits are made together with this one, itself included, and the index of the
- * k-th. */
-size_t plan_count_companions(const struct plan *plan, size_t visit);
-size_t plan_companion(const struct plan *plan, size_t visit, size_t k);
+/* Lists the visits that are made together with this one, itself first, at most one a block.
+ * Returns how many these are. */
+size_t plan_list_companions(const struct plan *plan, size_t visit, size_t *companions);
 
 /* The most threads of a visit to a pair: a third may have to do with its lines. */
 enum { PAIR_THREADS = 3 };

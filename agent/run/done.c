@@ -1,7 +1,7 @@
 /* done.c: reads what an earlier agent measured of this plan. */
 #include "run/run.h"
 
-#include "run/history.h"
+#include "run/rounds.h"
 
 #include "base/text.h"
 
@@ -99,14 +99,13 @@ static bool give_up(struct run *run, const struct visit *lost, const char *scope
 }
 
 /* Notes what an earlier agent measured: twice its median, in ticks. */
-static void note_earlier_median(const struct run *run, struct history *history,
-				uint64_t twice_median)
+static void note_earlier_median(struct run *run, struct history *history, uint64_t twice_median)
 {
 	double ways = history->visit->choice->benchmark->two_ways ? 2 : 1;
 	double ns = (double)twice_median / 2 * 1e9 / (double)run->clock->clock.ticks_per_second;
 
-	history_note_burst(history, history->done,
-			   ns / (double)history_sample_units(history) / ways);
+	rounds_note_burst(run, history, history->done,
+			  ns / (double)history_sample_units(history) / ways);
 }
 
 /* Reads a pair's outcomes, round by round: twice a median in ticks; or `-`, with the scope of what

@@ -7,6 +7,31 @@
 
 #include <stdlib.h>
 
+uint64_t history_sample_units(const struct history *history)
+{
+	const struct visit *visit = history->visit;
+
+	return history->iterations *
+	       bench_units_in_grain(visit->choice->benchmark, plan_visit_point(visit));
+}
+
+void rounds_note_burst(struct run *run, const struct history *history, uint32_t round, double ns)
+{
+	while (run->rounds <= round) {
+		float **rows = realloc(run->ns, (run->rounds + 1) * sizeof *rows);
+
+		run->ns = rows ? rows : run->ns;
+		if (!rows || !(rows[run->rounds] = calloc(run->plan->visit_count, sizeof **rows))) {
+			stop_record_reason("out of memory");
+			return;
+		}
+		for (size_t i = 0; i < run->plan->visit_count; i++)
+			rows[run->rounds][i] = NO_VALUE;
+		run->rounds++;
+	}
+	run->ns[round][history - run->histories] = (float)ns;
+}
+
 /* Reports whether the run has enough rounds; judged after the least number, and that doubled again
  * and again. */
 static bool is_finished(const struct rounds *rounds, uint32_t round)
@@ -66,31 +91,14 @@ bool rounds_is_visit_due(const struct rounds *rounds, const struct history *hist
 void rounds_find_levels(const struct run *run, struct totals *totals)
 {
 	const struct plan *plan = run->plan;
-	size_t most = plan->block_count ? plan->block_count : 1;
-	uint32_t rounds = 0;
-
-	for (size_t i = 0; i < plan->visit_count; i++)
-		rounds = run->histories[i].rounds > rounds ? run->histories[i].rounds : rounds;
-	for (size_t i = 0; i < plan->visit_count; i++)
-		if (!history_extend(&run->histories[i], rounds))
-			return;
-	double *work = calloc(3 * (size_t)rounds + most, sizeof *work);
-	const float **visits = calloc(most, sizeof *visits);
+	double *work = calloc(3 * (size_t)run->rounds + 1, sizeof *work);
+	size_t *visits = calloc(plan->block_count + 1, sizeof *visits);
 
 	totals->converged = totals->reached_ppm = 0;
 	for (size_t i = 0; work && visits && i < plan->visit_count; i++) {
-		size_t count = plan_count_companions(plan, i);
+		size_t count = plan_list_companions(plan, i, visits);
 
-		for (size_t k = 0; k < count; k++) {
-			size_t other = plan_companion(plan, i, k);
-
-			visits[k] = run->histories[other].ns;
-			if (other == i) {
-				visits[k] = visits[0];
-				visits[0] = run->histories[i].ns;
-			}
-		}
-		totals->levels[i] = find_main_level(visits, count, rounds, work);
+		totals->levels[i] = find_main_level(run->ns, run->rounds, visits, count, work);
 		uint32_t ppm = totals->levels[i].half_ppm;
 
 		totals->converged += ppm <= plan->precision_ppm;
@@ -103,28 +111,25 @@ void rounds_find_levels(const struct run *run, struct totals *totals)
 
 size_t rounds_add_unreached(const struct run *run, bool given_up, struct text *text)
 {
-	const struct plan *plan = run->plan;
-	size_t all = 0;
+	const struct visit *visits = run->plan->visits;
+	size_t all = 0, count = 0;
 
-	for (size_t i = 0, next; i < plan->visit_count; i = next) {
-		const struct point *point = plan_visit_point(&plan->visits[i]);
-		const struct choice *choice = plan->visits[i].choice;
-		size_t count = 0;
+	for (size_t i = 0; i < run->plan->visit_count; i++) {
+		const struct history *history = &run->histories[i];
+		const struct choice *choice = visits[i].choice;
+		const struct point *point = plan_visit_point(&visits[i]);
+		bool is_made = history->took_s > 0 || history->done;
 
-		for (next = i;
-		     next < plan->visit_count && plan_visit_point(&plan->visits[next]) == point;
-		     next++) {
-			const struct history *history = &run->histories[next];
-			bool is_made = history->took_s > 0 || history->done;
-
-			count += history->given_up ? given_up : !given_up && !is_made;
-		}
-		if (count)
-			text_add(text, "%s%s/%s%s%s", all ? ", " : "", choice->benchmark->name,
-				 choice->variant->name, *point->name ? " " : "", point->name);
+		count += history->given_up == given_up && (given_up || !is_made);
+		if (!count ||
+		    (i + 1 < run->plan->visit_count && plan_visit_point(&visits[i + 1]) == point))
+			continue;
+		text_add(text, "%s%s/%s%s%s", all ? ", " : "", choice->benchmark->name,
+			 choice->variant->name, *point->name ? " " : "", point->name);
 		if (count > 1)
 			text_add(text, " (%zu)", count);
 		all += count;
+		count = 0;
 	}
 	return all;
 }

@@ -1,19 +1,35 @@
-/* rounds.h: when a round begins, which visits it makes, and when the last round is made. */
+/* rounds.h: what is known of each visit, which visits a round makes, and when the run has enough.
+ */
 #ifndef FLEET_RUN_ROUNDS_H
 #define FLEET_RUN_ROUNDS_H
 
 #include "emit/report.h"
-#include "run/history.h"
 
 /* Why a run ended whose first round the time budget cut. */
 #define BUDGET_REASON "time budget"
 
+/* What the agent knows of one visit; a plan may have a million. */
+struct history {
+	const struct visit *visit;
+	uint32_t iterations; /* grains in a sample; 0: not chosen yet */
+	uint32_t done;       /* rounds that an earlier agent made, from the first on */
+	float took_s;  /* duration of its last burst, with trials; 0: not made by this agent */
+	bool slow;     /* a single grain takes long: few samples do */
+	bool given_up; /* an agent was killed during it, or during one like it */
+};
+
 struct rounds {
-	const struct run *run;
+	struct run *run;
 	struct totals *totals;
 	int64_t begun_ns; /* when the present round began; 0: none has */
 	int64_t until_ns; /* when the time budget ends; 0: not known yet */
 };
+
+/* Returns the units in a sample; 0: not chosen yet. */
+uint64_t history_sample_units(const struct history *history);
+
+/* Notes the median sample of a round's burst, in ns. */
+void rounds_note_burst(struct run *run, const struct history *history, uint32_t round, double ns);
 
 /* Waits until the round may begin, calling `idle`. Returns false if there is no such round, or the
  * run must end. */

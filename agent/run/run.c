@@ -219,7 +219,7 @@ static double median_sample_ns(const struct run *run, const struct report *repor
 }
 
 /* Makes one visit; returns false if the run must end. */
-static bool make_visit(const struct run *run, struct history *history, uint32_t round,
+static bool make_visit(struct run *run, struct history *history, uint32_t round,
 		       struct random *lines, struct burst_result *result, struct totals *totals)
 {
 	struct report report = make_report(run, history->visit, round, result);
@@ -242,7 +242,7 @@ static bool make_visit(const struct run *run, struct history *history, uint32_t 
 		report.units = history_sample_units(history);
 		format->write_burst(run, &report);
 		totals->taken++;
-		history_note_burst(history, round, median_sample_ns(run, &report));
+		rounds_note_burst(run, history, round, median_sample_ns(run, &report));
 		note_short_samples(run, &report);
 		return true;
 	}
@@ -271,7 +271,7 @@ static uint32_t first_round(const struct run *run)
 /* The main path: makes all visits of all rounds. */
 static void make_rounds(struct rounds *rounds, uint32_t *order, struct burst_result *result)
 {
-	const struct run *run = rounds->run;
+	struct run *run = rounds->run;
 	const struct plan *plan = run->plan;
 	struct totals *totals = rounds->totals;
 	struct random trials = random_start(plan->seed, TRIAL_STREAM);
@@ -361,8 +361,9 @@ int run_prepare(struct run *run, const char *done, struct refusal *refusal)
 
 void run_free(struct run *run)
 {
-	for (size_t i = 0; run->histories && i < run->plan->visit_count; i++)
-		free(run->histories[i].ns);
+	for (uint32_t i = 0; i < run->rounds; i++)
+		free(run->ns[i]);
+	free(run->ns);
 	free(run->histories);
 }
 

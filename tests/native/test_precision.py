@@ -41,11 +41,11 @@ def rule(tmp_path_factory):
 
 def find_level(rule, *rows):
     """Find the level of the first row, as the agent does. rows: visits to a pair; NONE: a burst failed."""
-    rounds = len(rows[0])
-    held = [(ctypes.c_float * rounds)(*row) for row in rows]
-    visits = (ctypes.POINTER(ctypes.c_float) * len(rows))(*held)
-    work = (ctypes.c_double * (3 * rounds + len(rows)))()
-    return rule.find_main_level(visits, ctypes.c_size_t(len(rows)), rounds, work)
+    ns = [(ctypes.c_float * len(rows))(*column) for column in zip(*rows, strict=True)]
+    by_round = (ctypes.POINTER(ctypes.c_float) * len(ns))(*ns)
+    visits = (ctypes.c_size_t * len(rows))(*range(len(rows)))
+    work = (ctypes.c_double * (3 * len(ns)))()
+    return rule.find_main_level(by_round, len(ns), visits, ctypes.c_size_t(len(rows)), work)
 
 
 # From Student's tables, two-sided 95 %.
