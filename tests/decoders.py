@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from fleet.agent.wire import forecast, machine, run_so_far
+from fleet.agent import forecast
+from fleet.agent.wire import machine, run_so_far
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.line import WireError
 from fleet.analysis.exchange import tools

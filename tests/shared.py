@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fleet.model import Host, Via
-from fleet.remote.clients import choose_client
-from fleet.remote.command import CommandConnection
+from fleet.remote.command import CommandConnection, choose_client
 
 VARIABLE = "FLEET_TEST_RUN"  # conftest.py sets it
 

@@ -55,7 +55,6 @@ MOST_ARROWS = 70
 PURE = [
     "agent/wire/conversation.py",
     "agent/wire/run_so_far.py",
-    "agent/wire/done.py",
     "agent/wire/records.py",
     "agent/build/elf.py",
     "agent/build/systems.py",

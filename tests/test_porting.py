@@ -22,7 +22,7 @@ KNOW_AN_OS = {
     "fleet/facts/linux.py",
     "fleet/facts/qnx.py",
     "fleet/agent/build/systems.py",
-    "fleet/agent/build/qnx_sdp.py",
+    "fleet/agent/build/qnx.py",
     "fleet/inventory/select.py",  # `os_release` is for QNX only
 }
 

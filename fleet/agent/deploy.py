@@ -1,20 +1,22 @@
 """Puts an agent on a host: finds it there, builds it there, or builds it here and sends it."""
 
 import hashlib
+import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from fleet.agent.build import qnx, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.elf import read_elf
 from fleet.agent.build.on_controller import Builder, Built, first_installed_toolchain
 from fleet.agent.build.on_host import ask_versions, build_on_host
-from fleet.agent.build.systems import SYSTEMS
+from fleet.agent.build.systems import SYSTEMS, VARIANTS
 from fleet.agent.build.upload import check_fit, read_prebuilt, send_built, send_prebuilt
-from fleet.errors import BuildError, ProbeError
-from fleet.model import Agent, BuildPlace, Facts, Host, Via
+from fleet.errors import BuildError, ProbeError, UsageError
+from fleet.model import Agent, BuildPlace, Facts, Host, Target, Via
 from fleet.remote.connection import Connection
 from fleet.text import last_lines
 
@@ -22,11 +24,9 @@ from fleet.text import last_lines
 def deploy(
     connection: Connection, host: Host, facts: Facts, builder: Builder, notify: Callable[[str], None]
 ) -> Agent:
-    """Put the agent for `facts.target` onto a host, unless it is already there.
+    """Put the agent for `facts.target` on a host, unless it is there. Raises BuildError, DeployError.
 
-    Raises BuildError, DeployError.
-
-    notify receives a sentence for people about each agent that was damaged, did not build or did not run.
+    notify: receives a sentence about each agent that was damaged, did not build or did not run.
     """
     damaged = tc.agents_not_matching_their_hash(facts)
     for name in damaged:
@@ -54,7 +54,7 @@ def deploy(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A host to be given an agent by its own compiler, or by that of a host like it."""
+    """A host that needs an agent, built by its own compiler or that of a host like it."""
 
     host: Host
     facts: Facts
@@ -63,12 +63,12 @@ class _Job:
 
     @property
     def compiler_command(self) -> str | None:
-        """The compiler on the host."""
+        """The host's compiler; None if it has none."""
         return self.host.toolchain.cc or next((c.command for c in self.facts.compilers), None)
 
     @property
     def compiler_version(self) -> str:
-        """What it calls itself; empty if it was not asked."""
+        """The first line of the compiler's --version; empty if unknown."""
         return next((c.version for c in self.facts.compilers if c.command == self.compiler_command), "")
 
     @property
@@ -81,17 +81,15 @@ class _Job:
         return tc.build_id(self.sources, self.toolchain)
 
     def agent_on_host(self) -> str | None:
-        """The name of the agent that this compiler has made, if it is on the host."""
+        """Return the name of the agent on the host that this compiler built; None if there is none."""
         return tc.find_agent_of_build(self.build_id, self.facts.workdir_entries)
 
     def shared_cache_name(self) -> str | None:
-        """Return the name in the controller's cache for the agent of hosts like this one.
+        """Return the controller's cache name of the agent for hosts like this one; None if it is not shared.
 
-        None if it is not shared.
-
-        It is not shared if the inventory says `build: host`, if the compiler's version or the C library is
-        unknown, or for this machine, which runs no other host's program. With cflags of the inventory, which
-        may be `native`, the CPU is part of the name.
+        It is not with `build: host`, with an unknown compiler version or C library, or for this
+        machine, which runs no other host's program. Flags of the inventory may contain `native`, so
+        the CPU is then part of the name.
         """
         host, facts, flags = self.host, self.facts, self.host.toolchain.cflags
         if (
@@ -108,10 +106,7 @@ class _Job:
         )
 
     def static_agent(self) -> Built | None:
-        """Return a finished agent that needs no C library.
-
-        None if there is none, or the host's compiler is asked for.
-        """
+        """Return a finished static agent; None without one, or if the inventory names a compiler."""
         host = self.host
         if host.build is not BuildPlace.AUTO or host.toolchain.cc is not None:
             return None
@@ -121,10 +116,7 @@ class _Job:
         return None
 
     def built_agent(self) -> Built | None:
-        """Return a finished static agent, or the one that a host like this one has built.
-
-        None if there is neither.
-        """
+        """Return a finished static agent, or one built by a host like this one; None if there is neither."""
         kind = self.shared_cache_name()
         return self.static_agent() or (
             self.builder.read_cached(kind, self.build_id, self.toolchain) if kind else None
@@ -134,7 +126,7 @@ class _Job:
 def _deploy_finished_or_build(
     connection: Connection, job: _Job, notify: Callable[[str], None]
 ) -> Agent | None:
-    """A finished agent, or what its own compiler makes; None if there is neither."""
+    """Send a finished agent or compile on the host; None if neither works."""
     host, facts = job.host, job.facts
     if job.agent_on_host() is None:
         finished = job.static_agent()
@@ -158,7 +150,7 @@ def _deploy_finished_or_build(
 def _build_once_for_like_hosts(
     connection: Connection, job: _Job, command: str, notify: Callable[[str], None]
 ) -> Agent:
-    """Have the host build, unless one like it does; what it builds is for all of them."""
+    """Compile on the host, unless a host like it does so; share the result among them."""
     host, facts, builder = job.host, job.facts, job.builder
 
     def build() -> Agent:
@@ -188,7 +180,7 @@ def _build_once_for_like_hosts(
 def _send_and_check(
     connection: Connection, job: _Job, built: Built, notify: Callable[[str], None]
 ) -> Agent | None:
-    """The agent sent; None, and it is removed again, if it does not run there."""
+    """Send the agent and check that it runs. Return None, after removing it, if it does not."""
     agent = send_built(connection, job.host, job.facts, built)
     if tc.find_agent_of_build(built.build, job.facts.workdir_entries):
         return agent
@@ -206,7 +198,7 @@ def _send_and_check(
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What `deploy` would do, in words; path: of the agent that is on the host already."""
+    """What `deploy` would do, in words. path: the agent already on the host."""
 
     description: str
     path: str | None = None
@@ -223,7 +215,7 @@ def preview(host: Host, facts: Facts, builder: Builder) -> Preview:
 
 
 def _agent_name_or_plan(host: Host, facts: Facts, builder: Builder) -> str:
-    """The name of the agent there, or in words where another would come from."""
+    """Return the name of the agent on the host, or describe where another would come from."""
     facts = _hide_workdir_entries(facts, tc.agents_not_matching_their_hash(facts))
     if host.build is BuildPlace.PREBUILT:
         binary_path, _ = read_prebuilt(host, facts)
@@ -288,8 +280,41 @@ def _prefixing_errors_with_host(host: Host) -> Iterator[None]:
 
 
 def _compiler_on_controller(host: Host) -> str | None:
-    """Return the inventory's `cc` if the agent is to be built on the controller.
-
-    Elsewhere it names another's.
-    """
+    """Return the inventory's `cc` if it names a compiler of the controller."""
     return host.toolchain.cc if host.build is BuildPlace.CONTROLLER else None
+
+
+_MOST_MESSAGES = 20  # messages
+
+
+def check_entries(hosts: Sequence[Host]) -> None:
+    """Raise UsageError that lists each inventory entry that cannot work, with its line and what to do."""
+    problems = [
+        f"{host.origin or 'inventory'}: {host.name}: {why}" for host in hosts for why in _entry_problems(host)
+    ]
+    if problems:
+        raise UsageError("\n".join(problems[:_MOST_MESSAGES]))
+
+
+def _entry_problems(host: Host) -> Iterator[str]:
+    binary = host.toolchain.binary
+    if (
+        host.build is BuildPlace.PREBUILT
+        and binary is not None
+        and not os.access(_expand_home(binary), os.R_OK)
+    ):
+        yield f"`toolchain: {{binary: {binary}}}` cannot be read here; name the prebuilt agent's file."
+    files = host.identity_files
+    # one half is enough for ssh-agent
+    halves = [_expand_home(name) for file in files for name in (file, f"{file}.pub")]
+    if files and host.via in {Via.SSH, Via.OPENSSH} and not any(half.exists() for half in halves):
+        yield f"`identity_files`: none of {', '.join(files)} is there; name a key of yours, or leave it out."
+    if host.os is None or host.arch is None or host.os not in SYSTEMS:
+        return
+    if SYSTEMS[host.os].sdp and host.arch not in VARIANTS:
+        target = Target(host.os, host.arch)
+        yield f"there is no compiler and no agent for {target}; correct or leave out `os` and `arch`."
+
+
+def _expand_home(file: str) -> Path:
+    return Path(os.path.expanduser(file))  # noqa: PTH111  raises nothing for an unknown ~user

@@ -1,20 +1,32 @@
-"""Asks an agent what a plan costs: the one on the host, or one of the controller's own."""
+"""Asks an agent what a plan costs: the one on the host, or one on the controller (docs/wire.md)."""
 
 import os
 import shlex
 import subprocess
 import threading
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import BinaryIO
+
+import msgspec
+from msgspec import Struct
 
 from fleet.agent.build import source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder, controller_target
-from fleet.agent.wire.forecast import read_forecast, render_machine
-from fleet.agent.wire.line import PREFIX, REFUSED, WireError
+from fleet.agent.wire.line import (
+    PREFIX,
+    PROTOCOL,
+    REFUSED,
+    Int64,
+    WireError,
+    decode_line,
+    quote_start,
+    split_noise,
+)
 from fleet.errors import AgentError, BuildError, RefusedError, UsageError
-from fleet.model import Facts, Host, Plan
-from fleet.plan.forecast import Forecast
+from fleet.model import SHIPPED, Cache, Cpu, Facts, Host, Node, Plan
+from fleet.plan.forecast import Duration, Forecast
 from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
 
@@ -23,7 +35,7 @@ _OPTIONS = 2  # the exit code of REFUSED for options
 
 
 class Forecaster:
-    """Safe from many threads. The controller's own agent is made once, when it is needed, in memory only."""
+    """Asks for forecasts, from any thread. The controller's own agent is made once, in memory only."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
@@ -32,21 +44,21 @@ class Forecaster:
         self._cache: dict[tuple[str, ...], Forecast] = {}  # of plans and machines, also without their memory
 
     def from_host(self, connection: Connection, host: Host, path: str, plan: Plan) -> Forecast:
-        """Ask the agent on the host. Raises UsageError, RefusedError in its words."""
+        """Ask the agent on the host. Raises UsageError or RefusedError with the agent's words."""
         command = shlex.join([path, "--forecast", *agent_arguments(plan)])
         done = connection.run(f"{command} </dev/null", timeout_s=TIMEOUT_S)
         return _parse_answer(host, plan, done.exit_code, done.stdout, done.stderr)
 
     def from_facts(self, host: Host, facts: Facts, plan: Plan, *, build: bool = True) -> Forecast | None:
-        """Ask an agent of our own, as `on_host`. build: make it if need be, or BuildError; else None."""
+        """Ask an agent on the controller. build: build one if needed, or raise BuildError; else None."""
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
         comparable = replace(facts, memory_available_bytes=None, nodes=nodes)
         named = () if plan.cpus is None or isinstance(plan.cpus, str) else plan.cpus
-        asked, machine = agent_arguments(replace(plan, seed=0)), render_machine(facts, named)
-        lines, same = ((lines, *asked) for lines in (render_machine(comparable, named), machine))
-        if (cached := self._cache.get(same)) is not None:
+        arguments, machine = agent_arguments(replace(plan, seed=0)), render_machine(facts, named)
+        key, exact_key = ((text, *arguments) for text in (render_machine(comparable, named), machine))
+        if (cached := self._cache.get(exact_key)) is not None:
             return cached
-        if (cached := self._cache.get(lines)) is not None and not cached.bytes:
+        if (cached := self._cache.get(key)) is not None and not cached.bytes:
             return cached
         agent = self._own_agent(build=build)
         if agent is None:
@@ -64,7 +76,7 @@ class Forecaster:
         except (OSError, subprocess.TimeoutExpired) as err:
             raise BuildError(f"the controller's own agent does not run: {err}") from err
         forecast = _parse_answer(host, plan, done.returncode, done.stdout, done.stderr)
-        self._cache |= {lines: forecast, same: forecast}
+        self._cache |= {key: forecast, exact_key: forecast}
         return forecast
 
     def _own_agent(self, *, build: bool) -> BinaryIO | None:
@@ -94,3 +106,110 @@ def _parse_answer(host: Host, plan: Plan, exit_code: int, stdout: bytes, stderr:
         return read_forecast(stdout, plan.benchmarks)
     except WireError as err:
         raise AgentError(f"{host.name}: no forecast (exit code {exit_code}): {words or err}") from err
+
+
+# The agent's names of features that Linux calls otherwise.
+_FLAGS = {"avx512f": "avx512", "atomics": "lse", "asimd": "neon", "lamcas": "lam_cas"}
+# Where an OS forbids user code to flush lines, which its architecture allows, points need more memory.
+_BY_ARCH = {"flush": ("x86_64", "i386", "aarch64", "ppc64le", "riscv64"), "zva": ("aarch64",)}
+_TABLE_ENTRY = 8  # bytes: a huge page has as many base pages as a page of the page table has entries
+
+
+class _OnNode(Struct):
+    node: Int64
+    bytes: Int64
+
+
+class _OfBenchmark(Struct):
+    benchmark: str
+    ms: Int64
+
+
+class _Forecast(Struct, tag_field="record", tag="forecast"):
+    protocol: Int64
+    cpus: Int64
+    pairs: Int64
+    points: Int64
+    visits: Int64
+    rounds: Int64
+    bursts: Int64
+    bytes: Int64
+    ms: Int64
+    ms_max: Int64
+    ms_first: Int64
+    deadline_s: Int64
+    left_out: str | None
+    nodes: tuple[_OnNode, ...] = ()
+    load_mbps: Int64 = 0
+    benchmarks: tuple[_OfBenchmark, ...] = ()
+
+
+def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
+    """Read the forecast of a plan of these benchmarks from the agent's output. Raises WireError."""
+    records = (record for _, record in map(split_noise, output.splitlines()))
+    lines = [record for record in records if record.startswith(b'{"record":"forecast"')]
+    if len(lines) != 1:
+        raise WireError(f"a record `forecast` expected, got {quote_start(output)}")
+    record = decode_line(msgspec.json.Decoder(_Forecast), lines[0])
+    if record.protocol != PROTOCOL or not (record.left_out or "").isprintable():
+        raise WireError(f"a record `forecast` of protocol {PROTOCOL} expected, got {quote_start(lines[0])}")
+    if others := sorted({item.benchmark for item in record.benchmarks} - {*benchmarks}):
+        names = quote_start(", ".join(others))
+        raise WireError(f"a forecast of {names}, but was requested for {', '.join(benchmarks)}")
+    nodes = {item.node: item.bytes for item in record.nodes}
+    values = msgspec.structs.asdict(record) | {"left_out": record.left_out or "", "nodes": nodes}
+    lasts = Duration(*(values.pop(name) / 1000 for name in ("ms", "ms_max", "ms_first")))
+    costs = values.pop("benchmarks")
+    load_s = sum(item.ms for item in costs if SHIPPED[item.benchmark].other_unit == "byte") / 1000
+    share = load_s * 1000 / max(sum(item.ms for item in costs), 1)
+    load = Duration(load_s, max(load_s, share * lasts.most_s))
+    del values["protocol"]
+    return Forecast(duration=lasts, load=load, **values)
+
+
+def render_machine(facts: Facts, named: Collection[int] = ()) -> str:
+    """Return the text of --facts: what planning needs to know of a host. cpus: named in --cpus."""
+    return "".join(f"{line}\n" for line in (*_machine_line_words(facts, named), "end"))
+
+
+def _machine_line_words(facts: Facts, named: Collection[int]) -> Iterator[str]:
+    page = facts.page_bytes or 4096
+    if facts.arch:
+        yield f"arch {facts.arch}"
+    by_arch = [name for name, arches in _BY_ARCH.items() if facts.arch in arches]
+    yield " ".join(["features", *(_FLAGS.get(flag, flag) for flag in facts.cpu_flags), *by_arch])
+    yield f"page_bytes {page}"
+    if facts.huge_pages not in (None, "never"):
+        yield f"huge_page_bytes {page * page // _TABLE_ENTRY}"
+    if facts.memory_available_bytes is not None:
+        yield f"memory_bytes {facts.memory_available_bytes}"
+    if facts.memory_limit is not None:
+        yield f"memory_limit {facts.memory_limit}"
+    if facts.cpu_quota is not None:
+        yield f"cpu_limit {facts.cpu_quota} {facts.cpu_limit}"
+    for node in facts.nodes:
+        yield _join_words("node", node.node, node.free_bytes, 1 if node.allowed else None)
+    for cpu in facts.cpus:
+        if cpu.online and (cpu.allowed or cpu.cpu in named):
+            yield _join_words(
+                "cpu", cpu.cpu, cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node, cpu.capacity
+            )
+            for cache in cpu.caches:
+                group = min(cache.shared_cpus, default=None)
+                yield _join_words("cache", cache.level, cache.kind, cache.size_bytes, cache.line_bytes, group)
+
+
+def _join_words(*words: str | int | None) -> str:
+    return " ".join(["-" if word is None else str(word) for word in words])
+
+
+def typical_machine(cpus: Sequence[int]) -> Facts:
+    """Return facts of an unknown host: caches of 48 KiB and 2 MiB a core, and 32 MiB for all CPUs."""
+    last = Cache(3, "Unified", 32 << 20, 64, (0,))
+    own = ((1, 48 << 10), (2, 2 << 20))
+
+    def cpu(number: int) -> Cpu:
+        caches = (*(Cache(level, "Unified", size, 64, (number,)) for level, size in own), last)
+        return Cpu(number, core=number, package=0, node=0, caches=caches)
+
+    return Facts("", "", huge_pages="madvise", nodes=(Node(0),), cpus=tuple(map(cpu, cpus)))

@@ -1,13 +1,15 @@
 """Runs a plan with an agent on a host and appends every line of its output to the journal."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.done import Done
-from fleet.agent.wire.killed import failed_record_after_kill
-from fleet.agent.wire.line import PREFIX, REFUSED, WireError, quote_start
+import msgspec
+from msgspec import Meta, Struct
+
+from fleet.agent.wire.conversation import Done, Reader
+from fleet.agent.wire.line import PREFIX, REFUSED, Int64, WireError, decode_line, quote_start
 from fleet.agent.wire.records import Record
 from fleet.agent.wire.run_so_far import RunSoFar, check_plan, check_same_run
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
@@ -30,10 +32,7 @@ _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 @dataclass(slots=True)
 class PostRunCommand:
-    """A command that the host runs once an agent has ended well, and the lines it printed.
-
-    Empty if it did not run.
-    """
+    """A command that the host runs after an agent that ended well, and the lines it printed."""
 
     command: str
     lines: list[bytes] = field(default_factory=list)
@@ -44,12 +43,12 @@ def agent_command(
 ) -> str:
     """Return the sh command that runs `plan`: one process for all benchmarks and rounds.
 
-    lock: the run and user that the machine is locked for. done: a file on the host that lists the done
-    visits; the command removes it. post_run: sh text to run once the agent has ended well.
+    lock: the run and user that lock the machine. done: a file on the host that lists the done visits; the
+    command removes it. post_run: sh text to run if the agent ends well.
 
-    The shell stays as the agent's parent, so that an agent killed by a signal differs from a lost link; it
-    then prints the signal and the agent's `--machine`. The first, empty line ends what a login shell may have
-    printed without a newline.
+    The shell stays the agent's parent, so that an agent killed by a signal differs from a lost link; it
+    then prints the signal and the agent's `--machine`. The leading empty line ends what a login shell may
+    have printed.
     """
     words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan)]
     if lock is not None:
@@ -78,12 +77,12 @@ def measure(
 ) -> RunSoFar:
     """Measure what `earlier` lacks of `run.plan`; return the whole run.
 
-    If a signal killed the agent, the journal records its visit as failed and the run still lacks the rest.
-    Every line is in the journal before it is parsed. on_start receives the stream, so that another thread can
-    stop it; on_record is called after each record; post_run is filled in if the agent ends well.
+    The journal has every line before it is parsed. If a signal killed the agent, its visit is recorded as
+    failed and the run returned is unfinished. on_start receives the stream, so that another thread can
+    stop it.
 
-    Raises AgentError if the agent ended badly, LockedError if another agent measures there, RefusedError if
-    the agent refused to start and nothing was measured before; LinkError and StoreError pass through.
+    Raises AgentError if the agent ended badly, LockedError if another agent measures there, RefusedError
+    if the agent refused to start and nothing was measured before, and LinkError and StoreError.
     """
     host, agent, plan = run.host, run.agent, run.plan
     reader = Reader(earlier.done, earlier.hello)
@@ -189,3 +188,37 @@ def _describe_failure(host: Host, agent: Agent, stream: Stream, reader: Reader, 
     died = f"killed by signal {code - 128}" if code is not None and code > 128 else f"exit code {code}"
     stderr_text = f" stderr: {error.rstrip('.')}." if error else ""
     return f"{host.name}: the run is not complete: {why} ({died}).{stderr_text}"
+
+
+BY_VARIANT = ("ILL", "SEGV", "FPE", "ABRT", "SYS", "TRAP")
+"""Signals that instructions or the agent itself bring about; KILL and BUS come from elsewhere."""
+
+
+class _Machine(Struct):
+    memory_limit: Annotated[str, Meta(max_length=200)] | None = None
+    memory_kills: Int64 | None = None
+
+
+def failed_record_after_kill(reader: Reader, after: Sequence[bytes]) -> bytes | None:
+    """Return a `failed` record for the visit in which a signal killed the agent; None if that is not known.
+
+    after: the lines after the agent's output: the signal's name and `--machine`.
+    """
+    name = after[0].decode("ascii", "replace") if after else ""
+    if reader.hello is None or reader.visiting is None or name not in (*BY_VARIANT, "KILL", "BUS"):
+        return None
+    try:
+        machine = decode_line(msgspec.json.Decoder(_Machine), after[1]) if len(after) > 1 else _Machine()
+    except WireError:
+        machine = _Machine()
+    kills_before, kills_after = reader.hello.raw.get("memory_kills"), machine.memory_kills
+    kills = kills_after - kills_before if isinstance(kills_before, int) and kills_after is not None else None
+    limit = f"; {machine.memory_limit}" if machine.memory_limit else ""
+    given_up = "variant" if name in BY_VARIANT else "point" if kills == 0 and name == "KILL" else "memory"
+    reason = f"by SIG{name}" + " (for lack of memory?)" * (given_up == "memory")
+    if kills and name == "KILL":
+        reason = f"for lack of memory (oom_kill {kills}{limit})"
+    record = msgspec.json.decode(reader.visiting)
+    return msgspec.json.encode(
+        record | {"record": "failed", "reason": f"the agent was killed {reason}", "given_up": given_up}
+    )

@@ -208,7 +208,7 @@ def terminal(stream: TextIO | None = None) -> dict[str, Any]:
 
 def check_hosts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
     """Raise UsageError for options and entries that cannot work, before anything is connected to."""
-    from fleet.agent.check_inventory import check_entries
+    from fleet.agent.deploy import check_entries
     from fleet.plan.conflicts import require_no_conflicts
 
     require_no_conflicts(hosts, requested)

@@ -34,7 +34,7 @@ def init(
     """
     from fleet.errors import UsageError
     from fleet.inventory import ansible, clusters, starter
-    from fleet.remote.ssh.config_lookup import user_file
+    from fleet.remote.ssh.config import user_file
 
     asked = (from_slurm, from_kubectl, from_docker, from_podman, from_labgrid)
     if (from_ansible is not None) + from_ssh_config + sum(asked) > 1:

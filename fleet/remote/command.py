@@ -1,23 +1,41 @@
 """Connects to a host through a client program's pipes. The mark that the loader prints ends each command."""
 
+import contextlib
+import fcntl
+import json
 import math
+import os
 import re
+import selectors
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
-from fleet.errors import FleetError, LinkError, ProbeError, TimeLimitError, UnreachableError
-from fleet.model import Host
+from fleet.errors import (
+    AuthError,
+    FleetError,
+    HostKeyError,
+    LinkError,
+    ProbeError,
+    TimeLimitError,
+    UnreachableError,
+)
+from fleet.model import Host, HostKeyPolicy, Via
+from fleet.model.client import client_command, manual_command
 from fleet.remote import shell
 from fleet.remote.connection import Connection
 from fleet.remote.output import Answer, Completed, collect_answer, timeout_message
-from fleet.remote.process import Process
+from fleet.remote.ssh import config
 from fleet.remote.stream import Stream
 
 _GRACE_S, _STOP_GRACE_S = 1.0, 5.0  # for a shell and a command to end after end-of-file on its stdin
@@ -39,10 +57,9 @@ class Sign:
 class Client:
     """A program that gives a shell on a host.
 
-    command_line: to start it, from a session's mark and a folder where it may write MARK.log. by_hand: what
-    to try. answer_timeout_s: until its shell answers. shares_first_session: later sessions need the first
-    one. ends_input: it passes end-of-file on stdin to the host. own_exit_code: of its own failures, unless a
-    command's is the same.
+    command_line: from a session's mark, and a folder where it may write MARK.log. by_hand: what the user
+    may try. answer_timeout_s: until its shell answers. shares_first_session: later sessions use the first
+    one's connection. ends_input: it passes on end-of-file on stdin. own_exit_code: of its own failures.
     """
 
     program: str
@@ -78,10 +95,7 @@ class CommandConnection(Connection):
 
     @classmethod
     def open(cls, host: Host, client: Client) -> Self:
-        """Connect.
-
-        Raises UnreachableError, HostKeyError, AuthError or ProbeError, with what the client printed.
-        """
+        """Connect. Raises UnreachableError, HostKeyError, AuthError, ProbeError with the client's output."""
         connection = cls(host, client)
         try:
             connection._connect()
@@ -160,10 +174,7 @@ class CommandConnection(Connection):
         return done is not None
 
     def _take_session(self, *, last: bool) -> "_Session":
-        """Return a session for a command.
-
-        last: it ends the session, so a shared first session is not used.
-        """
+        """Return a session. last: the command ends it, so a first session that others share is not used."""
         if not (last and self.client.shares_first_session):
             waiting, self._shell = self._shell, None
             if waiting is not None:
@@ -195,9 +206,8 @@ class CommandConnection(Connection):
         if client.own_exit_code is not None and session.ended_with < _SIGNALLED:
             return ProbeError(
                 f"{self.host_name}: {client.program} connected, but instead of /bin/sh there was an exit "
-                f"code, {session.ended_with}{_append_output(session.printed_text())}. fleet needs an "
-                "account that may "
-                f"run commands; try {client.by_hand}"
+                f"code, {session.ended_with}{_append_output(session.printed_text())}. fleet needs an account "
+                f"that may run commands; try {client.by_hand}"
             )
         sign = next((sign for sign in client.signs if sign.text in log), Sign("", UnreachableError))
         if sign.remedy:  # of the lines the one that it answers
@@ -237,10 +247,7 @@ class _Session:
     def run_command(
         self, command: str, env: dict[str, str], stdin: bytes, deadline: float, *, first: bool = False
     ) -> Completed | None:
-        """Run a command; with stdin it is the session's last. Return None if the client ended instead.
-
-        Raises TimeoutError at the deadline.
-        """
+        """Run a command; with stdin, as the session's last. None if the client ended. Raises TimeoutError."""
         text = (shell.render_last_command if stdin else shell.render_command)(command, env, self.mark)
         out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
         received = self.process.exchange(text + stdin, deadline, goes_on=not stdin)
@@ -341,3 +348,263 @@ def _join_lines(text: str) -> str:
 
 def _append_output(log: str) -> str:
     return f": {log.rstrip('.?!')}" if log else ""
+
+
+_SLICE_BYTES = 64 << 10
+_TERM_S = 2.0  # for a child to end after SIGTERM
+_BEAT_S = 10.0
+_LOOK_S = 0.1  # how often to see whether a silent child has ended
+
+
+class Process:
+    """A child in a session of its own, with pipes that end when it does. env: added to our own."""
+
+    def __init__(self, host_name: str, command: Sequence[str], env: Mapping[str, str]) -> None:
+        try:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **env},
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise LinkError(f"{host_name}: cannot start {command[0]} on this machine: {error}.") from error
+        assert child.stdin is not None  # noqa: S101  we asked for three pipes
+        assert child.stdout is not None  # noqa: S101
+        assert child.stderr is not None  # noqa: S101
+        self._child = child
+        self._lock = threading.Lock()
+        self._stdin: IO[bytes] | None = child.stdin
+        self.heartbeat = b""  # for the child's stdin now and then, once it is fed
+        self._beat_at = time.monotonic() + _BEAT_S
+        self.stdout, self.stderr = child.stdout, child.stderr
+        self._unread: set[IO[bytes]] = {self.stdout, self.stderr}  # those that have not ended yet
+
+    def exchange(
+        self, stdin: bytes, deadline: float, *, goes_on: bool = False, idle_timeout_s: float = math.inf
+    ) -> Iterator[tuple[bool, bytes]]:
+        """Write `stdin`, close it unless it goes on, and yield (is it stderr, data). Raises TimeoutError."""
+        left = memoryview(stdin)
+        with selectors.DefaultSelector() as selector:
+            for output in self._unread:
+                selector.register(output, selectors.EVENT_READ)
+            if left and self._stdin:
+                os.set_blocking(self._stdin.fileno(), False)
+                selector.register(self._stdin, selectors.EVENT_WRITE)
+            elif not goes_on:
+                self.close_stdin()
+            while self._unread:
+                for key in self._wait_until_ready(selector, deadline, idle_timeout_s):
+                    if key.fileobj is self.stdout or key.fileobj is self.stderr:
+                        yield from self._read(selector, key)
+                    elif not (left := self._write(left)):
+                        selector.unregister(key.fileobj)
+                        if not goes_on:
+                            self.close_stdin()
+                if self._child.poll() is not None:
+                    yield from self._read_remaining()
+
+    def write_if_open(self, data: bytes) -> None:
+        """Write a few bytes to the child's stdin, if it is open and takes them. Thread-safe."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._stdin is not None:
+                os.write(self._stdin.fileno(), data)
+
+    def write_all(self, data: bytes, deadline: float) -> None:
+        """Write `data` to the child's stdin and read nothing. Raises TimeoutError at `deadline`."""
+        left = memoryview(data)
+        with selectors.DefaultSelector() as selector:
+            if self._stdin:
+                os.set_blocking(self._stdin.fileno(), False)
+                selector.register(self._stdin, selectors.EVENT_WRITE)
+            while left:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                left = self._write(left)
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for the child and return its exit code as sh reports it: 128+n for signal n."""
+        try:
+            code = self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+        return code if code >= 0 else 128 - code
+
+    def close_stdin(self) -> None:
+        """Give the child end-of-file on stdin. Thread-safe; may be called twice."""
+        with self._lock:
+            stdin, self._stdin = self._stdin, None
+        if stdin is not None:
+            with contextlib.suppress(OSError):
+                stdin.close()
+
+    def end(self, grace_s: float = _GRACE_S) -> None:
+        """End the child by end-of-file, then by signals to its group: what a killed client began lives on."""
+        self.close_stdin()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._ends_within(grace_s):
+                break
+            self.signal(number)
+            grace_s = _TERM_S
+        self._ends_within(math.inf)
+        self.stdout.close()
+        self.stderr.close()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the child's group; whoever reads its output sees its end. Thread-safe."""
+        with self._lock:
+            if self._child.poll() is None:  # not reaped yet, so the id cannot have gone to somebody else
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._child.pid, number)
+
+    def _ends_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        try:
+            for _ in self.exchange(b"", deadline):
+                pass
+            self.wait(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            return False
+        return True
+
+    def _wait_until_ready(
+        self, selector: selectors.BaseSelector, deadline: float, idle_timeout_s: float
+    ) -> list[selectors.SelectorKey]:
+        """Wait until something can be read or written, or the child has ended. Raises TimeoutError."""
+        silent_until = min(deadline, time.monotonic() + idle_timeout_s)
+        while (time_left := silent_until - time.monotonic()) > 0:
+            fed = len(selector.get_map()) == len(self._unread)
+            if self.heartbeat and fed and time.monotonic() >= self._beat_at:
+                self._beat_at = time.monotonic() + _BEAT_S
+                self.write_if_open(self.heartbeat)
+            events = selector.select(min(time_left, _LOOK_S))
+            if events or self._child.poll() is not None:
+                return [key for key, _ in events]
+        raise TimeoutError
+
+    def _read_remaining(self) -> Iterator[tuple[bool, bytes]]:
+        """Yield the output still in the pipes of a child that has ended."""
+        for output in self._unread:
+            held = fcntl.ioctl(output, termios.FIONREAD, bytes(4))
+            if size := int.from_bytes(held, sys.byteorder):
+                yield output is self.stderr, os.read(output.fileno(), size)
+        self._unread.clear()
+
+    def _read(
+        self, selector: selectors.BaseSelector, key: selectors.SelectorKey
+    ) -> Iterator[tuple[bool, bytes]]:
+        output = self.stdout if key.fileobj is self.stdout else self.stderr
+        if data := os.read(key.fd, _SLICE_BYTES):
+            yield output is self.stderr, data
+        else:
+            selector.unregister(output)
+            self._unread.remove(output)
+
+    def _write(self, left: memoryview) -> memoryview:
+        stdin = self._stdin
+        if stdin is None:
+            return left[:0]
+        try:
+            return left[os.write(stdin.fileno(), left[:_SLICE_BYTES]) :]
+        except BlockingIOError:
+            return left
+        except (OSError, ValueError):  # the command does not read its stdin, or we closed it
+            return left[:0]
+
+
+_ERRORS: Mapping[str, Callable[[str], FleetError]] = {
+    "auth": AuthError,
+    "connect": UnreachableError,
+    "host-key": HostKeyError,
+    "passing": partial(UnreachableError, passing=True),
+    "probe": ProbeError,
+}
+# By program what it prints, the word of the error that it means, and perhaps what to do about it.
+_SIGNS = {
+    program: [Sign(text, _ERRORS[word], *remedy) for text, word, *remedy in signs]
+    for programs, signs in json.loads(Path(__file__).with_suffix(".json").read_text()).items()
+    for program in programs.split()
+}
+_WORKS = (
+    " If that works: it may need an option that passes stdin on (-i), or, as ssh does, fleet's words as one "
+    '("{shell}", the last word of `command`).'
+)
+_KEEPALIVE_S, _MISSED = 5, 3  # a host that answers none of so many is gone
+_USER_ACTS_S = 60.0  # the user may have to touch a token
+_NO_SESSION = 255  # ssh's own exit code
+
+
+def _openssh_client(host: Host, timeout_s: float) -> Client:
+    """Return the user's own ssh, for what paramiko lacks. Raises UnreachableError if there is no ssh."""
+
+    def words(mark: str, folder: Path) -> tuple[str, ...]:
+        ssh = _ssh_command(host, timeout_s, folder)
+        return (ssh[0], "-E", str(folder / f"{mark}.log"), *ssh[1:], shell.LOADER + mark)
+
+    return Client(
+        program="ssh",
+        command_line=words,
+        by_hand=f"`{manual_command(host)}`.",
+        signs=_SIGNS[Via.OPENSSH],
+        answer_timeout_s=timeout_s + _USER_ACTS_S,
+        env={"SSH_ASKPASS_REQUIRE": "never"},
+        shares_first_session=True,
+        ends_input=True,
+        own_exit_code=_NO_SESSION,
+    )
+
+
+def _ssh_command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:
+    """Return the ssh command up to the host's name, with what the inventory overrides."""
+    ssh = shutil.which("ssh")
+    if ssh is None:
+        raise UnreachableError(f"{host.name}: `via: openssh` needs the ssh program, and PATH leads to none.")
+    key_must_be_known = host.host_key is not HostKeyPolicy.ACCEPT_NEW
+    settings: dict[str, object] = {
+        "BatchMode": "yes",
+        "StrictHostKeyChecking": "yes" if key_must_be_known else "accept-new",
+        "ConnectTimeout": max(1, math.ceil(timeout_s)),
+        "ServerAliveInterval": _KEEPALIVE_S,
+        "ServerAliveCountMax": _MISSED,
+        "ForwardAgent": "no",
+        "ForwardX11": "no",
+        "ClearAllForwardings": "yes",
+        "RemoteCommand": "none",
+        "RequestTTY": "no",
+    }
+    file = os.environ.get("FLEET_SSH_CONFIG")
+    own_settings = config.look_up(host.name, host.address, host.user, host.port, file)
+    if own_settings.get("controlpath", ("none",))[-1] == "none":  # else the user shares sessions already
+        settings |= {"ControlMaster": "auto", "ControlPath": folder / "session", "ControlPersist": "no"}
+    unwanted = {"forkafterauthentication": "no", "sessiontype": "default", "stdinnull": "no"}
+    settings |= {key: value for key, value in unwanted.items() if own_settings.get(key, (value,)) != (value,)}
+    return (
+        ssh,
+        *(("-F", file) if file else ()),
+        *(word for name, value in settings.items() for word in ("-o", f"{name}={value}")),
+        *(("-o", "IdentitiesOnly=yes") if host.identity_files else ()),
+        *(word for path in host.identity_files for word in ("-i", os.path.expanduser(path))),  # noqa: PTH111
+        *(("-J", ",".join(host.jump)) if host.jump else ()),
+        *(("-p", str(host.port)) if host.port else ()),
+        *(("-l", host.user) if host.user else ()),
+        *("--", host.address),
+    )
+
+
+def choose_client(host: Host, timeout_s: float) -> Client:
+    """Return the client program that the host's entry names; for this machine its shell."""
+    if host.via is Via.OPENSSH:
+        return _openssh_client(host, timeout_s)
+    local = host.via is Via.LOCAL
+    program = os.path.basename((*host.command, "sh")[0])  # noqa: PTH119
+    return Client(
+        program=program,
+        command_line=lambda mark, _: client_command(host, shell.loader_command(mark)),
+        by_hand=f"`{manual_command(host)}`." + _WORKS * (not local),
+        answer_timeout_s=timeout_s,
+        signs=_SIGNS.get(program, ()),
+        ends_input=local,
+    )

@@ -13,8 +13,7 @@ def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
         from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
 
         return SshConnection.open(host, timeout_s)
-    from fleet.remote.clients import choose_client  # noqa: PLC0415  see above
-    from fleet.remote.command import CommandConnection  # noqa: PLC0415
+    from fleet.remote.command import CommandConnection, choose_client  # noqa: PLC0415  see above
 
     return CommandConnection.open(host, choose_client(host, timeout_s))
 

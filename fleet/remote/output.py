@@ -61,12 +61,7 @@ class Answer:
             )
 
     def split_at_mark(self) -> tuple[bytes, bytes] | None:
-        """Return the output between the marks and the rest of the last mark's line.
-
-        None until that is complete.
-
-        Output before the command, such as a greeting, is dropped.
-        """
+        """Return the output between the marks and the rest of the last mark's line; None until then."""
         while True:
             mark_offset = self._data.find(self._mark, self._searched)
             newline = -1 if mark_offset < 0 else self._data.find(b"\n", mark_offset + len(self._mark))
@@ -85,10 +80,7 @@ class Answer:
 
 
 def collect_answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> Completed | None:
-    """Collect (is it stderr, data) up to both marks; None if they are missing.
-
-    Raises LinkError on silence.
-    """
+    """Collect (is it stderr, data) up to both marks; None if one is missing. Raises LinkError."""
     try:
         for is_stderr, data in received:
             (err if is_stderr else out).feed(data)

@@ -25,10 +25,7 @@ def feed_bytes(command: str, size: int) -> str:
 
 
 def run_until_stop(command: str, size: int) -> str:
-    """Return the command with `size` bytes as its stdin, up to STOP, its end or silence.
-
-    It prints the marks.
-    """
+    """Return sh text that runs the command with `size` bytes of stdin until STOP or silence."""
     fed = f"dd bs=1 count={size};" if size else ""
     return (
         "fleet_t=;read -t 1 fleet_l </dev/null 2>/dev/null;"
@@ -72,16 +69,16 @@ def posix_cksum(data: bytes) -> str:
 
 
 def put_command(path: str, mode: int, data: bytes) -> str:
-    """Return sh text that writes stdin to `path`: beside it first, then renamed if size and `cksum` match.
+    """Return sh text that writes stdin to a new file and renames it to `path` if size and `cksum` match.
 
-    It follows no link: `set -C` opens only new files, and `mv` would move the file into a link's directory.
+    It follows no link: `set -C` opens only new files, and `mv` would move the file into a link's
+    directory.
     """
     sums = posix_cksum(data)
     new, to = shlex.quote(f"{path}.{os.urandom(8).hex()}"), shlex.quote(path)
     return (
-        f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {len(data)} ] && "
-        f"case $(cksum < {new} 2>/dev/null) in '{sums}'*|'');; *)echo 'other bytes came' >&2; false;; "
-        f"esac && chmod {mode:o} {new} && {{ [ ! -L {to} ] || rm -f {to}; }} && [ ! -d {to} ] && "
-        f"mv -f {new} {to}; then exit 0; fi; "
+        f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {len(data)} ] && case $(cksum < {new} "
+        f"2>/dev/null) in '{sums}'*|'');; *)echo 'other bytes came' >&2; false;; esac && chmod {mode:o} "
+        f"{new} && {{ [ ! -L {to} ] || rm -f {to}; }} && [ ! -d {to} ] && mv -f {new} {to}; then exit 0; fi; "
         f"rm -f {new}; exit 1"
     )

@@ -12,11 +12,10 @@ from fleet.remote.output import Lines, Tail, parse_exit_code, start_line
 class Stream(abc.ABC):
     """A running command whose stdin we hold open; iterate it for stdout lines without their newline.
 
-    Iterating raises LinkError when the link breaks, when no byte came for `idle_timeout_s`, when the command
-    runs longer than `limit_s` whatever it prints, or when a line is longer than LINE_LIMIT_BYTES or takes too
-    long to arrive. It ends normally only at the end of the command; an unterminated last line is handed out
-    like any other. After that `exit_code` and `stderr` (its last 64 KiB) are known. Leaving its context stops
-    and releases everything, and never replaces an exception that is already being raised.
+    Iterating raises LinkError if the link breaks, no byte comes for `idle_timeout_s`, the command runs
+    longer than `limit_s`, or a line is longer than LINE_LIMIT_BYTES or takes too long. Otherwise it ends
+    with the command; then `exit_code` and `stderr` (the last 64 KiB) are set. Leaving the context stops
+    the command.
 
     _mark: what the host prints on both outputs before and after the command's own. _stdin: to feed it.
     """

@@ -5,8 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fleet.agent.build.on_controller import Builder
-from fleet.agent.forecast import Forecaster
-from fleet.agent.wire.forecast import typical_machine
+from fleet.agent.forecast import Forecaster, typical_machine
 from fleet.errors import BuildError, FleetError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast

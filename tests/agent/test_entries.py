@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.agent.check_inventory import check_entries
+from fleet.agent.deploy import check_entries
 from fleet.errors import UsageError
 from fleet.model import BuildPlace, Host, RequestedToolchain, Via
 from tests.command import Fleet

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.build.on_controller import Builder
-from fleet.agent.forecast import Forecaster
-from fleet.agent.wire.forecast import read_forecast, typical_machine
+from fleet.agent.forecast import Forecaster, read_forecast, typical_machine
 from fleet.agent.wire.line import WireError
 from fleet.model import Host, Node, RequestedOptions
 from fleet.plan.merge import merge_plan_with_facts

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fleet.cli.app import app, with_groups
 from fleet.cli.plan_options import PANELS
-from fleet.remote.ssh import config_lookup
+from fleet.remote.ssh import config
 from fleet.store import Store
 from tests import builders, needs
 from tests.command import ROOT, Fleet
@@ -93,10 +93,10 @@ def test_ssh_config_is_read_from_the_home_that_ssh_reads(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(config_lookup.shutil, "which", lambda _: None)
-    assert config_lookup.user_file() == tmp_path / ".ssh" / "config"
-    monkeypatch.setattr(config_lookup.shutil, "which", lambda _: "/usr/bin/ssh")
-    assert config_lookup.user_file() != tmp_path / ".ssh" / "config"
+    monkeypatch.setattr(config.shutil, "which", lambda _: None)
+    assert config.user_file() == tmp_path / ".ssh" / "config"
+    monkeypatch.setattr(config.shutil, "which", lambda _: "/usr/bin/ssh")
+    assert config.user_file() != tmp_path / ".ssh" / "config"
 
 
 def completed(fleet: Fleet, shell: str, words: str) -> set[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.agent.wire.forecast import render_machine
+from fleet.agent.forecast import render_machine
 from fleet.facts import linux, probe, settings
 from fleet.facts.systems import find_noise
 from fleet.facts.topology import arm_core_name, parse_cpu_list, parse_size

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.agent.wire.forecast import render_machine
+from fleet.agent.forecast import render_machine
 from fleet.facts.gather import gather
 from fleet.model import Host, Via
 from fleet.remote.connect import connect

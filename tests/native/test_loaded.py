@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleet.agent.wire.forecast import read_forecast
+from fleet.agent.forecast import read_forecast
 from tests.native.agent import (
     Record,
     bursts,

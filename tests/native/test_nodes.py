@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.agent.wire.forecast import read_forecast
+from fleet.agent.forecast import read_forecast
 from tests.native.agent import Record, bursts, decode, failures, notes, points, run, two_cpus, wrong
 from tests.native.preload import preload
 from tests.seccomp import CALLS, refusing

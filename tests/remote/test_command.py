@@ -192,7 +192,7 @@ def test_a_controller_that_falls_silent_is_the_end_of_a_command(
 ) -> None:
     """bash has `read -t`; an empty line now and then shows that the controller is there."""
     monkeypatch.setattr("fleet.remote.shell._SILENCE_S", 1)
-    monkeypatch.setattr("fleet.remote.process._BEAT_S", 0.2)
+    monkeypatch.setattr("fleet.remote.command._BEAT_S", 0.2)
     bash = board("sh", "-c", 'shift; exec bash "$@"', "-")
     with connect(bash) as connection:
         with connection.stream("echo one; sleep 2; cat; echo end", idle_timeout_s=60) as stream:

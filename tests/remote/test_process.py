@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from fleet.remote.process import Process
+from fleet.remote.command import Process
 from tests.command import wait_for
 from tests.processes import is_running
 

@@ -35,10 +35,7 @@ class Elf:
 
 @once
 def read_elf(binary: bytes) -> Elf:
-    """Read an ELF file's header and interpreter (System V gABI).
-
-    Raises ValueError if it is not an ELF file.
-    """
+    """Read an ELF file's header and interpreter (System V gABI). Raises ValueError if it is no ELF file."""
     if len(binary) < 64 or binary[:4] != b"\x7fELF":
         raise ValueError("not an ELF file")
     order = {1: "<", 2: ">"}.get(binary[5])
@@ -117,10 +114,7 @@ def _read_number(binary: bytes, layout: str, offset: int) -> int:
 
 
 def _bytes_at(binary: bytes, offset: int, size: int) -> bytes:
-    """Return `size` bytes at `offset`.
-
-    Raises ValueError beyond the end: offsets in the file cannot be trusted.
-    """
+    """Return `size` bytes at `offset`. Raises ValueError beyond the end, as offsets are not trusted."""
     if offset + size > len(binary):
         raise ValueError(
             f"a truncated or damaged ELF file: it has {len(binary):,} bytes; byte {offset + size:,} is needed"

@@ -53,7 +53,7 @@ class Builder:
         self._cache = cache or Path(home) / "fleet" / "agents"
         self._guard = threading.Lock()
         self._locks: dict[Target | str, threading.Lock] = {}
-        self._remove_and_fail: dict[str, BuildError] = {}
+        self._failures: dict[str, BuildError] = {}
         self._built: dict[str, Built] = {}
 
     def build(
@@ -64,9 +64,9 @@ class Builder:
         extra: Sequence[str] = (),
         notify: Callable[[str], None] | None = None,
     ) -> Built:
-        """Return the agent for a target, shipped, cached or newly built. Raises BuildError.
+        """Return the agent for a target: shipped, cached or newly built. Raises BuildError.
 
-        compiler: the only one to use; extra: additional cflags; notify is told before a build that takes
+        compiler: the only one to try. extra: more cflags. notify: called before a build that takes
         long.
         """
         with self._lock_for(target):
@@ -116,10 +116,7 @@ class Builder:
 
     @contextmanager
     def wait_turn(self, name: str) -> Iterator[None]:
-        """Wait while another thread builds under this name, for at most PATIENCE_S seconds.
-
-        Raises Cancelled.
-        """
+        """Wait up to PATIENCE_S while another thread builds under this name. Raises Cancelled."""
         lock, deadline = self._lock_for(name), time.monotonic() + PATIENCE_S
         while not (acquired := lock.acquire(timeout=POLL_S)) and time.monotonic() < deadline:
             self.cancellation.raise_if_requested()
@@ -132,21 +129,18 @@ class Builder:
     def build_once(
         self, toolchain: tc.Toolchain, sources: Mapping[str, bytes], make: Callable[[str], bytes]
     ) -> Built:
-        """Return the cached agent of these sources, or make it with `make(build ID)`.
-
-        A failure is remembered: later calls raise the same BuildError.
-        """
+        """Return the cached agent, or make it with `make(build ID)`. A failure raises again."""
         build = tc.build_id(sources, toolchain)
         name = tc.agent_file_name(build)
         with self._lock_for(build):
-            if build in self._remove_and_fail:
-                raise self._remove_and_fail[build]
+            if build in self._failures:
+                raise self._failures[build]
             if cached := self.read_cached(name, build, toolchain):
                 return cached
             try:
                 return self.store_in_cache(name, make(build), build, toolchain)
             except BuildError as err:
-                self._remove_and_fail[build] = err
+                self._failures[build] = err
                 raise
 
     def _lock_for(self, key: Target | str) -> threading.Lock:
@@ -240,10 +234,7 @@ def _compile_in_folder(
 def run_tool(
     toolchain: tc.Toolchain, arguments: Sequence[str], watching: Watch, folder: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command in the toolchain's environment.
-
-    Its output goes to files, as its children may hold pipes open.
-    """
+    """Run a command with the toolchain's environment; files take its output, as children may hold pipes."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
             arguments,

@@ -33,10 +33,7 @@ def build_on_host(
     command: str,
     cancellation: Cancellation,
 ) -> Agent:
-    """Build on the host with `command`, unless the agent is already there. Raises BuildError, DeployError.
-
-    Nothing but the agent stays on the host.
-    """
+    """Compile on the host, unless the agent is there; leave nothing else. Raises BuildError, DeployError."""
     toolchain = tc.host_toolchain(command, facts.target, host.toolchain.cflags)
     build = tc.build_id(sources, toolchain)
 
@@ -108,12 +105,7 @@ def ask_versions(connection: Connection, compilers: Sequence[Compiler]) -> tuple
 
 
 def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, workdir: str) -> bytes:
-    """Return the sh script that unpacks, compiles and places the agent.
-
-    It exits with 93 if the compiler failed.
-
-    It unpacks with `sh` and `cat` alone.
-    """
+    """Return sh text that unpacks, compiles and places the agent; it exits with 93 if the compiler fails."""
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
     units = [shlex.quote(f"../{name}") for name in sources if name.endswith(".c")]
     halves = [f"(cd {i} && {cc} -I.. -c {' '.join(units[i::2])})" for i in (0, 1)]  # two compilers at once
@@ -128,10 +120,7 @@ def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: s
 def render_script(
     script: str, settings: Mapping[str, str], sources: Mapping[str, bytes], head: str = ""
 ) -> bytes:
-    """Return a script that lies beside this file, with its variables set and the sources to unpack.
-
-    head: sh text before the script.
-    """
+    """Return a script from this folder, after `head`, with its variables set and the sources to unpack."""
     folders = sorted({str(PurePosixPath(name).parent) for name in sources} - {"."})
     lines = [f"mkdir {shlex.join(folders)} || exit 1"] if folders else []
     for name, content in sources.items():

@@ -2,21 +2,117 @@
 
 import os
 import shlex
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
-from fleet.agent.build import qnx_sdp
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Builder, Connect
+from fleet.agent.build.on_controller import Builder, Connect, Watch, compile_here, run_tool
 from fleet.agent.build.on_host import build_on_host, render_script
-from fleet.agent.build.qnx_sdp import CFLAGS, HOMES, HOST, TARGETS, VARIANTS
+from fleet.agent.build.systems import SYSTEMS, VARIANTS, major_version
 from fleet.agent.build.upload import read_prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, DeployError, FleetError
 from fleet.model import Agent, BuildPlace, Facts, Host, Target
 from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 from fleet.text import last_lines
+
+CFLAGS = SYSTEMS["qnx"].cflags
+HOMES = ("~/qnx800", "~/qnx710", "/opt/qnx800", "/opt/qnx710")
+HOST = "host/linux/x86_64"  # the platforms for Linux run on x86-64 only
+TARGETS: Mapping[int, str] = {8: "qnx", 7: "qnx7"}
+"""The folder in `target/` of a platform, by QNX's major version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sdp:
+    """A software development platform. host, target: QNX_HOST and QNX_TARGET. release: its major version."""
+
+    host: Path
+    target: Path
+    release: int
+
+    def toolchain(self, target: Target, extra: tuple[str, ...] = ()) -> tc.Toolchain:
+        """Return its qcc for a target, with the environment that the platform's own script would set."""
+        qcc = self.host / "usr/bin/qcc"
+        return tc.Toolchain(
+            f"{qcc} (QNX {self.release})",
+            (str(qcc), f"-V{VARIANTS[target.arch]}"),
+            (*CFLAGS, *extra),
+            target,
+            str(self.release),
+            self._environment(),
+        )
+
+    def _environment(self) -> dict[str, str]:
+        """Return the variables that qcc needs beside ours, such as HOME and those that name a licence."""
+        settings = os.environ.get("QNX_CONFIGURATION_EXCLUSIVE") or str(Path.home() / ".qnx")
+        return {
+            "QNX_HOST": str(self.host),
+            "QNX_TARGET": str(self.target),
+            "QNX_CONFIGURATION_EXCLUSIVE": settings,
+            "PATH": f"{self.host / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}",
+        }
+
+
+def find_sdp(path: str | None, release: int | None) -> Sdp:
+    """Return the first platform for a major version (None: any). Raises BuildError with what was tried."""
+    tried = []
+    for place, folders in _candidate_folders(path).items():
+        problem = _why_unfit(*folders, release) if folders else "not there"
+        if problem is None and folders:
+            return Sdp(*folders, _release_from_folder(folders[1]))
+        tried.append(f"{place}: {problem}")
+    raise BuildError("; ".join(tried))
+
+
+def check_variant_and_compile(
+    toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watch
+) -> bytes:
+    """Compile on the controller if `qcc -V` lists the variant. Raises BuildError with qcc's output."""
+    qcc, variant = toolchain.command[0], toolchain.command[1].removeprefix("-V")
+    try:
+        done = run_tool(toolchain, (qcc, "-V"), watching)
+    except (OSError, subprocess.TimeoutExpired) as err:
+        raise BuildError(f"{toolchain.name} cannot be run here: {err}") from err
+    output = done.stdout + done.stderr
+    if variant.encode() not in output:
+        raise BuildError(f"{toolchain.name}: `qcc -V` does not list {variant}: {last_lines(output)}")
+    return compile_here(toolchain, sources, build, watching)
+
+
+def _candidate_folders(path: str | None) -> dict[str, tuple[Path, Path] | None]:
+    """Return QNX_HOST and QNX_TARGET of each place to search, or None, by the place's name in messages."""
+    if path is not None:
+        return {f"`toolchain: {{sdp: {path}}}`": _sdp_folders(Path(path).expanduser())}
+    host, target = os.environ.get("QNX_HOST"), os.environ.get("QNX_TARGET")
+    from_environment = (Path(host), Path(target)) if host and target else None
+    homes = {home: _sdp_folders(Path(home).expanduser()) for home in HOMES}
+    return {"QNX_HOST and QNX_TARGET in the environment": from_environment, **homes}
+
+
+def _sdp_folders(folder: Path) -> tuple[Path, Path] | None:
+    if not folder.is_dir():
+        return None
+    targets = [folder / "target" / name for name in TARGETS.values()]
+    return folder / HOST, next((target for target in targets if target.is_dir()), targets[0])
+
+
+def _why_unfit(host: Path, target: Path, release: int | None) -> str | None:
+    if not (host / "usr/bin/qcc").is_file():
+        return f"has no {host / 'usr/bin/qcc'}"
+    if target.name not in TARGETS.values() or not target.is_dir():
+        return f"has no {target} for a QNX we know"
+    if release is not None and _release_from_folder(target) != release:
+        return f"is for QNX {_release_from_folder(target)}, the host has QNX {release}"
+    return None
+
+
+def _release_from_folder(target: Path) -> int:
+    return next(release for release, name in TARGETS.items() if name == target.name)
+
 
 _ORDER = (BuildPlace.HOST, BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST, BuildPlace.PREBUILT)
 _PROOF = b"#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n"
@@ -38,11 +134,11 @@ class _Job:
 
     @property
     def release(self) -> int | None:
-        return qnx_sdp.major_version(self.facts.kernel or self.host.os_release)
+        return major_version(self.facts.kernel or self.host.os_release)
 
-    def find_sdp(self) -> qnx_sdp.Sdp:
+    def find_sdp(self) -> Sdp:
         try:
-            return qnx_sdp.find_sdp(self.host.toolchain.sdp, self.release)
+            return find_sdp(self.host.toolchain.sdp, self.release)
         except BuildError as err:
             kind = _AbsentError if self.host.toolchain.sdp is None else BuildError
             raise kind(f"an SDP on the controller: {err}") from err
@@ -70,7 +166,7 @@ def deploy(
 ) -> Agent:
     """Put the agent onto a QNX host. Raises DeployError, or one BuildError that lists every place tried.
 
-    notify receives each failure of a place that is set up, if a later place worked.
+    notify: receives the failures of earlier places, unless nothing is set up there.
     """
     job = _make_job(host, facts, sources)
     failed: list[BuildError] = []
@@ -108,10 +204,7 @@ def _report_failures(host: Host, failed: Sequence[BuildError], notify: Callable[
 
 
 def preview(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
-    """Return the agent's file name on the host, or a phrase that says what `deploy` would do.
-
-    Raises BuildError.
-    """
+    """Return the agent's file name on the host, or what `deploy` would do. Raises BuildError."""
     job = _make_job(host, facts, sources)
     failed: list[BuildError] = []
     for place in _places_to_try(host):
@@ -127,10 +220,9 @@ def _places_to_try(host: Host) -> Sequence[BuildPlace]:
 
 
 def _plan_place(place: BuildPlace, job: _Job) -> tuple[str, Callable[[Connection, Builder], Agent]]:
-    """Return what this place would do and the function that does it.
+    """Return the agent's file name on the host, or what this place would do, and the function that does it.
 
-    The first is a phrase, or the agent's file name if it is on the host. Raises BuildError if the place is
-    not set up.
+    Raises BuildError if the place is not set up.
     """
     host, facts, sources = job.host, job.facts, job.sources
     if place is BuildPlace.HOST:
@@ -155,9 +247,7 @@ def _plan_place(place: BuildPlace, job: _Job) -> tuple[str, Callable[[Connection
         words = name or f"would be built with {toolchain.name} and sent"
 
         def compile_agent(builder: Builder, build: str) -> bytes:
-            return qnx_sdp.check_variant_and_compile(
-                toolchain, sources, build, builder.cancellation.close_on_cancel
-            )
+            return check_variant_and_compile(toolchain, sources, build, builder.cancellation.close_on_cancel)
     else:
         build_host = job.require_build_host()
         toolchain = build_host_toolchain(build_host, facts.target, job.release, host.toolchain.cflags)
@@ -198,7 +288,7 @@ def _build_with_working_compiler(connection: Connection, job: _Job, cancellation
 
 
 def proof_script(commands: Sequence[str], workdir: str) -> bytes:
-    """Write the sh script that prints `works COMMAND` for the first compiler whose program runs, or fails."""
+    """Return sh text that prints `works COMMAND` for the first compiler whose program runs, or fails."""
     tried = f"set -- {shlex.join(commands)}"
     return render_script("proof.sh", {"WORKDIR": workdir}, {"proof.c": _PROOF}, tried)
 
@@ -218,7 +308,7 @@ def _no_agent_error(job: _Job, failed: Sequence[BuildError]) -> BuildError:
 def build_host_toolchain(
     build_host: Host, target: Target, release: int | None, extra: tuple[str, ...]
 ) -> tc.Toolchain:
-    """Return the qcc of a build host; only the build host can tell which of its SDPs it belongs to."""
+    """Return a build host's qcc. Only the build host itself knows which SDP that belongs to."""
     name = f"qcc on the build host {build_host.name}" + (f" (QNX {release})" if release else "")
     command = ("qcc", f"-V{VARIANTS[target.arch]}")
     place = f"{release or ''}@{build_host.name}:{build_host.toolchain.sdp or ''}"
@@ -255,10 +345,7 @@ def build_script(
     build: str,
     mark: str,
 ) -> bytes:
-    """Return the sh script that finds the SDP, compiles and prints the mark and the binary.
-
-    It leaves nothing.
-    """
+    """Return the sh script that finds the SDP, compiles, prints mark and binary, and cleans up."""
     names = [name for major_version, name in TARGETS.items() if release in (None, major_version)]
     settings = {
         "SDP": sdp or "",

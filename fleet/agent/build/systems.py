@@ -1,5 +1,6 @@
 """What building for an operating system depends on: one row per OS. Pure; used by the other modules here."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -17,12 +18,11 @@ class Cross:
 class System:
     """One operating system.
 
-    title: for messages. cflags: for every compiler. cross: the controller's compilers by architecture.
-    loader: the file name of its ELF interpreter, where it has only one; None where that depends on the C
-    library. static: whether programs may be linked statically. sdp: its compiler is part of a licensed
-    platform, so `qnx` deploys. atomic_rename: a file under its final name is whole. agent_topology: only a
-    program can read the topology, so the agent is asked for it. libc_releases: the OS's major release by the
-    number of its libc.so, where a program for one does not run on another.
+    cflags: for every compiler. cross: compilers on the controller, by architecture. loader: its only ELF
+    interpreter; None if that depends on the C library. static: whether static programs run. sdp: whether
+    `qnx` deploys, with a licensed compiler. atomic_rename: whether a file under its final name is
+    complete. agent_topology: whether only an agent can read the topology. libc_releases: the OS's major
+    version by the number of libc.so, where programs run on one version only.
     """
 
     title: str
@@ -69,3 +69,12 @@ SYSTEMS: Mapping[str, System] = {
         libc_releases={4: 7, 5: 7, 6: 8},
     ),
 }
+
+VARIANTS: Mapping[str, str] = {"aarch64": "gcc_ntoaarch64le", "x86_64": "gcc_ntox86_64"}
+"""qcc's names of its targets, by architecture."""
+
+
+def major_version(release: str | None) -> int | None:
+    """Return the major version of a QNX release such as "8.0.0" or "8"; None if unknown."""
+    match = re.match(r"(\d+)(?:\.|$)", release or "")
+    return int(match[1]) if match else None

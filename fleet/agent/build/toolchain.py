@@ -19,10 +19,7 @@ ZIG = ("python", "-m", "ziglang")
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler command and flags for one target. name: for people.
-
-    release: the only one it builds for, or "".
-    """
+    """A compiler command and flags for one target. name: for people. release: the only one built for."""
 
     name: str
     command: tuple[str, ...]
@@ -32,13 +29,13 @@ class Toolchain:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def add_build_facts(self, sources: Mapping[str, bytes], build: str) -> dict[str, bytes]:
-        """The files to compile, with a header for build id and flags, since qcc may split a quoted -D."""
+        """Add a header with the build ID and flags to the sources: qcc may split a quoted -D."""
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
         header = "".join(f"#define {name} {_c_string(value)}\n" for name, value in defines.items())
         return {**sources, BUILD_FACTS: header.encode()}
 
     def command_line(self, sources: Iterable[str], output: str) -> tuple[str, ...]:
-        """Return the whole command that makes `output` from the C files among `sources`."""
+        """Return the command that compiles the C files among `sources` to `output`."""
         units = (name for name in sources if name.endswith(".c"))
         return (*self.command, *self.cflags, "-I.", "-o", output, *units)
 
@@ -52,10 +49,7 @@ def host_toolchain(command: str, target: Target, extra: Sequence[str] = ()) -> T
 def controller_toolchains(
     target: Target, controller: Target, compiler: str | None, extra: Sequence[str] = ()
 ) -> list[Toolchain]:
-    """Return the toolchains to try on the controller, best first, static but for the last.
-
-    compiler: the only one.
-    """
+    """Return the toolchains to try on the controller, best first. compiler: the only one to try."""
     flags = SYSTEMS[target.os].cflags
     static = (*flags, "-static", "-s", *extra)  # stripped: a tenth of the size to send
     if compiler is not None:
@@ -76,10 +70,7 @@ def controller_toolchains(
 
 
 def zig_toolchain(target: Target, extra: Sequence[str] = ()) -> Toolchain:
-    """Return the ziglang package of the controller's Python, linking statically.
-
-    Raises KeyError if it cannot.
-    """
+    """Return the ziglang package's compiler, linking statically. Raises KeyError if it lacks the target."""
     system = SYSTEMS[target.os]
     command = (*ZIG, "cc", "-target", *system.cross[target.arch].zig)
     flags = (*system.cflags, "-static", "-s", *extra)
@@ -137,10 +128,7 @@ def _short_sha256(binary: bytes) -> str:
 
 
 def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
-    """Return the first of these file names that is an agent of this build, with or without a hash.
-
-    None if none is.
-    """
+    """Return the first file name that is an agent of this build, with or without a hash; None if none is."""
     pattern = re.compile(f"{FILE_PREFIX}{build}{_HASH}?")
     return next((name for name in names if pattern.fullmatch(name)), None)
 

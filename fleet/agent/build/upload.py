@@ -7,8 +7,7 @@ from pathlib import Path
 from fleet.agent.build import elf
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Built
-from fleet.agent.build.qnx_sdp import major_version
-from fleet.agent.build.systems import SYSTEMS
+from fleet.agent.build.systems import SYSTEMS, major_version
 from fleet.errors import BuildError, DeployError
 from fleet.model import Agent, Facts, Host
 from fleet.remote.connection import Connection
@@ -29,10 +28,7 @@ def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -
 
 
 def read_prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
-    """Return the path of the inventory's binary, as written there, and its bytes.
-
-    Raises BuildError if it is unfit.
-    """
+    """Return the inventory's binary: its path as written, and its bytes. Raises BuildError if it is unfit."""
     binary_path = host.toolchain.binary
     if binary_path is None:
         raise BuildError(
@@ -73,10 +69,7 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
 
 
 def _put_unless_present(connection: Connection, host: Host, facts: Facts, binary: bytes, path: str) -> None:
-    """Put the file onto the host, unless it is there.
-
-    Without an atomic rename a file under that name may be incomplete, so `put` checks it.
-    """
+    """Put the file there, unless a complete one is there, which only an atomic rename guarantees."""
     atomic_rename = SYSTEMS[facts.target.os].atomic_rename
     if not atomic_rename or path.rpartition("/")[2] not in facts.workdir_entries:
         done = connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S)

@@ -1,13 +1,67 @@
 """Follows the agent's output (docs/wire.md) and refuses what is not allowed: lines in, records out. Pure."""
 
+from array import array
+from collections.abc import Iterator
 from dataclasses import replace
-from statistics import median
+from statistics import median, median_high, median_low
 
-from fleet.agent.wire.done import Done
 from fleet.agent.wire.line import WireError, quote_start, split_noise
 from fleet.agent.wire.records import TEXT_LIMIT, Alive, Exit, Record, decode_record, list_planned
-from fleet.model import Burst, End, Failed, Hello, Note, Parameters, View
+from fleet.model import Burst, End, Failed, Hello, Note, Parameters, Shape, View
 from fleet.text import counted
+
+PairKey = tuple[str | int, ...]  # the words that begin a line
+_FAILED = {None: 2**64 - 1, "memory": 2**64 - 2, "variant": 2**64 - 3, "point": 2**64 - 4}
+_WORDS = {code: f"-{reason or ''}" for reason, code in _FAILED.items()}
+
+
+class Done:
+    """The outcomes of each pair of a run, about 0.4 KB a pair. ordered: each direction is a pair."""
+
+    def __init__(self, ordered: bool = False) -> None:
+        self.visits = 0
+        self.bursts = 0
+        self._ordered = ordered
+        self._outcomes: dict[PairKey, array[int]] = {}
+        self._iterations: dict[PairKey, int] = {}
+
+    def __bool__(self) -> bool:
+        return self.visits > 0
+
+    def has_visit(self, record: Burst | Failed) -> bool:
+        """Report whether this visit is done."""
+        return record.round < len(self._outcomes.get(self._pair_key(record), ()))
+
+    def add(self, record: Burst | Failed, shape: Shape) -> None:
+        """Add the next visit. Raises WireError for a repeated visit or a skipped round."""
+        place = self._pair_key(record)
+        visited = len(self._outcomes.get(place, ()))
+        if record.round != visited:
+            raise WireError(f"visit {place} of round {record.round} came where round {visited} was the next")
+        outcomes = self._outcomes.setdefault(place, array("Q"))
+        if isinstance(record, Burst):
+            ticks = record.sample_ticks(shape)[record.warmup :]
+            outcomes.append(int(median_low(ticks) + median_high(ticks)))  # twice the median
+            self._iterations[place] = record.iterations
+            self.bursts += 1
+        else:
+            outcomes.append(_FAILED[record.given_up])
+        self.visits += 1
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the file for the agent's --done."""
+        for place, outcomes in self._outcomes.items():
+            medians = " ".join(_WORDS.get(outcome) or str(outcome) for outcome in outcomes)
+            yield f"{' '.join(map(str, place))} {self._iterations.get(place, 0)} {medians}\n"
+        yield "end\n"
+
+    def _pair_key(self, record: Burst | Failed) -> PairKey:
+        ping, pong = record.ping_cpu, record.pong_cpu
+        if ping > pong and not self._ordered:
+            ping, pong = pong, ping
+        point = () if record.point is None else (record.point,)
+        return record.benchmark, record.variant, *point, ping, pong
+
 
 LINE_LIMIT_BYTES = 1 << 20
 NOISE_LIMIT_LINES = 1000
@@ -34,9 +88,8 @@ UNEVEN_SHARE = 0.1
 class Reader:
     """Reads one conversation: give it every line with `read_line`, then ask `why_unfinished`.
 
-    done: the visits of earlier agents, which this one leaves out. first: the first agent's hello. Memory is
-    bounded by a bit for each possible visit of a round and a limited number of notes and failed bursts;
-    samples are not kept.
+    done: visits of earlier agents, which this one leaves out. first: the first agent's hello. Memory is
+    bounded; samples are not kept.
     """
 
     def __init__(self, done: Done | None = None, first: Hello | None = None) -> None:
@@ -57,10 +110,7 @@ class Reader:
         self._points: dict[tuple[str, str, str | None], Parameters] = {}
 
     def read_line(self, line: bytes) -> Record | None:
-        """Parse the next line and return its record, a burst with its flags; None for noise.
-
-        Raises WireError.
-        """
+        """Return the next line's record, a burst with its flags; None for noise. Raises WireError."""
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed")
         if self.hello is None:
@@ -224,10 +274,7 @@ def _format_least(minimum: int, maximum: int) -> str:
 
 
 def decode_hello(line: bytes) -> Hello | None:
-    """Return the hello record; None for noise, such as part of one.
-
-    Raises WireError if it cannot be decoded.
-    """
+    """Return the hello record; None for noise, such as part of one. Raises WireError."""
     begins = b'{"record":"hello"'
     if not line.lstrip().startswith(begins):
         if line.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe").startswith(begins):

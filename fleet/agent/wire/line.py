@@ -20,10 +20,7 @@ class WireError(ValueError):
 
 
 def split_noise(line: bytes) -> tuple[bytes, bytes]:
-    """Split a line into text of another process, left without a newline, and the record.
-
-    Either may be empty.
-    """
+    """Split a line into another process's text without a newline, and the record; either may be empty."""
     if line.lstrip().startswith(b"{"):
         return b"", line
     start = line.find(b'{"record":"')

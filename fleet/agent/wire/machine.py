@@ -24,10 +24,7 @@ _Text = Annotated[str, Meta(max_length=200)]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The agent's OS, which for an imitation is not the host's, and the CPUs it may use.
-
-    text: its records.
-    """
+    """The answer to `--machine`. os: of the agent, which an imitation changes. text: the records."""
 
     os: str
     cpus: tuple[Cpu, ...]
@@ -158,8 +155,8 @@ def _lowest_cpus(group: Mapping[Any, Any]) -> dict[Any, int]:
 def _groups_from_mpidr(ids: Mapping[int, int | None]) -> dict[str, dict[int, int | None]]:
     """Return cores and clusters by MPIDR_EL1's affinity fields (Arm ARM, D19.2); empty if IDs are not unique.
 
-    With MT set the lowest field counts the threads of a core, so cores and clusters are one field higher. A
-    startup program may keep the fields only: then all zero in the lowest field means the same.
+    With MT set the lowest field counts the threads of a core. A startup program may keep the fields
+    without the bit: then zero in every lowest field means the same.
     """
     known_ids = {number: id_ for number, id_ in ids.items() if id_ is not None}
     places = {number: (id_ >> 8 & 0xFF000000) | (id_ & 0xFFFFFF) for number, id_ in known_ids.items()}

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fleet.agent.wire.conversation import NO_HELLO, Reader, add_flags_and_offset, decode_hello
-from fleet.agent.wire.done import Done
+from fleet.agent.wire.conversation import NO_HELLO, Done, Reader, add_flags_and_offset, decode_hello
 from fleet.agent.wire.line import WireError, split_noise
 from fleet.agent.wire.records import decode_record, list_planned
 from fleet.model import Burst, End, Failed, Hello, Note, Pairs, Plan
@@ -21,14 +20,12 @@ _SAME_RAW = ("seed", "plan")
 
 @dataclass(frozen=True, slots=True)
 class RunSoFar:
-    """What the parts of a run hold together, beside its bursts.
+    """The parts of a run together, without the bursts.
 
-    hello: the first one, for the whole run; None before there is one. end: of the last part, with the counts
-    of all; None if that was cut. missing: why the run is not finished, or None. parts: how many have a hello.
-
-    done, notes: of the parts read back from a journal; notes of other parts were passed on as they came.
-    lines: how many good lines each part read back has. refused: how many lines are not good, from the first
-    bad one on; damage: why that one is bad.
+    hello: the first. end: of the last part, with the counts of all; None if cut. missing: why the run is
+    unfinished, or None. parts: the number with a hello. done, notes: of parts read from a journal. lines:
+    the good lines of each such part. refused: the lines from the first bad one on. damage: why that one
+    is bad.
     """
 
     hello: Hello | None = None
@@ -44,10 +41,7 @@ class RunSoFar:
     damage: str | None = None
 
     def add_part(self, reader: Reader) -> "RunSoFar":
-        """Return the run with one more part, as far as `reader` followed it.
-
-        Unchanged if that had no hello.
-        """
+        """Return the run with the part that `reader` followed; unchanged if that had no hello."""
         if reader.hello is None:
             return self
         bursts, failed = self.bursts + reader.bursts, (*self.failed, *reader.failed)
@@ -63,10 +57,7 @@ class RunSoFar:
 
 
 def read_run(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None) -> RunSoFar:
-    """Read each part up to a line that the wire forbids or that is of another run.
-
-    keep: receives each burst.
-    """
+    """Read each part up to a line that is invalid or of another run. keep: receives each burst."""
     run = RunSoFar()
     notes: list[str] = []
     for part in parts:
@@ -100,10 +91,7 @@ def read_run(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None)
 
 
 def check_plan(plan: Plan, hello: Hello) -> None:
-    """Raise WireError if an agent measures another plan than it was asked for.
-
-    It may leave out benchmarks and CPUs that the machine lacks.
-    """
+    """Raise WireError if an agent measures benchmarks or CPUs outside the plan, or has another seed."""
     if others := sorted({name for name, _, _ in list_planned(hello)} - {*plan.benchmarks}):
         raise WireError(f"it measures {', '.join(others)}, and was asked for {', '.join(plan.benchmarks)}")
     if isinstance(plan.cpus, tuple) and (beyond := {*hello.cpus} - {*plan.cpus}):

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import sched
+import select
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Self
 
 import fabric
 import paramiko
+from paramiko.common import cMSG_CHANNEL_REQUEST
 from paramiko.ssh_exception import ChannelException, SSHException
 
 from fleet.errors import LinkError, TimeLimitError
@@ -17,11 +19,8 @@ from fleet.model import Host
 from fleet.remote import shell
 from fleet.remote.connection import Connection
 from fleet.remote.output import Answer, Completed, collect_answer, timeout_message
-from fleet.remote.ssh import channels
-from fleet.remote.ssh.channels import LOST
-from fleet.remote.ssh.dial import dial, hang_up
+from fleet.remote.ssh.dial import DEAD_PEER_S, dial, hang_up
 from fleet.remote.ssh.sftp import SftpChannel, open_sftp
-from fleet.remote.ssh.sockets import DEAD_PEER_S
 from fleet.remote.stream import Stream
 
 _HANG_UP_AFTER_S = 1.0
@@ -29,35 +28,32 @@ _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 
 
 class Watchdog:
-    """Calls functions at a time limit, unless it is lifted.
-
-    One thread for all; threading.Timer starts one each.
-    """
+    """Calls functions when their time is up, unless lifted. One thread for all; Timer starts one each."""
 
     def __init__(self) -> None:
         self._limits = sched.scheduler(time.monotonic)
-        self._changed_key_message = threading.Condition()
+        self._new_limit = threading.Condition()
         self._looks_at = math.inf
         self._thread: threading.Thread | None = None
 
     def after(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
         """Call `call` after so many seconds; return a function that lifts the limit. Thread-safe."""
         calls = [call]
-        with self._changed_key_message:
+        with self._new_limit:
             due = self._limits.enter(seconds, 0, _call, (calls,)).time
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
                 self._thread.start()
             elif due < self._looks_at:
-                self._changed_key_message.notify()
+                self._new_limit.notify()
         return calls.clear
 
     def _watch(self) -> None:
-        with self._changed_key_message:
+        with self._new_limit:
             while True:
                 left = self._limits.run(blocking=False)
                 self._looks_at = math.inf if left is None else time.monotonic() + left
-                self._changed_key_message.wait(left)
+                self._new_limit.wait(left)
 
 
 def _call(calls: list[Callable[[], None]]) -> None:
@@ -94,7 +90,7 @@ class SshConnection(Connection):
                     command, self._env, mark
                 )
                 out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
-                received = channels.exchange(channel, text + stdin, deadline, goes_on=not stdin)
+                received = _exchange(channel, text + stdin, deadline, goes_on=not stdin)
                 if (done := collect_answer(received, out, err)) is None:
                     return Completed(self._exit_code(channel, deadline), out.bytes(), err.bytes())
                 if not stdin:
@@ -102,7 +98,7 @@ class SshConnection(Connection):
                 return done
             finally:
                 if self._shell is None:
-                    channels.close(channel)
+                    _close_channel(channel)
 
     def stream(
         self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
@@ -138,7 +134,7 @@ class SshConnection(Connection):
         if waiting is not None:
             return waiting
         mark = shell.new_mark()
-        return channels.start(self._transport, shell.LOADER + mark, timeout_s), mark
+        return _start_command(self._transport, shell.LOADER + mark, timeout_s), mark
 
     def _exit_code(self, channel: paramiko.Channel, deadline: float) -> int:
         if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
@@ -148,7 +144,7 @@ class SshConnection(Connection):
         # paramiko's word both for a lost link and for a shell that was killed.
         if not self._transport.is_active():
             raise EOFError
-        if channels.was_refused(channel):
+        if _was_refused(channel):
             raise SSHException("Channel closed.")
         raise LinkError(
             f"{self.host_name}: the command ended without an exit code: something on the host killed its "
@@ -168,7 +164,7 @@ class SshConnection(Connection):
         try:
             yield time.monotonic() + timeout_s
         except LOST as error:
-            if hung_up.is_set() or channels.is_timeout(error):
+            if hung_up.is_set() or _is_timeout(error):
                 raise TimeLimitError(too_late) from error
             raise LinkError(self._broken_link_message(error)) from error
         finally:
@@ -212,8 +208,8 @@ class SshStream(Stream):
         with connection._limit(idle_timeout_s, late):
             self._channel, self._mark = connection._take_shell(idle_timeout_s)
             head = shell.render_last_command(command, connection._env, self._mark)
-            for begin in range(0, len(head), channels.SLICE_BYTES):
-                self._channel.sendall(head[begin : begin + channels.SLICE_BYTES])
+            for begin in range(0, len(head), _SLICE_BYTES):
+                self._channel.sendall(head[begin : begin + _SLICE_BYTES])
 
     def stop(self) -> None:
         """See Stream.stop."""
@@ -222,13 +218,13 @@ class SshStream(Stream):
 
     def _receive(self) -> Iterator[tuple[bool, bytes]]:
         try:
-            yield from channels.exchange(
+            yield from _exchange(
                 self._channel, self._stdin, self._deadline, goes_on=True, idle_timeout_s=self._idle_timeout_s
             )
             deadline = time.monotonic() + self._idle_timeout_s
             self.exit_code = self._connection._exit_code(self._channel, deadline)
         except LOST as error:
-            if channels.is_timeout(error):
+            if _is_timeout(error):
                 raise self._time_limit_error() from error
             raise LinkError(self._connection._broken_link_message(error)) from error
 
@@ -237,7 +233,97 @@ class SshStream(Stream):
         deadline = time.monotonic() + _STOP_GRACE_S
         if not given_up and self.exit_code is None:
             with contextlib.suppress(*LOST):
-                for _ in channels.exchange(self._channel, b"", deadline, goes_on=True):
+                for _ in _exchange(self._channel, b"", deadline, goes_on=True):
                     pass
                 self._channel.status_event.wait(max(0.0, deadline - time.monotonic()))
-        channels.close(self._channel)
+        _close_channel(self._channel)
+
+
+_SLICE_BYTES = 32 << 10  # Channel.sendall copies its whole rest after every packet
+_READ_BYTES = 256 << 10
+_WINDOW_TICK_S = 0.01  # paramiko has no event for "the host reads again"
+LOST = (SSHException, EOFError, OSError)
+
+
+def _start_command(transport: paramiko.Transport, command: str, timeout_s: float) -> paramiko.Channel:
+    """Open a channel and request `command` without waiting for the answer."""
+    channel = transport.open_session(timeout=timeout_s)
+    channel.settimeout(timeout_s)
+    request = paramiko.Message()
+    request.add_byte(cMSG_CHANNEL_REQUEST)
+    request.add_int(channel.remote_chanid)
+    request.add_string("exec")
+    request.add_boolean(True)  # we want an answer, and take it whenever it comes
+    request.add_string(command)
+    channel._event_pending()  # type: ignore[attr-defined]  # as exec_command does, and waits
+    transport._send_user_message(request)  # type: ignore[attr-defined]
+    return channel
+
+
+def _was_refused(channel: paramiko.Channel) -> bool:
+    """Report whether the server would not start the command of a channel that has ended."""
+    return not channel.event_ready
+
+
+def _exchange(
+    channel: paramiko.Channel,
+    stdin: bytes,
+    deadline: float,
+    *,
+    goes_on: bool = False,
+    idle_timeout_s: float = math.inf,
+) -> Iterator[tuple[bool, bytes]]:
+    """Send `stdin`, then end-of-file unless it goes on; yield (is it stderr, data). Raises TimeoutError."""
+    left = memoryview(stdin)
+    readable = select.poll()  # wakes up when either output has data or has ended
+    readable.register(channel.fileno(), select.POLLIN)
+    while True:
+        # before reading: what is not there after this never comes
+        ended = channel.eof_received or channel.closed
+        received = _read_available(channel)
+        yield from received
+        if ended and not received:
+            return
+        if (time_left := deadline - time.monotonic()) <= 0:
+            raise TimeoutError
+        if left and (channel.closed or channel.send_ready()):
+            left = _send(channel, left)
+            if not left and not goes_on:
+                channel.shutdown_write()
+        elif not received:
+            wait_s = min(time_left, _WINDOW_TICK_S if left else idle_timeout_s)
+            if not readable.poll(1000 * wait_s) and wait_s == idle_timeout_s:
+                raise TimeoutError
+
+
+def _read_available(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:
+    """Return what has arrived on stdout and stderr, without waiting."""
+    received = []
+    if channel.recv_ready():
+        received.append((False, channel.recv(_READ_BYTES)))
+    if channel.recv_stderr_ready():
+        received.append((True, channel.recv_stderr(_READ_BYTES)))
+    return received
+
+
+def _send(channel: paramiko.Channel, left: memoryview) -> memoryview:
+    """Send one slice; return what is left, nothing if the command has ended without wanting it."""
+    try:
+        return left[channel.send(bytes(left[:_SLICE_BYTES])) :]
+    except OSError:
+        if channel.closed and channel.get_transport().is_active():
+            return left[:0]
+        raise
+
+
+def _close_channel(channel: paramiko.Channel) -> None:
+    """End the command's stdin and output; ignore a dead link."""
+    with contextlib.suppress(*LOST):
+        channel.close()
+
+
+def _is_timeout(error: Exception) -> bool:
+    """Report whether our own wait timed out (paramiko raises two errors for that), not the link."""
+    if isinstance(error, TimeoutError):
+        return error.errno is None
+    return isinstance(error, SSHException) and str(error).startswith("Timeout")

@@ -2,15 +2,20 @@
 
 import contextlib
 import logging
+import os
 import re
 import shlex
+import signal
 import socket
+import subprocess
+import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import IO, Any
 
 import fabric
 import paramiko
@@ -22,7 +27,6 @@ from fleet.remote.ssh import known_hosts
 from fleet.remote.ssh.config import Endpoint, route
 from fleet.remote.ssh.identities import Identities, SilentError
 from fleet.remote.ssh.known_hosts import Entry, fingerprint
-from fleet.remote.ssh.sockets import ProxySocket, open_proxy, open_tcp
 
 KEEPALIVE_S = 5  # without traffic of its own a link would not notice that its peer is gone
 _HANDSHAKES_AT_ONCE = 8  # an sshd lets in ten strangers at a time, and each costs CPU on both sides
@@ -56,7 +60,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
 
     def order_algorithms(self, ours: Sequence[str]) -> list[str]:
         """Order `ours` so that the server shows a key of a known type, if it has one."""
-        known_types = [entry.key_type for entry in _unmarked(self._entries) or _unmarked(self._bare)]
+        known_types = [entry.key_type for entry in _ordinary_keys(self._entries) or _ordinary_keys(self._bare)]
         first = [name for key_type in known_types for name in _ALGORITHMS.get(key_type, (key_type,))]
         return sorted(ours, key=lambda name: name not in first)
 
@@ -72,12 +76,11 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         if revoked:
             raise HostKeyError(
                 f"{self._shown_key_message(key_type, blob)}, which {revoked[0].place} marks as revoked. Do "
-                "not connect; "
-                "ask whoever runs the host."
+                "not connect; ask whoever runs the host."
             )
-        if any(entry.blob == blob for entry in _unmarked((*self._entries, *self._bare))):
+        if any(entry.blob == blob for entry in _ordinary_keys((*self._entries, *self._bare))):
             return
-        if known_entries := _unmarked(self._entries):
+        if known_entries := _ordinary_keys(self._entries):
             raise HostKeyError(self._changed_key_message(known_entries, key_type, blob))
         if self._endpoint.host_key is HostKeyPolicy.STRICT:
             raise HostKeyError(self._unknown_key_message(key_type, blob))
@@ -87,9 +90,8 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         name = self._endpoint.host_key_name
         if not self._endpoint.user_known_hosts:
             raise HostKeyError(
-                f"{self._shown_key_message(key_type, blob)}, and there is no file to keep it in: "
-                "ssh_config sets "
-                "UserKnownHostsFile to none."
+                f"{self._shown_key_message(key_type, blob)}, and there is no file to keep it in: ssh_config "
+                "sets UserKnownHostsFile to none."
             )
         file = self._endpoint.user_known_hosts[0]
         try:
@@ -115,11 +117,10 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         authority = any(entry.marker == "@cert-authority" for entry in self._entries)
         return (
             f"{self._shown_key_message(key_type, blob)}, which no known_hosts file lists as "
-            f"{end.host_key_name} "
-            f"(looked in {', '.join(self._files) or 'none'}"
+            f"{end.host_key_name} (looked in {', '.join(self._files) or 'none'}"
             f"{'; a @cert-authority line there needs `via: openssh`' if authority else ''}). "
-            "Compare it with what `ssh-keygen -lf` says on the host, then run "
-            f"`{scan} >> {shlex.quote(file)}`; or set `host_key: accept-new` for this host in the inventory."
+            f"Compare it with what `ssh-keygen -lf` says on the host, then run `{scan} >> "
+            f"{shlex.quote(file)}`; or set `host_key: accept-new` for this host in the inventory."
         )
 
     def _changed_key_message(self, known_entries: Sequence[Entry], key_type: str, blob: bytes) -> str:
@@ -127,22 +128,21 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         listed = ", ".join(f"{e.key_type} {fingerprint(e.blob)} ({e.place})" for e in known_entries)
         file = known_entries[0].place.rpartition(":")[0]
         return (
-            f"{self._shown_key_message(key_type, blob)}, but the known one is {listed}. Either the host "
-            "was installed "
-            "anew or somebody is in between, so nothing was sent. If you know that the new key is right, run "
-            f"`ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(file)}` and connect again."
+            f"{self._shown_key_message(key_type, blob)}, but the known one is {listed}. Either the host was "
+            "installed anew or somebody is in between, so nothing was sent. If you know that the new key is "
+            f"right, run `ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(file)}` and connect again."
         )
 
 
-def _unmarked(entries: Sequence[Entry]) -> list[Entry]:
+def _ordinary_keys(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in entries if not entry.marker]
 
 
 def dial(host: Host, timeout_s: float) -> tuple[fabric.Connection, tuple[str, ...]]:
     """Open a session with `host`, each step within `timeout_s`; return it and notes for the user.
 
-    Its `gateway`, if it has one, is the session with the last jump host, and so on. Raises UnreachableError,
-    HostKeyError or AuthError, with nothing left open.
+    `gateway` of a session is the one with the jump host. Raises UnreachableError, HostKeyError or
+    AuthError.
     """
     endpoints = route(host)
     notes = [note for endpoint in endpoints for note in endpoint.notes]
@@ -198,9 +198,9 @@ def _open_session(
 
 
 class _Transport(paramiko.Transport):
-    """A Transport that keeps what the server sends for messages.
+    """A Transport that keeps what the server sends, for messages.
 
-    offered: the algorithms of the key exchange. preface: lines before the SSH banner. goodbye: why it ends.
+    offered: algorithms of the key exchange. preface: lines before the SSH banner. goodbye: why it ends.
     """
 
     offered: Mapping[str, list[str]] = MappingProxyType({})
@@ -355,3 +355,116 @@ def _no_common_algorithm_message(transport: _Transport, error: str) -> str:
 def _reason(error: Exception) -> str:
     cause = error.__cause__ or error
     return "end of file" if isinstance(cause, EOFError) else str(cause) or type(cause).__name__
+
+
+DEAD_PEER_S = 15  # sent data unacknowledged for so long means that the peer is gone
+_SHOWN = 500  # characters of what a ProxyCommand printed
+_READ_AHEAD_BYTES = 16 << 10
+_QUICKACK = getattr(socket, "TCP_QUICKACK", None)
+
+
+class LinkSocket(socket.socket):
+    """A TCP socket that acknowledges at once and reads ahead.
+
+    Nagle's algorithm and delayed acknowledgements cost an SSH handshake some 80 ms. Linux resets
+    TCP_QUICKACK now and then, so every read sets it. paramiko reads a packet in two pieces and never
+    polls the socket.
+    """
+
+    _ahead = b""
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        """Read as socket.recv does, first what was read ahead."""
+        if not self._ahead:
+            self._ahead = super().recv(max(size, _READ_AHEAD_BYTES), flags)
+            if _QUICKACK is not None:
+                with contextlib.suppress(OSError):
+                    self.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
+        data, self._ahead = self._ahead[:size], self._ahead[size:]
+        return data
+
+
+class ProxySocket(socket.socket):
+    """Our end of a ProxyCommand's stdin and stdout; ends the command when closed."""
+
+    child: subprocess.Popen[bytes] | None = None
+    stderr: IO[bytes] | None = None
+    printed = ""
+    """The end of what the command has printed on its stderr, its lines joined; known once this is closed."""
+
+    def close(self) -> None:
+        """Close the socket, which the command sees as end-of-file, and make sure that it ends."""
+        super().close()
+        child, self.child = self.child, None
+        if child is None:
+            return
+        try:
+            child.wait(1.0)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        if self.stderr is not None:
+            with self.stderr as stderr:
+                stderr.seek(0)
+                lines = stderr.read().decode("utf-8", "replace").split("\n")
+            self.printed = "; ".join(lines).strip("; ")[-_SHOWN:]
+
+
+def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.socket:
+    """Connect to the first of the endpoint's addresses that answers, in the resolver's order."""
+    where = f"{endpoint.address} port {endpoint.port}"
+    try:
+        addresses = socket.getaddrinfo(endpoint.address, endpoint.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise UnreachableError(
+            f"{host_name}: the name {endpoint.address!r} cannot be resolved: {_system_reason(error)}. "
+            "Correct `address` in the inventory, or HostName in ssh_config."
+        ) from error
+    deadline = time.monotonic() + timeout_s
+    refusals = []
+    for index, (family, kind, protocol, _, address) in enumerate(addresses):
+        link = LinkSocket(family, kind, protocol)
+        link.settimeout(max(0.1, (deadline - time.monotonic()) / (len(addresses) - index)))
+        try:
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_PEER_S * 1000)
+            link.connect(address)
+        except OSError as error:
+            link.close()
+            silent = isinstance(error, TimeoutError) and error.errno is None
+            reason = f"no answer within {timeout_s:g} s" if silent else _system_reason(error)
+            refusals.append(f"{address[0]}: {reason}")
+        else:
+            return link
+    raise UnreachableError(
+        f"{host_name}: no TCP connection to {where} ({'; '.join(refusals)}). "
+        "Is the host up, its sshd running, and the address and port right?"
+    )
+
+
+def open_proxy(host_name: str, command: str) -> socket.socket:
+    """Start ssh_config's ProxyCommand and return the socket to talk through."""
+    ours, theirs = socket.socketpair()
+    link = ProxySocket(fileno=ours.detach())
+    with theirs:
+        try:
+            link.stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed with the socket
+            link.child = subprocess.Popen(
+                ["/bin/sh", "-c", f"exec {command}"],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=link.stderr,
+                start_new_session=True,
+            )
+        except OSError as error:
+            link.close()
+            raise UnreachableError(f"{host_name}: ProxyCommand cannot be started: {error}.") from error
+    return link
+
+
+def _system_reason(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return text[0].lower() + text[1:]

@@ -72,9 +72,9 @@ class Identities(AuthStrategy):
         self._agent: _SshAgent | None = None
 
     def authenticate(self, transport: paramiko.Transport) -> AuthResult:
-        """Offer the keys, then ask without a key. Raises AuthError or SilentError.
+        """Offer the keys, then ask without one: asking first, as ssh does, costs two round trips a host.
 
-        ssh asks without a key first, which here would cost every host two round trips.
+        Raises AuthError or SilentError.
         """
         tried: list[str] = []
         other_methods: Sequence[str] = ()
@@ -95,10 +95,7 @@ class Identities(AuthStrategy):
         raise AuthError(self._refused_message(tried))
 
     def _ask_without_key(self, transport: paramiko.Transport, *, first: bool) -> Sequence[str]:
-        """Ask for access without a key; return the server's methods, none if it granted access.
-
-        first: nothing was asked before, so that silence is not an answer to the keys.
-        """
+        """Return the server's methods; none if it grants access. first: silence is no answer to keys."""
         try:
             return transport.auth_none(self._endpoint.user)
         except BadAuthenticationType as error:
@@ -135,9 +132,8 @@ class Identities(AuthStrategy):
                 raise SilentError from error
             raise AuthError(
                 f"{self._endpoint_text()} closed the connection after {len(tried)} of our keys "
-                f"({', '.join(tried)}){reason and f': {reason!r}'}. "
-                "Name the right one with `identity_files` in the inventory, or with IdentityFile and "
-                "IdentitiesOnly in ssh_config."
+                f"({', '.join(tried)}){reason and f': {reason!r}'}. Name the right one with `identity_files` "
+                "in the inventory, or with IdentityFile and IdentitiesOnly in ssh_config."
             ) from error
         except (SSHException, EOFError, OSError) as error:
             # With a text: the key failed, for instance an agent refused to sign. Without: the link.
@@ -164,10 +160,7 @@ class Identities(AuthStrategy):
         yield from self._file_identities(end.identity_files, report_missing=end.only_these)
 
     def _file_identities(self, paths: Sequence[str], *, report_missing: bool) -> Iterator[Identity]:
-        """Yield the keys of files, from the agent if a file gives none.
-
-        report_missing: record missing files.
-        """
+        """Yield the keys of files, or the agent's if a file gives none; record those that are unusable."""
         for path in paths:
             key, why_not = _load_key(path)
             if key is not None:
@@ -214,14 +207,12 @@ class Identities(AuthStrategy):
         if not tried:
             return (
                 f"{self._endpoint_text()}: no key to offer for user {user!r}.{unusable} Load one into "
-                "ssh-agent "
-                "(`ssh-add`), or name one with `identity_files` in the inventory."
+                "ssh-agent (`ssh-add`), or name one with `identity_files` in the inventory."
             )
         return (
             f"{self._endpoint_text()} refused user {user!r} with every key we may offer: "
-            f"{', '.join(tried)}.{unusable} "
-            f"Put the public key into ~{user}/.ssh/authorized_keys on the host, or set `user` or "
-            "`identity_files` in the inventory."
+            f"{', '.join(tried)}.{unusable} Put the public key into ~{user}/.ssh/authorized_keys on the "
+            "host, or set `user` or `identity_files` in the inventory."
         )
 
 

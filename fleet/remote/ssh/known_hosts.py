@@ -1,7 +1,4 @@
-"""Finds a host's keys in known_hosts files and adds new ones. Format: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
-
-paramiko's own loader takes time quadratic in the file's length; this one reads a file once, in one pass.
-"""
+"""Finds a host's keys in known_hosts files (sshd(8)) and adds new ones. paramiko's loader is quadratic."""
 
 import base64
 import fnmatch
@@ -53,10 +50,7 @@ def _hashed_line(entry: Entry) -> Iterator[tuple[hmac.HMAC, bytes, Entry]]:
 
 
 class KnownHosts:
-    """One file. Plain names are found in a dictionary, hashed ones and patterns by going through them.
-
-    A hashed line is about one name: once that was looked up, it is kept as a plain one.
-    """
+    """One file: plain names are looked up; patterns and hashes searched, and kept as plain once matched."""
 
     def __init__(self, path: str, text: str) -> None:
         self._plain: dict[str, list[Entry]] = defaultdict(list)

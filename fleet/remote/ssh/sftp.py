@@ -1,4 +1,4 @@
-"""SFTP over an open session, for hosts with minimal tools (see `minimal_put`). Uses paramiko."""
+"""SFTP over an open session, for hosts with minimal tools."""
 
 import contextlib
 from collections.abc import Callable, Iterator

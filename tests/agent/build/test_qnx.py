@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.agent import deploy as deploying
-from fleet.agent.build import elf, qnx, qnx_sdp, source
+from fleet.agent.build import elf, qnx, source, systems
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import deploy
@@ -165,17 +165,17 @@ def test_the_sdp_is_looked_for_by_the_environment_then_at_home_and_must_be_of_th
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_home = standin.install(home / "qnx710", 7)
-    assert qnx_sdp.find_sdp(None, 7).target == at_home / "target/qnx7"
-    assert qnx_sdp.find_sdp(None, None).release == 7
+    assert qnx.find_sdp(None, 7).target == at_home / "target/qnx7"
+    assert qnx.find_sdp(None, None).release == 7
     with pytest.raises(BuildError, match=r"~/qnx710: is for QNX 7, the host has QNX 8"):
-        qnx_sdp.find_sdp(None, 8)
+        qnx.find_sdp(None, 8)
     elsewhere = standin.install(tmp_path / "sdk", 8)
     for name, value in standin.environment(elsewhere).items():
         monkeypatch.setenv(name, value)
-    assert qnx_sdp.find_sdp(None, 8).host == elsewhere / standin.HOST
-    assert qnx_sdp.find_sdp(None, 7).host == at_home / standin.HOST
+    assert qnx.find_sdp(None, 8).host == elsewhere / standin.HOST
+    assert qnx.find_sdp(None, 7).host == at_home / standin.HOST
     with pytest.raises(BuildError, match=r"sdp: /no/such}`: not there"):
-        qnx_sdp.find_sdp("/no/such", 8)
+        qnx.find_sdp("/no/such", 8)
 
 
 def test_qcc_gets_the_environment_of_its_sdp_and_the_licence_variables(
@@ -401,7 +401,7 @@ def test_a_build_host_is_no_way_for_linux(deployer: Deployer) -> None:
 
 
 def test_every_architecture_of_qnx_has_sources_and_a_variant() -> None:
-    for arch in qnx_sdp.VARIANTS:
+    for arch in systems.VARIANTS:
         assert arch in ARCHES
         picked = tc.select_sources(Target("qnx", arch), source.read_sources())
         assert picked is not None
@@ -415,7 +415,7 @@ def test_flags_for_qnx_ask_for_its_names_and_link_nothing_it_has_not() -> None:
     for toolchain in (
         tc.host_toolchain("clang", target),
         qnx.build_host_toolchain(BUILDER, target, 8, ()),
-        qnx_sdp.Sdp(Path("/sdk/host"), Path("/sdk/target/qnx"), 8).toolchain(target),
+        qnx.Sdp(Path("/sdk/host"), Path("/sdk/target/qnx"), 8).toolchain(target),
     ):
         assert "-D_QNX_SOURCE" in toolchain.cflags
         assert not {"-pthread", "-lpthread", "-lrt", "-static"} & set(toolchain.cflags)
@@ -423,4 +423,4 @@ def test_flags_for_qnx_ask_for_its_names_and_link_nothing_it_has_not() -> None:
 
 @pytest.mark.parametrize(("release", "found"), [("8.0.0", 8), ("7.1.0", 7), (None, None), ("unknown", None)])
 def test_the_major_version_is_read_from_the_release(release: str | None, found: int | None) -> None:
-    assert qnx_sdp.major_version(release) == found
+    assert systems.major_version(release) == found

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from fleet.agent.measure import failed_record_after_kill
 from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.killed import failed_record_after_kill
 from tests.agent.wire.test_conversation import BURST, HELLO, line
 
 VISIT = {key: BURST[key] for key in ("benchmark", "variant", "round", "ping", "pong")}

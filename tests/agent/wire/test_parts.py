@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from fleet.agent.wire import run_so_far
-from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.done import Done
+from fleet.agent.wire.conversation import Done, Reader
 from fleet.agent.wire.line import WireError
 from fleet.agent.wire.records import decode_record
 from fleet.model import Burst, Hello, Shape

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from fleet.remote.minimal_put import MinimalPut
+from fleet.remote.connection import MinimalPut
 from fleet.remote.output import Answer, Completed
 from fleet.remote.shell import LOADER, new_mark, render_last_command
 from tests.hosts.odd import Options

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from fleet.remote.ssh.sockets import LinkSocket
+from fleet.remote.ssh.dial import LinkSocket
 
 
 def test_a_link_reads_ahead_and_hands_out_what_is_asked_for() -> None:
