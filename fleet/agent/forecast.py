@@ -155,7 +155,7 @@ def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
         raise WireError(f"a record `forecast` of protocol {PROTOCOL} expected, got {quote_start(lines[0])}")
     if others := sorted({item.benchmark for item in record.benchmarks} - {*benchmarks}):
         names = quote_start(", ".join(others))
-        raise WireError(f"a forecast of {names}, but was requested for {', '.join(benchmarks)}")
+        raise WireError(f"a forecast of {names}, but was asked for {', '.join(benchmarks)}")
     nodes = {item.node: item.bytes for item in record.nodes}
     values = msgspec.structs.asdict(record) | {"left_out": record.left_out or "", "nodes": nodes}
     lasts = Duration(*(values.pop(name) / 1000 for name in ("ms", "ms_max", "ms_first")))

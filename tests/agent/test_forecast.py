@@ -33,7 +33,7 @@ def test_it_forecasts_for_another_machine_and_keeps_no_file_that_a_kill_would_le
 def test_a_forecast_of_another_plan_is_named() -> None:
     done = subprocess.run([build(), "--forecast", "-b", "cas,clock"], check=True, stdout=subprocess.PIPE)
     assert read_forecast(done.stdout, ("cas", "clock", "fetch")).visits > 0
-    with pytest.raises(WireError, match="a forecast of 'clock', and was asked for cas, fetch"):
+    with pytest.raises(WireError, match="a forecast of 'clock', but was asked for cas, fetch"):
         read_forecast(done.stdout, ("cas", "fetch"))
 
 

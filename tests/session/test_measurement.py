@@ -242,7 +242,7 @@ def test_an_agent_that_fails_after_its_end_record_leaves_a_run_to_resume(context
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("--benchmark=clock", "--benchmark=cas", "it measures cas, and was asked for clock"),
+        ("--benchmark=clock", "--benchmark=cas", "it measures cas, but was asked for clock"),
         ("--seed=", "--seed=7", "its seed is 7"),
     ],
 )

@@ -93,11 +93,11 @@ def read_run(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None)
 def check_plan(plan: Plan, hello: Hello) -> None:
     """Raise WireError if an agent measures benchmarks or CPUs outside the plan, or has another seed."""
     if others := sorted({name for name, _, _ in list_planned(hello)} - {*plan.benchmarks}):
-        raise WireError(f"it measures {', '.join(others)}, and was asked for {', '.join(plan.benchmarks)}")
+        raise WireError(f"it measures {', '.join(others)}, but was asked for {', '.join(plan.benchmarks)}")
     if isinstance(plan.cpus, tuple) and (beyond := {*hello.cpus} - {*plan.cpus}):
-        raise WireError(f"it measures CPU {format_cpus(beyond)}, and was asked for {format_cpus(plan.cpus)}")
+        raise WireError(f"it measures CPU {format_cpus(beyond)}, but was asked for {format_cpus(plan.cpus)}")
     if hello.raw.get("seed") != plan.seed:
-        raise WireError(f"its seed is {hello.raw.get('seed')}, and it was asked for {plan.seed}")
+        raise WireError(f"its seed is {hello.raw.get('seed')}, but was asked for {plan.seed}")
 
 
 def check_same_run(first: Hello | None, other: Hello) -> None:

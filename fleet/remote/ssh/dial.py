@@ -60,7 +60,9 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
 
     def order_algorithms(self, ours: Sequence[str]) -> list[str]:
         """Order `ours` so that the server shows a key of a known type, if it has one."""
-        known_types = [entry.key_type for entry in _ordinary_keys(self._entries) or _ordinary_keys(self._bare)]
+        known_types = [
+            entry.key_type for entry in _ordinary_keys(self._entries) or _ordinary_keys(self._bare)
+        ]
         first = [name for key_type in known_types for name in _ALGORITHMS.get(key_type, (key_type,))]
         return sorted(ours, key=lambda name: name not in first)
 
