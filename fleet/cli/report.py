@@ -78,7 +78,8 @@ def report(
         return
     from fleet.analysis.report.page import render
 
-    page = render(root, chosen, title, compare)
+    measured = {run.host_id for run in root.runs if run.run_id in set(chosen)}
+    page = render(root, chosen, title, compare, words or sorted(measured))
     if to_stdout:
         sys.stdout.write(page)
         return

@@ -1,8 +1,8 @@
-"""The comparisons of a report: two sides host by host, each host with the first one, or one host's runs."""
+"""Compares the two sides of a report host by host."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,10 @@ from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.read_runs import Reading, rows_by_run
 from fleet.analysis.views.answer import headlines, open_rows
 from fleet.analysis.views.text import change_shown, records
-from fleet.errors import UsageError
 from fleet.model import Descriptions
 from fleet.store.runs import Root
 
 _MANY = 2  # differences; of more, each map is but a small picture
-_ANSWERED = 3  # hosts beside the first one; of more, the table of medians says more
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +55,9 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """All comparisons of a page. headlines, rows: the answer, of `views.answer`; none of too many hosts."""
+    """All comparisons of a page. headlines, rows: the answer, of `views.answer`."""
 
-    sides: tuple[str, str] | None
+    sides: tuple[str, str]
     found: list[Difference]
     forests: list[Forest]
     headlines: list[str]
@@ -67,42 +65,23 @@ class Differences:
 
 
 def differences(
-    root: Root, readings: Sequence[Reading], tables: Tables, sides: tuple[str, str] | None = None
+    root: Root, readings: Sequence[Reading], tables: Tables, sides: tuple[str, str]
 ) -> Differences:
-    """The comparisons of a report; none of a single run. sides: baseline first. tables: of all its runs."""
-    known, places = {reading.run["run_id"]: reading for reading in readings}, rows_by_run(tables.pairs)
-    if sides is None:
-        measured = [one for one in readings if one.ladders or one.points or one.products or one.parts]
-        groups = [[*of_host] for _, of_host in groupby(measured, lambda reading: reading.run["host_id"])]
-        groups = groups if len(groups) > 1 else [[one] for one in measured]  # of one host, each run by itself
-        if len(groups) < 2:
-            return Differences(None, [], [], [], [])
-        texts = [",".join(reading.run["run_id"] for reading in group) for group in groups]
-    try:
-        every = compare(root, sides or texts, tables=tables)
-    except UsageError:
-        if sides is None:  # nobody asked for a comparison, and these hosts have nothing to compare
-            return Differences(None, [], [], [], [])
-        raise
-    compared, found = [], []
-    for one in every:
-        a, b = ([known[run] for run in side.runs["run_id"]] for side in (one.a, one.b))
-        compared.append(one if sides is not None else _named(one, a, b))
-        rows = [range(len(tables.pairs))[places.get(one.run["run_id"], slice(0))] for one in (*a, *b)]
-        of_runs = np.repeat(np.arange(len(rows)), [*map(len, rows)])
-        pairs = tables.pairs.iloc[[*chain(*rows)]].assign(run=of_runs)
-        residuals = _residuals(one, a, b, pairs, small=len(every) > _MANY) if _alike(a, b) else []
-        found.append(Difference(compared[-1], records(one.relations), residuals))
-    few = [one for one in compared if len(one.relations)] if sides or len(compared) <= _ANSWERED else []
-    return Differences(sides, found, _forests(compared), headlines(few), open_rows(few))
-
-
-def _named(one: Comparison, *sides: Sequence[Reading]) -> Comparison:
-    """The comparison with the sides' names on the page instead of run ids."""
-    hosts = {reading.run["host_id"] for side in sides for reading in side}
-    a, b = (side[0].run["host_name" if len(hosts) > 1 else "run_id"] for side in sides)
-    caveats = tuple(line.replace(one.a.name, a).replace(one.b.name, b) for line in one.caveats)
-    return replace(one, a=replace(one.a, name=a), b=replace(one.b, name=b), caveats=caveats)
+    """Compare two sides host by host, baseline first. tables: of all runs of the readings."""
+    by_run, places = {reading.run["run_id"]: reading for reading in readings}, rows_by_run(tables.pairs)
+    comparisons = compare(root, sides, tables=tables)
+    drawn = []
+    for comparison in comparisons:
+        a, b = ([by_run[run] for run in side.runs["run_id"]] for side in (comparison.a, comparison.b))
+        rows = [range(len(tables.pairs))[places.get(side.run["run_id"], slice(0))] for side in (*a, *b)]
+        pairs = tables.pairs.iloc[[*chain(*rows)]].assign(
+            run=np.repeat(np.arange(len(rows)), [*map(len, rows)])
+        )
+        small = len(comparisons) > _MANY
+        residuals = _residuals(comparison, a, b, pairs, small=small) if _alike(a, b) else []
+        drawn.append(Difference(comparison, records(comparison.relations), residuals))
+    some = [comparison for comparison in comparisons if len(comparison.relations)]
+    return Differences(sides, drawn, _forests(comparisons), headlines(some), open_rows(some))
 
 
 def _forests(compared: Sequence[Comparison]) -> list[Forest]:

@@ -20,6 +20,7 @@ from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report import figures
 from fleet.analysis.report.differences import Difference, Forest, Residual, differences
 from fleet.analysis.report.figures import thumbnail
+from fleet.analysis.report.findings import COURSE_SIZE, Findings, find
 from fleet.analysis.report.headline import overview_of, tables, warnings
 from fleet.analysis.report.ladders import picture
 from fleet.analysis.report.markup import filled, number
@@ -61,9 +62,17 @@ class Map:
 
 
 def render(
-    root: Root, run_ids: Sequence[str], title: str | None = None, sides: tuple[str, str] | None = None
+    root: Root,
+    run_ids: Sequence[str],
+    title: str | None = None,
+    sides: tuple[str, str] | None = None,
+    selection: Sequence[str] = (),
 ) -> str:
-    """The page about these runs. sides: of these, baseline first. StoreError; UsageError for no run."""
+    """Return the page about these runs; raise StoreError, or UsageError for no run.
+
+    sides: two sides to compare, baseline first. Without them the page opens with the findings of `selection`,
+    or of these runs.
+    """
     if not run_ids:
         raise UsageError("no run to report on.")
     root = listing_of(root)
@@ -91,7 +100,9 @@ def render(
         front=None if thumbnails else _front(detailed[0]),
         thumbnails=thumbnails,
         shared=shared,
-        differences=differences(root, readings, tables_read, sides),
+        differences=differences(root, readings, tables_read, sides) if sides else None,
+        findings=Findings() if sides else find(root, selection or [",".join(run_ids)]),
+        course_size=COURSE_SIZE,
         environment=properties([reading.run for reading in readings]),
         viridis=figures.palette("viridis"),
         diverging=figures.palette(plots.CHANGES),

@@ -4,7 +4,6 @@ Of many runs only the last of each host is shown in detail. The others are read 
 bursts only what warnings are made of.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -24,6 +23,7 @@ from fleet.analysis.reduce.topology_check import COLUMNS, Medians, check_runs, e
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
 from fleet.analysis.tables import Floats, Ints
+from fleet.analysis.views import text
 from fleet.analysis.views.by_parameters import PointTables, point_tables
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.gemm import products
@@ -76,7 +76,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One run. name: its host, with the run where the host has several; anchor: its place on the page.
+    """One run. name: as of `name_runs`; anchor: its place on the page.
 
     detailed: whether it has a section of its own. points: tables. checks: of `cross_checks.summary`.
     descriptions: of its benchmarks.
@@ -115,7 +115,7 @@ def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
     rows, runs, cpus = load.read_runs(listing, list(dict.fromkeys(run_ids)))
     hosts = list(dict.fromkeys(row["host_id"] for row in rows))
     rows.sort(key=lambda row: (hosts.index(row["host_id"]), row["started_utc"]))
-    counts = Counter(row["host_id"] for row in rows)
+    run_names = name_runs(rows)
     last = {row["host_id"]: row["run_id"] for row in rows}
     few = len(rows) <= MANY_RUNS
     before = earlier_runs(listing, rows)
@@ -134,9 +134,8 @@ def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
         of_batch = _rows(listing, batch, cpus, detailed, before, past, descriptions)
         read.append(of_batch.pairs)
         for run in batch:
-            host, run_id = run["host_id"], run["run_id"]
-            name = f"{run['host_name']} {run_id}" if counts[host] > 1 else run["host_name"]
-            names = (name, f"run-{len(found) + 1}")
+            run_id = run["run_id"]
+            names = (run_names[run_id], f"run-{len(found) + 1}")
             found.append(
                 _reading(listing, run, of_batch, cpus, names, descriptions, detailed=run_id in detailed)
             )
@@ -147,6 +146,22 @@ def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
     descriptions = load.merge_descriptions(summaries)
     pairs = load.drop_contradicting(pairs, summaries, descriptions)
     return found, Tables(runs, cpus, pairs, descriptions)
+
+
+def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Name each run, keyed by its ID: its host, and of several the date or time and labels that differ."""
+    names = {}
+    for host in dict.fromkeys(row["host_id"] for row in rows):
+        runs = [row for row in rows if row["host_id"] == host]
+        alike = text.labels_alike([run["labels"] for run in runs])
+        days = len({f"{run['started_utc']:%Y-%m-%d}" for run in runs}) == len(runs)
+        for run in runs:
+            when = (
+                f"{run['started_utc']:{'%Y-%m-%d' if days else '%Y-%m-%d %H:%M:%S'}}" if len(runs) > 1 else ""
+            )
+            labels = text.labels_text(run["labels"], without=alike) if len(runs) > 1 else ""
+            names[run["run_id"]] = " ".join(filter(None, (run["host_name"], when, labels)))
+    return names
 
 
 def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -26,10 +26,10 @@ from fleet.analysis.reduce.load import merge_descriptions, read_runs
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, load_pairs, widened
 from fleet.analysis.report import card as cards
-from fleet.analysis.report.course import SIZE, Course
+from fleet.analysis.report.findings import COURSE_SIZE, Findings, find
 from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import write
-from fleet.analysis.report.site_pages import Row, Section, entries, link, machines_of, page, past_of
+from fleet.analysis.report.site_pages import Row, Section, answer_sections, entries, link, machines_of, page
 from fleet.analysis.selection import by_host
 from fleet.analysis.tables import Floats
 from fleet.analysis.views import over_time
@@ -86,13 +86,16 @@ def write_site(
     of_models = {slug: _key([made_of[host] for host in own]) for slug, own in models.items()}
     old = {slug: one for slug, one in before["models"].items() if one["key"] == of_models.get(slug)}
     pasts = {
-        slug: past_of(listing, [",".join(run.run_id for host in own for run in hosts.get(host, ()))])
+        slug: find(listing, [",".join(run.run_id for host in own for run in hosts.get(host, ()))])
         for slug, own in models.items()
         if slug not in old
     }
     marks = {host: mark for one in old.values() for host, mark in one["marks"].items()}
-    courses = {host: own for past in pasts.values() for host, own in past.courses.items()}
-    marks |= {host: _key([asdict(one) for one in own]) for host, own in courses.items()}
+    of_hosts = {host: past for slug, past in pasts.items() for host in models[slug]}
+    marks |= {
+        host: _key([[asdict(one) for one in past.courses.get(host, ())], past.marks.get(host)])
+        for host, past in of_hosts.items()
+    }
     keys = {host: _key([key, marks.get(host)]) for host, key in made_of.items()}
     kept = {host: one for host, one in before["machines"].items() if one["key"] == keys.get(host)}
     found = {host: Row(**one["row"]) for host, one in kept.items()}
@@ -103,7 +106,7 @@ def write_site(
     for name in (*_WHOLE, *(f"m/{host}.html" for host in [*new, *others])):
         if (folder / name).exists() and name not in before["files"]:
             raise UsageError(f"{folder / name}: not made by fleet; it was not changed. Name another folder.")
-    for row, made in (*_machines(listing, new, courses), *map(_of_summary, others.items())):
+    for row, made in (*_machines(listing, new, of_hosts), *map(_of_summary, others.items())):
         found[row.host] = row
         for name, data in made.items():
             files[name] = _put(folder, name, data)
@@ -112,7 +115,7 @@ def write_site(
     for slug, past in pasts.items():
         of_model = [row for row in rows if row.slug == slug]
         changes[slug] = [{"slug": slug, "model": of_model[0].model, **one} for one in past.changes]
-        sections = [machines_of(of_model), *past.sections]
+        sections = [machines_of(of_model), *answer_sections(past.answers)]
         text = page("tables.html", title=of_model[0].model, up="../", sections=sections)
         files[f"model/{slug}.html"] = _put(folder, f"model/{slug}.html", text)
     for name, text in _whole(rows, [one for of in changes.values() for one in of], title):
@@ -123,9 +126,11 @@ def write_site(
     for name in before["files"].keys() - files.keys():
         (folder / name).unlink(missing_ok=True)
     machines = {row.host: {"key": keys[row.host], "row": asdict(row)} for row in rows}
-    of_hosts = {slug: {host: marks[host] for host in models[slug] if host in marks} for slug in changes}
+    of_models_hosts = {
+        slug: {host: marks[host] for host in models[slug] if host in marks} for slug in changes
+    }
     about = {
-        slug: {"key": of_models[slug], "changes": own, "marks": of_hosts[slug]}
+        slug: {"key": of_models[slug], "changes": own, "marks": of_models_hosts[slug]}
         for slug, own in changes.items()
     }
     state = {"machines": machines, "models": about, "files": files}
@@ -206,7 +211,7 @@ def _put(folder: Path, name: str, data: str | bytes) -> str:
 
 
 def _machines(
-    root: Root, hosts: Mapping[str, Sequence[RunSummary]], courses: Mapping[str, Sequence[Course]]
+    root: Root, hosts: Mapping[str, Sequence[RunSummary]], findings: Mapping[str, Findings]
 ) -> Iterator[tuple[Row, dict[str, str | bytes]]]:
     """The row of each machine in the index, and its files."""
     names = list(hosts)
@@ -220,7 +225,7 @@ def _machines(
             own = pairs[pairs["run_id"] == run["run_id"]].reset_index(drop=True)
             of_run = cpus[cpus["run_id"] == run["run_id"]].reset_index(drop=True)
             of_host = past[past["host_id"] == host]
-            about = (of_run, own, of_host, len(hosts[host]), courses.get(host, ()))
+            about = (of_run, own, of_host, len(hosts[host]), findings.get(host, Findings()))
             yield _machine(run, *about, file=_file(listing_of(root).place, run, own))
 
 
@@ -238,7 +243,7 @@ def _of_summary(found: tuple[str, pd.DataFrame]) -> tuple[Row, dict[str, str | b
     """The same of a summary, a machine without runs."""
     run, cpus, pairs, foot = _as_run(found[1])
     cells = relations(pairs).assign(run_id=run["run_id"], about="")
-    return _machine(run | {"host_id": found[0]}, cpus, pairs, cells, 0, (), foot)
+    return _machine(run | {"host_id": found[0]}, cpus, pairs, cells, 0, Findings(), foot)
 
 
 def _machine(
@@ -247,7 +252,7 @@ def _machine(
     pairs: pd.DataFrame,
     past: pd.DataFrame,
     runs: int,
-    courses: Sequence[Course],
+    findings: Findings,
     foot: str | None = None,
     file: bytes | None = None,
 ) -> tuple[Row, dict[str, str | bytes]]:
@@ -281,6 +286,7 @@ def _machine(
         course=_course(course["median_ns"].to_numpy(dtype=float)[-_COURSE:]) if runs else run["interval"],
         runs=runs,
         has_map=card is not None,
+        marks=tuple(findings.marks.get(host, ())),
     )
     facts = [(name, str(run[name])) for name in _FACTS if run.get(name)]
     about = {
@@ -288,9 +294,10 @@ def _machine(
         "facts": facts,
         "lines": _lines(last, past, descriptions),
         "card": card,
-        "courses": courses,
+        "findings": findings.about_host(host),
+        "courses": findings.courses.get(host, ()),
     }
-    whole = page("machine.html", title=row.name, size=SIZE, file=file, **about)
+    whole = page("machine.html", title=row.name, size=COURSE_SIZE, file=file, **about)
     made: dict[str, str | bytes] = {f"m/{host}.html": whole}
     if file:
         made[f"m/{host}.parquet"] = file

@@ -11,17 +11,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fleet.analysis.compare.history import history
-from fleet.analysis.compare.siblings import siblings
-from fleet.analysis.report.course import Course, courses
+from fleet.analysis.report.findings import Answer
 from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import GENERATOR
-from fleet.analysis.views import over_time
-from fleet.analysis.views import siblings as views
-from fleet.analysis.views.text import records
-from fleet.errors import UsageError
 from fleet.model.version import VERSION
-from fleet.store.runs import Root
 from fleet.text import one_line
 
 
@@ -39,7 +32,7 @@ class Section:
 class Row:
     """A machine in the index, or a summary, which has no runs: `course` says whether it has intervals.
 
-    slug: of its CPU model. shared: medians in words; far: the last, in ns.
+    slug: of its CPU model. shared: medians in words; far: the last, in ns. marks: findings in few words.
     """
 
     host: str
@@ -58,32 +51,20 @@ class Row:
     course: str
     runs: int
     has_map: bool
+    marks: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What changed on the machines of a model. changes: `on` (a day) and `cells`. courses: of each host."""
-
-    changes: Sequence[dict[str, Any]]
-    sections: Sequence[Section]
-    courses: Mapping[str, Sequence[Course]]
-
-
-def past_of(root: Root, texts: Sequence[str]) -> Past:
-    """What changed when, and which of equal machines is odd; texts: a selection, or an empty one."""
-    try:
-        past = history(root, texts)
-    except UsageError:  # they have no numbers that are compared
-        return Past((), (), {})
-    cells = over_time.lines(past)
-    sections = [Section("What changed when", over_time.headline(past), over_time.TITLES, cells)]
-    for one in siblings(root, texts):
-        if len(one.hosts) > 1:
-            odd = views.lines(one) if one.odd else []
-            sections.append(Section("Equal machines", views.headline(one), views.TITLES, odd))
-    days = [row["after"] if row["dated"] else row["end"] for row in records(past.changes)]
-    changes = [{"on": f"{on}", "cells": list(own)} for on, own in zip(days, cells, strict=True)]
-    return Past(changes, sections, courses(past))
+def answer_sections(answers: Sequence[Answer]) -> list[Section]:
+    """Lay answers out as tables: of each finding its title and its text."""
+    return [
+        Section(
+            answer.question,
+            answer.headline,
+            ("finding", "95 % interval, and what else"),
+            [finding[:2] for finding in answer.findings],
+        )
+        for answer in answers
+    ]
 
 
 def machines_of(rows: Sequence[Row]) -> Section:

@@ -71,9 +71,15 @@ def _part(one: Siblings, width: int | None) -> Iterator[str]:
             yield f"{len(listed) - _LISTED} more with --csv"
     elif one.judged:
         yield f"  One relation {one.smallest:.1%} apart would be found in 8 of 10 such comparisons."
+    for host, words in odd_environments(one):
+        yield f"{host} {words}"
+
+
+def odd_environments(one: Siblings) -> Iterator[tuple[str, str]]:
+    """Yield each odd host whose facts differ from most others', and how, in words."""
     for host, facts in one.environment.groupby("host", sort=False):
         words = (f"{row['what']} {row['value']}, others {row['others']}" for row in text.records(facts))
-        yield one_line(f"{host} also differs in {'; '.join(words)}")
+        yield str(host), one_line(f"also differs in {'; '.join(words)}")
 
 
 def headline(one: Siblings) -> str:

@@ -54,14 +54,15 @@ def test_of_several_runs_the_figure_on_the_first_screen_says_whose_it_is(tmp_pat
     one, two = (
         re.findall("<figcaption>(.*?)</figcaption>", render(tmp_path, some))[0] for some in (ids[:1], ids)
     )
-    assert two == f"{one}, on m {ids[0]}"
+    assert two == f"{one}, on m 2026-01-02"
 
 
 @pytest.mark.slow
 def test_runs_are_compared_by_level(tmp_path: Path) -> None:
     slow = {**memory.BYTES, "read": {**memory.BYTES["read"], "L2": 0.005}}
     runs = [memory.publish(tmp_path), memory.publish(tmp_path, rates=slow, started="2026-01-03T00:00:00Z")]
-    page = render(tmp_path, [run.run_id for run in runs])
+    ids = [run.run_id for run in runs]
+    page = render(tmp_path, ids, sides=(ids[0], ids[1]))
     (row,) = re.findall(r"<tr><th scope=\"row\">bandwidth/avx2 L2 read</th>.*", page)
     assert "<td>250.0</td><td>200.0</td><td>-20.0%</td>" in row
     targets = set(re.findall(r'href="#([^"]+)"', page))

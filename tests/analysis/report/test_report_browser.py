@@ -75,7 +75,7 @@ def test_the_browser_has_nothing_to_complain_of_and_nothing_to_fetch(
 
 def test_the_message_is_on_the_first_screen(page: Path, browser: Browser) -> None:
     script = """{
-      answer: document.querySelector("#answer .lead").getBoundingClientRect().top,
+      answer: document.querySelector("#answer p").getBoundingClientRect().top,
       medians: document.querySelector("#medians table").getBoundingClientRect().bottom,
       picture: document.querySelector("#medians .picture img").getBoundingClientRect().bottom,
       width: document.querySelector("#medians table").getBoundingClientRect().right
@@ -85,7 +85,7 @@ def test_the_message_is_on_the_first_screen(page: Path, browser: Browser) -> Non
     assert max(at["medians"], at["picture"]) < DESK[1]
     assert at["width"] <= DESK[0]
     top = "e => document.querySelector(e).getBoundingClientRect().top"
-    seen = f'["#answer tbody tr", "#medians .picture"].map({top}).map(y => y < innerHeight)'
+    seen = f'["#answer p", "#medians .picture"].map({top}).map(y => y < innerHeight)'
     folded = 'getComputedStyle(document.querySelector(".more > summary")).display !== "none"'
     assert browser.ask(page, f"[...{seen}, {folded}]", TELEPHONE) == [True, True, True]
     assert browser.ask(page, folded, DESK) is False

@@ -1,0 +1,189 @@
+"""States what runs show without a question: what changed when, and which of equal machines is odd.
+
+Uses the functions of `fleet compare HOST` and `fleet compare --siblings`, for pages, cards and the site.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fleet.analysis.compare.history import History, history
+from fleet.analysis.compare.siblings import MEAN, Siblings, siblings
+from fleet.analysis.compare.side_runs import CLASS
+from fleet.analysis.views import over_time
+from fleet.analysis.views import siblings as siblings_view
+from fleet.analysis.views.text import change_shown, is_rate, measured, records, signed
+from fleet.errors import UsageError
+from fleet.store.runs import Root
+from fleet.text import one_line
+
+COURSE_SIZE = (640, 180)  # pixels
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 630.0, 12.0, 140.0
+
+Point = tuple[float, float]
+
+
+class Finding(NamedTuple):
+    """A change, or a number of an odd machine. title: where, and by how much; text: the rest, in words."""
+
+    title: str
+    text: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one question. headline: in a sentence. note: what has no verdict."""
+
+    question: str
+    headline: str
+    findings: Sequence[Finding]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A host's nights around a change, in pixels of COURSE_SIZE.
+
+    words: the change, under over_time.TITLES. nights: x and y; odd: those far from the nights around them.
+    levels: before and after the change, from x, to x, at y. band: from y to y, the 95 % interval of the
+    second level. ticks: x of the nights in which facts changed, and these in words. scale: y and number of
+    both ends. first, last: nights.
+    """
+
+    words: tuple[str, ...]
+    nights: tuple[Point, ...]
+    odd: tuple[Point, ...]
+    levels: tuple[tuple[float, float, float], ...]
+    band: Point
+    ticks: tuple[tuple[float, str], ...]
+    scale: tuple[tuple[float, str], ...]
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the runs of some hosts show.
+
+    changes: `on` (a day) and `cells`, under over_time.TITLES. courses, marks: by host; a mark is a finding
+    beyond the threshold in a few words.
+    """
+
+    answers: Sequence[Answer] = ()
+    changes: Sequence[dict[str, Any]] = ()
+    courses: Mapping[str, Sequence[Course]] = field(default_factory=dict)
+    marks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def about_host(self, host: str) -> list[Finding]:
+        """Return what was found about one host."""
+        return [finding for answer in self.answers for finding in answer.findings if host in finding.hosts]
+
+
+def find(root: Root, selection: Sequence[str]) -> Findings:
+    """Ask what changed when in a selection, and which of its equal machines are odd."""
+    try:
+        past, groups = history(root, selection), siblings(root, selection)
+    except UsageError:  # they have no numbers that are compared
+        return Findings()
+    cells = over_time.lines(past)
+    days = [row["after"] if row["dated"] else row["end"] for row in records(past.changes)]
+    answers = [
+        _answer_changes(past, cells),
+        *(_answer_odd(group) for group in groups if len(group.hosts) > 1),
+    ]
+    changes = [{"on": f"{on}", "cells": list(own)} for on, own in zip(days, cells, strict=True)]
+    marks = dict[str, list[str]]()
+    for host, mark in (*_mark_changes(past, cells), *(mark for group in groups for mark in _mark_odd(group))):
+        marks.setdefault(host, []).append(one_line(mark))
+    courses = dict[str, list[Course]]()
+    for change, words in zip(records(past.changes), cells, strict=True):
+        for host in change["hosts"]:
+            courses.setdefault(host, []).append(_draw_course(past, change, words, host))
+    return Findings(answers, changes, courses, marks)
+
+
+def _answer_changes(past: History, cells: Sequence[tuple[str, ...]]) -> Answer:
+    findings = []
+    for row, (when, where, change, interval, beside) in zip(records(past.changes), cells, strict=True):
+        text = f"{interval}; {when}" + f"; {beside}" * bool(beside)
+        findings.append(Finding(f"{where}: {change}", text, row["hosts"]))
+    return Answer("What changed when", over_time.headline(past), findings, " ".join(past.caveats))
+
+
+def _answer_odd(group: Siblings) -> Answer:
+    findings = []
+    for host, kind, relation, this, others, change, interval, _ in (
+        siblings_view.lines(group) if group.odd else ()
+    ):
+        where = "mean of all relations" if relation == MEAN else f"{kind} {relation}"
+        beside = f"; {this} against {others}" if this != "-" else ""
+        findings.append(Finding(f"{host}, {where}: {change}", f"{interval}{beside}", (host,)))
+    findings += [Finding(host, text, (host,)) for host, text in siblings_view.odd_environments(group)]
+    return Answer(
+        "Which of equal machines is odd", siblings_view.headline(group), findings, " ".join(group.caveats)
+    )
+
+
+def _mark_changes(past: History, cells: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, str]]:
+    for row, (when, where, change, *_) in zip(records(past.changes), cells, strict=True):
+        if row["changed"]:
+            day = f"since {row['after']}" if row["dated"] else when
+            for host in row["hosts"]:
+                yield host, f"{where.rpartition(', ')[2]} {change} {day}"
+
+
+def _mark_odd(group: Siblings) -> Iterator[tuple[str, str]]:
+    """Name each odd host once, with the number that is least likely by chance."""
+    marked = set[str]()
+    for host, _, relation, _, _, change, *_ in siblings_view.lines(group) if group.odd else ():
+        if host not in marked:
+            marked.add(host)
+            yield host, f"odd: {'mean' if relation == MEAN else relation} {change}"
+
+
+def _draw_course(past: History, change: Mapping[str, Any], words: tuple[str, ...], host: str) -> Course:
+    rows, far_off = past.logs.loc[[host]], past.odd[past.odd["host"] == host]
+    kind, descriptions = change["benchmark"], past.descriptions
+    if kind:
+        own = [change[name] for name in CLASS]
+        rows, far_off = rows.loc[[(host, *own)]], far_off[(far_off[CLASS] == own).all(axis=1)]
+    else:  # of several relations their mean, each beside its own middle
+        rows = rows.sub(rows.median(axis=1), axis=0)
+    series = rows.mean().dropna() * (-1 if is_rate(descriptions[kind]) else 1)
+    dates, far = list(series.index), set(far_off["night"])
+    usual = series[[night not in far for night in dates]]
+    before = usual[[change["begin"] <= night <= change["before"] for night in usual.index]]
+    level = float((before if len(before) else series).mean())
+    after, low, high = level + np.log1p(change_shown(change, descriptions))
+    bottom, top = (end([*series, level, low, high]) for end in (min, max))
+
+    days = max((dates[-1] - dates[0]).days, 1)
+
+    def x(night: date) -> float:
+        share = float(np.clip((night - dates[0]).days / days, 0, 1))
+        return round(_LEFT + share * (_RIGHT - _LEFT), 1)
+
+    def y(log: float) -> float:
+        return round(_BOTTOM - float((log - bottom) / max(top - bottom, 1e-9)) * (_BOTTOM - _TOP), 1)
+
+    def text(log: float) -> str:
+        if not kind:
+            return signed(float(np.expm1(log)))
+        return measured(descriptions[kind], float(np.exp(-log if is_rate(descriptions[kind]) else log)))
+
+    def ticks() -> Iterator[tuple[float, str]]:
+        for night, facts in sorted(past.facts.get(host, {}).items()):
+            if facts and dates[0] <= night <= dates[-1]:
+                steps = "; ".join(f"{fact} {old} → {new}" for fact, old, new in sorted(facts))
+                yield x(night), f"{night}: {steps}"
+
+    dots = [((x(night), y(log)), night in far) for night, log in zip(dates, series, strict=True)]
+    begin, until, since, end = (x(change[name]) for name in ("begin", "before", "after", "end"))
+    nights, odd = (tuple(dot for dot, is_odd in dots if is_odd is wanted) for wanted in (False, True))
+    levels = ((begin, until, y(level)), (since, max(end, since), y(after)))
+    scale, ends = tuple((y(log), text(log)) for log in (bottom, top)), (f"{dates[0]}", f"{dates[-1]}")
+    return Course(words, nights, odd, levels, (y(high), y(low)), tuple(ticks()), scale, *ends)
