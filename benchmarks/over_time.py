@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.compare import over_time
-from fleet.analysis.tables import Floats
 
 HOSTS, RELATIONS = 20, 8
 NOISES = ("normal", "heavy", "AR", "levels", "sticky", "spikes", "drift", "season")

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.compare.odd import Distances, beside_the_same, distances, numbers
 from fleet.analysis.compare.verdicts import THRESHOLD
-from fleet.analysis.tables import Floats
 
 RELATIONS, CPUS = 8, 32
 CELLS = [

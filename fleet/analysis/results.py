@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pandas as pd
 
+from fleet.analysis.base.selection import select
 from fleet.analysis.boundary import skip_damaged_runs
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
@@ -18,7 +19,6 @@ from fleet.analysis.reduce.heatmap import Limits
 from fleet.analysis.reduce.matrices import matrix as laid_out
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.selection import select
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Listing
@@ -94,7 +94,7 @@ class Results:
         limits: Limits | None = None,
     ) -> "Axes":
         """Draw the `matrix`, dark is fast. limits: the ends of the colour scale, to compare several."""
-        from fleet.analysis import plots  # noqa: PLC0415  matplotlib takes a second
+        from fleet.analysis.report import plots  # noqa: PLC0415  matplotlib takes a second
 
         table, order, title = self._matrix(run, benchmark)
         drawn = plots.heatmap(table, order, axes, limits=limits)

@@ -75,7 +75,7 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _wrapped(text: str) -> str:
-    from fleet.analysis.views.text import fitted
+    from fleet.analysis.base.text import fitted
 
     return fitted(text, cli.terminal(sys.stderr)["width"])
 

@@ -23,7 +23,7 @@ def label(
 
     Example: fleet label rome@kernel=old bios=2.1
     """
-    from fleet.analysis.selection import select as selected
+    from fleet.analysis.base.selection import select as selected
     from fleet.errors import UsageError
     from fleet.hostnames import join_names
     from fleet.plan.options import parse_labels as read_labels
@@ -54,7 +54,7 @@ def withdraw(
 
     Example: fleet withdraw r20261121T170344Z-10246bc8
     """
-    from fleet.analysis.selection import select as selected
+    from fleet.analysis.base.selection import select as selected
     from fleet.analysis.views.runs import runs_text
     from fleet.store import Listing, Store
     from fleet.text import counted

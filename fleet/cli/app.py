@@ -244,14 +244,14 @@ def open_listing(results: str) -> "Listing":
 
 def print_text(text: str, *, err: bool = False) -> None:
     """Print a text for people, wrapped to the terminal."""
-    from fleet.analysis.views.text import fitted
+    from fleet.analysis.base.text import fitted
 
     typer.echo(fitted(text, terminal(sys.stderr if err else None)["width"]), err=err)
 
 
 def paged(text: str, width: int | None) -> None:
     """Print a text, wrapped; through $PAGER what is longer than the terminal that reads it."""
-    from fleet.analysis.views.text import fitted
+    from fleet.analysis.base.text import fitted
 
     text = fitted(text, width)
     if sys.stdout.isatty() and sys.stdin.isatty() and text.count("\n") + 2 > shutil.get_terminal_size().lines:

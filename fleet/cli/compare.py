@@ -125,8 +125,8 @@ def _over_time(root: "Listing", sides: list[str], _width: int | None, **how: Any
 
 
 def _beside(root: "Listing", sides: list[str], asked: Sequence[str | None]) -> _Answer:
+    from fleet.analysis.base.text import csv_text, json_text
     from fleet.analysis.exchange import beside
-    from fleet.analysis.views.text import csv_text, json_text
 
     if any(one is not None for one in asked):
         raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")

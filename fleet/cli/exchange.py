@@ -191,8 +191,8 @@ def _select_to_export(
     root: "Listing", select: list[str] | None, *, only_last: bool = False
 ) -> list["RunSummary"]:
     """Return the selected runs, by default all. only_last: the last, and say so."""
-    from fleet.analysis.selection import ALL
-    from fleet.analysis.selection import select as select_runs
+    from fleet.analysis.base.selection import ALL
+    from fleet.analysis.base.selection import select as select_runs
 
     runs = select_runs(root.runs, select or [ALL], root.place)
     if only_last and len(runs) > 1:

@@ -298,7 +298,7 @@ def print_outcomes(
     if json:
         typer.echo(outcomes_json(outcomes))
         return
-    from fleet.analysis.views.text import fitted
+    from fleet.analysis.base.text import fitted
     from fleet.console.numbers import medians_text
     from fleet.console.summary import outcomes_text
 

@@ -28,8 +28,8 @@ def runs(
 
     Example: fleet runs rpi5 --relation smt
     """
-    from fleet.analysis.selection import has_measured
-    from fleet.analysis.selection import select as selected
+    from fleet.analysis.base.selection import has_measured
+    from fleet.analysis.base.selection import select as selected
     from fleet.analysis.views import runs as views
     from fleet.store import Store
 
@@ -54,10 +54,10 @@ def runs(
             width = cli.terminal()["width"]
             cli.paged(views.runs_text(listed, width=width), width)
         return
+    from fleet.analysis.base.text import json_text
     from fleet.analysis.reduce.cells import history_of
     from fleet.analysis.reduce.load import merge_descriptions
     from fleet.analysis.views.history import past_text
-    from fleet.analysis.views.text import json_text
 
     what, descriptions = point or str(relation), merge_descriptions(listed)
     found = history_of(root, listed, what, benchmark, descriptions, point=point is not None)
@@ -118,7 +118,7 @@ def show(
 
 
 def _summaries(names: list[str], results: str, *, json: bool) -> None:
-    from fleet.analysis.views import imports as views
+    from fleet.analysis.exchange import summaries as views
     from fleet.analysis.views.heatmap import Canvas
 
     page = cli.terminal()

@@ -56,11 +56,12 @@ def selftest(
 
     Example: fleet selftest rpi5
     """
-    from fleet.analysis.compare import false_alarms as analysis
-    from fleet.analysis.views.text import json_text, records
+    from fleet.analysis.base.text import json_text, records
+    from fleet.analysis.compare.false_alarms import false_alarms
+    from fleet.analysis.views.compare import false_alarms_text
 
-    found = analysis.false_alarms(results, host=host)
+    found = false_alarms(results, host=host)
     if json:
         typer.echo(json_text(records(found)))
     else:
-        print_text(analysis.false_alarms_text(found, terminal()["width"]))
+        print_text(false_alarms_text(found, terminal()["width"]))

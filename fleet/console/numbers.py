@@ -20,7 +20,7 @@ def medians_text(
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
         return ""
-    from fleet.analysis.selection import by_host, comparable  # noqa: PLC0415  numpy takes a while
+    from fleet.analysis.base.selection import by_host, comparable  # noqa: PLC0415  numpy takes a while
     from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
     from fleet.analysis.views.show import map_text, overview_of  # noqa: PLC0415
 

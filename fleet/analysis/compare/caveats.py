@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pandas as pd
 
+from fleet.analysis.base.text import percent, records
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.reduce.flags import MEANINGS, flag_counts
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.views.sections import NUMBERS
-from fleet.analysis.views.text import percent, records
+from fleet.analysis.reduce.matrices import ESTIMATOR_COLUMNS
 from fleet.text import counted
 
 MANY_FLAGGED = 0.2  # of a side's pairs
@@ -24,7 +24,7 @@ def number_of_all(*sides: ComparisonSide) -> str:
     """The column to compare: that of the runs' estimator if they share one, else the median."""
     runs = pd.concat([side.runs for side in sides])
     estimators = {row["estimator"] if row["preset"] else "median" for row in records(runs[_SAMPLING])}
-    return NUMBERS[str(estimators.pop())] if len(estimators) == 1 else "median_ns"
+    return ESTIMATOR_COLUMNS[str(estimators.pop())] if len(estimators) == 1 else "median_ns"
 
 
 def caveats(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.compare.caveats import caveats, number_of_all
 from fleet.analysis.compare.judge import apply_student, fit_within_blocks, label_levels
 from fleet.analysis.compare.side_runs import CELL, RunOrder, SideRuns, lay_out_pairs, lay_out_relations
@@ -23,7 +24,6 @@ from fleet.analysis.reduce.load import (
 )
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import GROUPS
-from fleet.analysis.tables import Floats
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions, View

@@ -6,23 +6,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.text import records
 from fleet.analysis.compare.comparison import read_tables
 from fleet.analysis.compare.judge import ALPHA
 from fleet.analysis.compare.side_runs import lay_out_pairs, lay_out_relations
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import load_runs, without_points
-from fleet.analysis.views.sections import number_of
-from fleet.analysis.views.text import kind_of, percent, records
+from fleet.analysis.reduce.matrices import estimator_column
 from fleet.errors import UsageError
 from fleet.store.runs import Root
-from fleet.text import nearest, table
+from fleet.text import nearest
 
 SIZES = (3, 5, 10)
 SPLITS = 12  # of each order, at most; they share runs, so more would tell little more
 _KIND = ["benchmark", "variant"]
-_SHARES = ("interval_share", "verdict_share", "pair_share")
-COLUMNS = ("host_id", *_KIND, "runs", "order", "splits", *_SHARES)
+SHARES = ("interval_share", "verdict_share", "pair_share")
+COLUMNS = ("host_id", *_KIND, "runs", "order", "splits", *SHARES)
 
 
 def false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.DataFrame:
@@ -50,29 +50,6 @@ def false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.Da
             + (f", or take {' or '.join(others[:3])}, which has them." if others else "")
         )
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def false_alarms_text(found: pd.DataFrame, width: int | None = None) -> str:
-    """The share of false alarms by the order of the runs, the table, and a legend. width: of the terminal."""
-    titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs")
-    rows = []
-    for row in records(found):
-        counts = (str(row["runs"]), str(row["splits"]), *(percent(row[name]) for name in _SHARES))
-        rows.append((row["host_id"], kind_of(row), row["order"], *counts))
-    changed = [
-        f"{percent(np.average(part['verdict_share'], weights=part['splits']))} ({order})"
-        for order, part in found.groupby("order", sort=False)
-    ]
-    return "\n".join(
-        (
-            f"Nothing changed between these runs. False alarms: {', '.join(changed)}.",
-            "",
-            table(titles, rows, right=set(range(3, 8)), width=width, drop=("splits",)),
-            "order: interleaved is A B B A, blocks is all of A before all of B; runs: a side",
-            "interval: excludes no change (expected: 5%); changed: by its verdict; pairs: p < 0.05",
-            "Splits share runs, so the shares are approximate.",
-        )
-    )
 
 
 def orders(count: int, size: int, chance: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -105,7 +82,7 @@ def _alike(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
 def _of_group(root: Root, runs: pd.DataFrame, chance: np.random.Generator) -> Iterator[dict[str, Any]]:
     tables = read_tables(root, runs)
     pairs = without_points(tables.pairs, tables.descriptions).assign(unit=lambda rows: rows["run_id"])
-    number = number_of(records(runs)[0])
+    number = estimator_column(records(runs)[0])
     by_run = [rows for _, rows in pairs.groupby("run_id", sort=False)]
     found = []
     for size in (size for size in SIZES if 2 * size <= len(by_run)):
@@ -114,12 +91,12 @@ def _of_group(root: Root, runs: pd.DataFrame, chance: np.random.Generator) -> It
             alarms = _alarms(sides[0], sides[1], number)
             found.append(alarms.assign(runs=size, order=order, splits=1))
     tallies = pd.concat(found).groupby([*_KIND, "runs", "order"], sort=False)
-    rows = tallies[[*_SHARES]].mean().assign(splits=tallies["splits"].sum()).reset_index()
+    rows = tallies[[*SHARES]].mean().assign(splits=tallies["splits"].sum()).reset_index()
     yield from records(rows.assign(host_id=runs["host_id"][0]))
 
 
 def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
-    """Of one split and each of its benchmarks the shares _SHARES, found as `compare` does."""
+    """Of one split and each of its benchmarks the shares SHARES, found as `compare` does."""
     relations, pairs = lay_out_relations(a, b, number), lay_out_pairs(a, b, number)
     questions = 1 + int(relations.rows["pairs"].max() > 1)
     (judged,), _ = judge_comparisons([relations], THRESHOLD, questions=questions)

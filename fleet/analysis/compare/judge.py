@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.tables import Bools, Floats, Ints
+from fleet.analysis.base.tables import Bools, Floats, Ints
 
 ALPHA = 0.05  # the share of errors
 POWER = 0.8

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
+from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare.judge import (
     ALPHA,
     ROUNDING,
@@ -17,7 +18,6 @@ from fleet.analysis.compare.judge import (
     moderate_variances,
 )
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.tables import Bools, Floats, Ints
 
 LEAST_MACHINES = 4  # of a verdict: each is held against three or more
 _REMOVED = 5  # at most one machine in so many is left out of what the others are held against

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
+from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare.judge import (
     ALPHA,
     ROUNDING,
@@ -16,7 +17,6 @@ from fleet.analysis.compare.judge import (
     label_levels,
     moderate_variances,
 )
-from fleet.analysis.tables import Bools, Floats, Ints
 
 LEAST_NIGHTS = 8
 _SIDE = 3  # nights on either side of a split

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare.caveats import number_of_all
 from fleet.analysis.compare.judge import ALPHA, apply_student, detectable_change
 from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, beside_the_same, distances, numbers
@@ -18,7 +19,6 @@ from fleet.analysis.reduce.environment import of_rows
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import merge_descriptions, published, without_points
 from fleet.analysis.reduce.matrices import grid
-from fleet.analysis.tables import Bools, Floats, Ints
 from fleet.hostnames import join_names
 from fleet.model import Descriptions, View
 from fleet.store.runs import Root

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from fleet.analysis.base.selection import comparable_of_all, matching
 from fleet.analysis.compare.judge import assign_passes
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.reduce.cells import Only, cells
 from fleet.analysis.reduce.load import drop_contradicting, load_cpus, load_runs, published
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.selection import comparable_of_all, matching
 from fleet.errors import StoreError, UsageError
 from fleet.model import SHIPPED, Descriptions
 from fleet.store import Listing

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.tables import Bools, Floats
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.judge import ALPHA, LEAST_HOSTS, LeastSquares, SideLevels
 from fleet.analysis.compare.side_runs import CLASS, SideRuns, lay_out_pairs, lay_out_relations
-from fleet.analysis.tables import Bools, Floats
 
 ALL = "all"  # the relation of what all rows of a session have in common
 THRESHOLD = 0.03

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from fleet.analysis.base.text import is_none, records, within
 from fleet.analysis.compare.comparison import read_tables
 from fleet.analysis.compare.sides import sides
 from fleet.analysis.exchange.imports import PREFIX, find_summary, half_widths
 from fleet.analysis.reduce.load import without_points
-from fleet.analysis.views.text import is_none, records, within
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, View
 from fleet.store.runs import Root

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.tables import Ints
+from fleet.analysis.base.text import csv_text, kind_of, records, shown_value, within
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid, matrix_csv
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
@@ -23,9 +25,7 @@ from fleet.analysis.reduce.load import (
     samples_long,
 )
 from fleet.analysis.reduce.pairs import load_pairs, pairs_of_run, widened
-from fleet.analysis.tables import Ints
 from fleet.analysis.views.overview import how_wide
-from fleet.analysis.views.text import csv_text, kind_of, records, shown_value, within
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions, Pairs, View, read_descriptions
 from fleet.store.runs import Root

@@ -15,12 +15,12 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.selection import select
+from fleet.analysis.base.text import is_none, records
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.topology import GROUPS, Layout, layout
-from fleet.analysis.selection import select
-from fleet.analysis.views.text import is_none, records
 from fleet.errors import StoreError, UsageError
 from fleet.model import BENCHMARKS, Cpu, Topology, View
 from fleet.plan.cpulist import format_cpus, parse_cpu_numbers

@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.text import records
 from fleet.analysis.exchange.imports import PREFIX, check_name
 from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.pairs import load_pairs
-from fleet.analysis.views.text import records
 from fleet.errors import UsageError
 from fleet.late import pa
 from fleet.model import SHIPPED, Descriptions

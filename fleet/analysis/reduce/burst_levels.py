@@ -7,9 +7,9 @@ way (agent/base/level.c).
 
 import numpy as np
 
+from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians
 from fleet.analysis.reduce.bursts import equal_rows
 from fleet.analysis.reduce.interval import effective_count, likeness, t_factor
-from fleet.analysis.tables import Bools, Floats, Ints, group_medians
 
 REACH = 1.15  # values within this factor of the mode are at the main level
 FEW = 0.1  # a larger share of bursts at another level is reported

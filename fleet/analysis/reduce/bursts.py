@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.base.tables import Bools, Floats, Ints, to_pandas
 from fleet.analysis.reduce.load import mean_of_both, ns_per_sample_tick, of_both
-from fleet.analysis.tables import Bools, Floats, Ints, to_pandas
 from fleet.model import SHIPPED, Descriptions, Shape
 from fleet.store.schema import PARAMETER_COLUMNS, names_between
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from fleet.analysis.base.text import records
 from fleet.analysis.reduce import ladders
 from fleet.analysis.reduce.load import drop_contradicting, load_cpus, of_benchmark, without_points
 from fleet.analysis.reduce.pairs import OF_HISTORY, by_run, load_pairs, widened
 from fleet.analysis.reduce.topology import kinds_of
-from fleet.analysis.views.text import records
 from fleet.errors import UsageError
 from fleet.model import (
     BENCHMARKS,

@@ -14,10 +14,10 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.text import is_none, records
 from fleet.analysis.reduce.core_limits import core_of
 from fleet.analysis.reduce.ladders import MEMORY, is_local, ladders, node_cells, plateaus
 from fleet.analysis.reduce.load import without_points
-from fleet.analysis.views.text import is_none, records
 from fleet.model import SHIPPED, Descriptions, View
 
 WHOLE_CYCLES = 0.02  # of the cycles of a load from L1

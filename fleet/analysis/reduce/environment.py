@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.text import records
 from fleet.analysis.reduce.load import Texts, decoded
-from fleet.analysis.views.text import records
 from fleet.hostnames import join_names
 from fleet.store.schema import ENVIRONMENT
 from fleet.text import counted

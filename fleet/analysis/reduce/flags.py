@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians, number_groups
 from fleet.analysis.reduce.load import has_one_number
-from fleet.analysis.tables import Bools, Floats, Ints, group_medians, number_groups
 from fleet.model import SHIPPED, Descriptions
 
 MANY_OUTLIERS = 0.05

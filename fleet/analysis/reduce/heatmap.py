@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.tables import Bools, Floats, Ints
 from fleet.plan.cpulist import format_cpus
 
 SHADES = 32

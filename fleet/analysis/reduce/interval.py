@@ -8,7 +8,7 @@ from math import sqrt
 
 import numpy as np
 
-from fleet.analysis.tables import Floats, Ints
+from fleet.analysis.base.tables import Floats, Ints
 
 LIKENESS_MARGIN = 1.3  # standard errors of a correlation, 1 / sqrt(count) each
 MOST_LIKENESS = 0.8

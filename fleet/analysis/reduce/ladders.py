@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.tables import Bools
-from fleet.analysis.views.text import records
+from fleet.analysis.base.tables import Bools
+from fleet.analysis.base.text import records
 from fleet.model import SHIPPED, Descriptions, View
 
 MEMORY = "mem"

@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.tables import Bools, Floats, Ints, to_pandas
+from fleet.analysis.base.tables import Bools, Floats, Ints, to_pandas
 from fleet.errors import StoreError, UsageError
 from fleet.late import pa
 from fleet.model import BENCHMARKS, SHIPPED, Benchmark, Descriptions, Shape, View

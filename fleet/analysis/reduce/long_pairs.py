@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.tables import Floats, Ints
+from fleet.analysis.base.text import records
 from fleet.analysis.reduce.bursts import of_arrow
 from fleet.analysis.reduce.matrices import OF_SAMPLES, PAIR, by_pair, middles_of, pair_numbers, pairs_of
-from fleet.analysis.tables import Floats, Ints
-from fleet.analysis.views.text import records
 from fleet.late import pc
 from fleet.model import SHIPPED, Descriptions
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.tables import Bools, Floats, Ints, decode_categories, group_medians, number_groups
 from fleet.analysis.reduce.burst_levels import asymmetry, describe_rows, find_main_bursts
 from fleet.analysis.reduce.bursts import COLUMNS, OF_OTHERS, PARAMETERS, Bursts, equal_rows, of_arrow
-from fleet.analysis.tables import Bools, Floats, Ints, decode_categories, group_medians, number_groups
 from fleet.late import pa
 from fleet.model import SHIPPED, Benchmark, Descriptions, Shape
 from fleet.store.schema import arrow_schema
@@ -17,6 +17,7 @@ from fleet.store.schema import arrow_schema
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
 KIND = ["run_id", "benchmark", "variant"]
 PAIR = [*KIND, "point", "ping_cpu", "pong_cpu"]
+ESTIMATOR_COLUMNS = {"median": "median_ns", "mean": "mean_ns", "min": "min_ns"}
 OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
@@ -221,6 +222,11 @@ def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_
     ).reset_index()
     shares = table["flagged_share"] / table["bursts"]
     return table.assign(flagged_share=shares).astype(dict.fromkeys(keys, str))
+
+
+def estimator_column(run: Mapping[str, Any]) -> str:
+    """Name the column of `pairs` that is a run's number: that of its preset's estimator, else the median."""
+    return ESTIMATOR_COLUMNS[run["estimator"]] if run["preset"] else "median_ns"
 
 
 def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -> pd.DataFrame:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.base.tables import Floats, Ints, decode_categories, to_pandas
 from fleet.analysis.reduce.bursts import COLUMNS, LISTS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
 from fleet.analysis.reduce.load import (
@@ -31,7 +32,6 @@ from fleet.analysis.reduce.load import (
 )
 from fleet.analysis.reduce.long_pairs import reduced_in_parts
 from fleet.analysis.reduce.matrices import by_relation, reduced, visits_together
-from fleet.analysis.tables import Floats, Ints, decode_categories, to_pandas
 from fleet.errors import DamagedFileError
 from fleet.late import pa
 from fleet.model import SHIPPED, Descriptions, add_core_kinds, core_kinds

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.views.text import is_none, records
+from fleet.analysis.base.text import is_none, records
 from fleet.model import Cpu, core_kinds
 
 NAMES = {"package": "socket", "node": "node", "die": "die", "llc": "cache", "cluster": "cluster"}

@@ -14,11 +14,11 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.tables import number_groups
 from fleet.analysis.reduce.flags import SIBLING_NEARER, not_nearest
 from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import OF_HISTORY, load_pairs, widened
-from fleet.analysis.tables import number_groups
 from fleet.model import SHIPPED, Descriptions, relation_sort_key
 from fleet.store.runs import Listing, Root, listing_of
 

@@ -19,21 +19,20 @@ import pandas as pd
 from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
+from fleet.analysis.base.tables import Ints
+from fleet.analysis.base.text import measured, records, shown_value, within
 from fleet.analysis.reduce.cells import key_nodes
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, flag_counts
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap, is_log, of_cpus, of_nodes, value_at
 from fleet.analysis.reduce.ladders import node_cells, node_matrix, plateaus
 from fleet.analysis.reduce.load import read_runs, without_points
-from fleet.analysis.reduce.matrices import matrix, relations
+from fleet.analysis.reduce.matrices import estimator_column, matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import CARD, CARDS
-from fleet.analysis.tables import Ints
 from fleet.analysis.views.heatmap import is_light, rgb_of
 from fleet.analysis.views.nodes import BY_NODE
-from fleet.analysis.views.sections import number_of
-from fleet.analysis.views.text import measured, records, shown_value, within
 from fleet.errors import UsageError
 from fleet.model import Descriptions, View, read_descriptions
 from fleet.model.version import VERSION
@@ -112,12 +111,12 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str
         pairs = key_nodes(pairs, descriptions)
         what = f"{what} {pairs['about'].iloc[0]}"
         order = layout(cpus, cpus["cpu"][cpus["measured"]].tolist())
-        drawn = of_nodes(*node_matrix(pairs, number_of(run)))
+        drawn = of_nodes(*node_matrix(pairs, estimator_column(run)))
     else:
         order = layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
-        drawn = of_cpus(matrix(pairs, order.cpus, number_of(run)), order)
+        drawn = of_cpus(matrix(pairs, order.cpus, estimator_column(run)), order)
     table = [("memory" if by_node else "shared", *_TITLES)]
-    for row in records(relations(pairs, number_of(run)).astype({"pairs": str})):
+    for row in records(relations(pairs, estimator_column(run)).astype({"pairs": str})):
         number = f"{measured(descriptions[name], row['median_ns'])} {_unit(name, descriptions)}"
         table.append((row["relation"], number, within(row["spread"]), row["pairs"]))
     model = one_line(run["cpu_model"] or "unknown CPU model")

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.text import change_shown, records
 from fleet.analysis.compare.comparison import Comparison, Tables, compare
 from fleet.analysis.compare.side_runs import largest_by_chance
-from fleet.analysis.plots import CHANGES
 from fleet.analysis.reduce.heatmap import Heatmap, of_changes
 from fleet.analysis.reduce.matrices import grids, matrix
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
+from fleet.analysis.report.plots import CHANGES
 from fleet.analysis.report.read_runs import Reading, rows_by_run
 from fleet.analysis.views.answer import headlines, open_rows
-from fleet.analysis.views.text import change_shown, records
 from fleet.model import Descriptions
 from fleet.store.runs import Root
 

@@ -17,8 +17,8 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from fleet.analysis.plots import ink_on
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap
+from fleet.analysis.report.plots import ink_on
 from fleet.text import one_line
 
 _INK, _RULE = "#010203", "#040506"  # of figures.mplstyle, stand for the page's own colours

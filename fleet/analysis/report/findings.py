@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fleet.analysis.base.text import change_shown, is_rate, measured, records, signed
 from fleet.analysis.compare.history import History, history
 from fleet.analysis.compare.siblings import MEAN, Siblings, siblings
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.views import over_time
 from fleet.analysis.views import siblings as siblings_view
-from fleet.analysis.views.text import change_shown, is_rate, measured, records, signed
 from fleet.errors import UsageError
 from fleet.store.runs import Root
 from fleet.text import one_line

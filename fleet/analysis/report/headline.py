@@ -9,10 +9,9 @@ import pandas as pd
 
 from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.reduce.cells import OVERVIEW, in_order, overview
-from fleet.analysis.reduce.matrices import by_relation
+from fleet.analysis.reduce.matrices import by_relation, estimator_column
 from fleet.analysis.report.read_runs import MANY_RUNS, Reading
 from fleet.analysis.views.overview import Group, groups, medians
-from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.warnings import ORDER
 from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted
@@ -63,7 +62,7 @@ def overview_of(readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
     """A row per run and cell of the overview; `host_id` is the anchor of the run."""
     pairs = tables.pairs
     for reading in readings:
-        if (number := number_of(reading.run)) != "median_ns":
+        if (number := estimator_column(reading.run)) != "median_ns":
             own = pairs["run_id"] == reading.run["run_id"]
             pairs = pairs.assign(median_ns=pairs["median_ns"].where(~own, pairs[number]))
     rows = in_order(by_relation(overview(pairs, tables.cpus, tables.descriptions), ["run_id", *OVERVIEW]))

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fleet.analysis import plots
+from fleet.analysis.base.text import is_rate
 from fleet.analysis.reduce.ladders import ladders, plateaus, settings_in_order
-from fleet.analysis.report import figures
+from fleet.analysis.report import figures, plots
 from fleet.analysis.views.ladders import alike, cpus_text, level_table, marks
-from fleet.analysis.views.text import is_rate
 from fleet.model import SHIPPED, Descriptions, View
 
 _WIDTH, _HEIGHT = 340, 270  # CSS pixels; as wide as a telephone shows without scrolling

@@ -7,8 +7,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from fleet.analysis.base import text
 from fleet.analysis.reduce import heatmap
-from fleet.analysis.views import text
 from fleet.text import counted, one_line
 
 

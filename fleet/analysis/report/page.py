@@ -12,12 +12,13 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.colors import Colormap
 
-from fleet.analysis import plots
+from fleet.analysis.base import text
+from fleet.analysis.base.tables import Ints
 from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.cells import OVERVIEW, in_order
 from fleet.analysis.reduce.environment import properties
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.report import figures
+from fleet.analysis.report import figures, plots
 from fleet.analysis.report.differences import Difference, Forest, Residual, differences
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.findings import COURSE_SIZE, Findings, find
@@ -27,8 +28,6 @@ from fleet.analysis.report.markup import filled, number
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
-from fleet.analysis.tables import Ints
-from fleet.analysis.views import text
 from fleet.analysis.views.sections import level_lines
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError

@@ -13,9 +13,9 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from fleet.analysis.plots import name_steps
 from fleet.analysis.reduce.ladders import plateaus
 from fleet.analysis.report import figures
+from fleet.analysis.report.plots import name_steps
 from fleet.analysis.views.gemm import with_shares
 from fleet.analysis.views.ladders import cpus_text
 from fleet.model import SHIPPED, Descriptions, View

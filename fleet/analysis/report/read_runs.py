@@ -12,24 +12,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base import text
+from fleet.analysis.base.tables import Floats, Ints
+from fleet.analysis.base.text import kind_of, records
 from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, compared, summary
 from fleet.analysis.reduce.ladders import by_node
-from fleet.analysis.reduce.matrices import by_relation, matrix
+from fleet.analysis.reduce.matrices import by_relation, estimator_column, matrix
 from fleet.analysis.reduce.pairs import load_pairs, of_kinds, widened
 from fleet.analysis.reduce.topology import Layout, layouts
 from fleet.analysis.reduce.topology_check import COLUMNS, Medians, check_runs, earlier_runs, medians_of
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
-from fleet.analysis.tables import Floats, Ints
-from fleet.analysis.views import text
 from fleet.analysis.views.by_parameters import PointTables, point_tables
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.gemm import products
 from fleet.analysis.views.nodes import node_tables
-from fleet.analysis.views.sections import number_of
-from fleet.analysis.views.text import kind_of, records
 from fleet.analysis.views.warnings import (
     BURST_COLUMNS,
     NOTHING,
@@ -198,8 +197,8 @@ def _rows(
     brief = load_marked(listing, others)
     in_detail = [load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS) for run_id in detailed]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for number in dict.fromkeys(map(number_of, runs)):
-        own = [run["run_id"] for run in runs if number_of(run) == number]
+    for number in dict.fromkeys(map(estimator_column, runs)):
+        own = [run["run_id"] for run in runs if estimator_column(run) == number]
         table = by_relation(pairs[pairs["run_id"].isin(own)], _BY_RELATION, number)
         for row in records(table.sort_values("median_ns", kind="stable")):
             found.setdefault(row["run_id"], {}).setdefault(kind_of(row), []).append(row)
@@ -244,7 +243,7 @@ def _reading(
         known = descriptions[kind.partition("/")[0]]
         if known.view in (View.MATRIX, View.CPUS):
             of_cpus = known.view is View.CPUS
-            parts[kind] = Part(kind, known.heading, of_cpus, number_of(run), relations[kind])
+            parts[kind] = Part(kind, known.heading, of_cpus, estimator_column(run), relations[kind])
     reading = Reading(
         *names, detailed, run, rows.orders[run_id], list(parts.values()), descriptions=descriptions
     )

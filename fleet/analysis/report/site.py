@@ -19,6 +19,9 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.selection import by_host
+from fleet.analysis.base.tables import Floats
+from fleet.analysis.base.text import is_none, measured, records, shown_value, within
 from fleet.analysis.exchange.imports import PREFIX, half_widths, published_cpus
 from fleet.analysis.exchange.run_files import medians_of
 from fleet.analysis.reduce.cells import overview_history
@@ -30,11 +33,8 @@ from fleet.analysis.report.findings import COURSE_SIZE, Findings, find
 from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import write
 from fleet.analysis.report.site_pages import Row, Section, answer_sections, entries, link, machines_of, page
-from fleet.analysis.selection import by_host
-from fleet.analysis.tables import Floats
 from fleet.analysis.views import over_time
 from fleet.analysis.views.history import sparkline
-from fleet.analysis.views.text import is_none, measured, records, shown_value, within
 from fleet.errors import UsageError
 from fleet.model import Descriptions, read_descriptions
 from fleet.model.version import VERSION

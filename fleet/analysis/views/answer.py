@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.text import change_shown, interval, is_none, kind_of, measured, records, signed
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.verdicts import Verdict
-from fleet.analysis.views.text import change_shown, interval, is_none, kind_of, measured, records, signed
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted, one_line

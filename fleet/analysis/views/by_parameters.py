@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.text import is_none, measured, records
 from fleet.analysis.reduce.bursts import OF_OTHERS
 from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.views.ladders import bursts_text
-from fleet.analysis.views.text import is_none, measured, records
 from fleet.model import SHIPPED, Benchmark, Descriptions, Parameter, View, relation_sort_key
 from fleet.text import one_line, table
 

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base import text
 from fleet.analysis.compare.comparison import Comparison
+from fleet.analysis.compare.false_alarms import SHARES
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.cells import are_pairs, is_level
-from fleet.analysis.views import answer, text
+from fleet.analysis.views import answer
 from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions
@@ -38,6 +40,29 @@ def compare_text(comparisons: Sequence[Comparison], width: int | None = None) ->
         )
     ends = ["\n".join(filter(None, legend)), warnings_text([*_caveats(ordered)])]
     return "\n\n".join(("\n\n\n".join(parts), *filter(None, ends)))
+
+
+def false_alarms_text(found: pd.DataFrame, width: int | None = None) -> str:
+    """The share of false alarms by the order of the runs, the table, and a legend. width: of the terminal."""
+    titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs")
+    rows = []
+    for row in text.records(found):
+        counts = (str(row["runs"]), str(row["splits"]), *(text.percent(row[name]) for name in SHARES))
+        rows.append((row["host_id"], text.kind_of(row), row["order"], *counts))
+    changed = [
+        f"{text.percent(np.average(part['verdict_share'], weights=part['splits']))} ({order})"
+        for order, part in found.groupby("order", sort=False)
+    ]
+    return "\n".join(
+        (
+            f"Nothing changed between these runs. False alarms: {', '.join(changed)}.",
+            "",
+            table(titles, rows, right=set(range(3, 8)), width=width, drop=("splits",)),
+            "order: interleaved is A B B A, blocks is all of A before all of B; runs: a side",
+            "interval: excludes no change (expected: 5%); changed: by its verdict; pairs: p < 0.05",
+            "Splits share runs, so the shares are approximate.",
+        )
+    )
 
 
 def _answer(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.text import is_none, records
 from fleet.analysis.views.by_parameters import PointTable, PointTables
-from fleet.analysis.views.text import is_none, records
 from fleet.model import SHIPPED, Descriptions, View, relation_sort_key
 from fleet.text import counted
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.text import is_none, records, within
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import alike, bursts_text, cpus_text, pages_text
-from fleet.analysis.views.text import is_none, records, within
 from fleet.model import SHIPPED, Descriptions, View
 
 

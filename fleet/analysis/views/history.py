@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.base import text
 from fleet.analysis.reduce.burst_levels import find_main_runs
 from fleet.analysis.reduce.cells import are_pairs
 from fleet.analysis.reduce.interval import between_runs, geometric_mean
-from fleet.analysis.views import text
 from fleet.model import SHIPPED, Descriptions
 from fleet.store import RunSummary
 from fleet.text import one_line, table

@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.text import is_none, is_rate, is_too_wide, measured, percent, records, within
 from fleet.analysis.reduce.ladders import MEMORY, STEP, ladders, settings_in_order, size_text
-from fleet.analysis.views.text import is_none, is_rate, is_too_wide, measured, percent, records, within
 from fleet.model import SHIPPED, Descriptions, relation_sort_key
 from fleet.text import counted, table
 

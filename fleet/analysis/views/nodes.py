@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.text import measured, shown_value
 from fleet.analysis.reduce.heatmap import Heatmap, colour_limits
 from fleet.analysis.reduce.ladders import NodeMatrix, node_cells, node_matrix, settings_in_order
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import bursts_text
-from fleet.analysis.views.text import measured, shown_value
 from fleet.model import SHIPPED, Descriptions
 
 BY_NODE = "rows: nodes of the CPUs, columns: of the memory"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.text import change_shown, csv_text, interval, json_text, records, signed
 from fleet.analysis.compare.history import History
-from fleet.analysis.views.text import change_shown, csv_text, interval, json_text, records, signed
 from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import join_names
 from fleet.text import counted, one_line, table

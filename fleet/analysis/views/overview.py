@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.selection import by_host
+from fleet.analysis.base.tables import Floats
+from fleet.analysis.base.text import in_words, measured, percent, records, span_text, units_text, within
 from fleet.analysis.reduce.burst_levels import REACH, find_main_runs
 from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.interval import LEAST_RUNS, beside_runs, between_runs, geometric_mean
-from fleet.analysis.selection import by_host
-from fleet.analysis.tables import Floats
 from fleet.analysis.views.heatmap import Canvas, ranked
-from fleet.analysis.views.text import in_words, measured, percent, records, span_text, units_text, within
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Benchmark, Descriptions, RunState
 from fleet.store import RunSummary

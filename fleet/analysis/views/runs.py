@@ -4,7 +4,7 @@ from collections.abc import Container, Sequence
 from dataclasses import asdict
 from datetime import UTC
 
-from fleet.analysis.views.text import json_text, labels_alike, labels_text, with_labels_alike
+from fleet.analysis.base.text import json_text, labels_alike, labels_text, with_labels_alike
 from fleet.store import RunSummary
 from fleet.text import table
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base import text
 from fleet.analysis.reduce.flags import PAIR_FLAGS
-from fleet.analysis.reduce.matrices import grid, relations
+from fleet.analysis.reduce.matrices import estimator_column, grid, relations
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.views import text
 from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.topology import topology_lines
 from fleet.model import SHIPPED, Descriptions
@@ -15,13 +15,7 @@ from fleet.text import counted, one_line, table
 
 PAIRS_LISTED = 3
 _FEW_CPUS = 16
-NUMBERS = {"median": "median_ns", "mean": "mean_ns", "min": "min_ns"}
 _IN_WORDS = {"median": "median", "mean": "mean sample", "min": "smallest sample"}
-
-
-def number_of(run: dict[str, Any]) -> str:
-    """The column of the pairs that is a run's number: the preset's estimator, else the median."""
-    return NUMBERS[run["estimator"]] if run["preset"] else "median_ns"
 
 
 def header(run: dict[str, Any], order: Layout) -> str:
@@ -53,7 +47,7 @@ def benchmark(
     as_map: bool = False,
 ) -> str:
     """One benchmark and variant by relation, its extreme pairs and its matrix; legend: explain the words."""
-    first, number = pairs.iloc[0], number_of(run)
+    first, number = pairs.iloc[0], estimator_column(run)
     heading, name = descriptions[first["benchmark"]].heading, _kind(first)
     what = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
     lines = [f"{name}: {heading}{what}, by what two CPUs share"]
@@ -82,7 +76,7 @@ def drawing(
     as_map: bool,
 ) -> str:
     """The matrix of one benchmark and variant, flagged pairs marked."""
-    values = grid(pairs, order.cpus, number_of(run))
+    values = grid(pairs, order.cpus, estimator_column(run))
     label = descriptions[pairs["benchmark"].iloc[0]].label
     drawn = draw(values, order, canvas, label=label, marked=_flagged(pairs), as_map=as_map)
     return text.rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")

@@ -6,15 +6,16 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.selection import by_host, comparable, last_session, select
+from fleet.analysis.base.text import csv_text, indented, json_text, records
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import ALL, Only, overview_history
 from fleet.analysis.reduce.cross_checks import compared
 from fleet.analysis.reduce.ladders import LADDER, NODE_CELL, by_node, ladders, node_cells, plateaus
-from fleet.analysis.reduce.matrices import relations
+from fleet.analysis.reduce.matrices import estimator_column, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.reduce.topology_check import check_topology, host_history
-from fleet.analysis.selection import by_host, comparable, last_session, select
 from fleet.analysis.views import overview, sections
 from fleet.analysis.views.by_parameters import point_tables, tables_text
 from fleet.analysis.views.counters import events, per_unit
@@ -23,7 +24,6 @@ from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.history import past_of_runs
 from fleet.analysis.views.ladders import ladder
 from fleet.analysis.views.nodes import node_tables
-from fleet.analysis.views.text import csv_text, indented, json_text, records
 from fleet.analysis.views.warnings import BURST_COLUMNS, marked, run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
 from fleet.errors import UsageError
@@ -165,7 +165,7 @@ def shows_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
 
 
 def _object(found: "_Found") -> dict[str, Any]:
-    number, descriptions = sections.number_of(found.run), found.descriptions
+    number, descriptions = estimator_column(found.run), found.descriptions
     return {
         "run": {key: value for key, value in found.run.items() if key != "probe"},
         "cpus": list(found.order.cpus),

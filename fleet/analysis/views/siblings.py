@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base import text
 from fleet.analysis.compare.siblings import MEAN, Siblings
-from fleet.analysis.views import text
 from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import join_names
 from fleet.model import Descriptions

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.tables import Floats, to_pandas
+from fleet.analysis.base.text import pair_text, percent, records, within
 from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
 from fleet.analysis.reduce.load import published
 from fleet.analysis.reduce.pairs import verify_derived
 from fleet.analysis.reduce.topology_check import MEANS
-from fleet.analysis.tables import Floats, to_pandas
-from fleet.analysis.views.text import pair_text, percent, records, within
 from fleet.late import pa, pc
 from fleet.model import FORECAST
 from fleet.store.index import Derived, load_derived

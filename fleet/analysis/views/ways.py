@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.text import records
 from fleet.analysis.reduce.load import samples_in_parts
-from fleet.analysis.views.text import records
 from fleet.store.runs import Root
 from fleet.text import table
 

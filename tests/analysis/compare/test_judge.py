@@ -6,11 +6,11 @@ import pytest
 from scipy import stats
 
 from benchmarks import aa, power, sessions
+from fleet.analysis.base.tables import Bools, Floats
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.judge import LeastSquares
 from fleet.analysis.compare.side_runs import SideRuns
 from fleet.analysis.compare.verdicts import judge_comparisons
-from fleet.analysis.tables import Bools, Floats
 
 A, B = np.log([50.0, 51.0, 49.5, 50.4]), np.log([52.0, 55.0, 53.0, 54.0])
 

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks import over_time as simulated
 from fleet import open as open_results
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.compare.history import _without_parts
 from fleet.analysis.compare.over_time import changes, cleaned, pooled
-from fleet.analysis.tables import Floats
 from tests.command import Fleet
 
 

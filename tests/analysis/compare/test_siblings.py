@@ -8,11 +8,11 @@ import pytest
 
 from benchmarks import siblings as simulated
 from fleet import open as open_results
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.compare.judge import median_of_known
 from fleet.analysis.compare.odd import beside_the_same, distances, numbers
 from fleet.analysis.compare.siblings import siblings
 from fleet.analysis.compare.verdicts import THRESHOLD
-from fleet.analysis.tables import Floats
 from fleet.errors import UsageError
 from fleet.model import Host
 from fleet.store.store import Store

@@ -17,8 +17,8 @@ from fleet.analysis.exchange.imports import (
     load_imports,
     load_published,
 )
+from fleet.analysis.exchange.summaries import list_text, summary_text
 from fleet.analysis.views.heatmap import Canvas
-from fleet.analysis.views.imports import list_text, summary_text
 from fleet.errors import FleetError, UsageError
 from fleet.model import Topology
 from fleet.store import Store, schema

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.reduce.burst_levels import (
     DIRECTION_BURSTS,
     DRIFT_CHANGE,
@@ -17,7 +18,6 @@ from fleet.analysis.reduce.burst_levels import (
     half_sample_modes,
     halves,
 )
-from fleet.analysis.tables import Floats
 from tests.intervals import half_width
 
 

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from fleet.analysis import plots
 from fleet.analysis.reduce.ladders import ladders, plateaus
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.report import plots
 from fleet.analysis.report.ladders import ladders_of
 from fleet.analysis.report.page import render
 from tests import memory

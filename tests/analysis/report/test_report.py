@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from fleet.analysis.base.selection import last_session
 from fleet.analysis.compare.history import history
 from fleet.analysis.compare.siblings import siblings
 from fleet.analysis.report import output
 from fleet.analysis.report.page import render
-from fleet.analysis.selection import last_session
 from fleet.analysis.views import over_time
 from fleet.analysis.views import siblings as views
 from fleet.errors import StoreError, UsageError

@@ -6,12 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fleet.analysis.base.selection import select
+from fleet.analysis.base.text import json_text
 from fleet.analysis.reduce.cells import history_of
 from fleet.analysis.reduce.pairs import load_pairs
-from fleet.analysis.selection import select
 from fleet.analysis.views.history import past_text
 from fleet.analysis.views.show import show_text, shows_csv, shows_json
-from fleet.analysis.views.text import json_text
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host
 from fleet.store import Listing, Store, new_run_id

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
+from fleet.analysis.base.text import fitted, measured
 from fleet.analysis.reduce.cells import Only, cells, overview_history
 from fleet.analysis.reduce.cells import overview as cells_of_overview
 from fleet.analysis.reduce.pairs import history
 from fleet.analysis.views import overview, show
 from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.history import sparkline
-from fleet.analysis.views.text import fitted, measured
 from fleet.errors import UsageError
 from fleet.model import SHIPPED
 from fleet.store import Listing, Store

@@ -7,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fleet.analysis.base.text import fitted, pair_text
 from fleet.analysis.reduce.load import load_cpus, load_samples
 from fleet.analysis.reduce.matrices import matrix, pair_medians
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.runs import runs_json, runs_text
 from fleet.analysis.views.show import show_text, shows_json
-from fleet.analysis.views.text import fitted, pair_text
 from fleet.errors import StoreError
 from fleet.model import Cpu, Failed, Host, Run, Topology
 from fleet.plan.cpulist import format_cpus

@@ -10,14 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fleet.analysis import plots
 from fleet.analysis.reduce.load import load_cpus, load_samples
 from fleet.analysis.reduce.matrices import matrix, pair_medians
 from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.report import figures
+from fleet.analysis.report import figures, plots
 from tests import simulated
 
-STYLE = Path(plots.__file__).parent / "report" / "templates" / "base.css"
+STYLE = Path(plots.__file__).parent / "templates" / "base.css"
 
 
 @pytest.fixture

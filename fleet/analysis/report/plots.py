@@ -17,10 +17,10 @@ from matplotlib.axis import Axis
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from fleet.analysis.base.tables import Floats, Ints
 from fleet.analysis.reduce.heatmap import MOST_NUMBERS, Heatmap, Limits, colour_limits, is_log, of_cpus
 from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.tables import Floats, Ints
 from fleet.text import one_line
 
 _INCHES_A_CELL, _INCHES_BESIDE = 0.32, 1.8  # so that no number reaches into the next cell

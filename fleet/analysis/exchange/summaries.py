@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.base.text import json_text, rendered, within
 from fleet.analysis.exchange.imports import PREFIX, all_summaries, find_summary, half_widths, published_layout
 from fleet.analysis.reduce.matrices import grid
 from fleet.analysis.views.heatmap import Canvas, draw
-from fleet.analysis.views.text import json_text, rendered, within
 from fleet.errors import UsageError
 from fleet.store.runs import Root
 from fleet.text import one_line, table

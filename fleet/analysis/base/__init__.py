@@ -1,0 +1,1 @@
+"""Selecting runs, tables of pandas, and formatting: what every part of `analysis` stands on."""
