@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "porting.md").read_text()
 NAMES = {"<os>": OSES, "<arch>": tuple(ARCHES), "<benchmark>": tuple(VARIANTS)}
 KNOW_AN_OS = {
-    "fleet/model/targets.py",
+    "fleet/model/host.py",
     "fleet/facts/systems.py",
     "fleet/facts/linux.py",
     "fleet/facts/qnx.py",

@@ -47,7 +47,7 @@ def init(
         named = os.environ.get("FLEET_SSH_CONFIG", "none")
         text = starter.from_ssh_config(user_file() if named == "none" else Path(named))
     else:
-        text = starter.starter()
+        text = starter.read_starter()
     starter.write_new(inventory, text)
     typer.echo(f"Wrote {inventory}. Next: fleet hosts, then fleet run.")
 
@@ -69,8 +69,8 @@ def hosts(
     from fleet.console.hosts import hosts_json, hosts_text
 
     loaded = cli.load_inventory(inventory, None if resolve else {}, starts=resolve)
-    if loaded.unasked:
-        note = f"hosts_from: {loaded.unasked} lists more hosts; `fleet hosts --resolve` asks it."
+    if loaded.unasked_program:
+        note = f"hosts_from: {loaded.unasked_program} lists more hosts; `fleet hosts --resolve` asks it."
         cli.print_text(f"fleet: {note}", err=True)
     chosen = loaded.select(select or []) if select or loaded.hosts else ()
     if json:
@@ -94,8 +94,9 @@ def trust(
 
     Example: fleet trust inventory.yaml
     """
+    from fleet.inventory.schema import list_programs
     from fleet.inventory.select import read_document
-    from fleet.inventory.trust import list_programs, trust
+    from fleet.inventory.trust import trust
 
     text, document = read_document(inventory)
     trust(inventory, text)

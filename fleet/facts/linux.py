@@ -1,11 +1,11 @@
-"""Parses the probe's answer of a Linux host as model.Facts, with `topology` and `settings`. Pure."""
+"""Parses the probe's answer of a Linux host as model.Facts, with `topology`. Pure."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from fleet.facts import settings, topology
+from fleet.facts import topology
 from fleet.facts.probe import Sections, find_value
 from fleet.model import Compiler, Cpu, Facts, Load, find_arch
 from fleet.plan.cpulist import format_cpus
@@ -57,6 +57,11 @@ _GENERIC_NAME = re.compile(r"(ARMv[0-9]\S*|AArch64) processor rev .*", re.IGNORE
 _CONTAINERS = ("docker", "kubepods", "libpod", "lxc", "containerd", "garden", "machine.slice")
 _DMI = "sys/class/dmi/id/"
 _CPU = "sys/devices/system/cpu/"
+_COUNT = re.compile(r"[0-9]{1,18}")
+_NO_LIMIT = 1 << 60  # bytes; version 1 of control groups writes a number near 2^63
+_WHOLE_OF_AMD, _WHOLE = {"2048", "4096", "8192"}, {"100", "4294967295"}  # per cent, and MB/s where so mounted
+_IDLE = re.compile(r"^sys/.*/cpuidle/state([0-9]+)/([a-z]+):")
+_IRQBALANCE = re.compile(r"proc/[0-9]+/comm:irqbalance")
 _FLAWS = _CPU + "vulnerabilities/"  # Documentation/ABI/testing/sysfs-devices-system-cpu
 
 
@@ -90,9 +95,9 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     governors = Counter(cpu.governor for cpu in cpus if cpu.governor)
     rt_runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
-    idle_state, idle_exit_us = settings.parse_idle_state(noise)
-    quota, is_root = settings.parse_cpu_quota(noise) or (None, None), system.get("user") == "root"
-    available, limits = _parse_meminfo(files, "MemAvailable"), [settings.parse_memory_limit(noise)]
+    idle_state, idle_exit_us = parse_idle_state(noise)
+    quota, is_root = parse_cpu_quota(noise) or (None, None), system.get("user") == "root"
+    available, limits = _parse_meminfo(files, "MemAvailable"), [parse_memory_limit(noise)]
     for name, option in (("address space", "v"), ("data size", "d")):
         if (space := _parse_limit(files, name)) is not None:
             limits.append((space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB"))
@@ -129,11 +134,11 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         memory_bytes=_parse_meminfo(files, "MemTotal"),
         memory_available_bytes=limit[0] if limit else available,
         memory_limit=limit[1] if limit else None,
-        processes_most=settings.parse_processes(noise, None if is_root else _parse_limit(files, "processes")),
+        processes_most=parse_processes(noise, None if is_root else _parse_limit(files, "processes")),
         priority_most=_parse_limit(files, "realtime priority"),
         page_bytes=_parse_int(system.get("page_bytes")),
         huge_pages=_parse_bracketed(files.get("sys/kernel/mm/transparent_hugepage/enabled")),
-        resctrl=settings.parse_resctrl(files, cpuinfo.get("vendor_id")),
+        resctrl=parse_resctrl(files, cpuinfo.get("vendor_id")),
         clock_source=files.get("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governor=", ".join(name for name, _ in governors.most_common()) or None,
         frequency_driver=topology.parse_frequency_driver(sections),
@@ -144,9 +149,9 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         cpu_quota=quota[0],
         cpu_limit=quota[1],
         rt_runtime_us=-1 if rt_runtime == "-1" else _parse_int(rt_runtime),  # the kernel's "no limit"
-        irqbalance=settings.parse_irqbalance(noise, container),
-        core_throttles=settings.parse_throttles(noise, "core"),
-        package_throttles=settings.parse_throttles(noise, "package"),
+        irqbalance=parse_irqbalance(noise, container),
+        core_throttles=parse_throttles(noise, "core"),
+        package_throttles=parse_throttles(noise, "package"),
         smt=_parse_flag(files.get(_CPU + "smt/active")),
         isolated_cpus=tuple(cpu.cpu for cpu in cpus if cpu.isolated),
         nohz_full_cpus=topology.parse_cpu_list_or_empty(files.get(_CPU + "nohz_full", "")),
@@ -243,6 +248,116 @@ def parse_load(sections: Sections) -> Load:
         temperature_c=max((value for value in degrees if 1 <= value <= 150), default=None),
         steal_ticks=_parse_int(cpu_ticks[7]) if len(cpu_ticks) > 7 else None,
     )
+
+
+def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
+    """Return name and exit latency in µs of the deepest idle state that some CPU may enter; None if unknown.
+
+    lines: `.../cpuidle/stateNUMBER/PART:VALUE`, formerly `idle NUMBER PART VALUE`, each value once for all
+    CPUs; where their kinds of core differ, the longest latency counts. Format: Linux
+    Documentation/admin-guide/pm/cpuidle.rst (name, latency, disable).
+    """
+    states: dict[int, dict[str, set[str]]] = {}
+    for line in lines:
+        match _IDLE.sub(r"idle \1 \2 ", line).split(maxsplit=3):
+            case ["idle", number, part, value] if _COUNT.fullmatch(number):
+                states.setdefault(int(number), {}).setdefault(part, set()).add(value)
+    enabled = [state for _, state in sorted(states.items()) if "0" in state.get("disable", {"0"})]
+    if not enabled:
+        return None, None
+    latencies = [int(value) for value in enabled[-1].get("latency", ()) if _COUNT.fullmatch(value)]
+    return " or ".join(sorted(enabled[-1].get("name", ()))) or None, max(latencies, default=None)
+
+
+def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
+    """Return the CPUs that the tightest control group allows, and its name and limit; None without a limit.
+
+    lines: `quota MICROSECONDS PERIOD GROUP`; the first is "max" or -1 without a limit. Format: Linux
+    Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst (cpu.cfs_quota_us).
+    """
+    quotas = []
+    for line in lines:
+        match line.split(None, 3):
+            case ["quota", quota, period, *group] if _COUNT.fullmatch(quota) and _COUNT.fullmatch(period):
+                quotas += [(int(quota) / int(period), "".join(group)[:80])] if int(period) else []
+    cpus, name = min(quotas, key=lambda cpus_and_group: cpus_and_group[0], default=(0.0, ""))
+    return (cpus, f"control group {name}, {cpus:g} CPUs") if cpus else None
+
+
+def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
+    """Return the bytes that the tightest control group leaves, and its name and limit; None without a limit.
+
+    lines: `memory LIMIT,... USED RECLAIMABLE GROUP` of our group and each above it. Format: Linux
+    Documentation/admin-guide/cgroup-v2.rst (memory.max, memory.high) and cgroup-v1/memory.rst
+    (memory.limit_in_bytes).
+    """
+    limits_left = []
+    for line in lines:
+        match line.split(None, 4):
+            case ["memory", limits, used, reclaimable, group] if _COUNT.fullmatch(used) and _COUNT.fullmatch(
+                reclaimable
+            ):
+                in_use = max(0, int(used) - int(reclaimable))
+                numbers = (int(limit) for limit in limits.split(",") if _COUNT.fullmatch(limit))
+                limits_left += [
+                    (max(0, limit - in_use), limit, group[:80]) for limit in numbers if limit < _NO_LIMIT
+                ]
+    bytes_left, limit, group = min(limits_left, key=lambda limit_left: limit_left[0], default=(0, 0, ""))
+    return (bytes_left, f"control group {group}, {limit / (1 << 20):.0f} MiB") if limits_left else None
+
+
+def parse_resctrl(files: Mapping[str, str], vendor: str | None) -> str | None:
+    """Return our group's limit of memory bandwidth, such as "MB:0=50", else "no limit" or "not mounted".
+
+    files: from `parse_files`. Format: Linux Documentation/filesystems/resctrl.rst (MB and SMBA of schemata).
+    """
+    group = files.get("proc/self/cpu_resctrl_groups")
+    if group is None or group == "res:":
+        return group and "not mounted"
+    lines = {path: text for path, text in files.items() if path.startswith("sys/fs/resctrl/")}
+    unlimited, limited = _WHOLE_OF_AMD if vendor in ("AuthenticAMD", "HygonGenuine") else _WHOLE, []
+    for path, text in lines.items():
+        name, parts = path.rpartition(":")[2], re.findall(r"([0-9]+)= *([0-9]+)", text)
+        limits = [f"{domain}={limit}" for domain, limit in parts if limit not in unlimited]
+        if limits and name in ("MB", "SMBA"):
+            limited.append(f"{name}:{';'.join(limits)}")
+    return " ".join(limited) or ("no limit" if lines else None)
+
+
+def parse_processes(lines: Iterable[str], own: int | None) -> int | None:
+    """Return how many processes and threads we may have; None without a limit.
+
+    lines: `pids LIMIT` of our control groups. own: the account's limit.
+    """
+    words = (line.partition(" ") for line in lines)
+    groups = [int(limit) for kind, _, limit in words if kind == "pids" and _COUNT.fullmatch(limit)]
+    return min(groups if own is None else [*groups, own], default=None)
+
+
+def parse_throttles(lines: Iterable[str], part: str) -> int | None:
+    """Return how often heat slowed CPUs down since boot; None if unknown. part: "core" or "package".
+
+    lines: `throttled CPUS PART COUNT`, so many CPUs with that count; one line for all of them where the host
+    has added up. The counters of all CPUs are summed, as siblings count an event of their core each. Source:
+    Linux drivers/thermal/intel/therm_throt.c.
+    """
+    counts = []
+    for line in lines:
+        match line.split():
+            case ["throttled", cpus, named, count] if named == part:
+                is_valid = _COUNT.fullmatch(cpus) and _COUNT.fullmatch(count)
+                counts += [int(cpus) * int(count)] if is_valid else []
+    return min(sum(counts), 2**63 - 1) if counts else None
+
+
+def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | None:
+    """Report whether irqbalance runs; None if that cannot be known.
+
+    lines: processes' names or, in older answers, `irqbalance 1`.
+    """
+    if any(line == "irqbalance 1" or _IRQBALANCE.fullmatch(line) for line in lines):
+        return True
+    return False if "irqbalance 0" in lines and container is None else None
 
 
 def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:

@@ -1,1 +1,1 @@
-"""inventory.yaml in, hosts out: read by `document` and `schema`, chosen by `select`."""
+"""Reads inventory.yaml as hosts, and writes a first one from other tools' lists."""

@@ -1,7 +1,7 @@
-"""A first inventory.yaml from an Ansible inventory; values of variables that we do not use never reach it.
+"""Makes a first inventory.yaml of an Ansible inventory, without values of variables that fleet does not use.
 
-Ansible's own built-in parsers read a linked copy, with no settings, plugins or programs of the user: nothing
-that lies in or beside the inventory runs, and nothing is decrypted.
+Ansible's built-in parsers read a copy made of links, without the user's settings, plugins and programs:
+nothing in or beside the inventory runs, and nothing is decrypted.
 """
 
 import json
@@ -11,7 +11,8 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from getopt import GetoptError, gnu_getopt
@@ -21,10 +22,10 @@ from typing import Any
 
 from fleet.addresses import is_address
 from fleet.errors import InventoryError
-from fleet.hostnames import ALL, HOST_LIMIT, NAME
+from fleet.hostnames import ALL, HOST_LIMIT
 from fleet.inventory import schema
-from fleet.inventory.document import read
-from fleet.inventory.starter import as_yaml, comment, written
+from fleet.inventory.document import parse
+from fleet.inventory.starter import as_comment, as_name, as_yaml, render_inventory
 
 _KEYS = {
     "address": ("ansible_host", "ansible_ssh_host"),
@@ -38,7 +39,7 @@ _LOCAL = {"local", "ansible.builtin.local"}
 _SSH = {"ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh", "ansible.builtin.paramiko_ssh"}
 _SSH_OPTIONS = "1246ab:c:e:fgi:kl:m:no:p:qstvxyAB:CD:E:F:GI:J:KL:MNO:P:Q:R:S:TVw:W:XY"  # ssh(1)
 _OPTION_KEYWORDS = {"-J": "ProxyJump", "-i": "IdentityFile"}
-_NAMED = 12  # variables and hosts in one sentence
+_MOST_NAMES = 12  # variables and hosts in a sentence
 _TIMEOUT_S = 60
 _MEMORY_KIB = 2 << 20
 _SIZE_LIMIT_BYTES = 64 << 20
@@ -50,31 +51,38 @@ _LIMITED = f'ulimit -v {_MEMORY_KIB} 2>/dev/null; exec "$@"'  # against ranges o
 
 @dataclass(slots=True)
 class _Result:
-    """Our entries, our host names by Ansible's, and what was not carried over with whom it concerns."""
+    """Our entries, and our names by Ansible's. left_out: parts, with the names of what lacks them."""
 
     entries: dict[str, dict[str, object]] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
+    host_names: dict[str, str] = field(default_factory=dict)
+    group_names: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, dict[str, None]] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
 
-    def take_name(self, theirs: str) -> str:
-        """Our name for a host or group; "" if it cannot be used or is taken."""
-        ours = re.sub(r"[^A-Za-z0-9._-]", "-", theirs).lstrip("._-")[:100]
-        if not NAME.fullmatch(ours) or ours == ALL or ours.casefold() in self.taken:
-            return ""
-        self.taken.add(ours.casefold())
-        return ours
+    def choose_name(self, ansible_name: str) -> str:
+        """Return our name for a host or group; "" if it cannot be one, or is taken."""
+        name = as_name(ansible_name, self.taken)
+        self.taken.add(name.casefold())
+        return name
 
-    def leave_out(self, what: str, *names: str) -> None:
-        """Note that something was not carried over, and of which hosts, groups or variables."""
-        self.left_out.setdefault(what, {}).update(dict.fromkeys(names))
+    def leave_out(self, part: str, *names: str) -> None:
+        """Note a part that is not carried over, and of which hosts, groups or variables."""
+        self.left_out.setdefault(part, {}).update(dict.fromkeys(names))
+
+    def describe_left_out(self) -> Iterator[str]:
+        """Yield a sentence for each part that is left out; it has names, no values."""
+        for part, names in self.left_out.items():
+            more = len(names) - _MOST_NAMES
+            few = ", ".join([*names][:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+            yield f"{part} ({few})" if names else part
 
 
 def from_ansible(path: Path) -> str:
-    """The hosts and groups of the Ansible inventory at `path` as ours. InventoryError, also for none."""
-    listed, encrypted = listing(path)
-    variables = _mapping(_mapping(listed.pop("_meta", None)).get("hostvars"))
-    hosts = _hosts(listed)
+    """Render the hosts and groups of an Ansible inventory as ours. Raises InventoryError."""
+    listing, encrypted = read_listing(path)
+    variables = _mapping(_mapping(listing.pop("_meta", None)).get("hostvars"))
+    bodies = [listing.get("ungrouped"), *listing.values()]  # hosts outside all groups come first
+    hosts = list(dict.fromkeys(host for body in bodies for host in _names(body, "hosts")))
     if not hosts:
         raise InventoryError(f"{path}: names no host. Is it an Ansible inventory?")
     if len(hosts) > HOST_LIMIT:
@@ -83,18 +91,18 @@ def from_ansible(path: Path) -> str:
     for file in encrypted:
         result.leave_out(f"{file}, encrypted with ansible-vault")
     for host in hosts:
-        _take_host(host, _mapping(variables.get(host)), result)
+        _add_host(host, _mapping(variables.get(host)), result)
     if not result.entries:
-        why = comment("; ".join(_sentences(result)))
+        why = as_comment("; ".join(result.describe_left_out()))
         raise InventoryError(f"{path}: none of its hosts can be carried over: {why}")
-    common = _common(result.entries.values())
-    own = {
-        name: {key: value for key, value in entry.items() if key not in common}
+    defaults = _common_items([*result.entries.values()])
+    entries = {
+        name: {key: value for key, value in entry.items() if key not in defaults}
         for name, entry in result.entries.items()
     }
-    groups = _groups(listed, result)
-    left_out = (f"Not carried over: {text}" for text in _sentences(result))
-    return written(f"Hosts of the Ansible inventory {path}.", left_out, own, common, groups)
+    groups = _convert_groups(listing, result)
+    left_out = (f"Not carried over: {text}" for text in result.describe_left_out())
+    return render_inventory(f"Hosts of the Ansible inventory {path}.", left_out, entries, defaults, groups)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -106,28 +114,24 @@ def _names(body: Any, key: str) -> list[str]:
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-def _hosts(listed: Mapping[str, Any]) -> list[str]:
-    """Every host once, those outside all groups first."""
-    groups = [listed.get("ungrouped"), *listed.values()]
-    return list(dict.fromkeys(host for body in groups for host in _names(body, "hosts")))
-
-
-def _take_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
+def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
     connection = str(variables.get("ansible_connection") or "ssh")
     if connection not in _SSH | _LOCAL:
         result.leave_out("hosts reached neither by SSH nor locally", host)
         return
-    name = result.take_name(host)
+    name = result.choose_name(host)
     if not name:
         result.leave_out("hosts whose names we cannot use, or that differ only by case or punctuation", host)
         return
-    entry = {"via": "local"} if connection in _LOCAL else _ssh_entry(name, host, variables, result)
+    entry = {"via": "local"} if connection in _LOCAL else _make_ssh_entry(name, host, variables, result)
     address = str(entry.get("address", host))
     if not is_address(address):
         result.leave_out("hosts whose address is neither a name nor an IP address", host)
         return
-    result.names[host] = name
-    result.entries[name] = _accepted(entry, host, result)
+    result.host_names[host] = name
+    result.entries[name] = {key: value for key, value in entry.items() if _is_valid(key, value)}
+    for key in entry.keys() - result.entries[name]:
+        result.leave_out(f"{key}, whose value our inventory does not take", host)
     for variable, value in variables.items():
         if variable in _USED:
             continue
@@ -141,20 +145,20 @@ def _take_host(host: str, variables: Mapping[str, Any], result: _Result) -> None
             result.leave_out("variables that are not about connecting to a host", variable)
 
 
-def _ssh_entry(name: str, host: str, variables: Mapping[str, Any], result: _Result) -> dict[str, object]:
+def _make_ssh_entry(name: str, host: str, variables: Mapping[str, Any], result: _Result) -> dict[str, object]:
     entry: dict[str, object] = {} if name == host else {"address": host}
     for key, names in _KEYS.items():
         for variable in names:
-            if value := _text(variables, variable, host, result):
+            if value := _read_text(variables, variable, host, result):
                 entry[key] = value
     for variable in _ARGUMENTS:
-        if value := _text(variables, variable, host, result):
-            _take_arguments(value, variable, entry, host, result)
+        if value := _read_text(variables, variable, host, result):
+            _add_ssh_options(value, variable, entry, host, result)
     return entry
 
 
-def _text(variables: Mapping[str, Any], variable: str, host: str, result: _Result) -> str:
-    """A variable's value if it is plain text; the one template we know is the host's own name."""
+def _read_text(variables: Mapping[str, Any], variable: str, host: str, result: _Result) -> str:
+    """Return a variable's value if it is plain text, perhaps with the host's name as a template; else ""."""
     value = variables.get(variable)
     if value is None:
         return ""
@@ -170,8 +174,8 @@ def _text(variables: Mapping[str, Any], variable: str, host: str, result: _Resul
     return text
 
 
-def _take_arguments(text: str, variable: str, entry: dict[str, object], host: str, result: _Result) -> None:
-    """Options of ssh: jump hosts, key files and accept-new have keys here, others have not."""
+def _add_ssh_options(text: str, variable: str, entry: dict[str, object], host: str, result: _Result) -> None:
+    """Add the options of ssh that have a key here: jump hosts, key files and accept-new."""
     try:
         options, rest = gnu_getopt(shlex.split(text), _SSH_OPTIONS)
     except (ValueError, GetoptError):
@@ -183,22 +187,22 @@ def _take_arguments(text: str, variable: str, entry: dict[str, object], host: st
         keyword, value = _OPTION_KEYWORDS.get(letter, letter), argument
         if letter == "-o":
             keyword, value = (*re.split(r"\s*[\s=]\s*", argument.strip(), maxsplit=1), "")[:2]
-        key, ours = _ssh_setting(keyword.lower(), value)
-        if ours:
-            entry[key] = ours
+        key, setting = _convert_ssh_setting(keyword.lower(), value)
+        if setting:
+            entry[key] = setting
         elif keyword.lower() == "stricthostkeychecking" and value.lower() in ("no", "off"):
             result.leave_out("StrictHostKeyChecking=no; unknown keys stay refused (see host_key)", host)
         elif not keyword.lower().startswith("control"):  # connections are shared anyway
             result.leave_out(f"{keyword[:40]} in {variable}", host)
 
 
-def _ssh_setting(keyword: str, value: str) -> tuple[str, str]:
-    """Our key and value for a keyword of ssh_config(5); an empty value where there is none."""
+def _convert_ssh_setting(keyword: str, value: str) -> tuple[str, str]:
+    """Return our key and value for a keyword of ssh_config(5); an empty value where we have none."""
     match keyword:
         case "proxyjump":
             return "jump", "" if value.lower() == "none" else value
         case "proxycommand":
-            return "jump", _hop(value)
+            return "jump", _hop_from_command(value)
         case "identityfile":
             return "identity_files", value
         case "stricthostkeychecking":
@@ -206,149 +210,133 @@ def _ssh_setting(keyword: str, value: str) -> tuple[str, str]:
     return "", ""
 
 
-def _hop(command: str) -> str:
-    """The jump host of a ProxyCommand `ssh … -W %h:%p … [user@]host …` without other settings; else ""."""
+def _hop_from_command(command: str) -> str:
+    """Return the jump host of a ProxyCommand that is just `ssh -W %h:%p [user@]host`; else ""."""
     try:
         program, *words = shlex.split(command)
         options, hosts = gnu_getopt(words, _SSH_OPTIONS)
     except (ValueError, GetoptError):
         return ""
-    given = dict(options)
-    plain = given.get("-W") == "%h:%p" and not given.keys() - {"-W", "-p", "-q", "-A", "-T", "-x"}
-    if Path(program).name != "ssh" or len(hosts) != 1 or not plain:
+    by_letter = dict(options)
+    is_plain = by_letter.get("-W") == "%h:%p" and not by_letter.keys() - {"-W", "-p", "-q", "-A", "-T", "-x"}
+    if Path(program).name != "ssh" or len(hosts) != 1 or not is_plain:
         return ""
-    return f"{hosts[0]}:{given['-p']}" if "-p" in given else hosts[0]
-
-
-def _accepted(entry: Mapping[str, object], host: str, result: _Result) -> dict[str, object]:
-    """The entry without the keys whose values our inventory would refuse."""
-    kept = {key: value for key, value in entry.items() if _is_valid(key, value)}
-    for key in entry.keys() - kept:
-        result.leave_out(f"{key}, whose value our inventory does not take", host)
-    return kept
+    return f"{hosts[0]}:{by_letter['-p']}" if "-p" in by_letter else hosts[0]
 
 
 @cache
 def _is_valid(key: str, value: object) -> bool:
-    document = read(as_yaml({"hosts": {"any": {key: value}}}))
+    document = parse(as_yaml({"hosts": {"any": {key: value}}}))
     schema.check(document)
     return not document.problems
 
 
-def _groups(listed: Mapping[str, Any], result: _Result) -> dict[str, dict[str, list[str]]]:
-    kept: dict[str, str] = {}
-    for group in sorted(listed.keys() - {ALL, "ungrouped"}):
-        if name := result.take_name(group):
-            kept[group] = name
+def _convert_groups(listing: Mapping[str, Any], result: _Result) -> dict[str, dict[str, list[str]]]:
+    for group in sorted(listing.keys() - {ALL, "ungrouped"}):
+        if name := result.choose_name(group):
+            result.group_names[group] = name
         else:
             result.leave_out("groups whose name is taken or cannot be used", group)
-    found = {}
-    for group, name in kept.items():
-        hosts = [result.names[host] for host in _names(listed[group], "hosts") if host in result.names]
-        children = [kept[child] for child in _names(listed[group], "children") if child in kept]
-        found[name] = {key: value for key, value in (("hosts", hosts), ("children", children)) if value}
-    return found
+    groups = {}
+    for group, name in result.group_names.items():
+        members = {
+            key: [names[member] for member in _names(listing[group], key) if member in names]
+            for key, names in (("hosts", result.host_names), ("children", result.group_names))
+        }
+        groups[name] = {key: names for key, names in members.items() if names}
+    return groups
 
 
-def _common(entries: Iterable[Mapping[str, object]]) -> dict[str, object]:
-    """What all entries have in common, addresses apart; nothing for a single host."""
-    first, *rest = entries
-    shared = first.items() - {("address", first.get("address"))} if rest else set()
-    kept = [item for item in shared if all(entry.get(item[0]) == item[1] for entry in rest)]
-    return dict(sorted(kept))
+def _common_items(entries: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Return the items that all entries have, addresses apart; none for a single entry."""
+    items = entries[0].items() if len(entries) > 1 else ()
+    common = [
+        item for item in items if item[0] != "address" and all(item in entry.items() for entry in entries)
+    ]
+    return dict(sorted(common))
 
 
-def _sentences(result: _Result) -> Iterable[str]:
-    """What was left out, by name only."""
-    for what, names in result.left_out.items():
-        more = len(names) - _NAMED
-        few = ", ".join([*names][:_NAMED]) + (f" and {more} more" if more > 0 else "")
-        yield f"{what} ({few})" if names else what
-
-
-def listing(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """The listing as Ansible prints it or a file holds it, and encrypted files left out. InventoryError."""
+def read_listing(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return a listing, by Ansible or of a file, and the encrypted files left out. Raises InventoryError."""
     try:
         if path.suffix == ".json" and path.stat().st_size < _SIZE_LIMIT_BYTES:
-            saved = _object(path.read_bytes())
+            saved = _parse_object(path.read_bytes())
             if saved and "_meta" in saved:
                 return saved, []
         program = shutil.which("ansible-inventory")
         if program is None:
             raise InventoryError(
                 f"{path}: reading an Ansible inventory needs ansible-inventory, which is not installed. "
-                f"Install it (pip install ansible-core), or {_save(path)}"
+                f"Install it (pip install ansible-core), or {_advise_saving(path)}"
             )
         with tempfile.TemporaryDirectory(prefix="fleet-ansible-") as work:
             copy = Path(work, "inventory")
-            encrypted = _link(path.absolute(), copy)
-            found = _object(_output(program, path, copy, Path(work)))
+            encrypted = _link_files(path.absolute(), copy)
+            listing = _parse_object(_run_ansible(program, path, copy, Path(work)))
     except (OSError, ValueError) as err:
         raise InventoryError(f"{path}: cannot be read: {err}") from err
-    if found is None:
+    if listing is None:
         raise InventoryError(f"{path}: {program} printed no JSON object")
-    return found, encrypted
+    return listing, encrypted
 
 
-def _save(path: Path) -> str:
-    """What to do about an inventory that only Ansible with the user's settings can list."""
+def _advise_saving(path: Path) -> str:
+    """Advise what to do about an inventory that only Ansible with the user's settings can list."""
     command = f"ansible-inventory -i {quote(str(path))} --list > listing.json"
     return f"run `{command}` where Ansible is set up, then use --from-ansible listing.json."
 
 
-def _object(text: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+def _parse_object(text: bytes) -> dict[str, Any] | None:
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text)
+        return value if isinstance(value, dict) else None
+    return None
 
 
-def _link(path: Path, copy: Path) -> list[str]:
-    """Fill `copy` with links to the inventory's files; the encrypted ones are left out and returned."""
+def _link_files(path: Path, copy: Path) -> list[str]:
+    """Fill `copy` with links to the inventory's files. Return the encrypted ones, which are left out."""
     root = path if path.is_dir() else path.parent
     encrypted: list[str] = []
     count = 0
 
-    def left_out(folder: str, names: list[str]) -> set[str]:
+    def names_to_ignore(folder: str, names: list[str]) -> set[str]:
         nonlocal count
+        used = {name for name in names if not name.startswith(".")}
         if Path(folder) == root != path:
-            kept = {path.name, "group_vars", "host_vars"} & set(names)
-        else:
-            kept = {name for name in names if not name.startswith(".")}
-        vaults = {name for name in kept if _is_vault(Path(folder, name))}
+            used = {path.name, "group_vars", "host_vars"} & set(names)
+        vaults = {name for name in used if _is_vault(Path(folder, name))}
         encrypted.extend(str(Path(folder, name)) for name in sorted(vaults))
-        count += len(kept)
+        count += len(used)
         if count > _FILES_LIMIT:
             raise InventoryError(f"{path}: more than {_FILES_LIMIT} files; is this an inventory?")
-        return set(names) - kept | vaults
+        return set(names) - used | vaults
 
     path.stat()  # an absent file is an error here, not an empty folder
-    shutil.copytree(root, copy, ignore=left_out, copy_function=os.symlink)
+    shutil.copytree(root, copy, ignore=names_to_ignore, copy_function=os.symlink)
     if str(path) in encrypted:
-        raise InventoryError(f"{path}: encrypted with ansible-vault; {_save(path)}")
+        raise InventoryError(f"{path}: encrypted with ansible-vault; {_advise_saving(path)}")
     return encrypted
 
 
 def _is_vault(path: Path) -> bool:
-    """Whether a file is encrypted by ansible-vault. Raises InventoryError if it is a program."""
+    """Report whether ansible-vault encrypted a file. Raises InventoryError if it is a program."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
         head = file.read(len(_VAULT))
     if head.startswith(b"#!"):
-        raise InventoryError(f"{path}: is a program, and fleet runs none; {_save(path)}")
+        raise InventoryError(f"{path}: is a program, and fleet runs none; {_advise_saving(path)}")
     return head == _VAULT
 
 
-def _output(program: str, path: Path, copy: Path, work: Path) -> bytes:
+def _run_ansible(program: str, path: Path, copy: Path, work: Path) -> bytes:
     inventory = copy if path.is_dir() else copy / path.name
     command = ["sh", "-c", _LIMITED, "sh", program, "-i", str(inventory), "--list"]
     try:
         done = subprocess.run(
             command,
             cwd=work,
-            env=_environment(work),
+            env=_bare_environment(work),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TIMEOUT_S,
@@ -363,16 +351,15 @@ def _output(program: str, path: Path, copy: Path, work: Path) -> bytes:
     text = re.sub(r" (?=\[WARNING\]:|\[ERROR\]:|ERROR! )", "\n  ", text[:_ERROR_LIMIT])
     raise InventoryError(
         f"{path}: ansible-inventory failed (exit status {done.returncode}):\n  {text}\n"
-        f"If it needs a plugin or a program, {_save(path)}"
+        f"If it needs a plugin or a program, {_advise_saving(path)}"
     )
 
 
-def _environment(work: Path) -> dict[str, str]:
-    """The user's environment without Ansible's settings; plugins come from Ansible itself only."""
+def _bare_environment(work: Path) -> dict[str, str]:
+    """Return the user's environment without Ansible's settings; plugins come from Ansible itself only."""
     (work / "ansible.cfg").touch()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     none = str(work / "none")
-    return kept | {
+    return {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")} | {
         "LC_ALL": "C.UTF-8",
         "ANSIBLE_CONFIG": str(work / "ansible.cfg"),
         "ANSIBLE_HOME": str(work / "home"),

@@ -1,4 +1,4 @@
-"""Hosts that a program lists: nodes, pods, containers, places, or lines of the user's own program."""
+"""Lists hosts by a program: nodes, pods, containers, places, or lines of the user's own program."""
 
 import getpass
 import json
@@ -15,9 +15,9 @@ from typing import Any
 from fleet.addresses import is_address
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
-from fleet.inventory.starter import comment, written
+from fleet.inventory.starter import as_comment, render_inventory
 
-_TIMEOUT_S, _MIB_MOST = 30, 8
+_TIMEOUT_S, _LIMIT_MIB = 30, 8
 _SHOWN = 300  # characters of what a program printed
 _USABLE = frozenset(
     ("IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED", "CLOUD", "DYNAMIC_NORM")
@@ -26,8 +26,8 @@ _OS_TEXT = re.compile(r" OS=.*?(?= RealMemory=)")
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
-    """What would be a host; unusable: why not."""
+class _Candidate:
+    """An entry of a list that may become a host. unusable: why it cannot; "" if it can."""
 
     name: str
     address: str
@@ -35,23 +35,23 @@ class _Listed:
     unusable: str = ""
 
 
-def _read_each(entries: Iterable[Any], read: Callable[[Any], _Listed]) -> Iterator[_Listed]:
-    """Read entries one by one; leave out, by its ID, an entry that is not as `read` expects."""
+def _parse_entries(entries: Iterable[Any], parse: Callable[[Any], _Candidate]) -> Iterator[_Candidate]:
+    """Parse entries one by one. An entry that `parse` does not understand is unusable, by its ID."""
     for entry in entries:
         try:
-            listed = read(entry)
+            candidate = parse(entry)
             "".join(
-                (listed.name, listed.address, *listed.labels.values())
-            )  # all are texts, or it is a TypeError
-            yield listed
+                (candidate.name, candidate.address, *candidate.labels.values())
+            )  # a TypeError if not texts
+            yield candidate
         except KeyError as err:
-            yield _Listed("", _entry_id(entry), unusable=f"its entry has no {err.args[0]}")
+            yield _Candidate("", _entry_id(entry), unusable=f"its entry has no {err.args[0]}")
         except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
-            yield _Listed("", _entry_id(entry), unusable="its entry is not understood")
+            yield _Candidate("", _entry_id(entry), unusable="its entry is not understood")
 
 
 def _entry_id(entry: Any) -> str:
-    """Return the ID or name of an odd entry; its beginning where it has neither."""
+    """Return the ID or name of an entry, else its beginning."""
     if isinstance(entry, dict):
         meta = entry.get("metadata")
         name = meta.get("name") if isinstance(meta, dict) else entry.get("Id") or entry.get("ID")
@@ -60,54 +60,54 @@ def _entry_id(entry: Any) -> str:
     return str(entry)[:_SHOWN]
 
 
-def _node(line: str) -> _Listed:
-    """Format: a line of `scontrol -o show nodes`, KEY=VALUE in a fixed order.
+def _parse_node(line: str) -> _Candidate:
+    """Parse a line of `scontrol -o show nodes`: KEY=VALUE in a fixed order.
 
     Free text has blanks: OS amid the line, Comment, Extra and Reason at its end. The first of a key counts.
     """
-    node: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for word in _OS_TEXT.sub("", line, count=1).split():
         key, _, value = word.partition("=")
-        node.setdefault(key, "" if value == "(null)" else value)
-    name, state, partition = node["NodeName"], node["State"], node.get("Partitions")
+        fields.setdefault(key, "" if value == "(null)" else value)
+    name, state, partition = fields["NodeName"], fields["State"], fields.get("Partitions")
     unusable = "" if set(state.split("+")) <= _USABLE else f"it is {state}"
-    return _Listed(name, name, {"partition": partition} if partition else {}, unusable)
+    return _Candidate(name, name, {"partition": partition} if partition else {}, unusable)
 
 
-def _nodes(printed: str) -> Iterator[_Listed]:
-    return _read_each(filter(str.strip, printed.splitlines()), _node)
+def _parse_nodes(printed: str) -> Iterator[_Candidate]:
+    return _parse_entries(filter(str.strip, printed.splitlines()), _parse_node)
 
 
-def _pod(pod: Any) -> _Listed:
-    """Format: an item of `kubectl get pods -o json`. Each restart renames a pod; its node is the host."""
+def _parse_pod(pod: Any) -> _Candidate:
+    """Parse an item of `kubectl get pods -o json`. Its node is the host, since each restart renames a pod."""
     spec, meta = pod["spec"], pod["metadata"]
     phase = "Terminating" if meta.get("deletionTimestamp") else pod["status"]["phase"]
     labels = {"namespace": meta["namespace"]}
     if len(spec["containers"]) > 1:
         labels["container"] = spec["containers"][0]["name"]
     unusable = f"it is {phase}" if phase != "Running" else ""
-    return _Listed(spec.get("nodeName") or meta["name"], meta["name"], labels, unusable)
+    return _Candidate(spec.get("nodeName") or meta["name"], meta["name"], labels, unusable)
 
 
-def _pods(printed: str) -> Iterator[_Listed]:
-    return _read_each(json.loads(printed)["items"], _pod)
+def _parse_pods(printed: str) -> Iterator[_Candidate]:
+    return _parse_entries(json.loads(printed)["items"], _parse_pod)
 
 
-def _container(entry: Any) -> _Listed:
-    """Format: `ps --format json`: docker's an object a line, podman's an array, with a list of names each."""
+def _parse_container(entry: Any) -> _Candidate:
+    """Parse an entry of `ps --format json`, whose names are a list (podman) or joined by commas (docker)."""
     names = entry["Names"]
     if not names:
         raise KeyError("name")
     name = (names.split(",") if isinstance(names, str) else names)[0]
-    return _Listed(name, name)
+    return _Candidate(name, name)
 
 
-def _containers(printed: str) -> Iterator[_Listed]:
+def _parse_containers(printed: str) -> Iterator[_Candidate]:
     if set(printed.split()) == {"json"}:
         raise InventoryError("docker printed the word json, not its list: docker 23 or newer is needed.")
     array = printed.lstrip().startswith("[")
     entries = json.loads(printed) if array else map(_json_or_text, printed.splitlines())
-    return _read_each(entries, _container)
+    return _parse_entries(entries, _parse_container)
 
 
 def _json_or_text(line: str) -> Any:
@@ -117,59 +117,63 @@ def _json_or_text(line: str) -> Any:
         return line
 
 
-def _place(line: str) -> _Listed:
-    """Format: `labgrid-client who`: below a heading a line for each place that somebody has acquired."""
+def _parse_place(line: str) -> _Candidate:
+    """Parse a line of `labgrid-client who`, each a place that somebody has acquired."""
     user, _, place, *_ = line.split()
-    return _Listed(place, place, {}, f"{user} has acquired it" if user != getpass.getuser() else "")
+    return _Candidate(place, place, {}, f"{user} has acquired it" if user != getpass.getuser() else "")
 
 
-def _places(printed: str) -> Iterator[_Listed]:
-    return _read_each(printed.splitlines()[1:], _place)
+def _parse_places(printed: str) -> Iterator[_Candidate]:
+    return _parse_entries(printed.splitlines()[1:], _parse_place)
 
 
-def _lines(printed: str) -> Iterator[_Listed]:
-    """A host a line: NAME [ADDRESS] [KEY=LABEL...]; without an address NAME may be a range: n[1-3]."""
+def _parse_lines(printed: str) -> Iterator[_Candidate]:
+    """Parse a host a line: NAME [ADDRESS] [KEY=LABEL...]; without an address NAME may be a range: n[1-3]."""
     for line in printed.splitlines():
-        name, *words = line.split("#")[0].split() or [""]
+        pattern, *words = line.split("#")[0].split() or [""]
         labels = dict(word.split("=", 1) for word in words if "=" in word)
         address, *more = [word for word in words if "=" not in word] or [""]
         if more:
             raise ValueError(f"{line[:_SHOWN]!r} is not NAME [ADDRESS] [KEY=LABEL...]")
-        for one in expand_range(name) if name else ():
-            if not NAME.fullmatch(one):
-                raise ValueError(f"no host may be called {one[:_SHOWN]!r}")
-            yield _Listed(one, address or one, labels)
+        for name in expand_range(pattern) if pattern else ():
+            if not NAME.fullmatch(name):
+                raise ValueError(f"no host may be called {name[:_SHOWN]!r}")
+            yield _Candidate(name, address or name, labels)
 
 
-_Reader = Callable[[str], Iterator[_Listed]]
+_Reader = Callable[[str], Iterator[_Candidate]]
 _PS = ("ps", "--format", "json")
 _SSH = ["labgrid-client", "-p", "{address}", "ssh", "{shell}"]
 _CLUSTERS: Mapping[str, tuple[tuple[str, ...], dict[str, Any], _Reader]] = {
-    "slurm": (("scontrol", "-o", "show", "nodes"), {"via": "srun"}, _nodes),
-    "kubectl": (("kubectl", "get", "pods", "-o", "json"), {"via": "kubectl"}, _pods),
-    "docker": (("docker", *_PS), {"via": "docker"}, _containers),
-    "podman": (("podman", *_PS), {"via": "podman"}, _containers),
-    "labgrid": (("labgrid-client", "who"), {"via": "command", "command": _SSH}, _places),
+    "slurm": (("scontrol", "-o", "show", "nodes"), {"via": "srun"}, _parse_nodes),
+    "kubectl": (("kubectl", "get", "pods", "-o", "json"), {"via": "kubectl"}, _parse_pods),
+    "docker": (("docker", *_PS), {"via": "docker"}, _parse_containers),
+    "podman": (("podman", *_PS), {"via": "podman"}, _parse_containers),
+    "labgrid": (("labgrid-client", "who"), {"via": "command", "command": _SSH}, _parse_places),
 }
 CLUSTERS = tuple(_CLUSTERS)
 
 
 def from_cluster(kind: str) -> str:
-    """What the program of `kind` lists now, as an inventory with comments on the rest. InventoryError."""
-    command, defaults, _ = _CLUSTERS[kind]
-    hosts, left_out = _listed(kind)
-    return written(f"What {' '.join(command[1:4])} of {command[0]} listed.", left_out, hosts, defaults)
+    """Render the list of the program of `kind` as an inventory, with comments on what is left out.
 
-
-def hosts_from(
-    source: str | Sequence[str], defaults: Collection[str], known: Mapping[str, Any] | None
-) -> dict[str, dict[str, Any]]:
-    """List the entries of the hosts that a program lists. Raises InventoryError.
-
-    known: these instead, without asking the program; only their addresses and labels count, since anybody who
-    may write to a shared root may have noted them.
+    Raises InventoryError.
     """
-    hosts = _listed(source)[0] if known is None else known
+    command, defaults, _ = _CLUSTERS[kind]
+    hosts, left_out = _ask_program(kind)
+    origin = f"What {' '.join(command[1:4])} of {command[0]} listed."
+    return render_inventory(origin, left_out, hosts, defaults)
+
+
+def list_hosts(
+    source: str | Sequence[str], defaults: Collection[str], noted_hosts: Mapping[str, Any] | None
+) -> dict[str, dict[str, Any]]:
+    """Return the entries of the hosts that a program lists. Raises InventoryError.
+
+    noted_hosts: those of a session's note; then no program is started. Only their addresses and labels count,
+    since anybody who may write to a shared root may have written the note.
+    """
+    hosts = _ask_program(source)[0] if noted_hosts is None else noted_hosts
     reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
     return {
         name: {**reached, **{key: entry[key] for key in ("address", "labels") if key in entry}}
@@ -177,50 +181,51 @@ def hosts_from(
     }
 
 
-def _listed(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """The entry of each host, and a sentence for each that is left out."""
-    command, _, read = _CLUSTERS[source] if isinstance(source, str) else (tuple(source), {}, _lines)
+def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the entry of each host, and a sentence for each that is left out."""
+    command, _, parse = _CLUSTERS[source] if isinstance(source, str) else (tuple(source), {}, _parse_lines)
     allocated = os.environ.get("SLURM_JOB_NODELIST")
     command = (*command, *([allocated] if source == "slurm" and allocated else []))
     program = command[0]
     try:
-        if len(listed := list(read(_output(command)))) > HOST_LIMIT:
+        if len(candidates := list(parse(_run(command)))) > HOST_LIMIT:
             raise ValueError(f"more than {HOST_LIMIT} hosts")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
         problem = f"{type(err).__name__} {err}"[:_SHOWN]
         raise InventoryError(
             f"{program} printed what is not its list: {problem}. See `{shlex.join(command)}`."
         ) from err
-    hosts: dict[str, _Listed] = {}
+    hosts: dict[str, _Candidate] = {}
     left_out = []
-    for one in listed:
-        unusable = one.unusable
-        if unusable:
-            pass
-        elif not NAME.fullmatch(one.name) or one.name == ALL:
-            unusable = "no host may have that name"
-        elif isinstance(source, str) and not is_address(one.address):
-            unusable = "it is neither a name nor an IP address"
-        elif one.name.casefold() in hosts:
-            unusable = f"{one.name} is there already, by {hosts[one.name.casefold()].address}"
-        if unusable:
-            left_out.append(f"Left out: {comment(one.address)}: {comment(unusable)}.")
+    for candidate in candidates:
+        name, address = candidate.name, candidate.address
+        if candidate.unusable:
+            why = candidate.unusable
+        elif not NAME.fullmatch(name) or name == ALL:
+            why = "no host may have that name"
+        elif isinstance(source, str) and not is_address(address):
+            why = "it is neither a name nor an IP address"
+        elif earlier := hosts.get(name.casefold()):
+            why = f"{name} is there already, by {earlier.address}"
         else:
-            hosts[one.name.casefold()] = one
+            hosts[name.casefold()] = candidate
+            continue
+        left_out.append(f"Left out: {as_comment(address)}: {as_comment(why)}.")
     if not hosts:
         raise InventoryError(
             f"{program} lists no host that could be measured. {' '.join(left_out[:3])}".rstrip()
         )
-    return {one.name: _entry(one) for one in hosts.values()}, left_out
+    return {candidate.name: _render_entry(candidate) for candidate in hosts.values()}, left_out
 
 
-def _entry(listed: _Listed) -> dict[str, Any]:
-    address = {"address": listed.address} if listed.address != listed.name else {}
-    return {**address, **({"labels": listed.labels} if listed.labels else {})}
+def _render_entry(candidate: _Candidate) -> dict[str, Any]:
+    address = {"address": candidate.address} if candidate.address != candidate.name else {}
+    return {**address, **({"labels": candidate.labels} if candidate.labels else {})}
 
 
-def _output(command: tuple[str, ...]) -> str:
-    by_hand, limited = shlex.join(command), ["/bin/sh", "-c", f'ulimit -f {_MIB_MOST << 11}; exec "$@"', "-"]
+def _run(command: tuple[str, ...]) -> str:
+    """Return what a program prints. Raises InventoryError if it fails, prints too much or takes too long."""
+    by_hand, limited = shlex.join(command), ["/bin/sh", "-c", f'ulimit -f {_LIMIT_MIB << 11}; exec "$@"', "-"]
     if shutil.which(command[0]) is None:
         raise InventoryError(f"PATH leads to no {command[0]}, which has to list the hosts.")
     with tempfile.TemporaryFile() as printed:
@@ -237,11 +242,13 @@ def _output(command: tuple[str, ...]) -> str:
         except (OSError, subprocess.TimeoutExpired) as err:
             why = err.strerror if isinstance(err, OSError) else f"it took more than {_TIMEOUT_S} s"
             raise InventoryError(f"{command[0]} listed no hosts: {why}. Try `{by_hand}`.") from err
-        if printed.tell() >= _MIB_MOST << 20:
-            raise InventoryError(f"{command[0]} printed {_MIB_MOST} MiB or more. Try `{by_hand} | head`.")
+        if printed.tell() >= _LIMIT_MIB << 20:
+            raise InventoryError(f"{command[0]} printed {_LIMIT_MIB} MiB or more. Try `{by_hand} | head`.")
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][-_SHOWN:].rstrip(".?!")
-            said = f": {said}" if said else ""
-            raise InventoryError(f"{command[0]} ended with {done.returncode}{said}. Try `{by_hand}`.")
+            last_line = (
+                done.stderr.decode(errors="replace").strip().rpartition("\n")[2][-_SHOWN:].rstrip(".?!")
+            )
+            why = f": {last_line}" if last_line else ""
+            raise InventoryError(f"{command[0]} ended with {done.returncode}{why}. Try `{by_hand}`.")
         printed.seek(0)
         return printed.read().decode(errors="replace")

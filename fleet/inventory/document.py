@@ -1,4 +1,4 @@
-"""YAML as data that remembers its lines; scalars stay text, so none of YAML's guesses (no: false) gets in."""
+"""Parses YAML as data that remembers its lines. Scalars stay text: `no` is not false."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _NULL = _STANDARD + "null"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with the file: where, and what to do about it."""
+    """A mistake in the file: where, and what to do about it."""
 
     line: int
     where: str
@@ -23,7 +23,7 @@ class Problem:
 
 
 class BrokenError(Exception):
-    """The text is not YAML that we can read; carries the problem."""
+    """The text is not YAML that fleet can read. problem: why."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.text)
@@ -32,33 +32,33 @@ class BrokenError(Exception):
 
 @dataclass(slots=True)
 class Document:
-    """The file as dicts, lists, strings and None, the line of each path, and the problems found."""
+    """A file as dicts, lists, strings and None, with the line of each path, and its mistakes."""
 
     data: Any = None
     lines: dict[Path, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def line(self, path: Path) -> int:
-        """The line of this path, or of its nearest parent that the file contains."""
+        """Return the line of this path, or of its nearest parent in the file."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
     def problem(self, path: Path, text: str) -> None:
-        """Add a problem with the value at `path`."""
-        self.problems.append(Problem(self.line(path), dotted(path), text))
+        """Note a mistake in the value at `path`."""
+        self.problems.append(Problem(self.line(path), format_path(path), text))
 
 
-def dotted(path: Path) -> str:
-    """A path in dotted form: ("hosts", "a", "jump", 0) -> "hosts.a.jump[0]"."""
+def format_path(path: Path) -> str:
+    """Format a path: ("hosts", "a", "jump", 0) -> "hosts.a.jump[0]"."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
 
 
-def read(text: str) -> Document:
-    """Read one YAML document. Raises BrokenError if it is not YAML; an empty one has data None."""
+def parse(text: str) -> Document:
+    """Parse one YAML document. Raises BrokenError if it is not YAML; the data of an empty one are None."""
     import yaml  # noqa: PLC0415  costs 30 ms, which `fleet --help` need not pay
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -68,7 +68,7 @@ def read(text: str) -> Document:
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark or err.context_mark
         line = min(mark.line, text.rstrip().count("\n")) + 1 if mark else 1
-        raise BrokenError(Problem(line, "", _plain_words(err, text))) from err
+        raise BrokenError(Problem(line, "", _describe_error(err, text))) from err
     except yaml.reader.ReaderError as err:
         line = text.count("\n", 0, err.position) + 1
         raise BrokenError(Problem(line, "", "a control character, which YAML does not allow")) from err
@@ -76,7 +76,7 @@ def read(text: str) -> Document:
         raise BrokenError(Problem(1, "", f"not YAML we can read: {type(err).__name__}")) from err
     document = Document()
     if root is not None:
-        document.data = _Walk(document).value(root, ())
+        document.data = _Walk(document).convert(root, ())
     return document
 
 
@@ -90,22 +90,23 @@ def _refuse_depth(events: Iterator[Any]) -> None:
             raise BrokenError(Problem(event.start_mark.line + 1, "", "nested too deeply"))
 
 
-def _plain_words(err: Any, text: str) -> str:
+def _describe_error(err: Any, text: str) -> str:
+    """Say in plain words what is wrong with the YAML."""
     mark = err.problem_mark
     if mark is not None and "\t" in "".join(text.splitlines()[mark.line : mark.line + 1]):
         return "broken YAML: this line contains a tab; YAML indents with spaces only"
-    cause = ", ".join(part for part in (err.context, err.problem) if part)
+    cause = ", ".join(filter(None, (err.context, err.problem)))
     return f"broken YAML: {cause}. Check indentation, colons and quotes here and in the line above"
 
 
 class _Walk:
-    """Turns nodes into data and records their lines; refuses what no inventory needs."""
+    """Turns YAML's nodes into data and notes their lines; refuses what no inventory needs."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self.nodes = 0
 
-    def value(self, node: Any, path: Path, depth: int = 1) -> Any:
+    def convert(self, node: Any, path: Path, depth: int = 1) -> Any:
         self.nodes += 1
         line = node.start_mark.line + 1
         if self.nodes > NODE_LIMIT:
@@ -117,14 +118,14 @@ class _Walk:
             self.document.problem(path, f"the YAML tag {node.tag} is not supported; remove it")
             return None
         if node.id == "mapping":
-            return self._mapping(node, path, depth)
+            return self._convert_mapping(node, path, depth)
         if node.id == "sequence":
-            return [self.value(item, (*path, index), depth + 1) for index, item in enumerate(node.value)]
+            return [self.convert(item, (*path, index), depth + 1) for index, item in enumerate(node.value)]
         return None if node.tag == _NULL else str(node.value)
 
-    def _mapping(self, node: Any, path: Path, depth: int) -> dict[str, Any]:
+    def _convert_mapping(self, node: Any, path: Path, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        own: dict[str, int] = {}
+        first_lines: dict[str, int] = {}
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
                 continue
@@ -133,19 +134,19 @@ class _Walk:
                 self.document.problem(path, "a key must be plain text")
                 continue
             key = str(key_node.value)
-            if key in own:
-                text = f"duplicate key (first in line {own[key]}); keep one of them"
-                self.document.problems.append(Problem(line, dotted((*path, key)), text))
+            if key in first_lines:
+                text = f"duplicate key (first in line {first_lines[key]}); keep one of them"
+                self.document.problems.append(Problem(line, format_path((*path, key)), text))
                 continue
-            own[key] = line
+            first_lines[key] = line
             self.document.lines.setdefault((*path, key), line)
-            result[key] = self.value(value_node, (*path, key), depth + 1)
-        for key, value in self._merged(node, path, depth):
+            result[key] = self.convert(value_node, (*path, key), depth + 1)
+        for key, value in self._convert_merge_keys(node, path, depth):
             result.setdefault(key, value)
         return result
 
-    def _merged(self, node: Any, path: Path, depth: int) -> Iterator[tuple[str, Any]]:
-        """The keys that `<<: *anchor` merges; of several anchors the first wins, as YAML specifies."""
+    def _convert_merge_keys(self, node: Any, path: Path, depth: int) -> Iterator[tuple[str, Any]]:
+        """Yield the keys that `<<: *anchor` merges; of several anchors the first wins, as YAML specifies."""
         for key, value in node.value:
             if key.tag != _MERGE:
                 continue
@@ -153,4 +154,4 @@ class _Walk:
                 if source.id != "mapping":
                     self.document.problem(path, "`<<:` takes a mapping, or a list of them")
                     continue
-                yield from (self.value(source, path, depth + 1) or {}).items()
+                yield from (self.convert(source, path, depth + 1) or {}).items()

@@ -1,12 +1,14 @@
 """The schema of the inventory: keys, types, bounds and the messages for what is wrong."""
 
+import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 from fleet.addresses import read_address, read_hop, read_user
-from fleet.inventory.document import Document, Path
+from fleet.inventory.document import Document, Path, format_path
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, find_arch
 from fleet.plan.kinds import Kind, integer, word_from
 from fleet.plan.options import BY_NAME, OPTIONS
@@ -18,148 +20,144 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _Reader = Callable[[Any], Any]
 """Converts a value, or raises ValueError with a message for the user."""
 _Schema = Callable[[Any, Path, Document], Any]
-"""The value at a path as it is meant, or _WRONG, with its problems added to the document."""
-_WRONG = object()
+"""Converts the value at a path; None where it is wrong, with its problems added to the document."""
 
 
 def check(document: Document) -> dict[str, Any]:
-    """The document's values, each of its type and under a known key; problems are added to `document`."""
-    found = _FILE(_without_secrets(document, document.data, ()), (), document)
-    return {} if found is _WRONG else found
+    """Return the document's values, each of its type and under a known key; add problems to `document`."""
+    return _FILE(_drop_secrets(document, document.data, ()), (), document) or {}
 
 
-def _without_secrets(document: Document, data: Any, path: Path) -> Any:
-    """The data without keys that look like secrets, each a problem; hosts, groups and labels are exempt."""
+def list_programs(document: Document) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each key that says which programs to start, or how."""
+    for path, line in document.lines.items():
+        if path == ("hosts_from",) or (path[-1:] and path[-1] in _STARTING and _is_entry(path[:-1])):
+            value = reduce(lambda data, key: data[key], path, document.data)
+            text = "" if path[-1] == "env" else f": {json.dumps(value, ensure_ascii=False)}"  # maybe secret
+            yield line, f"{format_path(path)}{text}"
+
+
+def _drop_secrets(document: Document, data: Any, path: Path) -> Any:
+    """Return the data without keys that look like secrets, each a problem; names and labels are exempt."""
     if not isinstance(data, dict):
         return data
-    free = path in {("hosts",), ("groups",)} or path[-1:] == ("labels",)
-    kept = {}
+    public = {}
     for key, value in data.items():
-        if not free and SECRET.search(key):
+        if SECRET.search(key) and not _is_entry((*path, key)) and path[-1:] != ("labels",):
             document.problem((*path, key), NO_SECRETS)
         else:
-            kept[key] = _without_secrets(document, value, (*path, key))
-    return kept
+            public[key] = _drop_secrets(document, value, (*path, key))
+    return public
 
 
-def _kind(value: Any) -> str:
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    return "nothing" if value is None else quote(str(value))
+def _convert(value: Any, path: Path, document: Document, *readers: _Reader) -> Any:
+    """Return what the readers make of a value, in turn; None, and a problem, where one refuses it."""
+    for reader in readers:
+        try:
+            value = reader(value)
+        except ValueError as err:
+            document.problem(path, str(err))
+            return None
+    return value
 
 
-def _of(*readers: _Reader, of: _Schema = lambda value, _path, _document: value) -> _Schema:
-    """What the schema `of` gives, converted by each reader in turn."""
-
-    def read(value: Any, path: Path, document: Document) -> Any:
-        found = of(value, path, document)
-        for reader in () if found is _WRONG else readers:
-            try:
-                found = reader(found)
-            except ValueError as err:
-                document.problem(path, str(err))
-                return _WRONG
-        return found
-
-    return read
-
-
-def _is(kind: type, words: str) -> _Reader:
+def _require(kind: type, words: str) -> _Reader:
     def read(value: Any) -> Any:
         if not isinstance(value, kind):
-            raise ValueError(f"must be {words}, not {_kind(value)}")  # noqa: TRY004  as every reader
+            actual = "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else None
+            actual = actual or ("nothing" if value is None else quote(str(value)))
+            raise ValueError(f"must be {words}, not {actual}")  # noqa: TRY004  as every reader
         return value
 
     return read
 
 
-def _or_nothing(schema: _Schema) -> _Schema:
+def _text(*readers: _Reader) -> _Schema:
+    """Return the schema of one line of text, which the readers convert in turn."""
+    checks = (_require(str, "one piece of text"), _require_line, *readers)
+    return lambda value, path, document: _convert(value, path, document, *checks)
+
+
+def _list(item: _Schema, split: _Reader) -> _Schema:
+    """Return the schema of a list, or of one text that `split` makes into a list."""
+
+    def read(value: Any, path: Path, document: Document) -> Any:
+        split_text = (
+            lambda value: split(value) if isinstance(value, str) else value,
+            _require(list, "a list"),
+        )
+        items = _convert(value, path, document, *split_text) or ()
+        return tuple(item(value, (*path, index), document) for index, value in enumerate(items))
+
+    return read
+
+
+def _mapping(choose_schema: Callable[[str, Path, Document], _Schema], *readers: _Reader) -> _Schema:
+    """Return the schema of a mapping. choose_schema: returns that of a key's value."""
+    checks = (_require(dict, "a mapping (lines of `key: value` below it)"), *readers)
+
+    def read(value: Any, path: Path, document: Document) -> Any:
+        mapping = _convert(value, path, document, *checks) or {}
+        return {
+            key: choose_schema(key, path, document)(value, (*path, key), document)
+            for key, value in mapping.items()
+        }
+
+    return read
+
+
+def _any_keys(schema: _Schema, *readers: _Reader) -> _Schema:
+    """Return the schema of a mapping with any keys that the readers accept."""
+    return _mapping(lambda _key, _path, _document: schema, *readers)
+
+
+def _keys(fields: Mapping[str, _Schema]) -> _Schema:
+    """Return the schema of a mapping with these keys only, none required. Drops keys without a value."""
+
+    def choose_schema(key: str, path: Path, document: Document) -> _Schema:
+        if key in fields:
+            return _optional(fields[key])
+        advice = f"{nearest(key, fields)} Known here: {', '.join(sorted(fields))}"
+        document.problem((*path, key), f"unknown key{advice}")
+        return lambda *_: None
+
+    mapping = _mapping(choose_schema)
+    return lambda value, path, document: {
+        key: value for key, value in mapping(value, path, document).items() if value is not None
+    }
+
+
+def _optional(schema: _Schema) -> _Schema:
     return lambda value, path, document: None if value is None else schema(value, path, document)
 
 
-def _whole_if_right(found: Any, values: Iterable[Any]) -> Any:
-    return _WRONG if any(value is _WRONG for value in values) else found
-
-
-def _list_of(item: _Schema, split: _Reader) -> _Schema:
-    """A list, or one text that `split` makes into a list."""
-
-    def read(value: Any, path: Path, document: Document) -> Any:
-        items = listed(value, path, document)
-        if items is _WRONG:
-            return _WRONG
-        found = tuple(item(one, (*path, at), document) for at, one in enumerate(items))
-        return _whole_if_right(found, found)
-
-    listed = _of(lambda value: split(value) if isinstance(value, str) else value, _is(list, "a list"))
-    return read
-
-
-def _mapping(schema_of: Callable[[str, Path, Document], _Schema]) -> _Schema:
-    """A mapping; schema_of: that of a key's value."""
-
-    def read(value: Any, path: Path, document: Document) -> Any:
-        if mapping(value, path, document) is _WRONG:
-            return _WRONG
-        found = {
-            key: schema_of(key, path, document)(one, (*path, key), document) for key, one in value.items()
-        }
-        return _whole_if_right(found, found.values())
-
-    mapping = _of(_is(dict, "a mapping (lines of `key: value` below it)"))
-    return read
-
-
-def _each(schema: _Schema) -> _Schema:
-    """A mapping with any keys."""
-    return _mapping(lambda _key, _path, _document: schema)
-
-
-def _mapping_of(fields: Mapping[str, _Schema]) -> _Schema:
-    """A mapping with these keys only, none required; a key without a value is ignored."""
-
-    def of_key(key: str, path: Path, document: Document) -> _Schema:
-        if key in fields:
-            return _or_nothing(fields[key])
-        known = f"{nearest(key, fields)} Known here: {', '.join(sorted(fields))}"
-        document.problem((*path, key), f"unknown key{known}")
-        return lambda *_: _WRONG
-
-    return _of(
-        lambda mapping: {key: value for key, value in mapping.items() if value is not None},
-        of=_mapping(of_key),
-    )
-
-
-def _of_kind(kind: Kind) -> _Schema:
-    """One text, or a list of texts where the kind is a list."""
+def _kind(kind: Kind) -> _Schema:
+    """Return the schema of an option's value: one text, or a list of texts where the kind is a list."""
 
     def read(value: Any) -> Any:
         if kind.lists and isinstance(value, list) and all(isinstance(item, str) for item in value):
             value = ",".join(value)
-        return kind.read(_line_of_text(_is(str, kind.allowed)(value)))
+        return kind.read(_require_line(_require(str, kind.allowed)(value)))
 
-    return _of(read)
+    return lambda value, path, document: _convert(value, path, document, read)
 
 
-def _line_of_text(value: str) -> str:
+def _require_line(value: str) -> str:
     if _CONTROL.search(value):
         raise ValueError("must be one line of text without control characters")
     return value
 
 
-def _shaped(pattern: str, advice: str) -> _Reader:
-    def shaped(value: str) -> str:
+def _match(pattern: str, advice: str) -> _Reader:
+    def read(value: str) -> str:
         if not re.fullmatch(pattern, value):
             raise ValueError(f"{advice}; not {quote(value)}")
         return value
 
-    return shaped
+    return read
 
 
-def _address(value: str) -> str:
+def _read_address(value: str) -> str:
     if match := re.fullmatch(r"([^:\[\]]+):([0-9]+)", value):
         raise ValueError(f"write the port on a line of its own: `address: {match[1]}` and `port: {match[2]}`")
     if "@" in value:
@@ -168,43 +166,43 @@ def _address(value: str) -> str:
     return value[1:-1] if value.startswith("[") else value
 
 
-def _hop(value: str) -> str:
+def _check_hop(value: str) -> str:
     read_hop(value)
     return value
 
 
-def _target_word(known: Iterable[str]) -> _Reader:
+def _target_word(words: Iterable[str]) -> _Reader:
     def read(value: str) -> str | None:
         word = find_arch(value.lower()) or value.lower()
         if word == "auto":
             return None
-        if word not in known:
-            raise ValueError(f"must be auto or one of {', '.join(known)}; not {quote(value)}")
+        if word not in words:
+            raise ValueError(f"must be auto or one of {', '.join(words)}; not {quote(value)}")
         return word
 
     return read
 
 
-def _client(value: str) -> list[str]:
+def _refuse_client_text(value: str) -> list[str]:
     words = value.split() or ["docker", "exec", "-i", "{address}"]
     raise ValueError(f"no shell splits it, so write a list: [{', '.join(words)}]")
 
 
-def _client_word(value: str) -> str:
+def _check_client_word(value: str) -> str:
     if any(SECRET.search(name) for name in re.findall(r"\{env:([^}]*)", value)):
         raise ValueError("every user of this machine can read a program's words; they may hold no secret")
     return value
 
 
-def _flags(value: str) -> list[str]:
+def _split_flags(value: str) -> list[str]:
     try:
         return shlex.split(value)
     except ValueError as err:
         raise ValueError(f"cannot be split into flags ({err}); check the quotes") from err
 
 
-def _names(advice: str, pattern: str) -> _Reader:
-    """Checks every key of a mapping; its values are already checked."""
+def _require_names(pattern: str, advice: str) -> _Reader:
+    """Return a reader that checks every key of a mapping."""
 
     def read(mapping: dict[str, str]) -> dict[str, str]:
         for name in mapping:
@@ -215,66 +213,57 @@ def _names(advice: str, pattern: str) -> _Reader:
     return read
 
 
-def _commas(value: str) -> list[str]:
+def _split_commas(value: str) -> list[str]:
     return [part.strip() for part in value.split(",")]
 
 
-_TEXT = _of(_is(str, "one piece of text"), _line_of_text)
-_PATH = _of(_shaped(r"\S.*", "must be a path"), of=_TEXT)
-_HOP = _of(_hop, of=_TEXT)
+_PATH = _text(_match(r"\S.*", "must be a path"))
 _TOOLCHAIN = {
-    "cc": _of(_shaped(r"[^\s\-].*", "must be a compiler command such as gcc-12"), of=_TEXT),
-    "cflags": _list_of(_TEXT, _flags),
+    "cc": _text(_match(r"[^\s\-].*", "must be a compiler command such as gcc-12")),
+    "cflags": _list(_text(), _split_flags),
     "binary": _PATH,
     "sdp": _PATH,
-    "build_host": _of(_shaped(r"[^\s\-]\S*", "must be the name of a host in this file"), of=_TEXT),
+    "build_host": _text(_match(r"[^\s\-]\S*", "must be the name of a host in this file")),
 }
-_PLAN = {option.name: _of_kind(option.kind) for option in OPTIONS if option.inventory_path == ("plan",)}
-
-
+_PLAN = {option.name: _kind(option.kind) for option in OPTIONS if option.inventory_path == ("plan",)}
+_WORKDIR = r"(/|~/)(?!.*(^|/)\.\.(/|$)).*[^/].*"
 _ENTRY = {
-    "address": _of(_address, of=_TEXT),
-    "port": _of_kind(integer(1, 65_535)),
-    "user": _of(read_user, of=_TEXT),
-    "identity_files": _list_of(_PATH, lambda text: [text]),
-    "jump": _list_of(_HOP, _commas),
-    "via": _of_kind(word_from(Via)),
-    "command": _list_of(_of(_client_word, of=_TEXT), _client),
-    "host_key": _of_kind(word_from(HostKeyPolicy)),
-    "os": _of(_target_word(OSES), of=_TEXT),
-    "os_release": _of(
-        _shaped(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0"), of=_TEXT
+    "address": _text(_read_address),
+    "port": _kind(integer(1, 65_535)),
+    "user": _text(read_user),
+    "identity_files": _list(_PATH, lambda text: [text]),
+    "jump": _list(_text(_check_hop), _split_commas),
+    "via": _kind(word_from(Via)),
+    "command": _list(_text(_check_client_word), _refuse_client_text),
+    "host_key": _kind(word_from(HostKeyPolicy)),
+    "os": _text(_target_word(OSES)),
+    "os_release": _text(_match(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0")),
+    "arch": _text(_target_word(sorted(ARCHES))),
+    "build": _kind(word_from(BuildPlace)),
+    "toolchain": _keys(_TOOLCHAIN),
+    "workdir": _text(_match(_WORKDIR, "must be an absolute path, or begin with ~/, without `..`")),
+    "priority": _kind(BY_NAME["priority"].kind),
+    "lock": _kind(word_from(LockPolicy)),
+    "cpus": _kind(BY_NAME["cpus"].kind),
+    "env": _any_keys(
+        _text(), _require_names(r"[A-Za-z_][A-Za-z0-9_]*", "letters, digits and _ only, no digit first")
     ),
-    "arch": _of(_target_word(sorted(ARCHES)), of=_TEXT),
-    "build": _of_kind(word_from(BuildPlace)),
-    "toolchain": _mapping_of(_TOOLCHAIN),
-    "workdir": _of(
-        _shaped(
-            r"(/|~/)(?!.*(^|/)\.\.(/|$)).*[^/].*", "must be an absolute path, or begin with ~/, without `..`"
-        ),
-        of=_TEXT,
-    ),
-    "priority": _of_kind(BY_NAME["priority"].kind),
-    "lock": _of_kind(word_from(LockPolicy)),
-    "cpus": _of_kind(BY_NAME["cpus"].kind),
-    "env": _of(
-        _names("letters, digits and _ only, no digit first", r"[A-Za-z_][A-Za-z0-9_]*"), of=_each(_TEXT)
-    ),
-    "labels": _of(_names("letters, digits, dot, dash and _ only", LABEL_KEY), of=_each(_TEXT)),
-    "plan": _mapping_of(_PLAN),
+    "labels": _any_keys(_text(), _require_names(LABEL_KEY, "letters, digits, dot, dash and _ only")),
+    "plan": _keys(_PLAN),
 }
-_NAMES = _list_of(_TEXT, _commas)
-_GROUP = _ENTRY | {"hosts": _NAMES, "children": _NAMES}
-
-
+_STARTING = ("command", "env", "toolchain")  # keys that start programs; `env` can load a library into one
+_NAMES = _list(_text(), _split_commas)
+_ENTRIES = {"groups": _ENTRY | {"hosts": _NAMES, "children": _NAMES}, "hosts": _ENTRY}
+_FILE = _keys(
+    {
+        "defaults": _keys(_ENTRY),
+        **{section: _any_keys(_optional(_keys(keys))) for section, keys in _ENTRIES.items()},
+        "hosts_from": lambda *_: None,  # taken out before
+    }
+)
 ENTRY_KEYS, TOOLCHAIN_KEYS, PLAN_KEYS = tuple(_ENTRY), tuple(_TOOLCHAIN), tuple(_PLAN)
 
 
-_FILE = _mapping_of(
-    {
-        "defaults": _mapping_of(_ENTRY),
-        "groups": _each(_or_nothing(_mapping_of(_GROUP))),
-        "hosts": _each(_or_nothing(_mapping_of(_ENTRY))),
-        "hosts_from": _of(),  # taken out before
-    }
-)
+def _is_entry(path: Path) -> bool:
+    """Report whether a path is that of `defaults`, or of the entry of a group or host."""
+    return path == ("defaults",) or (len(path) == 2 and path[0] in _ENTRIES)

@@ -1,4 +1,4 @@
-"""Loads inventory.yaml, read by `document` and checked by `schema`, and selects by name, glob and label."""
+"""Loads inventory.yaml, parsed by `document` and checked by `schema`, and selects by name, glob and label."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,34 +29,37 @@ _BY_KEY = ("env", "labels", "toolchain", "plan")  # merged key by key; anything 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The inventory of a file. `groups`: host names by group name, both in the file's order."""
+    """The hosts of a file, and the host names of each group, in the file's order.
+
+    unasked_program: that of `hosts_from`, where it was not started.
+    """
 
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[str, ...]]
     path: Path
-    unasked: str = ""  # the program of `hosts_from`, where it was not asked
+    unasked_program: str = ""
 
     def select(self, patterns: Sequence[str] = ()) -> tuple[Host, ...]:
-        """The hosts that match any pattern and no `!pattern`, in the inventory's order; no pattern means all.
+        """Return the hosts that match a pattern and no `!pattern`, in the file's order; all without patterns.
 
-        A pattern is a host's or group's name, a glob, `board[01-04,07]`, `label=value` or `all`.
-        Raises UsageError for a pattern that matches nothing and for an empty result.
+        A pattern is a name of a host or group, a glob, `board[01-04,07]`, `label=value` or `all`. Raises
+        UsageError for a pattern that matches nothing, and for an empty result.
         """
-        wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
-        unwanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-        chosen = {name for pattern in wanted or [ALL] for name in self._matching(pattern)}
-        chosen -= {name for pattern in unwanted for name in self._matching(pattern)}
+        included = [pattern for pattern in patterns if not pattern.startswith("!")]
+        excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+        chosen = {name for pattern in included or [ALL] for name in self._match_names(pattern)}
+        chosen -= {name for pattern in excluded for name in self._match_names(pattern)}
         if not chosen:
             raise UsageError(
                 f"{self.path}: the selection {' '.join(patterns)!r} leaves no host. See `fleet hosts`."
             )
         return tuple(host for host in self.hosts if host.name in chosen)
 
-    def _matching(self, pattern: str) -> set[str]:
+    def _match_names(self, pattern: str) -> set[str]:
         if pattern == ALL:
             return {host.name for host in self.hosts}
         if "=" in pattern:
-            return self._labelled(*pattern.split("=", 1))
+            return self._match_label(*pattern.split("=", 1))
         try:
             globs = expand_range(pattern)
         except ValueError as err:
@@ -70,29 +73,27 @@ class Inventory:
             )
         return names
 
-    def _labelled(self, key: str, value: str) -> set[str]:
-        found = {
-            host.name for host in self.hosts if key in host.labels and fnmatchcase(host.labels[key], value)
-        }
-        if not found:
-            known = sorted({f"{name}={text}" for host in self.hosts for name, text in host.labels.items()})
-            advice = f"{nearest(f'{key}={value}', known)} Known labels: {', '.join(known[:20]) or 'none'}."
+    def _match_label(self, key: str, value: str) -> set[str]:
+        hosts = (host for host in self.hosts if key in host.labels)
+        names = {host.name for host in hosts if fnmatchcase(host.labels[key], value)}
+        if not names:
+            labels = sorted({f"{name}={text}" for host in self.hosts for name, text in host.labels.items()})
+            advice = f"{nearest(f'{key}={value}', labels)} Known labels: {', '.join(labels[:20]) or 'none'}."
             raise UsageError(f"{self.path}: no host has the label {key}={value}{advice}")
-        return found
+        return names
 
 
 def this_machine(path: Path) -> Inventory:
-    """The inventory of a folder without one: the machine fleet runs on. `path`: for messages."""
-    return Inventory(
-        (Host(name="localhost", address="localhost", via=Via.LOCAL),), MappingProxyType({}), path
-    )
+    """Return the inventory of a folder without one: the machine fleet runs on. path: for messages."""
+    localhost = Host(name="localhost", address="localhost", via=Via.LOCAL)
+    return Inventory((localhost,), MappingProxyType({}), path)
 
 
-def load(path: Path, listed: Mapping[str, Any] | None = None, *, named: bool = True) -> Inventory:
-    """Read an inventory; InventoryError has each problem's line.
+def load(path: Path, listed_hosts: Mapping[str, Any] | None = None, *, named: bool = True) -> Inventory:
+    """Read an inventory. Raises InventoryError that has the line of each mistake.
 
-    listed: instead of what `hosts_from` would list. named: whether the user named this file; if not, it is
-    refused if it starts programs, unless the user trusts it.
+    listed_hosts: in place of those that `hosts_from` would list. named: whether the user named this file; one
+    that is neither named nor trusted is refused if it starts programs.
     """
     from fleet.inventory import schema  # noqa: PLC0415  its library is heavy
     from fleet.inventory.trust import check_trusted  # noqa: PLC0415
@@ -100,53 +101,52 @@ def load(path: Path, listed: Mapping[str, Any] | None = None, *, named: bool = T
     text, document = read_document(path)
     if not named:
         check_trusted(path, text, document)
-    unasked = _add_listed(document, listed) if "hosts_from" in document.data else ""
-    declared = schema.check(document)
-    resolver = _Resolver(path, document, declared, unasked)
-    inventory = resolver.inventory() if not document.problems else None
+    unasked_program = _add_listed_hosts(document, listed_hosts) if "hosts_from" in document.data else ""
+    resolver = _Resolver(path, document, schema.check(document), unasked_program)
+    inventory = resolver.resolve() if not document.problems else None
     if inventory is None or document.problems:
-        raise _error(path, document.problems)
+        raise _make_error(path, document.problems)
     return inventory
 
 
 def read_document(path: Path) -> tuple[str, "Document"]:
     """Read the text and the YAML of an inventory. Raises InventoryError."""
-    from fleet.inventory.document import BrokenError, read  # noqa: PLC0415  its library is heavy
+    from fleet.inventory.document import BrokenError, parse  # noqa: PLC0415  its library is heavy
 
-    text = _text(path)
+    text = _read_text(path)
     try:
-        document = read(text)
+        document = parse(text)
     except BrokenError as err:
-        raise _error(path, [err.problem]) from err
+        raise _make_error(path, [err.problem]) from err
     if document.data is None and not document.problems:
         document.problem((), "the file is empty; `fleet init` shows what belongs in it")
     elif not isinstance(document.data, dict):
         document.problem((), "must be a mapping with `hosts:` and perhaps `defaults:` and `groups:`")
     if document.problems:
-        raise _error(path, document.problems)
+        raise _make_error(path, document.problems)
     return text, document
 
 
-def _add_listed(document: "Document", listed: Mapping[str, Any] | None) -> str:
-    """Put the hosts that a program lists among those of the file, whose keys win.
+def _add_listed_hosts(document: "Document", listed_hosts: Mapping[str, Any] | None) -> str:
+    """Add the hosts that the program of `hosts_from` lists; keys in the file override theirs.
 
-    Return the program if `listed` is empty, which asks none.
+    Return the program where it is not started, as `listed_hosts` is empty; else "".
     """
-    from fleet.inventory.clusters import CLUSTERS, hosts_from  # noqa: PLC0415  few inventories need it
+    from fleet.inventory.clusters import CLUSTERS, list_hosts  # noqa: PLC0415  few inventories need it
 
     source, hosts = document.data.pop("hosts_from"), document.data.get("hosts") or {}
-    words = isinstance(source, list) and source and all(isinstance(word, str) for word in source)
-    if not (words or source in CLUSTERS) or not isinstance(hosts, dict):
+    is_command = isinstance(source, list) and source and all(isinstance(word, str) for word in source)
+    if not (is_command or source in CLUSTERS) or not isinstance(hosts, dict):
         document.problem(("hosts_from",), f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]")
         return ""
-    for name, entry in hosts_from(source, document.data.get("defaults") or (), listed).items():
+    for name, entry in list_hosts(source, document.data.get("defaults") or (), listed_hosts).items():
         document.lines.setdefault(("hosts", name), document.line(("hosts_from",)))
         hosts[name] = {**entry, **(hosts.get(name) or {})}
     document.data["hosts"] = hosts
-    return "" if listed != {} else source if isinstance(source, str) else shlex.join(source)
+    return "" if listed_hosts != {} else source if isinstance(source, str) else shlex.join(source)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             raw = file.read(SIZE_LIMIT_BYTES + 1)
@@ -163,7 +163,7 @@ def _text(path: Path) -> str:
         raise InventoryError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from err
 
 
-def _error(path: Path, problems: Iterable[Any]) -> InventoryError:
+def _make_error(path: Path, problems: Iterable[Any]) -> InventoryError:
     lines = []
     for problem in sorted(problems, key=lambda problem: problem.line):
         where = f"{problem.where}: " if problem.where else ""
@@ -174,31 +174,33 @@ def _error(path: Path, problems: Iterable[Any]) -> InventoryError:
 class _Resolver:
     """Merges defaults, groups and entries into hosts; adds contradictions to the document's problems."""
 
-    def __init__(self, path: Path, document: "Document", declared: Mapping[str, Any], unasked: str) -> None:
-        self.path, self.unasked = path, unasked
+    def __init__(
+        self, path: Path, document: "Document", declared: Mapping[str, Any], unasked_program: str
+    ) -> None:
+        self.path, self.unasked_program = path, unasked_program
         self.document, self.problem = document, document.problem
         self.defaults: dict[str, Any] = declared.get("defaults") or {}
         self.groups = {name: entry or {} for name, entry in (declared.get("groups") or {}).items()}
         self.entries: dict[str, tuple[str, dict[str, Any]]] = {}
-        self._expand(declared.get("hosts") or {})
+        self._expand_names(declared.get("hosts") or {})
 
-    def inventory(self) -> Inventory:
-        """The whole inventory; not valid if the document has problems afterwards."""
-        if not self.entries and not self.document.problems and not self.unasked:
+    def resolve(self) -> Inventory:
+        """Return the whole inventory, which is not valid if the document has problems afterwards."""
+        if not self.entries and not self.document.problems and not self.unasked_program:
             self.problem(("hosts",), "names no host; add one below `hosts:`, such as `web1:`")
         self._check_names()
-        members = self._members()
+        members = self._members_by_group()
         hosts = {
-            name: self._host(name, [group for group in members if name in members[group]])
+            name: self._resolve_host(name, [group for group in members if name in members[group]])
             for name in self.entries
         }
-        kept = {
+        groups = {
             group: tuple(name for name in self.entries if name in names) for group, names in members.items()
         }
-        built = tuple(self._with_build_host(host, hosts) for host in hosts.values())
-        return Inventory(built, MappingProxyType(kept), self.path, self.unasked)
+        with_build_hosts = tuple(self._add_build_host(host, hosts) for host in hosts.values())
+        return Inventory(with_build_hosts, MappingProxyType(groups), self.path, self.unasked_program)
 
-    def _expand(self, hosts: Mapping[str, Any]) -> None:
+    def _expand_names(self, hosts: Mapping[str, Any]) -> None:
         for written, entry in hosts.items():
             try:
                 names = expand_range(written)
@@ -235,9 +237,9 @@ class _Resolver:
             elif group in self.entries or group == ALL:
                 self.problem(("groups", group), "is also the name of a host; rename the group")
 
-    def _members(self) -> dict[str, set[str]]:
-        """Host names by group, parents before children, otherwise in the file's order: later ones win."""
-        own = {group: self._own_members(group) for group in self.groups}
+    def _members_by_group(self) -> dict[str, set[str]]:
+        """Return host names by group, parents before children, else in the file's order: later ones win."""
+        direct = {group: self._direct_members(group) for group in self.groups}
         for group in self.groups:
             for index, child in enumerate(self.groups[group].get("children", ())):
                 if child not in self.groups:
@@ -245,15 +247,15 @@ class _Resolver:
                     self.problem(path, f"no group is called {child!r}{nearest(child, self.groups)}")
         if self.document.problems:
             return {}
-        everything = {group: set[str]() for group in self._parents_first()}
-        for group in reversed(everything):
-            everything[group] |= own[group]
-            for child in self.groups[group].get("children", ()):
-                everything[group] |= everything[child]
-        return everything
+        members = {group: set[str]() for group in self._sort_parents_first()}
+        for group in reversed(members):
+            members[group] = direct[group].union(
+                *(members[child] for child in self.groups[group].get("children", ()))
+            )
+        return members
 
-    def _own_members(self, group: str) -> set[str]:
-        found: set[str] = set()
+    def _direct_members(self, group: str) -> set[str]:
+        members: set[str] = set()
         for index, written in enumerate(self.groups[group].get("hosts", ())):
             path = ("groups", group, "hosts", index)
             try:
@@ -262,15 +264,15 @@ class _Resolver:
                 self.problem(path, str(err))
                 continue
             for pattern in patterns:
-                matched = {name for name in self.entries if name == pattern} or {
+                matches = {pattern} & self.entries.keys() or {
                     name for name in self.entries if fnmatchcase(name, pattern)
                 }
-                if not matched and not self.unasked:
+                if not matches and not self.unasked_program:
                     self.problem(path, f"no host is called {pattern!r}{nearest(pattern, self.entries)}")
-                found |= matched
-        return found
+                members |= matches
+        return members
 
-    def _parents_first(self) -> list[str]:
+    def _sort_parents_first(self) -> list[str]:
         waiting = {group: set(self.groups[group].get("children", ())) for group in self.groups}
         order: list[str] = []
         while waiting:
@@ -284,7 +286,7 @@ class _Resolver:
             del waiting[ready]
         return order + list(waiting)
 
-    def _host(self, name: str, groups: list[str]) -> Host:
+    def _resolve_host(self, name: str, groups: list[str]) -> Host:
         written, entry = self.entries[name]
         merged: dict[str, Any] = {}
         for layer in (self.defaults, *(self.groups[group] for group in groups), entry):
@@ -297,20 +299,20 @@ class _Resolver:
         if "os_release" in merged and merged.get("os") != "qnx":
             path = ("hosts", written, "os_release")
             self.problem(path, f"{name}: os_release is for QNX hosts; set `os: qnx` as well")
-        local = merged.get("via") is Via.LOCAL
+        default_address = "localhost" if merged.get("via") is Via.LOCAL else name
         host = Host(
             name=name,
             groups=tuple(sorted(groups, key=list(self.groups).index)),
             origin=f"{printable(str(self.path))}:{self.document.line(('hosts', written))}",
-            **_typed(merged, self.path.parent, default_address="localhost" if local else name, name=name),
+            **_host_arguments(merged, self.path.parent, default_address, name),
         )
         layers: list[KeyPath] = [("defaults",), *(("groups", group) for group in groups), ("hosts", written)]
-        host = self._with_client(host, layers)
+        host = self._add_client_command(host, layers)
         self._check_plan(host, layers)
         return host
 
-    def _with_client(self, host: Host, layers: Sequence["KeyPath"]) -> Host:
-        """The host with the words of its client program, where it needs one."""
+    def _add_client_command(self, host: Host, layers: Sequence["KeyPath"]) -> Host:
+        """Return the host with the words of its client program, where it needs one."""
         if host.via in {Via.SSH, Via.OPENSSH, Via.LOCAL}:
             if host.command:
                 text = f"{host.name}: `command` is for `via: command`, and this host has `via: {host.via}`"
@@ -329,7 +331,7 @@ class _Resolver:
         return host
 
     def _check_plan(self, host: Host, layers: Sequence["KeyPath"]) -> None:
-        """Note plan options that exclude one another; the command line may yet replace a default."""
+        """Note plan options that exclude one another, defaults apart, which the command line may replace."""
         options = options_from_entry(host)
         for conflict in find_conflicts(options):
             if any(getattr(options, name) is None for name in conflict.names):
@@ -342,29 +344,30 @@ class _Resolver:
             self.problem(keys[0], describe_conflict(sources, conflict))
 
     def _last_key(self, key: tuple[str, ...], layers: Sequence["KeyPath"]) -> "KeyPath":
-        """Where the file says last what a host's entry has under `key`; empty if nowhere."""
+        """Return the path of the layer that decides a key of a host's entry; empty if none has it."""
         paths = ((*layer, *key) for layer in reversed(layers))
         return next((path for path in paths if path in self.document.lines), ())
 
-    def _with_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
-        """The host with its build host; a build host that inherits its own name has none."""
-        named = host.toolchain.build_host
-        if named is None or named == host.name:
+    def _add_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
+        """Return the host with its build host; a build host that inherits its own name has none."""
+        name = host.toolchain.build_host
+        if name is None or name == host.name:
             if host.build is BuildPlace.BUILD_HOST:
                 path = ("hosts", self.entries[host.name][0], "build")
                 self.problem(path, f"{host.name}: build-host needs `toolchain: {{build_host: NAME}}` as well")
             return host
-        if named not in hosts:
-            if self.unasked:
-                return host
+        if name in hosts:
+            return replace(host, build_host=hosts[name])
+        if not self.unasked_program:
             path = ("hosts", self.entries[host.name][0], "toolchain")
-            self.problem(path, f"no host is called {named!r}{nearest(named, hosts)}")
-            return host
-        return replace(host, build_host=hosts[named])
+            self.problem(path, f"no host is called {name!r}{nearest(name, hosts)}")
+        return host
 
 
-def _typed(merged: Mapping[str, Any], directory: Path, *, default_address: str, name: str) -> dict[str, Any]:
-    """The merged keys as Host's arguments; paths begin at the inventory, `~/` of `sdp` at the build host."""
+def _host_arguments(
+    merged: Mapping[str, Any], directory: Path, default_address: str, name: str
+) -> dict[str, Any]:
+    """Return Host's arguments; paths begin at the inventory's directory, `~/` of `sdp` at the build host."""
     fields = dict(merged)
     fields["address"] = str(merged.get("address", default_address)).replace("{name}", name)
     fields["identity_files"] = tuple(_absolute(directory, file) for file in merged.get("identity_files", ()))

@@ -1,11 +1,11 @@
-"""A first inventory.yaml: the commented one `fleet init` writes, or one made from ~/.ssh/config."""
+"""Writes a first inventory.yaml: a commented one, one of given hosts, or one made from ~/.ssh/config."""
 
 import glob
 import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -17,21 +17,21 @@ from fleet.hostnames import ALL, NAME
 INCLUDE_DEPTH = 16  # as ssh itself
 
 
-def starter() -> str:
-    """The commented inventory to start from; as it is, it measures this machine."""
+def read_starter() -> str:
+    """Return the commented inventory to start from; as it is, it measures this machine."""
     return Path(__file__).with_name("starter.yaml").read_text(encoding="utf-8")
 
 
-def written(
+def render_inventory(
     origin: str,
     left_out: Iterable[str],
     hosts: Mapping[str, Mapping[str, object]],
     defaults: Mapping[str, object] = MappingProxyType({}),
     groups: Mapping[str, object] = MappingProxyType({}),
 ) -> str:
-    """An inventory of these hosts that begins as `starter`; comments say where they are from."""
-    lines = [starter().partition("\n\n")[0], "", f"# {comment(origin)}"]
-    lines += [f"# {comment(text)}" for text in left_out]
+    """Render an inventory of these hosts below the starter's head; origin and left_out become comments."""
+    lines = [read_starter().partition("\n\n")[0], "", f"# {as_comment(origin)}"]
+    lines += [f"# {as_comment(text)}" for text in left_out]
     for title, entries in (("defaults", defaults), ("groups", groups), ("hosts", hosts)):
         lines += ["", f"{title}:"] if entries else []
         for key, value in entries.items():
@@ -41,22 +41,33 @@ def written(
 
 
 def as_yaml(value: object) -> str:
-    """A value as YAML on one line: JSON, with unprintable characters escaped as YAML does."""
+    """Render a value as YAML on one line: JSON, with unprintable characters escaped as YAML does."""
     text = json.dumps(value, ensure_ascii=False)
     return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in text)
 
 
+def as_comment(text: object) -> str:
+    """Render foreign text as part of a comment, without anything that could end the line."""
+    return "".join(sign if sign.isprintable() else "?" for sign in str(text))
+
+
+def as_name(text: str, taken: Collection[str]) -> str:
+    """Turn foreign text into a name here; "" if it cannot be one. taken: other names, casefolded."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", text).lstrip("._-")[:100]
+    return name if NAME.fullmatch(name) and name != ALL and name.casefold() not in taken else ""
+
+
 def from_ssh_config(path: Path) -> str:
-    """An inventory of the hosts of an ssh_config, by alias, with its Includes. Raises InventoryError."""
-    found = _Found()
-    _read(path, found, 0)
+    """Render an inventory of the hosts of an ssh_config and its Includes, by alias. Raises InventoryError."""
+    aliases = _Aliases()
+    aliases.read(path)
     origin = f"Hosts of {path}, which still sets their address, port, user and keys."
-    left_out = [f"Not carried over: {text}" for text in found.left_out]
-    hosts = {name: {"address": alias} if name != alias else {} for name, alias in found.hosts.items()}
+    left_out = [f"Not carried over: {text}" for text in aliases.left_out]
+    hosts = {name: {"address": alias} if name != alias else {} for name, alias in aliases.by_name.items()}
     if not hosts:
         left_out.append("The file names no host; this is the local machine.")
         hosts["localhost"] = {"via": "local"}
-    return written(origin, left_out, hosts)
+    return render_inventory(origin, left_out, hosts)
 
 
 def write_new(path: Path, text: str) -> None:
@@ -71,76 +82,65 @@ def write_new(path: Path, text: str) -> None:
 
 
 @dataclass(slots=True)
-class _Found:
-    """Aliases by their name in the inventory, and the entries left out."""
+class _Aliases:
+    """The aliases of an ssh_config by their name in the inventory, and what is left out, with its place."""
 
-    hosts: dict[str, str] = field(default_factory=dict)
+    by_name: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
+    def read(self, path: Path, depth: int = 0) -> None:
+        """Read a file and those it includes. Raises InventoryError if the first cannot be read."""
+        try:
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError as err:
+            if depth == 0:
+                raise InventoryError(f"{path}: cannot be read: {err.strerror}") from err
+            self.left_out.append(f"Include {path}: {err.strerror}")
+            return
+        for number, line in enumerate(lines, start=1):
+            self._read_line(line, f"{path}:{number}", depth)
 
-def _read(path: Path, found: _Found, depth: int) -> None:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as err:
-        if depth == 0:
-            raise InventoryError(f"{path}: cannot be read: {err.strerror}") from err
-        found.left_out.append(f"Include {path}: {err.strerror}")
-        return
-    for number, line in enumerate(lines, start=1):
-        _take(line, f"{path}:{number}", found, depth)
+    def _read_line(self, line: str, where: str, depth: int) -> None:
+        match _split_line(line):
+            case "host", words:
+                for alias in words:
+                    self._add(alias, where)
+            case "match", words:
+                self.left_out.append(f"{where}: Match {' '.join(words)} (ssh itself still applies it)")
+            case "include", words:
+                for path in _expand_include(words):
+                    if depth >= INCLUDE_DEPTH:
+                        self.left_out.append(f"{where}: Include {path}, nested too deeply")
+                    else:
+                        self.read(path, depth + 1)
+
+    def _add(self, alias: str, where: str) -> None:
+        if alias.startswith("!") or "*" in alias or "?" in alias or alias in self.by_name.values():
+            return
+        if not as_name(alias, ()) or not is_address(alias):
+            self.left_out.append(f"{where}: Host {alias}, which is not a valid name")
+        elif name := as_name(alias, {name.casefold() for name in self.by_name}):
+            self.by_name[name] = alias
+        else:
+            self.left_out.append(
+                f"{where}: Host {alias}, which differs from another only by case or punctuation"
+            )
 
 
-def _take(line: str, where: str, found: _Found, depth: int) -> None:
-    keyword, words = _words(line)
-    match keyword:
-        case "host":
-            for alias in words:
-                _take_alias(alias, where, found)
-        case "match":
-            found.left_out.append(f"{where}: Match {' '.join(words)} (ssh itself still applies it)")
-        case "include":
-            for included in _included(words):
-                if depth >= INCLUDE_DEPTH:
-                    found.left_out.append(f"{where}: Include {included}, nested too deeply")
-                else:
-                    _read(included, found, depth + 1)
-
-
-def _words(line: str) -> tuple[str, list[str]]:
+def _split_line(line: str) -> tuple[str, list[str]]:
     """Split `Keyword a b` or `Keyword=a b` as ssh_config(5) specifies; ("", []) for comments and blanks."""
-    found = re.match(r"\s*([A-Za-z][A-Za-z0-9]*)(?:\s*=\s*|\s+)(.*)", line)
-    if not found:
+    match = re.match(r"\s*([A-Za-z][A-Za-z0-9]*)(?:\s*=\s*|\s+)(.*)", line)
+    if not match:
         return "", []
     try:
-        words = shlex.split(found[2], comments=True)
+        words = shlex.split(match[2], comments=True)
     except ValueError:
-        words = found[2].split()
-    return found[1].lower(), words
+        words = match[2].split()
+    return match[1].lower(), words
 
 
-def _take_alias(alias: str, where: str, found: _Found) -> None:
-    if alias.startswith("!") or "*" in alias or "?" in alias:
-        return
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", alias).lstrip("._-")[:100]
-    if not (NAME.fullmatch(name) and name != ALL and is_address(alias)):
-        found.left_out.append(f"{where}: Host {alias}, which is not a valid name")
-    elif alias in found.hosts.values():
-        return
-    elif name.casefold() in {taken.casefold() for taken in found.hosts}:
-        found.left_out.append(
-            f"{where}: Host {alias}, which differs from another only by case or punctuation"
-        )
-    else:
-        found.hosts[name] = alias
-
-
-def _included(words: list[str]) -> Iterator[Path]:
-    """The files an Include names; relative ones are in ~/.ssh, as ssh_config(5) specifies."""
+def _expand_include(words: Iterable[str]) -> Iterator[Path]:
+    """Yield the files an Include names; relative ones are in ~/.ssh, as ssh_config(5) specifies."""
     for word in words:
         pattern = os.path.join(Path.home(), ".ssh", os.path.expanduser(word))  # noqa: PTH111, PTH118
         yield from (Path(name) for name in sorted(glob.glob(pattern)))  # noqa: PTH207  absolute patterns
-
-
-def comment(text: object) -> str:
-    """Foreign text as part of a comment, without anything that could end the line."""
-    return "".join(sign if sign.isprintable() else "?" for sign in str(text))

@@ -1,32 +1,14 @@
 """Whether an inventory that lies in the current folder, and that nobody named, may start programs."""
 
-import json
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from fleet.errors import InventoryError
-from fleet.inventory.document import Document, dotted
+from fleet.inventory.document import Document
+from fleet.inventory.schema import list_programs
 from fleet.store.files import user_state_dir
-
-_STARTS = ("command", "env", "toolchain")  # keys of an entry; `env` can load a library into a program
-
-
-def list_programs(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of each key that says which programs to start, or how."""
-    for path, line in document.lines.items():
-        entry = path[:-1]
-        if path == ("hosts_from",) or (path[-1:] and path[-1] in _STARTS and _is_entry(entry)):
-            value: Any = document.data
-            for key in path:
-                value = value[key]
-            shown = (
-                f": {json.dumps(value, ensure_ascii=False)}" if path[-1] != "env" else ""
-            )  # perhaps secret
-            yield line, f"{dotted(path)}{shown}"
 
 
 def check_trusted(path: Path, text: str, document: Document) -> None:
@@ -42,25 +24,21 @@ def check_trusted(path: Path, text: str, document: Document) -> None:
 
 
 def trust(path: Path, text: str) -> None:
-    """Trust an inventory as long as its text is this. Raises OSError."""
-    record = _record(path)
+    """Trust an inventory as long as it has this text. Raises OSError."""
+    record = _record_path(path)
     record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    record.write_text(_line(path, text), "utf-8", "surrogateescape")
+    record.write_text(_record_text(path, text), "utf-8", "surrogateescape")
 
 
 def _is_trusted(path: Path, text: str) -> bool:
     with suppress(OSError):
-        return _record(path).read_text("utf-8", "surrogateescape") == _line(path, text)
+        return _record_path(path).read_text("utf-8", "surrogateescape") == _record_text(path, text)
     return False
 
 
-def _record(path: Path) -> Path:
+def _record_path(path: Path) -> Path:
     return user_state_dir() / "trusted" / sha256(os.fsencode(os.path.realpath(path))).hexdigest()
 
 
-def _line(path: Path, text: str) -> str:
+def _record_text(path: Path, text: str) -> str:
     return f"{sha256(text.encode()).hexdigest()}  {os.path.realpath(path)}\n"
-
-
-def _is_entry(path: tuple[str | int, ...]) -> bool:
-    return path == ("defaults",) or (len(path) == 2 and path[0] in ("hosts", "groups"))

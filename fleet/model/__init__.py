@@ -5,5 +5,3 @@ from fleet.model.host import *
 from fleet.model.machine import *
 from fleet.model.plan import *
 from fleet.model.run import *
-from fleet.model.state import *
-from fleet.model.targets import *

@@ -2,17 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 
 from fleet.model.benchmark import SHIPPED, Benchmark, Shape
 from fleet.model.host import Host, Target
 from fleet.model.machine import Facts, Load
 from fleet.model.plan import Estimator, Plan
-from fleet.model.state import RunState
 
 FORECAST = "Expected:"  # begins the note of an agent that says how long it will measure; no warning
 Count = tuple[int, int, int]
 """Of an event in one thread: the raw count, and for how many ns it was wanted and really counted."""
+
+
+class RunState(StrEnum):
+    """COMPLETE: every planned burst. PARTIAL: some failed, named in the run. UNFINISHED: only a journal."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    UNFINISHED = "unfinished"
 
 
 @dataclass(frozen=True, slots=True)

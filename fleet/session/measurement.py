@@ -1,6 +1,7 @@
 """Completes a run over as many connections and agents as it takes; no visit is measured twice."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,9 +11,9 @@ from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
 from fleet.agent.wire.run_so_far import RunSoFar
 from fleet.errors import AgentError, FleetError, LinkError, LockedError, RefusedError
-from fleet.facts.frequency import describe_slower_cpus
 from fleet.facts.gather import ask_load, load_script, parse_load
-from fleet.model import Agent, Burst, Facts, Load, LockPolicy, Run, RunState
+from fleet.model import Agent, Burst, Facts, Hello, Load, LockPolicy, Run, RunState
+from fleet.plan.cpulist import format_cpus
 from fleet.session.context import lock_owner
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink, retry_pauses_s
@@ -22,6 +23,8 @@ from fleet.text import counted
 
 MAX_DEATHS = 5  # of agents by a signal, in one session
 KEPT_BYTES = 64 << 20  # of decoded bursts in memory, for all hosts at once
+SLOW_SHARE = 0.8  # of the fastest CPU's frequency: a CPU below it is named
+GROUP_SHARE = 0.9  # CPUs whose frequencies differ by no more than this are named together
 
 
 def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | None = None) -> Run:
@@ -194,3 +197,33 @@ class _Measurement:
             self._link.progress.note(f"load after the run is unknown: {err}")
             return Load()
         return load
+
+
+def describe_slower_cpus(hello: Hello) -> str | None:
+    """Return a sentence that names the CPUs slower than the fastest; None if none are, or it is not known."""
+    measured = hello.raw.get("core_mhz")
+    if not isinstance(measured, list) or len(measured) != len(hello.cpus):
+        return None
+    mhz = {cpu: value for cpu, value in zip(hello.cpus, measured, strict=True) if isinstance(value, int)}
+    fastest = max(mhz.values(), default=0)
+    slow = sorted((value, cpu) for cpu, value in mhz.items() if value < SLOW_SHARE * fastest)
+    if not slow:
+        return None
+    named = " and ".join(
+        f"CPU {format_cpus(cpus)} at {value / 1000:.2f} GHz" for value, cpus in _group_by_frequency(slow)
+    )
+    return (
+        f"Before the run {named} ran slower than the fastest CPU at {fastest / 1000:.2f} GHz: differences "
+        "between CPUs may come from that, not from where they are."
+    )
+
+
+def _group_by_frequency(slow: Sequence[tuple[int, int]]) -> list[tuple[int, list[int]]]:
+    """Group sorted (frequency, CPU) as (highest frequency, CPUs), ascending."""
+    groups: list[tuple[int, list[int]]] = []
+    for value, cpu in slow:
+        if groups and GROUP_SHARE * value <= groups[-1][0]:
+            groups[-1] = (value, [*groups[-1][1], cpu])
+        else:
+            groups.append((value, [cpu]))
+    return groups

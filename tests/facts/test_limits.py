@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.facts import linux, probe, settings
+from fleet.facts import linux, probe
 from fleet.model import Facts
 from tests.facts import trees
 from tests.facts.shells import ask
@@ -248,4 +248,4 @@ def test_processes_are_counted_by_groups_too(
     "line", ["memory", "memory x 1 1 /", "memory 1 x 1 /", "memory 1 1", "memory ² 1 1 /"]
 )
 def test_a_limit_that_is_none_is_left_out(line: str) -> None:
-    assert settings.parse_memory_limit([line]) is None
+    assert linux.parse_memory_limit([line]) is None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.agent.forecast import render_machine
-from fleet.facts import linux, probe, settings
+from fleet.facts import linux, probe
 from fleet.facts.systems import find_noise
 from fleet.facts.topology import arm_core_name, parse_cpu_list, parse_size
 from fleet.model import Facts, Node, Plan, Relations, Topology
@@ -479,20 +479,20 @@ def test_whatever_a_host_prints_gives_facts_and_no_accident(sections):
 
 def test_the_tightest_quota_of_a_group_and_its_parents_counts():
     lines = ["quota max 100000 /job/step", "quota 400000 100000 /", "quota 150000 100000 /job"]
-    assert settings.parse_cpu_quota(lines) == (1.5, "control group /job, 1.5 CPUs")
-    assert settings.parse_cpu_quota(["quota max 100000 /a", "quota -1 100000 /"]) is None
+    assert linux.parse_cpu_quota(lines) == (1.5, "control group /job, 1.5 CPUs")
+    assert linux.parse_cpu_quota(["quota max 100000 /a", "quota -1 100000 /"]) is None
 
 
 def test_the_deepest_idle_state_is_the_deepest_that_some_cpu_may_enter():
     lines = ["idle 0 name POLL", "idle 2 name C6", "idle 2 latency 133", "idle 2 disable 1"]
-    assert settings.parse_idle_state(lines) == ("POLL", None)
-    assert settings.parse_idle_state([*lines, "idle 2 disable 0"]) == ("C6", 133)
+    assert linux.parse_idle_state(lines) == ("POLL", None)
+    assert linux.parse_idle_state([*lines, "idle 2 disable 0"]) == ("C6", 133)
 
 
 def test_irqbalance_that_is_not_seen_in_a_container_may_still_run():
-    assert settings.parse_irqbalance(["irqbalance 0"], None) is False
-    assert settings.parse_irqbalance(["irqbalance 0"], "docker") is None
-    assert settings.parse_irqbalance([], None) is None
+    assert linux.parse_irqbalance(["irqbalance 0"], None) is False
+    assert linux.parse_irqbalance(["irqbalance 0"], "docker") is None
+    assert linux.parse_irqbalance([], None) is None
 
 
 def test_stolen_time_is_the_eighth_number_of_the_cpu_line():

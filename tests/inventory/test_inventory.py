@@ -381,8 +381,8 @@ def test_the_shipped_inventory_measures_this_machine():
 
 
 def test_the_starter_loads_also_with_every_commented_line_made_real(load):
-    assert [host.name for host in load(starter.starter()).hosts] == ["localhost"]
-    lines = starter.starter().splitlines()
+    assert [host.name for host in load(starter.read_starter()).hosts] == ["localhost"]
+    lines = starter.read_starter().splitlines()
     active = [
         line.replace("# ", "", 1) if ":" in line and "  #" in "  " + line else line for line in lines[5:]
     ]

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from fleet.model.targets import ARCHES
+from fleet.model import ARCHES
 from tests.native.build import AGENT, build, named
 
 FILE = Path(__file__).parents[2] / "fleet" / "model" / "benchmarks.json"

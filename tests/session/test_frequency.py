@@ -5,8 +5,8 @@ import json
 import pytest
 
 from fleet.agent.wire.records import decode_record
-from fleet.facts.frequency import describe_slower_cpus
 from fleet.model import Hello
+from fleet.session.measurement import describe_slower_cpus
 from tests.agent.wire.test_conversation import HELLO, line
 
 
