@@ -1,4 +1,4 @@
-"""Ask a host what it is: one probe, read by the module of its OS. Raises, never guesses."""
+"""Asks a host what it is: one probe, parsed by the module of its OS. Raises, never guesses."""
 
 import re
 from contextlib import suppress
@@ -49,7 +49,7 @@ _REMEDIES = {
 
 
 def gather(connection: Connection, host: Host) -> Facts:
-    """Ask what `host` is, a probe for each OS, and make our directory. ProbeError, DeployError, LinkError."""
+    """Gather the facts of a host, and make our directory there. Raises ProbeError, DeployError, LinkError."""
     try:
         facts = parse_answer(_run_probe(connection, host, read_only=False), host)
     except DeployError as err:
@@ -63,12 +63,12 @@ def gather(connection: Connection, host: Host) -> Facts:
 
 
 def ask_read_only(connection: Connection, host: Host) -> str:
-    """Ask the same without having anything made or written; the whole answer, to be read by `survey`."""
+    """Return the whole answer of a probe that makes and writes nothing."""
     return _run_probe(connection, host, read_only=True)
 
 
 def parse_with_workdir_error(text: str, host: Host) -> tuple[Facts, DeployError | None]:
-    """The facts in an answer to `look`, and the error of a host without a usable directory."""
+    """Parse the answer of a read-only probe; also return the error of a host without a usable directory."""
     facts = _parse(text, host)
     try:
         return _add_workdir(facts, host), None
@@ -77,12 +77,12 @@ def parse_with_workdir_error(text: str, host: Host) -> tuple[Facts, DeployError 
 
 
 def parse_answer(text: str, host: Host) -> Facts:
-    """The facts in a whole answer, also in one stored with a run years ago. Pure; raises as `gather` does."""
+    """Parse a whole answer, perhaps one stored with a run long ago. Pure; raises as `gather` does."""
     return _add_workdir(_parse(text, host), host)
 
 
 def _run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
-    """The first answer of a probe for the host's OS; the inventory's OS is tried first."""
+    """Return the answer of the probe for the host's OS; the inventory's OS is tried first."""
     for name in sorted(SYSTEMS, key=lambda name: host.os != name):
         names, cc = SYSTEMS[name].probe, host.toolchain.cc
         script = probe.render_probe(names, workdir=host.workdir, cc=cc, read_only=read_only)
@@ -100,7 +100,7 @@ def _run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
 
 
 def _check_compilers_answer(connection: Connection, host: Host, why: LinkError) -> None:
-    """Raise ProbeError where the host answers, but not the probe, and a compiler is to blame."""
+    """Raise ProbeError where the host answers, and only a compiler of the probe does not."""
     answered = ""
     try:
         for command in (":", host.toolchain.cc or ":", *_COMPILERS):
@@ -115,7 +115,7 @@ def _check_compilers_answer(connection: Connection, host: Host, why: LinkError) 
 
 
 def _parse(text: str, host: Host) -> Facts:
-    """All facts but the directory, compared with the inventory."""
+    """Parse all facts but the directory, and compare them with the inventory. Raises ProbeError."""
     sections = probe.split_sections(text)
     system = systems.os_from_answer(sections)
     if system is None:
@@ -156,29 +156,31 @@ def _add_workdir(facts: Facts, host: Host) -> Facts:
 
 
 def _parse_hashes(lines: list[str]) -> dict[str, str]:
-    """SHA-256 by file name, as sha256sum prints them; lines of another kind are skipped."""
+    """Parse SHA-256 by file name, as sha256sum prints them; skip other lines."""
     matches = (re.fullmatch(r"([0-9a-f]{64}) [ *].*/([^/]+)", line) for line in lines)
     return {match[2]: match[1] for match in matches if match}
 
 
 def step_script() -> str:
-    """Sh text for a scheduler's step on Linux: the time, the probe's answer, then its arguments' output."""
+    """Render a scheduler's step on Linux: it prints the time, the probe's answer, its arguments' output."""
     probe_script = probe.render_probe(STEP_OS.probe, read_only=True).decode()
     return f'{_STEP_HEAD}\n(\n{probe_script})\nexec "$@" --format=jsonl </dev/null\n'
 
 
 def parse_step(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
-    """When such a step began, its facts, and where its output goes on. head: STEP_HEAD_BYTES. ProbeError."""
+    """Return when a step began, its facts, and the offset of its arguments' output. Raises ProbeError.
+
+    head: the first STEP_HEAD_BYTES of the file.
+    """
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) or b"@\0f\0l\0" in head:
         raise ProbeError(
             f"{path}: it is in UTF-16, or has a byte order mark; keep what the step prints as it is."
         )
     began, text = STEP_BEGAN.search(head), probe.extract_answer(head)
     if began is None or text is None:
-        if (
-            form := next((words for sign, words in _STEP_FORMS.items() if re.search(sign, head)), None)
-        ) is not None:
-            raise ProbeError(f"{path}: {form}")
+        for sign, advice in _STEP_FORMS.items():
+            if re.search(sign, head):
+                raise ProbeError(f"{path}: {advice}")
         raise ProbeError(
             f"{path}: does not hold what `fleet check --script` finds out, before the agent's lines. "
             "Start the agent by that script (docs/remote.md)."
@@ -188,14 +190,14 @@ def parse_step(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
 
 
 def describe_answer(text: str) -> tuple[str, ...]:
-    """An answer in lines for people, where its OS has some; empty for other hosts. Raises nothing."""
+    """Render an answer in lines for people; none where the facts of its OS are enough."""
     sections = probe.split_sections(text)
     system = systems.os_from_answer(sections)
     return system.describe_answer(sections) if system else ()
 
 
 def ask_load(connection: Connection, facts: Facts) -> Load:
-    """How busy and warm the host is now; empty for an OS that does not publish it. At most one command."""
+    """Ask how busy and warm the host is; empty for an OS that does not publish it."""
     script = load_script(facts)
     if not script:
         return Load()
@@ -203,12 +205,12 @@ def ask_load(connection: Connection, facts: Facts) -> Load:
 
 
 def load_script(facts: Facts) -> str:
-    """The sh text that asks such a host for its load, or ""; it leaves only functions behind in the shell."""
+    """Render the sh text that asks for the load; "" where the OS does not publish it."""
     return probe.render_load_probe(SYSTEMS[facts.target.os].load).decode()
 
 
 def parse_load(output: bytes, facts: Facts) -> Load:
-    """The load in what the host printed; empty if it is not there. Pure."""
+    """Parse the load in what the host printed; empty if it is not there."""
     return SYSTEMS[facts.target.os].parse_load(probe.split_sections(probe.extract_answer(output) or ""))
 
 
@@ -242,22 +244,19 @@ def _no_workdir_message(refused: list[str], host: Host) -> str:
 
 def _no_answer_message(host: Host, completed: Completed) -> str:
     output = (completed.stderr.strip() or completed.stdout.strip()).decode("utf-8", "replace")
-    excerpt = (
-        output
-        if len(output) <= _MOST_CHARACTERS
-        else f"{output[: _MOST_CHARACTERS // 2]} … {output[-_MOST_CHARACTERS // 2 :]}"
-    )
-    limit = next((advice for sign, advice in _LIMITS.items() if sign in output), "")
+    half = _MOST_CHARACTERS // 2
+    excerpt = output if len(output) <= 2 * half else f"{output[:half]} … {output[-half:]}"
+    advice = next((advice for sign, advice in _LIMITS.items() if sign in output), "")
     printed = f"it printed {excerpt!r}" if output else "it printed nothing"
     return (
         f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {printed}). "
         "fleet needs an account that may run commands, and whose login scripts leave stdin alone; try "
-        f"`{manual_command(host)}`.{limit}"
+        f"`{manual_command(host)}`.{advice}"
     )
 
 
 def _advise_on_open_files(connection: Connection) -> str:
-    """What to do about a host that lets its shell open too few files; empty if it is not that."""
+    """Advise about a host whose shell may open too few files; "" where that is not the cause."""
     with suppress(FleetError):
         limit = connection.run("ulimit -n").stdout.split()[-1:]
         if limit and re.fullmatch(rb"[0-9]{1,9}", limit[0]) and int(limit[0]) < LEAST_FILES:

@@ -60,7 +60,7 @@ _CPU = "sys/devices/system/cpu/"
 _COUNT = re.compile(r"[0-9]{1,18}")
 _NO_LIMIT = 1 << 60  # bytes; version 1 of control groups writes a number near 2^63
 _WHOLE_OF_AMD, _WHOLE = {"2048", "4096", "8192"}, {"100", "4294967295"}  # per cent, and MB/s where so mounted
-_IDLE = re.compile(r"^sys/.*/cpuidle/state([0-9]+)/([a-z]+):")
+_IDLE = re.compile(r"sys/.*/cpuidle/state([0-9]{1,18})/([a-z]+):(.*)")
 _IRQBALANCE = re.compile(r"proc/[0-9]+/comm:irqbalance")
 _FLAWS = _CPU + "vulnerabilities/"  # Documentation/ABI/testing/sysfs-devices-system-cpu
 
@@ -119,8 +119,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         cpu_model=_parse_cpu_model(cpuinfo, cpus),
         cpu_vendor=_first(cpuinfo, "vendor_id", "cpu implementer", "mvendorid"),
         cpu_family=_first(cpuinfo, "cpu family", "cpu architecture"),
-        cpu_model_number=_first(cpuinfo, "model", "cpu part", "marchid") or _s390_machine(cpuinfo),
-        cpu_stepping=cpuinfo.get("stepping") or _stepping(cpuinfo),
+        cpu_model_number=_first(cpuinfo, "model", "cpu part", "marchid") or _parse_s390_machine(cpuinfo),
+        cpu_stepping=cpuinfo.get("stepping") or _parse_revision(cpuinfo),
         microcode=cpuinfo.get("microcode"),
         cpu_flags=tuple((_first(cpuinfo, "flags", "features") or "").split())
         or tuple(filter(None, cpuinfo.get("isa", "").split("_"))),
@@ -169,10 +169,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
 
 
 def parse_system(sections: Sections) -> dict[str, str]:
-    """Return the section `system` by key, without empty values.
-
-    `uname -snrvm` is one line; glibc has no key.
-    """
+    """Return the section `system` by key, without empty values. `uname -snrvm` is one line."""
     system: dict[str, str] = {}
     for line in sections.get("system", []):
         key, _, value = line.partition(" ")
@@ -205,10 +202,7 @@ def parse_files(lines: Iterable[str]) -> dict[str, str]:
 
 
 def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
-    """Return the first CPU of /proc/cpuinfo by key.
-
-    Format: Documentation/filesystems/proc.rst and arch/*/kernel.
-    """
+    """Return the first CPU of /proc/cpuinfo by key. Format: arch/*/kernel of Linux."""
     cpuinfo: dict[str, str] = {}
     for line in lines:
         key, _, value = (part.strip() for part in line.partition(":"))
@@ -253,15 +247,13 @@ def parse_load(sections: Sections) -> Load:
 def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
     """Return name and exit latency in µs of the deepest idle state that some CPU may enter; None if unknown.
 
-    lines: `.../cpuidle/stateNUMBER/PART:VALUE`, formerly `idle NUMBER PART VALUE`, each value once for all
-    CPUs; where their kinds of core differ, the longest latency counts. Format: Linux
-    Documentation/admin-guide/pm/cpuidle.rst (name, latency, disable).
+    lines: `.../cpuidle/stateNUMBER/PART:VALUE`, each value once for all CPUs; where kinds of core differ, the
+    longest latency counts. Format: Linux Documentation/admin-guide/pm/cpuidle.rst.
     """
     states: dict[int, dict[str, set[str]]] = {}
     for line in lines:
-        match _IDLE.sub(r"idle \1 \2 ", line).split(maxsplit=3):
-            case ["idle", number, part, value] if _COUNT.fullmatch(number):
-                states.setdefault(int(number), {}).setdefault(part, set()).add(value)
+        if match := _IDLE.fullmatch(line):
+            states.setdefault(int(match[1]), {}).setdefault(match[2], set()).add(match[3].strip())
     enabled = [state for _, state in sorted(states.items()) if "0" in state.get("disable", {"0"})]
     if not enabled:
         return None, None
@@ -325,9 +317,9 @@ def parse_resctrl(files: Mapping[str, str], vendor: str | None) -> str | None:
 
 
 def parse_processes(lines: Iterable[str], own: int | None) -> int | None:
-    """Return how many processes and threads we may have; None without a limit.
+    """Return how many processes and threads we may have; None without a limit. own: the account's limit.
 
-    lines: `pids LIMIT` of our control groups. own: the account's limit.
+    lines: `pids LIMIT` of our control groups.
     """
     words = (line.partition(" ") for line in lines)
     groups = [int(limit) for kind, _, limit in words if kind == "pids" and _COUNT.fullmatch(limit)]
@@ -337,9 +329,8 @@ def parse_processes(lines: Iterable[str], own: int | None) -> int | None:
 def parse_throttles(lines: Iterable[str], part: str) -> int | None:
     """Return how often heat slowed CPUs down since boot; None if unknown. part: "core" or "package".
 
-    lines: `throttled CPUS PART COUNT`, so many CPUs with that count; one line for all of them where the host
-    has added up. The counters of all CPUs are summed, as siblings count an event of their core each. Source:
-    Linux drivers/thermal/intel/therm_throt.c.
+    lines: `throttled CPUS PART COUNT`, so many CPUs with that count. The counters of all CPUs are summed,
+    though siblings each count an event of their core. Source: Linux drivers/thermal/intel/therm_throt.c.
     """
     counts = []
     for line in lines:
@@ -351,11 +342,8 @@ def parse_throttles(lines: Iterable[str], part: str) -> int | None:
 
 
 def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | None:
-    """Report whether irqbalance runs; None if that cannot be known.
-
-    lines: processes' names or, in older answers, `irqbalance 1`.
-    """
-    if any(line == "irqbalance 1" or _IRQBALANCE.fullmatch(line) for line in lines):
+    """Report whether irqbalance runs; None if unknown. lines: processes' names, or `irqbalance 0`."""
+    if any(map(_IRQBALANCE.fullmatch, lines)):
         return True
     return False if "irqbalance 0" in lines and container is None else None
 
@@ -414,7 +402,7 @@ def _parse_cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | N
         return name
     if cores := Counter(cpu.model for cpu in cpus if cpu.model):
         return " + ".join(f"{count}x {name}" for name, count in cores.most_common())
-    if machine := _s390_machine(cpuinfo):
+    if machine := _parse_s390_machine(cpuinfo):
         return f"IBM {machine}"
     if "mvendorid" in cpuinfo and "marchid" in cpuinfo and "uarch" not in cpuinfo:
         return f"RISC-V vendor {cpuinfo['mvendorid']} arch {cpuinfo['marchid']}"
@@ -425,17 +413,17 @@ def _first(cpuinfo: Mapping[str, str], *keys: str) -> str | None:
     return next((cpuinfo[key] for key in keys if key in cpuinfo), None)
 
 
-def _s390_machine(cpuinfo: Mapping[str, str]) -> str | None:
-    """The machine type, "8561"; older kernels have it only in `processor 0: ..., machine = 2827`."""
+def _parse_s390_machine(cpuinfo: Mapping[str, str]) -> str | None:
+    """Return the machine type, "8561"; older kernels have it only in `processor 0: ..., machine = 2827`."""
     if cpuinfo.get("vendor_id") != "IBM/S390":
         return None
     words = next((text for key, text in cpuinfo.items() if key.startswith("processor ")), "")
-    found = re.search(r"machine = ([0-9]+)", words)
-    return cpuinfo.get("machine") or (found[1] if found else None)
+    match = re.search(r"machine = ([0-9]+)", words)
+    return cpuinfo.get("machine") or (match[1] if match else None)
 
 
-def _stepping(cpuinfo: Mapping[str, str]) -> str | None:
-    """What else tells apart a CPU's revisions; Arm writes variant and revision as r<variant>p<revision>."""
+def _parse_revision(cpuinfo: Mapping[str, str]) -> str | None:
+    """Return a CPU's revision: on Arm r<variant>p<revision>."""
     variant, revision = cpuinfo.get("cpu variant"), cpuinfo.get("cpu revision")
     if variant is not None and revision is not None:
         try:
@@ -468,8 +456,7 @@ def _describe_limits(
     if listed and (odd := [cpu.cpu for cpu in cpus if cpu.allowed and cpu.cpu not in listed]):
         yield (
             f"/sys lists CPUs {format_cpus(listed)} as online, the affinity mask has {format_cpus(odd)}: "
-            "that "
-            "list is not the kernel's (lxcfs?), and the mask counts."
+            "that list is not the kernel's (lxcfs?), and the mask counts."
         )
     if offline := [cpu.cpu for cpu in cpus if not cpu.online]:
         yield f"{len(offline)} of {len(cpus)} CPUs are offline: {format_cpus(offline)}."

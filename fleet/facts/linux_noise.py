@@ -1,7 +1,6 @@
 """Finds what disturbs measurements on a Linux host, phrased by `findings`. Pure.
 
-An unknown fact gives no finding, unless not knowing it is itself a problem. docs/check.md explains the
-thresholds.
+An unknown fact gives no finding, unless that itself is a problem. docs/check.md explains the thresholds.
 """
 
 from collections.abc import Iterator
@@ -144,9 +143,6 @@ def _check_load(facts: Facts, later: Load | None) -> Iterator[Finding]:
 
 def _count_other_threads(load: Load, later: Load | None) -> int | None:
     """Count runnable threads other than our own, at the quieter of two moments, since one may be chance."""
-    running = [
-        load_now.running
-        for load_now in (load, later)
-        if load_now is not None and load_now.running is not None
-    ]
+    counts = (load_now.running for load_now in (load, later) if load_now is not None)
+    running = [count for count in counts if count is not None]
     return max(min(running) - 1, 0) if running else None

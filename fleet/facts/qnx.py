@@ -10,8 +10,7 @@ from fleet.facts.probe import Sections
 from fleet.facts.topology import arm_core_name
 from fleet.model import Cpu, Facts, Finding, Load
 
-STANDIN = "qnx-standin"
-"""The `os` of an imitation that the tests make out of Linux: its numbers are not those of QNX."""
+STANDIN = "qnx-standin"  # the `os` of an imitation that the tests make out of Linux
 
 _ARCHES = {"x86_64": "x86_64", "aarch64": "aarch64", "aarch64le": "aarch64"}
 _NO_CPUS = "no `pidin info` on the host: how many CPUs it has is not known before the agent runs"
@@ -62,10 +61,7 @@ def parse_uname(line: str) -> dict[str, str]:
 
 
 def parse_pidin(lines: Sequence[str]) -> PidinInfo:
-    """Parse `pidin info`: MIDR is decimal, a name may hold blanks, a clock rate may be 0.
-
-    Skips other lines.
-    """
+    """Parse `pidin info`. MIDR is decimal, a name may hold blanks, a clock rate may be 0."""
     text = "\n".join(lines)
     matches = [match for line in lines if (match := _PROCESSOR.match(line))]
     return PidinInfo(
@@ -80,7 +76,7 @@ def parse_pidin(lines: Sequence[str]) -> PidinInfo:
 
 
 def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
-    """Return the facts of a QNX host, without the directory. Raises ValueError for an answer that cannot be.
+    """Return the facts of a QNX host, without the directory. Raises ValueError for an impossible answer.
 
     declared_arch: the inventory's architecture, used if the host names none.
     """

@@ -14,10 +14,9 @@ WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 class Os:
     """An operating system: its title for messages, and its module's functions, which are pure.
 
-    probe: the scripts whose answer `parse` takes, with the inventory's architecture; its ValueError quotes
-    what it does not know. On another OS they answer with the section `other`. find_noise: what disturbs, with
-    the load some time later. load: the scripts for `parse_load`. search_path: the PATH for later commands,
-    None for the usual one. describe_answer: the answer for `fleet check`, () where the facts are enough.
+    probe: the scripts whose answer `parse` takes, with the inventory's architecture; on another OS they
+    answer with the section `other`. load: the scripts for `parse_load`. search_path: the PATH for later
+    commands; None for the usual one. describe_answer: lines for `fleet check`.
     """
 
     title: str
@@ -49,8 +48,7 @@ SYSTEMS: Mapping[str, Os] = {
 }
 
 
-STEP_OS = SYSTEMS["linux"]
-"""Of the nodes on which a scheduler begins a step."""
+STEP_OS = SYSTEMS["linux"]  # of nodes on which a scheduler starts a step
 
 
 def os_from_answer(sections: Sections) -> Os | None:
@@ -59,10 +57,7 @@ def os_from_answer(sections: Sections) -> Os | None:
 
 
 def find_noise(facts: Facts, later: Load | None = None) -> tuple[Finding, ...]:
-    """Return what disturbs measurements there, the worst first.
-
-    later: load read some time after the facts.
-    """
+    """Return what disturbs measurements there, the worst first. later: load some time after the facts."""
     unsorted = SYSTEMS[facts.target.os].find_noise(facts, later)
     return tuple(sorted(unsorted, key=lambda finding: WORST_FIRST.index(finding.severity)))
 

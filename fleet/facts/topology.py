@@ -35,10 +35,7 @@ def parse_cpu_list_or_empty(text: str) -> tuple[int, ...]:
 
 
 def parse_size(text: str) -> int | None:
-    """Return the bytes of a sysfs cache size (ABI/testing/sysfs-devices-system-cpu): "48K" -> 49152.
-
-    Else None.
-    """
+    """Return the bytes of a sysfs cache size, "48K" -> 49152; None for other text."""
     match = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text)
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]] if match else None
 
@@ -51,7 +48,7 @@ class _Groups:
     caches: dict[int, list[Cache]] = field(default_factory=dict)
     capacity: dict[int, int] = field(default_factory=dict)
     policy: dict[int, tuple[str | None, str | None, int | None]] = field(default_factory=dict)
-    shown: set[int] = field(default_factory=set)
+    with_topology: set[int] = field(default_factory=set)
     boost: bool | None = None
 
     def leader(self, cpu: int, *kinds: str) -> int | None:
@@ -74,7 +71,7 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
     listed = set(_read_cpu_list(files, "sys/devices/system/cpu/online") or models)
     present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
     allowed = set(_read_cpu_list(files, "proc/self/status:Cpus_allowed_list") or present)
-    online = _online(listed, allowed, groups.shown)
+    online = _find_online(listed, allowed, groups.with_topology)
     present = present if online == listed else online
     # The kernel leaves the file empty, and the probe so leaves it out, when no CPU is isolated.
     isolated = set(_read_cpu_list(files, "sys/devices/system/cpu/isolated"))
@@ -105,19 +102,19 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
 
 
 def policies_boost(sections: Sections) -> bool | None:
-    """Whether any frequency policy may boost, where each has a switch of its own (amd-pstate); else None."""
+    """Report whether a frequency policy may boost; None unless each has a switch (amd-pstate)."""
     return _read_groups(line for line in sections.get("topology", []) if line.startswith("boost")).boost
 
 
 def parse_frequency_driver(sections: Sections) -> str | None:
-    """The cpufreq driver, or several joined by a comma where CPUs differ; None without cpufreq."""
+    """Return the cpufreq driver, several joined by a comma where CPUs differ; None without cpufreq."""
     lines = [line for line in sections.get("topology", []) if line.startswith("policy")]
     policies = _read_groups(lines).policy.values()
     return ", ".join(sorted({driver for _, driver, _ in policies if driver})) or None
 
 
 def parse_cpu_models(lines: Iterable[str]) -> dict[int, str | None]:
-    """The CPUs in /proc/cpuinfo (arch/arm64/kernel/cpuinfo.c) and, on Arm, each core's name, else None."""
+    """Return the name of each core in /proc/cpuinfo; None off Arm (arch/arm64/kernel/cpuinfo.c)."""
     models: dict[int, str | None] = {}
     cpu, implementer = -1, ""
     without_part: list[int] = []
@@ -136,14 +133,14 @@ def parse_cpu_models(lines: Iterable[str]) -> dict[int, str | None]:
     return models
 
 
-def _online(listed: set[int], allowed: set[int], shown: set[int]) -> set[int]:
-    """Return the CPUs listed as online; if the affinity mask contradicts the list, its own and those shown.
+def _find_online(listed: set[int], allowed: set[int], with_topology: set[int]) -> set[int]:
+    """Return the CPUs listed as online; those of mask and topology if the mask contradicts the list.
 
-    A mask may have CPUs that are offline. So it contradicts by a CPU that is not listed but whose topology
-    the kernel shows, or by having no CPU of the list.
+    A mask may have offline CPUs. So it contradicts only by a CPU that is not listed but has a topology, or by
+    having no CPU of the list.
     """
-    missing = allowed & (shown - listed) or (set() if allowed & listed else allowed)
-    return missing | shown if missing else listed
+    missing = allowed & (with_topology - listed) or (set() if allowed & listed else allowed)
+    return missing | with_topology if missing else listed
 
 
 def _read_groups(lines: Iterable[str]) -> _Groups:
@@ -153,25 +150,17 @@ def _read_groups(lines: Iterable[str]) -> _Groups:
             case ["capacity", cpu, value] if _is_number(cpu) and _is_number(value):
                 groups.capacity[int(cpu)] = int(value)
             case ["cache", level, kind, size, line_bytes, shared] if _is_number(level):
-                cache = Cache(
-                    int(level),
-                    kind,
-                    parse_size(size),
-                    parse_size(line_bytes),
-                    parse_cpu_list_or_empty(shared),
-                )
-                for member in cache.shared_cpus:
+                members = parse_cpu_list_or_empty(shared)
+                cache = Cache(int(level), kind, parse_size(size), parse_size(line_bytes), members)
+                for member in members:
                     if cache not in groups.caches.setdefault(member, []):
                         groups.caches[member].append(cache)
             case ["policy", governor, driver, khz, *cpus]:
-                policy = (
-                    _none_if_dash(governor),
-                    _none_if_dash(driver),
-                    int(khz) if _is_number(khz) else None,
-                )
+                texts = [None if text == "-" else text for text in (governor, driver)]
+                policy = texts[0], texts[1], int(khz) if _is_number(khz) else None
                 groups.policy.update(dict.fromkeys((int(cpu) for cpu in cpus if _is_number(cpu)), policy))
             case ["shown", *cpus]:
-                groups.shown.update(int(cpu) for cpu in cpus if _is_number(cpu))
+                groups.with_topology.update(int(cpu) for cpu in cpus if _is_number(cpu))
             case ["boost", value]:
                 groups.boost = value == "1"
             case [kind, shared]:
@@ -181,7 +170,7 @@ def _read_groups(lines: Iterable[str]) -> _Groups:
 
 
 def parse_memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
-    """The NUMA nodes with memory (ABI/stable/sysfs-devices-node); of older probes those with CPUs."""
+    """Return the NUMA nodes with memory, else those with CPUs (ABI/stable/sysfs-devices-node)."""
     distances = {
         node: [int(word) for word in text.split() if _is_number(word)]
         for node, text in sorted(_read_node_files(files, "distance").items())
@@ -200,7 +189,7 @@ def parse_memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
 
 
 def _node_by_cpu(files: Mapping[str, str]) -> dict[int, int]:
-    """The node of each CPU; a CPU that several nodes list has none of its own."""
+    """Return the node of each CPU; a CPU that several nodes list has none of its own."""
     nodes = _node_cpus(files)
     times = Counter(cpu for cpus in nodes.values() for cpu in cpus)
     return {cpu: node for node, cpus in nodes.items() for cpu in cpus if times[cpu] == 1}
@@ -223,7 +212,7 @@ def describe_fake_nodes(files: Mapping[str, str]) -> str | None:
 
 
 def _read_node_files(files: Mapping[str, str], name: str) -> dict[int, str]:
-    """The file of that name of each NUMA node."""
+    """Return the file of that name of each NUMA node."""
     matches = ((re.fullmatch(rf"{_NODE}([0-9]{{1,6}})/{name}", path), text) for path, text in files.items())
     return {int(match[1]): text for match, text in matches if match}
 
@@ -240,10 +229,6 @@ def _read_cpu_list(files: Mapping[str, str], path: str) -> tuple[int, ...]:
 
 def _is_number(text: str) -> bool:
     return re.fullmatch(r"[0-9]{1,12}", text) is not None
-
-
-def _none_if_dash(text: str) -> str | None:
-    return None if text == "-" else text
 
 
 def arm_core_name(implementer: str, part: str) -> str | None:

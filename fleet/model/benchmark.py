@@ -24,10 +24,10 @@ class Shape(StrEnum):
 
 
 class View(StrEnum):
-    """How its numbers are shown.
+    """How a benchmark's numbers are shown.
 
-    MATRIX: a number for each pair; CPUS: one for each CPU; LADDER: by size; TABLE: by the parameters of its
-    points; BLOCKS: the same, with what the end of a block costs; PRODUCTS: with the share of the peak.
+    MATRIX: for each pair; CPUS: for each CPU; LADDER: by size; TABLE: by the parameters of points; BLOCKS: a
+    TABLE with what the end of a block costs; PRODUCTS: a TABLE with the share of the peak.
     """
 
     MATRIX = "matrix"
@@ -97,10 +97,7 @@ class Parameter:
         return f"{self.name} is {value!r}, which is none of {', '.join(self.words)}"
 
     def sort_key(self, value: Any) -> Any:
-        """Return the value's place among others.
-
-        A word may be followed by how it was made (`memory-walked`).
-        """
+        """Return the value's place among others. A word may have a suffix (`memory-walked`)."""
         if self.type != "word":
             return value
         words = [*self.words]
@@ -161,10 +158,7 @@ class Benchmark:
         return [parameter for parameter in self.parameters if parameter.role == role]
 
     def why_unfit(self, burst: Any) -> str:
-        """Return why a `Burst` is not one of this benchmark; "" if it is.
-
-        Parameters without a column are not checked.
-        """
+        """Return why a `Burst` is not of this benchmark; "" if it is. Skip parameters without a column."""
         count, others = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}), burst.other_ticks
         if (self.shape is Shape.PAIR and count < 2) or (self.shape is Shape.CPU and count > 1):
             return f"{self.name} on {count} CPUs"
@@ -173,11 +167,8 @@ class Benchmark:
         if self.shape is Shape.PAIR and others is not None and len(others) != 1:
             return f"{self.name}: other_ticks of a pair is one list, not {len(others)}"
         if burst.parameters is None or burst.point is None:
-            return (
-                f"{self.name}: it has no point, or no parameters"
-                if self.parameters or self.many_points
-                else ""
-            )
+            needs_point = self.parameters or self.many_points
+            return f"{self.name}: it has no point, or no parameters" if needs_point else ""
         return self._why_point_unfit(burst, count)
 
     def _why_point_unfit(self, burst: Any, count: int) -> str:
@@ -233,8 +224,8 @@ def _known_keys(kind: type[Benchmark] | type[Parameter], description: Mapping[st
 
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
     {
-        told["name"]: benchmark_from_description(told)
-        for told in json.loads(Path(__file__).with_name("benchmarks.json").read_text())
+        description["name"]: benchmark_from_description(description)
+        for description in json.loads(Path(__file__).with_name("benchmarks.json").read_text())
     }
 )
 LOAD = Benchmark(
@@ -271,10 +262,7 @@ def check_descriptions(benchmarks: Iterable[Benchmark]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Descriptions:
-    """The benchmarks of this version, and those that runs describe.
-
-    own: by name, those that only runs describe.
-    """
+    """The benchmarks of this version, and by name those that only runs describe."""
 
     own: Mapping[str, Benchmark] = field(default_factory=dict)
 
@@ -290,13 +278,9 @@ SHIPPED = Descriptions()
 
 def read_descriptions(hello: Mapping[str, Any]) -> Descriptions:
     """Return the descriptions of a stored hello for benchmarks that this version was built without."""
-    descriptions = [
-        description for description in hello.get("benchmarks", ()) if description["name"] not in _KNOWN
-    ]
-    return (
-        Descriptions(
-            {description["name"]: benchmark_from_description(description) for description in descriptions}
-        )
-        if descriptions
-        else SHIPPED
-    )
+    own = {
+        description["name"]: benchmark_from_description(description)
+        for description in hello.get("benchmarks", ())
+        if description["name"] not in _KNOWN
+    }
+    return Descriptions(own) if own else SHIPPED

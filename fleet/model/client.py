@@ -43,26 +43,26 @@ def manual_command(host: Host) -> str:
 
 
 def _fill_template(word: str, host: Host, shell: str) -> str | None:
-    """The word with its templates replaced; None if one that ends in `?` has no value."""
+    """Return the word with its templates replaced; None if one that ends in `?` has no value."""
     left_out = False
 
-    def value(found: re.Match[str]) -> str:
+    def replace_template(match: re.Match[str]) -> str:
         nonlocal left_out
-        if found[0] in {"{{", "}}"}:
-            return found[0][0]
-        name = (found[1] or "").removesuffix("?")
-        text = shell if name == "shell" else _template_value(name, found[0], host)
-        if text is None and found[0].endswith("?}"):
+        if match[0] in {"{{", "}}"}:
+            return match[0][0]
+        name = (match[1] or "").removesuffix("?")
+        text = shell if name == "shell" else _template_value(name, match[0], host)
+        if text is None and match[0].endswith("?}"):
             left_out = True
         elif text is None:
-            raise ValueError(f"{host.name}: nothing to put for {found[0]}; {_ADVICE[name.partition(':')[0]]}")
-        elif text.startswith("-") and not found.start():
+            raise ValueError(f"{host.name}: nothing to put for {match[0]}; {_ADVICE[name.partition(':')[0]]}")
+        elif text.startswith("-") and not match.start():
             raise ValueError(
-                f"{host.name}: {found[0]} is {text!r}, which the program would take as an option"
+                f"{host.name}: {match[0]} is {text!r}, which the program would take as an option"
             )
         return text or ""
 
-    filled = _TEMPLATE.sub(value, word)
+    filled = _TEMPLATE.sub(replace_template, word)
     return None if left_out else filled
 
 

@@ -62,13 +62,12 @@ class RequestedToolchain:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine in the inventory, after defaults, groups and the host's own entry have been merged.
+    """A machine in the inventory, after defaults, groups and its own entry have been merged.
 
-    `name` is the inventory's; `host_id` (see below) is the key in the tables. `os`, `arch`: None means
-    "find out". `os_release`: QNX's, for a host that does not tell it. `port`, `user`: None means "as
-    ssh_config says, else 22 / the current user". `jump`: hops in order, each `[user@]host[:port]`. `command`:
-    the words of a client program (`client_words`), for every `via` but the first three.
-    `build_host`: the one `toolchain` names, with how to reach it. `origin`: "file:line" of the entry.
+    os, arch: None: find out. os_release: QNX's, where the host does not tell it. port, user: None: as
+    ssh_config says, else 22 and the current user. jump: hops in order, each `[user@]host[:port]`. command:
+    the words of a client program, for every `via` but the first three. build_host: the one `toolchain` names.
+    origin: "file:line".
     """
 
     name: str
@@ -98,7 +97,7 @@ class Host:
 
     @property
     def host_id(self) -> str:
-        """The key in the tables: the name, with `h-` before it where readers would not keep it a string."""
+        """The key in the tables: the name, after `h-` where readers would not take it for text."""
         is_text = self.name[0].isalpha() and self.name.lower() not in NOT_TEXT_IN_PATHS
         return self.name if is_text else f"h-{self.name}"
 

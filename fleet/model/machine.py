@@ -99,12 +99,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """One logical CPU, by the OS's number, and the groups it is in.
+    """One logical CPU, by the OS's number, and the groups it is in; None: the host does not tell.
 
-    `core`, `cluster`, `llc`, `die`, `package` each hold the lowest CPU number of that group (so an id is
-    unique on the machine, unlike the kernel's core_id); `node` is the NUMA node's own number. None: the
-    host does not tell. `kind`: "performance" or "efficiency" on hybrid machines. `capacity`: relative
-    speed 0..1024 (Arm). `isolated`: taken out of the scheduler by isolcpus.
+    core, cluster, llc, die, package: the lowest CPU of that group, which unlike the kernel's core_id is
+    unique on the machine. node: the NUMA node's own number. kind: "performance" or "efficiency" on hybrid
+    machines. capacity: relative speed, 0 to 1024 (Arm). isolated: taken out of the scheduler by isolcpus.
     """
 
     cpu: int
@@ -244,7 +243,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A source of noise. message: a sentence. evidence: the fact to show. remedy: and its cost, if any."""
+    """A source of noise. found: a sentence. evidence: the fact to show. remedy: and its cost, if any."""
 
     kind: str
     severity: Severity
@@ -255,10 +254,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The CPUs of one machine, and the relation of any two.
-
-    _groups: each CPU's groups, the smallest first.
-    """
+    """The CPUs of a machine, and the relation of any two. _groups: each CPU's, the smallest first."""
 
     cpus: tuple[Cpu, ...]
     _groups: Mapping[int, Mapping[Relation, int]] = field(init=False, repr=False, compare=False)
@@ -272,11 +268,10 @@ class Topology:
         )
 
     def relation(self, one: int, other: int) -> Relation:
-        """Return the smallest group that both CPUs share.
+        """Return the smallest group that both CPUs share; UNKNOWN if the host does not report one's groups.
 
-        SMT siblings are named first. Where groups coincide (a desktop's last-level cache, die, node and
-        package are often the same CPUs) the most familiar name is used: package, node, die, cluster, llc, in
-        that order. UNKNOWN if the host does not report the groups of one of them.
+        SMT siblings come first. Of groups with equal CPUs the most familiar name is used, in the order
+        package, node, die, cluster, llc.
         """
         if one == other:
             return Relation.SELF
@@ -293,10 +288,10 @@ class Topology:
 
 
 class Relations:
-    """`Topology.relation` for many pairs: computed once for each combination of shared groups.
+    """Names the relations of many pairs, each combination of shared groups once.
 
-    A relation depends only on which groups two CPUs share, and a machine of 576 CPUs has 165,600 unordered
-    pairs but a few dozen such combinations. kinds: of the cores, to be part of the names.
+    A machine of 576 CPUs has 165,600 unordered pairs but a few dozen combinations. kinds: of the cores, which
+    become part of the names.
     """
 
     def __init__(self, topology: Topology, kinds: Mapping[int, str] = MappingProxyType({})) -> None:

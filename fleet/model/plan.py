@@ -75,9 +75,9 @@ class Estimator(StrEnum):
 class RequestedOptions:
     """Plan options (docs/options.md) as an inventory entry or a command line asks for them; else None.
 
-    variant: a name, "auto", "all", or one per benchmark ("cas=lse,readwrite=ldar"). precision: 0 for "off".
-    counters: by name; in the plan of a host as the agent reads them. cpus: or a kind of core until the
-    machine is known.
+    variant: a name, "auto", "all", or one per benchmark ("cas=lse,readwrite=ldar"). precision: 0: off.
+    counters: by name; in the plan of a host as the agent reads them. cpus: a kind of core until the machine
+    is known.
     """
 
     benchmarks: tuple[str, ...] | None = None
@@ -122,8 +122,8 @@ class RequestedOptions:
 class Plan(RequestedOptions):
     """What to measure on one host; every field is recorded with the run.
 
-    None: the preset's or else the agent's default, which the hello records. cpus: None means every CPU the
-    agent may use. Three options always have a value.
+    None: the preset's, else the agent's default, which the hello records; of cpus: all that the agent may
+    use.
     """
 
     benchmarks: tuple[str, ...] = ("cas", "readwrite")

@@ -85,9 +85,9 @@ class Parameters:
 class Burst:
     """The few samples of one pair taken at one visit; the unit the tables store (docs/tables.md).
 
-    start_offset_ns: since the agent's hello. cpus, other_ticks, begin_ns: of all threads, where they work at
-    once. other_units: of all but ping, in its samples. counters: of each thread, in the order of `cpus`, a
-    Count of each of the hello's counters.
+    start_offset_ns: since the agent's hello. cpus, other_ticks, begin_ns: of all threads that work at once.
+    other_units: of all but ping, in its samples. counters: for each of `cpus`, a Count of each of the
+    hello's.
     """
 
     benchmark: str
@@ -122,10 +122,7 @@ class Burst:
     flags: tuple[str, ...] = ()
 
     def sample_ticks(self, shape: Shape) -> Sequence[float]:
-        """Return the ticks of each sample; for a pair whose threads both take times, the mean of both.
-
-        shape: the shape of its benchmark.
-        """
+        """Return the ticks of each sample; where both threads of a pair take times, the mean of both."""
         if not self.other_ticks or shape is not Shape.PAIR:
             return self.ticks
         return [(ping + pong) / 2 for ping, pong in zip(self.ticks, self.other_ticks[0], strict=True)]

@@ -18,12 +18,12 @@ from fleet.plan.options import (
 from fleet.plan.variants import why_not_measured
 from fleet.text import counted
 
-_MOST_MESSAGES = 20  # messages
+_MOST_MESSAGES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Options that exclude one another, by name, including those that have their default."""
+    """The names of options that exclude one another, perhaps by their defaults, and why."""
 
     names: tuple[str, ...]
     why: str
@@ -50,12 +50,8 @@ def find_conflicts(options: RequestedOptions) -> Iterator[Conflict]:
         yield Conflict(("nodes", "benchmarks"), "none of these can place its memory; add chase or bandwidth")
     operations = options.operations or ()
     for name in resolved.benchmarks if operations else ():
-        words = [
-            word
-            for parameter in BENCHMARKS[name].parameters
-            if parameter.option == "op"
-            for word in parameter.words
-        ]
+        parameters = [parameter for parameter in BENCHMARKS[name].parameters if parameter.option == "op"]
+        words = [word for parameter in parameters for word in parameter.words]
         if words and {*words}.isdisjoint(operations):
             why = f"{name} has none of these; it has {', '.join(words)}"
             yield Conflict(("operations", "benchmarks"), why)
@@ -98,13 +94,8 @@ def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> 
         for conflict in find_conflicts(override_options(options_from_entry(host), requested))
     )
     if messages:
-        lines = [*messages][:_MOST_MESSAGES]
-        more = (
-            [f"and {counted(len(messages) - _MOST_MESSAGES, 'more conflict')}"]
-            if len(messages) > _MOST_MESSAGES
-            else []
-        )
-        raise UsageError("\n".join(lines + more))
+        lines, more = [*messages][:_MOST_MESSAGES], len(messages) - _MOST_MESSAGES
+        raise UsageError("\n".join([*lines, f"and {counted(more, 'more conflict')}"] if more > 0 else lines))
 
 
 def _conflict_message(host: Host, requested: RequestedOptions, conflict: Conflict) -> str:

@@ -25,10 +25,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """CPUs with the same events.
-
-    coherence: those that show where a line came from, as many as fit at once.
-    """
+    """CPUs with the same events. coherence: those that show where a line came from, if they fit."""
 
     events: Mapping[str, Event]
     coherence: tuple[str, ...]
@@ -61,8 +58,7 @@ def parse_events(text: str) -> tuple[str, ...]:
             choices = (*_GROUPS, *NAMES)
             raise ValueError(
                 f"unknown event {name[:40]!r}{nearest(name, choices)} There are {', '.join(choices)}, and "
-                "raw "
-                "codes such as r04d2"
+                "raw codes such as r04d2"
             )
     if (needed := max(len(_expand_groups(names, family)) for family in _FAMILIES.values())) > MAX_EVENTS:
         raise ValueError(f"names {needed} events, and at most {MAX_EVENTS} are counted at once")

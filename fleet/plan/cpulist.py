@@ -10,10 +10,7 @@ PairList = tuple[tuple[int, int], ...]
 
 
 def parse_cpu_numbers(text: str) -> tuple[int, ...]:
-    """Expand "0-3,8" to (0, 1, 2, 3, 8), sorted, without repeats.
-
-    Raises ValueError with a text for people.
-    """
+    """Expand "0-3,8" to (0, 1, 2, 3, 8), sorted, without repeats. Raises ValueError."""
     cpus: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,5})(?:\s*-\s*([0-9]{1,5}))?\s*", part)
@@ -52,10 +49,7 @@ def parse_pairs(text: str) -> PairList:
 
 
 def format_pairs(pairs: Iterable[tuple[int, int]]) -> str:
-    """Format ((0, 1), (0, 4)) as "0-1,0-4".
-
-    Raises ValueError if the list is too long for a program's argument.
-    """
+    """Format ((0, 1), (0, 4)) as "0-1,0-4". Raises ValueError if too long for a program's argument."""
     text = ",".join(f"{ping}-{pong}" for ping, pong in pairs)
     if len(text) >= MAX_ARGUMENT_BYTES:
         raise ValueError(

@@ -22,11 +22,10 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a plan costs on a machine (docs/wire.md). left_out: "" for nothing.
+    """What a plan costs on a machine (docs/wire.md). left_out: what the time budget leaves out, or "".
 
-    nodes: bytes on each NUMA node.
-
-    load_mbps: the most that load threads ask of the memory's bandwidth; load: for how long.
+    nodes: bytes on each NUMA node. load_mbps: the most that load threads ask of the memory's bandwidth; load:
+    for how long.
     """
 
     cpus: int

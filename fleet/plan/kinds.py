@@ -48,10 +48,7 @@ def integer(low: int, high: int, *, multiple_of: int = 1, metavar: str = "N") ->
 
 
 def duration(low_s: float, high_s: float, *, whole_seconds: bool = False) -> Kind:
-    """Return the kind of durations in seconds, written 90, 90s, 500ms, 5m or 1h.
-
-    whole_seconds: refuse fractions and read an int.
-    """
+    """Return the kind of durations in seconds, written 90, 90s, 500ms, 5m or 1h; ints if whole_seconds."""
     allowed = f"{format_duration(low_s)} to {format_duration(high_s)}"
 
     def read(text: str) -> float:
@@ -66,10 +63,7 @@ def duration(low_s: float, high_s: float, *, whole_seconds: bool = False) -> Kin
 
 
 def share(low: float, high: float) -> Kind:
-    """Return the kind of shares of one, written 1% or 0.01; "off" is 0.
-
-    A bare 1 is refused: is it 1 or 100 %?
-    """
+    """Return the kind of shares, written 1% or 0.01; "off" is 0. A bare 1 may mean 1 %: refuse it."""
     allowed = f"{_format_percent(low)} to {_format_percent(high)}, or off"
 
     def read(text: str) -> float:
@@ -81,14 +75,10 @@ def share(low: float, high: float) -> Kind:
             raise _value_error(f"a share such as 1% or 0.01, from {allowed}", text)
         return value
 
-    return Kind(
-        "SHARE",
-        allowed,
-        read,
-        lambda value: format_decimal(value) if value else "off",
-        _format_percent,
-        (low, high),
-    )
+    def write(value: float) -> str:
+        return format_decimal(value) if value else "off"
+
+    return Kind("SHARE", allowed, read, write, _format_percent, (low, high))
 
 
 def word_from(words: type[StrEnum]) -> Kind:
@@ -160,18 +150,15 @@ def _format_pairs_argument(choice: PairChoice) -> str:
 
 
 def _format_pair_choice(choice: PairChoice) -> str:
-    return (
-        str(choice.which) + f":{choice.per_relation}"
-        if choice.per_relation
-        else _format_pairs_argument(choice)
-    )
+    if choice.per_relation:
+        return f"{choice.which}:{choice.per_relation}"
+    return _format_pairs_argument(choice)
 
 
 def word_list(*choices: str) -> Kind:
     """Return the kind of lists of words of a closed set, without repeats."""
-    return _list_kind(
-        f"a list of {', '.join(choices)}", _list_reader(lambda word: require_choice(word, choices))
-    )
+    read = _list_reader(lambda word: require_choice(word, choices))
+    return _list_kind(f"a list of {', '.join(choices)}", read)
 
 
 def _list_kind(allowed: str, read: Callable[[str], tuple[str, ...]]) -> Kind:
@@ -230,13 +217,12 @@ def _check_load(text: str) -> str:
 
 def all_or_list(item_kind: Kind, allowed: str) -> Kind:
     """Return the kind of either "all" or a list of numbers, without repeats."""
-    read = _list_reader(item_kind.read)
-    return Kind(
-        "LIST",
-        allowed,
-        lambda text: text.strip() if text.strip() == "all" else _format_numbers(read(text)),
-        lists=True,
-    )
+    read_list = _list_reader(item_kind.read)
+
+    def read(text: str) -> str:
+        return "all" if text.strip() == "all" else _format_numbers(read_list(text))
+
+    return Kind("LIST", allowed, read, lists=True)
 
 
 def _parse_block(text: str) -> int:
@@ -267,6 +253,10 @@ def _check_governor(text: str) -> str:
     return text
 
 
+def _parse_switch(text: str) -> bool:
+    return require_choice(text, ("on", "off")) == "on"
+
+
 def _format_switch(on: bool) -> str:
     return "on" if on else "off"
 
@@ -274,16 +264,8 @@ def _format_switch(on: bool) -> str:
 BENCHMARKS = _list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
 VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", check_variant)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
-PAIRS = Kind(
-    *(
-        "PAIRS",
-        f"half, ordered, {_SOME_PAIRS}",
-        _parse_pair_choice,
-        _format_pairs_argument,
-        _format_pair_choice,
-    ),
-    lists=True,
-)
+_ALL_PAIRS = f"half, ordered, {_SOME_PAIRS}"
+PAIRS = Kind("PAIRS", _ALL_PAIRS, _parse_pair_choice, _format_pairs_argument, _format_pair_choice, lists=True)
 FEW_PAIRS = replace(PAIRS, allowed=_SOME_PAIRS, read=_parse_few_pairs)
 _SOME_CPUS = f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}"
 CPUS = Kind("CPUS", _SOME_CPUS, _parse_cpus_or_kind, _format_numbers, format_cpus_or_kind, lists=True)
@@ -292,17 +274,10 @@ SHAPE = Kind("MxNxK", f"auto, or such as 256x256x256, at most {_SIDE} each", _ch
 BLOCKS = Kind("SIZES", "a list such as 64,256..64K, powers of two from 64 to 64K", _check_blocks, lists=True)
 LOAD = Kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _check_load, lists=True)
 THREADS = _list_kind("a list of smt, llc, cores, node, package, all and numbers", _parse_threads)
-COUNTERS = _list_kind(
-    "generic, coherence, or a list of events and codes such as r04d2", counters.parse_events
-)
+_EVENTS = "generic, coherence, or a list of events and codes such as r04d2"
+COUNTERS = _list_kind(_EVENTS, counters.parse_events)
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _check_governor)
-SWITCH = Kind(
-    "STATE",
-    "on or off",
-    lambda text: require_choice(text, ("on", "off")) == "on",
-    _format_switch,
-    _format_switch,
-)
+SWITCH = Kind("STATE", "on or off", _parse_switch, _format_switch, _format_switch)
 
 
 def format_decimal(value: float) -> str:

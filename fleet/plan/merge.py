@@ -72,7 +72,7 @@ def _choose_pairs(
 
 
 def sample_pairs_per_relation(count: int, facts: Facts, among: Collection[int], seed: int) -> PairChoice:
-    """Choose `count` pairs of each relation at random by the seed, in bounded memory (reservoir sampling).
+    """Choose `count` pairs of each relation at random by the seed (reservoir sampling).
 
     Raises ValueError if the list of pairs is too long for the agent.
     """

@@ -61,11 +61,11 @@ PRESETS: Mapping[model.Preset, model.RequestedOptions] = {
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of a plan.
+    """One option of a plan. name: its field in `RequestedOptions`.
 
-    name: its field in `RequestedOptions`. default_text: the default in words, beside the value in `DEFAULTS`.
-    inventory_path: the mapping of an inventory entry that has it; () for the entry itself, None where the
-    inventory has no such key. flag: of `fleet run` and of the agent, without the dashes, if not the name.
+    default_text: the default in words, beside the value in `DEFAULTS`. inventory_path: the mapping of an
+    entry that has its key, () for the entry itself; None if the inventory has none. flag: without dashes; the
+    name if "".
     """
 
     name: str

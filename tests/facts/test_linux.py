@@ -451,9 +451,9 @@ _ODD_LINES = [
     "sys/class/x:1e9",
     "sys/devices/system/cpu/online:9-1",
     "sys/devices/system/node/node1/cpulist:0-70000",
-    "idle ² name C1",
-    "idle 0 latency -1",
-    "idle 1 disable",
+    "sys/x/cpuidle/state²/name:C1",
+    "sys/x/cpuidle/state0/latency:-1",
+    "sys/x/cpuidle/state1/disable:",
     "quota max 100000",
     "quota 1 0",
     "quota ² 1 /",
@@ -484,9 +484,11 @@ def test_the_tightest_quota_of_a_group_and_its_parents_counts():
 
 
 def test_the_deepest_idle_state_is_the_deepest_that_some_cpu_may_enter():
-    lines = ["idle 0 name POLL", "idle 2 name C6", "idle 2 latency 133", "idle 2 disable 1"]
+    states = "sys/devices/system/cpu/cpu0/cpuidle/state"
+    parts = ("0/name:POLL", "2/name:C6", "2/latency:133", "2/disable:1")
+    lines = [states + part for part in parts]
     assert linux.parse_idle_state(lines) == ("POLL", None)
-    assert linux.parse_idle_state([*lines, "idle 2 disable 0"]) == ("C6", 133)
+    assert linux.parse_idle_state([*lines, f"{states}2/disable:0"]) == ("C6", 133)
 
 
 def test_irqbalance_that_is_not_seen_in_a_container_may_still_run():
