@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from fleet.agent.wire import conversation, run_so_far
 from fleet.agent.wire.line import WireError
 from fleet.agent.wire.records import decode_record
-from fleet.analysis.views.show import shows_json
+from fleet.analysis.views.show import show_as_json
 from fleet.errors import EXIT_BUG, DamagedFileError, StoreError
 from fleet.model import Burst, Cpu, Load
 from fleet.store import gate
@@ -103,7 +103,7 @@ def test_a_crafted_file_is_refused_by_the_gate_or_read_like_any_other(tmp_path: 
         (file,) = (tmp_path / "results").glob("samples/*/*/samples.parquet")
         what = lies.craft(file, seed)
         try:
-            list(shows_json(tmp_path / "results", [f"r20260102T030405Z-{0:08x}"]))
+            list(show_as_json(tmp_path / "results", [f"r20260102T030405Z-{0:08x}"]))
         except DamagedFileError as err:
             assert str(file.relative_to(tmp_path / "results")) in str(err), what
             refused += 1

@@ -143,7 +143,7 @@ def test_a_stderr_that_takes_nothing_does_not_change_the_exit_code(root: str) ->
 
 
 def test_a_bug_of_ours_has_its_exit_code(say: Say, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "runs_text", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(views, "render_runs", lambda *_, **__: 1 / 0)
     exit_code, said = say("runs", "-r", root)
     assert (exit_code, "please report it" in said) == (EXIT_BUG, True)
 
@@ -262,7 +262,7 @@ def test_a_limit_of_memory_is_no_bug(say: Say, root: str, monkeypatch: pytest.Mo
     def refused(*_: object, **__: object) -> str:
         raise ImportError("x.so: failed to map segment from shared object")
 
-    monkeypatch.setattr(views, "runs_text", refused)
+    monkeypatch.setattr(views, "render_runs", refused)
     monkeypatch.setattr(os, "_exit", sys.exit)
     exit_code, said = say("runs", "-r", root)
     assert (exit_code, "out of memory or threads: x.so" in said, "bug" in said) == (13, True, False)

@@ -55,7 +55,7 @@ def withdraw(
     Example: fleet withdraw r20261121T170344Z-10246bc8
     """
     from fleet.analysis.base.selection import select as selected
-    from fleet.analysis.views.runs import runs_text
+    from fleet.analysis.views.runs import render_runs
     from fleet.store import Listing, Store
     from fleet.text import counted
 
@@ -64,7 +64,7 @@ def withdraw(
     listed = [run for run in root.every if (run.run_id in counting) != (undo or not select)]
     if not select:
         width = terminal()["width"]
-        print_text(runs_text(listed, width=width) if listed else "No run is withdrawn.")
+        print_text(render_runs(listed, width=width) if listed else "No run is withdrawn.")
         return
     runs = selected(listed, select, store.place)
     store.withdraw([run.run_id for run in runs], undo=undo)

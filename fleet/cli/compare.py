@@ -97,7 +97,7 @@ def _sides(root: "Listing", sides: list[str], width: int | None, **how: Any) -> 
     from fleet.analysis.views import compare as views
 
     found = compare(root, sides, **how)
-    text, json, csv = views.compare_text, views.compare_json, views.compare_csv
+    text, json, csv = views.render_comparisons, views.comparisons_as_json, views.comparisons_as_csv
     judged, changed = all(one.judged for one in found), any(one.changed for one in found)
     elsewhere = any(one.at_another_level for one in found)
     outputs = (partial(text, found, width), partial(json, found), partial(csv, found))
@@ -109,7 +109,7 @@ def _siblings(root: "Listing", sides: list[str], width: int | None, **how: Any) 
     from fleet.analysis.views import siblings as views
 
     found = siblings(root, sides, **how)
-    text, json, csv = views.siblings_text, views.siblings_json, views.siblings_csv
+    text, json, csv = views.render_siblings, views.siblings_as_json, views.siblings_as_csv
     judged, changed = any(one.judged for one in found), any(one.odd for one in found)
     return _Answer(partial(text, found, width), partial(json, found), partial(csv, found), judged, changed)
 
@@ -119,7 +119,7 @@ def _over_time(root: "Listing", sides: list[str], _width: int | None, **how: Any
     from fleet.analysis.views import over_time as views
 
     found = history(root, sides, **how)
-    text, json, csv = views.changes_text, views.changes_json, views.changes_csv
+    text, json, csv = views.render_changes, views.changes_as_json, views.changes_as_csv
     judged, changed = found.judged, found.changed
     return _Answer(partial(text, found), partial(json, found), partial(csv, found), judged, changed)
 

@@ -208,13 +208,13 @@ def _format_medians(
     from fleet.analysis.reduce.cells import Only, overview_history
     from fleet.analysis.reduce.load import merge_descriptions, without_points
     from fleet.analysis.views import show
-    from fleet.analysis.views.overview import medians
+    from fleet.analysis.views.overview import compute_host_medians
     from fleet.errors import UsageError
 
-    runs = show.chosen(root, select or []).runs
+    runs = show.select_runs_to_show(root, select or []).runs
     descriptions = merge_descriptions(runs)
     rows = overview_history(root, runs, Only(benchmark), descriptions)
-    table = medians(without_points(rows, descriptions))
+    table = compute_host_medians(without_points(rows, descriptions))
     if table.empty:
         raise UsageError("these runs have no latencies between CPUs; -F samples has all that was measured.")
     return render(table)

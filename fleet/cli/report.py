@@ -41,7 +41,7 @@ def report(
     from fleet.analysis.compare.sides import sides
     from fleet.analysis.exchange.imports import PREFIX, matching
     from fleet.analysis.report import output as files
-    from fleet.analysis.views.show import chosen as selected
+    from fleet.analysis.views.show import select_runs_to_show as selected
     from fleet.errors import UsageError
     from fleet.text import counted
 

@@ -49,15 +49,15 @@ def runs(
         if benchmark is not None and not listed:
             raise typer.BadParameter(f"--benchmark {benchmark}: not measured by these runs.")
         if json:
-            typer.echo(views.runs_json(listed))
+            typer.echo(views.runs_as_json(listed))
         else:
             width = cli.terminal()["width"]
-            cli.paged(views.runs_text(listed, width=width), width)
+            cli.paged(views.render_runs(listed, width=width), width)
         return
     from fleet.analysis.base.text import json_text
     from fleet.analysis.reduce.cells import history_of
     from fleet.analysis.reduce.load import merge_descriptions
-    from fleet.analysis.views.history import past_text
+    from fleet.analysis.views.history import render_relation_history
 
     what, descriptions = point or str(relation), merge_descriptions(listed)
     found = history_of(root, listed, what, benchmark, descriptions, point=point is not None)
@@ -65,7 +65,7 @@ def runs(
         typer.echo(json_text(found))
     else:
         width = cli.terminal()["width"]
-        cli.paged(past_text(found, width, descriptions), width)
+        cli.paged(render_relation_history(found, width, descriptions), width)
 
 
 @cli.app.command(short_help="Show latencies: many hosts in a table, one in detail.")
@@ -104,14 +104,14 @@ def show(
         _summaries(select or [], results, json=json)
         return
     root, only = cli.open_listing(results), Only(benchmark, cpus)
-    shown = views.chosen(root, select or ())
+    shown = views.select_runs_to_show(root, select or ())
     if json:
-        sys.stdout.writelines(views.shows_json(root, [run.run_id for run in shown.runs], only))
+        sys.stdout.writelines(views.show_as_json(root, [run.run_id for run in shown.runs], only))
     elif csv:
-        typer.echo(views.shows_csv(root, [run.run_id for run in shown.runs], only))
+        typer.echo(views.show_as_csv(root, [run.run_id for run in shown.runs], only))
     else:
         page = cli.terminal()
-        text = views.shown_text(
+        text = views.show_runs(
             root, shown, Canvas(**page), only, all_sizes=ladder, both_ways=ways, as_map=map_
         )
         cli.paged(text, page["width"])

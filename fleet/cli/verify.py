@@ -20,7 +20,7 @@ def verify(
     from dataclasses import asdict, replace
 
     from fleet.analysis.reduce.pairs import verify_pairs
-    from fleet.analysis.views.warnings import verify_marked
+    from fleet.analysis.views.warnings import verify_marked_bursts
     from fleet.errors import StoreError
     from fleet.store.places import place_of
     from fleet.store.runs import Listing
@@ -31,7 +31,7 @@ def verify(
     found = verify_place(place)
     if not found.problems:  # else they are not made of what was written
         listing = Listing(place)
-        found = replace(found, problems=(*verify_pairs(listing), *verify_marked(listing)))
+        found = replace(found, problems=(*verify_pairs(listing), *verify_marked_bursts(listing)))
     if json:
         typer.echo(as_json(asdict(found)))
     else:

@@ -68,7 +68,7 @@ class LiveTable:
     def _maps(self, host: str, so_far: LiveMedians, room: int) -> Iterator[Text]:
         """The heat maps of a host's benchmarks, as many as there is room for: of each pair its last burst."""
         from fleet.analysis.reduce.topology import layout_of  # noqa: PLC0415
-        from fleet.analysis.views.heatmap import Canvas, draw  # noqa: PLC0415
+        from fleet.analysis.views.heatmap import Canvas, draw_matrix  # noqa: PLC0415
 
         numbers = [cpu.cpu for cpu in so_far.cpus]
         for benchmark, cells in sorted(so_far.latest.items()):
@@ -78,7 +78,7 @@ class LiveTable:
             at = [numbers.index(cpu) for cpu in order.cpus]
             canvas = Canvas(self._console.width, self._console.color_system is not None, room - 1)
             shown, label = found[np.ix_(at, at)], so_far.labels[benchmark]
-            drawn = draw(shown, order, canvas, label=label, as_map=True)
+            drawn = draw_matrix(shown, order, canvas, label=label, as_map=True)
             room -= 1 + len(drawn.plain.splitlines())
             if room < 0:
                 return

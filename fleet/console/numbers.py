@@ -22,7 +22,7 @@ def medians_text(
         return ""
     from fleet.analysis.base.selection import by_host, comparable  # noqa: PLC0415  numpy takes a while
     from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
-    from fleet.analysis.views.show import map_text, overview_of  # noqa: PLC0415
+    from fleet.analysis.views.show import render_maps, render_overview  # noqa: PLC0415
 
     try:
         root, canvas = Listing(store.place), Canvas(width, colour)
@@ -31,9 +31,9 @@ def medians_text(
         others = [run for run in root.runs if run.host_id in hosts and not many]
         earlier = [run for of_host in by_host(others).values() for run in comparable(of_host)[-MOST_LIKE:]]
         earlier = [run for run in earlier if run.run_id not in stored]
-        parts = [overview_of(root, runs, canvas, earlier, ends=many)]
+        parts = [render_overview(root, runs, canvas, earlier, ends=many)]
         if as_map and len(runs) <= MANY:
-            parts += [map_text(root, run.run_id, canvas) for run in runs]
+            parts += [render_maps(root, run.run_id, canvas) for run in runs]
     except StoreError as err:
         return f"The runs are stored, but cannot be summarized: {err}"
     return "\n\n".join(part for part in parts if part)

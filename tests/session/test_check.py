@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleet.analysis.views.show import show_text
+from fleet.analysis.views.show import show_run
 from fleet.console.check import checks_json, checks_text
 from fleet.errors import AgentError, BuildError, DeployError
 from fleet.facts import probe
@@ -182,7 +182,7 @@ def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet
     ran = fleet("run", "-q", "-b", "cas", "--rounds", "1", "--pairs", "per-relation:1")
     assert ran.exit_code == 0, ran.stderr
     (run,) = Store(fleet.results).published()
-    shown = show_text(fleet.results, run.run_id)
+    shown = show_run(fleet.results, run.run_id)
     _, heading, warnings = shown.partition("\nWarnings\n")
     assert heading
     assert f"  {BUSY}" in warnings

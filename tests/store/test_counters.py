@@ -8,8 +8,8 @@ import pytest
 
 from fleet.analysis import load_counters, load_pairs
 from fleet.analysis.report.page import render
-from fleet.analysis.views.by_parameters import tables_text
-from fleet.analysis.views.counters import events, per_unit
+from fleet.analysis.views.by_parameters import render_tables
+from fleet.analysis.views.counters import count_per_unit, tabulate_events
 from fleet.model import Burst, Run
 from fleet.store import Store, samples
 from fleet.store.places import place_of
@@ -87,7 +87,7 @@ def test_threads_that_do_the_same_share_a_line_and_events_that_never_occur_are_o
         for event, number in (("cycles", of_thread), ("r04d2", 0.0))
     ]
     columns = ["benchmark", "variant", "point", "relation", "thread", "event", "per_unit", "bursts", "scaled"]
-    tables = events(pd.DataFrame(rows, columns=columns), RAW)
+    tables = tabulate_events(pd.DataFrame(rows, columns=columns), RAW)
     assert tables
     assert tables.tables[0].titles == ("thread", "cycles")
     assert tables.tables[0].lines == [("each", "3")]
@@ -96,11 +96,11 @@ def test_threads_that_do_the_same_share_a_line_and_events_that_never_occur_are_o
 
 def test_counts_are_shown_for_each_unit_scaled_and_marked(tmp_path: Path) -> None:
     Store(tmp_path).publish(a_run(), [a_burst(round=visit) for visit in range(3)])
-    found = per_unit(load_counters(tmp_path), load_pairs(tmp_path))
+    found = count_per_unit(load_counters(tmp_path), load_pairs(tmp_path))
     assert set(found["relation"]) == {"unknown"}
-    tables = events(found, RAW)
+    tables = tabulate_events(found, RAW)
     assert tables
-    title, relation, names, ping, other, notes = tables_text(tables).splitlines()
+    title, relation, names, ping, other, notes = render_tables(tables).splitlines()
     assert title == "cas/cmpxchg events: counted per round trip in each thread"
     assert relation == "unknown"
     assert names.split() == ["thread", "cycles", "r04d2"]
@@ -110,9 +110,9 @@ def test_counts_are_shown_for_each_unit_scaled_and_marked(tmp_path: Path) -> Non
         "medians of 3 counts; -: the CPU had no counter free; "
         "~: counted for a part of the time, the rest is estimated"
     )
-    narrow = tables_text(tables, 15).splitlines()
+    narrow = render_tables(tables, 15).splitlines()
     assert [line.split() for line in narrow[2:8:3]] == [["thread", "cycles"], ["thread", "r04d2"]]
-    assert events(found.iloc[:0], RAW) is None
+    assert tabulate_events(found.iloc[:0], RAW) is None
     page = render(tmp_path, [a_run().run_id])
     assert "cas/cmpxchg events" in page
     assert "~0.8" in page

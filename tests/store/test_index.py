@@ -18,7 +18,7 @@ from fleet.analysis.reduce.load import load_cpus, load_runs
 from fleet.analysis.reduce.pairs import load_pairs, verify_pairs
 from fleet.analysis.report.page import render
 from fleet.analysis.views import warnings as views_warnings
-from fleet.analysis.views.warnings import load_marked, verify_marked
+from fleet.analysis.views.warnings import load_marked_bursts, verify_marked_bursts
 from fleet.errors import StoreError, StoreWarning
 from fleet.model import Host
 from fleet.store import Listing, Store, new_run_id, runs
@@ -48,7 +48,7 @@ def views(root: Path) -> list[pd.DataFrame]:
     asked = {"benchmark": "cas", "columns": ["run_id", "median_ns"]}
     frames = [load_pairs(root), load_pairs(root, **asked), load_pairs(root, columns=["median_ns"])]
     summaries = pd.DataFrame(listing.runs)
-    return [*frames, load_runs(root), load_cpus(root), load_marked(listing, ids), summaries]
+    return [*frames, load_runs(root), load_cpus(root), load_marked_bursts(listing, ids), summaries]
 
 
 def same(frames: list[pd.DataFrame], expected: list[pd.DataFrame]) -> None:
@@ -238,7 +238,7 @@ def test_it_is_smaller_than_the_samples_that_it_is_made_of(tmp_path: Path) -> No
         ids = [run.run_id for run in Listing(root).runs]
         for part in [ids] if name == "at once" else [[run_id] for run_id in ids]:
             load_pairs(root, run_id=part)
-            load_marked(root, part)
+            load_marked_bursts(root, part)
         samples = sum(path.stat().st_size for path in root.rglob("samples.parquet"))
         assert index_of(root).stat().st_size < samples, name
 
@@ -263,12 +263,12 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     (problem,) = verify_pairs(Listing(root))
     assert run.run_id in problem
 
-    load_marked(root, [run.run_id])
-    assert verify_marked(Listing(root)) == []
+    load_marked_bursts(root, [run.run_id])
+    assert verify_marked_bursts(Listing(root)) == []
     file = TableFile(listing.place, samples_name(*run.key), "samples")
     every_burst = file.read(views_warnings.BURST_COLUMNS)
     listing.index.keep_rows(views_warnings._MARKED, {run.key: stamp}, every_burst)
-    (problem,) = verify_marked(Listing(root))
+    (problem,) = verify_marked_bursts(Listing(root))
     assert f"the marked bursts of {run.run_id} are not those of its samples" in problem
 
 

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleet.analysis.report.page import render
-from fleet.analysis.views.show import show_text
+from fleet.analysis.views.show import show_run
 from fleet.cli.app import app
 from fleet.model import Cpu, Host
 from fleet.store import Listing, Store, new_run_id, places
@@ -132,7 +132,7 @@ def test_a_reading_does_not_change_while_it_is_held(tmp_path: Path) -> None:
     before = held.runs
     fill(tmp_path, 2, 4)
     assert held.runs == before
-    assert len(show_text(held, before[-1].run_id)) > 0
+    assert len(show_run(held, before[-1].run_id)) > 0
     assert len(Listing(tmp_path).runs) == 10
 
 

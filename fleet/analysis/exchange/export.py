@@ -25,7 +25,7 @@ from fleet.analysis.reduce.load import (
     samples_long,
 )
 from fleet.analysis.reduce.pairs import load_pairs, pairs_of_run, widened
-from fleet.analysis.views.overview import how_wide
+from fleet.analysis.views.overview import describe_interval
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions, Pairs, View, read_descriptions
 from fleet.store.runs import Root
@@ -231,7 +231,7 @@ def openmetrics(table: pd.DataFrame) -> str:
 def markdown(table: pd.DataFrame) -> str:
     """A table for a pull request: a row per host, benchmark and relation."""
     lines = [
-        f"| host | benchmark | relation | runs | ns, one way | ±95% {how_wide(table)} |",
+        f"| host | benchmark | relation | runs | ns, one way | ±95% {describe_interval(table)} |",
         "| --- | --- | --- | ---: | ---: | ---: |",
     ]
     for row in records(table):

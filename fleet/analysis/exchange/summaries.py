@@ -8,7 +8,7 @@ import pandas as pd
 from fleet.analysis.base.text import json_text, rendered, within
 from fleet.analysis.exchange.imports import PREFIX, all_summaries, find_summary, half_widths, published_layout
 from fleet.analysis.reduce.matrices import grid
-from fleet.analysis.views.heatmap import Canvas, draw
+from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.errors import UsageError
 from fleet.store.runs import Root
 from fleet.text import one_line, table
@@ -78,7 +78,7 @@ def summary_text(rows: pd.DataFrame, canvas: Canvas) -> str:
         ]
         titles = ("relation", "cells", *(_NUMBERS[what][0] for what in shown))
         title = f"{_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share"
-        drawn = draw(grid(part, order.cpus, "latency_ns"), order, canvas)
+        drawn = draw_matrix(grid(part, order.cpus, "latency_ns"), order, canvas)
         parts.append(f"{title}\n{table(titles, lines, right={*range(1, len(titles))})}")
         parts.append(rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n"))
     return "\n\n".join(parts)

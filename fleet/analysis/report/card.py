@@ -31,7 +31,7 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import CARD, CARDS
-from fleet.analysis.views.heatmap import is_light, rgb_of
+from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
 from fleet.analysis.views.nodes import BY_NODE
 from fleet.errors import UsageError
 from fleet.model import Descriptions, View, read_descriptions
@@ -215,7 +215,10 @@ def _map_texts(drawn: Heatmap, benchmark: str, descriptions: Descriptions) -> It
         yield Text(_X - 8, _Y + middle + 5, 13, "muted", "end", label)
         for other, (value, shade) in enumerate(zip(values[at], drawn.shades()[at], strict=True)):
             if shade >= 0:
-                kind, words = "black" if is_light(shade) else "white", f"{value:.{1 if value < 1000 else 0}f}"
+                kind, words = (
+                    "black" if is_light_shade(shade) else "white",
+                    f"{value:.{1 if value < 1000 else 0}f}",
+                )
                 x, y = _X + (other + 0.5) * cell, _Y + middle + 0.36 * size
                 yield Text(x, y, size, kind, "middle", words)
     low, high = sorted(shown_value(descriptions[benchmark], end) for end in drawn.limits)
@@ -236,7 +239,7 @@ def _pictures(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
 def picture(cells: Ints) -> Image.Image:
     """Draw a pixel a cell, in a palette of all shades, then of what was not measured."""
     made = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
-    made.putpalette(bytes(value for shade in range(SHADES) for value in rgb_of(shade)) + b"\xff" * 3)
+    made.putpalette(bytes(value for shade in range(SHADES) for value in shade_to_rgb(shade)) + b"\xff" * 3)
     return made
 
 

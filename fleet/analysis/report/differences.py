@@ -17,7 +17,7 @@ from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.plots import CHANGES
 from fleet.analysis.report.read_runs import Reading, rows_by_run
-from fleet.analysis.views.answer import headlines, open_rows
+from fleet.analysis.views.answer import format_open_relations, render_headlines
 from fleet.model import Descriptions
 from fleet.store.runs import Root
 
@@ -81,7 +81,9 @@ def differences(
         residuals = _residuals(comparison, a, b, pairs, small=small) if _alike(a, b) else []
         drawn.append(Difference(comparison, records(comparison.relations), residuals))
     some = [comparison for comparison in comparisons if len(comparison.relations)]
-    return Differences(sides, drawn, _forests(comparisons), headlines(some), open_rows(some))
+    return Differences(
+        sides, drawn, _forests(comparisons), render_headlines(some), format_open_relations(some)
+    )
 
 
 def _forests(compared: Sequence[Comparison]) -> list[Forest]:

@@ -89,7 +89,7 @@ def find(root: Root, selection: Sequence[str]) -> Findings:
         past, groups = history(root, selection), siblings(root, selection)
     except UsageError:  # they have no numbers that are compared
         return Findings()
-    cells = over_time.lines(past)
+    cells = over_time.format_changes(past)
     days = [row["after"] if row["dated"] else row["end"] for row in records(past.changes)]
     answers = [
         _answer_changes(past, cells),
@@ -111,20 +111,25 @@ def _answer_changes(past: History, cells: Sequence[tuple[str, ...]]) -> Answer:
     for row, (when, where, change, interval, beside) in zip(records(past.changes), cells, strict=True):
         text = f"{interval}; {when}" + f"; {beside}" * bool(beside)
         findings.append(Finding(f"{where}: {change}", text, row["hosts"]))
-    return Answer("What changed when", over_time.headline(past), findings, " ".join(past.caveats))
+    return Answer(
+        "What changed when", over_time.render_changes_headline(past), findings, " ".join(past.caveats)
+    )
 
 
 def _answer_odd(group: Siblings) -> Answer:
     findings = []
     for host, kind, relation, this, others, change, interval, _ in (
-        siblings_view.lines(group) if group.odd else ()
+        siblings_view.format_odd_numbers(group) if group.odd else ()
     ):
         where = "mean of all relations" if relation == MEAN else f"{kind} {relation}"
         beside = f"; {this} against {others}" if this != "-" else ""
         findings.append(Finding(f"{host}, {where}: {change}", f"{interval}{beside}", (host,)))
     findings += [Finding(host, text, (host,)) for host, text in siblings_view.odd_environments(group)]
     return Answer(
-        "Which of equal machines is odd", siblings_view.headline(group), findings, " ".join(group.caveats)
+        "Which of equal machines is odd",
+        siblings_view.render_siblings_headline(group),
+        findings,
+        " ".join(group.caveats),
     )
 
 
@@ -139,7 +144,7 @@ def _mark_changes(past: History, cells: Sequence[tuple[str, ...]]) -> Iterator[t
 def _mark_odd(group: Siblings) -> Iterator[tuple[str, str]]:
     """Name each odd host once, with the number that is least likely by chance."""
     marked = set[str]()
-    for host, _, relation, _, _, change, *_ in siblings_view.lines(group) if group.odd else ():
+    for host, _, relation, _, _, change, *_ in siblings_view.format_odd_numbers(group) if group.odd else ():
         if host not in marked:
             marked.add(host)
             yield host, f"odd: {'mean' if relation == MEAN else relation} {change}"

@@ -11,7 +11,7 @@ from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.reduce.cells import OVERVIEW, in_order, overview
 from fleet.analysis.reduce.matrices import by_relation, estimator_column
 from fleet.analysis.report.read_runs import MANY_RUNS, Reading
-from fleet.analysis.views.overview import Group, groups, medians
+from fleet.analysis.views.overview import Group, compute_host_medians, group_columns
 from fleet.analysis.views.warnings import ORDER
 from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted
@@ -81,7 +81,9 @@ def tables(
     """The groups that share a table: of a single run those with the same columns, else one each."""
     detailed = [reading.anchor for reading in readings if reading.detailed]
     found: dict[object, list[Group]] = {}
-    for group in groups(in_order(medians(rows[rows["host_id"].isin(detailed)])), descriptions):
+    for group in group_columns(
+        in_order(compute_host_medians(rows[rows["host_id"].isin(detailed)])), descriptions
+    ):
         found.setdefault(tuple(group.columns) if len(readings) == 1 else group.title, []).append(group)
     return list(found.values())
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from fleet.analysis.base.text import is_rate
 from fleet.analysis.reduce.ladders import ladders, plateaus, settings_in_order
 from fleet.analysis.report import figures, plots
-from fleet.analysis.views.ladders import alike, cpus_text, level_table, marks
+from fleet.analysis.views.ladders import describe_cpus, explain_marks, group_like_cpus, tabulate_levels
 from fleet.model import SHIPPED, Descriptions, View
 
 _WIDTH, _HEIGHT = 340, 270  # CSS pixels; as wide as a telephone shows without scrolling
@@ -50,7 +50,7 @@ class Ladder:
     @property
     def legend(self) -> str:
         """What the table of levels is of, and what its marks mean."""
-        return "; ".join((f"{self.heading} by the level of the memory", *marks(self.levels)))
+        return "; ".join((f"{self.heading} by the level of the memory", *explain_marks(self.levels)))
 
 
 def ladders_of(
@@ -71,7 +71,7 @@ def ladders_of(
 
 def _curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
     """Numbers over what other threads got meanwhile, a line per operation from no load on."""
-    for key, part in alike(rows, "benchmark", "variant", "bytes").items():
+    for key, part in group_like_cpus(rows, "benchmark", "variant", "bytes").items():
         words = [word for word in part["operation"].unique() if word != "idle"]
         lines = [part[part["operation"].isin(["idle", word])].assign(setting=word) for word in words]
         if lines:
@@ -79,17 +79,17 @@ def _curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
             numbers = {name: (name, "median") for name in (*_NUMBERS, "other_rate")}
             steps = steps.groupby(["benchmark", "setting", "asked"], sort=True).agg(**numbers).reset_index()
             name, heading = f"{key[0]}/{key[1]}", descriptions[str(key[0])].heading
-            yield Ladder(name, heading, cpus_text(part), (), [], steps, part[:0], "other_rate")
+            yield Ladder(name, heading, describe_cpus(part), (), [], steps, part[:0], "other_rate")
 
 
 def _ladders(rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
     numbers = {name: (name, "median") for name in _NUMBERS}
-    known = alike(levels, "benchmark", "variant")
-    for key, part in alike(rows, "benchmark", "variant").items():
+    known = group_like_cpus(levels, "benchmark", "variant")
+    for key, part in group_like_cpus(rows, "benchmark", "variant").items():
         own = known.get(key, levels[:0])
-        titles, lines = level_table(own, descriptions) if len(own) else ((), [])
+        titles, lines = tabulate_levels(own, descriptions) if len(own) else ((), [])
         steps = part.groupby(["benchmark", "setting", "bytes"], sort=True).agg(**numbers).reset_index()
-        about = (f"{key[0]}/{key[1]}", descriptions[str(key[0])].heading, cpus_text(part))
+        about = (f"{key[0]}/{key[1]}", descriptions[str(key[0])].heading, describe_cpus(part))
         yield Ladder(*about, titles, lines, steps, own)
 
 

@@ -28,8 +28,8 @@ from fleet.analysis.report.markup import filled, number
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
-from fleet.analysis.views.sections import level_lines
-from fleet.analysis.views.topology import topology_lines
+from fleet.analysis.views.sections import describe_burst_levels
+from fleet.analysis.views.topology import describe_topology
 from fleet.errors import UsageError
 from fleet.model import Descriptions
 from fleet.model.version import VERSION
@@ -105,8 +105,8 @@ def render(
         environment=properties([reading.run for reading in readings]),
         viridis=figures.palette("viridis"),
         diverging=figures.palette(plots.CHANGES),
-        topology_of=topology_lines,
-        levels_of=level_lines,
+        topology_of=describe_topology,
+        levels_of=describe_burst_levels,
         map_of=_map,
         ecdf_of=_ecdf,
         residual_of=_residual,

@@ -16,8 +16,8 @@ from matplotlib.lines import Line2D
 from fleet.analysis.reduce.ladders import plateaus
 from fleet.analysis.report import figures
 from fleet.analysis.report.plots import name_steps
-from fleet.analysis.views.gemm import with_shares
-from fleet.analysis.views.ladders import cpus_text
+from fleet.analysis.views.gemm import add_peak_shares
+from fleet.analysis.views.ladders import describe_cpus
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.text import counted
 
@@ -49,7 +49,7 @@ def products_of(
     if not any(descriptions[name].view is View.PRODUCTS for name in pairs["benchmark"].unique()):
         return []
     return list(
-        _products(with_shares(pairs, descriptions), plateaus(pairs, cpus, descriptions), descriptions)
+        _products(add_peak_shares(pairs, descriptions), plateaus(pairs, cpus, descriptions), descriptions)
     )
 
 
@@ -63,7 +63,7 @@ def _products(rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptio
         (row, *_) = descriptions[str(part["benchmark"].iloc[0])].parameters_with_role("row")
         alike = alike.sort_values(row.name, key=lambda names: names.map(row.sort_key), kind="stable")
         together = int(float(str(threads)))
-        yield Products(together, cpus_text(part), _roofs(levels, together), alike)
+        yield Products(together, describe_cpus(part), _roofs(levels, together), alike)
 
 
 def _roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:

@@ -25,18 +25,18 @@ from fleet.analysis.reduce.topology import Layout, layouts
 from fleet.analysis.reduce.topology_check import COLUMNS, Medians, check_runs, earlier_runs, medians_of
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
-from fleet.analysis.views.by_parameters import PointTables, point_tables
-from fleet.analysis.views.counters import events, per_unit
-from fleet.analysis.views.gemm import products
-from fleet.analysis.views.nodes import node_tables
+from fleet.analysis.views.by_parameters import PointTables, tabulate_points
+from fleet.analysis.views.counters import count_per_unit, tabulate_events
+from fleet.analysis.views.gemm import tabulate_products
+from fleet.analysis.views.nodes import tabulate_nodes
 from fleet.analysis.views.warnings import (
     BURST_COLUMNS,
     NOTHING,
-    Marked,
+    MarkedRows,
     RunWarning,
-    load_marked,
-    marked,
-    run_warnings,
+    list_warnings,
+    load_marked_bursts,
+    select_marked_rows,
 )
 from fleet.model import SHIPPED, Descriptions, View, read_descriptions
 from fleet.store.runs import Listing, Root, listing_of
@@ -102,7 +102,7 @@ class _Rows:
     pairs: pd.DataFrame
     places: Mapping[str, slice]
     orders: Mapping[str, Layout]
-    marked: Mapping[str, Marked]
+    marked: Mapping[str, MarkedRows]
     counters: dict[str, pd.DataFrame]
     relations: Mapping[str, Mapping[str, list[dict[str, Any]]]]
     findings: Mapping[str, list[tuple[object, ...]]]
@@ -194,7 +194,7 @@ def _rows(
     ids = [run["run_id"] for run in runs]
     pairs = widened(load_pairs(listing, run_id=ids))
     others = [run_id for run_id in ids if run_id not in detailed]
-    brief = load_marked(listing, others)
+    brief = load_marked_bursts(listing, others)
     in_detail = [load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS) for run_id in detailed]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for number in dict.fromkeys(map(estimator_column, runs)):
@@ -211,7 +211,9 @@ def _rows(
         pairs,
         places,
         layouts(cpus, {run_id: np.unique(ends[places[run_id]]).tolist() for run_id in ids}),
-        marked(pairs, pd.concat([brief, *in_detail]), {run["run_id"]: run["bursts"] for run in runs}),
+        select_marked_rows(
+            pairs, pd.concat([brief, *in_detail]), {run["run_id"]: run["bursts"] for run in runs}
+        ),
         {run_id: counters[at] for run_id, at in rows_by_run(counters).items()},
         found,
         check_runs(pairs, earlier, descriptions),
@@ -259,9 +261,9 @@ def _reading(
         reading = replace(reading, ladders=ladders, products=products, checks=summary(checked))
     if detailed:
         reading = _in_detail(listing, reading, pairs, parts, kinds, rows, descriptions)
-        reading = replace(reading, points=[*reading.points, *node_tables(pairs, cpus, run, descriptions)])
+        reading = replace(reading, points=[*reading.points, *tabulate_nodes(pairs, cpus, run, descriptions)])
     findings = pd.DataFrame(rows.findings.get(run_id, []), columns=list(COLUMNS))
-    return replace(reading, warnings=run_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
+    return replace(reading, warnings=list_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
 
 
 def _in_detail(
@@ -284,14 +286,14 @@ def _in_detail(
             found.append(_part_in_detail(parts[kind], own, bursts, reading.order, descriptions))
         elif len(own) and descriptions[kind].view is not View.LADDER:
             points.append(
-                products(own, descriptions)
+                tabulate_products(own, descriptions)
                 if descriptions[kind].view is View.PRODUCTS
-                else point_tables(own, descriptions)
+                else tabulate_points(own, descriptions)
             )
         if run_id in rows.counters:
-            counts = per_unit(rows.counters[run_id], pairs)
+            counts = count_per_unit(rows.counters[run_id], pairs)
             own_counts = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]
-            if counted := events(own_counts, reading.run["hello"], descriptions):
+            if counted := tabulate_events(own_counts, reading.run["hello"], descriptions):
                 points.append(counted)
     return replace(reading, parts=found, points=points)
 

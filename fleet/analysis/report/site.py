@@ -34,7 +34,7 @@ from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import write
 from fleet.analysis.report.site_pages import Row, Section, answer_sections, entries, link, machines_of, page
 from fleet.analysis.views import over_time
-from fleet.analysis.views.history import sparkline
+from fleet.analysis.views.history import draw_sparkline
 from fleet.errors import UsageError
 from fleet.model import Descriptions, read_descriptions
 from fleet.model.version import VERSION
@@ -308,7 +308,7 @@ def _machine(
 
 
 def _course(values: Floats) -> str:
-    return sparkline(values) if len(values) > 1 else ""
+    return draw_sparkline(values) if len(values) > 1 else ""
 
 
 def _number(last: pd.DataFrame, benchmark: str, level: str, descriptions: Descriptions) -> float | None:

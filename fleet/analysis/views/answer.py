@@ -17,12 +17,12 @@ COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval"
 SHORT = 60  # characters of names in a sentence
 
 
-def are_found(rows: pd.DataFrame) -> pd.Series:
+def is_finding(rows: pd.DataFrame) -> pd.Series:
     """Return which rows changed or are at another level."""
     return rows["verdict"].isin((Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL))
 
 
-def by_sides(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], list[Comparison]]:
+def group_by_sides(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], list[Comparison]]:
     """The comparisons by the names of their sides: host by host, several have the same."""
     groups: dict[tuple[str, str], list[Comparison]] = {}
     for one in comparisons:
@@ -30,17 +30,17 @@ def by_sides(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], list[Co
     return groups
 
 
-def headlines(comparisons: Sequence[Comparison]) -> list[str]:
+def render_headlines(comparisons: Sequence[Comparison]) -> list[str]:
     """A sentence for each two sides: how many relations changed, on which hosts."""
     return [
-        headline(group[0]) if len(group) == 1 else _of_hosts(sides, group)
-        for sides, group in by_sides(comparisons).items()
+        render_headline(group[0]) if len(group) == 1 else _summarize_hosts(sides, group)
+        for sides, group in group_by_sides(comparisons).items()
     ]
 
 
-def open_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, ...]]]:
+def format_open_relations(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, ...]]]:
     """Relations not equivalent, with host or side: what changed first, and of that the change of all."""
-    groups = by_sides(comparisons)
+    groups = group_by_sides(comparisons)
     named = [(f"all {len(group)}", sides, group[0].fleet) for sides, group in groups.items()]
     for sides, group in groups.items():
         named += [(one.b.hosts[0] if len(group) > 1 else one.b.name, sides, one.relations) for one in group]
@@ -51,20 +51,20 @@ def open_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, .
         if row["verdict"] != Verdict.EQUIVALENT
     ]
     found.sort(key=lambda one: list(Verdict).index(one[1]["verdict"]))
-    return [(name, cells_of(row, comparisons[0].descriptions)) for name, row in found]
+    return [(name, format_relation(row, comparisons[0].descriptions)) for name, row in found]
 
 
-def headline(one: Comparison) -> str:
+def render_headline(one: Comparison) -> str:
     """How many relations of one comparison changed, and the most."""
     names = [one.b.name, one.a.name] if len(one.a.name + one.b.name) <= SHORT else ["B", "A"]
-    return one_line(f"{names[0]} against {names[1]}: {_summary(one)}")
+    return one_line(f"{names[0]} against {names[1]}: {_summarize_relations(one)}")
 
 
-def cells_of(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
+def format_relation(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
     """The cells of COLUMNS of a relation of a host, or of all: then with hosts for pairs, and no A and B."""
     change, low, high = change_shown(row, descriptions)
     names = (
-        names_of(row, descriptions)
+        format_relation_sides(row, descriptions)
         if "pairs" in row
         else (kind_of(row), row["relation"], str(row["hosts"]), "-", "-")
     )
@@ -73,13 +73,13 @@ def cells_of(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple
     return (*names, signed(change), interval(low, high), f"{row['verdict']}{why}")
 
 
-def names_of(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
+def format_relation_sides(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
     """The cells of COLUMNS up to B, of a relation of a host."""
     a, b = (measured(descriptions[row["benchmark"]], row[name]) for name in ("a_ns", "b_ns"))
     return (kind_of(row), row["relation"], str(row["pairs"]), a, b)
 
 
-def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
+def _summarize_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
     by_verdict: dict[Verdict, list[str]] = {}
     descriptions = group[0].descriptions
     for one in group:
@@ -87,26 +87,26 @@ def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
             by_verdict.setdefault(Verdict(verdict), []).append(one.b.hosts[0])
     rows = records(pd.concat([one.relations.assign(host=one.b.hosts[0]) for one in group]))
     notes = {Verdict.EQUIVALENT: f"within ±{group[0].threshold * 100:g}%"}
-    notes |= {Verdict.AT_ANOTHER_LEVEL: _widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL)}
+    notes |= {Verdict.AT_ANOTHER_LEVEL: _describe_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL)}
     parts = []
     for verdict in filter(by_verdict.__contains__, Verdict):
         hosts = [*dict.fromkeys(by_verdict[verdict])]
         parts.append(
             f"{len(by_verdict[verdict])} {verdict} ({notes.get(verdict) or join_names(hosts, SHORT)})"
         )
-    parts += _several_levels(rows, descriptions)
+    parts += _describe_split_relations(rows, descriptions)
     count = sum(map(len, by_verdict.values()))
     return one_line(
         f"{sides[1]} against {sides[0]}, {len(group)} hosts: {counted(count, 'relation')}, {', '.join(parts)}"
     )
 
 
-def _summary(one: Comparison) -> str:
+def _summarize_relations(one: Comparison) -> str:
     if one.relations.empty:
         return "nothing in common"
     rows, descriptions = records(one.relations), one.descriptions
     if not one.judged:
-        return ", ".join(("no verdict, too few runs", *_several_levels(rows, descriptions)))
+        return ", ".join(("no verdict, too few runs", *_describe_split_relations(rows, descriptions)))
     counts = one.relations["verdict"].value_counts()
     changed = [row for row in rows if row["verdict"] == Verdict.CHANGED]
     changed.sort(key=lambda row: abs(change_shown(row, descriptions)[0]))
@@ -114,14 +114,17 @@ def _summary(one: Comparison) -> str:
         f" (at most {signed(change_shown(row, descriptions)[0])}, {row['relation']})" for row in changed[-1:]
     ]
     notes = {Verdict.CHANGED: "".join(most), Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)"}
-    notes |= {Verdict.AT_ANOTHER_LEVEL: f" ({_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL)})"}
+    widest = _describe_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL)
+    notes |= {Verdict.AT_ANOTHER_LEVEL: f" ({widest})"}
     parts = [
         f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
     ]
-    return ", ".join((counted(len(rows), "relation"), *parts, *_several_levels(rows, descriptions)))
+    return ", ".join((counted(len(rows), "relation"), *parts, *_describe_split_relations(rows, descriptions)))
 
 
-def _widest_levels(rows: Sequence[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict) -> str:
+def _describe_widest_levels(
+    rows: Sequence[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict
+) -> str:
     """Name the levels of the row whose sides are furthest apart, and how many runs would tell."""
     several = [row for row in rows if row["verdict"] in verdicts and row["levels"] > 1]
     if not several:
@@ -136,12 +139,12 @@ def _widest_levels(rows: Sequence[dict[str, Any]], descriptions: Descriptions, *
     return f"{where}{widest['relation']}: most of A at {a}, most of B at {b}; {told}"
 
 
-def _several_levels(rows: Sequence[dict[str, Any]], descriptions: Descriptions) -> list[str]:
+def _describe_split_relations(rows: Sequence[dict[str, Any]], descriptions: Descriptions) -> list[str]:
     """Say of rows without a finding that their runs are at several levels: a change may hide there."""
     open_verdicts = (Verdict.EQUIVALENT, Verdict.CANNOT_TELL, Verdict.NONE)
     count = sum(row["verdict"] in open_verdicts and row["levels"] > 1 for row in rows)
     return (
-        [f"{count} of them at several levels ({_widest_levels(rows, descriptions, *open_verdicts)})"]
+        [f"{count} of them at several levels ({_describe_widest_levels(rows, descriptions, *open_verdicts)})"]
         if count
         else []
     )

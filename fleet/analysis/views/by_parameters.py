@@ -9,7 +9,7 @@ import pandas as pd
 from fleet.analysis.base.text import is_none, measured, records
 from fleet.analysis.reduce.bursts import OF_OTHERS
 from fleet.analysis.reduce.ladders import size_text
-from fleet.analysis.views.ladders import bursts_text
+from fleet.analysis.views.ladders import describe_bursts
 from fleet.model import SHIPPED, Benchmark, Descriptions, Parameter, View, relation_sort_key
 from fleet.text import one_line, table
 
@@ -48,7 +48,7 @@ _POINT = Parameter("point", "name")
 Key = tuple[Any, ...]  # the values of some parameters
 
 
-def point_tables(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
+def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
     """The tables of one benchmark and variant, `pairs` its rows; a number is the median of pairs.
 
     Without a parameter for the columns they are what the CPUs share; without one for the rows the points.
@@ -96,7 +96,7 @@ def point_tables(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> P
         title = ", ".join(_meaning(one, value) for one, value in values if one in titled)
         found.append(PointTable(title, titles, lines))
     legend = "; ".join([f"{known.heading}, median of pairs", *_words(pairs, [*rows, *columns])])
-    notes = [bursts_text(pairs), *_notes(known, bool(others))]
+    notes = [describe_bursts(pairs), *_notes(known, bool(others))]
     notes += ["words/own: what false sharing costs"] * any("words/own" in one.titles for one in found)
     note = "; ".join(notes)
     return PointTables(f"{known.name}/{pairs['variant'].iloc[0]}", legend, found, note)
@@ -205,7 +205,7 @@ def _ends(block: Any, cells: Mapping[str, float | None]) -> tuple[str, str]:
     return f"{shared / own:.2f}", f"{round((shared - own) * block / _LINE, 1) + 0.0:.1f}"
 
 
-def tables_text(found: PointTables, width: int | None = None) -> str:
+def render_tables(found: PointTables, width: int | None = None) -> str:
     """The tables for a terminal, one below the other; those wider than it in parts."""
     parts = (f"{one_line(one.title)}\n{_table_text(one, width)}" for one in found.tables)
     return "\n".join((one_line(f"{found.name}: {found.legend}"), *parts, one_line(found.note)))

@@ -13,7 +13,7 @@ from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.cells import are_pairs, is_level
 from fleet.analysis.views import answer
-from fleet.analysis.views.warnings import warnings_text
+from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted, one_line, table
@@ -23,9 +23,9 @@ PAIRS_LISTED = 10
 ROWS_LISTED = 20  # of the answer
 
 
-def compare_text(comparisons: Sequence[Comparison], width: int | None = None) -> str:
+def render_comparisons(comparisons: Sequence[Comparison], width: int | None = None) -> str:
     """For people: the answer, each comparison, those with most changes first, then legends and warnings."""
-    ordered = sorted(comparisons, key=lambda one: -int(answer.are_found(one.relations).sum()))
+    ordered = sorted(comparisons, key=lambda one: -int(answer.is_finding(one.relations).sum()))
     several = len(ordered) > 1
     alike = set.intersection(*(set(_differing(one)) for one in ordered)) if several else set()
     parts = ["\n\n".join(_parts(one, alike, width)) for one in ordered]
@@ -38,7 +38,7 @@ def compare_text(comparisons: Sequence[Comparison], width: int | None = None) ->
             "All hosts: the mean of the hosts' changes, by Student's t; all: what all hosts and relations "
             "have in common in a run, taken out of each change."
         )
-    ends = ["\n".join(filter(None, legend)), warnings_text([*_caveats(ordered)])]
+    ends = ["\n".join(filter(None, legend)), render_warnings([*_caveats(ordered)])]
     return "\n\n".join(("\n\n\n".join(parts), *filter(None, ends)))
 
 
@@ -66,12 +66,12 @@ def false_alarms_text(found: pd.DataFrame, width: int | None = None) -> str:
 
 
 def _answer(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
-    yield "\n".join(answer.headlines(ordered))
-    if rows := [(name, *cells[:2], *cells[3:]) for name, cells in answer.open_rows(ordered)]:
+    yield "\n".join(answer.render_headlines(ordered))
+    if rows := [(name, *cells[:2], *cells[3:]) for name, cells in answer.format_open_relations(ordered)]:
         titles, less = ("host", *answer.COLUMNS[:2], *answer.COLUMNS[3:]), ("A", "B", "95 % interval")
         shown = table(titles, rows[:ROWS_LISTED], right={3, 4, 5, 6}, width=width, drop=less)
         yield shown + f"\n{len(rows) - ROWS_LISTED} more below" * (len(rows) > ROWS_LISTED)
-    for sides, group in answer.by_sides(ordered).items():
+    for sides, group in answer.group_by_sides(ordered).items():
         if len(group[0].fleet):
             yield _fleet(sides, group[0].fleet, width, group[0].descriptions)
 
@@ -97,13 +97,13 @@ def _fleet(
     sides: tuple[str, str], effects: pd.DataFrame, width: int | None, descriptions: Descriptions
 ) -> str:
     titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
-    cells = (answer.cells_of(row, descriptions) for row in text.records(effects))
+    cells = (answer.format_relation(row, descriptions) for row in text.records(effects))
     rows = [(*shown[:3], *shown[5:]) for shown in cells]
     laid_out = table(titles, rows, right={2, 3, 4}, width=width)
     return f"{one_line(f'All hosts, {sides[1]} against {sides[0]}')}\n{laid_out}"
 
 
-def compare_json(comparisons: Sequence[Comparison]) -> str:
+def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
     """A list of comparisons; shares as fractions, latencies one way in ns, null where unknown."""
     names = ("unit", "threshold", "relations", "pairs", "levels", "environment", "caveats", "fleet")
     sides = ({"a": _side(one.a), "b": _side(one.b)} for one in comparisons)
@@ -111,7 +111,7 @@ def compare_json(comparisons: Sequence[Comparison]) -> str:
     return text.json_text([side | {name: getattr(one, name) for name in names} for side, one in found])
 
 
-def compare_csv(comparisons: Sequence[Comparison]) -> str:
+def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
     """One row per comparison and relation, with the two sides' names."""
     rows = [one.relations.assign(a=one.a.name, b=one.b.name, unit=one.unit) for one in comparisons]
     return text.csv_text(pd.concat(rows)).rstrip("\n")
@@ -126,7 +126,7 @@ def _parts(one: Comparison, alike: set[_Differing], width: int | None) -> Iterat
     if one.reports_pairs and (one.pairs["verdict"] == Verdict.CHANGED).any():
         yield "\n".join(_pairs(one))
     if len(one.levels):
-        yield levels_text(one.levels, width, one.descriptions)
+        yield render_burst_levels(one.levels, width, one.descriptions)
     yield from _environment(one, set(_differing(one)) - alike, width)
 
 
@@ -145,7 +145,7 @@ def _environment(
 
 
 def _head(one: Comparison) -> Iterator[str]:
-    yield answer.headline(one)
+    yield answer.render_headline(one)
     for letter, side in (("A", one.a), ("B", one.b)):
         when = text.span_text(side.runs["started_utc"].min(), side.runs["started_utc"].max())
         hosts = side.hosts[0] if len(side.hosts) == 1 else f"{len(side.hosts)} hosts"
@@ -154,9 +154,9 @@ def _head(one: Comparison) -> Iterator[str]:
 
 
 def _verdicts(one: Comparison, width: int | None) -> str:
-    found = answer.are_found(one.relations)
+    found = answer.is_finding(one.relations)
     rows = pd.concat([one.relations[found], one.relations[~found]])
-    lines = (answer.cells_of(row, one.descriptions) for row in text.records(rows))
+    lines = (answer.format_relation(row, one.descriptions) for row in text.records(rows))
     return table(answer.COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
 
 
@@ -167,7 +167,7 @@ def _description(one: Comparison) -> str:
         halves = (text.within(row[f"{side}_within"]) for side in "ab")
         rows.append(
             (
-                *answer.names_of(row, one.descriptions),
+                *answer.format_relation_sides(row, one.descriptions),
                 text.signed(text.change_shown(row, one.descriptions)[0]),
                 *halves,
             )
@@ -242,7 +242,7 @@ def _side(side: ComparisonSide) -> dict[str, Any]:
 LISTED = 3  # pairs
 
 
-def levels_text(levels: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
+def render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
     """Lay out the pairs with most bursts at another level, as `compare_burst_levels` returns them."""
     rows = []
     for row in text.records(levels.head(LISTED)):

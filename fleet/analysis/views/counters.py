@@ -15,7 +15,7 @@ _SAME_WORK = (View.LADDER, View.BLOCKS, View.PRODUCTS)  # of all their threads
 _NUMBER = ["benchmark", "variant", "point", "relation", "thread", "event"]
 
 
-def per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """A row per benchmark, variant, point, relation, thread and event.
 
     counters: the table `counters` of one run; pairs: its rows of the table `pairs`. Columns: those names,
@@ -46,7 +46,7 @@ def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
         yield *(None if is_none(word) else word for word in kind), min(ping, pong), max(ping, pong)
 
 
-def events(
+def tabulate_events(
     found: pd.DataFrame, hello: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> PointTables | None:
     """The tables of one benchmark and variant; found: of `per_unit`, hello: of the run. None without."""

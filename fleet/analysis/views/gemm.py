@@ -7,25 +7,25 @@ import pandas as pd
 
 from fleet.analysis.base.text import is_none, records, within
 from fleet.analysis.views.by_parameters import PointTable, PointTables
-from fleet.analysis.views.ladders import alike, bursts_text, cpus_text, pages_text
+from fleet.analysis.views.ladders import describe_bursts, describe_cpus, describe_pages, group_like_cpus
 from fleet.model import SHIPPED, Descriptions, View
 
 
-def products(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
+def tabulate_products(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
     """The points of one variant of gemm: of each number of CPUs a table, of CPUs alike the median.
 
     pairs: its rows of the table `pairs`. `of peak` is the share of what the same CPUs reached on registers in
     the same run, in a cycle where the frequency is known; `a CPU` and `op/cycle` are of one CPU, on average.
     """
-    rows = with_shares(pairs, descriptions)
+    rows = add_peak_shares(pairs, descriptions)
     first = rows.iloc[0]
-    tables = [PointTable(cpus_text(group), *_table(group)) for group in alike(rows).values()]
-    pages = pages_text(rows[rows["operation"] != "peak"])
-    note = f"{bursts_text(rows)}; ±95%: within the run; every product was compared with the exact one"
+    tables = [PointTable(describe_cpus(group), *_table(group)) for group in group_like_cpus(rows).values()]
+    pages = describe_pages(rows[rows["operation"] != "peak"])
+    note = f"{describe_bursts(rows)}; ±95%: within the run; every product was compared with the exact one"
     return PointTables(f"{first['benchmark']}/{first['variant']}", f"Gop/s; {pages}", tables, note)
 
 
-def with_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
+def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """The rows of products in `pairs`, in the order of a table, with what people read.
 
     `gops`: operations in a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs,

@@ -46,7 +46,7 @@ class Canvas:
 NO_LIMIT = Canvas()
 
 
-def draw(
+def draw_matrix(
     table: npt.ArrayLike,
     order: Layout,
     canvas: Canvas,
@@ -68,22 +68,22 @@ def draw(
             [text + _mark(a, b, marked) for b, text in zip(order.cpus, row, strict=True)]
             for a, row in zip(order.cpus, drawn.texts(number, "-"), strict=True)
         ]
-        ruled = _ruled(drawn.labels, drawn.labels, texts, drawn, canvas)
+        ruled = _lay_out_matrix(drawn.labels, drawn.labels, texts, drawn, canvas)
         if canvas.fits(ruled.plain):
             flagged = "; *: pair with a flag" if marked else ""
             return Text(f"{label}; rows ping, columns pong{flagged}\n").append_text(ruled)
     if canvas.colour or as_map:
-        cells = (_half_blocks if canvas.colour else _signs)(drawn, order, label, marked)
+        cells = (_draw_half_blocks if canvas.colour else _draw_signs)(drawn, order, label, marked)
         if canvas.fits(cells.plain):
             return cells
-    return _collapsed(table, order, canvas, label)
+    return _draw_groups(table, order, canvas, label)
 
 
 def _mark(a: int, b: int, marked: Pairs) -> str:
     return "" if not marked else "*" if (min(a, b), max(a, b)) in marked else " "
 
 
-def _ruled(
+def _lay_out_matrix(
     rows: Sequence[str],
     columns: Sequence[str],
     cells: Sequence[Sequence[str]],
@@ -110,7 +110,7 @@ def _ruled(
     return Text("\n").join([*lines, Text()])
 
 
-def _half_blocks(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text:
+def _draw_half_blocks(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text:
     """A column of the terminal for each CPU, two rows of pairs in a line, with a gap between groups."""
     label = max(map(len, drawn.labels))
     flagged = "; x: pair with a flag" if marked else ""
@@ -137,14 +137,15 @@ def _half_blocks(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Tex
 def _two(top: int, bottom: int, points_out: bool) -> Style:
     """The colours of a cell with one pair above another; what was not measured stays dark."""
     upper, lower = (
-        Color.from_rgb(*rgb_of(shade)) if shade >= 0 else Color.parse("black") for shade in (top, bottom)
+        Color.from_rgb(*shade_to_rgb(shade)) if shade >= 0 else Color.parse("black")
+        for shade in (top, bottom)
     )
     if points_out:
         return Style(color="bright_red", bold=True, bgcolor=upper if top >= 0 else lower)
     return Style(color=upper, bgcolor=lower)
 
 
-def _signs(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text:
+def _draw_signs(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text:
     """A character for each pair where there is no colour: the darker, the slower."""
     label = max(map(len, drawn.labels))
     low, high = drawn.limits
@@ -181,16 +182,16 @@ def _spread(words: Sequence[str], gaps: Sequence[bool]) -> str:
 
 @cache
 def _style(shade: int) -> Style:
-    colour = Color.from_rgb(*rgb_of(shade))
-    return Style(color="black" if is_light(shade) else "bright_white", bgcolor=colour)
+    colour = Color.from_rgb(*shade_to_rgb(shade))
+    return Style(color="black" if is_light_shade(shade) else "bright_white", bgcolor=colour)
 
 
-def is_light(shade: int) -> bool:
+def is_light_shade(shade: int) -> bool:
     """Whether black is easier to read on it than white."""
     return shade / (SHADES - 1) * (len(_VIRIDIS) - 1) > _LIGHT
 
 
-def rgb_of(shade: int) -> tuple[int, ...]:
+def shade_to_rgb(shade: int) -> tuple[int, ...]:
     """The red, green and blue of a shade, 0 to 255."""
     share = shade / (SHADES - 1) * (len(_VIRIDIS) - 1)
     at = min(int(share), len(_VIRIDIS) - 2)
@@ -199,18 +200,18 @@ def rgb_of(shade: int) -> tuple[int, ...]:
     )
 
 
-def ranked(text: str, rank: float) -> str:
+def colour_by_rank(text: str, rank: float) -> str:
     """The text on the colour of its rank: 0 the fastest, dark; 1 the slowest, light."""
     return _style(round(rank * (SHADES - 1))).render(text)
 
 
-def _collapsed(table: npt.ArrayLike, order: Layout, canvas: Canvas, what: str) -> Text:
+def _draw_groups(table: npt.ArrayLike, order: Layout, canvas: Canvas, what: str) -> Text:
     """Groups of CPUs in numbers, as many as fit."""
     for most in (MOST_GROUPS, MOST_GROUPS // 2, MOST_GROUPS // 4, 2):
         drawn = of_groups(table, order, most)
         letters = [_letter(number) for number in range(len(drawn.labels))]
         rows = [f"{label} {letter}" for label, letter in zip(drawn.labels, letters, strict=True)]
-        body = _ruled(rows, letters, drawn.texts("{:.1f}", "-"), drawn, canvas)
+        body = _lay_out_matrix(rows, letters, drawn.texts("{:.1f}", "-"), drawn, canvas)
         if canvas.fits(body.plain):
             break
     return Text(

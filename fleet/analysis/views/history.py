@@ -22,7 +22,9 @@ _CLASS = ["benchmark", "variant", "relation"]
 _LEAST_SPAN = 0.05  # of the smallest value; less would make noise look like change
 
 
-def past_text(found: pd.DataFrame, width: int | None = None, descriptions: Descriptions = SHIPPED) -> str:
+def render_relation_history(
+    found: pd.DataFrame, width: int | None = None, descriptions: Descriptions = SHIPPED
+) -> str:
     """A line per run, benchmark and variant, oldest first; then each host's course. width: of the page."""
     relations = list(found["relation"].unique())
     several = len(relations) > 1
@@ -50,14 +52,14 @@ def past_text(found: pd.DataFrame, width: int | None = None, descriptions: Descr
 def _courses(found: pd.DataFrame) -> str:
     keys = ["host_name", *_CLASS]
     rows = [
-        (str(host), f"{name}/{variant}", str(relation), sparkline(part["median_ns"]))
+        (str(host), f"{name}/{variant}", str(relation), draw_sparkline(part["median_ns"]))
         for (host, name, variant, relation), part in found.groupby(keys, sort=False)
         if len(part) > 1
     ]
     return "\n\n" + table(("host", "benchmark", "of", "oldest to newest"), rows) if rows else ""
 
 
-def past_of_runs(
+def render_history(
     runs: Sequence[RunSummary], found: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> str:
     """A host's comparable runs in a table, by level and course. found: of `overview_history`."""
@@ -71,7 +73,7 @@ def past_of_runs(
         of = f"{len(usual)} of {len(values)}"
         what = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
         half = text.within(between_runs(usual))
-        rows.append((what, str(relation), numbers[0], half, of, *numbers[1:], sparkline(values)))
+        rows.append((what, str(relation), numbers[0], half, of, *numbers[1:], draw_sparkline(values)))
     first, last = runs[0].started_utc, runs[-1].started_utc
     titles = ("benchmark", "of", "usual", "±95%", "runs", "min", "max", "oldest to newest")
     return (
@@ -82,7 +84,7 @@ def past_of_runs(
     )
 
 
-def sparkline(values: npt.ArrayLike) -> str:
+def draw_sparkline(values: npt.ArrayLike) -> str:
     """The course of some values as blocks, at most the newest SPARKS; a span of 5 % is at least as tall."""
     shown = np.asarray(values, dtype=float)[-SPARKS:]
     low, high = float(shown.min()), float(shown.max())

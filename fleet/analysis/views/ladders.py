@@ -14,7 +14,7 @@ _NONE = "-"
 _ENDS = ["ping_cpu", "pong_cpu"]
 
 
-def ladder(
+def render_ladder(
     pairs: pd.DataFrame,
     plateaus: pd.DataFrame,
     descriptions: Descriptions = SHIPPED,
@@ -31,18 +31,19 @@ def ladder(
     own = (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
     levels = plateaus[own]
     what = "by the level of the memory" if len(levels) else "by its size"
-    parts = [f"{first['benchmark']}/{first['variant']}: {known.heading}, {what}; {pages_text(rows)}"]
+    parts = [f"{first['benchmark']}/{first['variant']}: {known.heading}, {what}; {describe_pages(rows)}"]
     parts += [
-        f"{cpus_text(group)}\n{_levels(group, width, descriptions)}" for group in alike(levels).values()
+        f"{describe_cpus(group)}\n{_levels(group, width, descriptions)}"
+        for group in group_like_cpus(levels).values()
     ]
-    parts += marks(levels)
+    parts += explain_marks(levels)
     if levels["spread"].notna().any():
         middle, worst = within(levels["spread"].median()), within(levels["spread"].max())
         parts.append(f"interval: half the plateaus within {middle}, all within {worst}")
     if all_sizes or not len(levels):
         for _, group in rows.groupby(["threads", *_ENDS], sort=True):
-            parts.append(f"{cpus_text(group)}\n{_sizes(group, width, descriptions)}")
-    ending = bursts_text(rows)
+            parts.append(f"{describe_cpus(group)}\n{_sizes(group, width, descriptions)}")
+    ending = describe_bursts(rows)
     if known.unit == "byte":
         ending += "; bytes that instructions move: what a write fetches before is not counted"
     if not all_sizes and len(levels):
@@ -50,14 +51,14 @@ def ladder(
     return "\n".join((*parts, ending))
 
 
-def bursts_text(rows: pd.DataFrame) -> str:
+def describe_bursts(rows: pd.DataFrame) -> str:
     """How many bursts a table is made of, and the share of them that are flagged."""
     bursts, flagged = int(rows["bursts"].sum()), int(rows["flagged_bursts"].sum())
     share = f", {percent(flagged / bursts)} of them flagged" if flagged else ""
     return f"medians of {counted(bursts, 'burst')}{share}"
 
 
-def level_table(
+def tabulate_levels(
     group: pd.DataFrame, descriptions: Descriptions = SHIPPED, *, in_cycles: bool = True
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Titles and a row per level, medians over CPUs measured alike; in_cycles: loads in cycles too.
@@ -84,7 +85,7 @@ def level_table(
 def _levels(
     group: pd.DataFrame, width: int | None, descriptions: Descriptions, *, in_cycles: bool = True
 ) -> str:
-    titles, lines = level_table(group, descriptions, in_cycles=in_cycles)
+    titles, lines = tabulate_levels(group, descriptions, in_cycles=in_cycles)
     whole = table(titles, lines, right=set(range(3, len(titles))))
     return (
         _levels(group, width, descriptions, in_cycles=False)
@@ -133,7 +134,7 @@ def _titles(columns: Sequence[str], *, cycles: bool) -> list[str]:
     return [title for column in columns for title in ([column, "cycles"] if cycles else [column])]
 
 
-def marks(levels: pd.DataFrame) -> list[str]:
+def explain_marks(levels: pd.DataFrame) -> list[str]:
     """What ~ and | in a table of these levels mean, where they occur."""
     lines = []
     if (levels["rise"] > STEP).any():
@@ -143,19 +144,19 @@ def marks(levels: pd.DataFrame) -> list[str]:
     return lines
 
 
-def alike(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
+def group_like_cpus(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
     """The rows of as many threads on the same kinds of cores, together; and by these columns."""
     kinds: Any = [tuple(relation_sort_key(str(name))[1]) for name in rows["relation"]]
     groups = rows.assign(kinds=kinds).groupby([*by, "threads", "kinds"], sort=True, observed=True)
     return {key: group.drop(columns="kinds") for key, group in groups}
 
 
-def pages_text(rows: pd.DataFrame) -> str:
+def describe_pages(rows: pd.DataFrame) -> str:
     """The kinds of pages that the memory of these rows lay in."""
     return " and ".join(f"{kind} pages" for kind in sorted(rows["pages"].dropna().unique(), reverse=True))
 
 
-def cpus_text(rows: pd.DataFrame) -> str:
+def describe_cpus(rows: pd.DataFrame) -> str:
     """The CPUs of a table: one, several that were measured one after the other, or groups at once."""
     threads, kind = int(rows["threads"].iloc[0]), str(rows["relation"].iloc[0]).partition(" ")[2]
     ends = [(row["ping_cpu"], row["pong_cpu"]) for row in records(rows[_ENDS].drop_duplicates())]

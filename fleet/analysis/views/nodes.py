@@ -12,13 +12,13 @@ from fleet.analysis.base.text import measured, shown_value
 from fleet.analysis.reduce.heatmap import Heatmap, colour_limits
 from fleet.analysis.reduce.ladders import NodeMatrix, node_cells, node_matrix, settings_in_order
 from fleet.analysis.views.by_parameters import PointTable, PointTables
-from fleet.analysis.views.ladders import bursts_text
+from fleet.analysis.views.ladders import describe_bursts
 from fleet.model import SHIPPED, Descriptions
 
 BY_NODE = "rows: nodes of the CPUs, columns: of the memory"
 
 
-def node_tables(
+def tabulate_nodes(
     pairs: pd.DataFrame, cpus: pd.DataFrame, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> list[PointTables]:
     """The matrices of each benchmark and variant of a run; none of those that were not measured by node."""
@@ -51,7 +51,7 @@ def _tables(cells: pd.DataFrame, told: list[dict[str, Any]], descriptions: Descr
         tables.append(PointTable(f"{setting}{_ratio(name, found, descriptions)}", titles, lines, shades))
     without = sorted({*cells["memory_node"]} - {*cells["cpu_node"]})
     note = [
-        bursts_text(cells),
+        describe_bursts(cells),
         "at: what others get meanwhile" if cells["other_rate"].notna().any() else "",
         "*: own memory" + ("; (10): distance, as the firmware has it" if distances else ""),
         f"without CPUs of the run: node {', '.join(map(str, without))}" if without else "",

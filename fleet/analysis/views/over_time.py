@@ -8,7 +8,7 @@ import pandas as pd
 
 from fleet.analysis.base.text import change_shown, csv_text, interval, json_text, records, signed
 from fleet.analysis.compare.history import History
-from fleet.analysis.views.warnings import warnings_text
+from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import join_names
 from fleet.text import counted, one_line, table
 
@@ -16,26 +16,26 @@ TITLES = ("when", "where", "change", "95 % interval", "what else changed in that
 _LISTED = 10
 
 
-def changes_text(found: History) -> str:
+def render_changes(found: History) -> str:
     """For people: a sentence, a row per change, then odd nights, and hosts at another level."""
-    parts = [headline(found)]
+    parts = [render_changes_headline(found)]
     if len(found.changes):
-        parts.append(table(TITLES, lines(found), right={2, 3}))
+        parts.append(table(TITLES, format_changes(found), right={2, 3}))
     for title, rows in (("Odd nights", found.odd), ("At another level since", found.elsewhere)):
         if len(rows):
             parts.append("\n".join((title, *_nights(rows))))
-    parts.append(warnings_text(list(found.caveats)))
+    parts.append(render_warnings(list(found.caveats)))
     return "\n\n".join(filter(None, parts))
 
 
-def changes_json(found: History) -> str:
+def changes_as_json(found: History) -> str:
     """An object; dates as text, shares as fractions."""
     about = ("hosts", "relations", "runs", "judged", "threshold", "caveats")
     tables = ("nights", "changes", "odd", "elsewhere")
     return json_text({name: getattr(found, name) for name in (*about, *tables)})
 
 
-def changes_csv(found: History) -> str:
+def changes_as_csv(found: History) -> str:
     """A row per change."""
     rows = found.changes.assign(
         **{"hosts": found.changes["hosts"].map(" ".join), "else": found.changes["else"].map("; ".join)}
@@ -43,7 +43,7 @@ def changes_csv(found: History) -> str:
     return csv_text(rows).rstrip("\n")
 
 
-def headline(found: History) -> str:
+def render_changes_headline(found: History) -> str:
     """How many hosts were measured in how many nights, and what was found, in one sentence."""
     counts = (len(found.hosts), found.relations, found.runs, len(found.nights))
     words = map(counted, counts, ("host", "relation", "run", "night"))
@@ -62,7 +62,7 @@ def headline(found: History) -> str:
     return one_line(f"{measured}: {', '.join(known)}")
 
 
-def lines(found: History) -> list[tuple[str, ...]]:
+def format_changes(found: History) -> list[tuple[str, ...]]:
     """The cells of each change, under TITLES."""
     return [_line(row, found) for row in records(found.changes)]
 

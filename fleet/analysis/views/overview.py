@@ -16,7 +16,7 @@ from fleet.analysis.base.text import in_words, measured, percent, records, span_
 from fleet.analysis.reduce.burst_levels import REACH, find_main_runs
 from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.interval import LEAST_RUNS, beside_runs, between_runs, geometric_mean
-from fleet.analysis.views.heatmap import Canvas, ranked
+from fleet.analysis.views.heatmap import Canvas, colour_by_rank
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Benchmark, Descriptions, RunState
 from fleet.store import RunSummary
@@ -67,7 +67,7 @@ class Group:
         return list(dict.fromkeys(host for cells in self.columns.values() for host in cells))
 
 
-def medians(rows: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
+def compute_host_medians(rows: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
     """A row per host and column of the overview. rows, like: of `reduce.cells.overview_history`.
 
     like: the same of all comparable runs of these hosts, to say how far one of them may be off.
@@ -93,7 +93,7 @@ def medians(rows: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFram
     return pd.DataFrame(found, columns=columns)
 
 
-def how_wide(table: pd.DataFrame) -> str:
+def describe_interval(table: pd.DataFrame) -> str:
     """What ±95% is in a table of `medians`: one thing in all of its rows."""
     if table["behind"].max() < LEAST_RUNS:
         return "of the median pair, within the run"
@@ -102,7 +102,7 @@ def how_wide(table: pd.DataFrame) -> str:
     return f"how far a run may be off, by {LEAST_RUNS} or more of the host that are like it"
 
 
-def groups(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[Group]:
+def group_columns(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[Group]:
     """The table of `medians` as groups of columns, in its order."""
     found = []
     for (benchmark, variant, about), part in table.groupby(["benchmark", "variant", "about"], sort=False):
@@ -119,7 +119,7 @@ def groups(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[Gr
     return found
 
 
-def overview_text(table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions = SHIPPED) -> str:
+def render_host_table(table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions = SHIPPED) -> str:
     """The table of `medians` for people: the fastest host first; legends once. Empty without numbers."""
     if table.empty:
         return ""
@@ -132,11 +132,11 @@ def overview_text(table: pd.DataFrame, canvas: Canvas, descriptions: Description
     return "\n".join((body, *_legend(table, descriptions, with_intervals="±" in body)))
 
 
-def extremes_text(table: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
+def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
     """The table of `medians` of too many hosts to list: a line a column, its fastest and slowest host."""
     titles = ("benchmark", "of", "hosts", "median", "min", "fastest", "max", "slowest")
     rows = []
-    for group in groups(table, descriptions):
+    for group in group_columns(table, descriptions):
         for column, cells in group.columns.items():
             ordered = sorted(cells.values(), key=lambda cell: cell.ns)
             middle = measured(group.benchmark, float(np.median([cell.ns for cell in ordered])))
@@ -147,7 +147,7 @@ def extremes_text(table: pd.DataFrame, width: int | None, descriptions: Descript
     return "\n".join((text, *_relations(table), last, *_about_levels(table, descriptions)))
 
 
-def not_shown(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
+def name_hosts_without_numbers(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
     """Which hosts have benchmarks without a number in the table, or lack what was asked for."""
     there = set(zip(table["host_id"], table["benchmark"], strict=True))
     found: dict[str, dict[str, None]] = {}
@@ -163,7 +163,7 @@ def not_shown(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL)
     return "\n".join(one_line(f"{join_names(hosts, 60)}: {what}") for what, hosts in found.items())
 
 
-def heading(runs: Sequence[RunSummary], left_out: int = 0) -> str:
+def render_heading(runs: Sequence[RunSummary], left_out: int = 0) -> str:
     """Say how many hosts and runs are shown, from when, and how to see hosts that are left out."""
     hosts = len(by_host(runs))
     counted_hosts = f"{hosts} of {counted(hosts + left_out, 'host')}" if left_out else counted(hosts, "host")
@@ -217,7 +217,7 @@ class _Listed:
     def __init__(self, table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions) -> None:
         self.hosts = _fastest_first(table)
         self._own = {host: table[table["host_id"] == host] for host in self.hosts}
-        self._groups, self._canvas = groups(table, descriptions), canvas
+        self._groups, self._canvas = group_columns(table, descriptions), canvas
 
     def text(self, *, intervals: bool) -> str:
         tables: list[list[Group]] = []
@@ -277,7 +277,7 @@ class _Listed:
 
     def _drawn(self, padded: str, cell: Cell | None) -> str:
         rank = cell.rank if cell and self._canvas.colour else None
-        return padded if rank is None else ranked(padded, rank)
+        return padded if rank is None else colour_by_rank(padded, rank)
 
 
 def _texts(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) -> list[str]:
@@ -301,7 +301,7 @@ def _legend(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: 
         return
     usual, most = (within(getattr(table["half"], what)()) for what in ("median", "max"))
     shares = "" if with_intervals else f"; half of them within {usual}, all within {most}"
-    yield f"±95%: {how_wide(table)}{shares}"
+    yield f"±95%: {describe_interval(table)}{shares}"
 
 
 def _about_levels(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:

@@ -11,7 +11,7 @@ from fleet.text import table
 _MOST_KINDS = 4  # benchmarks and variants that are all named; of more some, and --json has all
 
 
-def runs_text(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
+def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
     """A line per run, oldest first. width: of the terminal."""
     if not runs:
         return "No runs are stored here. `fleet run` measures; --results names another root."
@@ -22,7 +22,7 @@ def runs_text(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
     return with_labels_alike(listed, alike)
 
 
-def runs_json(runs: Sequence[RunSummary]) -> str:
+def runs_as_json(runs: Sequence[RunSummary]) -> str:
     """The runs as a list of objects, oldest first."""
     rows = [asdict(run) | {"labels": dict(run.labels)} for run in runs]
     return json_text([{key: value for key, value in row.items() if key != "descriptions"} for row in rows])

@@ -8,8 +8,8 @@ from fleet.analysis.base import text
 from fleet.analysis.reduce.flags import PAIR_FLAGS
 from fleet.analysis.reduce.matrices import estimator_column, grid, relations
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.views.heatmap import Canvas, draw
-from fleet.analysis.views.topology import topology_lines
+from fleet.analysis.views.heatmap import Canvas, draw_matrix
+from fleet.analysis.views.topology import describe_topology
 from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted, one_line, table
 
@@ -18,7 +18,7 @@ _FEW_CPUS = 16
 _IN_WORDS = {"median": "median", "mean": "mean sample", "min": "smallest sample"}
 
 
-def header(run: dict[str, Any], order: Layout) -> str:
+def render_header(run: dict[str, Any], order: Layout) -> str:
     """Host, machine, kernel, governor, clock, labels, topology, and the preset if the run followed one."""
     clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
     if run["clock_cost_ticks"] is not None:
@@ -31,12 +31,12 @@ def header(run: dict[str, Any], order: Layout) -> str:
         ", ".join([*(f"{fact} {run[fact]}" for fact in ("kernel", "governor") if run[fact]), clock]),
         f"labels: {labels}" if labels else "",
         preset if run["preset"] else "",
-        *topology_lines(order),
+        *describe_topology(order),
     )
     return "\n".join(one_line(line) for line in lines if line)
 
 
-def benchmark(
+def render_pairs(
     pairs: pd.DataFrame,
     order: Layout,
     canvas: Canvas,
@@ -62,11 +62,11 @@ def benchmark(
         lines.append(text.in_words(row[0] for row in rows))
         lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
     lines.append(_reached(pairs, number))
-    lines += [*_extremes(pairs, number, canvas.width), *level_lines(pairs)]
-    return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, descriptions, as_map=as_map)
+    lines += [*_extremes(pairs, number, canvas.width), *describe_burst_levels(pairs)]
+    return "\n".join(lines) + "\n\n" + render_matrix(pairs, order, canvas, run, descriptions, as_map=as_map)
 
 
-def drawing(
+def render_matrix(
     pairs: pd.DataFrame,
     order: Layout,
     canvas: Canvas,
@@ -78,11 +78,11 @@ def drawing(
     """The matrix of one benchmark and variant, flagged pairs marked."""
     values = grid(pairs, order.cpus, estimator_column(run))
     label = descriptions[pairs["benchmark"].iloc[0]].label
-    drawn = draw(values, order, canvas, label=label, marked=_flagged(pairs), as_map=as_map)
+    drawn = draw_matrix(values, order, canvas, label=label, marked=_flagged(pairs), as_map=as_map)
     return text.rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
-def cpus(pairs: pd.DataFrame, order: Layout, descriptions: Descriptions = SHIPPED) -> str:
+def render_cpus(pairs: pd.DataFrame, order: Layout, descriptions: Descriptions = SHIPPED) -> str:
     """A benchmark of single CPUs: a row for each; of many CPUs, for those furthest from the median."""
     first, costs = pairs.iloc[0], {row["ping_cpu"]: row for row in text.records(pairs)}
     low, middle, high = (getattr(pairs["median_ns"], what)() for what in ("min", "median", "max"))
@@ -100,7 +100,7 @@ def cpus(pairs: pd.DataFrame, order: Layout, descriptions: Descriptions = SHIPPE
         rows.append((str(row["ping_cpu"]), *numbers, *ends))
     listed = table(("cpu", "median", "min", "p99", "±95%", "flagged"), rows, right=set(range(6)))
     meant = "±95%: within the run; flagged: of bursts"
-    return "\n".join((title, summary, listed, meant, *level_lines(pairs)))
+    return "\n".join((title, summary, listed, meant, *describe_burst_levels(pairs)))
 
 
 def _reached(pairs: pd.DataFrame, number: str) -> str:
@@ -148,7 +148,7 @@ def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
     return [shown] if rows else []
 
 
-def level_lines(pairs: pd.DataFrame) -> list[str]:
+def describe_burst_levels(pairs: pd.DataFrame) -> list[str]:
     """Describe the pairs with bursts at another level, those with the largest share first."""
     switching = pairs[pairs["other_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
     lines = [

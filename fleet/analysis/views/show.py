@@ -17,15 +17,15 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.reduce.topology_check import check_topology, host_history
 from fleet.analysis.views import overview, sections
-from fleet.analysis.views.by_parameters import point_tables, tables_text
-from fleet.analysis.views.counters import events, per_unit
-from fleet.analysis.views.gemm import products
+from fleet.analysis.views.by_parameters import render_tables, tabulate_points
+from fleet.analysis.views.counters import count_per_unit, tabulate_events
+from fleet.analysis.views.gemm import tabulate_products
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
-from fleet.analysis.views.history import past_of_runs
-from fleet.analysis.views.ladders import ladder
-from fleet.analysis.views.nodes import node_tables
-from fleet.analysis.views.warnings import BURST_COLUMNS, marked, run_warnings, warnings_text
-from fleet.analysis.views.ways import ways
+from fleet.analysis.views.history import render_history
+from fleet.analysis.views.ladders import render_ladder
+from fleet.analysis.views.nodes import tabulate_nodes
+from fleet.analysis.views.warnings import BURST_COLUMNS, list_warnings, render_warnings, select_marked_rows
+from fleet.analysis.views.ways import render_directions
 from fleet.errors import UsageError
 from fleet.model import Descriptions, View, read_descriptions
 from fleet.store import Listing, RunSummary
@@ -33,7 +33,7 @@ from fleet.store.runs import Root
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class RunsToShow:
     """What is shown: the runs whose numbers count, oldest first, and the last run of each host.
 
     left_out: hosts with runs that the last session did not measure, where nothing was selected.
@@ -44,7 +44,7 @@ class Shown:
     left_out: int = 0
 
 
-def shows_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> Iterator[str]:
+def show_as_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> Iterator[str]:
     """Yield runs for programs, in pieces of one JSON list.
 
     Of each run: `run`, `relations`, `pairs` (ns of a unit), `cpus` in topology order.
@@ -63,7 +63,7 @@ _OF_CELL = ("ping_cpu", "pong_cpu", "median_ns", "low_ns", "high_ns")
 _MOST_EVENTS = 20  # lines of events that are printed without being asked for
 
 
-def show_text(
+def show_run(
     root: Root,
     run_id: str,
     *,
@@ -84,52 +84,54 @@ def show_text(
     parts = _parts(found, canvas, all_sizes=all_sizes, as_map=as_map)
     if len(earlier) > 1:
         past = load.merge_descriptions(earlier)
-        parts.insert(1, past_of_runs(earlier, overview_history(root, earlier, only, past), past))
+        parts.insert(1, render_history(earlier, overview_history(root, earlier, only, past), past))
     if both_ways:
         none = "No messages were measured, so there are no directions to show."
-        parts.append(ways(root, found.run) or none)
+        parts.append(render_directions(root, found.run) or none)
     checked = compared(found.run, found.pairs, found.cpus, descriptions)
     findings = check_topology(found.pairs, host_history(root, found.run, descriptions), descriptions)
-    rows = marked(found.pairs, found.bursts, {run_id: len(found.bursts)})[run_id]
-    parts.append(warnings_text(run_warnings(found.run, rows, checked, findings)))
+    rows = select_marked_rows(found.pairs, found.bursts, {run_id: len(found.bursts)})[run_id]
+    parts.append(render_warnings(list_warnings(found.run, rows, checked, findings)))
     return "\n\n".join(part for part in parts if part)
 
 
 def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) -> list[str]:
     legend, descriptions = True, found.descriptions
-    parts = [sections.header(found.run, found.order)]
+    parts = [sections.render_header(found.run, found.order)]
     for name, rows in found.pairs[~by_node(found.pairs, descriptions)].groupby("benchmark", sort=False):
         for variant, part in rows.groupby("variant", sort=False):
             match descriptions[str(name)].view:
                 case View.CPUS:
-                    parts.append(sections.cpus(part, found.order, descriptions))
+                    parts.append(sections.render_cpus(part, found.order, descriptions))
                 case View.MATRIX:
                     for _, one in part.groupby("point", sort=False, dropna=False):
                         how = {"legend": legend, "as_map": as_map}
                         parts.append(
-                            sections.benchmark(
+                            sections.render_pairs(
                                 one, found.order, canvas, found.run, descriptions=descriptions, **how
                             )
                         )
                         legend = False
                 case View.LADDER:
                     parts.append(
-                        ladder(part, found.plateaus, descriptions, all_sizes=all_sizes, width=canvas.width)
+                        render_ladder(
+                            part, found.plateaus, descriptions, all_sizes=all_sizes, width=canvas.width
+                        )
                     )
                 case View.TABLE | View.BLOCKS:
-                    parts.append(tables_text(point_tables(part, descriptions), canvas.width))
+                    parts.append(render_tables(tabulate_points(part, descriptions), canvas.width))
                 case View.PRODUCTS:
-                    parts.append(tables_text(products(part, descriptions), canvas.width))
+                    parts.append(render_tables(tabulate_products(part, descriptions), canvas.width))
             parts.append(_events_text(found, (str(name), str(variant)), canvas.width, whole=all_sizes))
-    by_nodes = node_tables(found.pairs, found.cpus, found.run, descriptions)
-    parts += [tables_text(tables, canvas.width) for tables in by_nodes]
+    by_nodes = tabulate_nodes(found.pairs, found.cpus, found.run, descriptions)
+    parts += [render_tables(tables, canvas.width) for tables in by_nodes]
     return parts
 
 
 def _events_text(found: "_Found", kind: tuple[str, str], width: int | None, *, whole: bool) -> str:
     """What was counted in a benchmark and variant; of more than _MOST_EVENTS lines how to see them."""
     rows = found.counters
-    tables = events(
+    tables = tabulate_events(
         rows[(rows["benchmark"] == kind[0]) & (rows["variant"] == kind[1])],
         found.run["hello"],
         found.descriptions,
@@ -138,11 +140,11 @@ def _events_text(found: "_Found", kind: tuple[str, str], width: int | None, *, w
         return ""
     count = sum(len(one.lines) for one in tables.tables)
     if whole or count <= _MOST_EVENTS:
-        return tables_text(tables, width)
+        return render_tables(tables, width)
     return f"{tables.name}: {tables.legend}; --ladder prints them: {count} lines"
 
 
-def map_text(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:
+def render_maps(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:
     """The heat maps of one run, with no more than its name; empty where it lacks the benchmark."""
     try:
         found = _load(root, run_id, only)
@@ -152,12 +154,12 @@ def map_text(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:
     kinds = load.without_points(found.pairs, descriptions).groupby(["benchmark", "variant"], sort=False)
     for (name, variant), part in kinds:
         if descriptions[str(name)].view is View.MATRIX:
-            drawn = sections.drawing(part, found.order, canvas, found.run, descriptions, as_map=True)
+            drawn = sections.render_matrix(part, found.order, canvas, found.run, descriptions, as_map=True)
             maps.append(f"{name}/{variant} on {found.run['host_name']}\n{drawn}")
     return "\n\n".join(maps)
 
 
-def shows_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
+def show_as_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
     """Return the pairs of several runs as CSV: what each run was, then the table `pairs`, unrounded."""
     rows = widened(load_pairs(root, run_id=run_ids))
     rows = only.of(rows, load.load_cpus(root, run_id=run_ids) if only.cpus else rows)
@@ -203,7 +205,7 @@ def _load(root: Root, run_id: str, only: Only) -> _Found:
     pairs = only.of(pairs, cpus)
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
     bursts = load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
-    counters = per_unit(load.load_counters(root, run_id=run_id), pairs)
+    counters = count_per_unit(load.load_counters(root, run_id=run_id), pairs)
     descriptions = read_descriptions(run["hello"])
     levels, order = plateaus(pairs, cpus, descriptions), layout(cpus, measured)
     return _Found(run, bursts, pairs, cpus, levels, order, counters, descriptions)
@@ -217,7 +219,7 @@ def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:
     return pairs.iloc[place.argsort(kind="stable")].reset_index(drop=True)
 
 
-def chosen(root: Listing, texts: Sequence[str]) -> Shown:
+def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
     """The last session without `texts`, else the comparable runs of each host selected. Raises UsageError."""
     listed = root.runs
     if texts:
@@ -229,27 +231,27 @@ def chosen(root: Listing, texts: Sequence[str]) -> Shown:
     ids = {run.run_id for runs in kept.values() for run in runs}
     counting = tuple(run for run in listed if run.run_id in ids)
     left_out = 0 if texts else len({run.host_id for run in listed}) - len(hosts)
-    return Shown(counting, tuple(runs[-1].run_id for runs in kept.values()), left_out)
+    return RunsToShow(counting, tuple(runs[-1].run_id for runs in kept.values()), left_out)
 
 
-def shown_text(root: Root, shown: Shown, canvas: Canvas, only: Only = ALL, **detail: Any) -> str:
+def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, **detail: Any) -> str:
     """The selection for people. detail: as of `show_text`; of several hosts only `as_map` applies."""
     if len(shown.latest) == 1:
-        return show_text(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
+        return show_run(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
     descriptions = load.merge_descriptions(shown.runs)
     table = _medians(root, shown.runs, only, descriptions)
     parts = [
-        overview.heading(shown.runs, shown.left_out),
+        overview.render_heading(shown.runs, shown.left_out),
         _listed(table, shown.runs, canvas, only, descriptions),
     ]
     if detail.get("as_map"):
-        parts += [map_text(root, run_id, canvas, only) for run_id in shown.latest]
+        parts += [render_maps(root, run_id, canvas, only) for run_id in shown.latest]
     there = set(table["host_id"])
     parts += [f"Details: fleet show {run.host_name}" for run in shown.runs if run.host_id in there][:1]
     return "\n\n".join(part for part in parts if part)
 
 
-def overview_of(
+def render_overview(
     root: Root, runs: Sequence[RunSummary], canvas: Canvas, earlier: Sequence[RunSummary] = (), *, ends: bool
 ) -> str:
     """The overview of runs, and what it leaves out. earlier: runs like them. ends: only the extreme hosts."""
@@ -267,7 +269,7 @@ def _medians(
 ) -> pd.DataFrame:
     known = overview_history(root, [*earlier, *runs], only, descriptions)
     rows = known[known["run_id"].isin({run.run_id for run in runs})] if earlier else known
-    return overview.medians(rows, known if earlier else None)
+    return overview.compute_host_medians(rows, known if earlier else None)
 
 
 def _listed(
@@ -280,7 +282,7 @@ def _listed(
     ends: bool = False,
 ) -> str:
     if ends and len(table):
-        text = overview.extremes_text(table, canvas.width, descriptions)
+        text = overview.render_extremes(table, canvas.width, descriptions)
     else:
-        text = overview.overview_text(table, canvas, descriptions)
-    return "\n\n".join(filter(None, (text, overview.not_shown(table, runs, only))))
+        text = overview.render_host_table(table, canvas, descriptions)
+    return "\n\n".join(filter(None, (text, overview.name_hosts_without_numbers(table, runs, only))))

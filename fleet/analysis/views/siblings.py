@@ -7,7 +7,7 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.compare.siblings import MEAN, Siblings
-from fleet.analysis.views.warnings import warnings_text
+from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import join_names
 from fleet.model import Descriptions
 from fleet.text import counted, one_line, table
@@ -16,7 +16,7 @@ TITLES = ("host", "benchmark", "of", "this", "others", "apart", "95 % interval",
 _LISTED = 20  # rows of a group
 
 
-def siblings_text(groups: Sequence[Siblings], width: int | None = None) -> str:
+def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str:
     """For people: of each group its odd machines and what else differs; then what the words mean."""
     several = [one for one in groups if len(one.hosts) > 1]
     parts = ["\n".join(_part(one, width)) for one in several]
@@ -33,11 +33,11 @@ def siblings_text(groups: Sequence[Siblings], width: int | None = None) -> str:
             legend += "; a CPU: against the same CPU of the others, beside its machine"
         words = text.in_words(name for name in shown["relation"] if name != MEAN)
         parts.append("\n".join(filter(None, (words, f"{legend}."))))
-    parts.append(warnings_text([caveat for one in groups for caveat in one.caveats]))
+    parts.append(render_warnings([caveat for one in groups for caveat in one.caveats]))
     return "\n\n".join(filter(None, parts))
 
 
-def siblings_json(groups: Sequence[Siblings]) -> str:
+def siblings_as_json(groups: Sequence[Siblings]) -> str:
     """A list of groups; latencies one way in ns, shares as fractions, null where unknown."""
     about = ("hosts", "about", "runs", "threshold", "judged", "odd", "smallest")
     names = (*about, "rows", "environment", "caveats")
@@ -47,7 +47,7 @@ def siblings_json(groups: Sequence[Siblings]) -> str:
     )
 
 
-def siblings_csv(groups: Sequence[Siblings]) -> str:
+def siblings_as_csv(groups: Sequence[Siblings]) -> str:
     """A row per host and number, with its group's number."""
     return text.csv_text(pd.concat([one.rows.assign(group=at) for at, one in enumerate(groups)])).rstrip("\n")
 
@@ -61,9 +61,9 @@ def _shown(one: Siblings) -> pd.DataFrame:
 
 
 def _part(one: Siblings, width: int | None) -> Iterator[str]:
-    yield headline(one)
+    yield render_siblings_headline(one)
     yield one_line(f"  {one.about}")
-    listed = lines(one)
+    listed = format_odd_numbers(one)
     if listed:
         shown = listed[:_LISTED]
         yield "\n" + table(TITLES, shown, right={3, 4, 5, 6, 7}, width=width, drop=("benchmark", "q"))
@@ -82,7 +82,7 @@ def odd_environments(one: Siblings) -> Iterator[tuple[str, str]]:
         yield str(host), one_line(f"also differs in {'; '.join(words)}")
 
 
-def headline(one: Siblings) -> str:
+def render_siblings_headline(one: Siblings) -> str:
     """How many machines are equal, and which are odd, in one sentence."""
     found = one.odd
     none = "none is odd" if one.judged else "no verdict"
@@ -91,7 +91,7 @@ def headline(one: Siblings) -> str:
     return one_line(f"{join_names(one.hosts, 60)}: {about}: {answer}")
 
 
-def lines(one: Siblings) -> list[tuple[str, ...]]:
+def format_odd_numbers(one: Siblings) -> list[tuple[str, ...]]:
     """The cells of each number of an odd machine, under TITLES."""
     return [_line(row, one.descriptions) for row in text.records(_shown(one))]
 

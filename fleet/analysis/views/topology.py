@@ -14,7 +14,7 @@ _FEW_CORES = 8
 Blocks = Sequence[Sequence[int]]
 
 
-def topology_lines(order: Layout) -> list[str]:
+def describe_topology(order: Layout) -> list[str]:
     """A line a level that divides the CPUs, outermost first and equal ones once, then kinds and siblings."""
     levels: dict[Blocks, str] = {}
     for level in GROUPS[:-1]:

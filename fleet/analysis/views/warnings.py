@@ -75,7 +75,7 @@ class RunWarning:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkedRows:
     """What of a run's rows may be worth a warning. pairs, bursts: rows that may; of_…: of how many."""
 
     pairs: list[dict[str, Any]]
@@ -98,7 +98,7 @@ def _derive_marked(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key
         yield [names[name] for name in rows], joined(list(rows.values()), "samples", BURST_COLUMNS)
 
 
-def load_marked(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
+def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     """The bursts of runs with a flag, or that lost time to a hypervisor, with BURST_COLUMNS."""
     listing = listing_of(root)
     runs = published(listing, run_id=run_ids)
@@ -107,14 +107,16 @@ def load_marked(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     return to_pandas(rows).astype({"flags": object})
 
 
-def verify_marked(root: Root) -> list[str]:
+def verify_marked_bursts(root: Root) -> list[str]:
     """Derive again the marked bursts that the index holds; name the runs of which it holds others."""
     listing = listing_of(root)
     marks = {run.key: listing.samples[run.key] for run in listing.every}
     return verify_derived(listing, _MARKED, marks, partial(_derive_marked, listing.place))
 
 
-def marked(pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, int]) -> dict[str, Marked]:
+def select_marked_rows(
+    pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, int]
+) -> dict[str, MarkedRows]:
     """Of each run, by its id. pairs: widened. bursts: with BURST_COLUMNS. of_bursts: how many it has."""
     of_pairs = Counter(pairs["run_id"].astype(str).tolist())
     some = (pairs["flags"] != "").to_numpy(dtype=bool) | (pairs["spread"].to_numpy() > _WIDE)
@@ -125,16 +127,16 @@ def marked(pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, in
     few = bursts[(bursts["flags"] != "").to_numpy(dtype=bool) | np.any(lost, axis=0)]
     parts = {str(run_id): part for run_id, part in few.groupby("run_id", sort=False, observed=True)}
     return {
-        run_id: Marked(rows.get(run_id, []), of_pairs[run_id], parts.get(run_id, few[:0]), count)
+        run_id: MarkedRows(rows.get(run_id, []), of_pairs[run_id], parts.get(run_id, few[:0]), count)
         for run_id, count in of_bursts.items()
     }
 
 
-NOTHING = Marked([], 0, pd.DataFrame(), 0)
+NOTHING = MarkedRows([], 0, pd.DataFrame(), 0)
 
 
-def run_warnings(
-    run: dict[str, Any], rows: Marked, checked: pd.DataFrame, findings: pd.DataFrame
+def list_warnings(
+    run: dict[str, Any], rows: MarkedRows, checked: pd.DataFrame, findings: pd.DataFrame
 ) -> list[RunWarning]:
     """The warnings of one run, the most serious first; checked: of `compared`, findings: `check_topology`."""
     return [
@@ -148,12 +150,12 @@ def run_warnings(
     ]
 
 
-def warnings_text(warnings: Sequence[object]) -> str:
+def render_warnings(warnings: Sequence[object]) -> str:
     """The section of `fleet show` and `fleet compare`, a line each; empty without warnings."""
     return "\n".join([HEADING, *(f"  {one_line(str(line))}" for line in warnings)]) if warnings else ""
 
 
-def _failed(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:
+def _failed(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     if not rows.of_pairs:
         yield RunWarning("empty", "no samples are stored, so there are no latencies")
     alike: dict[str, list[str]] = {}
@@ -174,7 +176,7 @@ def _in_one(reasons: Sequence[str]) -> str:
     return _NUMBER.sub(lambda _: next(ranges), reasons[0])
 
 
-def _flags(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:
+def _flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     counts = flag_counts(rows.bursts["flags"]) if len(rows.bursts) else {}
     for flag, text in MEANINGS.items() if counts or rows.pairs else ():
         if flag in _MEASURES and (found := [row for row in rows.pairs if flag in row["flags"].split(",")]):
@@ -198,7 +200,7 @@ def _steal_shares(bursts: pd.DataFrame) -> Floats:
     return shares
 
 
-def _steal(rows: Marked) -> Iterator[RunWarning]:
+def _steal(rows: MarkedRows) -> Iterator[RunWarning]:
     """One warning about the time that the hypervisor took, with the bursts that lost most."""
     bursts = rows.bursts
     shares = _steal_shares(bursts)
@@ -231,7 +233,7 @@ def _pair_flag(
         )
 
 
-def _wide(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:
+def _wide(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     """Uncertain pairs, where no precision was requested; else `not_converged` names them."""
     wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
     if run["precision"] is None and wide:

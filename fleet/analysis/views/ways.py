@@ -28,7 +28,7 @@ _TESTED = (
 )
 
 
-def directions(root: Root, run_id: str) -> pd.DataFrame:
+def compute_directions(root: Root, run_id: str) -> pd.DataFrame:
     """A row per variant, point and pair that exchanged messages; no rows where none did.
 
     Columns: `variant`, `point`, `low` and `high` (the CPUs), `up_ns` and `down_ns` (low to high and back,
@@ -58,9 +58,9 @@ def _of_burst(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["variant"], row["point"], low, high, *medians, float(up.min()), float(down.min())
 
 
-def ways(root: Root, run: dict[str, Any]) -> str:
+def render_directions(root: Root, run: dict[str, Any]) -> str:
     """The section of `fleet show --ways`; empty for a run without messages. run: as `load_run` returns it."""
-    found = directions(root, run["run_id"])
+    found = compute_directions(root, run["run_id"])
     parts = []
     for (variant, point), rows in found.groupby(["variant", "point"], sort=False):
         title = f"message/{variant}, point {point}: ns by the receiver's clock, in both directions"

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.compare.comparison import compare, compare_burst_levels
-from fleet.analysis.views.compare import compare_json, compare_text
+from fleet.analysis.views.compare import comparisons_as_json, render_comparisons
 from fleet.store import Store
 from tests import builders
 
@@ -70,9 +70,9 @@ def test_a_comparison_lists_levels_that_its_verdicts_do_not_see(tmp_path: Path) 
         Store(tmp_path).publish(run, bursts)
     found = compare(tmp_path, ["kernel=a", "kernel=b"])
     assert not found[0].changed
-    text = compare_text(found)
+    text = render_comparisons(found)
     assert "Bursts at another level, not judged (other: their median;" in text
     assert re.search(r"cas/cmpxchg +0-1 .* 1\d% +4\d% ", text)
-    (listed,) = json.loads(compare_json(found))[0]["levels"]
+    (listed,) = json.loads(comparisons_as_json(found))[0]["levels"]
     assert (round(listed["a_ns"], -1), round(listed["a_other_ns"], -1)) == (50, 100)
     assert listed["moved"] > 0.1

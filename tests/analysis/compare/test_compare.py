@@ -13,7 +13,7 @@ from scipy import stats
 
 from fleet.analysis.compare.comparison import compare
 from fleet.analysis.reduce.cells import Only
-from fleet.analysis.views.compare import compare_csv, compare_json, compare_text
+from fleet.analysis.views.compare import comparisons_as_csv, comparisons_as_json, render_comparisons
 from fleet.errors import UsageError
 from fleet.model import Cpu, Host, Relation, Run, Topology
 from fleet.store import Store
@@ -77,7 +77,7 @@ def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     assert (package["pairs"], package["a_units"], package["b_units"]) == (24, 5, 5)
     assert (found.pairs["verdict"] == "changed").sum() == 24
     assert found.caveats == ()
-    text = compare_text([found])
+    text = render_comparisons([found])
     expected = r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%, package\), 1 equiv"
     assert re.match(expected, text)
     assert "Pairs: 24 of 28 changed by more than 3%" in text
@@ -90,7 +90,7 @@ def test_a_single_pair_that_moved_is_found_though_its_relation_did_not(tmp_path:
     assert set(found.relations["verdict"]) == {"equivalent"}
     changed = found.pairs[found.pairs["verdict"] == "changed"]
     assert list(zip(changed["ping_cpu"], changed["pong_cpu"], strict=True)) == [(1, 2)]
-    assert "1-2" in compare_text([found])
+    assert "1-2" in render_comparisons([found])
 
 
 def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
     assert found.pairs.empty
     assert not found.changed
     assert not found.judged
-    text = compare_text([found])
+    text = render_comparisons([found])
     assert "no verdict, too few runs" in text
     assert found.relations["ratio"][1] == pytest.approx(2, rel=0.05)
     assert "measure 2 more of A and 2 more of B" in text
@@ -122,7 +122,7 @@ def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
         "label.kernel": ("a", "b"),
         "mitigation.mds": ("unknown", "Vulnerable"),
     }
-    assert "microcode" in compare_text([found])
+    assert "microcode" in render_comparisons([found])
 
 
 def test_what_matters_is_three_percent_under_a_hypervisor_too(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_sides_at_different_levels_of_a_machine_that_switches_are_at_another_lev
     assert (package["verdict"], package["levels"]) == ("at another level", 2)
     assert not found.changed
     assert found.at_another_level
-    headline = compare_text([found]).splitlines()[0]
+    headline = render_comparisons([found]).splitlines()[0]
     assert re.search(
         r"1 at another level \(package: most of A at 4\d\.\d, most of B at 6\d\.\d; about \d+ runs", headline
     )
@@ -155,7 +155,7 @@ def test_different_variants_are_never_one_number(tmp_path: Path) -> None:
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
     assert found.relations.empty
     assert any("A was measured with cmpxchg, B with c11" in line for line in found.caveats)
-    assert "nothing in common" in compare_text([found])
+    assert "nothing in common" in render_comparisons([found])
 
 
 def test_hosts_of_other_topology_are_matched_by_relation_only(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> No
         ("two@kernel=a", "two@kernel=b"),
     ]
     assert all(one.unit == "run" and one.judged for one in found)
-    first, _, _, changed, *rest = compare_text(found).splitlines()  # what changed, before any details
+    first, _, _, changed, *rest = render_comparisons(found).splitlines()  # what changed, before any details
     assert (
         first == "kernel=b against kernel=a, 2 hosts: 4 relations, 1 changed (two), 3 equivalent (within ±3%)"
     )
@@ -239,12 +239,12 @@ def test_an_empty_root_is_a_usage_error(tmp_path: Path) -> None:
 def test_json_and_csv_hold_what_the_text_says(tmp_path: Path) -> None:
     runs = series(tmp_path, "abbaba", slower={Relation.SMT: 1.1})
     found = compare(tmp_path, ["kernel=a", "kernel=b"])
-    (entries,) = json.loads(compare_json(found))
+    (entries,) = json.loads(comparisons_as_json(found))
     assert entries["a"]["runs"] == [runs[place].run_id for place in (0, 3, 5)]
     assert [row["verdict"] for row in entries["relations"]] == ["changed", "equivalent"]
     assert len(entries["pairs"]) == 28
-    assert compare_csv(found).splitlines()[0].startswith("benchmark,variant,relation,pairs")
-    (few,) = json.loads(compare_json(compare(tmp_path, [runs[0].run_id, runs[1].run_id])))
+    assert comparisons_as_csv(found).splitlines()[0].startswith("benchmark,variant,relation,pairs")
+    (few,) = json.loads(comparisons_as_json(compare(tmp_path, [runs[0].run_id, runs[1].run_id])))
     assert few["relations"][0]["p"] is None
 
 
@@ -273,7 +273,7 @@ def test_hosts_without_the_benchmark_are_left_out_by_name(tmp_path: Path) -> Non
         keep(tmp_path, place, side, host=host, variant="llsc" if host == "one" else None)
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"], only=Only("cas/cmpxchg"))
     assert found.b.hosts == ["two"]
-    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in compare_text([found])
+    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in render_comparisons([found])
     with pytest.raises(
         UsageError, match=r"one, two: not compared: no latencies of cas/cmpxchg on both sides\."
     ):
@@ -294,14 +294,14 @@ def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
         "equivalent",
     )
     assert package["low"] < 1 < package["high"] or abs(package["ratio"] - 1) < 0.01
-    lines = compare_text(found).splitlines()
+    lines = render_comparisons(found).splitlines()
     assert re.match(
         r"kernel=b against kernel=a, 4 hosts: 8 relations, 4 changed \(h\[0-3\]\), 4 equiv", lines[0]
     )
     assert re.match(r"all 4 +cas/cmpxchg +smt .* changed: slower, by more than 3%", lines[3])
     row = lines.index("All hosts, kernel=b against kernel=a") + 2
     assert re.match(r"cas/cmpxchg +smt +4 +\+\d+\.\d% ", lines[row])
-    assert [row["hosts"] for row in json.loads(compare_json(found))[0]["fleet"]] == [4, 4]
+    assert [row["hosts"] for row in json.loads(comparisons_as_json(found))[0]["fleet"]] == [4, 4]
 
 
 def test_a_drift_is_no_part_of_the_difference_of_sides_in_turn(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_what_varies_within_a_side_is_no_difference_between_the_sides(tmp_path: 
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
     entries = {row["what"]: row["between"] for row in found.environment.to_dict("records")}
     assert entries == {"microcode": False, "label.kernel": True}
-    between, within = compare_text([found]).split("What varies within a side")
+    between, within = render_comparisons([found]).split("What varies within a side")
     assert "microcode" in within
     assert "microcode" not in between
 
@@ -349,4 +349,4 @@ def test_several_sides_are_compared_host_by_host_also_where_a_host_lacks_the_ben
         keep(tmp_path, place, side, host=host, variant="llsc" if (host, side) == ("one", "b") else None)
     found = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"], only=Only("cas/cmpxchg"))
     assert [one.b.name for one in found] == ["two@kernel=b", "one@kernel=c", "two@kernel=c"]
-    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in compare_text(found)
+    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in render_comparisons(found)

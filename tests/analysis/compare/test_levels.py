@@ -9,9 +9,9 @@ import pytest
 
 from fleet.analysis.compare.comparison import Comparison, compare
 from fleet.analysis.reduce.cells import Only, history_of
-from fleet.analysis.views.answer import headline
-from fleet.analysis.views.compare import compare_text
-from fleet.analysis.views.history import past_text
+from fleet.analysis.views.answer import render_headline
+from fleet.analysis.views.compare import render_comparisons
+from fleet.analysis.views.history import render_relation_history
 from fleet.errors import UsageError
 from fleet.store import Listing
 from tests import memory
@@ -54,18 +54,18 @@ def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(
     alternated(tmp_path, 1.0)
     found = only(tmp_path)
     assert set(found.relations["verdict"]) == {"equivalent"}
-    assert "at several levels" not in headline(found)
+    assert "at several levels" not in render_headline(found)
     at_two = np.arange(len(found.relations)) == 3
     rows = found.relations.assign(levels=1 + at_two, more=np.where(at_two, 9.0, np.nan))
-    assert f"1 of them at several levels ({rows['relation'][3]}: most of A at" in headline(
+    assert f"1 of them at several levels ({rows['relation'][3]}: most of A at" in render_headline(
         replace(found, relations=rows)
     )
-    assert "about 9 runs a side would tell" in headline(replace(found, relations=rows))
+    assert "about 9 runs a side would tell" in render_headline(replace(found, relations=rows))
 
 
 def test_bandwidth_is_printed_as_a_rate_that_fell(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
-    text = compare_text([only(tmp_path)])
+    text = render_comparisons([only(tmp_path)])
     (line,) = [line for line in text.splitlines() if "L2 read " in line and " x2" not in line]
     words = line.split()
     assert float(words[4]) == pytest.approx(250, rel=0.01)
@@ -108,9 +108,9 @@ def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
     assert list(found["median_ns"] > 0.0045) == [side == "b" for side in "abba" * (RUNS // 2)]
     every = history_of(tmp_path, runs, "mem", "chase")
     assert set(every["relation"]) == {"mem random", "mem rising"}
-    assert "mem random" in past_text(every)
+    assert "mem random" in render_relation_history(every)
     at = history_of(tmp_path, runs, "read.own.768K.huge.x2", None, point=True)
-    assert "read.own.768K.huge.x2: GB/s" in past_text(at)
+    assert "read.own.768K.huge.x2: GB/s" in render_relation_history(at)
     assert len(at) == 2 * RUNS
     with pytest.raises(UsageError, match="--relation L7: no such relation"):
         history_of(tmp_path, runs, "L7", None)

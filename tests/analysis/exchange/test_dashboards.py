@@ -8,8 +8,8 @@ import pytest
 
 from fleet.analysis.exchange.export import markdown, openmetrics
 from fleet.analysis.reduce.cells import overview_history
-from fleet.analysis.views.overview import medians
-from fleet.analysis.views.show import chosen
+from fleet.analysis.views.overview import compute_host_medians
+from fleet.analysis.views.show import select_runs_to_show
 from fleet.store import Listing
 from tests import simulated
 from tests.command import Fleet
@@ -25,7 +25,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(root: Path) -> pd.DataFrame:
-    found = medians(overview_history(root / "results", chosen(Listing(root / "results"), ["all"]).runs))
+    found = compute_host_medians(
+        overview_history(root / "results", select_runs_to_show(Listing(root / "results"), ["all"]).runs)
+    )
     return found.assign(host_name='quo"ted|')
 
 

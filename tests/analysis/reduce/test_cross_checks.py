@@ -12,7 +12,7 @@ from fleet.analysis.reduce.cross_checks import CHECKS, breaches, compared
 from fleet.analysis.reduce.load import load_cpus, load_run
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.report.page import render
-from fleet.analysis.views.show import show_text
+from fleet.analysis.views.show import show_run
 from fleet.store import schema
 from tests import memory
 from tests.memory import K, M
@@ -386,7 +386,7 @@ def test_breaches_are_warnings_of_show_and_of_the_report(tmp_path: Path) -> None
     line = (
         "l1_cycles: a load from L1 does not take a whole number of cycles from 3 to 6 (1 case): chase random"
     )
-    assert line in show_text(tmp_path, run.run_id).partition("Warnings")[2]
+    assert line in show_run(tmp_path, run.run_id).partition("Warnings")[2]
     page = render(tmp_path, [run.run_id])
     assert "a load from L1 does not take a whole number of cycles" in page
     lines = dict(re.findall(r'<th scope="row">(\w+)</th>(<td class="text">.*)</tr>', page))

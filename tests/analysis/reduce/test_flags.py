@@ -14,7 +14,7 @@ from fleet.agent.wire.conversation import BUSY_PPM
 from fleet.analysis.reduce.flags import MEANINGS, PAIR_FLAGS, with_pair_flags
 from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.matrices import pair_medians
-from fleet.analysis.views.show import show_text
+from fleet.analysis.views.show import show_run
 from fleet.model import Burst, Cpu, End, Estimator, Parameters
 from fleet.store import Store, new_run_id
 from fleet.store.rows import hello_of
@@ -38,7 +38,7 @@ def taken(level: Level, rounds: int = 20, pair: tuple[int, int] = (0, 1), seed: 
 def shown(root: Path, bursts: list[Burst], cpus: tuple[Cpu, ...] = (), **changes: object) -> str:
     run = replace(builders.a_run(cpus, run_id=new_run_id()), **changes)  # type: ignore[arg-type]
     Store(root).publish(run, bursts)
-    return show_text(root, run.run_id)
+    return show_run(root, run.run_id)
 
 
 def judged(root: Path, bursts: list[Burst], precision: float | None = None) -> dict[str, object]:
@@ -50,7 +50,7 @@ def judged(root: Path, bursts: list[Burst], precision: float | None = None) -> d
 def test_a_calm_pair_has_no_flag(tmp_path: Path) -> None:
     row = judged(tmp_path, list(taken(lambda _: 50.0)), precision=0.01)
     assert row["flags"] == ""
-    assert "Warnings" not in show_text(tmp_path, builders.a_run().run_id)
+    assert "Warnings" not in show_run(tmp_path, builders.a_run().run_id)
 
 
 def test_two_modes_are_shown_both_and_never_averaged(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_two_modes_are_shown_both_and_never_averaged(tmp_path: Path) -> None:
     assert row["low_ns"] < 51 < row["high_ns"]  # type: ignore[operator]
     assert row["spread"] < 0.02  # type: ignore[operator]
     assert (row["other_ns"], row["other_share"]) == (pytest.approx(8, rel=0.05), pytest.approx(0.15))
-    text = show_text(tmp_path, builders.a_run().run_id)
+    text = show_run(tmp_path, builders.a_run().run_id)
     assert re.search(
         r"levels of 0-1: 5[01]\.\d ±0\.\d%, and 15% of bursts at another level, median [78]\.\d", text
     )
@@ -87,9 +87,7 @@ def test_a_level_that_moves_is_a_drift_and_its_size_is_told(tmp_path: Path, rise
     assert row["flags"] == flags
     if flags:
         assert row["drift"] == pytest.approx(rise, rel=0.25)
-        assert f"(1 of 1): cas 0-1 ({'+' if rise > 0 else '-'}" in show_text(
-            tmp_path, builders.a_run().run_id
-        )
+        assert f"(1 of 1): cas 0-1 ({'+' if rise > 0 else '-'}" in show_run(tmp_path, builders.a_run().run_id)
 
 
 def test_drift_is_judged_by_the_clock_not_by_the_order_of_the_rows(tmp_path: Path) -> None:
@@ -117,7 +115,7 @@ def test_siblings_that_are_not_nearest_are_named(tmp_path: Path) -> None:
     table = with_pair_flags(pair_medians(load_samples(tmp_path)))
     named = table[table["flags"].str.contains("smt_pair")]
     assert set(zip(named["ping_cpu"], named["pong_cpu"], strict=True)) == {(0, 1), (4, 5), (0, 4), (1, 5)}
-    text = show_text(tmp_path, run.run_id)
+    text = show_run(tmp_path, run.run_id)
     assert "half the time usual for their relation (2 of 28): cas 0-1 (6.0 ns, package), cas 4-5" in text
     assert (
         "siblings: SMT siblings are not each other's nearest CPUs by a factor of 1.3 (2 findings): cas 0-4"
@@ -216,5 +214,5 @@ def test_a_presets_number_is_made_as_its_tool_makes_it(tmp_path: Path, estimator
 def test_benchmarks_come_in_the_order_of_the_plan(tmp_path: Path) -> None:
     run = builders.a_run(benchmarks=("readwrite", "cas", "clock"))
     Store(tmp_path).publish(run, builders.bursts_of(run))
-    text = show_text(tmp_path, run.run_id)
+    text = show_run(tmp_path, run.run_id)
     assert text.index("readwrite/") < text.index("cas/") < text.index("clock/")

@@ -11,8 +11,8 @@ from fleet.analysis.reduce.cells import Only
 from fleet.analysis.reduce.ladders import ladders, plateaus, size_text
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.views.ladders import ladder
-from fleet.analysis.views.show import show_text
+from fleet.analysis.views.ladders import render_ladder
+from fleet.analysis.views.show import show_run
 from tests import memory
 from tests.memory import LLC, K, M
 
@@ -78,20 +78,20 @@ def test_without_known_caches_there_are_no_plateaus_and_all_sizes_are_shown(tmp_
     bare = tuple(replace(cpu, caches=()) for cpu in memory.cpus())
     plain = memory.publish(tmp_path)
     run = memory.publish(tmp_path, facts=replace(plain.facts, cpus=bare))
-    text = show_text(tmp_path, run.run_id)
+    text = show_run(tmp_path, run.run_id)
     assert "by its size" in text
     assert len([line for line in text.splitlines() if line.strip().startswith("64M ")]) == 3
 
 
 def test_show_has_the_levels_first_and_every_size_on_demand(tmp_path: Path) -> None:
     run = memory.publish(tmp_path)
-    text = show_text(tmp_path, run.run_id)
+    text = show_run(tmp_path, run.run_id)
     chase, _, bandwidth = text.partition("bandwidth/")
     assert ["L2", "1M", "64K-512K", "3.50", "14.0", "1.50", "6.0"] in map(str.split, chase.splitlines())
     assert ["L1", "32K", "8K-16K", "500.0", "250.0", "38.5"] in map(str.split, bandwidth.splitlines())
     assert ["L1", "32K", "8K-16K", "1000", "500.0", "76.9"] in map(str.split, bandwidth.splitlines())
     assert "512K   3.50" not in text
-    every = show_text(tmp_path, run.run_id, only=Only("chase"), all_sizes=True)
+    every = show_run(tmp_path, run.run_id, only=Only("chase"), all_sizes=True)
     assert [line.split()[0] for line in every.splitlines() if line.endswith("6.0")] == [
         "L2",
         "64K",
@@ -108,7 +108,7 @@ def test_kinds_of_cores_have_tables_of_their_own(tmp_path: Path) -> None:
     fast = pairs[pairs["benchmark"] == "chase"].assign(relation="self P")
     slow = fast.assign(relation="self E", ping_cpu=1, pong_cpu=1, median_ns=2 * fast["median_ns"])
     both = pd.concat([fast, slow], ignore_index=True)
-    found = ladder(both, plateaus(both, load_cpus(tmp_path)))
+    found = render_ladder(both, plateaus(both, load_cpus(tmp_path)))
     numbers = re.findall(r"^(CPU .*)\n.*\nL1 +\S+ +\S+ +(\S+)", found, re.MULTILINE)
     assert numbers == [("CPU 0 (P)", "1.00"), ("CPU 1 (E)", "2.00")]
 
@@ -119,7 +119,7 @@ def test_a_size_that_jumps_shows_its_levels(tmp_path: Path) -> None:
     jumps = (pairs["benchmark"] == "chase") & (pairs["order"] == "random") & (pairs["bytes"] == 8 * M)
     pairs.loc[jumps, "other_ns"] = 123.0
     chase = pairs[pairs["benchmark"] == "chase"]
-    text = ladder(chase, plateaus(pairs, load_cpus(tmp_path)), all_sizes=True)
+    text = render_ladder(chase, plateaus(pairs, load_cpus(tmp_path)), all_sizes=True)
     assert ["8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(str.split, text.splitlines())
     assert ["LLC", "16M", "2M-8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(str.split, text.splitlines())
     assert "a|b: the main level is a;" in text

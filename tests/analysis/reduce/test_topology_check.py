@@ -11,7 +11,7 @@ from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.reduce.topology_check import check_topology
 from fleet.analysis.report.page import render
-from fleet.analysis.views.show import show_text
+from fleet.analysis.views.show import show_run
 from fleet.model import Cpu, Topology
 from fleet.store import Store
 from tests import builders
@@ -40,7 +40,7 @@ def found(samples: pd.DataFrame, history: pd.DataFrame | None = None) -> list[tu
 )
 def test_a_true_topology_gives_no_finding(tmp_path: Path, cpus: tuple[Cpu, ...]) -> None:
     assert found(measured(tmp_path, cpus, {})) == []
-    assert "each other's nearest" not in show_text(tmp_path, builders.a_run().run_id)
+    assert "each other's nearest" not in show_run(tmp_path, builders.a_run().run_id)
 
 
 def test_show_and_report_know_the_hosts_earlier_runs(tmp_path: Path) -> None:
@@ -54,11 +54,10 @@ def test_show_and_report_know_the_hosts_earlier_runs(tmp_path: Path) -> None:
             ns=lambda a, b, slow=slow: slow * builders.NS[Topology(cpus).relation(a, b)],  # type: ignore[misc]
         )
         Store(tmp_path).publish(run, bursts)
-    assert (
-        "history: latency differs from earlier runs of this host by more than a factor of two"
-        in show_text(tmp_path, run.run_id)
+    assert "history: latency differs from earlier runs of this host by more than a factor of two" in show_run(
+        tmp_path, run.run_id
     )
-    assert "history:" not in show_text(tmp_path, "r2026T2-00000002")
+    assert "history:" not in show_run(tmp_path, "r2026T2-00000002")
     assert "latency differs from earlier runs of this host by more than a factor of two" in render(
         tmp_path, [run.run_id]
     )

@@ -6,7 +6,7 @@ import pytest
 
 from fleet.analysis.reduce.bursts import COLUMNS, of_arrow
 from fleet.analysis.reduce.load import samples_long
-from fleet.analysis.views.by_parameters import point_tables
+from fleet.analysis.views.by_parameters import tabulate_points
 from fleet.store.schema import arrow_schema
 
 
@@ -29,5 +29,5 @@ def test_no_time_is_halved_or_joined_with_another_threads(other_ticks: object) -
 @pytest.mark.parametrize("point", [None, "some.1K"])
 def test_they_have_a_table_of_their_points(point: str | None) -> None:
     row = {"benchmark": "unheard_of", "variant": "c11", "point": point, "relation": "llc", "median_ns": 84.25}
-    (table,) = point_tables(pd.DataFrame([row | {"bursts": 5, "flagged_bursts": 0}])).tables
+    (table,) = tabulate_points(pd.DataFrame([row | {"bursts": 5, "flagged_bursts": 0}])).tables
     assert (table.titles, table.lines) == (("point", "llc"), [(point or "all", "84.2")])

@@ -185,9 +185,9 @@ def test_the_page_opens_with_what_compare_finds(made_lab: Path) -> None:
         sorted(siblings(listing, chosen), key=lambda one: one.hosts),
     )
     for said in (
-        over_time.headline(past),
+        over_time.render_changes_headline(past),
         "lucca, cas package: +5",
-        views.headline(nodes),
+        views.render_siblings_headline(nodes),
         "node6, cas/cmpxchg package: +9",
     ):
         assert said in front

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from fleet.analysis.views.gemm import with_shares
+from fleet.analysis.views.gemm import add_peak_shares
 from fleet.store import schema
 
 CPU = {"run_id": "r", "benchmark": "gemm", "variant": "avx512", "ping_cpu": 0, "pong_cpu": 0, "threads": 1}
@@ -16,7 +16,7 @@ HOT = {**CPU, "operation": "hot.odd", "point": "hot.odd.8x8x8.huge.x1", "median_
 def shown(*rows: dict[str, object]) -> dict[str, dict[str, float]]:
     """`share` and `per_cycle` of each operation."""
     columns = [column.name for column in schema.TABLES["pairs"]]
-    found = with_shares(pd.DataFrame(rows).reindex(columns=columns))
+    found = add_peak_shares(pd.DataFrame(rows).reindex(columns=columns))
     return {row["operation"]: row for row in found[["operation", "share", "per_cycle"]].to_dict("records")}
 
 

@@ -10,8 +10,8 @@ from fleet.analysis.base.selection import select
 from fleet.analysis.base.text import json_text
 from fleet.analysis.reduce.cells import history_of
 from fleet.analysis.reduce.pairs import load_pairs
-from fleet.analysis.views.history import past_text
-from fleet.analysis.views.show import show_text, shows_csv, shows_json
+from fleet.analysis.views.history import render_relation_history
+from fleet.analysis.views.show import show_as_csv, show_as_json, show_run
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host
 from fleet.store import Listing, Store, new_run_id
@@ -53,7 +53,7 @@ def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
 
 def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
     found = history_of(root, Listing(root).with_unfinished(), "smt", None)
-    text = past_text(found)
+    text = render_relation_history(found)
     assert text.endswith(f"What changed when: fleet compare {found['host_name'].iloc[-1]}")
     lines = re.findall(r"^2026-01-02 0(\d):00:00  (\w) +r\S+ +cas/cmpxchg +4 +([\d.]+) ", text, re.MULTILINE)
     assert [(hour, host) for hour, host, _ in lines] == [("1", "a"), ("2", "b"), ("3", "a")]
@@ -73,24 +73,24 @@ def test_a_past_that_is_not_there_says_what_to_do(root: Path) -> None:
 
 def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -> None:
     runs = [run.run_id for run in Store(root).published()]
-    (tmp_path / "pairs.csv").write_text(shows_csv(root, runs))
+    (tmp_path / "pairs.csv").write_text(show_as_csv(root, runs))
     frame = pd.read_csv(tmp_path / "pairs.csv")
     kept = load_pairs(root)
     keys = ["run_id", "ping_cpu", "pong_cpu"]
     assert len(frame) == 3 * 28
     merged = frame.merge(kept.assign(run_id=kept["run_id"].astype(str)), on=keys, suffixes=("", "_kept"))
     assert (merged["median_ns"].astype("float32") == merged["median_ns_kept"]).all()
-    (run,) = json.loads("".join(shows_json(root, runs[:1])))
+    (run,) = json.loads("".join(show_as_json(root, runs[:1])))
     assert run["pairs"][0]["median_ns"] == frame.set_index(keys)["median_ns"][runs[0], 0, 1]
 
 
 def test_a_run_whose_samples_cannot_be_read_is_an_error_not_empty_headings(root: Path) -> None:
     run = Store(root).published()[0].run_id
-    show_text(root, run)
+    show_run(root, run)
     (root / "samples/host_id=a").rename(root / "_moved")
     (root / "samples/host_id=a").write_text("no folder any more")
     with pytest.raises(StoreError, match=f"run {run} is not published"):
-        show_text(root, run)
+        show_run(root, run)
 
 
 def test_the_commands_print_them(root: Path) -> None:

@@ -17,7 +17,7 @@ from fleet.analysis.reduce.load import load_cpus, load_run
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.report import card as cards
 from fleet.analysis.report.page import render
-from fleet.analysis.views.show import show_text, shows_json
+from fleet.analysis.views.show import show_as_json, show_run
 from fleet.errors import UsageError
 from fleet.model import BENCHMARKS, Burst, Host, Node, Parameters, Run
 from fleet.store import Store
@@ -102,7 +102,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_two_matrices_with_own_memory_marked_and_distances(shown: tuple[Path, str]) -> None:
-    text = show_text(*shown)
+    text = show_run(*shown)
     lines = [line.split() for line in text.splitlines()]
     assert ["node", "0", "90.1*", "(10)", "140.1", "(21)", "250.2", "(24)"] in lines
     assert ["node", "1", "99.9", "(21)", "200.8*", "(10)", "20.0", "(24)"] in lines
@@ -113,7 +113,7 @@ def test_two_matrices_with_own_memory_marked_and_distances(shown: tuple[Path, st
 
 
 def test_json_has_each_cell(shown: tuple[Path, str]) -> None:
-    (found,) = json.loads("".join(shows_json(shown[0], [shown[1]])))
+    (found,) = json.loads("".join(show_as_json(shown[0], [shown[1]])))
     assert {(one["cpu_node"], one["memory_node"]) for one in found["nodes"]} == NS.keys()
     assert {one["setting"] for one in found["nodes"]} == {"window x1", "read"}
     assert found["ladder"] == []
@@ -149,7 +149,7 @@ def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None
     point, beside = "read.full.x2.256M.huge.n1-n0", ((moved,) * len(made.ticks),)
     loaded = replace(made, benchmark="loaded", point=point, parameters=parameters, other_units=beside)
     Store(tmp_path).publish(run, iter([replace(loaded, other_ticks=None)]))
-    text = show_text(tmp_path, run.run_id)
+    text = show_run(tmp_path, run.run_id)
     assert "read full load on node 0" in text
     assert re.search(r"^node 0 +100\.0 at 20\.0 GB/s$", text, re.MULTILINE)
     found = cells(*rows(tmp_path))

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from fleet.analysis.views.by_parameters import point_tables, tables_text
+from fleet.analysis.views.by_parameters import render_tables, tabulate_points
 
 COUNTS = {"variant": "mov", "relation": "llc", "bursts": 5, "flagged_bursts": 0}
 
@@ -24,7 +24,7 @@ def test_states_are_rows_and_each_way_of_access_has_a_table() -> None:
         fetched("own", "chase", 4.4),
         fetched("both", "swap", 80),
     ]
-    lines = tables_text(point_tables(pd.DataFrame(rows))).splitlines()
+    lines = render_tables(tabulate_points(pd.DataFrame(rows))).splitlines()
     assert [line.split() for line in lines if line.startswith(("own", "memory", "both"))] == [
         ["own", "4.40"],
         ["memory-walked", "150.0"],
@@ -34,7 +34,7 @@ def test_states_are_rows_and_each_way_of_access_has_a_table() -> None:
 
 def test_a_boundary_costs_the_difference_of_a_blocks_lines() -> None:
     rows = [written("own", 1024.0, 1.0), written("shared", 1024.0, 3.5), written("shared", 64.0, 5.0)]
-    lines = tables_text(point_tables(pd.DataFrame(rows))).splitlines()
+    lines = render_tables(tabulate_points(pd.DataFrame(rows))).splitlines()
     assert [line.split() for line in lines if line.strip().startswith(("1K", "64"))] == [
         ["64", "-", "5.00", "-", "-"],
         ["1K", "1.00", "3.50", "3.50", "40.0"],
@@ -48,7 +48,7 @@ def contended(sharing: str, median_ns: float, *shares: float) -> dict[str, objec
 
 def test_below_what_all_threads_did_stands_who_did_the_least_and_the_most() -> None:
     rows = [contended("own", 1.0, 0.999, 1.001), contended("one", 19.8, 0.9, 1.1)]
-    text = tables_text(point_tables(pd.DataFrame(rows)))
+    text = render_tables(tabulate_points(pd.DataFrame(rows)))
     lines = [line.split() for line in text.splitlines()]
     assert lines[2:5] == [["operation", "one", "own"], ["faa", "19.8", "1.00"], ["0.90-1.10", "1.00-1.00"]]
     assert "as shares of the mean" in text
@@ -56,7 +56,7 @@ def test_below_what_all_threads_did_stands_who_did_the_least_and_the_most() -> N
 
 def test_words_of_one_line_are_set_against_lines_of_their_own() -> None:
     rows = [contended("own", 2.0, 1.0, 1.0), contended("words", 9.0, 0.9, 1.1)]
-    text = tables_text(point_tables(pd.DataFrame(rows)))
+    text = render_tables(tabulate_points(pd.DataFrame(rows)))
     lines = [line.split() for line in text.splitlines()]
     assert lines[2:4] == [["operation", "words", "own", "words/own"], ["faa", "9.00", "2.00", "4.5"]]
     assert "words/own: what false sharing costs" in text

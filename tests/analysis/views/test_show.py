@@ -11,9 +11,9 @@ from fleet.analysis.base.text import fitted, pair_text
 from fleet.analysis.reduce.load import load_cpus, load_samples
 from fleet.analysis.reduce.matrices import matrix, pair_medians
 from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.views.heatmap import Canvas, draw
-from fleet.analysis.views.runs import runs_json, runs_text
-from fleet.analysis.views.show import show_text, shows_json
+from fleet.analysis.views.heatmap import Canvas, draw_matrix
+from fleet.analysis.views.runs import render_runs, runs_as_json
+from fleet.analysis.views.show import show_as_json, show_run
 from fleet.errors import StoreError
 from fleet.model import Cpu, Failed, Host, Run, Topology
 from fleet.plan.cpulist import format_cpus
@@ -65,7 +65,7 @@ def test_cpu_lists_read_as_the_kernel_writes_them() -> None:
 
 
 def test_a_small_matrix_shows_each_number_in_topology_order(tmp_path: Path) -> None:
-    text = show_text(tmp_path, publish(tmp_path, builders.small_desktop()).run_id)
+    text = show_run(tmp_path, publish(tmp_path, builders.small_desktop()).run_id)
     assert "smt: siblings of one core; package: one socket\n" in text
     assert re.search(r"^\s+\|\s+0\s+4 \|\s+1\s+5 \|\s+2\s+6 \|\s+3\s+7$", text, re.MULTILINE)
     assert re.search(r"^4 \|  6\.0    - \| 45\.0 45\.0 \|", text, re.MULTILINE)
@@ -76,7 +76,7 @@ def test_a_small_matrix_shows_each_number_in_topology_order(tmp_path: Path) -> N
 
 def test_what_is_piped_has_no_colour_codes(tmp_path: Path) -> None:
     for cpus in (builders.small_desktop(), builders.hybrid_laptop()):
-        assert "\x1b" not in show_text(tmp_path, publish(tmp_path, cpus).run_id)
+        assert "\x1b" not in show_run(tmp_path, publish(tmp_path, cpus).run_id)
 
 
 def test_no_matrix_is_wider_than_the_terminal(tmp_path: Path, server: tuple[Path, Run]) -> None:
@@ -88,7 +88,7 @@ def test_no_matrix_is_wider_than_the_terminal(tmp_path: Path, server: tuple[Path
         order = laid_out(root, run)
         table = matrix(pair_medians(load_samples(root, benchmark="cas")), order.cpus)
         for width, colour in product((80, 200), (False, True)):
-            drawn = draw(table, order, Canvas(width, colour))
+            drawn = draw_matrix(table, order, Canvas(width, colour))
             assert max(len(line) for line in drawn.plain.splitlines()) <= width
 
 
@@ -96,15 +96,15 @@ def test_where_numbers_do_not_fit_cells_are_coloured(tmp_path: Path, monkeypatch
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     run = publish(tmp_path, builders.hybrid_laptop())
-    assert "▀" in show_text(tmp_path, run.run_id, canvas=Canvas(80, colour=True))
-    assert "by colour" not in show_text(tmp_path, run.run_id, canvas=Canvas(200, colour=True))
+    assert "▀" in show_run(tmp_path, run.run_id, canvas=Canvas(80, colour=True))
+    assert "by colour" not in show_run(tmp_path, run.run_id, canvas=Canvas(200, colour=True))
 
 
 def test_64_cpus_fit_80_columns_as_half_blocks_with_flagged_pairs_marked() -> None:
     cpus = tuple(range(64))
     order = Layout(cpus, tuple((0, 0, 0, cpu // 16 * 16, 0, cpu) for cpu in cpus))
     table = pd.DataFrame([[10.0 + abs(a - b) for b in cpus] for a in cpus], cpus, cpus)
-    drawn = draw(table, order, Canvas(80, colour=True), marked=frozenset({(3, 40)}))
+    drawn = draw_matrix(table, order, Canvas(80, colour=True), marked=frozenset({(3, 40)}))
     lines = drawn.plain.splitlines()
     body = lines[-32:]
     assert max(map(len, lines)) <= 80
@@ -117,7 +117,7 @@ def test_a_map_without_colour_is_drawn_in_signs(tmp_path: Path) -> None:
     run = publish(tmp_path, builders.small_desktop())
     order = laid_out(tmp_path, run)
     table = matrix(pair_medians(load_samples(tmp_path, benchmark="cas")), order.cpus)
-    drawn = draw(table, order, Canvas(80), as_map=True).plain
+    drawn = draw_matrix(table, order, Canvas(80), as_map=True).plain
     assert re.search(r"^0  · ██ ██ ██$", drawn, re.MULTILINE)
     assert "· 6 to █ 45" in drawn
 
@@ -128,7 +128,7 @@ def test_extremes_are_named_within_their_relation(tmp_path: Path) -> None:
     topology = Topology(run.facts.cpus)
     known = builders.bursts_of(run, ns=lambda a, b: slow.get((a, b), builders.NS[topology.relation(a, b)]))
     Store(tmp_path).publish(run, known)
-    text = show_text(tmp_path, run.run_id)
+    text = show_run(tmp_path, run.run_id)
     assert re.search(r"^package   2-3 (29|30)\.\d .* 0-1 (58|59|60)\.\d ", text, re.MULTILINE)
     assert not re.search(r"^smt  +0-4", text, re.MULTILINE), "four pairs of siblings have no extremes"
 
@@ -136,21 +136,21 @@ def test_extremes_are_named_within_their_relation(tmp_path: Path) -> None:
 def test_legends_are_printed_once(tmp_path: Path) -> None:
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite"))
     Store(tmp_path).publish(run, builders.bursts_of(run))
-    text = show_text(tmp_path, run.run_id)
+    text = show_run(tmp_path, run.run_id)
     assert text.count("siblings of one core") == 1
     assert text.count("median, min, max: of pairs") == 1
 
 
 def test_a_big_machine_is_shown_by_groups_and_says_so(server: tuple[Path, Run]) -> None:
     root, run = server
-    text = show_text(root, run.run_id, canvas=Canvas(80))
+    text = show_run(root, run.run_id, canvas=Canvas(80))
     assert "128 CPUs as 8 groups (CPUs that share a last-level cache)" in text
     assert re.search(r"^ +0-7,64-71 A \| +24\.0 +45\.0 +45\.0 +45\.0 +130\.0", text, re.MULTILINE)
 
 
 def test_a_big_machine_without_groups_is_shown_by_neighbours(tmp_path: Path) -> None:
     run = publish(tmp_path, tuple(Cpu(number) for number in range(70)))
-    assert "the host reports no groups" in show_text(tmp_path, run.run_id, canvas=Canvas(80))
+    assert "the host reports no groups" in show_run(tmp_path, run.run_id, canvas=Canvas(80))
 
 
 def test_warnings_end_the_text(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_warnings_end_the_text(tmp_path: Path) -> None:
     ticks = tuple(int(1.1 * tick) for tick in builders.a_burst().ticks)
     bursts = [builders.a_burst(flags=("preempted",)), builders.a_burst(round=1, ticks=ticks)]
     Store(tmp_path).publish(run, bursts)
-    text = show_text(tmp_path, run.run_id).split("\nWarnings\n")[1]
+    text = show_run(tmp_path, run.run_id).split("\nWarnings\n")[1]
     assert "preempted: bursts were interrupted by other threads on their CPUs (50%)" in text
     assert "partial: bursts failed and have no samples (1): no progress for 5 s (1)" in text
     assert "coarse clock" in text
@@ -178,7 +178,7 @@ def test_reasons_that_differ_in_numbers_alone_are_one(tmp_path: Path) -> None:
     failed.append(Failed("cas", "cmpxchg", 1, 0, 1, "no progress for 5 s"))
     run = replace(builders.a_run(rounds=2), failed=tuple(failed))
     Store(tmp_path).publish(run, [builders.a_burst()])
-    text = show_text(tmp_path, run.run_id)
+    text = show_run(tmp_path, run.run_id)
     assert "(4: cas 3, readwrite 1): ping had CPU 0 for 9.5 to 98.9 % of its samples (3); no progr" in text
 
 
@@ -192,7 +192,7 @@ def test_what_the_hypervisor_took_is_told_apart_from_other_work(tmp_path: Path) 
         builders.a_burst(round=3, steal_ppm=None, **busy),
     ]
     Store(tmp_path).publish(run, bursts)
-    text = show_text(tmp_path, run.run_id)
+    text = show_run(tmp_path, run.run_id)
     assert "less than 90% of their CPUs (75%): the hypervisor took it from 1 of 3 bursts" in text
     assert (
         "steal: bursts lost CPU time to the hypervisor (50%, on average 18% of their time): "
@@ -203,14 +203,14 @@ def test_what_the_hypervisor_took_is_told_apart_from_other_work(tmp_path: Path) 
 def test_a_run_in_which_everything_failed_is_still_shown(tmp_path: Path) -> None:
     run = replace(builders.a_run(), failed=(Failed("cas", "cmpxchg", 0, 0, 1, "stuck"),))
     Store(tmp_path).publish(run, [])
-    assert "stuck" in show_text(tmp_path, run.run_id)
+    assert "stuck" in show_run(tmp_path, run.run_id)
 
 
 def test_what_a_host_says_cannot_move_the_cursor(tmp_path: Path) -> None:
     run = builders.a_run()
     run = replace(run, facts=replace(run.facts, cpu_model="\x1b[2JEvil"), notes=("\rnote",))
     Store(tmp_path).publish(run, builders.bursts_of(run))
-    text = show_text(tmp_path, run.run_id)
+    text = show_run(tmp_path, run.run_id)
     assert "\\x1b[2JEvil" in text
     assert "\x1b" not in text
     assert "\r" not in text
@@ -218,7 +218,7 @@ def test_what_a_host_says_cannot_move_the_cursor(tmp_path: Path) -> None:
 
 def test_json_gives_programs_the_same_numbers(tmp_path: Path) -> None:
     run = publish(tmp_path, builders.small_desktop())
-    (shown,) = json.loads("".join(shows_json(tmp_path, [run.run_id])))
+    (shown,) = json.loads("".join(show_as_json(tmp_path, [run.run_id])))
     pairs = {(row["ping_cpu"], row["pong_cpu"]): row["median_ns"] for row in shown["pairs"]}
     assert pairs[0, 4] == pytest.approx(6.0, rel=0.01)
     assert shown["cpus"] == [0, 4, 1, 5, 2, 6, 3, 7]
@@ -230,19 +230,21 @@ def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = publish(tmp_path, builders.small_desktop(), host=Host("rpi5", "192.0.2.7"))
     store.journal(builders.a_run(host=Host("late", "192.0.2.8"))).close()
-    text = runs_text(Listing(store.place).with_unfinished())
+    text = render_runs(Listing(store.place).with_unfinished())
     assert re.search(rf"^{run.run_id} +rpi5 .* 28 +72 +complete$", text, re.MULTILINE)
     assert re.search(r" late .* - +- +unfinished$", text, re.MULTILINE)
     assert text.splitlines()[-1] == "labels of all: kernel=6.12"
-    listed = {row["host_name"]: row for row in json.loads(runs_json(Listing(store.place).with_unfinished()))}
+    listed = {
+        row["host_name"]: row for row in json.loads(runs_as_json(Listing(store.place).with_unfinished()))
+    }
     assert listed["rpi5"]["bursts"] == 72
     assert listed["late"]["bursts"] is None
-    assert "fleet run" in runs_text([])
+    assert "fleet run" in render_runs([])
 
 
 def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not published"):
-        show_text(tmp_path, "r1")
+        show_run(tmp_path, "r1")
 
 
 def test_groups_of_one_cpu_get_no_lines() -> None:

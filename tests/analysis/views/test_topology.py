@@ -4,14 +4,14 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.reduce.topology import GROUPS, layout, layout_of
-from fleet.analysis.views.topology import topology_lines
+from fleet.analysis.views.topology import describe_topology
 from fleet.model import Cpu
 from tests import builders
 
 
 def lines(cpus: tuple[Cpu, ...]) -> list[str]:
     frame = pd.DataFrame([{"cpu": cpu.cpu, **{name: getattr(cpu, name) for name in GROUPS}} for cpu in cpus])
-    return topology_lines(layout(frame, [cpu.cpu for cpu in cpus]))
+    return describe_topology(layout(frame, [cpu.cpu for cpu in cpus]))
 
 
 def test_a_desktop_names_its_siblings() -> None:
