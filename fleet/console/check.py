@@ -1,10 +1,10 @@
-"""What `fleet check` found, as text for people and as JSON for programs. Prints nothing."""
+"""Renders the results of `fleet check` as text and as JSON. Prints nothing."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from fleet.console.summary import MANY, MESSAGES_SHOWN, failures, outcome_object
+from fleet.console.summary import MANY, MESSAGES_SHOWN, outcome_object, render_failures
 from fleet.facts.systems import WORST_FIRST
 from fleet.hostnames import join_names
 from fleet.model import Facts, Finding, Severity
@@ -15,49 +15,50 @@ from fleet.text import as_json, counted
 _FOLD_FINDINGS_ABOVE = 3  # hosts
 
 
-def checks_text(checked: Sequence[CheckedHost]) -> str:
-    """A block per host; findings that hosts share are grouped, and of many hosts everything is."""
-    if len(checked) <= _FOLD_FINDINGS_ABOVE:
-        parts = [_block(one, with_findings=True) for one in checked]
-    elif len(checked) <= MANY:
-        parts = [*(_block(one, with_findings=False) for one in checked), *_findings(checked)]
+def render_checks(checks: Sequence[CheckedHost]) -> str:
+    """Render a block per host, and findings that hosts share once; of many hosts also group the blocks."""
+    if len(checks) <= _FOLD_FINDINGS_ABOVE:
+        parts = [_render_host(check, findings=True) for check in checks]
+    elif len(checks) <= MANY:
+        parts = [*(_render_host(check, findings=False) for check in checks), *_group_findings(checks)]
     else:
-        parts = [*_machines(checked), *failures([one.outcome for one in checked]), *_findings(checked)]
-        able = sum(one.intended is not None for one in checked)
-        parts.append(f"{able} of {len(checked)} hosts can be measured.")
+        failures = render_failures([check.outcome for check in checks])
+        parts = [*_group_machines(checks), *failures, *_group_findings(checks)]
+        able = sum(check.intended is not None for check in checks)
+        parts.append(f"{able} of {len(checks)} hosts can be measured.")
     return "\n\n".join(parts)
 
 
-def _block(one: CheckedHost, *, with_findings: bool) -> str:
-    outcome, facts = one.outcome, one.facts
+def _render_host(check: CheckedHost, *, findings: bool) -> str:
+    outcome, facts = check.outcome, check.facts
     name = outcome.host.name
-    lines = [] if facts is None else [f"{name}: {_machine(facts)}"]
-    if facts is not None and one.intended is not None:
-        lines += _previewed(facts, one.intended)
+    lines = [] if facts is None else [f"{name}: {_describe_machine(facts)}"]
+    if facts is not None and check.intended is not None:
+        lines += _describe_run(facts, check.intended)
     else:
         lines += [f"{name}: {outcome.state} in stage {outcome.stage}", f"  {outcome.message}"]
-    if with_findings:
-        lines += [_finding(finding) for finding in one.findings]
-    if one.reported:
+    if findings:
+        lines += [_render_finding(finding) for finding in check.findings]
+    if check.reported:
         lines += ["  The host reported (if fleet misinterprets it, include this in a bug report):"]
-        lines += [f"    {line}" for line in one.reported]
+        lines += [f"    {line}" for line in check.reported]
     return "\n".join(lines)
 
 
-def _machine(facts: Facts) -> str:
+def _describe_machine(facts: Facts) -> str:
     return (
         f"{facts.cpu_model or 'unknown CPU'}, {len(facts.usable_cpus)} of {len(facts.cpus)} CPUs usable, "
         f"kernel {facts.kernel or 'unknown'}, {facts.os}-{facts.arch}"
     )
 
 
-def _previewed(facts: Facts, intended: RunPreview) -> list[str]:
+def _describe_run(facts: Facts, intended: RunPreview) -> list[str]:
     place = f"its directory is {facts.workdir}" if facts.workdir_made else f"would create {facts.workdir}"
-    measured = f"fleet run would measure {', '.join(intended.plan.benchmarks)}"
-    return [f"  The agent {intended.agent}; {place}.", f"  {measured}{_costs(intended)}."]
+    benchmarks, cost = ", ".join(intended.plan.benchmarks), _describe_cost(intended)
+    return [f"  The agent {intended.agent}; {place}.", f"  fleet run would measure {benchmarks}{cost}."]
 
 
-def _costs(intended: RunPreview) -> str:
+def _describe_cost(intended: RunPreview) -> str:
     forecast = intended.forecast
     if forecast is None:
         return f"; no forecast: {intended.why}"
@@ -68,57 +69,61 @@ def _costs(intended: RunPreview) -> str:
     return f" on {counted(forecast.cpus, 'CPU')}: {', '.join(counts)}"
 
 
-def _machines(checked: Sequence[CheckedHost]) -> list[str]:
-    """Equal hosts, and what a run would do there, grouped; the most frequent first."""
-    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for one in checked:
-        if one.facts is not None and one.intended is not None:
-            alike[_machine(one.facts), *_previewed(one.facts, one.intended)].append(one.outcome.host.name)
-    most_first = sorted(alike.items(), key=lambda item: -len(item[1]))
+def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
+    """Render equal hosts as a block with their names, the most frequent kind first."""
+    names_by_kind: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for check in checks:
+        if check.facts is not None and check.intended is not None:
+            kind = (_describe_machine(check.facts), *_describe_run(check.facts, check.intended))
+            names_by_kind[kind].append(check.outcome.host.name)
+    kinds = sorted(names_by_kind.items(), key=lambda item: -len(item[1]))
     texts = []
-    for lines, names in most_first[:MESSAGES_SHOWN]:
+    for lines, names in kinds[:MESSAGES_SHOWN]:
         head = f"{counted(len(names), 'host')}: {join_names(names)}"
         texts.append("\n  ".join([head, *(line.strip() for line in lines)]))
-    if rest := most_first[MESSAGES_SHOWN:]:
+    if rest := kinds[MESSAGES_SHOWN:]:
         hosts = sum(len(names) for _, names in rest)
         texts.append(f"{counted(len(rest), 'other kind')} of machine, {counted(hosts, 'host')}: see --json.")
     return texts
 
 
-def _finding(finding: Finding, hosts: str = "") -> str:
+def _render_finding(finding: Finding, hosts: str = "") -> str:
     remedy = f"\n      {finding.remedy}" if finding.remedy else ""
     return f"  {finding.severity}: {finding.found}{hosts}{remedy}"
 
 
-def _findings(checked: Sequence[CheckedHost]) -> list[str]:
-    """Findings of one kind grouped with their hosts: the worst, then the most frequent first."""
-    alike: dict[tuple[Severity, str, str], dict[str, Finding]] = defaultdict(dict)
-    for one in checked:
-        for finding in one.findings:
-            alike[finding.severity, finding.kind, finding.remedy][one.outcome.host.name] = finding
-    worst_first = sorted(alike.items(), key=lambda item: (WORST_FIRST.index(item[0][0]), -len(item[1])))
-    lines = [_finding_of(by_name) for _, by_name in worst_first]
+def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
+    """Render each kind of finding with its hosts: the worst, then the most frequent first.
+
+    If hosts differ in a number, the first host's text is shown.
+    """
+    findings_by_kind: dict[tuple[Severity, str, str], dict[str, Finding]] = defaultdict(dict)
+    for check in checks:
+        for finding in check.findings:
+            kind = (finding.severity, finding.kind, finding.remedy)
+            findings_by_kind[kind][check.outcome.host.name] = finding
+    lines = []
+    for _, by_name in sorted(
+        findings_by_kind.items(), key=lambda item: (WORST_FIRST.index(item[0][0]), -len(item[1]))
+    ):
+        name, first = next(iter(by_name.items()))
+        differ = len({finding.found for finding in by_name.values()}) > 1
+        similar = f" (on {name}; similar on the others)" if differ else ""
+        hosts = f"{similar}\n      {counted(len(by_name), 'host')}: {join_names(by_name)}"
+        lines.append(_render_finding(first, hosts))
     return ["Findings\n" + "\n".join(lines)] if lines else []
 
 
-def _finding_of(by_name: dict[str, Finding]) -> str:
-    """One kind of finding; where hosts differ in a number, the text is that of the first."""
-    name, first = next(iter(by_name.items()))
-    differ = len({each.found for each in by_name.values()}) > 1
-    where = f" (on {name}; similar on the others)" if differ else ""
-    return _finding(first, f"{where}\n      {counted(len(by_name), 'host')}: {join_names(by_name)}")
+def render_checks_json(checks: Sequence[CheckedHost]) -> str:
+    """Render a JSON list, one object a host; `check` is null for a host without facts."""
+    return as_json([_make_object(check) for check in checks])
 
 
-def checks_json(checked: Sequence[CheckedHost]) -> str:
-    """The same for programs: a list, one object a host; `check` is null where it could not be made."""
-    return as_json([_object(one) for one in checked])
-
-
-def _object(one: CheckedHost) -> dict[str, object]:
-    facts = one.facts
-    return outcome_object(one.outcome) | {
-        "notes": list(one.outcome.notes),
-        "reported": list(one.reported),
+def _make_object(check: CheckedHost) -> dict[str, object]:
+    facts = check.facts
+    return outcome_object(check.outcome) | {
+        "notes": list(check.outcome.notes),
+        "reported": list(check.reported),
         "check": facts
         and {
             "target": str(facts.target),
@@ -127,13 +132,13 @@ def _object(one: CheckedHost) -> dict[str, object]:
             "cpus": len(facts.usable_cpus),
             "workdir": facts.workdir or None,
             "workdir_made": facts.workdir_made,
-            "run": one.intended and _run_object(one.intended),
-            "findings": [asdict(finding) for finding in one.findings],
+            "run": check.intended and _make_run_object(check.intended),
+            "findings": [asdict(finding) for finding in check.findings],
         },
     }
 
 
-def _run_object(intended: RunPreview) -> dict[str, object]:
+def _make_run_object(intended: RunPreview) -> dict[str, object]:
     forecast = intended.forecast
     return {
         "agent": intended.agent,

@@ -1,10 +1,10 @@
-"""What `fleet run --dry-run` prints: the plans of hosts and their costs, as text and as JSON."""
+"""Renders what `fleet run --dry-run` prints: the plans of hosts and their costs, as text and as JSON."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from fleet.console.hosts import host_object, where
+from fleet.console.hosts import format_address, host_object
 from fleet.hostnames import join_names
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan
 from fleet.plan.kinds import format_cpus_or_kind
@@ -12,30 +12,32 @@ from fleet.plan.options import resolve_defaults
 from fleet.session.dry_run import Cost, PlannedHost
 from fleet.text import as_json, counted, table
 
-_USUAL = (
-    "Machines unknown: {hosts}. Taken for machines with caches of 48 KiB and 2 MiB a core and 32 MiB "
-    "for all; `fleet check` knows the host's."
+_TYPICAL = (
+    "Machines unknown: {hosts}. Assumed: caches of 48 KiB and 2 MiB a core and 32 MiB for all; "
+    "`fleet check` asks the host."
 )
 
 
-def plans_text(plans: Sequence[PlannedHost]) -> str:
-    """What `fleet run` would do on each host, as far as it is known without connecting."""
+def render_plans(plans: Sequence[PlannedHost]) -> str:
+    """Render the plan of each host, and what measuring costs."""
     rows = []
-    for host, plan in ((one.host, one.plan) for one in plans):
-        kinds = "all" if set(plan.benchmarks) == set(BENCHMARKS) else ",".join(plan.benchmarks)
+    for planned in plans:
+        host, plan = planned.host, planned.plan
+        benchmarks = "all" if set(plan.benchmarks) == set(BENCHMARKS) else ",".join(plan.benchmarks)
         cpus = "all allowed" if plan.cpus is None else format_cpus_or_kind(plan.cpus)
-        rows.append((host.name, where(host), kinds, plan.variant or "auto", cpus, _visits(plan)))
+        sampling = _describe_sampling(plan)
+        rows.append((host.name, format_address(host), benchmarks, plan.variant or "auto", cpus, sampling))
     titles = ("host", "address", "benchmarks", "variant", "cpus", "sampling")
     if len(rows) > 1 and len({row[2:] for row in rows}) == 1:
-        same = "; ".join(f"{title} {cell}" for title, cell in zip(titles[2:], rows[0][2:], strict=True))
-        listed = f"{table(titles[:2], [row[:2] for row in rows])}\nOn each: {same}"
+        common = "; ".join(f"{title} {cell}" for title, cell in zip(titles[2:], rows[0][2:], strict=True))
+        text = f"{table(titles[:2], [row[:2] for row in rows])}\nOn each: {common}"
     else:
-        listed = table(titles, rows)
-    return "\n\n".join((listed, _costs(plans), "Dry run: nothing was connected to, nothing is stored."))
+        text = table(titles, rows)
+    return "\n\n".join((text, _render_costs(plans), "Dry run: nothing was connected to, nothing is stored."))
 
 
-def _visits(plan: Plan) -> str:
-    """How pairs are sampled, in a line: what was requested, and the defaults where they apply."""
+def _describe_sampling(plan: Plan) -> str:
+    """Describe rounds, precision, samples and pairs, with defaults, in a line."""
     options = resolve_defaults(plan)
     parts = [f"as {plan.preset} does"] if plan.preset else []
     if plan.rounds is not None or plan.preset is None:
@@ -45,11 +47,11 @@ def _visits(plan: Plan) -> str:
     parts += [f"until ±{100 * options.precision:.3g}%"] if options.precision else []
     for name, value in (("samples", plan.samples), ("round trips a sample", plan.iterations)):
         parts += [f"{value} {name}"] if value is not None else []
-    parts += [_pairs(plan.pairs)] if plan.pairs is not None else []
+    parts += [_describe_pairs(plan.pairs)] if plan.pairs is not None else []
     return ", ".join(part for part in parts if part)
 
 
-def _pairs(choice: PairChoice) -> str:
+def _describe_pairs(choice: PairChoice) -> str:
     match choice.which:
         case Pairs.HALF:
             return ""
@@ -61,46 +63,42 @@ def _pairs(choice: PairChoice) -> str:
             return f"{choice.per_relation} pairs of each relation"
 
 
-def _costs(plans: Sequence[PlannedHost]) -> str:
-    """How long measuring takes and what it needs: of hosts measured before, then of usual machines."""
-    alike: dict[tuple[bool, int, str], list[str]] = defaultdict(list)
-    for one in plans:
-        for cost in one.costs:
-            alike[one.was_measured, cost.cpus, _cost(cost)].append(one.host.name)
-    usual = {words for measured, _, words in alike if not measured}
-    if len(alike) > 1 and len(usual) == 1 and len(alike) == sum(not key[0] for key in alike):
-        lines = [f"Measuring takes about {usual.pop().removesuffix('.')}."]
-    elif not alike:
-        return "How many CPUs of that kind there are, and so how long it takes, `fleet check` tells."
+def _render_costs(plans: Sequence[PlannedHost]) -> str:
+    """Render time and memory needed: on each machine as last measured, then on typical ones."""
+    names_by_cost: dict[tuple[bool, int, str], list[str]] = defaultdict(list)
+    for planned in plans:
+        for cost in planned.costs:
+            names_by_cost[planned.was_measured, cost.cpus, _describe_cost(cost)].append(planned.host.name)
+    typical = {text for was_measured, _, text in names_by_cost if not was_measured}
+    if len(names_by_cost) > 1 and len(typical) == 1 and not any(key[0] for key in names_by_cost):
+        lines = [f"Measuring takes about {typical.pop().removesuffix('.')}."]
+    elif not names_by_cost:
+        return "`fleet check` counts the CPUs of that kind, and forecasts how long it takes."
     else:
         lines = ["Measuring takes about"]
-        lines += [
-            f"  {join_names(names)} ({_width(key)}): {key[2]}" for key, names in alike.items() if key[0]
-        ]
-        lines += [f"  {_width(key)}: {key[2]}" for key in sorted(alike) if not key[0]]
-    unknown = [one.host.name for one in plans if not one.was_measured]
-    return "\n".join(lines + ([_USUAL.format(hosts=join_names(unknown))] if unknown else []))
+        for was_measured, cpus, text in sorted(names_by_cost, key=lambda key: (not key[0], *key[1:])):
+            names = f"{join_names(names_by_cost[was_measured, cpus, text])} " if was_measured else ""
+            width = counted(cpus, "CPU")
+            lines.append(f"  {names}({width}): {text}" if names else f"  {width}: {text}")
+    unknown = [planned.host.name for planned in plans if not planned.was_measured]
+    return "\n".join(lines + ([_TYPICAL.format(hosts=join_names(unknown))] if unknown else []))
 
 
-def _width(key: tuple[bool, int, str]) -> str:
-    return counted(key[1], "CPU")
-
-
-def _cost(cost: Cost) -> str:
-    found = cost.forecast
-    if found is None:
+def _describe_cost(cost: Cost) -> str:
+    forecast = cost.forecast
+    if forecast is None:
         return cost.why
-    parts = [found.time_text, counted(found.points, "point") if found.points else "", found.memory_text]
-    return ", ".join(filter(None, parts))
+    points = counted(forecast.points, "point") if forecast.points else ""
+    return ", ".join(filter(None, (forecast.time_text, points, forecast.memory_text)))
 
 
-def plans_json(plans: Sequence[PlannedHost]) -> str:
-    """The same for programs: a list of {host, plan, seconds}; seconds only where the CPUs are known."""
-    found = []
-    for one in plans:
-        plan = asdict(one.plan)
+def render_plans_json(plans: Sequence[PlannedHost]) -> str:
+    """Render a JSON list of {host, plan, seconds}; seconds are null if the CPUs are unknown."""
+    objects = []
+    for planned in plans:
+        plan = asdict(planned.plan)
         del plan["deadline_s"]  # depends on the host
-        forecast = one.costs[0].forecast if len(one.costs) == 1 else None
+        forecast = planned.costs[0].forecast if len(planned.costs) == 1 else None
         seconds = None if forecast is None else asdict(forecast.duration)
-        found.append({"host": host_object(one.host), "plan": plan, "seconds": seconds})
-    return as_json(found)
+        objects.append({"host": host_object(planned.host), "plan": plan, "seconds": seconds})
+    return as_json(objects)
