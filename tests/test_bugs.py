@@ -34,7 +34,7 @@ from tests.planting import EXCEPTIONS
 PLACES: Mapping[str, tuple[str, ...]] = {
     "cli.app.load_inventory": ("hosts",),
     "inventory.select.load": ("hosts",),
-    "console.hosts.hosts_text": ("hosts",),
+    "console.hosts.render_hosts": ("hosts",),
     "plan.merge.merge_plan": ("run", "--dry-run"),
     "session.runner.run_host": ("run", "-q"),
     "remote.connect.connect": ("run", "-q"),

@@ -35,7 +35,7 @@ def check(
 
     Example: fleet check localhost -b cas --pairs per-relation:3
     """
-    from fleet.console.check import checks_json, checks_text
+    from fleet.console.check import render_checks, render_checks_json
     from fleet.plan.conflicts import require_no_conflicts
     from fleet.session import outcome
     from fleet.session.check import check_hosts
@@ -49,7 +49,7 @@ def check(
     require_no_conflicts(chosen, requested)
     with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
         checked = check_hosts(chosen, access, requested)
-    (typer.echo if json else cli.print_text)(checks_json(checked) if json else checks_text(checked))
+    (typer.echo if json else cli.print_text)(render_checks_json(checked) if json else render_checks(checked))
     raise typer.Exit(outcome.exit_code([one.outcome for one in checked]))
 
 
@@ -67,14 +67,14 @@ def clean(
 
     Example: fleet clean 'rpi*' --dry-run
     """
-    from fleet.console.summary import cleaned_json, cleaned_text
+    from fleet.console.summary import render_cleaned, render_cleaned_json
     from fleet.session import outcome
     from fleet.session.clean import clean_hosts
 
     chosen = cli.load_inventory(inventory).select(select or [])
     with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
         cleaned = clean_hosts(chosen, access, dry_run=dry_run)
-    shown = cleaned_json(cleaned) if json else cleaned_text(cleaned, dry_run=dry_run)
+    shown = render_cleaned_json(cleaned) if json else render_cleaned(cleaned, dry_run=dry_run)
     (typer.echo if json else cli.print_text)(shown)
     raise typer.Exit(outcome.exit_code([one.outcome for one in cleaned]))
 

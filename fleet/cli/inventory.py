@@ -66,7 +66,7 @@ def hosts(
 
     Example: fleet hosts 'rpi*' rack=b2 '!rpi-old'
     """
-    from fleet.console.hosts import hosts_json, hosts_text
+    from fleet.console.hosts import render_hosts, render_hosts_json
 
     loaded = cli.load_inventory(inventory, None if resolve else {}, starts=resolve)
     if loaded.unasked_program:
@@ -74,7 +74,7 @@ def hosts(
         cli.print_text(f"fleet: {note}", err=True)
     chosen = loaded.select(select or []) if select or loaded.hosts else ()
     if json:
-        typer.echo(hosts_json(chosen))
+        typer.echo(render_hosts_json(chosen))
         return
     from fleet.store.places import Folder, place_of
     from fleet.store.runs import Listing
@@ -83,7 +83,7 @@ def hosts(
     # a bucket would have to be connected to
     stored = Listing(place).runs if isinstance(place, Folder) else []
     measured = {run.host_id: run.started_utc for run in stored}
-    cli.print_text(hosts_text(chosen, measured, cli.terminal()["width"]))
+    cli.print_text(render_hosts(chosen, measured, cli.terminal()["width"]))
 
 
 @cli.app.command(rich_help_panel=cli.UPKEEP, short_help="Let an inventory that lies here start its programs.")

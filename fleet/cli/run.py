@@ -163,11 +163,10 @@ def resume(
 
     Example: fleet resume
     """
-    from fleet.console.summary import given_up_text, remaining_object, remaining_text
+    from fleet.console.summary import describe_given_up, render_remaining, render_remaining_json
     from fleet.errors import StoreError
     from fleet.session import outcome, resume
     from fleet.store import Store
-    from fleet.text import as_json
 
     store = Store(results)
     if forget and (session is None or publish_partial):
@@ -180,7 +179,7 @@ def resume(
         typer.echo("[]" if json else f"{store.place}: no unfinished session there.")
         return
     if dry_run:
-        typer.echo(as_json(remaining_object(remaining)) if json else remaining_text(remaining))
+        typer.echo(render_remaining_json(remaining) if json else render_remaining(remaining))
         return
     if forget:
         resume.forget_session(remaining, store)
@@ -200,7 +199,7 @@ def resume(
         asked = {**shared, "requested": intent.requested, "labels": intent.labels}
         context, logs = _context(store, remaining.session_id, so_far, connect_timeout, **asked)
         ended = resume.resume_session(remaining, hosts, context, partial=publish_partial)
-    without = given_up_text(remaining, damaged)
+    without = describe_given_up(remaining, damaged)
     print_outcomes(store, ended, started, hints_of(results, inventory, logs), json=json, without=without)
     if more := resume.name_other_sessions(store, remaining):
         cli.print_text(more, err=True)
@@ -216,16 +215,20 @@ def _followed(
     from fleet.console.progress import progress
     from fleet.console.rows import Rows
 
-    known = Rows(hosts)
+    rows = Rows(hosts)
 
     def leave() -> None:
         if json:
-            typer.echo(summary.outcomes_json([*before, *(row.ended_now() for row in known.of.values())]))
+            typer.echo(
+                summary.render_outcomes_json(
+                    [*before, *(row.outcome_if_left() for row in rows.by_name.values())]
+                )
+            )
 
     with progress(hosts, quiet=quiet, as_map=as_map) as show, cli.stop_on_signals(leave):
 
         def take(event: "Event") -> None:
-            known.take(event)
+            rows.update(event)
             show(event)
 
         yield take
@@ -264,9 +267,9 @@ def _print_plans(chosen: Sequence[Host], requested: RequestedOptions, results: s
     plans = forecast_hosts(chosen, requested, results)
 
     if json:
-        typer.echo(dry_run.plans_json(plans))
+        typer.echo(dry_run.render_plans_json(plans))
     else:
-        cli.print_text(dry_run.plans_text(plans))
+        cli.print_text(dry_run.render_plans(plans))
 
 
 def hints_of(results: str, inventory: Path, logs: str) -> "Hints":
@@ -293,18 +296,17 @@ def print_outcomes(
     as_map: bool = False,
 ) -> None:
     """Print how what began at `started` (time.monotonic) ended; `without` where nothing became of it."""
-    from fleet.console.summary import outcomes_json
+    from fleet.console.summary import render_outcomes_json
 
     if json:
-        typer.echo(outcomes_json(outcomes))
+        typer.echo(render_outcomes_json(outcomes))
         return
     from fleet.analysis.base.text import fitted
-    from fleet.console.numbers import medians_text
-    from fleet.console.summary import outcomes_text
+    from fleet.console.summary import render_medians, render_outcomes
 
     seconds, page, medians = time.monotonic() - started, cli.terminal(), ""
     try:
-        medians = medians_text(store, outcomes, **page, as_map=as_map)
+        medians = render_medians(store, outcomes, **page, as_map=as_map)
     finally:  # how the hosts ended is printed even if their numbers cannot be
-        text = outcomes_text(outcomes, seconds, hints, medians) if outcomes else without
+        text = render_outcomes(outcomes, seconds, hints, medians) if outcomes else without
         typer.echo(fitted(text, page["width"]))

@@ -19,7 +19,9 @@ def render_hosts(
         labels = " ".join(f"{key}={value}" for key, value in host.labels.items()) or "-"
         system = f"{host.os or 'auto'}/{host.arch or 'auto'}"
         address = (host.name, format_address(host), str(host.via), system, str(host.build))
-        rows.append((*address, f"{start:%Y-%m-%d %H:%M}" if start else "-", ",".join(host.groups) or "-", labels))
+        rows.append(
+            (*address, f"{start:%Y-%m-%d %H:%M}" if start else "-", ",".join(host.groups) or "-", labels)
+        )
     titles = ("host", "address", "via", "os/arch", "build", "measured (UTC)", "groups", "labels")
     return table(titles, rows, width=width, drop=("via", "build", "os/arch", "groups"))
 
@@ -41,7 +43,7 @@ def render_hosts_json(hosts: Sequence[Host]) -> str:
 
 
 def host_object(host: Host) -> dict[str, Any]:
-    """Return every field of a host for JSON; of environment variables, which may be secret, only the names."""
+    """Return every field of a host for JSON; of environment variables only the names: values may be secret."""
     values = {part.name: getattr(host, part.name) for part in fields(Host)}
     return values | {
         "host_id": host.host_id,

@@ -1,6 +1,6 @@
-"""A session as a live table: a row per host, or an overview of many."""
+"""Draws a session as a live table: a row per host, or an overview of many."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -27,7 +27,7 @@ _MAPS_A_SECOND = 1  # one of 128 CPUs takes a twentieth of a second
 
 
 class LiveTable:
-    """Follows a session's events and draws them, never taller than the terminal. as_map: with a heat map."""
+    """Handles a session's events and draws its state; no higher than the terminal. as_map: add heat maps."""
 
     def __init__(self, hosts: Sequence[Host], console: Console, *, as_map: bool = False) -> None:
         self._rows = Rows(hosts)
@@ -35,60 +35,60 @@ class LiveTable:
         self._as_map = as_map
 
     def __call__(self, event: events.Event) -> None:
-        """Take an event into the table; of few hosts, print notes above it; of more the end has them."""
-        self._rows.take(event)
-        if isinstance(event, events.NoteAdded) and len(self._rows.of) <= NOTES_AS_THEY_ARRIVE:
+        """Update the table; print notes of few hosts above it."""
+        self._rows.update(event)
+        if isinstance(event, events.NoteAdded) and len(self._rows.by_name) <= NOTES_AS_THEY_ARRIVE:
             line = f"{event.host.name}: {strip_host_name(event.host, event.text)}"
             self._console.print(Text(line, style="dim"))  # takes the console's own lock
 
     def live(self) -> Live:
-        """The table on the terminal, as long as this context lasts."""
+        """Return the context in which the table is on the terminal."""
         pace = _MAPS_A_SECOND if self._as_map else 4
         return Live(
             get_renderable=self.render, console=self._console, refresh_per_second=pace, transient=True
         )
 
     def render(self) -> Table | Group:
-        """Draw the present state; called by the refreshing thread."""
-        room = max(1, self._console.size.height - _LINES_BESIDE_TABLE)
+        """Draw the present state; called by the thread that refreshes the table."""
+        height = max(1, self._console.size.height - _LINES_BESIDE_TABLE)
         with self._rows.guard:
-            rows = self._rows.of
-            if len(rows) <= min(room, MANY):
-                drawn: Table | Group = self._drawn(list(rows), room)
+            rows = self._rows.by_name
+            if len(rows) <= min(height, MANY):
+                table: Table | Group = self._draw_rows(list(rows.values()), height)
             else:
-                overview = Text(self._rows.overview(), no_wrap=True, overflow="ellipsis")
-                drawn = Group(overview, self._drawn(notable(rows, room - 1), room - 1))
-            measured = [(row.began, name) for name, row in rows.items() if row.so_far and row.so_far.latest]
-            so_far = rows[min(measured)[1]].so_far if self._as_map and measured else None
-        if so_far is None:
-            return drawn
-        room -= len(self._console.render_lines(drawn))
-        return Group(drawn, *self._maps(min(measured)[1], so_far, room))
+                overview = Text(self._rows.describe_hosts(), no_wrap=True, overflow="ellipsis")
+                table = Group(overview, self._draw_rows(choose_rows(rows.values(), height - 1), height - 1))
+            with_pairs = [row for row in rows.values() if row.live_medians and row.live_medians.latest]
+            first = min(with_pairs, key=lambda row: row.entered) if self._as_map and with_pairs else None
+            medians = first.live_medians if first else None
+        if first is None or medians is None:
+            return table
+        height -= len(self._console.render_lines(table))
+        return Group(table, *self._draw_maps(first.host.name, medians, height))
 
-    def _maps(self, host: str, so_far: LiveMedians, room: int) -> Iterator[Text]:
-        """The heat maps of a host's benchmarks, as many as there is room for: of each pair its last burst."""
+    def _draw_maps(self, host: str, medians: LiveMedians, height: int) -> Iterator[Text]:
+        """Draw a heat map of the pairs' last bursts for each benchmark, as many as fit."""
         from fleet.analysis.reduce.topology import layout_of  # noqa: PLC0415
         from fleet.analysis.views.heatmap import Canvas, draw_matrix  # noqa: PLC0415
 
-        numbers = [cpu.cpu for cpu in so_far.cpus]
-        for benchmark, cells in sorted(so_far.latest.items()):
-            found = np.array(cells, dtype=np.float64).reshape(len(numbers), -1)
-            known = np.flatnonzero(np.isfinite(found).any(axis=0))
-            order = layout_of(so_far.cpus, [numbers[place] for place in known])
-            at = [numbers.index(cpu) for cpu in order.cpus]
-            canvas = Canvas(self._console.width, self._console.color_system is not None, room - 1)
-            shown, label = found[np.ix_(at, at)], so_far.labels[benchmark]
-            drawn = draw_matrix(shown, order, canvas, label=label, as_map=True)
-            room -= 1 + len(drawn.plain.splitlines())
-            if room < 0:
+        numbers = [cpu.cpu for cpu in medians.cpus]
+        for benchmark, cells in sorted(medians.latest.items()):
+            matrix = np.array(cells, dtype=np.float64).reshape(len(numbers), -1)
+            columns = np.flatnonzero(np.isfinite(matrix).any(axis=0))
+            layout = layout_of(medians.cpus, [numbers[column] for column in columns])
+            order = [numbers.index(cpu) for cpu in layout.cpus]
+            canvas = Canvas(self._console.width, self._console.color_system is not None, height - 1)
+            label = medians.labels[benchmark]
+            drawing = draw_matrix(matrix[np.ix_(order, order)], layout, canvas, label=label, as_map=True)
+            height -= 1 + len(drawing.plain.splitlines())
+            if height < 0:
                 return
-            drawn.rstrip()
-            yield Text(f"{host}, {benchmark}, the last burst of each pair").append("\n").append_text(drawn)
+            drawing.rstrip()
+            yield Text(f"{host}, {benchmark}, the last burst of each pair").append("\n").append_text(drawing)
 
-    def _drawn(self, names: Sequence[str], room: int) -> Table:
-        """The rows of these hosts; the benchmarks of one below one another where there is room."""
-        rows = [self._rows.of[name] for name in names]
-        between = "\n" if sum(max(len(row.medians), 1) for row in rows) <= room else "; "
+    def _draw_rows(self, rows: Sequence[Row], height: int) -> Table:
+        """Draw these rows; benchmarks one below the other if they fit."""
+        separator = "\n" if sum(max(len(row.medians), 1) for row in rows) <= height else "; "
         titles = ["host", "stage", "bursts", "left"]
         if any(row.medians for row in rows):
             titles.append("medians so far, ns")
@@ -96,24 +96,24 @@ class LiveTable:
         for title in titles:
             justify = "right" if title in ("bursts", "left") else "left"
             table.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
-        for name, row in zip(names, rows, strict=True):
-            table.add_row(name, *[*self._cells(row), Text(row.numbers(between))][: len(titles) - 1])
+        for row in rows:
+            cells = [row.host.name, *self._format_state(row), Text(row.format_medians(separator))]
+            table.add_row(*cells[: len(titles)])
         return table
 
-    def _cells(self, row: Row) -> tuple[Text | str, ...]:
+    def _format_state(self, row: Row) -> tuple[Text | str, ...]:
         if row.outcome is not None:
             state = row.outcome.state
             word = f"{state}" if state is State.COMPLETE else f"{state} ({row.stage})"
             return Text(word, style=_COLOURS[state]), row.bursts, f"in {row.outcome.seconds:.1f} s"
-        left = row.left(self._rows.clock())[1] if row.stage == "measure" else ""
+        left = row.estimate_left(self._rows.clock())[1] if row.stage == "measure" else ""
         return Text(row.stage, style="dim" if row.stage == WAITING else ""), row.bursts, left
 
 
-def notable(rows: dict[str, Row], room: int) -> list[str]:
-    """At most `room` hosts: those that did not end well, at most half of it, then the longest at work."""
-    ended = [name for name, row in rows.items() if row.state not in (None, State.COMPLETE)]
-    working = [name for name, row in rows.items() if row.state is None and row.stage != WAITING]
-    working.sort(key=lambda name: rows[name].started)
-    share = max(room // 2, room - len(working))
-    chosen = [*ended[-share:], *working]
-    return chosen[:room]
+def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
+    """Choose `count` rows at most: the last that did not end well, up to half, then the longest at work."""
+    failed = [row for row in rows if row.state not in (None, State.COMPLETE)]
+    working = [row for row in rows if row.state is None and row.stage != WAITING]
+    working.sort(key=lambda row: row.started)
+    share = max(count // 2, count - len(working))
+    return [*failed[-share:], *working][:count]

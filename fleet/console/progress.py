@@ -24,7 +24,10 @@ SILENCE_S = 10.0  # at most, on a pipe
 def progress(
     hosts: Sequence[Host], *, quiet: bool = False, as_map: bool = False
 ) -> Iterator[events.EventHandler]:
-    """The event handler that fits: none, a live table (as_map: and a heat map), or lines, as for CI."""
+    """Show a session's events in this context: in a live table, or in lines for pipes and CI.
+
+    as_map: add heat maps to the table.
+    """
     if quiet or sys.stderr is None:  # it is None where the program was started with stderr closed
         yield events.ignore
     elif sys.stderr.isatty() and os.environ.get("CI", "false") in ("", "false"):
@@ -36,11 +39,11 @@ def progress(
             yield table
     else:
         lines = Lines(hosts) if len(hosts) <= MANY else Tallies(hosts)
-        with lines.never_silent():
+        with lines.breaking_silence():
             yield lines
 
 
-class _Written:
+class _LineWriter:
     """Writes whole lines to stderr from any thread; stops without an error when nobody can read them."""
 
     def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,22 +60,22 @@ class _Written:
             except OSError:
                 _discard_stderr()
 
-    def after_silence(self) -> float:
-        """Write how far the session is if nothing was written for SILENCE_S; how long not to ask again."""
+    def break_silence(self) -> float:
+        """Describe the session if nothing was written for SILENCE_S; return seconds until the next look."""
         if self._wrote_at + SILENCE_S <= self.rows.clock():
-            self.write(self.rows.line())
+            self.write(self.rows.describe_session())
         return self._wrote_at + SILENCE_S - self.rows.clock()
 
     @contextmanager
-    def never_silent(self) -> Iterator[None]:
-        """Meanwhile have a thread ask `after_silence`."""
+    def breaking_silence(self) -> Iterator[None]:
+        """Break silences from a thread, in this context."""
         ended = threading.Event()
 
-        def speak() -> None:
-            while not ended.wait(self.after_silence()):
+        def watch() -> None:
+            while not ended.wait(self.break_silence()):
                 pass
 
-        thread = threading.Thread(target=speak, name="progress", daemon=True)
+        thread = threading.Thread(target=watch, name="progress", daemon=True)
         thread.start()
         try:
             yield
@@ -81,40 +84,40 @@ class _Written:
             thread.join()
 
 
-class Lines(_Written):
-    """An event a line, for logs and pipes; bursts ten times, with medians; of few hosts notes too."""
+class Lines(_LineWriter):
+    """Writes a line an event, bursts ten times with medians, and notes of few hosts."""
 
     def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(hosts, clock)
-        self._notes = len(hosts) <= NOTES_AS_THEY_ARRIVE
+        self._with_notes = len(hosts) <= NOTES_AS_THEY_ARRIVE
         self._tenths: dict[str, int] = {}
         self._planned: dict[str, int] = {}
 
     def __call__(self, event: events.Event) -> None:
         """Print the event."""
-        self.rows.take(event)
+        self.rows.update(event)
         match event:
             case events.StageEntered(host, stage):
                 self._write(host, stage)
             case events.BurstsReceived():
-                self._bursts(event)
+                self._count_bursts(event)
             case events.DurationEstimated():
                 pass  # the agent's own estimate arrives as a note once it has examined the CPUs
             case events.NoteAdded(host, text):
-                if self._notes:
+                if self._with_notes:
                     self._write(host, strip_host_name(host, text))
             case events.HostFinished(outcome):
                 bursts = f", {counted(outcome.bursts, 'burst')}" if outcome.bursts else ""
                 self._write(outcome.host, f"{outcome.state}{bursts} in {outcome.seconds:.1f} s")
 
-    def _bursts(self, event: events.BurstsReceived) -> None:
+    def _count_bursts(self, event: events.BurstsReceived) -> None:
         """Print the count at each tenth, and once that rounds are added."""
         host, done, total = event.host, event.done, event.total
         tenth = 10 * done // max(total, 1)
         if tenth > self._tenths.get(host.name, 0):
             self._tenths[host.name] = tenth
-            numbers = self.rows.of[host.name].numbers()
-            self._write(host, f"{done} of {total} bursts{', ' * bool(numbers)}{numbers}")
+            medians = self.rows.by_name[host.name].format_medians()
+            self._write(host, f"{done} of {total} bursts{', ' * bool(medians)}{medians}")
         if total > self._planned.setdefault(host.name, total):
             self._planned[host.name] = sys.maxsize  # printed once
             self._write(host, "further rounds, until every pair reaches the precision")
@@ -123,8 +126,8 @@ class Lines(_Written):
         self.write(f"{host.name}: {text}")
 
 
-class Tallies(_Written):
-    """Many hosts: a line that counts them at each tenth that is done, and the first failures by name."""
+class Tallies(_LineWriter):
+    """Counts many hosts in a line at each tenth that is done, and names the first failures."""
 
     def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(hosts, clock)
@@ -134,7 +137,7 @@ class Tallies(_Written):
 
     def __call__(self, event: events.Event) -> None:
         """Count the event's host."""
-        self.rows.take(event)
+        self.rows.update(event)
         if isinstance(event, events.HostFinished):
             with self._counting:
                 self._finish(event.outcome)
@@ -145,7 +148,7 @@ class Tallies(_Written):
         if failed and self._named <= FAILURES_NAMED:
             self.write(f"{outcome.host.name}: {outcome.state} in stage {outcome.stage}")
         with self.rows.guard:
-            rows = self.rows.of.values()
+            rows = self.rows.by_name.values()
             steps = TALLIES * sum(row.state is not None for row in rows) // len(rows)
             counts = tally(rows)
         if steps > self._steps:
@@ -154,7 +157,7 @@ class Tallies(_Written):
 
 
 def _discard_stderr() -> None:
-    """Redirect stderr, with what Python holds of it, to /dev/null: a full disk must cost no run."""
+    """Redirect stderr to /dev/null, so that a full disk costs no run."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stderr.fileno())
     os.close(null)

@@ -1,4 +1,4 @@
-"""What is known of the hosts of a session in progress: for the live table, lines, and who leaves at once."""
+"""The state of each host of a session in progress, for the live table, lines, and JSON at an early end."""
 
 import threading
 import time
@@ -19,123 +19,122 @@ WAITING = "queued"
 
 @dataclass(slots=True)
 class Row:
-    """The state of one host. started, began: when it left the queue, when its stage began (by the clock)."""
+    """The state of one host. started, entered: when it left the queue, when its stage began, by the clock."""
 
     host: Host
     stage: str = WAITING
     done: int = 0
     total: int = 0
     medians: Medians = ()
-    so_far: LiveMedians | None = None
+    live_medians: LiveMedians | None = None
     started: float = 0.0
-    began: float = 0.0
+    entered: float = 0.0
     expected: Duration | None = None
     notes: list[str] = field(default_factory=list)
     outcome: Outcome | None = None
 
     @property
     def state(self) -> State | None:
-        """The final state; None while it is at work."""
+        """The final state; None before."""
         return self.outcome.state if self.outcome is not None else None
 
     @property
     def bursts(self) -> str:
-        """How many of how many; "12+" where the minimum rounds are there and more follow."""
+        """The bursts as "5/12"; "12+" when further rounds follow."""
         if self.state is None and self.stage == "measure" and self.done >= self.total > 0:
             return f"{self.done}+"
         return f"{self.done}/{self.total}" if self.total else ""
 
-    def ended_now(self) -> Outcome:
-        """Its outcome; of a host at work what that would be if we left."""
-        name, waits = self.host.name, self.stage == WAITING
-        left = f"{name}: left in stage {self.stage}; `fleet resume` finishes what it has begun."
+    def outcome_if_left(self) -> Outcome:
+        """Return the outcome of the host if the program ended now."""
+        name, stage = self.host.name, self.stage
+        left = f"{name}: left in stage {stage}; `fleet resume` finishes what it has begun."
         return self.outcome or Outcome(
             self.host,
             State.INTERRUPTED,
-            stage=self.stage,
-            message=f"{name}: not begun." if waits else left,
+            stage=stage,
+            message=f"{name}: not begun." if stage == WAITING else left,
             exit_code=EXIT_INTERRUPTED,
             bursts=self.done,
             notes=tuple(self.notes),
         )
 
-    def left(self, now: float) -> tuple[float, str]:
-        """How long it measures on, in seconds and in words: by its pace, after the minimum rounds at most."""
-        spent = now - self.began
+    def estimate_left(self, now: float) -> tuple[float, str]:
+        """Estimate how long measuring goes on, in seconds and in words: by its pace, then by its limit."""
+        elapsed_s = now - self.entered
         if self.expected is not None and self.done >= self.total > 0:
-            seconds = max(self.expected.most_s - spent, 0)
+            seconds = max(self.expected.most_s - elapsed_s, 0)
             return seconds, f"at most {seconds:.0f} s"
         if self.done:
-            seconds = spent * (self.total - self.done) / self.done
+            seconds = elapsed_s * (self.total - self.done) / self.done
             return seconds, f"{seconds:.0f} s"
         if self.expected is not None:
-            return max(self.expected.most_s - spent, 0), f"about {self.expected}"
+            return max(self.expected.most_s - elapsed_s, 0), f"about {self.expected}"
         return 0.0, ""
 
-    def numbers(self, between: str = "; ") -> str:
-        """The medians so far: "cas smt 24.1  llc 55.3; readwrite smt 30.2"; lines are aligned."""
+    def format_medians(self, separator: str = "; ") -> str:
+        """Write the medians so far: "cas smt 24.1  llc 55.3; readwrite smt 30.2"; lines are aligned."""
         texts = []
-        wide = max((len(name) for name, _ in self.medians), default=0) * (between == "\n")
+        width = max((len(name) for name, _ in self.medians), default=0) * (separator == "\n")
         for benchmark, relations in self.medians:
-            each = (f"{name} {ns:.1f}" if ns < 1000 else f"{name} {ns:.0f}" for name, ns in relations)
-            texts.append(f"{benchmark:<{wide}} {'  '.join(each)}")
-        return between.join(texts)
+            numbers = (f"{name} {ns:.1f}" if ns < 1000 else f"{name} {ns:.0f}" for name, ns in relations)
+            texts.append(f"{benchmark:<{width}} {'  '.join(numbers)}")
+        return separator.join(texts)
 
 
 class Rows:
-    """The rows of a session's hosts, by name. clock: monotonic, in seconds."""
+    """The rows of a session, by host name. clock: monotonic, in seconds."""
 
     def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.guard = threading.Lock()
-        self.of = {host.name: Row(host) for host in hosts}
-        self._began = clock()
+        self.by_name = {host.name: Row(host) for host in hosts}
+        self._started = clock()
 
-    def take(self, event: events.Event) -> None:
-        """Take an event into the row of its host; from any thread."""
+    def update(self, event: events.Event) -> None:
+        """Update the row of the event's host; from any thread."""
         with self.guard:
-            row = self.of[event.host.name]
+            row = self.by_name[event.host.name]
             match event:
                 case events.StageEntered(_, stage):
-                    row.stage, row.outcome, row.began = stage, None, self.clock()
-                    row.started = row.started or row.began
-                case events.BurstsReceived(_, done, total, medians, so_far):
-                    row.done, row.total, row.medians, row.so_far = done, total, medians, so_far
+                    row.stage, row.outcome, row.entered = stage, None, self.clock()
+                    row.started = row.started or row.entered
+                case events.BurstsReceived(_, done, total, medians, live_medians):
+                    row.done, row.total, row.medians, row.live_medians = done, total, medians, live_medians
                 case events.DurationEstimated(_, duration):
                     row.expected = duration
                 case events.HostFinished(outcome):
-                    row.outcome, row.stage, row.so_far = outcome, outcome.stage, None
+                    row.outcome, row.stage, row.live_medians = outcome, outcome.stage, None
                 case events.NoteAdded(_, text):
                     row.notes.append(text)
 
-    def overview(self) -> str:
-        """How many hosts do what, and how long the session will take; the guard is the caller's."""
-        return f"{tally(self.of.values())}{self._rest()}"
+    def describe_hosts(self) -> str:
+        """Count the hosts by what they do, and estimate the time left; the caller holds the guard."""
+        return f"{tally(self.by_name.values())}{self._describe_time_left()}"
 
-    def line(self) -> str:
-        """The same and how far the bursts are; where one host is left what is known of that one."""
+    def describe_session(self) -> str:
+        """Describe the hosts and bursts in a line; if one host is left, that host alone."""
         with self.guard:
-            at_work = {name: row for name, row in self.of.items() if row.state is None}
+            at_work = {name: row for name, row in self.by_name.items() if row.state is None}
             if len(at_work) != 1:
                 done = sum(row.done for row in at_work.values())
                 total = sum(row.total for row in at_work.values())
-                of = f" of {total:,}" * (done < total)
-                return self.overview() + f"; {done:,}{of} bursts" * (done > 0)
+                planned = f" of {total:,}" * (done < total)
+                return self.describe_hosts() + f"; {done:,}{planned} bursts" * (done > 0)
             [(name, row)] = at_work.items()
-            measuring = row.stage == "measure"
-            bursts_text = f"{row.bursts} bursts" if row.bursts else ""
-            left = row.left(self.clock())[1] if measuring else ""
-            parts = (row.stage, bursts_text, f"{left} left" if left else "", row.numbers())
+            bursts = f"{row.bursts} bursts" if row.bursts else ""
+            left = row.estimate_left(self.clock())[1] if row.stage == "measure" else ""
+            parts = (row.stage, bursts, f"{left} left" if left else "", row.format_medians())
             return f"{name}: {', '.join(part for part in parts if part)}"
 
-    def _rest(self) -> str:
-        """How long the hosts that are left will take: as those at work will, or by the pace of those done."""
-        rows, now = self.of.values(), self.clock()
+    def _describe_time_left(self) -> str:
+        """Estimate from the hosts that measure, or from the pace of those that are done."""
+        rows, now = self.by_name.values(), self.clock()
         left = [row for row in rows if row.state is None]
         if left and all(row.stage == "measure" for row in left):
-            left_s = max(row.left(now)[0] for row in left)
+            left_s = max(row.estimate_left(now)[0] for row in left)
         elif left and len(left) < len(rows):
-            left_s = (now - self._began) * len(left) / (len(rows) - len(left))
+            left_s = (now - self._started) * len(left) / (len(rows) - len(left))
         else:
             return ""
         return f"; about {format_seconds(left_s)} left"

@@ -1,4 +1,4 @@
-"""What a session, `fleet resume` and `fleet clean` did, as text for people and as JSON. Prints nothing."""
+"""Renders how a session, `fleet resume` and `fleet clean` ended, as text and as JSON. Prints nothing."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -6,22 +6,27 @@ from dataclasses import dataclass
 from statistics import median
 from textwrap import indent
 
+from fleet.errors import StoreError
 from fleet.hostnames import group_messages, join_names, strip_host_name
 from fleet.model import FORECAST
 from fleet.session.clean import CleanedHost
 from fleet.session.outcome import Outcome, State
 from fleet.session.resume import Remaining
+from fleet.store import Listing, Store
 from fleet.text import as_json, counted, table
 
 MANY = 20  # hosts; above it people want groups, not rows
 NOTES_AS_THEY_ARRIVE = 3  # hosts; of more, notes are shown at the end, equal ones once
 MESSAGES_SHOWN = 20
 MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has all of it
+# Reducing more would delay the end of a session; `fleet show` does it.
+MOST_BURSTS, MOST_HOSTS = 400_000, 50
+MOST_EARLIER_RUNS = 20  # of a host, to say how far its runs differ
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The options to repeat in commands to paste, such as "-r lab/results" or "", and the folder of logs.
+    """Options to repeat in commands to paste, such as "-r lab/results", and the folder of logs; "" for none.
 
     resumes: whether `fleet resume` can continue what is missing.
     """
@@ -32,38 +37,68 @@ class Hints:
     resumes: bool = True
 
     def command(self, *words: str) -> str:
-        """A command that can be pasted; empty words are left out."""
+        """Return a command to paste; empty words are left out."""
         return " ".join(word for word in ("fleet", *words) if word)
 
 
 _NO_HINTS = Hints()
 
 
-def outcomes_text(
+def render_outcomes(
     outcomes: Sequence[Outcome], seconds: float, hints: Hints = _NO_HINTS, medians: str = ""
 ) -> str:
-    """How a session ended, and what to type next; of many hosts a row per state and stage."""
-    many = len(outcomes) > MANY
-    listed = [o for o in outcomes if o.state is not State.COMPLETE or not medians]
-    parts = [_by_ending(outcomes) if many else _by_host(listed)] if listed else []
-    parts += failures(outcomes)
+    """Render how a session ended and what to type next; of many hosts a row per state and stage."""
+    rows = [outcome for outcome in outcomes if outcome.state is not State.COMPLETE or not medians]
+    parts = [_count_endings(outcomes) if len(outcomes) > MANY else _list_hosts(rows)] if rows else []
+    parts += render_failures(outcomes)
     parts += [medians] if medians else []
-    notes = _common_notes(outcomes) if len(outcomes) > NOTES_AS_THEY_ARRIVE else []
-    return "\n\n".join([*parts, *notes, _ending(outcomes, seconds, hints)])
+    notes = _group_notes(outcomes) if len(outcomes) > NOTES_AS_THEY_ARRIVE else []
+    return "\n\n".join([*parts, *notes, _render_ending(outcomes, seconds, hints)])
 
 
-def _ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
+def render_medians(
+    store: Store, outcomes: Sequence[Outcome], width: int | None, *, colour: bool, as_map: bool = False
+) -> str:
+    """Render the medians of stored runs as `fleet show` does; "" if there are none or too many."""
+    stored = {outcome.run_id for outcome in outcomes if outcome.is_stored}
+    bursts = sum(outcome.bursts for outcome in outcomes)
+    if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
+        return ""
+    from fleet.analysis.selection import by_host, comparable  # noqa: PLC0415  numpy takes a while
+    from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
+    from fleet.analysis.views.show import render_maps, render_overview  # noqa: PLC0415
+
+    try:
+        root, canvas = Listing(store.place), Canvas(width, colour)
+        runs = [run for run in root.runs if run.run_id in stored]
+        many, hosts = len(stored) > MANY, {run.host_id for run in runs}
+        others = [run for run in root.runs if run.host_id in hosts and not many]
+        earlier = [
+            run
+            for runs_of_host in by_host(others).values()
+            for run in comparable(runs_of_host)[-MOST_EARLIER_RUNS:]
+            if run.run_id not in stored
+        ]
+        parts = [render_overview(root, runs, canvas, earlier, ends=many)]
+        if as_map and len(runs) <= MANY:
+            parts += [render_maps(root, run.run_id, canvas) for run in runs]
+    except StoreError as err:
+        return f"The runs are stored, but cannot be summarized: {err}"
+    return "\n\n".join(part for part in parts if part)
+
+
+def _render_ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
     stored = [outcome for outcome in outcomes if outcome.is_stored]
     settled = all(outcome.is_settled for outcome in outcomes)
     bursts = counted(sum(outcome.bursts for outcome in stored), "burst")
-    once = len({outcome.host.name for outcome in outcomes}) == len(outcomes)
-    total = counted(len(outcomes), "host" if once else "run")
-    measured = f", {bursts}, {seconds:.1f} s" if stored else ""
-    lines = [f"{len(stored)} of {total} stored{measured}."]
+    is_single_session = len({outcome.host.name for outcome in outcomes}) == len(outcomes)
+    total = counted(len(outcomes), "host" if is_single_session else "run")
+    details = f", {bursts}, {seconds:.1f} s" if stored else ""
+    lines = [f"{len(stored)} of {total} stored{details}."]
     if stored:
-        one = stored[0].host.name if len(outcomes) > 1 else ""
         lines.append(f"Next: {hints.command('show', hints.results)}")
-        lines += [f"  {hints.command('show', one, hints.results)}"] if one and settled else []
+        if len(outcomes) > 1 and settled:
+            lines.append(f"  {hints.command('show', stored[0].host.name, hints.results)}")
     if not settled and hints.resumes:
         resume = hints.command("resume", hints.results, hints.inventory)
         lines.append(f"To measure what is missing: {resume}")
@@ -72,7 +107,7 @@ def _ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
     return "\n".join(lines)
 
 
-def _by_host(outcomes: Sequence[Outcome]) -> str:
+def _list_hosts(outcomes: Sequence[Outcome]) -> str:
     rows = [
         (o.host.name, str(o.state), o.stage, o.run_id or "-", str(o.bursts), f"{o.seconds:.1f} s")
         for o in outcomes
@@ -80,39 +115,37 @@ def _by_host(outcomes: Sequence[Outcome]) -> str:
     return table(("host", "state", "stage", "run", "bursts", "time"), rows)
 
 
-def _by_ending(outcomes: Sequence[Outcome]) -> str:
-    alike: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+def _count_endings(outcomes: Sequence[Outcome]) -> str:
+    outcomes_by_ending: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        alike[str(outcome.state), outcome.stage].append(outcome)
+        outcomes_by_ending[str(outcome.state), outcome.stage].append(outcome)
     rows = []
-    for ending, same in sorted(alike.items(), key=lambda item: -len(item[1])):
-        time = f"{median(o.seconds for o in same):.1f} s, {max(o.seconds for o in same):.1f} s"
-        which = join_names((o.host.name for o in same), 60)
-        rows.append((f"{len(same):,}", *ending, f"{sum(o.bursts for o in same):,}", time, which))
+    for ending, group in sorted(outcomes_by_ending.items(), key=lambda item: -len(item[1])):
+        time = f"{median(o.seconds for o in group):.1f} s, {max(o.seconds for o in group):.1f} s"
+        names = join_names((o.host.name for o in group), 60)
+        rows.append((f"{len(group):,}", *ending, f"{sum(o.bursts for o in group):,}", time, names))
     return table(("hosts", "state", "stage", "bursts", "time: median, longest", "which"), rows)
 
 
-def failures(outcomes: Sequence[Outcome]) -> list[str]:
-    """Each message once, the most frequent first; hosts whose messages differ by their names share it."""
+def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
+    """Render each message with its hosts, the most frequent first."""
     stages = {outcome.host.name: outcome.stage for outcome in outcomes}
     groups = group_messages((o.host, f"{o.stage}: {o.message}") for o in outcomes if o.message)
     texts = []
     for text, names in groups[:MESSAGES_SHOWN]:
-        stage, message = stages[names[0]], shortened(text.partition(": ")[2])
-        if len(names) == 1:
-            texts.append(f"{stage}: {message}")
-        else:
-            texts.append(
-                f"{counted(len(names), 'host')}, {stage}: {join_names(names)}\n  the first: {message}"
-            )
+        stage, message = stages[names[0]], shorten_message(text.partition(": ")[2])
+        if len(names) > 1:
+            stage = f"{counted(len(names), 'host')}, {stage}"
+            message = f"{join_names(names)}\n  the first: {message}"
+        texts.append(f"{stage}: {message}")
     if rest := groups[MESSAGES_SHOWN:]:
         hosts = sum(len(group.names) for group in rest)
         texts.append(f"{counted(len(rest), 'other failure')} on {counted(hosts, 'host')}: see --json.")
     return texts
 
 
-def _common_notes(outcomes: Sequence[Outcome]) -> list[str]:
-    """The notes of many hosts, the most frequent first; those of few hosts were shown as they arrived."""
+def _group_notes(outcomes: Sequence[Outcome]) -> list[str]:
+    """Render the notes of many hosts, the most frequent first."""
     groups = group_messages(
         (
             (o.host, strip_host_name(o.host, note))
@@ -123,7 +156,7 @@ def _common_notes(outcomes: Sequence[Outcome]) -> list[str]:
         numbers_alike=True,
     )
     lines = [
-        f"{counted(len(group.names), 'host')} ({join_names(group.names, 60)}): {shortened(group.text)}"
+        f"{counted(len(group.names), 'host')} ({join_names(group.names, 60)}): {shorten_message(group.text)}"
         for group in groups[:MESSAGES_SHOWN]
     ]
     hidden = len(groups) - MESSAGES_SHOWN
@@ -131,8 +164,8 @@ def _common_notes(outcomes: Sequence[Outcome]) -> list[str]:
     return ["Notes\n" + "\n".join(f"  {line}" for line in lines)] if lines else []
 
 
-def shortened(text: str) -> str:
-    """A message of at most about MESSAGE_LIMIT characters; the middle of a longer one is left out."""
+def shorten_message(text: str) -> str:
+    """Leave out the middle of a message longer than MESSAGE_LIMIT."""
     hidden = len(text) - MESSAGE_LIMIT
     if hidden <= 0:
         return text
@@ -140,17 +173,20 @@ def shortened(text: str) -> str:
     return f"{text[:half]} … ({hidden:,} characters) … {text[-half:]}"
 
 
-def outcomes_json(outcomes: Sequence[Outcome]) -> str:
-    """The same for programs: a list, one object a host."""
-    found = []
-    for o in outcomes:
-        own = {"host_id": o.host.host_id, "run_id": o.run_id, "bursts": o.bursts}
-        found.append(outcome_object(o) | own | {"seconds": round(o.seconds, 3), "notes": list(o.notes)})
-    return as_json(found)
+def render_outcomes_json(outcomes: Sequence[Outcome]) -> str:
+    """Render a JSON list, one object a host."""
+    return as_json(
+        [
+            outcome_object(o)
+            | {"host_id": o.host.host_id, "run_id": o.run_id, "bursts": o.bursts}
+            | {"seconds": round(o.seconds, 3), "notes": list(o.notes)}
+            for o in outcomes
+        ]
+    )
 
 
 def outcome_object(outcome: Outcome) -> dict[str, object]:
-    """How a host ended, for the objects of all commands."""
+    """Return the keys that the JSON of all commands has for a host."""
     return {
         "host": outcome.host.name,
         "state": outcome.state,
@@ -160,47 +196,47 @@ def outcome_object(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def cleaned_text(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> str:
-    """What was removed and left on each host, equal hosts grouped; then the failures."""
+def render_cleaned(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> str:
+    """Render what `fleet clean` removed and left on each host, equal hosts grouped; then the failures."""
     verb = "would remove" if dry_run else "removed"
     blocks = []
-    for one in cleaned:
-        if not one.outcome.message:
-            lines = [f"{verb} {path}" for path in one.removed] + [f"left {text}" for text in one.left]
-            blocks.append((one.outcome.host, "\n".join(lines) or "nothing of ours is there"))
+    for host in cleaned:
+        if not host.outcome.message:
+            lines = [f"{verb} {path}" for path in host.removed] + [f"left {text}" for text in host.left]
+            blocks.append((host.outcome.host, "\n".join(lines) or "nothing of ours is there"))
     parts = [f"{join_names(names)}:\n{indent(text, '  ')}" for text, names in group_messages(blocks)]
-    parts += failures([one.outcome for one in cleaned])
-    paths = counted(sum(len(one.removed) for one in cleaned), "path")
+    parts += render_failures([host.outcome for host in cleaned])
+    paths = counted(sum(len(host.removed) for host in cleaned), "path")
     parts.append(f"{paths} {'to be removed' if dry_run else 'removed'} on {counted(len(blocks), 'host')}.")
     return "\n\n".join(parts)
 
 
-def cleaned_json(cleaned: Sequence[CleanedHost]) -> str:
-    """The same for programs: a list, one object a host."""
+def render_cleaned_json(cleaned: Sequence[CleanedHost]) -> str:
+    """Render a JSON list, one object a host."""
     return as_json(
         [
-            outcome_object(one.outcome) | {"removed": list(one.removed), "left": list(one.left)}
-            for one in cleaned
+            outcome_object(host.outcome) | {"removed": list(host.removed), "left": list(host.left)}
+            for host in cleaned
         ]
     )
 
 
-def remaining_text(remaining: Remaining) -> str:
-    """What `fleet resume` would do, a line per host."""
+def render_remaining(remaining: Remaining) -> str:
+    """Render what `fleet resume` would do, a line per host."""
     lines = [f"Session {remaining.session_id}:"]
     lines += [f"  {run.host.name}: continue {run.run_id}, begun {run.started_utc}" for run in remaining.runs]
     lines += [f"  {name}: begin, nothing was measured" for name in remaining.hosts]
     return "\n".join([*lines, "Dry run: nothing was connected to, nothing is stored."])
 
 
-def remaining_object(remaining: Remaining) -> list[dict[str, str | None]]:
-    """The same for programs: {host, run, session} of each."""
+def render_remaining_json(remaining: Remaining) -> str:
+    """Render a JSON list of {host, run, session}; run is null for a host that was not begun."""
     runs = [(run.host.name, run.run_id) for run in remaining.runs]
-    both: list[tuple[str, str | None]] = [*runs, *((name, None) for name in remaining.hosts)]
-    return [{"host": name, "run": run, "session": remaining.session_id} for name, run in both]
+    rows: list[tuple[str, str | None]] = [*runs, *((name, None) for name in remaining.hosts)]
+    return as_json([{"host": name, "run": run, "session": remaining.session_id} for name, run in rows])
 
 
-def given_up_text(remaining: Remaining, damaged: Sequence[str]) -> str:
-    """What became of a session of which nothing could be stored."""
+def describe_given_up(remaining: Remaining, damaged: Sequence[str]) -> str:
+    """Return the sentence for a session of which nothing was stored. damaged: unreadable journals."""
     why = "the damaged journals named above are kept" if damaged else "nothing of it had been measured"
     return f"Session {remaining.session_id} is given up; {why}."

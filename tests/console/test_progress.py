@@ -35,10 +35,10 @@ def test_a_silent_pipe_gets_a_line_about_the_one_host_at_work(
     lines(StageEntered(A, "measure"))
     lines(BurstsReceived(A, 0, 1000))
     clock.now += SILENCE_S - 1
-    assert lines.after_silence() == 1, "there was a line 9 s ago"
+    assert lines.break_silence() == 1, "there was a line 9 s ago"
     lines(BurstsReceived(A, 50, 1000, MEDIANS))
     clock.now += 1
-    assert lines.after_silence() == SILENCE_S
+    assert lines.break_silence() == SILENCE_S
     assert capsys.readouterr().err.splitlines() == [
         "a: measure",
         "a: measure, 50/1000 bursts, 190 s left, cas smt 24.1  llc 55.3; readwrite smt 1300",
@@ -54,10 +54,10 @@ def test_of_several_hosts_it_counts_them_and_their_bursts(
         lines(DurationEstimated(host, Duration(5.0, expected)))
         lines(BurstsReceived(host, 0, 1000))
     clock.now += SILENCE_S
-    lines.after_silence()
+    lines.break_silence()
     lines(BurstsReceived(A, 90, 1000))
     clock.now += SILENCE_S
-    lines.after_silence()
+    lines.break_silence()
     assert capsys.readouterr().err.splitlines()[-2:] == [
         "0 of 2 hosts done: 2 measure; about 50 s left",
         "0 of 2 hosts done: 2 measure; about 3 min left; 90 of 2,000 bursts",
@@ -72,7 +72,7 @@ def test_of_many_hosts_a_tally_breaks_the_silence(clock: Clock, capsys: pytest.C
     tallies(HostFinished(Outcome(hosts[0], State.COMPLETE)))
     assert capsys.readouterr().err == ""
     clock.now += SILENCE_S
-    tallies.after_silence()
+    tallies.break_silence()
     printed = capsys.readouterr().err
     assert printed == "1 of 60 hosts done: 1 complete; 55 queued, 4 facts; about 10 min left\n"
 

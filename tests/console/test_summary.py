@@ -19,8 +19,8 @@ from rich.console import Console
 from fleet import hostnames
 from fleet.console import summary
 from fleet.console.live_table import LiveTable
-from fleet.console.numbers import MOST_HOSTS, medians_text
 from fleet.console.progress import Lines, progress
+from fleet.console.summary import MOST_HOSTS, render_medians
 from fleet.model import Host, RequestedOptions
 from fleet.plan.merge import merge_plan
 from fleet.session.events import BurstsReceived, HostFinished, NoteAdded, StageEntered
@@ -56,20 +56,20 @@ def test_the_exit_code_says_how_much_went_well(outcomes: Sequence[Outcome], code
 def test_a_session_of_few_hosts_ends_with_its_numbers(tmp_path: Path) -> None:
     run = simulated.publish(tmp_path, simulated.desktop(), rounds=2)
     one = replace(outcome(State.COMPLETE, name=run.host.name), run_id=run.run_id)
-    assert "cas" in medians_text(Store(tmp_path), [one], 100, colour=False)
-    some = medians_text(
+    assert "cas" in render_medians(Store(tmp_path), [one], 100, colour=False)
+    some = render_medians(
         Store(tmp_path), [one, *[replace(one, run_id=str(n)) for n in range(summary.MANY)]], 80, colour=False
     )
     assert some.splitlines()[0].split()[:4] == ["benchmark", "of", "hosts", "median"]
     assert f" {run.host.name} " in some
     many = [replace(one, run_id=f"{run.run_id}{number}") for number in range(MOST_HOSTS)]
-    assert medians_text(Store(tmp_path), [one, *many], 100, colour=False) == ""
+    assert render_medians(Store(tmp_path), [one, *many], 100, colour=False) == ""
 
 
 def test_equal_failures_are_grouped_with_all_their_names() -> None:
     dead = [outcome(State.FAILED, 3, f"h{i}", f"h{i}: no route to host.") for i in range(17)]
     other = outcome(State.FAILED, 8, "odd", "odd: no compiler.")
-    text = summary.outcomes_text([*dead, other], 0.0)
+    text = summary.render_outcomes([*dead, other], 0.0)
     assert text.count("no route to host.") == 1
     assert "17 hosts, connect: h[0-16]\n  the first: h0: no route to host." in text
     assert "odd: no compiler." in text
@@ -180,7 +180,7 @@ def many(count: int = 500) -> list[Outcome]:
 
 def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
     outcomes = many()
-    text = summary.outcomes_text(outcomes, 39.1, summary.Hints("-r there", "-f lab.yaml", "LOGS"))
+    text = summary.render_outcomes(outcomes, 39.1, summary.Hints("-r there", "-f lab.yaml", "LOGS"))
     assert len(text.splitlines()) < 20
     assert "450    complete  done     4,500   " in text
     assert "50 hosts, connect: h[003,013,023," in text
@@ -190,7 +190,7 @@ def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
     assert "\n\n450 of 500 hosts stored, 4,500 bursts, 39.1 s.\nNext: fleet show -r there\nTo measure" in text
     assert "\nTo measure what is missing: fleet resume -r there -f lab.yaml\n" in text
     assert text.endswith("\nFull log: LOGS")
-    assert [entry["host"] for entry in json.loads(summary.outcomes_json(outcomes))] == [
+    assert [entry["host"] for entry in json.loads(summary.render_outcomes_json(outcomes))] == [
         outcome.host.name for outcome in outcomes
     ]
 
@@ -200,7 +200,7 @@ def test_five_hundred_different_failures_are_still_a_page() -> None:
         Outcome(host(f"h{i:03}"), State.FAILED, stage="build", message=f"h{i:03}: {'x' * i * 100}")
         for i in range(500)
     ]
-    text = summary.outcomes_text(failed, 0.0)
+    text = summary.render_outcomes(failed, 0.0)
     assert len(text) < 50_000
     assert "480 other failures on 480 hosts: see --json." in text
 
@@ -257,7 +257,7 @@ def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() 
 
 
 _PLAY = """
-from fleet.console.numbers import MOST_HOSTS, medians_text
+from fleet.console.summary import MOST_HOSTS, render_medians
 from fleet.console.progress import progress
 from fleet.session.events import HostFinished, NoteAdded, StageEntered
 from tests.console.test_summary import many

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleet.analysis.views.show import show_run
-from fleet.console.check import checks_json, checks_text
+from fleet.console.check import render_checks, render_checks_json
 from fleet.errors import AgentError, BuildError, DeployError
 from fleet.facts import probe
 from fleet.model import Facts, Finding, Host, Plan, Severity
@@ -224,7 +224,7 @@ def a_check(number: int) -> CheckedHost:
 
 def test_two_hundred_hosts_are_checked_on_a_page_the_worst_first() -> None:
     checked = [a_check(number) for number in range(200)]
-    text = checks_text(checked)
+    text = render_checks(checked)
     assert len(text.splitlines()) < 25
     assert text.startswith("195 hosts: b[000-006,008-046,")
     assert "5 hosts, connect: b[007,047,087,127,167]\n  the first: b007: no route to host." in text
@@ -235,7 +235,7 @@ def test_two_hundred_hosts_are_checked_on_a_page_the_worst_first() -> None:
     assert serious < warning
     assert "\n      100 hosts: b[000,002," in text
     assert text.endswith("195 of 200 hosts can be measured.")
-    entries = json.loads(checks_json(checked))
+    entries = json.loads(render_checks_json(checked))
     assert [len(host["check"]["findings"]) for host in entries if host["check"]].count(2) == 100
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fleet.agent.wire import run_so_far
 from fleet.agent.wire.conversation import Reader
-from fleet.console.summary import outcomes_text
+from fleet.console.summary import render_outcomes
 from fleet.errors import (
     EXIT_BUG,
     EXIT_INTERRUPTED,
@@ -146,10 +146,10 @@ def test_a_refused_plan_leaves_no_run_and_nothing_to_resume(error: FleetError) -
     progress.enter("measure", RUN)
     refused = progress.outcome_of_error(error)
     assert (refused.run_id, refused.given_up, refused.is_settled) == (None, True, True)
-    assert "resume" not in outcomes_text([refused], 1.0)
+    assert "resume" not in render_outcomes([refused], 1.0)
     failed = progress.outcome_of_error(BuildError("no gcc"))
     assert (failed.run_id, failed.given_up, failed.is_settled) == (RUN.run_id, False, False)
-    assert "To measure what is missing: fleet resume" in outcomes_text([refused, failed], 1.0)
+    assert "To measure what is missing: fleet resume" in render_outcomes([refused, failed], 1.0)
 
 
 def test_a_secret_in_an_error_is_not_shown() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.console.summary import outcomes_text
+from fleet.console.summary import render_outcomes
 from fleet.errors import AgentError, LinkError, LockedError, UsageError
 from fleet.model import Host, LockPolicy, RequestedOptions, RunState, Via
 from fleet.remote import output
@@ -468,7 +468,7 @@ def test_a_journal_into_which_nothing_came_is_removed(context) -> None:
     )
     assert (outcome.state, outcome.exit_code) == (State.FAILED, UsageError.exit_code)
     assert "nothing had arrived of rs10; its journal is removed" in outcome.message
-    assert "fleet resume" not in outcomes_text([outcome], 1.0), "there is nothing left to resume"
+    assert "fleet resume" not in render_outcomes([outcome], 1.0), "there is nothing left to resume"
     assert session.store.begun() == []
     assert resume.find_remaining(session.store, None) is None
 
