@@ -94,7 +94,7 @@ def import_(
 
 
 def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) -> NoReturn:
-    from fleet.cli.run import hints_of, print_outcomes
+    from fleet.cli.run import print_outcomes, repeat_options
     from fleet.remote.connect import connect
     from fleet.session.context import HostAccess
     from fleet.session.outcome import exit_code
@@ -105,7 +105,7 @@ def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) ->
     store.make_ready()
     access = HostAccess(connect=connect, emit=lambda _: None, parallel=4)
     outcomes = import_steps(files, store, labels, access)
-    hints = replace(hints_of(results, INVENTORY, ""), resumes=False)
+    hints = replace(repeat_options(results, INVENTORY, ""), resumes=False)
     print_outcomes(store, outcomes, started, hints, json=False)
     raise typer.Exit(exit_code(outcomes))
 

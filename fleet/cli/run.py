@@ -3,7 +3,7 @@
 import os
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -94,18 +94,18 @@ def run(
 
     Example: fleet run servers -b cas,readwrite --rounds 20 -l kernel=6.12
     """
-    from fleet.plan.options import parse_labels as read_labels
+    from fleet.plan.options import parse_labels
     from fleet.session.alternate import alternate_labels, parse_alternation
 
-    chosen = _hosts(inventory, select or [], shard)
-    cli.check_hosts(chosen, requested)
-    labels = read_labels(label or [])
+    hosts = _select_hosts(inventory, select or [], shard)
+    cli.check_hosts(hosts, requested)
+    labels = parse_labels(label or [])
     sides = parse_alternation(alternate, switch, labels)
-    if not chosen:
+    if not hosts:
         typer.echo("[]" if json else "Nothing to measure in this shard.")
         return
     if dry_run:
-        _print_plans(chosen, requested, results, json=json)
+        _print_plans(hosts, requested, results, json=json)
         return
     from fleet.session import outcome, runner
     from fleet.store import Store, new_session_id
@@ -113,29 +113,23 @@ def run(
     started = time.monotonic()
     store = Store(results)
     store.make_ready()
-    ended: list[outcome.Outcome] = []
-
-    def session(side: Mapping[str, str]) -> tuple[list[outcome.Outcome], str]:
-        """Measure every host once; return the outcomes and the folder of the logs. side: labels."""
-        with _followed(chosen, ended, quiet=quiet, json=json, as_map=map_) as so_far:
-            shared = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect, "requested": requested}
-            asked = {**shared, "labels": {**labels, **side}}
-            context, logs = _context(store, new_session_id(), so_far, connect_timeout, **asked)
+    outcomes: list[outcome.Outcome] = []
+    for side in alternate_labels(sides, repeat):
+        with _show_progress(hosts, outcomes, quiet=quiet, json=json, as_map=map_) as on_event:
+            settings = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect, "requested": requested}
+            context, logs = _make_context(
+                store, new_session_id(), on_event, connect_timeout, **settings, labels={**labels, **side}
+            )
             if dask is None:
-                found = runner.run_session(chosen, context)
+                outcomes += runner.run_session(hosts, context)
             else:
                 from fleet.session import dask_cluster
 
-                found = dask_cluster.measure_on_cluster(dask, chosen, context, connect_timeout)
-        return found, logs
-
-    for side in alternate_labels(sides, repeat):
-        outcomes, logs = session(side)
-        ended += outcomes
-        if any(one.state is outcome.State.INTERRUPTED for one in outcomes):
+                outcomes += dask_cluster.measure_on_cluster(dask, hosts, context, connect_timeout)
+        if any(ended.state is outcome.State.INTERRUPTED for ended in outcomes):
             break
-    print_outcomes(store, ended, started, hints_of(results, inventory, logs), json=json, as_map=map_)
-    raise typer.Exit(outcome.exit_code(ended))
+    print_outcomes(store, outcomes, started, repeat_options(results, inventory, logs), json=json, as_map=map_)
+    raise typer.Exit(outcome.exit_code(outcomes))
 
 
 @cli.app.command(short_help="Finish a session that was interrupted.")
@@ -185,104 +179,108 @@ def resume(
         resume.forget_session(remaining, store)
         typer.echo(f"Session {remaining.session_id} is given up; its journals are removed.")
         return
-    found = (
-        [] if publish_partial else cli.load_inventory(inventory, remaining.intent.listed or None).select([])
-    )
-    known = {host.name: host for host in found}
-    hosts = resume.hosts_to_resume(remaining, known, partial=publish_partial)
+    by_name: dict[str, Host] = {}
+    if not publish_partial:
+        loaded = cli.load_inventory(inventory, remaining.intent.listed or None)
+        by_name = {host.name: host for host in loaded.select([])}
+    hosts = resume.hosts_to_resume(remaining, by_name, partial=publish_partial)
     not_begun = [host for host in hosts if host.name in remaining.hosts and not publish_partial]
     cli.check_hosts(not_begun, remaining.intent.requested)
     started = time.monotonic()
     store.make_ready()
-    with _followed(hosts, (), quiet=quiet, json=json) as so_far:
-        intent, shared = remaining.intent, {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
-        asked = {**shared, "requested": intent.requested, "labels": intent.labels}
-        context, logs = _context(store, remaining.session_id, so_far, connect_timeout, **asked)
-        ended = resume.resume_session(remaining, hosts, context, partial=publish_partial)
-    without = describe_given_up(remaining, damaged)
-    print_outcomes(store, ended, started, hints_of(results, inventory, logs), json=json, without=without)
-    if more := resume.name_other_sessions(store, remaining):
-        cli.print_text(more, err=True)
-    raise typer.Exit(outcome.exit_code(ended) if ended else StoreError.exit_code if damaged else 0)
+    with _show_progress(hosts, (), quiet=quiet, json=json) as on_event:
+        settings = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
+        intended = {"requested": remaining.intent.requested, "labels": remaining.intent.labels}
+        context, logs = _make_context(
+            store, remaining.session_id, on_event, connect_timeout, **settings, **intended
+        )
+        outcomes = resume.resume_session(remaining, hosts, context, partial=publish_partial)
+    if outcomes or json:
+        print_outcomes(store, outcomes, started, repeat_options(results, inventory, logs), json=json)
+    else:
+        cli.print_text(describe_given_up(remaining, damaged))
+    if others := resume.name_other_sessions(store, remaining):
+        cli.print_text(others, err=True)
+    raise typer.Exit(outcome.exit_code(outcomes) if outcomes else StoreError.exit_code if damaged else 0)
 
 
 @contextmanager
-def _followed(
-    hosts: Sequence[Host], before: Sequence["Outcome"], *, quiet: bool, json: bool, as_map: bool = False
+def _show_progress(
+    hosts: Sequence[Host], earlier: Sequence["Outcome"], *, quiet: bool, json: bool, as_map: bool = False
 ) -> Iterator["EventHandler"]:
-    """Take a session's events, shown on stderr; if it is left at once, print what is known after `before`."""
+    """Show a session's events on stderr in this context.
+
+    earlier: the outcomes of earlier sessions, for the JSON that is printed if the user leaves at once.
+    """
     from fleet.console import summary
     from fleet.console.progress import progress
     from fleet.console.rows import Rows
 
     rows = Rows(hosts)
 
-    def leave() -> None:
+    def print_json() -> None:
         if json:
-            typer.echo(
-                summary.render_outcomes_json(
-                    [*before, *(row.outcome_if_left() for row in rows.by_name.values())]
-                )
-            )
+            outcomes = [*earlier, *(row.outcome_if_left() for row in rows.by_name.values())]
+            typer.echo(summary.render_outcomes_json(outcomes))
 
-    with progress(hosts, quiet=quiet, as_map=as_map) as show, cli.stop_on_signals(leave):
+    with progress(hosts, quiet=quiet, as_map=as_map) as show, cli.stop_on_signals(print_json):
 
-        def take(event: "Event") -> None:
+        def on_event(event: "Event") -> None:
             rows.update(event)
             show(event)
 
-        yield take
+        yield on_event
 
 
-def _context(
-    store: "Store", session_id: str, emit: "EventHandler", timeout_s: float, **asked: Any
+def _make_context(
+    store: "Store", session_id: str, emit: "EventHandler", timeout_s: float, **settings: Any
 ) -> tuple["SessionContext", str]:
-    """What the hosts of a session share, and the folder of its logs. asked: as of SessionContext."""
+    """Return what the hosts of a session share, and the folder of its logs. settings: of SessionContext."""
     from fleet.remote.connect import connect
     from fleet.session.context import SessionContext
     from fleet.session.log import SessionLog
 
     log = SessionLog(store.state_dir / "logs" / session_id, emit)
     reach = partial(connect, timeout_s=timeout_s)
-    context = SessionContext(session_id=session_id, store=store, emit=log, connect=reach, **asked)
+    context = SessionContext(session_id=session_id, store=store, emit=log, connect=reach, **settings)
     return context, str(log.folder)
 
 
-def _hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[Host, ...]:
-    chosen = cli.load_inventory(inventory).select(select)
+def _select_hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[Host, ...]:
+    hosts = cli.load_inventory(inventory).select(select)
     if shard is None:
-        return chosen
+        return hosts
     from fleet.session import shards
 
-    part, total = shards.parse_shard(shard), len(chosen)
-    chosen = shards.select_shard(chosen, part)
-    typer.echo(f"shard {part}: {len(chosen)} of {total} hosts", err=True)
-    return chosen
+    part, total = shards.parse_shard(shard), len(hosts)
+    hosts = shards.select_shard(hosts, part)
+    typer.echo(f"shard {part}: {len(hosts)} of {total} hosts", err=True)
+    return hosts
 
 
-def _print_plans(chosen: Sequence[Host], requested: RequestedOptions, results: str, *, json: bool) -> None:
+def _print_plans(hosts: Sequence[Host], requested: RequestedOptions, results: str, *, json: bool) -> None:
     from fleet.console import dry_run
     from fleet.session.dry_run import forecast_hosts
 
-    plans = forecast_hosts(chosen, requested, results)
-
+    plans = forecast_hosts(hosts, requested, results)
     if json:
         typer.echo(dry_run.render_plans_json(plans))
     else:
         cli.print_text(dry_run.render_plans(plans))
 
 
-def hints_of(results: str, inventory: Path, logs: str) -> "Hints":
-    """The options to repeat in a command: those that are not what the command would take anyway."""
+def repeat_options(results: str, inventory: Path, logs: str) -> "Hints":
+    """Return the options that commands to paste need, since they differ from the defaults."""
     from fleet.console.summary import Hints
 
-    usual = (
-        os.environ.get("FLEET_RESULTS", cli.RESULTS),
-        os.environ.get("FLEET_INVENTORY", str(cli.INVENTORY)),
+    def repeat(flag: str, value: str, variable: str, default: str) -> str:
+        return f"{flag} {shlex.quote(value)}" if value != os.environ.get(variable, default) else ""
+
+    return Hints(
+        repeat("-r", results, "FLEET_RESULTS", cli.RESULTS),
+        repeat("-f", str(inventory), "FLEET_INVENTORY", str(cli.INVENTORY)),
+        logs,
     )
-    given = (("-r", results, usual[0]), ("-f", str(inventory), usual[1]))
-    at, of = (f"{flag} {shlex.quote(value)}" if value != default else "" for flag, value, default in given)
-    return Hints(at, of, logs)
 
 
 def print_outcomes(
@@ -292,21 +290,16 @@ def print_outcomes(
     hints: "Hints",
     *,
     json: bool,
-    without: str = "",
     as_map: bool = False,
 ) -> None:
-    """Print how what began at `started` (time.monotonic) ended; `without` where nothing became of it."""
-    from fleet.console.summary import render_outcomes_json
+    """Print how the hosts ended. started: time.monotonic() at the beginning."""
+    from fleet.console.summary import render_medians, render_outcomes, render_outcomes_json
 
     if json:
         typer.echo(render_outcomes_json(outcomes))
         return
-    from fleet.analysis.base.text import fitted
-    from fleet.console.summary import render_medians, render_outcomes
-
-    seconds, page, medians = time.monotonic() - started, cli.terminal(), ""
+    seconds, medians = time.monotonic() - started, ""
     try:
-        medians = render_medians(store, outcomes, **page, as_map=as_map)
+        medians = render_medians(store, outcomes, **cli.terminal(), as_map=as_map)
     finally:  # how the hosts ended is printed even if their numbers cannot be
-        text = render_outcomes(outcomes, seconds, hints, medians) if outcomes else without
-        typer.echo(fitted(text, page["width"]))
+        cli.print_text(render_outcomes(outcomes, seconds, hints, medians))

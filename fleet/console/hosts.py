@@ -43,7 +43,7 @@ def render_hosts_json(hosts: Sequence[Host]) -> str:
 
 
 def host_object(host: Host) -> dict[str, Any]:
-    """Return every field of a host for JSON; of environment variables only the names: values may be secret."""
+    """Return every field of a host for JSON; of environment variables only the names: they may be secret."""
     values = {part.name: getattr(host, part.name) for part in fields(Host)}
     return values | {
         "host_id": host.host_id,
