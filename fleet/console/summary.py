@@ -64,7 +64,7 @@ def render_medians(
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
         return ""
-    from fleet.analysis.selection import by_host, comparable  # noqa: PLC0415  numpy takes a while
+    from fleet.analysis.base.selection import by_host, comparable  # noqa: PLC0415  numpy takes a while
     from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
     from fleet.analysis.views.show import render_maps, render_overview  # noqa: PLC0415
 
