@@ -58,7 +58,7 @@ def compare(
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     root, width = cli.open_listing(results), cli.terminal()["width"]
-    how = {"threshold": _share(threshold), "only": Only(benchmark, cpus)}
+    how = {"threshold": read_share(threshold), "only": Only(benchmark, cpus)}
     if siblings or (len(sides) < 2 and not beside.is_beside(sides)):
         if point is not None or blocks is not None:
             raise UsageError("--point and --blocks: only to compare two sides or more.")
@@ -135,7 +135,7 @@ def _beside(root: "Listing", sides: list[str], asked: Sequence[str | None]) -> _
     return _Answer(text, lambda: json_text(rows), lambda: csv_text(rows).rstrip("\n"))
 
 
-def _share(text: str | None) -> float | None:
+def read_share(text: str | None) -> float | None:
     """2% or 0.02 as a share; None stays None. Raises UsageError for anything but 0 < share < 1."""
     if text is None:
         return None

@@ -73,7 +73,7 @@ def siblings(
     threshold: as of `compare`. Raises UsageError.
     """
     listing, runs, cpus = selected(root, texts, only.benchmark)
-    keys = _equal(runs, cpus)
+    keys = equal_facts(runs, cpus)
     last = keys.groupby(runs["host_id"]).transform("last")
     runs = runs[keys == last].assign(key=keys)
     number = number_of_all(ComparisonSide("", runs))
@@ -85,7 +85,7 @@ def siblings(
     ]
 
 
-def _equal(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
+def equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
     """Return the facts that siblings share, as text; of a machine of an unknown CPU model its host, too."""
     sockets = runs["run_id"].map(cpus[cpus["measured"]].groupby("run_id")["package"].nunique())
     memory = np.ceil(runs["memory_bytes"].astype(float) / _GIB)

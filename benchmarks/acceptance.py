@@ -1,0 +1,81 @@
+"""Simulate machines of one model, and count how often `fleet accept` is wrong about one more.
+
+Usage: python -m benchmarks.acceptance [--sessions 400] [--seed 1]
+
+Machines differ by `between` in each of eight relations, runs of a machine by `within`. The machine judged has
+`runs` runs, the last of which counts; of the others the last run counts. `false`: sessions that call a good
+machine below. `10 %`: sessions that find one that is 10 % slower in one relation. `inside`: numbers of good
+machines inside the range expected of equal machines (95 % promised).
+"""
+
+import argparse
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base.tables import Floats
+from fleet.analysis.compare.accept import Outcome, judge_numbers, predict_next
+from fleet.analysis.compare.odd import LEAST_MACHINES, distances
+from fleet.analysis.compare.verdicts import THRESHOLD
+from fleet.analysis.reduce.interval import LEAST_RUNS
+
+RELATIONS = 8
+SLOWER = np.log(1.1)
+
+
+def judge_machine(logs: Floats, others: Floats, earlier: Floats) -> pd.DataFrame:
+    """Judge one machine as `accept` does; others, earlier: relations x machines, or x runs."""
+    relations = [f"r{number}" for number in range(RELATIONS)]
+    equal = np.where(distances(others, THRESHOLD).found(THRESHOLD), np.nan, others)
+    parts = []
+    for source, values, least in (("others", equal, LEAST_MACHINES - 1), ("earlier", earlier, LEAST_RUNS)):
+        if values.shape[1] >= least:
+            predicted = dict(zip(("mean", "error", "freedom"), predict_next(values), strict=True))
+            parts.append(
+                pd.DataFrame({"relation": relations, "ns": np.exp(logs), "source": source, **predicted})
+            )
+    return judge_numbers(pd.concat(parts, ignore_index=True).assign(low=np.nan, high=np.nan), THRESHOLD)
+
+
+def simulate(
+    machines: int, runs: int, between: float, within: float, sessions: int, seed: int
+) -> tuple[float, float, float]:
+    """Return the shares `false`, `10 %` and `inside`."""
+    chance = np.random.default_rng(seed)
+    false, detected, inside = 0, 0, list[float]()
+    for _ in range(sessions):
+        levels = between * chance.standard_normal((RELATIONS, machines))
+        others = levels[:, 1:] + within * chance.standard_normal((RELATIONS, machines - 1))
+        own = levels[:, :1] + within * chance.standard_normal((RELATIONS, runs))
+        good = judge_machine(own[:, -1], others, own[:, :-1])
+        false += bool((good["outcome"] == Outcome.BELOW).any())
+        by_others = good[good["source"] == "others"]
+        inside.append(float(by_others["ns"].between(by_others["low"], by_others["high"]).mean()))
+        own[0] += SLOWER
+        slow = judge_machine(own[:, -1], others, own[:, :-1])
+        detected += bool((slow[slow["relation"] == "r0"]["outcome"] == Outcome.BELOW).any())
+    return false / sessions, detected / sessions, float(np.nanmean(inside))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a row per number of machines, runs and scatter."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    print("machines  runs  between  within  false   10 %  inside")
+    for machines in (4, 8, 30, 200):
+        for runs in (1, 5):
+            for between, within in ((0.005, 0.003), (0.01, 0.01), (0.02, 0.01), (0.05, 0.03)):
+                size = (machines, runs, between, within, options.sessions, options.seed)
+                false, detected, inside = simulate(*size)
+                print(
+                    f"{machines:>8}{runs:>6}{between:>9.1%}{within:>8.1%}{false:>7.1%}{detected:>7.0%}"
+                    f"{inside:>8.1%}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

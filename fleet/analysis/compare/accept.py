@@ -1,0 +1,203 @@
+"""Holds each machine's last run against what is expected of it (docs/accepting.md)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base.selection import select
+from fleet.analysis.base.tables import Bools, Floats
+from fleet.analysis.base.text import is_rate, records
+from fleet.analysis.compare.caveats import number_of_all
+from fleet.analysis.compare.judge import (
+    ALPHA,
+    ROUNDING,
+    apply_student,
+    control_false_discovery,
+    label_levels,
+    moderate_variances,
+)
+from fleet.analysis.compare.odd import LEAST_MACHINES, distances, mean
+from fleet.analysis.compare.siblings import equal_facts
+from fleet.analysis.compare.side_runs import CLASS
+from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
+from fleet.analysis.compare.verdicts import THRESHOLD
+from fleet.analysis.reduce.cells import ALL, Only
+from fleet.analysis.reduce.interval import LEAST_RUNS
+from fleet.analysis.reduce.load import merge_descriptions, published
+from fleet.inventory.expected import ExpectedRange
+from fleet.model import Descriptions
+from fleet.store.runs import Root, listing_of
+from fleet.text import counted
+
+
+class Outcome(StrEnum):
+    """How a number compares with what is expected of it."""
+
+    AS_EXPECTED = "as expected"
+    BELOW = "below"  # slower, or less
+    ABOVE = "above"  # faster, or more: other settings?
+    CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """A machine's last run beside what is expected of it.
+
+    rows: a row per number and expectation: CLASS, `ns`, the range expected, `low` to `high` in ns (NaN: no
+    such limit), `source` of the expectation, `p` and `q` of a number as far off (NaN for ranges by hand),
+    `outcome`.
+    """
+
+    host: str
+    run_id: str
+    cpu_model: str | None
+    rows: pd.DataFrame
+    descriptions: Descriptions
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return below if a number is; cannot tell if no number can be judged; above if one is."""
+        outcomes = set(self.rows["outcome"])
+        if Outcome.BELOW in outcomes:
+            return Outcome.BELOW
+        if outcomes <= {Outcome.CANNOT_TELL}:
+            return Outcome.CANNOT_TELL
+        return Outcome.ABOVE if Outcome.ABOVE in outcomes else Outcome.AS_EXPECTED
+
+
+def accept(
+    root: Root,
+    texts: Sequence[str],
+    ranges: Sequence[ExpectedRange] = (),
+    *,
+    threshold: float | None = None,
+    only: Only = ALL,
+) -> list[Acceptance]:
+    """Hold the last selected run of each host against its earlier runs and against equal machines.
+
+    A number for which there is a range is held against that alone; the first range that applies counts.
+    Equal machines that are odd among themselves are left out. threshold: a smaller deviation is as expected.
+    Raises UsageError for a selection without runs.
+    """
+    listing = listing_of(root)
+    ids = {run.run_id for run in select(listing.runs, texts, listing.place)}
+    listing, runs, cpus = selected(listing, ["all"], only.benchmark)
+    chosen: dict[str, str] = dict(runs[runs["run_id"].isin(ids)].groupby("host_id")["run_id"].last())
+    facts = equal_facts(runs, cpus)
+    last = runs.groupby("host_id")["run_id"].transform("last") == runs["run_id"]
+    is_equal = facts.isin(facts[runs["run_id"].isin(chosen.values())])
+    runs = runs[is_equal & (last | runs["host_id"].isin(chosen))].assign(facts=facts)
+    descriptions = merge_descriptions(published(listing, run_id=runs["run_id"]))
+    number = number_of_all(ComparisonSide("", runs))
+    cpus = cpus[cpus["run_id"].isin(runs["run_id"])]
+    parts = [found for *_, found in relations_of_hosts(listing, runs, cpus, number, only, descriptions)]
+    table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
+    tables = [
+        _expect(runs, table, run, ranges, descriptions)
+        for run in records(runs[runs["run_id"].isin(chosen.values())])
+        if run["run_id"] in table.columns
+    ]
+    rows = judge_numbers(pd.concat(tables, ignore_index=True), threshold or THRESHOLD)
+    models = {run["run_id"]: run["cpu_model"] for run in records(runs)}
+    return [
+        Acceptance(
+            host, run_id, models[run_id], rows[rows["run_id"] == run_id].drop(columns="run_id"), descriptions
+        )
+        for host, run_id in chosen.items()
+    ]
+
+
+def _expect(
+    runs: pd.DataFrame,
+    table: pd.DataFrame,
+    run: dict[str, Any],
+    ranges: Sequence[ExpectedRange],
+    descriptions: Descriptions,
+) -> pd.DataFrame:
+    """Return a row per number of a run and expectation. table: ns, a row per number, a column per run."""
+    logs = np.log(table[table[run["run_id"]].notna()])
+    own = logs[run["run_id"]].to_numpy()
+    is_own = runs["host_id"] == run["host_id"]
+    earlier = runs[is_own & (runs["started_utc"] < run["started_utc"])]["run_id"]
+    is_last = runs.groupby("host_id")["run_id"].transform("last") == runs["run_id"]
+    others = runs[~is_own & is_last & (runs["facts"] == run["facts"])]["run_id"]
+    numbers = logs.index.to_frame(index=False).assign(run_id=run["run_id"], ns=np.exp(own))
+    by_hand = [next((one for one in ranges if one.matches(run, *key)), None) for key in logs.index]
+    limits = [
+        (np.nan, np.nan) if one is None else one.limits_ns(is_rate=is_rate(descriptions[str(key[0])]))
+        for one, key in zip(by_hand, logs.index, strict=True)
+    ]
+    sources = [one.source if one else "" for one in by_hand]
+    rows = numbers.assign(source=sources).join(pd.DataFrame(limits, columns=["low", "high"]))
+    parts = [rows[rows["source"] != ""]]
+    is_open = (rows["source"] == "").to_numpy()
+    is_told = ~is_open
+    for ids, least, noun in (
+        (earlier, LEAST_RUNS, "earlier run"),
+        (others, LEAST_MACHINES - 1, "equal machine"),
+    ):
+        values = logs[[name for name in ids if name in logs.columns]].to_numpy()
+        if run["hypervisor"] is not None:  # it may be at one of several levels
+            values = np.where(_at_level_of(own, values), values, np.nan)
+        if ids is others and len(values):  # as --siblings finds them
+            values = np.where(distances(values, THRESHOLD).found(THRESHOLD), np.nan, values)
+        counts = (~np.isnan(values)).sum(axis=1)
+        enough = is_open & (counts >= least)
+        names = ("mean", "error", "freedom")
+        predicted = dict(zip(names, predict_next(values[enough]), strict=True))
+        words = [counted(int(count), noun) for count in counts[enough]]
+        parts.append(numbers[enough].assign(source=words, **predicted))
+        is_told |= enough
+    parts.append(rows[is_open & ~is_told])
+    return pd.DataFrame(pd.concat(parts, ignore_index=True))
+
+
+def _at_level_of(own: Floats, others: Floats) -> Bools:
+    """Report which values of each row are at the level of that row's own value."""
+    labels = label_levels(np.column_stack([own, others]))
+    return np.asarray(labels[:, 1:] == labels[:, :1])
+
+
+def predict_next(logs: Floats) -> tuple[Floats, Floats, Floats]:
+    """Predict one more value of each row: its mean, standard error and degrees of freedom.
+
+    logs: a row per number, NaN where a machine or run lacks it; at least two values a row. The error is that
+    of the mean and of the value itself; the variance is moderated over the rows.
+    """
+    counts = (~np.isnan(logs)).sum(axis=1)
+    centre = mean(logs, axis=1)
+    squares = np.nansum((logs - centre[:, None]) ** 2, axis=1)
+    variances = np.maximum(squares / (counts - 1), ROUNDING)
+    variances, freedom = moderate_variances(variances, counts - 1.0)
+    return centre, np.sqrt(variances * (1 + 1 / counts)), freedom
+
+
+def judge_numbers(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
+    """Add the range expected, p, q and the outcome; all numbers of a command share one rate of errors.
+
+    rows: CLASS, `run_id`, `ns`, `source`, and `low` and `high` by hand, or `mean`, `error` and `freedom` as
+    `predict_next` returns them.
+    """
+    names = ("mean", "error", "freedom")
+    centre, error, freedom = rows.reindex(columns=[*names]).to_numpy(dtype=float).T
+    off = np.log(rows["ns"].to_numpy()) - centre
+    _, _, p = apply_student(off, error, freedom)
+    half = apply_student(np.zeros_like(error), error, freedom)[1]
+    is_predicted = ~np.isnan(centre)
+    low = np.where(is_predicted, np.exp(centre - half), rows["low"])
+    high = np.where(is_predicted, np.exp(centre + half), rows["high"])
+    q = control_false_discovery(p)
+    matters = (np.abs(off) > np.log1p(threshold)) & (q < ALPHA)
+    slower = np.where(is_predicted, matters & (off > 0), rows["ns"] > high)
+    faster = np.where(is_predicted, matters & (off < 0), rows["ns"] < low)
+    outcomes = np.select(
+        [rows["source"] == "", slower.astype(bool), faster.astype(bool)],
+        [Outcome.CANNOT_TELL, Outcome.BELOW, Outcome.ABOVE],
+        Outcome.AS_EXPECTED,
+    )
+    judged = rows.assign(low=low, high=high, p=p, q=q, outcome=outcomes)
+    return judged.drop(columns=[name for name in names if name in judged])

@@ -1,0 +1,119 @@
+"""What `fleet accept` prints: a line per machine, fit for a log or a scheduler's reason."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.base import text
+from fleet.analysis.compare.accept import Acceptance, Outcome
+from fleet.analysis.compare.side_runs import CLASS
+from fleet.errors import UsageError
+from fleet.model import Descriptions
+from fleet.text import counted, one_line
+
+_LISTED = 3  # numbers of a machine
+NEEDS = "a number needs 3 earlier runs, 3 other equal machines, or a range in expected.yaml"
+
+
+def acceptances_text(found: Sequence[Acceptance]) -> str:
+    """Render a line per machine: its outcome and why; then what the words mean."""
+    lines = [one_line(acceptance_line(acceptance)) for acceptance in found]
+    rows = pd.concat([acceptance.rows for acceptance in found])
+    named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]["benchmark"].unique()
+    if len(named):
+        units = text.units_text(named, found[0].descriptions)
+        lines += ["", f"{units}. Expected: where 19 of 20 such machines or runs are."]
+    return "\n".join(lines)
+
+
+def acceptance_line(acceptance: Acceptance) -> str:
+    """Say in one line how a machine's last run compares with what is expected of it."""
+    rows, outcome = acceptance.rows, acceptance.outcome
+    named = rows[rows["outcome"] == outcome] if outcome in (Outcome.BELOW, Outcome.ABOVE) else rows[:0]
+    words = list(_describe_rows(named.sort_values("q", na_position="first"), acceptance.descriptions))
+    if outcome is Outcome.AS_EXPECTED:
+        judged = rows[rows["outcome"] == outcome]
+        count = counted(len(judged.drop_duplicates(CLASS)), "number")
+        words = [f"{count} held against {' and '.join(_name_sources(judged['source']))}"]
+    elif outcome is Outcome.CANNOT_TELL:
+        words = [NEEDS if len(rows) else "no numbers"]
+    more = len(named) - _LISTED
+    rest = f"; {more} more" if more > 0 else ""
+    hint = "; other settings?" if outcome is Outcome.ABOVE else ""
+    return f"{acceptance.host}: {outcome}: {'; '.join(words[:_LISTED])}{rest}{hint}"
+
+
+def _name_sources(sources: "pd.Series[str]") -> list[str]:
+    """Name each kind of expectation once, with the most runs or machines that a number was held against."""
+    largest: dict[str, str] = {}
+    for source in sorted(sources, key=lambda source: int(source.split()[0]) if source[0].isdigit() else 0):
+        kind = source.partition(":")[0] if ".yaml:" in source else source.partition(" ")[2].rstrip("s")
+        largest[kind] = source.partition(":")[0]
+    return list(largest.values())
+
+
+def _describe_rows(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:
+    for row in text.records(rows):
+        benchmark = descriptions[row["benchmark"]]
+        limits = [row["low"], row["high"]]
+        if text.is_rate(benchmark):
+            limits.reverse()
+        low, high = (None if limit is None else text.measured(benchmark, limit) for limit in limits)
+        span = f"{low} to {high}" if low and high else f"at most {high}" if high else f"at least {low}"
+        value = text.measured(benchmark, row["ns"])
+        yield f"{text.kind_of(row)} {row['relation']} {value}, expected {span} ({row['source']})"
+
+
+def acceptances_json(found: Sequence[Acceptance]) -> str:
+    """Return machines with their numbers: `ns`, `low` and `high` in ns, null where there is none."""
+    machines: list[dict[str, Any]] = [
+        {"host": one.host, "run_id": one.run_id, "outcome": one.outcome, "rows": one.rows} for one in found
+    ]
+    return text.json_text(machines)
+
+
+def acceptances_csv(found: Sequence[Acceptance]) -> str:
+    """Return a row per machine, number and expectation."""
+    parts = []
+    for acceptance in found:
+        rows = acceptance.rows.copy()
+        rows.insert(0, "host", acceptance.host)
+        rows.insert(1, "run_id", acceptance.run_id)
+        parts.append(rows)
+    return text.csv_text(pd.concat(parts)).rstrip("\n")
+
+
+def propose_ranges(found: Sequence[Acceptance]) -> str:
+    """Return the text of expected.yaml: by CPU model, the ranges that these machines were held against.
+
+    A range holds those of all machines of a model that are not below. Raises UsageError if there is none.
+    """
+    lines = ["# Ranges in the units of `fleet show` (docs/accepting.md). The first that applies counts."]
+    good = [acceptance for acceptance in found if acceptance.outcome is not Outcome.BELOW]
+    for model in dict.fromkeys(acceptance.cpu_model for acceptance in good if acceptance.cpu_model):
+        alike = [acceptance for acceptance in good if acceptance.cpu_model == model]
+        rows = pd.concat([acceptance.rows for acceptance in alike]).dropna(subset=["low", "high"])
+        if rows.empty:
+            continue
+        lines.append(f"- cpu_model: {json.dumps(model.replace('[', '[[]'), ensure_ascii=False)}")
+        for (benchmark, variant), own in rows.groupby(["benchmark", "variant"], sort=False):
+            lines.append(f"  {benchmark}/{variant}:")
+            for relation, spans in own.groupby("relation", sort=False):
+                limits = [spans["low"].min(), spans["high"].max()]
+                if text.is_rate(alike[0].descriptions[str(benchmark)]):
+                    limits = [1 / limit for limit in reversed(limits)]
+                lines.append(
+                    f"    {relation}: {_round(limits[0], math.floor)} to {_round(limits[1], math.ceil)}"
+                )
+    if len(lines) == 1:
+        raise UsageError(f"no ranges to write: {NEEDS}.")
+    return "\n".join(lines) + "\n"
+
+
+def _round(value: float, towards: Callable[[float], int]) -> str:
+    """Format a positive number with three digits, rounded down or up."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{towards(value / step) * step:.{max(0, -math.floor(math.log10(step)))}f}"

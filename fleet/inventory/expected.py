@@ -1,0 +1,108 @@
+"""Reads expected.yaml: ranges that people set for machines (docs/accepting.md)."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import UsageError
+from fleet.inventory.document import BrokenError, Document, Problem, parse
+
+SELECTORS = ("cpu_model", "host", "label")
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_HOW = "write `20 to 28`, `at most 28` or `at least 18`"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRange:
+    """A range that one line of expected.yaml sets for a number.
+
+    selector, pattern: one of SELECTORS, and a glob. benchmark: `cas` or `cas/llsc`. low, high: in the unit
+    that `fleet show` prints, ns or a rate; None: no such limit. source: file and line.
+    """
+
+    selector: str
+    pattern: str
+    benchmark: str
+    relation: str
+    low: float | None
+    high: float | None
+    source: str
+
+    def matches(self, run: Mapping[str, Any], benchmark: str, variant: str, relation: str) -> bool:
+        """Report whether it is about this number of a run, a row of `runs`."""
+        if self.benchmark not in (benchmark, f"{benchmark}/{variant}") or self.relation != relation:
+            return False
+        values = [str(run["cpu_model"] or ""), str(run["host_name"]), str(run["host_id"])]
+        if self.selector == "label":
+            values = [f"{key}={value}" for key, value in json.loads(run["labels_json"]).items()]
+        elif self.selector == "host":
+            values = values[1:]
+        else:
+            values = values[:1]
+        return any(fnmatchcase(value, self.pattern) for value in values)
+
+    def limits_ns(self, *, is_rate: bool) -> tuple[float, float]:
+        """Return the limits in ns, NaN for none; is_rate: its numbers are shown as rates."""
+        low, high = (float("nan") if limit is None else limit for limit in (self.low, self.high))
+        return (1 / high, 1 / low) if is_rate else (low, high)
+
+
+def read_expected(path: Path) -> list[ExpectedRange]:
+    """Read the ranges in their order. Raises UsageError with file and line for the first mistakes."""
+    try:
+        document = parse(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as err:
+        raise UsageError(f"{path}: cannot be read: {getattr(err, 'strerror', None) or err}.") from err
+    except BrokenError as err:
+        raise UsageError(f"{path}:{err.problem.line}: {err.problem.text}.") from err
+    ranges = list(_read_entries(document, path))
+    if document.problems:
+        raise UsageError("\n".join(_describe(path, problem) for problem in document.problems))
+    return ranges
+
+
+def _describe(path: Path, problem: Problem) -> str:
+    return f"{path}:{problem.line}: {problem.where + ': ' if problem.where else ''}{problem.text}."
+
+
+def _read_entries(document: Document, path: Path) -> Iterator[ExpectedRange]:
+    entries = document.data if document.data is not None else []
+    if not isinstance(entries, list):
+        document.problem((), f"a list of entries is needed, each with one of {', '.join(SELECTORS)}")
+        return
+    for number, entry in enumerate(entries):
+        names = [name for name in SELECTORS if isinstance(entry, dict) and name in entry]
+        if len(names) != 1 or not isinstance(entry[names[0]], str):
+            document.problem((number,), f"needs exactly one of {', '.join(SELECTORS)}, with a name or a glob")
+            continue
+        for benchmark, relations in entry.items():
+            if benchmark == names[0]:
+                continue
+            if not isinstance(relations, dict):
+                document.problem((number, benchmark), f"a relation and its range are needed; {_HOW}")
+                continue
+            for relation, text in relations.items():
+                place = (number, benchmark, relation)
+                limits = _read_limits(text)
+                if limits is None:
+                    document.problem(place, f"{text!r} is not a range; {_HOW}")
+                    continue
+                source = f"{path.name}:{document.line(place)}"
+                yield ExpectedRange(names[0], entry[names[0]], benchmark, relation, *limits, source)
+
+
+def _read_limits(text: object) -> tuple[float | None, float | None] | None:
+    """Return the lower and the upper limit of a range as it is written; None if it is not one."""
+    if not isinstance(text, str):
+        return None
+    if match := re.fullmatch(f"{_NUMBER} to {_NUMBER}", text):
+        low, high = float(match[1]), float(match[2])
+        return (low, high) if 0 < low <= high else None
+    if match := re.fullmatch(f"at (least|most) {_NUMBER}", text):
+        limit = float(match[2])
+        return None if limit <= 0 else (limit, None) if match[1] == "least" else (None, limit)
+    return None

@@ -1,0 +1,129 @@
+"""Is a machine as it should be: the prediction on arrays, ranges by hand, and the command on the lab."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.acceptance import judge_machine, simulate
+from fleet.analysis.compare.accept import Outcome, predict_next
+from fleet.errors import EXIT_BELOW, UsageError
+from fleet.inventory.expected import read_expected
+from tests.command import Done
+
+
+def test_a_prediction_is_of_one_more_value() -> None:
+    centre, error, freedom = predict_next(np.array([[1.0, 1.2, 1.4]]))
+    assert centre == pytest.approx([1.2])
+    assert error == pytest.approx([0.2 * (1 + 1 / 3) ** 0.5])
+    assert freedom.tolist() == [2]
+
+
+def test_good_machines_pass_and_a_slow_one_does_not() -> None:
+    false, detected, inside = simulate(8, 1, between=0.01, within=0.005, sessions=60, seed=3)
+    assert false <= 0.1
+    assert detected >= 0.9
+    assert inside == pytest.approx(0.95, abs=0.04)
+
+
+def test_an_odd_one_among_the_equal_machines_is_left_out() -> None:
+    chance = np.random.default_rng(2)
+    others = 0.005 * chance.standard_normal((8, 9))
+    others[0, 4] += 0.5
+    own = np.zeros(8)
+    own[0] = 0.1
+    rows = judge_machine(own, others, np.empty((8, 0)))
+    assert rows[rows["outcome"] == Outcome.BELOW]["relation"].tolist() == ["r0"]
+
+
+def test_faster_is_named_and_never_below() -> None:
+    others = 0.005 * np.random.default_rng(2).standard_normal((8, 9))
+    rows = judge_machine(np.full(8, -0.2), others, np.empty((8, 0)))
+    assert set(rows["outcome"]) == {Outcome.ABOVE}
+
+
+def test_the_odd_node_is_below_and_its_neighbours_are_not(
+    made_lab: Path, fleet_here: Callable[..., Done]
+) -> None:
+    root = ("-r", str(made_lab / "results"))
+    done = fleet_here("accept", "node*", *root)
+    assert done.exit_code == EXIT_BELOW
+    lines = done.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines if ": below: " in line] == ["node6"]
+    assert sum(": as expected: 2 numbers held against " in line for line in lines) == 8
+    rows = [*csv.DictReader(io.StringIO(fleet_here("accept", "node6", "--csv", *root).stdout))]
+    (below,) = [row for row in rows if row["outcome"] == Outcome.BELOW]
+    assert (below["relation"], below["source"]) == ("package", "8 equal machines")
+    assert float(below["ns"]) > float(below["high"])
+    (machine,) = json.loads(fleet_here("accept", "node6", "--json", *root).stdout)
+    assert (machine["host"], machine["outcome"]) == ("node6", Outcome.BELOW)
+
+
+def test_a_host_without_any_expectation_has_its_own_exit_code(
+    made_lab: Path, fleet_here: Callable[..., Done]
+) -> None:
+    done = fleet_here("accept", "verona", "-r", str(made_lab / "results"))
+    assert done.exit_code == UsageError.exit_code
+    assert done.stdout.startswith("verona: cannot tell: a number needs 3 earlier runs")
+
+
+def test_written_ranges_are_read_again_and_replace_other_expectations(
+    made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
+) -> None:
+    file, root = tmp_path / "expected.yaml", ("-r", str(made_lab / "results"))
+    assert fleet_here("accept", "node*", "--write", "--expected", str(file), *root).exit_code == 0
+    again = fleet_here("accept", "node*", "--write", "--expected", str(file), *root)
+    assert (again.exit_code, "exists" in again.stderr) == (UsageError.exit_code, True)
+    done = fleet_here("accept", "node*", "--expected", str(file), *root)
+    assert done.exit_code == EXIT_BELOW
+    assert "node6: below: cas/cmpxchg package 63.6, expected " in done.stdout
+    assert done.stdout.count("held against expected.yaml") == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [("20 to 28", 20, 28), ("at most 28", None, 28), ("at least 0.5", 0.5, None)],
+)
+def test_a_range_is_read_as_it_is_written(
+    tmp_path: Path, text: str, low: float | None, high: float | None
+) -> None:
+    file = tmp_path / "expected.yaml"
+    file.write_text(f"- host: web*\n  cas/llsc:\n    package: {text}\n")
+    (found,) = read_expected(file)
+    assert (found.low, found.high, found.source) == (low, high, "expected.yaml:3")
+    run = {"cpu_model": None, "host_name": "web3", "host_id": "web3", "labels_json": "{}"}
+    assert found.matches(run, "cas", "llsc", "package")
+    assert not found.matches(run, "cas", "c11", "package")
+    assert not found.matches(run, "cas", "llsc", "llc")
+
+
+def test_limits_of_a_rate_turn_round_in_ns(tmp_path: Path) -> None:
+    file = tmp_path / "expected.yaml"
+    file.write_text("- label: rack=b*\n  bandwidth:\n    mem read: 10 to 20\n")
+    (found,) = read_expected(file)
+    assert found.limits_ns(is_rate=True) == (0.05, 0.1)
+    run = {"cpu_model": "x", "host_name": "a", "host_id": "a", "labels_json": '{"rack": "b2"}'}
+    assert found.matches(run, "bandwidth", "avx2", "mem read")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- host: a\n  cas:\n    llc: 20-30\n", r":3: .*'20-30' is not a range"),
+        ("- host: a\n  cas:\n    llc: 30 to 20\n", r":3: .*is not a range"),
+        ("- hosts: a\n", r":1: .*exactly one of cpu_model, host, label"),
+        ("- host: a\n  label: b=c\n", r":1: .*exactly one of"),
+        ("- host: a\n  cas: 20 to 30\n", r":2: .*a relation and its range"),
+        ("host: a\n", r":1: a list of entries"),
+        ("- host: [\n", r":1: broken YAML|:2: broken YAML"),
+    ],
+)
+def test_a_mistake_is_refused_with_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "expected.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match="expected.yaml" + message):
+        read_expected(file)
