@@ -74,7 +74,7 @@ def main() -> None:
                 shutil.rmtree(home / "results")
                 some = replace(field, hosts=hosts[:count])
                 peak, wall_s = peak_mb(command(some, samples), some)
-                stored = sum(run.samples or 0 for run in Store(home / "results").published())
+                stored = sum(run.samples or 0 for run in Store(home / "results").list_runs())
                 print(
                     f"{count:4} hosts x {samples:9,} samples: {stored:11,} stored   peak {peak:6.0f} MB   "
                     f"{wall_s:6.1f} s",

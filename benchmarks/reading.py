@@ -164,7 +164,7 @@ def main() -> None:
         if not big.exists():
             Store(big).publish(*big_run(options.samples, options.rounds))
         (file,) = big.glob("samples/host_id=*/run_id=*/samples.parquet")
-        stored = Store(big).published()[0].samples or 0
+        stored = Store(big).list_runs()[0].samples or 0
         print(f"{stored:,} samples, {file.stat().st_size / stored:.2f} bytes each")
         for name, code in OF_BIG.items():
             step(name, code.format(root=big, big=BIG))

@@ -23,7 +23,7 @@ from fleet.model import (
     Target,
     Topology,
 )
-from fleet.store.checksums import seal
+from fleet.store.checksums import seal_file
 
 TICKS_PER_SECOND = 2_500_000_000
 ITERATIONS = 1000
@@ -193,4 +193,4 @@ def key_of(burst: Burst) -> tuple[str, str, str | None, int, int, int]:
 def put_table(table: Any, path: Path, **options: Any) -> None:
     """Write a table over a file as somebody else may, with checksums that fit."""
     pq.write_table(table, path, **options)
-    seal(path)
+    seal_file(path)

@@ -23,12 +23,12 @@ from fleet.facts import gather, probe
 from fleet.model import BENCHMARKS, Facts, Host, Load
 from fleet.store import Store, gate, schema, sessions
 from fleet.store.amendments import read_amendment
-from fleet.store.checksums import sealed
+from fleet.store.checksums import seal_bytes
 from fleet.store.imports import write_summary
 from fleet.store.journal import Journal
 from fleet.store.places import Folder
 from fleet.store.reading import TableFile
-from fleet.store.rows import unpacked
+from fleet.store.rows import unpack_record
 from fleet.store.runs import _COLUMNS
 from tests.lies import packed
 
@@ -71,7 +71,7 @@ def journal(data: bytes, folder: Path) -> None:
 
 
 def record(data: bytes, _: Path) -> None:
-    found = unpacked(packed(data) if data.startswith(b'{"run"') else data)
+    found = unpack_record(packed(data) if data.startswith(b'{"run"') else data)
     pa.Table.from_pylist([found.row], schema.arrow_schema("runs"))
     pa.Table.from_pylist(list(found.cpus or ()), schema.arrow_schema("cpus"))
 
@@ -80,10 +80,10 @@ def rows(name: str) -> Callable[[bytes, Path], None]:
     def read(data: bytes, folder: Path) -> None:
         (folder / "x.parquet").write_bytes(resealed(data))
         file = TableFile(Folder(folder), "x.parquet", name)
-        list(file.stretches(where={schema.TABLES[name][0].name: {"x"}}))
+        list(file.iter_tables(where={schema.TABLES[name][0].name: {"x"}}))
         for row in file.read().to_pylist():
             if name in ("runs", "cpus"):
-                gate.row_of(name, row)
+                gate.convert_row(name, row)
 
     return read
 
@@ -93,7 +93,7 @@ def resealed(data: bytes) -> bytes:
     at = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     if at < 20 or data[-4:] != b"PAR1" or data[at - 16 : at - 8] != b"fleetcrc":
         return data
-    return sealed(memoryview(data[: at - 16] + data[at:]))
+    return seal_bytes(memoryview(data[: at - 16] + data[at:]))
 
 
 def amendment(data: bytes, folder: Path) -> None:
@@ -104,18 +104,18 @@ def amendment(data: bytes, folder: Path) -> None:
 def index(data: bytes, _: Path) -> None:
     for line in data.split(b"\n"):
         with suppress(ValueError):
-            gate.listed_row(line, _COLUMNS)
+            gate.decode_listed_row(line, _COLUMNS)
 
 
 def note(data: bytes, folder: Path) -> None:
     (folder / ".fleet/journal").mkdir(parents=True)
     (folder / ".fleet/journal" / "s.json").write_bytes(data)
-    Store(folder).intents()
+    Store(folder).read_intents()
 
 
 def run_file(data: bytes, folder: Path) -> None:
     (folder / "run.json").write_bytes(data)
-    sessions.read_run(folder)
+    sessions.read_journal_run(folder)
 
 
 def matrix(data: bytes, folder: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_opened_is_not_called_damaged(
     def refuse(path: str) -> NoReturn:
         raise OSError(number, os.strerror(number), path)
 
-    monkeypatch.setattr(reading, "check_regular", refuse)
+    monkeypatch.setattr(reading, "require_regular", refuse)
     with pytest.raises(StoreError, match=os.strerror(number)) as refused:
         load_samples(stored, run_id="r20260102T030405Z-00000000")
     assert isinstance(refused.value, DamagedFileError) == (number != errno.EMFILE), "that is of no one file"

@@ -25,9 +25,9 @@ from fleet.errors import EXIT_BUG, DamagedFileError, StoreError
 from fleet.model import Burst, Cpu, Load
 from fleet.store import gate
 from fleet.store.burst_columns import BurstColumns
-from fleet.store.places import place_of
+from fleet.store.places import parse_place
 from fleet.store.reading import TableFile
-from fleet.store.rows import Contents, cpus_rows, runs_row, to_json, unpacked, without_nulls
+from fleet.store.rows import Contents, drop_nulls, make_cpus_rows, make_runs_row, to_json, unpack_record
 from fleet.store.schema import arrow_schema
 from fleet.store.verify import verify
 from tests import builders, lies
@@ -212,7 +212,7 @@ def test_a_word_is_not_unpacked_in_every_row(tmp_path: Path, length: int, words:
         table.set_column(table.column_names.index("unit"), "unit", long), file, compression="zstd"
     )
     with pytest.raises(StoreError, match=words):
-        TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "samples").read(["unit"])
+        TableFile(parse_place(tmp_path), str(file.relative_to(tmp_path)), "samples").read(["unit"])
 
 
 @pytest.mark.parametrize("column", ["host_name", "notes"])
@@ -228,7 +228,7 @@ def test_a_few_texts_are_not_unpacked_in_every_row(
     builders.put_table(table.take([0] * count).set_column(at, field, rows), file)
     assert file.stat().st_size < 1 << 20
     with pytest.raises(StoreError, match=r"rows unpack to more than [0-9]+ bytes"):
-        TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "runs").read([column])
+        TableFile(parse_place(tmp_path), str(file.relative_to(tmp_path)), "runs").read([column])
 
 
 def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(tmp_path:
     about = pq.read_metadata(file).metadata
     more = table.append_column("more", pa.array(["x" * (1 << 20)] * len(table)))
     builders.put_table(more.replace_schema_metadata(about), file)
-    (problem,) = verify(place_of(tmp_path)).problems
+    (problem,) = verify(parse_place(tmp_path)).problems
     assert "a column 'more' is none of the table's" in problem
 
 
@@ -255,7 +255,7 @@ def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
     builders.put_table(table.set_column(table.column_names.index("ticks"), "ticks", ticks), file)
     assert file.stat().st_size < 1 << 20
     with pytest.raises(StoreError, match=words):
-        TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "samples").read(["ticks", "warmup"])
+        TableFile(parse_place(tmp_path), str(file.relative_to(tmp_path)), "samples").read(["ticks", "warmup"])
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
 )
 def test_a_record_holds_no_more_than_any_has(column: str, value: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        unpacked(lies.packed(json.dumps({**RECORD, "run": RECORD["run"] | {column: value}}).encode()))
+        unpack_record(lies.packed(json.dumps({**RECORD, "run": RECORD["run"] | {column: value}}).encode()))
 
 
 @pytest.mark.parametrize(
@@ -288,24 +288,24 @@ def test_as_many_failed_bursts_as_a_host_may_send_fit_into_a_record(more: str, r
     head = '{"record":"failed","benchmark":"message","variant":"mov","round":0,"ping":0,"pong":1,'
     line = f'{head}{more}"reason":"{reason}"}}'.encode()
     count = min(conversation.FAILED_LIMIT, conversation.WORDS_LIMIT_BYTES // len(line))
-    text = to_json([without_nulls(one) for one in (decode_record(line),) * count])
-    assert len(gate.from_json("failed_json", text)) == count
-    gate.row_of("runs", {"failed_json": text}, ["failed_json"])
+    text = to_json([drop_nulls(one) for one in (decode_record(line),) * count])
+    assert len(gate.parse_json_column("failed_json", text)) == count
+    gate.convert_row("runs", {"failed_json": text}, ["failed_json"])
 
 
 def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:
     bomb = lies.packed(b'{"run":{"a":"' + b" " * (1 << 26) + b'"}}')
     assert len(bomb) < 1 << 20
     with pytest.raises(ValueError, match=f"more than {gate.RECORD_BYTES} bytes"):
-        unpacked(bomb)
+        unpack_record(bomb)
     lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
     (file,) = tmp_path.glob("samples/host_id=*/*/samples.parquet")
     table = pq.read_table(file)
     builders.put_table(table.replace_schema_metadata({"fleet.run": bomb.decode()}), file)
     with pytest.raises(StoreError, match="no record of its run"):
-        assert TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "samples").record
+        assert TableFile(parse_place(tmp_path), str(file.relative_to(tmp_path)), "samples").record
     with pytest.raises(ValueError, match="cannot be unpacked"):
-        unpacked(lies.packed(b"{}")[:-4])
+        unpack_record(lies.packed(b"{}")[:-4])
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,9 @@ JSON = st.recursive(
     max_leaves=8,
 )
 RUN = builders.a_run()
-RECORD = json.loads(to_json({"run": runs_row(RUN, Contents(1, 2, 0, "5ha")), "cpus": cpus_rows(RUN)}))
+RECORD = json.loads(
+    to_json({"run": make_runs_row(RUN, Contents(1, 2, 0, "5ha")), "cpus": make_cpus_rows(RUN)})
+)
 
 
 @pytest.mark.slow
@@ -343,7 +345,7 @@ RECORD = json.loads(to_json({"run": runs_row(RUN, Contents(1, 2, 0, "5ha")), "cp
 def test_any_record_is_read_or_refused(column: str, value: Any, inside: bool) -> None:
     run = RECORD["run"] | {column: json.dumps(value) if inside else value}
     try:
-        record = unpacked(lies.packed(json.dumps({**RECORD, "run": run}).encode()))
+        record = unpack_record(lies.packed(json.dumps({**RECORD, "run": run}).encode()))
     except ValueError as err:
         assert len(str(err)) < 1000
         return
@@ -364,4 +366,4 @@ def test_any_value_in_a_conversation_is_taken_or_refused(at: int, data: st.DataO
     taken = BurstColumns()
     for burst in bursts:
         taken.add(burst)
-    taken.table(replace(RUN, hello=run_so_far.read_run([lies.RECORDED.read_bytes().splitlines()]).hello))
+    taken.to_table(replace(RUN, hello=run_so_far.read_run([lies.RECORDED.read_bytes().splitlines()]).hello))

@@ -53,7 +53,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     store.publish(whole, builders.bursts_of(whole))
     store.publish(replace(empty, state=RunState.PARTIAL), ())
     store.publish(clock, builders.bursts_of(clock))
-    store.journal(a_run("board", 4)).close()
+    store.new_journal(a_run("board", 4)).close()
     return str(store.place)
 
 
@@ -166,7 +166,7 @@ def test_a_journal_nobody_can_tell_the_run_of_is_named_and_kept(
     say: Say, tmp_path: Path, text: str | None
 ) -> None:
     store = Store(tmp_path)
-    with store.journal(run := a_run("board", 1)) as journal:
+    with store.new_journal(run := a_run("board", 1)) as journal:
         journal.append(b"what had arrived")
     told = journal.folder / "run.json"
     told.unlink() if text is None else told.write_text(text)
@@ -230,7 +230,7 @@ def test_a_fifo_in_place_of_a_stored_file_is_named_and_not_waited_for(
     monkeypatch.chdir(tmp_path)
     store, run = Store(tmp_path / "results"), a_run("board", 1)
     store.publish(run, builders.bursts_of(run))
-    with store.journal(a_run("board", 4)) as journal:
+    with store.new_journal(a_run("board", 4)) as journal:
         journal.append(b"{}")
     place = next(store.place.root.glob(pattern), store.place.root / pattern)
     place.parent.mkdir(exist_ok=True)

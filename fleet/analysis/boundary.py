@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from fleet.errors import DamagedFileError, StoreError, UsageError
-from fleet.store.reading import leave_out
+from fleet.store.reading import warn_left_out
 from fleet.store.runs import hiding
 
 _Result = TypeVar("_Result")
@@ -30,5 +30,5 @@ def skip_damaged_runs(work: Callable[[], _Result]) -> _Result:
                 raise next(iter(damaged.values())) from err
             raise
         for refusal in damaged.values():
-            leave_out(refusal)
+            warn_left_out(refusal)
         return result

@@ -35,7 +35,7 @@ def label(
     if both := sorted(given.keys() & set(removed)):
         raise UsageError(f"{both[0]}: either set it or remove it.")
     store = Store(results)
-    runs = selected(store.published(), [select], store.place)
+    runs = selected(store.list_runs(), [select], store.place)
     store.label([run.run_id for run in runs], {**given, **dict.fromkeys(removed)})
     hosts = join_names(run.host_name for run in runs)
     print_text(f"Labelled {counted(len(runs), 'run')} of {hosts}: {' '.join(labels)}.")
@@ -61,7 +61,7 @@ def withdraw(
 
     store, root = Store(results), Listing(results)
     counting = {run.run_id for run in root.runs}
-    listed = [run for run in root.every if (run.run_id in counting) != (undo or not select)]
+    listed = [run for run in root.all_runs if (run.run_id in counting) != (undo or not select)]
     if not select:
         width = terminal()["width"]
         print_text(render_runs(listed, width=width) if listed else "No run is withdrawn.")

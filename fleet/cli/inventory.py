@@ -76,10 +76,10 @@ def hosts(
     if json:
         typer.echo(render_hosts_json(chosen))
         return
-    from fleet.store.places import Folder, place_of
+    from fleet.store.places import Folder, parse_place
     from fleet.store.runs import Listing
 
-    place = place_of(results)
+    place = parse_place(results)
     # a bucket would have to be connected to
     stored = Listing(place).runs if isinstance(place, Folder) else []
     measured = {run.host_id: run.started_utc for run in stored}

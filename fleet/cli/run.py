@@ -166,7 +166,7 @@ def resume(
     if forget and (session is None or publish_partial):
         raise UsageError("--forget: name the session, and leave out --publish-partial.")
     remaining = resume.find_remaining(store, session)
-    damaged = store.damaged()
+    damaged = store.describe_damaged()
     if damaged:
         cli.print_text("\n".join(damaged), err=True)
     if remaining is None:

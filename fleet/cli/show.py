@@ -39,9 +39,9 @@ def runs(
         _summaries([], results, json=json)
         return
     root = cli.open_listing(results)
-    for why in Store(results).damaged():
+    for why in Store(results).describe_damaged():
         typer.echo(why, err=True)
-    listed = selected(root.with_unfinished(), select or (), root.place)
+    listed = selected(root.list_with_unfinished(), select or (), root.place)
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:

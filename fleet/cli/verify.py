@@ -22,12 +22,12 @@ def verify(
     from fleet.analysis.reduce.pairs import verify_pairs
     from fleet.analysis.views.warnings import verify_marked_bursts
     from fleet.errors import StoreError
-    from fleet.store.places import place_of
+    from fleet.store.places import parse_place
     from fleet.store.runs import Listing
     from fleet.store.verify import verify as verify_place
     from fleet.text import as_json, counted
 
-    place = place_of(root or results)
+    place = parse_place(root or results)
     found = verify_place(place)
     if not found.problems:  # else they are not made of what was written
         listing = Listing(place)

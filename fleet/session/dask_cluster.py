@@ -176,13 +176,13 @@ def measure_on_cluster(
     settings = {name: getattr(context, name) for name in ("requested", "parallel", "lock", "reconnect_s")}
     settings["labels"] = dict(context.labels)
     job = Job(context.session_id, context.store.place.address, connect_timeout_s, settings)
-    with _open_client(cluster) as client, context.store.under_way(make_intent(hosts, context)):
+    with _open_client(cluster) as client, context.store.hold_session(make_intent(hosts, context)):
         prune_logs(context.store)
         shards = split_into_groups(hosts, max(_count_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD)))
         by_name = _collect_outcomes(client, shards, job, EventReceiver(hosts, context.emit))
         outcomes = [by_name[host.name] for host in hosts]
         if all(outcome.is_settled for outcome in outcomes):
-            context.store.ended(job.session_id)
+            context.store.end_session(job.session_id)
     return outcomes
 
 
@@ -199,9 +199,9 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
             f"that all of them share, or an s3:// address."
         )
     stored = {
-        run.host_name: run for run in store.published(withdrawn=True) if run.session_id == job.session_id
+        run.host_name: run for run in store.list_runs(withdrawn=True) if run.session_id == job.session_id
     }
-    begun = {run.host.name: run for run in store.begun() if run.session_id == job.session_id}
+    begun = {run.host.name: run for run in store.read_begun_runs() if run.session_id == job.session_id}
     context = SessionContext(
         session_id=job.session_id,
         store=store,

@@ -10,7 +10,7 @@ from fleet.errors import BuildError, FleetError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast
 from fleet.plan.merge import cpus_to_measure, merge_plan, merge_plan_with_facts
-from fleet.store.places import Folder, place_of
+from fleet.store.places import Folder, parse_place
 from fleet.store.runs import Listing
 
 SIZES = (4, 16, 64, 256)  # of machines that nobody has looked at
@@ -69,13 +69,13 @@ def _forecast(host: Host, requested: RequestedOptions, facts: Facts, forecaster:
 
 def _last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
     """Return the facts of each host's last stored run, by host ID. A bucket is not read: it is elsewhere."""
-    place = place_of(results)
+    place = parse_place(results)
     if not isinstance(place, Folder):
         return {}
     hosts_by_id = {host.host_id: host for host in hosts}
     listing = Listing(place)
     last = {run.host_id: run for run in listing.runs if run.host_id in hosts_by_id}
-    records = listing.records(list(last.values()), ("probe",))
+    records = listing.read_records(list(last.values()), ("probe",))
     facts_of_hosts = {}
     for host_id, run in last.items():
         with suppress(FleetError, ValueError):  # of a probe that is no longer understood

@@ -14,7 +14,7 @@ from fleet.model import Host
 from fleet.session import events
 from fleet.session.outcome import Outcome, State
 from fleet.store import Store
-from fleet.store.files import open_regular, state_folder
+from fleet.store.files import enter_state_folder, open_regular
 from fleet.text import one_line, printable
 
 KEPT_DAYS = 90  # after a session's last line
@@ -72,7 +72,7 @@ class SessionLog:
         logs = self.folder.parent
         with (
             contextlib.suppress(OSError),
-            state_folder(logs.parent, f"{logs.name}/{self.folder.name}", 0o700) as folder,
+            enter_state_folder(logs.parent, f"{logs.name}/{self.folder.name}", 0o700) as folder,
             os.fdopen(open_regular(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as log,
         ):
             log.write(text.encode())
@@ -83,7 +83,7 @@ def prune_logs(store: Store) -> None:
     oldest_kept = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
     with (
         contextlib.suppress(OSError, StoreError),  # what cannot be read stays
-        state_folder(store.state_dir, "logs") as logs,
+        enter_state_folder(store.state_dir, "logs") as logs,
     ):
         old = [folder for folder in logs.iterdir() if _ended_before(folder, oldest_kept)]
         unfinished = _unfinished_sessions(store) if old else set()
@@ -104,5 +104,5 @@ def _ended_before(folder: Path, moment: datetime) -> bool:
 
 
 def _unfinished_sessions(store: Store) -> set[str]:
-    intended = {intent.session_id for intent in store.intents()}
-    return intended | set(store.busy()) | {run.session_id for run in store.begun()}
+    intended = {intent.session_id for intent in store.read_intents()}
+    return intended | set(store.find_running()) | {run.session_id for run in store.read_begun_runs()}

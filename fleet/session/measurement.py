@@ -40,7 +40,7 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
             except LinkError as lost:
                 measurement.recover(lost)
             except RefusedError:
-                link.context.store.drop(run.run_id)
+                link.context.store.drop_journal(run.run_id)
                 raise
     load = measurement.load_after()
     link.close()
@@ -87,7 +87,7 @@ def publish_run(link: HostLink, run: Run, journal: Journal) -> Run:
     """Write the run's tables and remove its journal."""
     link.progress.enter("store")  # even if the session is cancelled: a complete run is stored
     journal.check()
-    journal.settle()
+    journal.sync_if_large()
     bursts = run_so_far.decode_bursts(journal.parts()) if journal.columns is None else journal.columns
     link.context.store.publish(run, bursts, batch=True)
     return run

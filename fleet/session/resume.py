@@ -49,7 +49,7 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
     LockedError if there are no others. Raises UsageError if `session` matches none or several.
     """
     unfinished = _find_unfinished(store)
-    busy = store.busy()
+    busy = store.find_running()
     if session is None and (free := sorted(set(unfinished) - set(busy))):
         return unfinished[free[-1]]
     if session is None and busy:
@@ -70,7 +70,7 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
 
 def name_other_sessions(store: Store, remaining: Remaining) -> str:
     """Return a sentence that names the other unfinished sessions; "" if there are none."""
-    names = sorted(set(_find_unfinished(store)) - set(store.busy()) - {remaining.session_id})
+    names = sorted(set(_find_unfinished(store)) - set(store.find_running()) - {remaining.session_id})
     return f"Also unfinished: {_join_last(names)}. Name one: fleet resume {names[-1]}" if names else ""
 
 
@@ -80,20 +80,20 @@ def _join_last(names: Sequence[str]) -> str:
 
 
 def _find_unfinished(store: Store) -> Mapping[str, Remaining]:
-    intents = {intent.session_id: intent for intent in store.intents()}
-    begun = store.begun()
+    intents = {intent.session_id: intent for intent in store.read_intents()}
+    begun = store.read_begun_runs()
     remaining, listing = {}, Listing(store.place)
     for name in {*intents, *(run.session_id for run in begun)}:
         intent = intents.get(name, Intent(name, ()))  # none: all of its hosts were stored but for a last step
         runs = tuple(run for run in begun if run.session_id == name)
         has_run = {run.host.name for run in runs}
         if set(intent.hosts) - has_run:
-            has_run |= {run.host_name for run in listing.every if run.session_id == name}
+            has_run |= {run.host_name for run in listing.all_runs if run.session_id == name}
         hosts = tuple(host for host in intent.hosts if host not in has_run)
         if runs or hosts:
             remaining[name] = Remaining(intent, runs, hosts)
         else:
-            store.ended(name)  # killed before its very last step
+            store.end_session(name)  # killed before its very last step
     return remaining
 
 
@@ -114,15 +114,17 @@ def resume_session(
         )
 
     names = set(runs) if partial else set(remaining.names)
-    with context.store.under_way(remaining.intent):
+    with context.store.hold_session(remaining.intent):
         prune_logs(context.store)
         outcomes = run_on_each([host for host in hosts if host.name in names], finish_one, context)
         outcomes = flush_tables(outcomes, context)
         context.store.complete_tables(remaining.session_id)
         settled = {outcome.host.name for outcome in outcomes if outcome.is_settled}
-        dropped = partial and not any(run.session_id == remaining.session_id for run in context.store.begun())
+        dropped = partial and not any(
+            run.session_id == remaining.session_id for run in context.store.read_begun_runs()
+        )
         if dropped or names <= settled:
-            context.store.ended(remaining.session_id)
+            context.store.end_session(remaining.session_id)
             outcomes = [replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes]
     return outcomes
 
@@ -130,9 +132,9 @@ def resume_session(
 def forget_session(remaining: Remaining, store: Store) -> None:
     """Give the session up: remove its journals, with the bursts in them, and its intent."""
     for run in remaining.runs:
-        with store.reopen(run.run_id):
-            store.drop(run.run_id)
-    store.ended(remaining.session_id)
+        with store.reopen_journal(run.run_id):
+            store.drop_journal(run.run_id)
+    store.end_session(remaining.session_id)
 
 
 def hosts_to_resume(
@@ -153,12 +155,12 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
     """Finish one run from its journal: measure what is missing, if anything, and store it."""
     link.enter("journal", run)
     store = link.context.store
-    with store.reopen(run.run_id) as journal:
+    with store.reopen_journal(run.run_id) as journal:
         run_state = read_journal(link, run, journal)
         link.progress.set_burst_count(run_state.done.bursts)
         if run_state.missing is None or partial:
             if run_state.hello is None:
-                store.drop(run.run_id)
+                store.drop_journal(run.run_id)
                 raise UsageError(
                     f"{link.host.name}: nothing had arrived of {run.run_id}; its journal is removed."
                 )

@@ -36,11 +36,11 @@ def run_session(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]
     def measure_host(progress: HostProgress) -> Outcome:
         return progress.outcome_of_run(run_host(HostLink(context, progress)))
 
-    with context.store.under_way(make_intent(hosts, context)):
+    with context.store.hold_session(make_intent(hosts, context)):
         prune_logs(context.store)
         outcomes = flush_tables(run_on_each(hosts, measure_host, context), context)
         if all(outcome.is_settled for outcome in outcomes):
-            context.store.ended(context.session_id)
+            context.store.end_session(context.session_id)
     return outcomes
 
 
@@ -106,7 +106,7 @@ def run_host(link: HostLink) -> Run:
         require_feasible_plan(link, facts)
         facts, agent = link.deploy_agent(facts)
         run = plan_run(link, facts, agent)
-        with link.context.store.journal(run) as journal:
+        with link.context.store.new_journal(run) as journal:
             run = measure_run(link, run, journal)
             return publish_run(link, run, journal)
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from fleet.errors import DataError, StoreError
-from fleet.store.checksums import opened_json, sealed_json
-from fleet.store.files import draft, read_regular, storing, write
-from fleet.store.ids import checked_key
+from fleet.store.checksums import seal_json, unseal_json
+from fleet.store.files import draft_path, read_regular, storing, write_new_file
+from fleet.store.ids import require_key
 from fleet.store.places import Folder, Place
-from fleet.store.reading import readable, reading
+from fleet.store.reading import read_undamaged, reading
 
 _FOLDER = "amendments"
 FILES = f"{_FOLDER}/*.json"
-_MOST = 1 << 53  # a counter; JSON of other programs holds no larger number
+_MAX_COUNTER = 1 << 53  # a counter; JSON of other programs holds no larger number
 _REMEDY = "Restore it from a copy; or move it away, and repeat `fleet label` or `fleet withdraw`."
 
 
@@ -31,12 +31,12 @@ class Amendment:
         labels = [f"{key}={value or ''}" for key, value in self.labels.items()]
         return " ".join([*labels, "withdrawn" if self.withdrawn else "not withdrawn"])
 
-    def then(self, later: "Amendment") -> "Amendment":
+    def combine(self, later: "Amendment") -> "Amendment":
         """Both, of which `later` outweighs this one."""
         withdrawn = self.withdrawn if later.withdrawn is None else later.withdrawn
         return replace(self, labels={**self.labels, **later.labels}, withdrawn=withdrawn)
 
-    def applied(self, labels: Iterable[tuple[str, str]]) -> dict[str, str]:
+    def apply(self, labels: Iterable[tuple[str, str]]) -> dict[str, str]:
         """The labels of a run as amended."""
         both: dict[str, str | None] = {**dict(labels), **self.labels}
         return {key: value for key, value in both.items() if value is not None}
@@ -45,18 +45,18 @@ class Amendment:
 def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
     """Write an amendment of each run, and read back that it holds. Raises StoreError."""
     with storing("read the amendments", place):
-        counter = 1 + max((written.counter for written in _read_written(place)), default=0)
+        counter = 1 + max((written.counter for written in _read_files(place)), default=0)
     writer = os.urandom(4).hex()
     content = {"counter": counter, "labels": dict(amendment.labels), "withdrawn": amendment.withdrawn}
     with storing("amend runs", place):
         for run_id in run_ids:
-            name = f"{checked_key(run_id, 'run')}-{counter}-{writer}.json"
-            with draft(place.state_dir, name) as path:
-                write(path, sealed_json(json.dumps({"run_id": run_id, **content}, ensure_ascii=False)))
+            name = f"{require_key(run_id, 'run')}-{counter}-{writer}.json"
+            with draft_path(place.state_dir, name) as path:
+                write_new_file(path, seal_json(json.dumps({"run_id": run_id, **content}, ensure_ascii=False)))
                 place.put(path, f"{_FOLDER}/{name}")
     current = read_amendments(place)
     for run_id in run_ids:
-        if (now := current.get(run_id, Amendment())) != now.then(amendment):
+        if (now := current.get(run_id, Amendment())) != now.combine(amendment):
             raise StoreError(
                 f"{place}: {run_id}: another command has amended it meanwhile: {now}. Repeat yours."
             )
@@ -66,13 +66,13 @@ def read_amendments(place: Place) -> dict[str, Amendment]:
     """Read all amendments, by run ID; one that cannot be read is named by a StoreWarning and left out."""
     amendments: dict[str, Amendment] = {}
     with storing("read the amendments", place):
-        for written in _read_written(place):
+        for written in _read_files(place):
             earlier = amendments.get(written.run_id, Amendment())
-            amendments[written.run_id] = earlier.then(written.amendment)
+            amendments[written.run_id] = earlier.combine(written.amendment)
     return amendments
 
 
-class Written(NamedTuple):
+class AmendmentFile(NamedTuple):
     """A file of an amendment. counter: one more than those that its writer had seen (Lamport's clock)."""
 
     counter: int
@@ -80,19 +80,19 @@ class Written(NamedTuple):
     amendment: Amendment
 
 
-def _read_written(place: Place) -> list[Written]:
+def _read_files(place: Place) -> list[AmendmentFile]:
     """Read all files in their order, which no wall clock has to do with; among equals by the writer's ID."""
-    files = readable(place.files(FILES), lambda name: read_amendment(place, name))
+    files = read_undamaged(place.files(FILES), lambda name: read_amendment(place, name))
     return [files[name] for name in sorted(files, key=lambda name: (files[name].counter, name))]
 
 
-def read_amendment(place: Place, name: str) -> Written:
+def read_amendment(place: Place, name: str) -> AmendmentFile:
     """Read a file of an amendment. Raises StoreError."""
     with reading(f"{place}: {name} cannot be read as an amendment", _REMEDY):
-        return _decoded(opened_json(_bytes(place, name)))
+        return _parse_file(unseal_json(_read_bytes(place, name)))
 
 
-def _decoded(content: Any) -> Written:
+def _parse_file(content: Any) -> AmendmentFile:
     match content:
         case {
             "run_id": str(run_id),
@@ -101,14 +101,14 @@ def _decoded(content: Any) -> Written:
             "withdrawn": (bool() | None) as withdrawn,
         } if (
             len(content) == 4
-            and 0 < counter < _MOST
+            and 0 < counter < _MAX_COUNTER
             and all(value is None or isinstance(value, str) for value in labels.values())
         ):
-            return Written(counter, run_id, Amendment(labels, withdrawn))
+            return AmendmentFile(counter, run_id, Amendment(labels, withdrawn))
     raise DataError("it has other keys or values than those of docs/tables.md")
 
 
-def _bytes(place: Place, name: str) -> bytes:
+def _read_bytes(place: Place, name: str) -> bytes:
     """What is in a file; without pyarrow where it lies in a folder of this machine."""
     if isinstance(place, Folder):
         return read_regular(place.root / name)

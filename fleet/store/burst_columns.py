@@ -8,7 +8,7 @@ from typing import Any
 from fleet.late import np, pa
 from fleet.model import Burst, Count, Parameters, Relation, Relations, Run, Topology
 from fleet.store import schema
-from fleet.store.rows import hello_of
+from fleet.store.rows import require_hello
 
 COUNTS = ("round", "ping_cpu", "pong_cpu", "start_offset_ns", "iterations", "warmup")
 _LINE, _THREADS = ("line_page", "line_physical"), ("ping_voluntary_switches", "pong_steal_ppm")
@@ -83,7 +83,7 @@ class BurstColumns:
             _doubled_mhz(burst),
         ]
         if burst.point is not None:
-            self._at_points[len(self)] = _values_at_point(burst)
+            self._at_points[len(self)] = _point_values(burst)
             self.other_samples += len(burst.ticks) * len(
                 (burst.other_ticks or ()) + (burst.other_units or ())
             )
@@ -94,29 +94,30 @@ class BurstColumns:
         self._ends.append(len(self._ticks))
         self.flagged += bool(burst.flags)
 
-    def table(self, run: Run) -> Any:
+    def to_table(self, run: Run) -> Any:
         """Return the bursts, sorted, as a pyarrow table in the schema of files of samples."""
         shape = schema.file_schema("samples")
         types = {field.name: field.type for field in shape}
         values = np.frombuffer(self._numbers, "i8").reshape(-1, len(_NUMBERS)).T
         rows = dict(zip(_NUMBERS, values, strict=True))
-        words = self._word_columns(run, rows)
+        words = self._encode_words(run, rows)
         order = np.lexsort([words[name][0] if name in words else rows[name] for name in reversed(_SORTED_BY)])
         columns = {
-            name: _words_array(types[name], codes[order], known) for name, (codes, known) in words.items()
+            name: _dictionary_array(types[name], codes[order], known)
+            for name, (codes, known) in words.items()
         }
         columns |= {name: pa.array(rows[name][order], types[name]) for name in COUNTS}
         columns |= {
             name: pa.array(sorted_, types[name], mask=sorted_ == _UNKNOWN)
             for name, sorted_ in ((name, rows[name][order]) for name in MAYBE)
         }
-        ns_per_tick = np.full(len(self), 1e9 / hello_of(run).ticks_per_second)
+        ns_per_tick = np.full(len(self), 1e9 / require_hello(run).ticks_per_second)
         columns["ns_per_tick"] = pa.array(ns_per_tick, types["ns_per_tick"])
         ends, ticks = (np.frombuffer(part, part.typecode) for part in (self._ends, self._ticks))
         columns["ticks"] = pa.ListArray.from_arrays(ends, ticks, types["ticks"]).take(pa.array(order))
         core_mhz = rows["core_mhz"][order]
         columns["core_ghz"] = pa.array(core_mhz / 2000, types["core_ghz"], mask=core_mhz == _UNKNOWN)
-        columns |= self._columns_of_points(types, order)
+        columns |= self._point_columns(types, order)
         return pa.table([columns[name] for name in shape.names], schema=shape)
 
     def _add_counts(self, burst: Burst, counters: tuple[tuple[Count | None, ...], ...]) -> None:
@@ -129,46 +130,46 @@ class BurstColumns:
                     known = count if running_ns else _UNKNOWN
                     self._counts.extend((len(self), cpu, event, units, known, enabled_ns, running_ns))
 
-    def counters(self, run: Run) -> Any:
+    def counters_table(self, run: Run) -> Any:
         """What was counted, as a pyarrow table in the schema of counters; None if nothing was."""
         if not self._counts:
             return None
         shape = schema.arrow_schema("counters")
         types = {field.name: field.type for field in shape}
-        counted = dict(zip(_COUNTED, _by_column(self._counts, len(_COUNTED)), strict=True))
-        rows = dict(zip(_NUMBERS, _by_column(self._numbers, len(_NUMBERS)), strict=True))
+        counted = dict(zip(_COUNTED, _to_columns(self._counts, len(_COUNTED)), strict=True))
+        rows = dict(zip(_NUMBERS, _to_columns(self._numbers, len(_NUMBERS)), strict=True))
         of_burst, (benchmarks, variants, *_) = counted["burst"], zip(*self._words, strict=True)
         words, once = rows["words"][of_burst], np.zeros(len(of_burst), "i8")
         points = [self._at_points.get(at, (None,))[0] for at in of_burst.tolist()]
         columns = {
-            "host_id": _words_array(types["host_id"], once, [run.host.host_id]),
-            "run_id": _words_array(types["run_id"], once, [run.run_id]),
-            "benchmark": _words_array(types["benchmark"], *_encoded(benchmarks, words)),
-            "variant": _words_array(types["variant"], *_encoded(variants, words)),
+            "host_id": _dictionary_array(types["host_id"], once, [run.host.host_id]),
+            "run_id": _dictionary_array(types["run_id"], once, [run.run_id]),
+            "benchmark": _dictionary_array(types["benchmark"], *_encode(benchmarks, words)),
+            "variant": _dictionary_array(types["variant"], *_encode(variants, words)),
             "point": pa.array(points, types["point"]),
-            "event": _words_array(types["event"], counted["event"], hello_of(run).counters),
+            "event": _dictionary_array(types["event"], counted["event"], require_hello(run).counters),
             "count": pa.array(counted["count"], types["count"], mask=counted["count"] == _UNKNOWN),
         }
         columns |= {name: pa.array(rows[name][of_burst], types[name]) for name in _OF_BURST}
         columns |= {name: pa.array(counted[name], types[name]) for name in _OF_COUNT}
         return pa.table([columns[name] for name in types], schema=shape)
 
-    def _word_columns(self, run: Run, rows: Any) -> dict[str, tuple[Any, list[str]]]:
+    def _encode_words(self, run: Run, rows: Any) -> dict[str, tuple[Any, list[str]]]:
         """Of each column of words the place of each row's word in the list of them, which is in order."""
         benchmarks, variants, flags, cpus = zip(*self._words, strict=True) if self._words else [()] * 4
         columns = {"benchmark": benchmarks, "variant": variants, "flags": flags}
-        found = {name: _encoded(words, rows["words"]) for name, words in columns.items()}
+        found = {name: _encode(words, rows["words"]) for name, words in columns.items()}
         base = max(int(rows["ping_cpu"].max()), int(rows["pong_cpu"].max())) + 1 if len(self) else 1
         pairs = (rows["words"] * base + rows["ping_cpu"]) * base + rows["pong_cpu"]
         distinct, which = np.unique(pairs, return_inverse=True)
         relation = Relations(Topology(run.facts.cpus))
         relations = [
-            _relation_of(relation, cpus[pair // base // base], pair // base % base, pair % base)
+            _group_relation(relation, cpus[pair // base // base], pair // base % base, pair % base)
             for pair in distinct.tolist()
         ]
-        return found | {"relation": _encoded(relations, which)}
+        return found | {"relation": _encode(relations, which)}
 
-    def _columns_of_points(self, types: Any, order: Any) -> dict[str, Any]:
+    def _point_columns(self, types: Any, order: Any) -> dict[str, Any]:
         if not self._at_points:
             return {name: pa.nulls(len(self), types[name]) for name in AT_POINTS}
         none = (None,) * len(AT_POINTS)
@@ -179,14 +180,14 @@ class BurstColumns:
         }
 
 
-def _words_array(type_: Any, places: Any, words: Sequence[str]) -> Any:
+def _dictionary_array(type_: Any, places: Any, words: Sequence[str]) -> Any:
     """Make an array of a dictionary type; places: of each row's word in `words`."""
     return pa.DictionaryArray.from_arrays(
         pa.array(places, type_.index_type), pa.array(words, type_.value_type)
     )
 
 
-def _by_column(rows: "array[int]", width: int) -> Any:
+def _to_columns(rows: "array[int]", width: int) -> Any:
     return np.ascontiguousarray(np.frombuffer(rows, "i8").reshape(-1, width).T)
 
 
@@ -197,7 +198,7 @@ def _doubled_mhz(burst: Burst) -> int:
     return _UNKNOWN if burst.core_mhz is None else sum(burst.core_mhz)
 
 
-def _values_at_point(burst: Burst) -> tuple[Any, ...]:
+def _point_values(burst: Burst) -> tuple[Any, ...]:
     found = burst.parameters or Parameters()
     return (
         burst.point,
@@ -212,14 +213,14 @@ def _values_at_point(burst: Burst) -> tuple[Any, ...]:
     )
 
 
-def _encoded(words: Any, which: Any) -> tuple[Any, list[str]]:
+def _encode(words: Any, which: Any) -> tuple[Any, list[str]]:
     """The words `which` counts in `words`, as places in a list of them in alphabetical order."""
     known = sorted(set(words))
     places = {word: place for place, word in enumerate(known)}
     return np.array([places[word] for word in words], "i8")[which], known
 
 
-def _relation_of(relation: Relations, cpus: tuple[int, ...] | None, ping: int, pong: int) -> str:
+def _group_relation(relation: Relations, cpus: tuple[int, ...] | None, ping: int, pong: int) -> str:
     """The smallest group that holds all CPUs of a burst."""
     if cpus is None or len(cpus) < 3:
         return relation(ping, pong)

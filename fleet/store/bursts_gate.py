@@ -14,7 +14,7 @@ _PARAMETERS = tuple(column.name for column in PARAMETER_COLUMNS)
 _OF_POINTS = ("unit", *_PARAMETERS, "cpus", "other_ticks", "other_units")
 _NAMES = ("benchmark", "variant", "point", "unit", *_PARAMETERS)
 _FOUND_LATER = ("pages", "state")  # parameters of a point that are known only after a burst
-COLUMNS = names_between(
+BURST_COLUMNS = names_between(
     "samples",
     ("benchmark", "variant"),
     ("ping_cpu", "pong_cpu"),
@@ -34,7 +34,7 @@ def check_bursts(table: Any, run: Mapping[str, Any]) -> None:
     )
     _check_threads(table)
     points: dict[tuple[str, str, str | None], Sequence[Any]] = {}
-    for row in _distinct(table):
+    for row in _distinct_rows(table):
         if row["point"] is None and any(row[name] is not None for name in _OF_POINTS):
             raise DataError(f"{row['benchmark']}: without a point it has no {', '.join(_OF_POINTS)}")
         parameters = Parameters(*(row[name] for name in _PARAMETERS)) if row["point"] is not None else None
@@ -69,7 +69,7 @@ def _check_threads(table: Any) -> None:
             raise DataError(f"{name} has not a list for each further CPU")
 
 
-def _distinct(table: Any) -> list[dict[str, Any]]:
+def _distinct_rows(table: Any) -> list[dict[str, Any]]:
     """Return a row of each kind: those that differ in names, parameters and numbers of threads."""
     ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     keys = [ping == pong]

@@ -18,19 +18,19 @@ _JSON_SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
 NOT_AS_WRITTEN = "not what was written (checksum)"
 
 
-def sealed(file: memoryview) -> bytes:
+def seal_bytes(file: memoryview) -> bytes:
     """The bytes of a Parquet file with its checksums in place."""
-    at = _footer_at(bytes(file[-_TAIL:]), len(file))
+    at = _locate_footer(bytes(file[-_TAIL:]), len(file))
     pages, footer = file[:at], file[at:]
-    return b"".join([pages, _seal(zlib.crc32(pages), zlib.crc32(footer)), footer])
+    return b"".join([pages, _make_seal(zlib.crc32(pages), zlib.crc32(footer)), footer])
 
 
-def seal(path: Path) -> None:
+def seal_file(path: Path) -> None:
     """Put the checksums into a Parquet file that stands on a disk; its pages are read once."""
     with path.open("r+b") as file:
         size = file.seek(0, 2)
         file.seek(size - _TAIL)
-        at = _footer_at(file.read(), size)
+        at = _locate_footer(file.read(), size)
         file.seek(0)
         crc, left = 0, at
         while left:
@@ -38,31 +38,31 @@ def seal(path: Path) -> None:
             crc, left = zlib.crc32(piece, crc), left - len(piece)
         footer = file.read()
         file.seek(at)
-        file.write(_seal(crc, zlib.crc32(footer)))
+        file.write(_make_seal(crc, zlib.crc32(footer)))
         file.write(footer)
 
 
-def checked_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
+def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
     """The footer of a Parquet file, compared with its checksum. pages: these, too. Raises DataError."""
-    at = _footer_at(read(_TAIL, max(size - _TAIL, 0)), size)
+    at = _locate_footer(read(_TAIL, max(size - _TAIL, 0)), size)
     room = min(_ROOM, at)
     end = read(size - at + room, at - room)
-    expected = _checked_footer(end[:room], end[room:])
+    expected = _verify_footer(end[:room], end[room:])
     if pages:
         crc = 0
         for start in range(0, at - room, _PIECE):
             crc = zlib.crc32(read(min(_PIECE, at - room - start), start), crc)
-        _compare("pages", crc, expected)
+        _require_crc("pages", crc, expected)
     return end[room:]
 
 
-def sealed_json(text: str) -> bytes:
+def seal_json(text: str) -> bytes:
     """The JSON of an object that has keys, with the checksum of all before it as the last one."""
     body = text.encode().removesuffix(b"}")
     return b'%b,"%b":"%08x"}' % (body, _KEY.encode(), zlib.crc32(body))
 
 
-def opened_json(data: bytes) -> Any:
+def unseal_json(data: bytes) -> Any:
     """The value of a file of JSON, without its checksum. Raises DataError unless it is as it was written."""
     try:
         value = json.loads(data)
@@ -78,17 +78,17 @@ def opened_json(data: bytes) -> Any:
     return value
 
 
-def sealed_line(line: bytes) -> bytes:
+def seal_line(line: bytes) -> bytes:
     """A line, given without its newline, as it is kept: a tab, its checksum and a newline behind it."""
     return b"%b\t%08x\n" % (line, zlib.crc32(line))
 
 
-def opened_line(line: bytes) -> bytes | None:
+def unseal_line(line: bytes) -> bytes | None:
     """A kept line, given without its newline, without its checksum; None unless it is as it was written."""
-    return line[:-9] if line + b"\n" == sealed_line(line[:-9]) else None
+    return line[:-9] if line + b"\n" == seal_line(line[:-9]) else None
 
 
-def _footer_at(tail: bytes, size: int) -> int:
+def _locate_footer(tail: bytes, size: int) -> int:
     if tail[-4:] != b"PAR1":
         raise DataError("it does not end as a Parquet file does")
     at = size - _TAIL - int.from_bytes(tail[:4], "little")
@@ -97,21 +97,21 @@ def _footer_at(tail: bytes, size: int) -> int:
     return at
 
 
-def _checked_footer(seal_: bytes, footer: bytes) -> bytes:
+def _verify_footer(seal_: bytes, footer: bytes) -> bytes:
     """Compare the footer; the expected checksum of the pages."""
     differing = sum(found != meant for found, meant in zip(seal_, _MARK, strict=False))
     if len(seal_) < _ROOM or differing > len(_MARK) // 2:
         raise DataError("it has no checksums")
     if differing:
         raise DataError(f"the mark of its checksums is {NOT_AS_WRITTEN}")
-    _compare("footer", zlib.crc32(footer), seal_[-4:])
+    _require_crc("footer", zlib.crc32(footer), seal_[-4:])
     return seal_[len(_MARK) : -4]
 
 
-def _seal(pages: int, footer: int) -> bytes:
+def _make_seal(pages: int, footer: int) -> bytes:
     return _MARK + pages.to_bytes(4, "little") + footer.to_bytes(4, "little")
 
 
-def _compare(what: str, found: int, expected: bytes) -> None:
+def _require_crc(what: str, found: int, expected: bytes) -> None:
     if found != int.from_bytes(expected, "little"):
         raise DataError(f"its {what} are {NOT_AS_WRITTEN}")

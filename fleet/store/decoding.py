@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 @once
-def prepared(kind: type[T]) -> type[T]:
+def prepare_type(kind: type[T]) -> type[T]:
     """The same type, known to msgspec; at its first use other threads would see it half made and crash."""
     msgspec.json.Decoder(kind)
     return kind
@@ -19,13 +19,13 @@ def prepared(kind: type[T]) -> type[T]:
 def decode(kind: type[T], value: object) -> T:
     """Make a `kind` of what JSON holds. Raises DataError naming the field that does not fit."""
     try:
-        return msgspec.convert(_without_env(value), prepared(kind))
+        return msgspec.convert(_drop_env(value), prepare_type(kind))
     except msgspec.ValidationError as err:
         raise DataError(decoding_words(err, kind.__name__)) from err
 
 
-def _without_env(value: Any) -> Any:
+def _drop_env(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    inner = {key: _without_env(value[key]) for key in ("host", "build_host") if key in value}
+    inner = {key: _drop_env(value[key]) for key in ("host", "build_host") if key in value}
     return {key: item for key, item in (value | inner).items() if key != "env"}

@@ -33,7 +33,7 @@ def storing(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
         raise StoreError(f"{place}: cannot {what}: {reason}. {_advice(err)}{comfort}") from err
 
 
-def check_regular(path: Path | str) -> None:
+def require_regular(path: Path | str) -> None:
     """Raise OSError for a FIFO, a socket, a device or a folder: reading these may wait for ever."""
     mode = os.stat(path).st_mode  # noqa: PTH116  # once for each of a thousand files
     if not stat.S_ISREG(mode):
@@ -50,7 +50,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int
         flags |= os.O_NOFOLLOW
         _refuse_link(path)
     if os.path.lexists(path):  # else the flags decide
-        check_regular(path)
+        require_regular(path)
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, mode)
 
 
@@ -60,13 +60,13 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
-def state_folder(state_dir: Path, name: str, mode: int = 0o777) -> AbstractContextManager[Path]:
+def enter_state_folder(state_dir: Path, name: str, mode: int = 0o777) -> AbstractContextManager[Path]:
     """Enter a folder of a state directory, as `enter` does; the directory may be a link as little."""
-    return enter(state_dir.parent, f"{state_dir.name}/{name}", mode)
+    return enter_folder(state_dir.parent, f"{state_dir.name}/{name}", mode)
 
 
 @contextmanager
-def enter(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
+def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
     """Yield a path that leads to the folder `name` below `root`, made where it is missing, and nowhere else.
 
     Where others may write, they can put a link in place of any folder at any moment. So each is opened
@@ -118,7 +118,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write(path: Path, data: Any, *, lasting: bool = True) -> None:
+def write_new_file(path: Path, data: Any, *, lasting: bool = True) -> None:
     """Make a new file of `data`, bytes or a buffer of them; lasting: wait until they are on the disk."""
     with path.open("xb") as file:
         file.write(data)
@@ -135,9 +135,9 @@ def write_all(descriptor: int, data: Any) -> None:
 
 
 @contextmanager
-def draft(state_dir: Path, name: str) -> Iterator[Path]:
+def draft_path(state_dir: Path, name: str) -> Iterator[Path]:
     """Yield a path of our own in `staging`, which is removed in the end. Raises OSError."""
-    with state_folder(state_dir, "staging") as staging:
+    with enter_state_folder(state_dir, "staging") as staging:
         path = staging / f"{name}-{os.urandom(8).hex()}"
         try:
             yield path
@@ -154,7 +154,7 @@ def discard(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def remove(path: Path, graveyard: Path) -> None:
+def remove_folder(path: Path, graveyard: Path) -> None:
     """Remove a directory in one step for whoever looks: first rename it into `graveyard`, then delete it."""
     grave = graveyard / f"{path.name}-removed-{os.getpid()}"
     path.rename(grave)
@@ -166,14 +166,16 @@ def _advice(err: OSError) -> str:
         return "Free some space there, or choose another results root with --results."
     if isinstance(err, PermissionError) or err.errno in (errno.EACCES, errno.EPERM):
         return "Give this user permission there, or choose another results root with --results."
-    if isinstance(err, (FileExistsError, NotADirectoryError)) and (blocking := _no_folder(err.filename)):
+    if isinstance(err, (FileExistsError, NotADirectoryError)) and (
+        blocking := _find_blocking_file(err.filename)
+    ):
         return f"{blocking} is not a folder: move it away, or choose another results root with --results."
     if any(word in str(err) for word in _REFUSALS):
         return "Look at the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) and what they may do in that bucket."
     return f"Look at {err.filename or 'that place'}, or choose another results root with --results."
 
 
-def _no_folder(name: object) -> Path | None:
+def _find_blocking_file(name: object) -> Path | None:
     """The part of a path where something else than a folder is."""
     path = Path(os.fsdecode(name)) if isinstance(name, (str, bytes)) else Path()
     there = [place for place in (*reversed(path.parents), path) if os.path.lexists(place)]

@@ -37,7 +37,7 @@ class Column(NamedTuple):
     repeats: bool
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """A row group."""
 
     rows: int
@@ -49,16 +49,16 @@ class Footer(NamedTuple):
 
     rows: int
     paths: Sequence[tuple[str, ...]]
-    groups: Sequence[Group]
+    groups: Sequence[RowGroup]
     metadata: Mapping[bytes, bytes]
 
 
-def footer_of(data: bytes) -> Footer:
+def parse_footer(data: bytes) -> Footer:
     """What these bytes say; whatever follows the footer in them is left. Raises DataError."""
     try:
-        found, _ = _struct(data, 0, _WANTED, 0)
-        paths = list(_paths(iter(found[2]), 0))
-        groups = [Group(group[3], _columns(paths, group[1])) for group in found.get(4, ())]
+        found, _ = _read_struct(data, 0, _WANTED, 0)
+        paths = list(_column_paths(iter(found[2]), 0))
+        groups = [RowGroup(group[3], _parse_columns(paths, group[1])) for group in found.get(4, ())]
         metadata = {pair[1]: b"" + pair.get(2, b"") for pair in found.get(5, ())}
         if sum(group.rows for group in groups) != found[3] or any(group.rows < 0 for group in groups):
             raise DataError("its row groups do not have its rows")
@@ -69,16 +69,16 @@ def footer_of(data: bytes) -> Footer:
         raise DataError("its footer is damaged") from err
 
 
-def noted(footer: bytes, key: bytes) -> bytes:
+def find_metadata(footer: bytes, key: bytes) -> bytes:
     """The text of a key in the metadata of an intact footer, found without reading the rest; b"" for none."""
     name = b"\x18%c%b\x18" % (len(key), key)  # two texts in a struct, each with its length
     if (at := footer.rfind(name)) < 0:
         return b""
-    length, at = _varint(footer + bytes(10), at + len(name))
+    length, at = _read_varint(footer + bytes(10), at + len(name))
     return footer[at : at + length]
 
 
-def may_hold(group: Group, where: Mapping[str, Collection[Any]]) -> bool:
+def may_contain(group: RowGroup, where: Mapping[str, Collection[Any]]) -> bool:
     """Whether a row group may have a row with one of the values in each column, as its statistics tell."""
     for column in group.columns:
         least: Any = column.least
@@ -90,7 +90,7 @@ def may_hold(group: Group, where: Mapping[str, Collection[Any]]) -> bool:
     return True
 
 
-def _paths(
+def _column_paths(
     schema: Iterator[dict[int, Any]], depth: int, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
     """The columns of the next field, which are those of the fields in it."""
@@ -102,28 +102,28 @@ def _paths(
         raise DataError("nested too deeply")
     else:
         for _ in range(inner):
-            yield from _paths(schema, depth + 1, path)
+            yield from _column_paths(schema, depth + 1, path)
 
 
-def _columns(paths: Sequence[tuple[str, ...]], chunks: Sequence[dict[int, Any]]) -> list[Column]:
+def _parse_columns(paths: Sequence[tuple[str, ...]], chunks: Sequence[dict[int, Any]]) -> list[Column]:
     columns = []
     for path, chunk in zip(paths, chunks, strict=True):
         meta = chunk[3]
         if b".".join(meta[3]) != ".".join(path).encode() or meta[5] < 0 or meta[6] < 0:
             raise DataError("its row groups do not have its columns")
         bounds = meta.get(12, {})
-        least, most = _bound(meta[1], bounds.get(6)), _bound(meta[1], bounds.get(5))
+        least, most = _decode_bound(meta[1], bounds.get(6)), _decode_bound(meta[1], bounds.get(5))
         columns.append(Column(path, meta[5], meta[6], least, most, 11 in meta and meta[1] == _BYTE_ARRAY))
     return columns
 
 
-def _bound(type_: int, value: bytes | None) -> bytes | int | None:
+def _decode_bound(type_: int, value: bytes | None) -> bytes | int | None:
     if value is None or type_ == _BYTE_ARRAY:
         return value
     return int.from_bytes(value, "little", signed=True) if type_ in (_INT32, _INT64) else None
 
 
-def _struct(data: bytes, at: int, wanted: _Wanted, depth: int) -> tuple[dict[int, Any], int]:
+def _read_struct(data: bytes, at: int, wanted: _Wanted, depth: int) -> tuple[dict[int, Any], int]:
     """The wanted fields of the struct that begins there, by number, and where it ends."""
     found: dict[int, Any] = {}
     number = 0
@@ -132,18 +132,18 @@ def _struct(data: bytes, at: int, wanted: _Wanted, depth: int) -> tuple[dict[int
         if head > 15:
             number += head >> 4
         else:
-            number, at = _integer(data, at)
+            number, at = _read_integer(data, at)
         kind, inner = head & 15, wanted.get(number)
         if _I16 <= kind <= _I64:
             value: Any = data[at]
             at += 1
             if value > 127:
-                value, at = _varint(data, at - 1)
+                value, at = _read_varint(data, at - 1)
             value = value >> 1 ^ -(value & 1)
         elif kind < _BYTE:  # true or false
             value = None
         else:
-            value, at = _value(data, at, kind, inner, depth)
+            value, at = _read_value(data, at, kind, inner, depth)
         if inner is not None:
             if number in found:
                 raise DataError("a field is there twice")
@@ -151,20 +151,20 @@ def _struct(data: bytes, at: int, wanted: _Wanted, depth: int) -> tuple[dict[int
     return found, at + 1
 
 
-def _value(data: bytes, at: int, kind: int, wanted: _Wanted | None, depth: int) -> tuple[Any, int]:
+def _read_value(data: bytes, at: int, kind: int, wanted: _Wanted | None, depth: int) -> tuple[Any, int]:
     """The value that begins there, and where it ends. wanted: None where it is not kept."""
     if _I16 <= kind <= _I64:
-        return _integer(data, at)
+        return _read_integer(data, at)
     if kind == _BINARY:
-        length, at = _varint(data, at)
+        length, at = _read_varint(data, at)
         return data[at : at + length], at + length
     if kind == _STRUCT and depth <= _DEPTH:
-        return _struct(data, at, wanted or {}, depth + 1)
+        return _read_struct(data, at, wanted or {}, depth + 1)
     if kind in (_LIST, _SET) and depth <= _DEPTH:
-        kind, count, at = _head(data, at)
+        kind, count, at = _read_list_head(data, at)
         values = []
         for _ in range(count):
-            value, at = _value(data, at, kind, wanted, depth + 1)
+            value, at = _read_value(data, at, kind, wanted, depth + 1)
             if wanted is not None:
                 values.append(value)
         return values, at
@@ -173,21 +173,21 @@ def _value(data: bytes, at: int, kind: int, wanted: _Wanted | None, depth: int) 
     raise DataError("a value of no known type, or nested too deeply")
 
 
-def _head(data: bytes, at: int) -> tuple[int, int, int]:
+def _read_list_head(data: bytes, at: int) -> tuple[int, int, int]:
     """Of a list of what type its elements are, how many there are, and where the first begins."""
     head = data[at]
-    count, at = (head >> 4, at + 1) if head < 0xF0 else _varint(data, at + 1)
+    count, at = (head >> 4, at + 1) if head < 0xF0 else _read_varint(data, at + 1)
     if count > len(data) - at:
         raise DataError("a list is too long")
     return head & 15, count, at
 
 
-def _integer(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(data, at)
+def _read_integer(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _read_varint(data, at)
     return value >> 1 ^ -(value & 1), at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     value, shift = data[at], 7
     while value >> shift:  # its last byte has a continuation bit
         at += 1

@@ -22,7 +22,7 @@ from fleet.model import (
     is_relation,
 )
 from fleet.store import schema
-from fleet.store.decoding import prepared
+from fleet.store.decoding import prepare_type
 from fleet.store.footer import Footer
 from fleet.store.ids import KEY
 from fleet.text import decoding_words
@@ -42,7 +42,7 @@ UNPACKED, _PACKED = 32 << 20, 64  # bytes of a file's rows in memory: so many, a
 _CELL = 512  # bytes of a value, on average: a few of a row are long
 _TICKS = 1 << 26  # of a file, beside 8 for each of its bytes; samples of a coarse clock take next to none
 _GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
-_OF_SAMPLES = ("ticks", "other_ticks", "other_units")
+_SAMPLE_COLUMNS = ("ticks", "other_ticks", "other_units")
 FEW_BYTES = 4 << 20  # in memory: of a column, or of a file that needs no other look
 _BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
 _REASON = 1000  # characters
@@ -52,7 +52,7 @@ _YEARS, _MOMENTS = (1970, 9998), ("started_utc", "ended_utc")
 _COUNTED = {"samples": "", "counters": "", "summaries": "", "pairs": "float"}
 """Tables without a negative number, but for one type: of `pairs` the shares by which something changed."""
 _NUMBERS = {"int32": "i4", "int64": "i8", "float": "f4", "double": "f8"}
-_MOST = dict.fromkeys(("iterations", *_OF_SAMPLES), EXACT_MAX)
+_MOST = dict.fromkeys(("iterations", *_SAMPLE_COLUMNS), EXACT_MAX)
 _MOST |= dict.fromkeys(("ping_cpu", "pong_cpu"), _CPUS - 1)
 _LEAST = {"iterations": 1, "ns_per_tick": 1e-7}
 _KEYS = frozenset(("run_id", "session_id", "host_id"))
@@ -86,7 +86,7 @@ class _Pairs(TypedDict):
     listed: NotRequired[list[tuple[int, int]] | None]
 
 
-class _Asked(TypedDict):
+class _StoredPlan(TypedDict):
     """Of a stored plan what is read by its name."""
 
     pairs: NotRequired[_Pairs | None]
@@ -101,7 +101,7 @@ class _Failed(TypedDict):
 _JSON: Mapping[str, Any] = {
     "labels_json": dict[str, str],
     "mitigations_json": dict[str, str],
-    "plan_json": _Asked,
+    "plan_json": _StoredPlan,
     "hello_json": _Hello,
     "host_json": dict[str, Any],
     "failed_json": list[_Failed],
@@ -122,7 +122,7 @@ def _decoding(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _agreeing() -> Iterator[None]:
+def _raising_data_error() -> Iterator[None]:
     """Make what the model says of benchmarks an error of the gate."""
     try:
         yield
@@ -130,41 +130,41 @@ def _agreeing() -> Iterator[None]:
         raise DataError(str(err)) from err
 
 
-def row_of(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
+def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
     """A row of a table, or these columns of it, with what may be missing as None. ValueError."""
     with _decoding(table):
-        found = msgspec.convert(values, _shape(table, None if names is None else tuple(names)))
-    return _checked(table, found)
+        found = msgspec.convert(values, _row_struct(table, None if names is None else tuple(names)))
+    return _check_row(table, found)
 
 
-def record_of(text: bytes, names: tuple[str, ...] | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def decode_record(text: bytes, names: tuple[str, ...] | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The row of `runs` in a run's record, and its rows of `cpus`. Raises DataError.
 
     names: only these columns of `runs`, and no row of `cpus`.
     """
     with _decoding("record"):
-        found = msgspec.json.decode(text, type=_record(names))
-    row = _checked("runs", found.run)
+        found = msgspec.json.decode(text, type=_record_struct(names))
+    row = _check_row("runs", found.run)
     if names:
         return row, []
     shared = {"run_id": row["run_id"], "host_id": row["host_id"]}
-    return row, [_checked("cpus", cpu) | shared for cpu in found.cpus]
+    return row, [_check_row("cpus", cpu) | shared for cpu in found.cpus]
 
 
-def listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
+def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
     """Decode the values of these columns of a row of `runs`, a list in JSON. Raises DataError."""
     with _decoding("row"):
-        row = _listed_row(names).decode(text)
-    return _checked("runs", row)
+        row = _listed_row_decoder(names).decode(text)
+    return _check_row("runs", row)
 
 
-def _checked(table: str, found: Any) -> dict[str, Any]:
+def _check_row(table: str, found: Any) -> dict[str, Any]:
     row = msgspec.structs.asdict(found)
     for name in row.keys() & _JSON:
         text = row[name]
         if text is not None:
-            (_known_json if len(text) < _SHORT else from_json)(name, text)
-    with _agreeing():
+            (_parse_short_json if len(text) < _SHORT else parse_json_column)(name, text)
+    with _raising_data_error():
         check_names(kind.partition("/")[0] for kind in row.get("benchmarks") or ())
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
@@ -172,29 +172,29 @@ def _checked(table: str, found: Any) -> dict[str, Any]:
     return row
 
 
-def from_json(name: str, text: str) -> Any:
+def parse_json_column(name: str, text: str) -> Any:
     """What a column of JSON holds. Raises DataError."""
     most = _VALUES.get(name, _FEW_VALUES)
     if sum(map(text.count, ",[{")) > most:
         raise DataError(f"{name}: more than {most} values")
     with _decoding(name):
         value = msgspec.json.decode(text)
-        known = msgspec.convert(value, prepared(_JSON[name]))
+        known = msgspec.convert(value, prepare_type(_JSON[name]))
     if name == "hello_json":
-        with _agreeing():
+        with _raising_data_error():
             check_names(kind["benchmark"] for kind in known.get("plan", {}).get("benchmarks", ()))
             check_descriptions(known.get("benchmarks", ()))
     if name == "failed_json" and any(len(one["reason"]) > _REASON for one in known):
         raise DataError(f"{name}: a reason has more than {_REASON} characters")
-    if depth(value, _DEPTH) > _DEPTH:
+    if nesting_depth(value, _DEPTH) > _DEPTH:
         raise DataError(f"{name}: more than {_DEPTH} levels of objects and lists")
     return value
 
 
-_known_json = lru_cache(from_json)  # many rows have the same
+_parse_short_json = lru_cache(parse_json_column)  # many rows have the same
 
 
-def depth(value: object, limit: int) -> int:
+def nesting_depth(value: object, limit: int) -> int:
     """How deep lists and objects are nested, without recursion and looking no deeper than `limit`."""
     found, level = 0, [value]
     while level and found <= limit:
@@ -209,27 +209,27 @@ def check_machine(found: Facts | Load) -> None:
     """Raise DataError where a fact of a host, or its load, is not of its column."""
     load = found.load if isinstance(found, Facts) else found
     values = {f"{name}_before": getattr(load, name) for name in load.__slots__}
-    row_of("runs", values, values)
+    convert_row("runs", values, values)
     if isinstance(found, Facts):
         if len(json.dumps(found.probe)) > _LONG["probe"]:
             raise DataError(f"its answer is of more than {_LONG['probe']} bytes")
         lists = ("cpu_flags", "isolated_cpus", "nohz_full_cpus")
         values = {name: getattr(found, name) for name in (*lists, *(column.name for column in schema.FACTS))}
-        row_of("runs", {**values, **{name: list(values[name]) for name in lists}}, values)
+        convert_row("runs", {**values, **{name: list(values[name]) for name in lists}}, values)
         for cpu in found.cpus:
             values = {c.name: getattr(cpu, c.name) for c in schema.TABLES["cpus"] if c.name in cpu.__slots__}
-            row_of("cpus", values, values)
+            convert_row("cpus", values, values)
 
 
 def check_footer(name: str, footer: Footer, size: int) -> None:
     """Raise DataError where a file of `size` bytes unpacks to more than any has, as its footer tells."""
     columns = [column for group in footer.groups for column in group.columns]
-    words = {(word,) for word in schema.words_of(name)}
+    words = {(word,) for word in schema.word_columns(name)}
     for column in columns:
         if column.path in words and column.unpacked > FEW_BYTES + WORD_BYTES * column.values:
             raise DataError(f"{column.path[0]} unpacks to {column.unpacked} bytes")
     lists = [
-        sum(column.values for column in group.columns if column.path[0] in _OF_SAMPLES)
+        sum(column.values for column in group.columns if column.path[0] in _SAMPLE_COLUMNS)
         for group in footer.groups
     ]
     rows, ticks = 8 * footer.rows * len(footer.paths), sum(lists)
@@ -241,7 +241,7 @@ def check_footer(name: str, footer: Footer, size: int) -> None:
         raise DataError(f"its {size} bytes unpack to {rows + 8 * ticks}, more than bursts can")
 
 
-def check_held(parts: Sequence[Any]) -> None:
+def check_memory(parts: Sequence[Any]) -> None:
     """Raise DataError where tables that are to be held at once take more than rows of this one ever do."""
     rows, held = sum(map(len, parts)), sum(part.nbytes for part in parts)
     if held > UNPACKED + _CELL * parts[0].num_columns * rows:
@@ -284,7 +284,7 @@ def _validate(table: Any) -> None:
 def _check_words(table: str, column: str, texts: set[str]) -> None:
     """Raise DataError where a text is not a relation, or a benchmark; only pairs have kinds of cores."""
     if column == "benchmark":
-        with _agreeing():
+        with _raising_data_error():
             check_names(() if table == "summaries" else texts)
         return
     for text in sorted(texts):
@@ -311,46 +311,48 @@ def _check_lengths(found: Mapping[str, Any]) -> None:
     in_burst = np.searchsorted(zeros, ends[1:]) - np.searchsorted(zeros, ends[:-1] + warmup)
     if (2 * in_burst > lengths - warmup).any():
         raise DataError("most samples of a burst took no time")
-    for name in found.keys() & {*_OF_SAMPLES[1:]}:
+    for name in found.keys() & {*_SAMPLE_COLUMNS[1:]}:
         for at in np.flatnonzero(found[name].is_valid()).tolist():
             if any(len(each) != lengths[at] for each in found[name][at]):
                 raise DataError(f"{name} are not as many as ticks")
 
 
 @once
-def _record(names: tuple[str, ...] | None) -> Any:
+def _record_struct(names: tuple[str, ...] | None) -> Any:
     """The struct of a record: its CPUs do not repeat of which run and host they are."""
-    record = [("run", _shape("runs", names))]
+    record = [("run", _row_struct("runs", names))]
     if names is None:
         of_cpus = tuple(column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS)
-        cpus: Any = list.__class_getitem__(_shape("cpus", of_cpus))
+        cpus: Any = list.__class_getitem__(_row_struct("cpus", of_cpus))
         record.append(("cpus", Annotated[cpus, msgspec.Meta(max_length=_CPUS)]))
-    return prepared(msgspec.defstruct("record", record))
+    return prepare_type(msgspec.defstruct("record", record))
 
 
 @once
-def _listed_row(names: tuple[str, ...]) -> Any:
+def _listed_row_decoder(names: tuple[str, ...]) -> Any:
     """A decoder, which costs more to make than to use."""
-    return msgspec.json.Decoder(_shape("runs", names, True))
+    return msgspec.json.Decoder(_row_struct("runs", names, True))
 
 
 @once
-def _shape(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> Any:
+def _row_struct(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> Any:
     there = {column.name: column for column in schema.TABLES[table]}
     columns = [there[name] for name in names or there]
     fields = [
-        (one.name, _type(table, one) | None, None) if one.nullable else (one.name, _type(table, one))
+        (one.name, _value_type(table, one) | None, None)
+        if one.nullable
+        else (one.name, _value_type(table, one))
         for one in columns
     ]
-    return prepared(msgspec.defstruct(table, fields, kw_only=True, array_like=as_list))
+    return prepare_type(msgspec.defstruct(table, fields, kw_only=True, array_like=as_list))
 
 
-def _type(table: str, column: schema.Column) -> Any:
+def _value_type(table: str, column: schema.Column) -> Any:
     if table == "runs" and column.name in ("state", "estimator"):
         return RunState if column.name == "state" else Estimator
     kind = column.type.removeprefix("list<").rstrip(">")
     if kind.startswith("int"):
-        most = schema.largest(table, column.name)
+        most = schema.largest_int(table, column.name)
         element: Any = Annotated[int, msgspec.Meta(ge=-most - 1, le=most)]
     elif column.name in _KEYS:
         element = Annotated[str, msgspec.Meta(pattern=KEY)]

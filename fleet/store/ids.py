@@ -14,15 +14,15 @@ _KEY = re.compile(KEY)
 
 def new_run_id(now: datetime | None = None) -> str:
     """`rYYYYMMDDThhmmssZ-xxxxxxxx`, sorted by time; a letter first, as digits of a path become a number."""
-    return _stamp("r", now)
+    return _make_id("r", now)
 
 
 def new_session_id(now: datetime | None = None) -> str:
     """Make a session id: as a run id, but with `s`."""
-    return _stamp("s", now)
+    return _make_id("s", now)
 
 
-def checked_key(key: str, what: str) -> str:
+def require_key(key: str, what: str) -> str:
     """Return `key` if it can stand in a path of the dataset, else raise StoreError."""
     if not _KEY.fullmatch(key):
         raise StoreError(
@@ -32,6 +32,6 @@ def checked_key(key: str, what: str) -> str:
     return key
 
 
-def _stamp(letter: str, now: datetime | None) -> str:
+def _make_id(letter: str, now: datetime | None) -> str:
     moment = (now or datetime.now(UTC)).astimezone(UTC)
     return f"{letter}{moment:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"

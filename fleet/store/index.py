@@ -20,9 +20,9 @@ from fleet.errors import DataError
 from fleet.late import np, pa, pc
 from fleet.model import BENCHMARKS
 from fleet.store import gate, schema
-from fleet.store.files import check_regular
+from fleet.store.files import require_regular
 from fleet.store.places import Key, Place
-from fleet.store.reading import Where, chosen, joined
+from fleet.store.reading import Where, concat_tables, select_rows
 
 _CREATE = (
     # in_tables: whether the tables `runs` and `cpus` have it. listed: JSON, the columns of a listing. record:
@@ -70,7 +70,7 @@ class Index:
         rows = dict[Key, dict[str, Any]]()
         for key, text in self._read_runs("listed", stamps).items():
             with suppress(DataError):
-                rows[key] = gate.listed_row(text, self._columns)
+                rows[key] = gate.decode_listed_row(text, self._columns)
         return rows
 
     def read_records(self, stamps: Mapping[Key, str]) -> dict[Key, bytes]:
@@ -85,7 +85,7 @@ class Index:
         for key, (stamp, listed, record) in runs.items():
             values = [listed[column] for column in self._columns]
             text = json.dumps(values, separators=(",", ":"), default=datetime.isoformat).encode()
-            sealed = (_seal(value, *key, stamp) for value in (text, zlib.compress(record)))
+            sealed = (_seal_value(value, *key, stamp) for value in (text, zlib.compress(record)))
             rows.append((*key, stamp, in_tables, *sealed))
 
         def write(db: sqlite3.Connection) -> None:
@@ -94,29 +94,29 @@ class Index:
                 gone = {*db.execute("select host_id, run_id from runs")} - {*present}
                 db.executemany("delete from runs where host_id = ? and run_id = ?", gone)
 
-        self._use(write, None)
+        self._transact(write, None)
 
     def not_in_tables(self) -> list[Key]:
         """Return the runs that may not be in the tables `runs` and `cpus`."""
         query = "select host_id, run_id from runs where not in_tables"
         keys: list[Key] = []
-        return self._use(lambda db: db.execute(query).fetchall(), keys)
+        return self._transact(lambda db: db.execute(query).fetchall(), keys)
 
     def mark_in_tables(self, keys: Iterable[Key]) -> None:
         """Note that these runs are in the tables."""
         statement = "update runs set in_tables = 1 where host_id = ? and run_id = ?"
-        self._use(lambda db: db.executemany(statement, keys), None)
+        self._transact(lambda db: db.executemany(statement, keys), None)
 
-    def lacking(self, kind: Derived, marks: Mapping[Key, str]) -> list[Key]:
+    def find_missing(self, kind: Derived, marks: Mapping[Key, str]) -> list[Key]:
         """Return the keys of the runs whose rows of this kind, made of these marks, are not kept."""
-        kept = self._parts(kind, marks)
+        kept = self._find_parts(kind, marks)
         return [key for key in marks if key not in kept]
 
     def keep_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
         """Keep the rows derived from these runs, a pyarrow table with the column `run_id`."""
         made_of = json.dumps([[*key, mark] for key, mark in marks.items()], separators=(",", ":"))
-        data = _write_stream(rows.select(_schema(kind).names))
-        sealed = _seal(pa.compress(data, "zstd", asbytes=True), kind.name, made_of)
+        data = _write_stream(rows.select(_stored_schema(kind).names))
+        sealed = _seal_value(pa.compress(data, "zstd", asbytes=True), kind.name, made_of)
 
         def write(db: sqlite3.Connection) -> None:
             newest = dict[tuple[str, str], int]()
@@ -129,16 +129,16 @@ class Index:
             replaced = parts.keys() - newest.values()
             db.executemany("delete from parts where id = ?", [[part] for part in replaced])
 
-        self._use(write, None)
+        self._transact(write, None)
 
     def read_rows(
         self, kind: Derived, marks: Mapping[Key, str], columns: Sequence[str] | None, where: Where
     ) -> tuple[set[Key], list[Any]]:
         """Return the keys of the runs whose rows of this kind are kept, and these rows as pyarrow tables."""
         keys_of_parts = dict[int, set[Key]]()
-        for key, part in self._parts(kind, marks).items():
+        for key, part in self._find_parts(kind, marks).items():
             keys_of_parts.setdefault(part, set()).add(key)
-        shape = _schema(kind)
+        shape = _stored_schema(kind)
         query = "select made_of, bytes, rows from parts where id = ?"
         kept, tables = set[Key](), []
 
@@ -146,24 +146,24 @@ class Index:
             for part, keys in keys_of_parts.items():
                 with suppress(DataError, TypeError, pa.ArrowException):  # TypeError: the part is gone
                     made_of, size, sealed = db.execute(query, [part]).fetchone()
-                    rows = _read_stream(_open(sealed, kind.name, made_of), size, shape)
+                    rows = _read_stream(_open_value(sealed, kind.name, made_of), size, shape)
                     chosen_runs = {**where, "run_id": {run_id for _, run_id in keys}}
-                    tables.append(chosen(rows, kind.table, columns, chosen_runs))
+                    tables.append(select_rows(rows, kind.table, columns, chosen_runs))
                     kept.update(keys)
 
-        self._use(read, None)
+        self._transact(read, None)
         try:
-            gate.check_table(kind.table, joined(tables, kind.table, columns))
+            gate.check_table(kind.table, concat_tables(tables, kind.table, columns))
         except (DataError, pa.ArrowException):
             return set(), []
         return kept, tables
 
-    def _parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
+    def _find_parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
         """Return by key the newest part that has rows of a run, if they were made of this mark."""
         query = "select id, made_of from parts where kind = ? order by id"
         parts = dict[Key, int]()
         rows: list[tuple[int, str]] = []
-        rows = self._use(lambda db: db.execute(query, [kind.name]).fetchall(), rows)
+        rows = self._transact(lambda db: db.execute(query, [kind.name]).fetchall(), rows)
         for part, made_of in rows:
             parts |= {key: part for key, mark in _parse_marks(made_of) if marks.get(key) == mark}
         return parts
@@ -177,12 +177,12 @@ class Index:
                 row = db.execute(query, key).fetchone()
                 if row and row[0] == stamp:
                     with suppress(DataError):
-                        values[key] = _open(row[1], *key, stamp)
+                        values[key] = _open_value(row[1], *key, stamp)
 
-        self._use(read, None)
+        self._transact(read, None)
         return values
 
-    def _use(self, work: Callable[[sqlite3.Connection], _Result], instead: _Result) -> _Result:
+    def _transact(self, work: Callable[[sqlite3.Connection], _Result], instead: _Result) -> _Result:
         """Do the work in one transaction; return `instead` where the index cannot be used."""
         for _ in range(2):  # once more with a new file
             try:
@@ -200,7 +200,7 @@ class Index:
     def _connect(self) -> sqlite3.Connection:
         """Open the file, made if it is missing or of another version. Raises OSError, sqlite3.Error."""
         if self.path.exists():
-            check_regular(self.path)
+            require_regular(self.path)
         else:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         db = sqlite3.connect(self.path, timeout=_WAIT_S)
@@ -241,8 +241,8 @@ def load_derived(
     kept, tables = index.read_rows(kind, marks, wanted, where or {})
     for keys, rows in derive([key for key in marks if key not in kept]):
         index.keep_rows(kind, {key: marks[key] for key in keys}, rows)
-        tables.append(chosen(rows, kind.table, wanted, where or {}))
-    rows = joined(tables, kind.table, wanted)
+        tables.append(select_rows(rows, kind.table, wanted, where or {}))
+    rows = concat_tables(tables, kind.table, wanted)
     ids = rows.column("run_id").cast(pa.string())
     places = pc.index_in(ids, pa.array([run_id for _, run_id in marks], pa.string()))
     rows = rows.take(np.argsort(places.to_numpy(), kind="stable"))
@@ -263,14 +263,14 @@ def _parse_marks(made_of: str) -> list[tuple[Key, str]]:
     return []
 
 
-def _seal(value: bytes, *about: str) -> bytes:
+def _seal_value(value: bytes, *about: str) -> bytes:
     """Put before a value the checksum of it and of what it is about."""
     return zlib.crc32(value, zlib.crc32("\0".join(about).encode())).to_bytes(4, "big") + value
 
 
-def _open(sealed: Any, *about: str) -> bytes:
+def _open_value(sealed: Any, *about: str) -> bytes:
     """Return a sealed value. Raises DataError unless it is what was written about this."""
-    if not isinstance(sealed, bytes) or _seal(sealed[4:], *about) != sealed:
+    if not isinstance(sealed, bytes) or _seal_value(sealed[4:], *about) != sealed:
         raise DataError("not what was written")
     return sealed[4:]
 
@@ -292,6 +292,6 @@ def _read_stream(packed: bytes, size: int, shape: Any) -> Any:
     return rows.replace_schema_metadata(shape.metadata)
 
 
-def _schema(kind: Derived) -> Any:
+def _stored_schema(kind: Derived) -> Any:
     """Return the schema of the rows of this kind, in the order in which they are kept."""
     return schema.arrow_schema(kind.table, None if kind.columns is None else tuple(kind.columns))

@@ -12,7 +12,7 @@ from typing import Self
 from fleet.errors import LockedError, StoreError
 from fleet.model import Burst
 from fleet.store.burst_columns import BurstColumns
-from fleet.store.checksums import opened_line, sealed_line
+from fleet.store.checksums import seal_line, unseal_line
 from fleet.store.files import open_regular, storing, sync, write_all
 from fleet.store.ids import RUN_FILE
 
@@ -37,7 +37,7 @@ class Journal:
                 ) from None
         try:
             self._check_parts()
-            self._lock: int | None = _locked(self._inside, self.folder)
+            self._lock: int | None = _lock_folder(self._inside, self.folder)
         except BaseException:
             os.close(self._handle)
             raise
@@ -79,7 +79,7 @@ class Journal:
     def parts(self) -> list[Iterator[bytes | None]]:
         """Every part's lines without newlines, torn ends and refusals left out; None: not as written."""
         limits = chain(self._good, repeat(None))
-        return [islice(_whole_lines(path), limit) for path, limit in zip(self._paths(), limits, strict=False)]
+        return [islice(_read_lines(path), limit) for path, limit in zip(self._paths(), limits, strict=False)]
 
     def refuse_after(self, good: Sequence[int]) -> None:
         """Leave out of each part that is there whatever follows so many lines."""
@@ -126,7 +126,7 @@ class Journal:
             raise StoreError(f"{self.path}: the journal is closed.")
         if self._descriptor is None:
             self._descriptor = self._open()
-        data = sealed_line(line)
+        data = seal_line(line)
         try:
             with storing("write the journal", self.path, kept=self._length > 0):
                 write_all(self._descriptor, data)
@@ -140,7 +140,7 @@ class Journal:
                 os.ftruncate(self._descriptor, self._length)
             raise
 
-    def settle(self) -> None:
+    def sync_if_large(self) -> None:
         """Bring to the disk what publishing, which is about to begin, may not do soon enough itself."""
         if self._descriptor is not None and self._waiting > SOON_PUBLISHED_BYTES:
             with storing("write the journal", self.path, kept=True):
@@ -187,12 +187,12 @@ class Journal:
             self._named = True
 
 
-def _whole_lines(path: Path) -> Iterator[bytes | None]:
+def _read_lines(path: Path) -> Iterator[bytes | None]:
     with storing("read the journal", path), os.fdopen(open_regular(path), "rb") as stream:
-        yield from (opened_line(line[:-1]) for line in stream if line.endswith(b"\n"))
+        yield from (unseal_line(line[:-1]) for line in stream if line.endswith(b"\n"))
 
 
-def _locked(inside: Path, folder: Path) -> int:
+def _lock_folder(inside: Path, folder: Path) -> int:
     """Open and lock the journal's lock file; the kernel lets go of it with the process."""
     with storing("open the journal", folder / LOCK_FILE):
         descriptor = open_regular(inside / LOCK_FILE, os.O_RDWR | os.O_CREAT)

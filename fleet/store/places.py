@@ -10,9 +10,9 @@ from warnings import warn
 
 from fleet.errors import StoreWarning, UsageError
 from fleet.late import fs
-from fleet.store.files import enter, sync
-from fleet.store.ids import checked_key
-from fleet.store.s3 import Bucket, bucket_of
+from fleet.store.files import enter_folder, sync
+from fleet.store.ids import require_key
+from fleet.store.s3 import Bucket, parse_bucket
 
 Key = tuple[str, str]  # of a run: its host id and its run id
 SAMPLES_FILE = "samples.parquet"
@@ -24,13 +24,13 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK
 def samples_name(host_id: str, run_id: str) -> str:
     """Name a run's samples file, relative to the root."""
     return (
-        f"samples/host_id={checked_key(host_id, 'host')}/run_id={checked_key(run_id, 'run')}/{SAMPLES_FILE}"
+        f"samples/host_id={require_key(host_id, 'host')}/run_id={require_key(run_id, 'run')}/{SAMPLES_FILE}"
     )
 
 
 def counters_name(run_id: str) -> str:
     """Name the file of a run's counters, relative to the root; only runs that counted have one."""
-    return f"counters/{checked_key(run_id, 'run')}.parquet"
+    return f"counters/{require_key(run_id, 'run')}.parquet"
 
 
 class Folder:
@@ -46,7 +46,7 @@ class Folder:
 
     @property
     def address(self) -> str:
-        """The whole path, which names this place to `place_of` in any other process."""
+        """The whole path, which names this place to `parse_place` in any other process."""
         return str(self.root.resolve())
 
     @cached_property
@@ -58,7 +58,7 @@ class Folder:
         """The file's path, as `filesystem` opens it."""
         return str(self.root / name)
 
-    def reach(self) -> None:
+    def check_reachable(self) -> None:
         """Nothing: folders are made when they are needed."""
 
     def exists(self, name: str) -> bool:
@@ -69,9 +69,9 @@ class Folder:
         """The files that match, sorted; `*` and `?` match inside a part of a name. Raises OSError."""
         folder = self.root / pattern.partition("*")[0].rpartition("/")[0]
         while True:
-            before = _identity(folder)
+            before = _inode(folder)
             found = sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
-            if _identity(folder) == before:
+            if _inode(folder) == before:
                 return found
 
     def samples(self) -> dict[Key, str]:
@@ -82,16 +82,16 @@ class Folder:
         """
         stamps, closed = {}, list[PermissionError]()
         samples = self.path("samples")
-        for host in _folders(samples, "host_id="):
+        for host in _list_folders(samples, "host_id="):
             if not os.path.isdir(f"{samples}/{host}"):  # noqa: PTH112  # a file of somebody else's
                 continue
             try:
-                runs = _folders(f"{samples}/{host}", "run_id=")
+                runs = _list_folders(f"{samples}/{host}", "run_id=")
             except PermissionError as err:
                 closed.append(err)
                 continue
             for run in runs:
-                stamp = _stamp(f"{samples}/{host}/{run}/{SAMPLES_FILE}")
+                stamp = _stamp_path(f"{samples}/{host}/{run}/{SAMPLES_FILE}")
                 if stamp is not None:
                     stamps[host.removeprefix("host_id="), run.removeprefix("run_id=")] = stamp
         if closed and not stamps:
@@ -104,9 +104,9 @@ class Folder:
 
     def stamp(self, name: str) -> str | None:
         """Stamp a file with its size and time; None for no file, "" if it cannot be looked at."""
-        return _stamp(self.path(name))
+        return _stamp_path(self.path(name))
 
-    def placed_ns(self, name: str) -> int:
+    def last_change_ns(self, name: str) -> int:
         """Return when a file last changed in any way, which nobody can set; 0 if that cannot be known."""
         try:
             return (self.root / name).stat().st_ctime_ns
@@ -116,7 +116,7 @@ class Folder:
     def put(self, draft: Path, name: str) -> bool:
         """Make `draft` appear as `name`, whole, and use it up; False if there is a file already. OSError."""
         above, _, last = name.rpartition("/")
-        with enter(self.root, above) as inside:
+        with enter_folder(self.root, above) as inside:
             target = inside / last
             try:
                 os.link(draft, target)
@@ -142,7 +142,7 @@ Place = Folder | Bucket
 """A results root. `str(place)` names it for people; it never holds a credential."""
 
 
-def place_of(root: str | Path) -> Place:
+def parse_place(root: str | Path) -> Place:
     """The place of a path, perhaps with ~user, or of s3://bucket/prefix?…; nothing is opened. UsageError."""
     found = _SCHEME.match(text := str(root))
     if not found:
@@ -158,17 +158,17 @@ def place_of(root: str | Path) -> Place:
             f"--results {found[1]}://…: only folders and s3:// addresses can hold results. "
             f"Many other stores answer as S3 too: name theirs with s3://bucket/prefix?endpoint_override=…"
         )
-    return bucket_of(text)
+    return parse_bucket(text)
 
 
-def _identity(folder: Path) -> int | None:
+def _inode(folder: Path) -> int | None:
     try:
         return folder.stat().st_ino
     except FileNotFoundError:
         return None
 
 
-def _folders(parent: str, beginning: str) -> list[str]:
+def _list_folders(parent: str, beginning: str) -> list[str]:
     try:
         with os.scandir(parent) as entries:
             return sorted(entry.name for entry in entries if entry.name.startswith(beginning))
@@ -176,7 +176,7 @@ def _folders(parent: str, beginning: str) -> list[str]:
         return []
 
 
-def _stamp(path: str) -> str | None:
+def _stamp_path(path: str) -> str | None:
     """What changes when a file does: its size and time; None if there is none, "" if that cannot be known."""
     try:
         about = os.stat(path)  # noqa: PTH116  # a Path for each of ten thousand takes longer than looking

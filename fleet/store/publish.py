@@ -9,7 +9,7 @@ from pathlib import Path
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store.burst_columns import BurstColumns
-from fleet.store.files import discard, draft, state_folder, storing
+from fleet.store.files import discard, draft_path, enter_state_folder, storing
 from fleet.store.places import SAMPLES_FILE, Folder, Place, counters_name, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord
@@ -26,7 +26,7 @@ def publish(place: Place, run: Run, bursts: Iterable[Burst] | BurstColumns) -> t
     with (
         _at_once,
         storing("publish the run", place, kept=True),
-        draft(place.state_dir, run.run_id) as staging,
+        draft_path(place.state_dir, run.run_id) as staging,
     ):
         staging.mkdir()
         counted = staging / "counters.parquet"
@@ -34,7 +34,7 @@ def publish(place: Place, run: Run, bursts: Iterable[Burst] | BurstColumns) -> t
             record = write_samples(staging / SAMPLES_FILE, run, bursts, counters.add)
         placed = place.put(staging / SAMPLES_FILE, name)
         if not (placed and isinstance(place, Folder)):  # a bucket cannot tell who was first
-            record = _compared(place, name, record)
+            record = _require_same_samples(place, name, record)
         if counted.exists():
             place.put(counted, counters_name(run.run_id))
     return name, record
@@ -50,7 +50,7 @@ class _Counters(contextlib.ExitStack):
 
     def add(self, run: Run, chunk: BurstColumns) -> None:
         """Add the counts of these bursts. Raises OSError."""
-        table = chunk.counters(run)
+        table = chunk.counters_table(run)
         if table is None:
             return
         if self._file is None:
@@ -61,7 +61,7 @@ class _Counters(contextlib.ExitStack):
 def clear_leftovers(state_dir: Path, run_id: str) -> None:
     """Remove from `staging` what killed controllers left: of this run, or old; nobody's young files."""
     old = time.time() - LEFTOVER_AFTER_S
-    with state_folder(state_dir, "staging") as staging:
+    with enter_state_folder(state_dir, "staging") as staging:
         for leftover in staging.iterdir():
             mine = leftover.name.startswith(f"{run_id}-") or "-removed-" in leftover.name
             with contextlib.suppress(OSError):  # another controller was first, or they are not ours to remove
@@ -69,7 +69,7 @@ def clear_leftovers(state_dir: Path, run_id: str) -> None:
                     discard(leftover)
 
 
-def _compared(place: Place, name: str, record: RunRecord) -> RunRecord:
+def _require_same_samples(place: Place, name: str, record: RunRecord) -> RunRecord:
     """The record in place; StoreError unless its samples are those meant, whoever put them there."""
     try:
         there = TableFile(place, name, "samples").record

@@ -13,22 +13,22 @@ from warnings import warn
 from fleet.errors import DamagedFileError, DataError, StoreError, StoreWarning, explain, is_lack_of_memory
 from fleet.late import pa, pc, pq
 from fleet.store import schema
-from fleet.store.bursts_gate import COLUMNS as CHECKED_TOGETHER
+from fleet.store.bursts_gate import BURST_COLUMNS as CHECKED_TOGETHER
 from fleet.store.bursts_gate import check_bursts
-from fleet.store.checksums import checked_footer
-from fleet.store.files import check_regular, open_regular
-from fleet.store.footer import Footer, footer_of, may_hold, noted
-from fleet.store.gate import FEW_BYTES, UNPACKED, check_footer, check_held, check_table
+from fleet.store.checksums import read_footer
+from fleet.store.files import open_regular, require_regular
+from fleet.store.footer import Footer, find_metadata, may_contain, parse_footer
+from fleet.store.gate import FEW_BYTES, UNPACKED, check_footer, check_memory, check_table
 from fleet.store.places import Folder, Place
-from fleet.store.rows import RECORD, RunRecord, unpack_record, unpacked
+from fleet.store.rows import RECORD, RunRecord, unpack_record, unpack_record_json
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
 # Rows, values of a list column, and bytes of texts, that are read at a time.
-_STRETCH, _VALUES, _TEXT_BYTES = 4096, 1 << 18, 8 << 20
+_BATCH_ROWS, _BATCH_VALUES, _BATCH_TEXT_BYTES = 4096, 1 << 18, 8 << 20
 _READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for is kept in memory
-_OF_A_NAME = (errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG)  # its name leads to no file
-_OF_A_FILE = (errno.EACCES, errno.EPERM, errno.EIO)  # the system does not read it, though others
+_NAME_ERRORS = (errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG)  # its name leads to no file
+_FILE_ERRORS = (errno.EACCES, errno.EPERM, errno.EIO)  # the system does not read it, though others
 _RUN = re.compile(r"samples/host_id=[^/]+/run_id=([^/]+)/")
 
 _RESTORE = "If the file is damaged, put it back from a copy, or move all files of that run away."
@@ -63,8 +63,8 @@ def read_files(
     def read(name: str) -> Any:
         return TableFile(place, name, table).read(columns, where)
 
-    parts = list(readable(names, read).values()) if skip_damaged else each(read, names)
-    return joined(parts, table, columns)
+    parts = list(read_undamaged(names, read).values()) if skip_damaged else map_in_threads(read, names)
+    return concat_tables(parts, table, columns)
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Ite
         text = " ".join(str(err).split()).rstrip(".")
         if is_damage(err):
             raise DamagedFileError(f"{what}: {text}. {remedy}", run_id=run_id) from err
-        if isinstance(err, OSError) and err.errno in _OF_A_FILE:
+        if isinstance(err, OSError) and err.errno in _FILE_ERRORS:
             reason = f"{os.strerror(err.errno)}. Let this user read it, or look at the disk."
             raise DamagedFileError(f"{what}: {reason}", run_id=run_id) from err
         if (cause := explain(err, f"{what}: ")) is not None:
@@ -93,24 +93,24 @@ def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Ite
 def is_damage(err: Exception) -> bool:
     """Whether this says that bytes are not what fleet writes; not that they could not be read."""
     if isinstance(err, OSError):  # pyarrow's has no errno where it cannot decode, nor where a bucket fails
-        return err.errno in _OF_A_NAME or (err.errno is None and "AWS Error" not in str(err))
+        return err.errno in _NAME_ERRORS or (err.errno is None and "AWS Error" not in str(err))
     return isinstance(err, (DataError, pa.ArrowException)) and not is_lack_of_memory(err)
 
 
-def run_of(name: str) -> str | None:
+def parse_run_id(name: str) -> str | None:
     """Return the ID of the run whose file this is by its name; None for a file of several."""
     match = _RUN.match(name)
     return match and match[1]
 
 
-def leave_out(err: StoreError) -> None:
+def warn_left_out(err: StoreError) -> None:
     """Name what is left out by a StoreWarning."""
     warning = StoreWarning(f"{err} It is left out.")
     warning.__cause__ = err.__cause__
     warn(warning, stacklevel=3)
 
 
-def readable(names: Sequence[str], read: Callable[[str], _Result]) -> dict[str, _Result]:
+def read_undamaged(names: Sequence[str], read: Callable[[str], _Result]) -> dict[str, _Result]:
     """Read files, by name; a damaged one is left out with a StoreWarning."""
 
     def tried(name: str) -> _Result | StoreError:
@@ -119,24 +119,24 @@ def readable(names: Sequence[str], read: Callable[[str], _Result]) -> dict[str, 
         except DamagedFileError as err:
             return err
 
-    found = dict(zip(names, each(tried, names), strict=True))
+    found = dict(zip(names, map_in_threads(tried, names), strict=True))
     for err in found.values():
         if isinstance(err, StoreError):
-            leave_out(err)
+            warn_left_out(err)
     return {name: what for name, what in found.items() if not isinstance(what, StoreError)}
 
 
-def joined(parts: Sequence[Any], table: str, columns: Sequence[str] | None = None) -> Any:
+def concat_tables(parts: Sequence[Any], table: str, columns: Sequence[str] | None = None) -> Any:
     """Tables below one another; of none, an empty one with its columns."""
-    return pa.concat_tables(parts or [_shape(table, columns).empty_table()]).unify_dictionaries()
+    return pa.concat_tables(parts or [_memory_schema(table, columns).empty_table()]).unify_dictionaries()
 
 
-def chosen(table: Any, name: str, columns: Sequence[str] | None, where: Where) -> Any:
+def select_rows(table: Any, name: str, columns: Sequence[str] | None, where: Where) -> Any:
     """Of rows in memory what `read_files` would give: those wanted, in the schema of the table `name`."""
-    return _shaped(_only(table, where), _shape(name, columns))
+    return _cast(_filter_rows(table, where), _memory_schema(name, columns))
 
 
-def each(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+def map_in_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
     """Do the work for every item, a few at once; the results stand in the order of the items."""
     todo = list(items)
     if len(todo) < 2:
@@ -159,24 +159,24 @@ class TableFile:
     ) -> None:
         self._threads = threads
         self.what = f"{place}: cannot read the {table} table: {name}"
-        self._run_id = run_of(name)
+        self._run_id = parse_run_id(name)
         self._table = table
         whole = whole or table != "samples"
-        source, self._footer = self._try(lambda: _checked(place, name, whole=whole))
+        source, self._footer = self._call(lambda: _open_verified(place, name, whole=whole))
         self._size = source.size()
-        self._file = self._try(lambda: _opened(source, table))
-        self._try(lambda: schema.check_version(self.metadata.get(schema.VERSION, b"")))
+        self._file = self._call(lambda: _open_parquet(source, table))
+        self._call(lambda: schema.check_version(self.metadata.get(schema.VERSION, b"")))
 
     @cached_property
-    def _about(self) -> Footer:
+    def _parsed_footer(self) -> Footer:
         """What its footer says, checked: in a file of a coarse clock few bytes are many samples."""
 
         def read() -> Footer:
-            footer = footer_of(self._footer)
+            footer = parse_footer(self._footer)
             check_footer(self._table, footer, self._size)
             return footer
 
-        found: Footer = self._try(read)
+        found: Footer = self._call(read)
         return found
 
     @cached_property
@@ -192,7 +192,7 @@ class TableFile:
     def record(self) -> RunRecord:
         """Return what a samples file says of its run. Raises DamagedFileError where that is damaged."""
         with reading(f"{self.what}: no record of its run", "Restore it from a copy.", self._run_id):
-            return unpacked(self.metadata.get(RECORD, b""))
+            return unpack_record(self.metadata.get(RECORD, b""))
 
     @property
     def rows(self) -> int:
@@ -201,67 +201,80 @@ class TableFile:
 
     def values(self, column: str) -> int:
         """How many values a list column has in all, as the footer tells."""
-        found = [one.values for group in self._about.groups for one in group.columns if one.path[0] == column]
+        found = [
+            one.values
+            for group in self._parsed_footer.groups
+            for one in group.columns
+            if one.path[0] == column
+        ]
         if not found and self.rows:
-            raise self._damaged(f"it has no column {column}. {REMEDIES[self._table]}")
+            raise self._damage_error(f"it has no column {column}. {REMEDIES[self._table]}")
         return sum(found)
 
     @property
-    def _stretch(self) -> int:
+    def _batch_rows(self) -> int:
         """How many rows to read at a time: fewer where each has many values, as the footer tells."""
-        found, words = _STRETCH, {(word,) for word in schema.words_of(self._table)}
-        for group in self._about.groups:
+        found, words = _BATCH_ROWS, {(word,) for word in schema.word_columns(self._table)}
+        for group in self._parsed_footer.groups:
             most = max((column.values for column in group.columns), default=0)
             texts = (one.unpacked for one in group.columns if one.repeats and one.path not in words)
-            found = min(found, _VALUES * group.rows // max(1, most), _TEXT_BYTES // max(1, *texts, 1))
+            found = min(
+                found, _BATCH_VALUES * group.rows // max(1, most), _BATCH_TEXT_BYTES // max(1, *texts, 1)
+            )
         return max(1, found)
 
-    def as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
+    def iter_as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
         """All rows and columns, checked by the gate, in tables of so many rows, then the rest."""
         shape = schema.file_schema(self._table)
         if unknown := sorted({*self._schema.names} - {*shape.names}):
-            raise self._damaged(f"a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}")
-        batches = self._try(lambda: self._file.iter_batches(self._stretch, use_threads=self._threads))
+            raise self._damage_error(f"a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}")
+        batches = self._call(lambda: self._file.iter_batches(self._batch_rows, use_threads=self._threads))
         held = [self._schema.empty_table()]
         for size in sizes:
-            while sum(map(len, held)) < size and (part := self._try(lambda: _table_of(next(batches, None)))):
+            while sum(map(len, held)) < size and (part := self._call(lambda: _to_table(next(batches, None)))):
                 held.append(part)
-            whole = self._try(lambda: pa.concat_tables(held).unify_dictionaries().combine_chunks())  # noqa: B023  called at once
+            whole = self._call(lambda: pa.concat_tables(held).unify_dictionaries().combine_chunks())  # noqa: B023  called at once
             part, held = whole.slice(0, size), [whole.slice(size)]
-            yield self._try(lambda: self._shaped(part, shape))  # noqa: B023  called at once
+            yield self._call(lambda: self._check_and_cast(part, shape))  # noqa: B023  called at once
 
     def read(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Any:
         """Return the rows wanted, in the schema of the table."""
-        where, shape = where or {}, _shape(self._table, columns)
-        groups = self._groups(where)
+        where, shape = where or {}, _memory_schema(self._table, columns)
+        groups = self._matching_groups(where)
         if not groups:
             return shape.empty_table()
-        return self._try(
-            lambda: self._shaped(self._wanted(self._held(groups, self._needed(shape, where)), where), shape)
-        )
-
-    def stretches(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
-        """The same, some rows at a time, so that no more than these have to be held."""
-        where, shape = where or {}, _shape(self._table, columns)
-        groups = self._groups(where)
-        if not groups:  # of which pyarrow 18 makes an error
-            return
-        batches = self._try(
-            lambda: self._file.iter_batches(
-                self._stretch, groups, columns=self._needed(shape, where), use_threads=self._threads
+        return self._call(
+            lambda: self._check_and_cast(
+                self._select_rows(self._read_groups(groups, self._columns_to_read(shape, where)), where),
+                shape,
             )
         )
-        while (rows := self._try(lambda: _table_of(next(batches, None)))) is not None:
-            yield self._try(partial(self._shaped, self._wanted(rows, where), shape))
 
-    def _held(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
+    def iter_tables(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
+        """The same, some rows at a time, so that no more than these have to be held."""
+        where, shape = where or {}, _memory_schema(self._table, columns)
+        groups = self._matching_groups(where)
+        if not groups:  # of which pyarrow 18 makes an error
+            return
+        batches = self._call(
+            lambda: self._file.iter_batches(
+                self._batch_rows,
+                groups,
+                columns=self._columns_to_read(shape, where),
+                use_threads=self._threads,
+            )
+        )
+        while (rows := self._call(lambda: _to_table(next(batches, None)))) is not None:
+            yield self._call(partial(self._check_and_cast, self._select_rows(rows, where), shape))
+
+    def _read_groups(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
         """All rows of these groups; where they may be large, some at a time, up to what any take."""
         if self._table == "samples" or self.rows * self._unpacked <= UNPACKED:
             return self._file.read_row_groups(groups, columns=columns, use_threads=self._threads)
         parts = []
-        for batch in self._file.iter_batches(self._stretch, groups, columns, self._threads):
-            parts.append(_table_of(batch))
-            check_held(parts)
+        for batch in self._file.iter_batches(self._batch_rows, groups, columns, self._threads):
+            parts.append(_to_table(batch))
+            check_memory(parts)
         return pa.concat_tables(parts)
 
     @property
@@ -270,22 +283,22 @@ class TableFile:
         groups = map(self._file.metadata.row_group, range(self._file.num_row_groups))
         return sum(group.total_byte_size for group in groups)
 
-    def _groups(self, where: Where) -> list[int]:
+    def _matching_groups(self, where: Where) -> list[int]:
         """The row groups whose statistics leave room for a value of each column."""
         count = self._file.num_row_groups
         few = self._table != "samples" and self._unpacked <= FEW_BYTES
-        groups = () if few and not where else self._about.groups
-        excluded = {number for number, group in enumerate(groups) if not may_hold(group, where)}
+        groups = () if few and not where else self._parsed_footer.groups
+        excluded = {number for number, group in enumerate(groups) if not may_contain(group, where)}
         return [number for number in range(count) if number not in excluded]
 
-    def _needed(self, shape: Any, where: Where) -> list[str]:
-        return sorted({*self._checked_shape(shape).names, *where} & set(self._schema.names))
+    def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
+        return sorted({*self._schema_to_check(shape).names, *where} & set(self._schema.names))
 
-    def _checked_shape(self, shape: Any) -> Any:
+    def _schema_to_check(self, shape: Any) -> Any:
         """The columns to read and check: where bursts are wanted, all that are checked together."""
         if self._table != "samples" or "ticks" not in shape.names:
             return shape
-        return _shape("samples", [*shape.names, *CHECKED_TOGETHER])
+        return _memory_schema("samples", [*shape.names, *CHECKED_TOGETHER])
 
     @cached_property
     def _path_columns(self) -> Mapping[str, str]:
@@ -293,24 +306,24 @@ class TableFile:
         names = schema.PATH_COLUMNS.get(self._table, ())
         return {name: self.record.row[name] for name in names}
 
-    def _wanted(self, table: Any, where: Where) -> Any:
+    def _select_rows(self, table: Any, where: Where) -> Any:
         """Return the rows wanted, with the columns that are in the path."""
         for name, value in self._path_columns.items():
             places = pa.repeat(pa.scalar(0, pa.int32()), len(table))
             table = table.append_column(name, pa.DictionaryArray.from_arrays(places, pa.array([value])))
-        return _only(table, where)
+        return _filter_rows(table, where)
 
-    def _shaped(self, table: Any, shape: Any) -> Any:
-        shaped = _shaped(table, self._checked_shape(shape))
+    def _check_and_cast(self, table: Any, shape: Any) -> Any:
+        shaped = _cast(table, self._schema_to_check(shape))
         check_table(self._table, shaped)
         if self._table == "samples" and "ticks" in shape.names:
             check_bursts(shaped, self.record.row)
-        return _shaped(shaped, shape)
+        return _cast(shaped, shape)
 
-    def _damaged(self, text: str) -> DamagedFileError:
+    def _damage_error(self, text: str) -> DamagedFileError:
         return DamagedFileError(f"{self.what}: {text}", run_id=self._run_id)
 
-    def _try(self, work: Callable[[], Any]) -> Any:
+    def _call(self, work: Callable[[], Any]) -> Any:
         with reading(self.what, REMEDIES[self._table], self._run_id):
             try:
                 return work()
@@ -326,28 +339,28 @@ def read_record(place: Place, name: str) -> bytes:
     if isinstance(place, Folder):
         with os.fdopen(open_regular(Path(place.path(name))), "rb") as file:
             size = file.seek(0, 2)
-            footer = checked_footer(lambda count, at: os.pread(file.fileno(), count, at), size, pages=False)
+            footer = read_footer(lambda count, at: os.pread(file.fileno(), count, at), size, pages=False)
     else:
         with place.filesystem.open_input_file(place.path(name)) as source:
-            footer = checked_footer(source.read_at, source.size(), pages=False)
-    schema.check_version(noted(footer, schema.VERSION))
-    if not (record := noted(footer, RECORD)):
+            footer = read_footer(source.read_at, source.size(), pages=False)
+    schema.check_version(find_metadata(footer, schema.VERSION))
+    if not (record := find_metadata(footer, RECORD)):
         raise DataError("no record of its run")
-    return unpack_record(record)
+    return unpack_record_json(record)
 
 
 def read_table_name(place: Place, name: str) -> str:
     """Read from a file of which table it is; an empty name if it does not say. Raises DamagedFileError."""
     with reading(f"{place}: cannot read {name}"):
-        source, _ = _checked(place, name, whole=False)
+        source, _ = _open_verified(place, name, whole=False)
         metadata = pq.read_metadata(source).metadata or {}
         return str(metadata.get(b"fleet.table", b""), "ascii", "replace")
 
 
-def _checked(place: Place, name: str, *, whole: bool) -> tuple[Any, bytes]:
+def _open_verified(place: Place, name: str, *, whole: bool) -> tuple[Any, bytes]:
     """The file for pyarrow to read, checked, and its footer; of a large one, unless `whole`, only this is."""
     if isinstance(place, Folder):
-        check_regular(place.path(name))
+        require_regular(place.path(name))
         if not name.isprintable():  # pyarrow opens no name that is not UTF-8
             raise OSError("its name is not printable UTF-8; rename it or move it away")
     source = place.filesystem.open_input_file(place.path(name))
@@ -356,13 +369,13 @@ def _checked(place: Place, name: str, *, whole: bool) -> tuple[Any, bytes]:
         small = source.read_buffer()
         source.close()
         source, whole = pa.BufferReader(small), True
-    return source, checked_footer(source.read_at, size, pages=whole)
+    return source, read_footer(source.read_at, size, pages=whole)
 
 
-def _opened(source: Any, table: str) -> Any:
+def _open_parquet(source: Any, table: str) -> Any:
     """Open a file that has all columns of its table; words are read as dictionaries. Raises DataError."""
     names = schema.file_schema(table).names
-    words = [name for name in schema.words_of(table) if name in names]
+    words = [name for name in schema.word_columns(table) if name in names]
     try:
         file = pq.ParquetFile(source, page_checksum_verification=True, read_dictionary=words)
         lacking = sorted({*names} - {*file.schema_arrow.names})
@@ -375,21 +388,21 @@ def _opened(source: Any, table: str) -> Any:
     return file
 
 
-def _table_of(batch: Any | None) -> Any | None:
+def _to_table(batch: Any | None) -> Any | None:
     return None if batch is None else pa.Table.from_batches([batch])
 
 
-def _shape(table: str, columns: Sequence[str] | None) -> Any:
+def _memory_schema(table: str, columns: Sequence[str] | None) -> Any:
     return schema.arrow_schema(table, None if columns is None else tuple(columns))
 
 
-def _shaped(table: Any, shape: Any) -> Any:
+def _cast(table: Any, shape: Any) -> Any:
     columns = [(table.column(field.name), field.type) for field in shape]
     same = [column if column.type == type_ else column.cast(type_) for column, type_ in columns]
     return pa.Table.from_arrays(same, schema=shape)
 
 
-def _only(table: Any, where: Where) -> Any:
+def _filter_rows(table: Any, where: Where) -> Any:
     kept: Any = None
     for column, values in where.items():
         found = table.column(column)

@@ -36,7 +36,7 @@ class RunRecord:
     cpus: Sequence[Mapping[str, Any]]
 
 
-def packed(record: RunRecord) -> str:
+def pack_record(record: RunRecord) -> str:
     """Write a record as text for a file's metadata: JSON, compressed by zstd, in base64."""
     shared = ("run_id", "host_id")
     cpus = [{key: value for key, value in cpu.items() if key not in shared} for cpu in record.cpus]
@@ -44,17 +44,17 @@ def packed(record: RunRecord) -> str:
     return base64.b64encode(pa.Codec("zstd", _ZSTD_LEVEL).compress(plain, asbytes=True)).decode()
 
 
-def unpacked(text: bytes) -> RunRecord:
+def unpack_record(text: bytes) -> RunRecord:
     """Read the record that `packed` wrote. Raises DataError."""
-    return parse_record(unpack_record(text))
+    return parse_record(unpack_record_json(text))
 
 
 def parse_record(plain: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
     """Read a record's JSON. names: only these columns of `runs`. Raises DataError."""
-    return RunRecord(*gate.record_of(plain, names))
+    return RunRecord(*gate.decode_record(plain, names))
 
 
-def unpack_record(text: bytes) -> bytes:
+def unpack_record_json(text: bytes) -> bytes:
     """Return the JSON of the record that `packed` wrote. Raises DataError."""
     try:
         frame = pa.BufferReader(base64.b64decode(text, validate=True))
@@ -68,28 +68,28 @@ def unpack_record(text: bytes) -> bytes:
 
 def to_json(value: Any) -> str:
     """One line of JSON for a noun, a mapping or a list of them."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plainer)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_to_plain)
 
 
-def as_object(noun: Any) -> dict[str, Any]:
+def to_dict(noun: Any) -> dict[str, Any]:
     """A noun's values by field; of a Host's environment only the names, as values may be secrets."""
     values = {name: getattr(noun, name) for name in _field_names(type(noun))}  # type: ignore[arg-type]  # a class is hashable
     return values | {"env": sorted(noun.env)} if type(noun) is Host else values
 
 
-def without_nulls(noun: Any) -> dict[str, Any]:
+def drop_nulls(noun: Any) -> dict[str, Any]:
     """Of a Failed, of which there may be 100,000, or its Parameters."""
-    values = {name: value for name, value in as_object(noun).items() if value is not None}
-    return {n: without_nulls(value) if is_dataclass(value) else value for n, value in values.items()}
+    values = {name: value for name, value in to_dict(noun).items() if value is not None}
+    return {n: drop_nulls(value) if is_dataclass(value) else value for n, value in values.items()}
 
 
-def _plainer(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """What json cannot write itself, one step nearer to what it can."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, datetime):
         return value.isoformat()
-    return as_object(value)
+    return to_dict(value)
 
 
 @cache
@@ -97,7 +97,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(part.name for part in fields(kind))
 
 
-def hello_of(run: Run) -> Hello:
+def require_hello(run: Run) -> Hello:
     """The run's hello; without one no tick has a length, so nothing can be published."""
     if run.hello is None:
         raise StoreError(
@@ -106,20 +106,20 @@ def hello_of(run: Run) -> Hello:
     return run.hello
 
 
-def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
+def make_runs_row(run: Run, contents: Contents) -> dict[str, Any]:
     """The one row of `runs`."""
-    hello, facts = hello_of(run), run.facts
+    hello, facts = require_hello(run), run.facts
     row = {
-        **_values(run, "run_id", "session_id", "fleet_version"),
-        **_values(contents, "bursts", "samples"),
-        **_values(hello, "pairs", "preset", "precision", "clock", "ticks_per_second"),
-        **_values(run.end, "converged", "unconverged"),
+        **_pick_values(run, "run_id", "session_id", "fleet_version"),
+        **_pick_values(contents, "bursts", "samples"),
+        **_pick_values(hello, "pairs", "preset", "precision", "clock", "ticks_per_second"),
+        **_pick_values(run.end, "converged", "unconverged"),
         "host_id": run.host.host_id,
         "host_name": run.host.name,
         "state": str(run.state),
-        "started_utc": _moment(run.started_utc),
-        "ended_utc": _moment(run.ended_utc) if run.ended_utc else None,
-        "benchmarks": _benchmarks(run),
+        "started_utc": _parse_moment(run.started_utc),
+        "ended_utc": _parse_moment(run.ended_utc) if run.ended_utc else None,
+        "benchmarks": _list_benchmarks(run),
         "cpus_measured": len(hello.cpus),
         "failed_bursts": len(run.failed),
         "flagged_bursts": contents.flagged,
@@ -138,25 +138,25 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         **{f"{name}_json": to_json(getattr(facts, name)) for name in ("mitigations", "nodes")},
         **{f"{name}_json": to_json(getattr(run, name)) for name in ("plan", "host")},
         "hello_json": to_json(hello.raw),
-        "failed_json": to_json([without_nulls(one) for one in run.failed]),
+        "failed_json": to_json([drop_nulls(one) for one in run.failed]),
         # what earlier agents left there says nothing of the machine
         "probe": "\n".join(line for line in facts.probe.split("\n") if "fleet-agent-" not in line),
     }
-    row |= _load(facts.load, "before") | _load(run.load_after, "after")
-    return row | _values(facts, *(column.name for column in schema.FACTS))
+    row |= _load_columns(facts.load, "before") | _load_columns(run.load_after, "after")
+    return row | _pick_values(facts, *(column.name for column in schema.FACTS))
 
 
-def _values(noun: Any, *names: str) -> dict[str, Any]:
+def _pick_values(noun: Any, *names: str) -> dict[str, Any]:
     return {name: noun and getattr(noun, name) for name in names}
 
 
-def cpus_rows(run: Run) -> list[dict[str, Any]]:
+def make_cpus_rows(run: Run) -> list[dict[str, Any]]:
     """A row of `cpus` for every CPU of the host."""
-    measured = set(hello_of(run).cpus)
+    measured = set(require_hello(run).cpus)
     groups = ("core", "cluster", "llc", "die", "package", "node")
     others = ("cpu", "online", "allowed", "kind", "capacity", "model", "max_khz", "governor", "isolated")
     return [
-        _values(cpu, *groups, *others)
+        _pick_values(cpu, *groups, *others)
         | {
             "host_id": run.host.host_id,
             "run_id": run.run_id,
@@ -167,18 +167,18 @@ def cpus_rows(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def _benchmarks(run: Run) -> list[str]:
+def _list_benchmarks(run: Run) -> list[str]:
     """Each as benchmark/variant where the agent's hello lists them, else the benchmarks asked for."""
-    plan = hello_of(run).raw.get("plan")
+    plan = require_hello(run).raw.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, Mapping) else None
     if isinstance(listed, list) and all(isinstance(item, Mapping) for item in listed):
         return [f"{item.get('benchmark')}/{item.get('variant')}" for item in listed]
     return list(run.plan.benchmarks)
 
 
-def _load(load: Load, when: str) -> dict[str, Any]:
+def _load_columns(load: Load, when: str) -> dict[str, Any]:
     return {f"{part.name}_{when}": getattr(load, part.name) for part in fields(load)}
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     return datetime.fromisoformat(text)

@@ -8,51 +8,51 @@ from contextlib import ExitStack, contextmanager
 
 from fleet.late import pa
 from fleet.store import schema
-from fleet.store.files import draft, enter, open_regular
+from fleet.store.files import draft_path, enter_folder, open_regular
 from fleet.store.places import Place
-from fleet.store.reading import TableFile, readable
+from fleet.store.reading import TableFile, read_undamaged
 from fleet.store.rows import RunRecord
 from fleet.store.writing import write_table
 
 TABLES = ("cpus", "runs")  # in the order of writing: whoever sees a run sees its CPUs
 
 
-def add(place: Place, records: Sequence[RunRecord]) -> None:
+def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
     """Add the rows of runs as one file of each table; again under the same runs changes nothing. OSError."""
-    with _locked(place, exclusive=False):
+    with _lock_tables(place, exclusive=False):
         for table in TABLES if records else ():
-            _add(place, table, records)
+            _write_rows(place, table, records)
 
 
-def complete(place: Place, run_ids: Collection[str], read: Callable[[str], RunRecord]) -> None:
+def add_missing_runs(place: Place, run_ids: Collection[str], read: Callable[[str], RunRecord]) -> None:
     """Add the rows that a table lacks of runs whose session has ended. OSError, StoreError, and `read`'s."""
-    with _locked(place, exclusive=True) as alone:
+    with _lock_tables(place, exclusive=True) as alone:
         for table in TABLES if alone else ():
             files = place.files(f"{table}/*.parquet")
-            there = readable(files, lambda name: TableFile(place, name, table).read(["run_id"]))  # noqa: B023
+            there = read_undamaged(files, lambda name: TableFile(place, name, table).read(["run_id"]))  # noqa: B023
             known = {run_id for part in there.values() for run_id in part.column("run_id").to_pylist()}
             if lacking := [read(run_id) for run_id in run_ids if run_id not in known]:
-                _add(place, table, lacking)
+                _write_rows(place, table, lacking)
 
 
-def _add(place: Place, table: str, records: Sequence[RunRecord]) -> None:
+def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     ids = sorted(record.row["run_id"] for record in records)
     name = ids[-1] if len(ids) == 1 else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
     listed = [row for record in records for row in (record.cpus if table == "cpus" else [record.row])]
     rows = pa.Table.from_pylist(listed, schema.arrow_schema(table))
     # Dictionaries would be larger than texts that differ in most rows; bounds only help among many rows.
     bounds = ["run_id", "host_id", "session_id"] if len(rows) > 1 else False
-    with draft(place.state_dir, f"{name}-{table}") as path:
+    with draft_path(place.state_dir, f"{name}-{table}") as path:
         write_table(path, rows, max(len(rows), 1), use_dictionary=False, write_statistics=bounds)
         place.put(path, f"{table}/{name}.parquet")
 
 
 @contextmanager
-def _locked(place: Place, *, exclusive: bool) -> Iterator[bool]:
+def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
     """Hold the lock on a root's tables; exclusive: do not wait for it; yields whether it is held alone."""
     with ExitStack() as held:
         try:
-            state = held.enter_context(enter(place.state_dir.parent, place.state_dir.name))
+            state = held.enter_context(enter_folder(place.state_dir.parent, place.state_dir.name))
             lock = open_regular(state / "tables.lock", os.O_WRONLY | os.O_CREAT, 0o666)
             held.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)

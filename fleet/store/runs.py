@@ -17,14 +17,14 @@ from fleet.errors import DamagedFileError, DataError, MemoryLimitError, StoreErr
 from fleet.model import BENCHMARKS, SHIPPED, Descriptions, RunState, read_descriptions
 from fleet.store import gate
 from fleet.store.amendments import Amendment, read_amendments
-from fleet.store.checksums import opened_json
+from fleet.store.checksums import unseal_json
 from fleet.store.files import read_regular, storing
 from fleet.store.ids import RUN_FILE
 from fleet.store.index import Index, RunEntry
-from fleet.store.places import Key, Place, place_of, samples_name
-from fleet.store.reading import each, leave_out, read_record, readable, reading
+from fleet.store.places import Key, Place, parse_place, samples_name
+from fleet.store.reading import map_in_threads, read_record, read_undamaged, reading, warn_left_out
 from fleet.store.rows import RunRecord, parse_record
-from fleet.store.run_tables import complete
+from fleet.store.run_tables import add_missing_runs
 
 _NONE: Mapping[str, DamagedFileError] = MappingProxyType({})
 _hidden: ContextVar[Mapping[str, DamagedFileError]] = ContextVar("hidden", default=_NONE)
@@ -82,8 +82,8 @@ class Listing:
 
     def __init__(self, root: str | Path | Place, note: Callable[[str], None] | None = None) -> None:
         self.note = note or (lambda _: None)  # told of what may take a while
-        self.place: Place = place_of(root) if isinstance(root, (str, Path)) else root
-        self.unreadable = dict[Key, DamagedFileError]()  # why runs are not among `every`
+        self.place: Place = parse_place(root) if isinstance(root, (str, Path)) else root
+        self.unreadable = dict[Key, DamagedFileError]()  # why runs are not among `all_runs`
 
     def __str__(self) -> str:
         return str(self.place)
@@ -99,7 +99,7 @@ class Listing:
         with storing("read the runs", self.place):
             stamps = self.place.samples()
             if not stamps:
-                self.place.reach()  # else a bucket that is missing would look like an empty one
+                self.place.check_reachable()  # else a bucket that is missing would look like an empty one
         return stamps
 
     @cached_property
@@ -109,43 +109,43 @@ class Listing:
             return frozenset(self.place.files("counters/*.parquet"))
 
     @cached_property
-    def every(self) -> list[RunSummary]:
+    def all_runs(self) -> list[RunSummary]:
         """The runs whose samples are in place, oldest first, the withdrawn among them.
 
         Their labels are those they have now. A file that cannot be read is named by a StoreWarning and left
         out; DamagedFileError if none can.
         """
-        rows, self.unreadable = self._read(self.samples)
+        rows, self.unreadable = self._read_rows(self.samples)
         if self.unreadable and not rows:
             raise next(iter(self.unreadable.values()))
         for err in self.unreadable.values():
-            leave_out(err)
+            warn_left_out(err)
         self._complete_tables()
-        return self._summaries(rows)
+        return self._summarize(rows)
 
     @cached_property
     def runs(self) -> list[RunSummary]:
         """Those of them that were not withdrawn."""
-        return [run for run in self.every if not self._is_withdrawn(run)]
+        return [run for run in self.all_runs if not self._is_withdrawn(run)]
 
-    def with_unfinished(self) -> list[RunSummary]:
+    def list_with_unfinished(self) -> list[RunSummary]:
         """Those, and the runs that are only a journal on this machine."""
-        return sorted(self.runs + unfinished(self.place), key=_when)
+        return sorted(self.runs + list_unfinished(self.place), key=_sort_key)
 
-    def named(self, run_ids: Collection[str]) -> list[RunSummary]:
+    def find_runs(self, run_ids: Collection[str]) -> list[RunSummary]:
         """Return the runs with these IDs. Raises DamagedFileError if the only one asked for is damaged."""
-        if "every" in self.__dict__:
+        if "all_runs" in self.__dict__:
             return [run for run in self.runs if run.run_id in run_ids]
         stamps = {key: stamp for key, stamp in self.samples.items() if key[1] in run_ids}
-        rows, errors = self._read(stamps)
+        rows, errors = self._read_rows(stamps)
         errors |= {key: _hidden.get()[key[1]] for key in stamps if key[1] in _hidden.get()}
         if errors and len(stamps) == 1:
             raise next(iter(errors.values()))
         for err in errors.values():
-            leave_out(err)
-        return [run for run in self._summaries(rows) if not self._is_withdrawn(run)]
+            warn_left_out(err)
+        return [run for run in self._summarize(rows) if not self._is_withdrawn(run)]
 
-    def records(
+    def read_records(
         self, runs: Sequence[RunSummary], columns: tuple[str, ...] | None = None
     ) -> dict[str, RunRecord]:
         """Read the records of runs, by run id; a StoreWarning for each that cannot be read.
@@ -158,7 +158,9 @@ class Listing:
             with suppress(DataError):
                 records[run_id] = parse_record(text, columns)
         names = {samples_name(*run.key): run.run_id for run in runs if run.run_id not in records}
-        others = readable(list(names), lambda name: parse_record(read_record(self.place, name), columns))
+        others = read_undamaged(
+            list(names), lambda name: parse_record(read_record(self.place, name), columns)
+        )
         return records | {names[name]: record for name, record in others.items()}
 
     @cached_property
@@ -169,17 +171,19 @@ class Listing:
         amendment = self._amendments.get(run.run_id)
         return amendment is not None and bool(amendment.withdrawn)
 
-    def _summaries(self, rows: Iterable[_Row]) -> list[RunSummary]:
+    def _summarize(self, rows: Iterable[_Row]) -> list[RunSummary]:
         """Return the runs of these rows, oldest first, with the labels they have now."""
         shown = (row for row in rows if row["run_id"] not in _hidden.get())
-        return sorted((_published(row, self._amendments.get(row["run_id"])) for row in shown), key=_when)
+        return sorted(
+            (_make_summary(row, self._amendments.get(row["run_id"])) for row in shown), key=_sort_key
+        )
 
-    def _read(self, stamps: Mapping[Key, str]) -> tuple[list[_Row], dict[Key, DamagedFileError]]:
+    def _read_rows(self, stamps: Mapping[Key, str]) -> tuple[list[_Row], dict[Key, DamagedFileError]]:
         """Read rows of runs from the index, else from their samples files; and why some cannot be read."""
         rows = self.index.read_listed(stamps)
         new = [key for key in stamps if key not in rows]
         entries, errors = dict[Key, RunEntry](), dict[Key, DamagedFileError]()
-        for key, result in zip(new, each(self.read_file, new), strict=True):
+        for key, result in zip(new, map_in_threads(self.read_file, new), strict=True):
             if isinstance(result, DamagedFileError):
                 errors[key] = result
             else:
@@ -187,7 +191,7 @@ class Listing:
         if entries:
             self.index.keep_runs(entries, self.samples, in_tables=False)
         rows |= {key: dict(entry.listed) for key, entry in entries.items()}
-        errors |= self._duplicates(rows)
+        errors |= self._find_duplicates(rows)
         return [row for key, row in rows.items() if key not in errors], errors
 
     def read_file(self, key: Key) -> tuple[_Row, bytes] | DamagedFileError:
@@ -197,7 +201,7 @@ class Listing:
         try:
             with reading(what, run_id=key[1]):
                 record = read_record(self.place, name)
-                row = listed_row(record)
+                row = make_listed_row(record)
         except DamagedFileError as err:
             return err
         except StoreError as err:
@@ -209,12 +213,12 @@ class Listing:
             return DamagedFileError(f"{what}: it holds {run}. Move it to its place, or remove it.")
         return row, record
 
-    def _duplicates(self, rows: Mapping[Key, _Row]) -> dict[Key, DamagedFileError]:
+    def _find_duplicates(self, rows: Mapping[Key, _Row]) -> dict[Key, DamagedFileError]:
         """Name the runs whose id a samples file of another host, which came to its place before, has too."""
         oldest, errors = dict[str, Key](), dict[Key, DamagedFileError]()
         count = Counter(run_id for _, run_id in rows)
         several = [key for key in rows if count[key[1]] > 1]
-        for key in sorted(several, key=lambda key: self.place.placed_ns(samples_name(*key))):
+        for key in sorted(several, key=lambda key: self.place.last_change_ns(samples_name(*key))):
             if (first := oldest.setdefault(key[1], key)) != key:
                 names = f"{samples_name(*key)} has the run id of {samples_name(*first)}, which is older"
                 errors[key] = DamagedFileError(f"{self.place}: {names}. Remove the one that is a copy.")
@@ -228,7 +232,7 @@ class Listing:
             return
         records = {run_id: text for (_, run_id), text in self.index.read_records(ended).items()}
         with suppress(OSError, MemoryError, StoreError, MemoryLimitError):
-            complete(self.place, records.keys(), lambda run_id: parse_record(records[run_id]))
+            add_missing_runs(self.place, records.keys(), lambda run_id: parse_record(records[run_id]))
         self.index.mark_in_tables(ended)
 
 
@@ -245,14 +249,14 @@ def hiding(errors: Mapping[str, DamagedFileError]) -> Iterator[None]:
 Root = str | Path | Listing
 
 
-def listing_of(root: Root) -> Listing:
+def open_listing(root: Root) -> Listing:
     """The reading of a root that a caller hands over, or one of its own."""
     return root if isinstance(root, Listing) else Listing(root)
 
 
-def listed_row(record: bytes) -> dict[str, Any]:
+def make_listed_row(record: bytes) -> dict[str, Any]:
     """Return what a listing takes from a run's record. Raises DataError."""
-    return _checked_row(parse_record(record).row)  # all of it is checked, once
+    return _pick_listed(parse_record(record).row)  # all of it is checked, once
 
 
 def open_index(place: Place) -> Index:
@@ -260,7 +264,7 @@ def open_index(place: Place) -> Index:
     return Index(place, _COLUMNS)
 
 
-def keep_published(place: Place, records: Sequence[RunRecord]) -> None:
+def index_published(place: Place, records: Sequence[RunRecord]) -> None:
     """Keep runs in the index that were just published, and whose rows are in the tables."""
     listing, entries = Listing(place), dict[Key, RunEntry]()
     for record in records:
@@ -274,33 +278,33 @@ def keep_published(place: Place, records: Sequence[RunRecord]) -> None:
 def complete_session(place: Place, session_id: str) -> None:
     """Add to `runs` and `cpus` what they lack of a session that has ended. Raises OSError, StoreError."""
     listing = Listing(place)
-    records = listing.records([run for run in listing.every if run.session_id == session_id])
-    complete(place, records.keys(), records.__getitem__)
+    records = listing.read_records([run for run in listing.all_runs if run.session_id == session_id])
+    add_missing_runs(place, records.keys(), records.__getitem__)
 
 
-def unfinished(place: Place) -> list[RunSummary]:
+def list_unfinished(place: Place) -> list[RunSummary]:
     """The runs that are only a journal on this machine, oldest first: under way, or interrupted."""
     with storing("read the journals", place):
         folders = sorted((place.state_dir / "journal").glob("*/"))
-        found = [summary for folder in folders if (summary := _unfinished(folder)) is not None]
+        found = [summary for folder in folders if (summary := _read_unfinished(folder)) is not None]
         left = [run for run in found if not place.exists(samples_name(run.host_id, run.run_id))]
-    return sorted(left, key=_when)
+    return sorted(left, key=_sort_key)
 
 
-def _checked_row(row: Mapping[str, Any]) -> _Row:
+def _pick_listed(row: Mapping[str, Any]) -> _Row:
     told = json.loads(row["hello_json"]).get("benchmarks", ())
     unknown = {"benchmarks": [one for one in told if one["name"] not in BENCHMARKS]}
     found = {**{name: row[name] for name in _COLUMNS}, "hello_json": json.dumps(unknown)}
-    _published(found)
+    _make_summary(found)
     return found
 
 
-def _published(row: Mapping[str, Any], amendment: Amendment | None = None) -> RunSummary:
+def _make_summary(row: Mapping[str, Any], amendment: Amendment | None = None) -> RunSummary:
     labels = _labels(row["labels_json"])
     values = {name: row[column] for name, column in _COLUMN_OF.items()}
     values["benchmarks"] = tuple(row["benchmarks"])
     values["descriptions"] = _descriptions(row["hello_json"])
-    values["labels"] = labels if amendment is None else tuple(amendment.applied(labels).items())
+    values["labels"] = labels if amendment is None else tuple(amendment.apply(labels).items())
     return RunSummary(**values)
 
 
@@ -315,17 +319,17 @@ def _labels(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(json.loads(text).items())
 
 
-def _unfinished(folder: Path) -> RunSummary | None:
+def _read_unfinished(folder: Path) -> RunSummary | None:
     """Return a journal's run; None where `run.json` is not one, or vanished while we looked."""
     try:
-        row = _row_of_journal(opened_json(read_regular(folder / RUN_FILE)))
+        row = _parse_journal_row(unseal_json(read_regular(folder / RUN_FILE)))
     except (OSError, DataError):
         return None
     row |= {"labels": _labels(row.pop("labels_json")), "benchmarks": tuple(row["benchmarks"])}
     return RunSummary(**row, state=RunState.UNFINISHED)
 
 
-def _row_of_journal(written: Any) -> _Row:
+def _parse_journal_row(written: Any) -> _Row:
     """Return what `run.json` says in columns of `runs`. Raises DataError where it is not of a run."""
     match written:
         case {
@@ -344,7 +348,7 @@ def _row_of_journal(written: Any) -> _Row:
                 "agent_build": build,
                 "labels_json": json.dumps(labels),
             }
-            return gate.row_of("runs", told, told)
+            return gate.convert_row("runs", told, told)
     raise DataError("it is not of a run")
 
 
@@ -357,5 +361,5 @@ def _is_old(stamp: str) -> bool:
     return time.time() - _modified_ns(stamp) / 1e9 > _OLD_S
 
 
-def _when(summary: RunSummary) -> tuple[datetime, str]:
+def _sort_key(summary: RunSummary) -> tuple[datetime, str]:
     return summary.started_utc.astimezone(UTC), summary.run_id

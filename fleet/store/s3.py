@@ -60,7 +60,7 @@ class Bucket:
         """Bucket and key."""
         return f"{self.base}/{name}"
 
-    def reach(self) -> None:
+    def check_reachable(self) -> None:
         """Ask for the bucket, which is never made by us."""
         bucket = self.base.split("/", 1)[0]
         if self.filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
@@ -72,9 +72,9 @@ class Bucket:
 
     def files(self, pattern: str) -> list[str]:
         """The objects that match, sorted; one request per thousand objects below the pattern's fixed part."""
-        return [name for name, _ in self._objects(pattern)]
+        return [name for name, _ in self._list_objects(pattern)]
 
-    def _objects(self, pattern: str) -> list[tuple[str, Any]]:
+    def _list_objects(self, pattern: str) -> list[tuple[str, Any]]:
         parts = pattern.split("/")
         fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts) - 1)
         folder = "/".join([self.base, *parts[:fixed]])
@@ -88,7 +88,7 @@ class Bucket:
     def samples(self) -> dict[tuple[str, str], str]:
         """Stamp each samples file: its size and time, by host and run; a request per thousand objects."""
         stamps = {}
-        for name, info in self._objects("samples/host_id=*/run_id=*/samples.parquet"):
+        for name, info in self._list_objects("samples/host_id=*/run_id=*/samples.parquet"):
             _, host, run, _ = name.split("/")
             key = host.removeprefix("host_id="), run.removeprefix("run_id=")
             stamps[key] = f"{info.size}:{info.mtime_ns}"
@@ -99,7 +99,7 @@ class Bucket:
         info = self.filesystem.get_file_info(self.path(name))
         return f"{info.size}:{info.mtime_ns}" if info.is_file else None
 
-    def placed_ns(self, name: str) -> int:
+    def last_change_ns(self, name: str) -> int:
         """Return when an object was put there, which nobody can set; 0 if that cannot be known."""
         return int((self.stamp(name) or "").rpartition(":")[2] or 0)
 
@@ -116,7 +116,7 @@ class Bucket:
         return True
 
 
-def bucket_of(text: str) -> Bucket:
+def parse_bucket(text: str) -> Bucket:
     """Read s3://bucket/prefix?…. Raises UsageError, which repeats no part that may be secret."""
     try:
         url = urlsplit(text)

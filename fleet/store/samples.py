@@ -12,14 +12,16 @@ from fleet.model import Burst, Run
 from fleet.store import schema
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.reading import TableFile
-from fleet.store.rows import RECORD, Contents, RunRecord, cpus_rows, packed, runs_row
+from fleet.store.rows import RECORD, Contents, RunRecord, make_cpus_rows, make_runs_row, pack_record
 from fleet.store.writing import TableWriter
 
 CHUNK_SAMPLES = 4 << 20
 _CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
 SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
-_DICTIONARIES = [name for name in schema.words_of("samples") if name not in schema.PATH_COLUMNS["samples"]]
+_DICTIONARIES = [
+    name for name in schema.word_columns("samples") if name not in schema.PATH_COLUMNS["samples"]
+]
 # Encoded byte by byte, so that an outlier takes room for itself only.
 _SPLIT = (
     "ticks.list.element",
@@ -42,26 +44,26 @@ def write_samples(
     digest, samples, flagged = hashlib.sha256(), 0, 0
     sizes = list[int]()
     file: TableWriter | None = None
-    for chunk, last in _chunks(bursts):
+    for chunk, last in _pack_chunks(bursts):
         if counters is not None:
             counters(run, chunk)
         small = last and not sizes and chunk.samples < SMALL_SAMPLES
-        table = chunk.table(run)
-        _feed(digest, table)
+        table = chunk.to_table(run)
+        _hash_table(digest, table)
         if file is None:
-            file = _writer(path, table.schema, in_memory=last, small=small)
+            file = _open_writer(path, table.schema, in_memory=last, small=small)
         file.write(table, ROW_GROUP_BURSTS)
         sizes.append(len(chunk))
         samples, flagged = samples + chunk.samples, flagged + chunk.flagged
     assert file is not None  # noqa: S101  there is at least one chunk
     with file:
         contents = Contents(sum(sizes), samples, flagged, digest.hexdigest())
-        record = RunRecord(runs_row(run, contents), cpus_rows(run))
+        record = RunRecord(make_runs_row(run, contents), make_cpus_rows(run))
         file.describe(_metadata(record, sizes))
     return record
 
 
-def _chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColumns, bool]]:
+def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColumns, bool]]:
     """The bursts in chunks, and whether each is the last; at least one."""
     if isinstance(bursts, BurstColumns):
         yield bursts, True
@@ -76,12 +78,12 @@ def _chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColum
 
 
 def _metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
-    return {RECORD.decode(): packed(record)} | (
+    return {RECORD.decode(): pack_record(record)} | (
         {"fleet.chunks": ",".join(map(str, sizes))} if len(sizes) > 1 else {}
     )
 
 
-def _writer(path: Path, shape: Any, *, in_memory: bool, small: bool) -> TableWriter:
+def _open_writer(path: Path, shape: Any, *, in_memory: bool, small: bool) -> TableWriter:
     """A writer of samples; of few, zstd, statistics and checksums of pages cost time and save nothing."""
     return TableWriter(
         path,
@@ -96,24 +98,24 @@ def _writer(path: Path, shape: Any, *, in_memory: bool, small: bool) -> TableWri
     )
 
 
-def content_sha256(file: TableFile) -> str:
+def hash_samples(file: TableFile) -> str:
     """The digest of the samples a file holds now; StoreError where it cannot be read."""
     digest = hashlib.sha256()
-    for table in file.as_stored(_sizes(file)):
-        _feed(digest, table)
+    for table in file.iter_as_stored(_read_chunk_sizes(file)):
+        _hash_table(digest, table)
     return digest.hexdigest()
 
 
-def rewrite(file: TableFile, path: Path, record: RunRecord) -> None:
+def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
     """Write the samples of a file to a new one, on the disk, with another record. OSError, StoreError."""
-    sizes = _sizes(file)
-    with _writer(path, schema.file_schema("samples"), in_memory=False, small=False) as writer:
-        for table in file.as_stored(sizes):
+    sizes = _read_chunk_sizes(file)
+    with _open_writer(path, schema.file_schema("samples"), in_memory=False, small=False) as writer:
+        for table in file.iter_as_stored(sizes):
             writer.write(table, ROW_GROUP_BURSTS)
         writer.describe(_metadata(record, sizes))
 
 
-def _sizes(file: TableFile) -> list[int]:
+def _read_chunk_sizes(file: TableFile) -> list[int]:
     """The chunks, in bursts, that are hashed apart."""
     if not (text := file.metadata.get(b"fleet.chunks")):
         return [file.rows]
@@ -123,21 +125,21 @@ def _sizes(file: TableFile) -> list[int]:
     return sizes
 
 
-def _feed(digest: Any, table: Any) -> None:
+def _hash_table(digest: Any, table: Any) -> None:
     """Hash values, not the file, which pyarrow may write otherwise."""
     for name, chunked in zip(table.column_names, table.itercolumns(), strict=True):
         digest.update(name.encode())
-        _feed_column(digest, chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks())
+        _hash_column(digest, chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks())
 
 
-def _feed_column(digest: Any, column: Any) -> None:
+def _hash_column(digest: Any, column: Any) -> None:
     """Hash which values are null, if any, the lengths of lists, and the values."""
     if column.null_count:
         digest.update(column.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_list(column.type):
         ends = column.offsets.to_numpy()
         digest.update(np.diff(ends))
-        _feed_column(digest, column.values[int(ends[0]) : int(ends[-1])])
+        _hash_column(digest, column.values[int(ends[0]) : int(ends[-1])])
     elif pa.types.is_dictionary(column.type):
         digest.update("\n".join(column.cast(pa.string()).fill_null("").to_pylist()).encode())
     elif pa.types.is_boolean(column.type):

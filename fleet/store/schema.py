@@ -80,7 +80,7 @@ ENVIRONMENT = (
 )
 
 
-def words_of(table: str) -> list[str]:
+def word_columns(table: str) -> list[str]:
     """Name the columns whose texts are repeated often; in memory they are dictionaries."""
     if table not in _REPEATING:
         return []
@@ -88,7 +88,7 @@ def words_of(table: str) -> list[str]:
     return [name for name in texts if not name.endswith("_json")]
 
 
-def largest(table: str, column: str) -> int:
+def largest_int(table: str, column: str) -> int:
     """The largest number that a column of whole numbers, or of lists of them, can hold."""
     (type_,) = (one.type for one in TABLES[table] if one.name == column)
     return (1 << int(type_.rpartition("int")[2].rstrip(">")) - 1) - 1
@@ -101,7 +101,7 @@ def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
     The version is in its metadata.
     """
     types = {column.name: _arrow_type(column.type) for column in TABLES[table]}
-    types |= dict.fromkeys(words_of(table), pa.dictionary(pa.int32(), pa.string()))
+    types |= dict.fromkeys(word_columns(table), pa.dictionary(pa.int32(), pa.string()))
     fields = [
         pa.field(column.name, types[column.name], nullable=column.nullable)
         for column in TABLES[table]

@@ -12,11 +12,11 @@ from warnings import warn
 
 from fleet.errors import DataError, LockedError, StoreError, StoreWarning
 from fleet.model import RequestedOptions, Run
-from fleet.store.checksums import opened_json, sealed_json
+from fleet.store.checksums import seal_json, unseal_json
 from fleet.store.decoding import decode
-from fleet.store.files import open_regular, read_regular, state_folder, storing, sync
-from fleet.store.ids import RUN_FILE, checked_key
-from fleet.store.rows import as_object, to_json
+from fleet.store.files import enter_state_folder, open_regular, read_regular, storing, sync
+from fleet.store.ids import RUN_FILE, require_key
+from fleet.store.rows import to_dict, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,15 @@ class Sessions:
     state_dir: Path
 
     @contextmanager
-    def under_way(self, intent: Intent) -> Iterator[None]:
+    def hold_session(self, intent: Intent) -> Iterator[None]:
         """Write a session's note, which stays, and lock it meanwhile. Raises StoreError, LockedError."""
         path = _intent_path(self.state_dir, intent.session_id)
         with ExitStack() as held:
             with (
                 storing("note the session", path),
-                state_folder(self.state_dir, "journal") as folder,
+                enter_state_folder(self.state_dir, "journal") as folder,
             ):
-                if path.exists() and (pid := _owner(path)):
+                if path.exists() and (pid := _lock_holder(path)):
                     who = f"process {pid} on this machine is measuring it."
                     raise LockedError(f"session {intent.session_id} is under way: {who}")
                 draft = folder / f".{path.name}.{os.getpid()}"
@@ -52,28 +52,28 @@ class Sessions:
                 note = held.enter_context(os.fdopen(open_regular(draft, flags), "wb"))
                 with suppress(OSError):  # a file system without locks
                     fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                note.write(sealed_json(to_json({**as_object(intent), "pid": os.getpid()})))
+                note.write(seal_json(to_json({**to_dict(intent), "pid": os.getpid()})))
                 note.flush()
                 os.fsync(note.fileno())
                 draft.replace(folder / path.name)
                 sync(folder)
             yield
 
-    def ended(self, session_id: str) -> None:
+    def end_session(self, session_id: str) -> None:
         """Remove the note of a session that has nothing left to do."""
         path = _intent_path(self.state_dir, session_id)
-        with storing("end the session", path), state_folder(self.state_dir, "journal") as folder:
+        with storing("end the session", path), enter_state_folder(self.state_dir, "journal") as folder:
             (folder / path.name).unlink(missing_ok=True)
 
-    def intents(self) -> list[Intent]:
+    def read_intents(self) -> list[Intent]:
         """Unfinished sessions not under way here, oldest first; a StoreWarning for each unreadable note."""
         found = []
         with storing("read the sessions", self.state_dir):
             paths = sorted((self.state_dir / "journal").glob("s*.json"))
         for path in paths:
             try:
-                if _owner(path) is None:
-                    found.append(decode(Intent, opened_json(read_regular(path))))
+                if _lock_holder(path) is None:
+                    found.append(decode(Intent, unseal_json(read_regular(path))))
             except FileNotFoundError:
                 continue  # removed while we looked
             except (OSError, DataError) as err:
@@ -85,20 +85,20 @@ class Sessions:
                 )
         return found
 
-    def busy(self) -> dict[str, int]:
+    def find_running(self) -> dict[str, int]:
         """The sessions under way on this machine, and the process of each."""
         found = {}
         for path in (self.state_dir / "journal").glob("s*.json"):
             with suppress(OSError, ValueError):  # ended while we looked
-                if (process := _owner(path)) is not None:
+                if (process := _lock_holder(path)) is not None:
                     found[path.stem] = process
         return found
 
-    def begun(self) -> list[Run]:
+    def read_begun_runs(self) -> list[Run]:
         """The runs of all journals, oldest first; without those that cannot be read or vanish meanwhile."""
         return [run for run in self._read_all() if isinstance(run, Run)]
 
-    def damaged(self) -> list[str]:
+    def describe_damaged(self) -> list[str]:
         """An error message for each journal that cannot be read; not for those that vanish meanwhile."""
         return [str(err) for err in self._read_all() if isinstance(err, StoreError)]
 
@@ -107,19 +107,19 @@ class Sessions:
             folders = sorted(path for path in (self.state_dir / "journal").glob("*") if path.is_dir())
         for folder in folders:
             try:
-                yield read_run(folder)
+                yield read_journal_run(folder)
             except StoreError as err:
                 if folder.exists():
                     yield err
 
 
-def read_run(folder: Path) -> Run:
+def read_journal_run(folder: Path) -> Run:
     """The run of a journal, as it began. Raises StoreError where `run.json` cannot be read as one."""
     path = folder / RUN_FILE
     with storing("read the journal", path):
         text = read_regular(path)
     try:
-        return decode(Run, opened_json(text))
+        return decode(Run, unseal_json(text))
     except DataError as err:
         raise StoreError(
             f"{path}: cannot be read as a run: {err}. Its lines are in the files beside it; look at them, "
@@ -127,17 +127,17 @@ def read_run(folder: Path) -> Run:
         ) from err
 
 
-def _owner(path: Path) -> int | None:
+def _lock_holder(path: Path) -> int | None:
     """The process that has locked a session's note; None if none has."""
     with os.fdopen(open_regular(path), "rb") as note:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return int(opened_json(note.read())["pid"])
+            return int(unseal_json(note.read())["pid"])
         except OSError:
             return None  # a file system without locks
     return None
 
 
 def _intent_path(state_dir: Path, session_id: str) -> Path:
-    return state_dir / "journal" / f"{checked_key(session_id, 'session')}.json"
+    return state_dir / "journal" / f"{require_key(session_id, 'session')}.json"

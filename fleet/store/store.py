@@ -11,14 +11,14 @@ from fleet.model import Burst, Run
 from fleet.store import runs
 from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
-from fleet.store.checksums import sealed_json
-from fleet.store.files import remove, state_folder, storing
-from fleet.store.ids import RUN_FILE, checked_key
+from fleet.store.checksums import seal_json
+from fleet.store.files import enter_state_folder, remove_folder, storing
+from fleet.store.ids import RUN_FILE, require_key
 from fleet.store.journal import Journal
-from fleet.store.places import place_of
+from fleet.store.places import parse_place
 from fleet.store.publish import clear_leftovers, publish
-from fleet.store.rows import RunRecord, as_object, to_json
-from fleet.store.run_tables import add
+from fleet.store.rows import RunRecord, to_dict, to_json
+from fleet.store.run_tables import add_runs
 from fleet.store.runs import RunSummary
 from fleet.store.sessions import Sessions
 
@@ -31,7 +31,7 @@ class Store(Sessions):
     """A results root, which several controllers may write to. state_dir: for journals and drafts, here."""
 
     def __init__(self, root: str | Path) -> None:
-        self.place = place_of(root)
+        self.place = parse_place(root)
         self.state_dir = self.place.state_dir
         self._guard = threading.Lock()
         self._waiting: list[RunRecord] = []
@@ -42,41 +42,41 @@ class Store(Sessions):
         for name in ("journal", "staging"):
             with (
                 storing("keep journals there", self.state_dir / name),
-                state_folder(self.state_dir, name) as folder,
+                enter_state_folder(self.state_dir, name) as folder,
                 tempfile.TemporaryFile(dir=folder),
             ):
                 pass
         with storing("store results there", self.place):
-            self.place.reach()
+            self.place.check_reachable()
 
-    def journal(self, run: Run) -> Journal:
+    def new_journal(self, run: Run) -> Journal:
         """Open the journal of a run that is about to begin. Raises StoreError if it has one already."""
         folder = self._journal_dir(run.run_id)
         if folder.exists():
             raise StoreError(f"{folder}: this run has a journal already; a new run needs a new id.")
-        fields = {key: value for key, value in as_object(run).items() if key not in _NOT_IN_A_JOURNAL}
+        fields = {key: value for key, value in to_dict(run).items() if key not in _NOT_IN_A_JOURNAL}
         with (
             storing("open the journal", folder),
-            state_folder(self.state_dir, "staging") as staging,
-            state_folder(self.state_dir, "journal") as journals,
+            enter_state_folder(self.state_dir, "staging") as staging,
+            enter_state_folder(self.state_dir, "journal") as journals,
         ):
             draft = staging / f"{run.run_id}-journal"
             draft.mkdir()
             journal = Journal(draft, folder)
-            (draft / RUN_FILE).write_bytes(sealed_json(to_json(fields | {"host_id": run.host.host_id})))
+            (draft / RUN_FILE).write_bytes(seal_json(to_json(fields | {"host_id": run.host.host_id})))
             draft.rename(journals / run.run_id)  # refused where there is one already
         return journal
 
-    def reopen(self, run_id: str) -> Journal:
+    def reopen_journal(self, run_id: str) -> Journal:
         """Take over the journal of a run. Raises LockedError while another controller here has it open."""
         folder = self._journal_dir(run_id)
         with (
             storing("open the journal", folder),
-            state_folder(self.state_dir, "journal") as journals,
+            enter_state_folder(self.state_dir, "journal") as journals,
         ):
             return Journal(journals / run_id, folder)
 
-    def drop(self, run_id: str) -> None:
+    def drop_journal(self, run_id: str) -> None:
         """Remove the journal of a run of which nothing is to be kept."""
         folder = self._journal_dir(run_id)
         with storing("remove the journal", folder):
@@ -112,8 +112,8 @@ class Store(Sessions):
             records, self._waiting, self._flushed = self._waiting, [], time.monotonic()
         try:
             with storing("write the tables runs and cpus", self.place):
-                add(self.place, records)
-            runs.keep_published(self.place, records)
+                add_runs(self.place, records)
+            runs.index_published(self.place, records)
         except StoreError:
             with self._guard:
                 self._waiting += records
@@ -124,10 +124,10 @@ class Store(Sessions):
         with storing("complete the tables runs and cpus", self.place):
             runs.complete_session(self.place, session_id)
 
-    def published(self, *, withdrawn: bool = False) -> list[RunSummary]:
+    def list_runs(self, *, withdrawn: bool = False) -> list[RunSummary]:
         """The runs whose samples can be read, oldest first. withdrawn: with those that were withdrawn."""
         listing = runs.Listing(self.place)
-        return listing.every if withdrawn else listing.runs
+        return listing.all_runs if withdrawn else listing.runs
 
     def label(self, run_ids: Collection[str], labels: Mapping[str, str | None]) -> None:
         """Set labels of published runs, None to remove one; their samples stay as written. StoreError."""
@@ -139,10 +139,10 @@ class Store(Sessions):
 
     def _remove(self, run_id: str) -> None:
         with (
-            state_folder(self.state_dir, "journal") as journals,
-            state_folder(self.state_dir, "staging") as staging,
+            enter_state_folder(self.state_dir, "journal") as journals,
+            enter_state_folder(self.state_dir, "staging") as staging,
         ):
-            remove(journals / run_id, staging)
+            remove_folder(journals / run_id, staging)
 
     def _journal_dir(self, run_id: str) -> Path:
-        return self.state_dir / "journal" / checked_key(run_id, "run")
+        return self.state_dir / "journal" / require_key(run_id, "run")

@@ -11,12 +11,12 @@ from fleet.store import schema
 from fleet.store.amendments import FILES as AMENDMENTS
 from fleet.store.amendments import read_amendment
 from fleet.store.files import storing
-from fleet.store.gate import row_of
+from fleet.store.gate import convert_row
 from fleet.store.places import Key, Place, samples_name
-from fleet.store.reading import REMEDIES, TableFile, each, reading
-from fleet.store.rows import RECORD, parse_record, unpack_record
-from fleet.store.runs import listed_row, open_index
-from fleet.store.samples import content_sha256
+from fleet.store.reading import REMEDIES, TableFile, map_in_threads, reading
+from fleet.store.rows import RECORD, parse_record, unpack_record_json
+from fleet.store.runs import make_listed_row, open_index
+from fleet.store.samples import hash_samples
 
 _AT_ONCE = 256  # rows; each may hold all that a host answered
 _SAMPLES = ("samples/*.parquet", "samples/*/*.parquet", "samples/*/*/*.parquet")
@@ -32,7 +32,7 @@ INDEX_REMEDY = "Remove it: it is made again from the samples."
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class Verification:
     """What was read of a root. problems: a sentence for each file that is not as it was written."""
 
     runs: int
@@ -41,13 +41,13 @@ class Verified:
     problems: tuple[str, ...]
 
 
-def verify(place: Place) -> Verified:
+def verify(place: Place) -> Verification:
     """Compare all in `place` with its checksums, digests and records; changes nothing. Raises StoreError."""
     with storing("verify the results", place):
         samples, amendments = place.samples(), place.files(AMENDMENTS)
         others = {table: place.files(pattern) for table, pattern in _OTHERS.items()}
         below = {name for pattern in _SAMPLES for name in place.files(pattern)}
-    found = each(lambda key: _samples_file(place, samples_name(*key)), samples)
+    found = map_in_threads(lambda key: _verify_samples(place, samples_name(*key)), samples)
     records = {run_id: record for (_, run_id), (record, _, _) in zip(samples, found, strict=True) if record}
     problems = [problem for _, _, problem in found if problem]
     copies = sorted(below - {samples_name(*key) for key in samples})
@@ -57,32 +57,32 @@ def verify(place: Place) -> Verified:
         if not name.rpartition("/")[2].startswith((".", "_"))
     ]
     for table, names in others.items():
-        problems += [problem for name in names for problem in _table_file(place, name, table, records)]
-    problems += _index(place, samples, records)
-    problems += [problem for name in amendments if (problem := _amendment(place, name))]
+        problems += [problem for name in names for problem in _verify_table(place, name, table, records)]
+    problems += _verify_index(place, samples, records)
+    problems += [problem for name in amendments if (problem := _verify_amendment(place, name))]
     files = len(samples) + len(amendments) + sum(map(len, others.values()))
-    return Verified(len(samples), sum(count for _, count, _ in found), files, tuple(problems))
+    return Verification(len(samples), sum(count for _, count, _ in found), files, tuple(problems))
 
 
-def _samples_file(place: Place, name: str) -> tuple[bytes | None, int, str | None]:
+def _verify_samples(place: Place, name: str) -> tuple[bytes | None, int, str | None]:
     """The JSON of the record in a file; how many samples it has; what is wrong with it."""
     kept = None
     try:
         with reading(name):
             file = TableFile(place, name, "samples", whole=True)
             row = file.record.row
-            kept = unpack_record(file.metadata[RECORD])
+            kept = unpack_record_json(file.metadata[RECORD])
             if name != samples_name(row["host_id"], row["run_id"]):
                 what = f"run {row['run_id']} of {row['host_id']}"
                 return kept, 0, f"{name}: holds {what}. Move it to its place."
-            if content_sha256(file) != row["content_sha256"]:
+            if hash_samples(file) != row["content_sha256"]:
                 return kept, 0, f"{name}: not the samples that were published. Restore it from a copy."
             return kept, file.values("ticks"), None
     except StoreError as err:
         return kept, 0, str(err)
 
 
-def _index(place: Place, samples: Mapping[Key, str], records: Mapping[str, bytes]) -> Iterator[str]:
+def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str, bytes]) -> Iterator[str]:
     """Name the runs of which the index does not hold what their samples files do, or that are there twice."""
     hosts = defaultdict[str, list[str]](list)
     for host_id, run_id in samples:
@@ -94,24 +94,24 @@ def _index(place: Place, samples: Mapping[Key, str], records: Mapping[str, bytes
     rows, kept = index.read_listed(samples), index.read_records(samples)
     for key in rows:
         record = records.get(key[1])
-        if record is not None and (kept.get(key) != record or rows[key] != listed_row(record)):
+        if record is not None and (kept.get(key) != record or rows[key] != make_listed_row(record)):
             yield f"{index.path}: what it holds of {key[1]} is not that of the samples. {INDEX_REMEDY}"
 
 
-def _table_file(place: Place, name: str, table: str, records: Mapping[str, bytes]) -> Iterator[str]:
+def _verify_table(place: Place, name: str, table: str, records: Mapping[str, bytes]) -> Iterator[str]:
     """What is wrong with a file: that it cannot be read, or, of the rows made of `records`, each run's."""
     differing = defaultdict[str, set[str]](set)
     rows, meant = Counter[str](), dict[str, int]()
     try:
         with reading(name, REMEDIES[table]):
-            for part in TableFile(place, name, table).stretches():
+            for part in TableFile(place, name, table).iter_tables():
                 for batch in part.to_batches(_AT_ONCE) if table in ("runs", "cpus") else ():
                     listed = batch.to_pylist()
                     for row in listed:
-                        row_of(table, row)
+                        convert_row(table, row)
                     found = [row for row in listed if row["run_id"] in records]
                     rows.update(row["run_id"] for row in found)
-                    wanted = _wanted(table, {row["run_id"]: records[row["run_id"]] for row in found})
+                    wanted = _expected_rows(table, {row["run_id"]: records[row["run_id"]] for row in found})
                     meant |= Counter(run_id for run_id, _ in wanted)
                     for row in found:
                         other = wanted.get((row["run_id"], row.get("cpu")), {})
@@ -124,7 +124,9 @@ def _table_file(place: Place, name: str, table: str, records: Mapping[str, bytes
             yield f"{name}: what it holds of {run_id} is not that of the samples: {what}. {REMEDIES[table]}"
 
 
-def _wanted(table: str, records: Mapping[str, bytes]) -> dict[tuple[str, int | None], Mapping[str, Any]]:
+def _expected_rows(
+    table: str, records: Mapping[str, bytes]
+) -> dict[tuple[str, int | None], Mapping[str, Any]]:
     """The rows that a table is to have of runs, by run and CPU."""
     shape, rows = schema.arrow_schema(table), list[Mapping[str, Any]]()
     for kept in records.values():
@@ -134,7 +136,7 @@ def _wanted(table: str, records: Mapping[str, bytes]) -> dict[tuple[str, int | N
     return {(row["run_id"], row.get("cpu")): row for row in whole.to_pylist()}
 
 
-def _amendment(place: Place, name: str) -> str | None:
+def _verify_amendment(place: Place, name: str) -> str | None:
     try:
         with reading(name):
             read_amendment(place, name)

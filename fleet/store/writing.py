@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fleet.late import pa, pq
-from fleet.store.checksums import seal, sealed
-from fleet.store.files import sync, write
+from fleet.store.checksums import seal_bytes, seal_file
+from fleet.store.files import sync, write_new_file
 
 
 class TableWriter(AbstractContextManager["TableWriter"]):
@@ -37,9 +37,9 @@ class TableWriter(AbstractContextManager["TableWriter"]):
         """Finish the file, unless an error is under way."""
         self._file.close()
         if kind is None and self._memory is not None:
-            write(self._path, sealed(memoryview(self._memory.getvalue())), lasting=self._lasting)
+            write_new_file(self._path, seal_bytes(memoryview(self._memory.getvalue())), lasting=self._lasting)
         elif kind is None:
-            seal(self._path)
+            seal_file(self._path)
             if self._lasting:
                 sync(self._path)
 

@@ -16,9 +16,9 @@ from fleet.analysis import boundary
 from fleet.errors import DamagedFileError, StoreError, StoreWarning, UsageError
 from fleet.model import Burst, Cpu, Host, Parameters, Run
 from fleet.store import Store, files, new_run_id, places, reading
-from fleet.store.places import place_of
+from fleet.store.places import parse_place
 from fleet.store.publish import publish
-from fleet.store.rows import runs_row
+from fleet.store.rows import make_runs_row
 from fleet.store.runs import Listing
 from tests import builders
 from tests.command import Done, Fleet
@@ -125,8 +125,10 @@ def test_a_record_that_cannot_be_read_is_named_by_every_command(
     good = [honest(root, label) for label in "aabb"]
     bad = a_run("liar", "b", "cas")
     with monkeypatch.context() as patched:
-        patched.setattr("fleet.store.samples.runs_row", lambda *of: {**runs_row(*of), **RECORDS[what]})
-        name, _ = publish(place_of(root), bad, builders.bursts_of(bad))
+        patched.setattr(
+            "fleet.store.samples.make_runs_row", lambda *of: {**make_runs_row(*of), **RECORDS[what]}
+        )
+        name, _ = publish(parse_place(root), bad, builders.bursts_of(bad))
     os.utime(root / name, (0, 0))  # old enough to be added to `runs` by a reader
     with Fleet(tmp_path) as command:
         for view in (("runs",), ("show", "all"), ("compare", "label=a", "label=b")):
@@ -190,7 +192,7 @@ def test_what_was_withdrawn_is_named_no_more(
 
 def refuse_to_open(number: int, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the system refuse to open the files of a run."""
-    open_file = files.check_regular
+    open_file = files.require_regular
 
     def refuse(path: Path | str) -> None:
         if run_id in str(path):
@@ -198,7 +200,7 @@ def refuse_to_open(number: int, run_id: str, monkeypatch: pytest.MonkeyPatch) ->
         open_file(path)
 
     for module in (files, reading):
-        monkeypatch.setattr(module, "check_regular", refuse)
+        monkeypatch.setattr(module, "require_regular", refuse)
 
 
 NAMING = (
@@ -243,14 +245,14 @@ def test_a_bad_run_of_several_that_are_named_is_left_out_by_name(
 def test_a_host_whose_folder_is_closed_costs_no_other_its_place(
     tmp_path: Path, bad: Run, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listing = places._folders
+    listing = places._list_folders
 
     def refuse(parent: str, beginning: str) -> list[str]:
         if bad.host.name in parent:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), parent)
         return listing(parent, beginning)
 
-    monkeypatch.setattr(places, "_folders", refuse)
+    monkeypatch.setattr(places, "_list_folders", refuse)
     assert fleet_here("runs").exit_code == 11
     good = honest(tmp_path / "results", "a")
     done = fleet_here("runs")

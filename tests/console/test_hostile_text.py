@@ -16,7 +16,7 @@ from fleet.cli.streams import visible
 from fleet.model import Cpu, Host, Parameters
 from fleet.store import Store, new_run_id
 from fleet.store.amendments import Amendment, amend
-from fleet.store.rows import runs_row
+from fleet.store.rows import make_runs_row
 from fleet.text import as_json, printable
 from tests import builders
 from tests.command import Fleet
@@ -45,7 +45,7 @@ STAY = ("run_id", "session_id", "host_id", "state", "content_sha256", "estimator
 
 def a_row(*of: Any) -> dict[str, Any]:
     """A row of `runs` in which every text is hostile that nothing is decoded from."""
-    row = runs_row(*of)
+    row = make_runs_row(*of)
     texts = [name for name, value in row.items() if isinstance(value, str) and not name.endswith("_json")]
     return row | {name: HOSTILE for name in texts if name not in STAY}
 
@@ -85,11 +85,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     folder = tmp_path_factory.mktemp("hostile")
     root = folder / "results"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("fleet.store.samples.runs_row", a_row)
+        patched.setattr("fleet.store.samples.make_runs_row", a_row)
         for label in "aaabbb":
             publish(root, label)
     store = Store(root)
-    amend(store.place, [store.published()[0].run_id], Amendment({"more": HOSTILE}))
+    amend(store.place, [store.list_runs()[0].run_id], Amendment({"more": HOSTILE}))
     (root / "runs" / "\x1b[31m\u202e.parquet").write_bytes(b"no table")
     odd = root / "samples/host_id=odd" / "run_id=r20260102T030405Z-0badcaff"
     odd.mkdir(parents=True)

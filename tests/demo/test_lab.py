@@ -11,7 +11,7 @@ from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.load import load_runs, load_samples
 from fleet.inventory.select import load
 from fleet.model import BENCHMARKS
-from fleet.store.places import place_of
+from fleet.store.places import parse_place
 from fleet.store.verify import verify
 from tests.builders import key_of
 from tests.command import Fleet
@@ -21,7 +21,7 @@ from tests.lab.simulate import bursts
 
 
 def test_the_lab_is_a_results_root_like_any_other(made_lab: Path) -> None:
-    found = verify(place_of(made_lab / "results"))
+    found = verify(parse_place(made_lab / "results"))
     assert (found.problems, found.runs) == ((), sum(map(len, make.nights().values())) + make.REPEATS + 1)
 
 

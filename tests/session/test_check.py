@@ -181,7 +181,7 @@ def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet
     fleet.inventory((LOCAL % (fleet.folder / "work")).replace("}", ", build: controller}"))
     ran = fleet("run", "-q", "-b", "cas", "--rounds", "1", "--pairs", "per-relation:1")
     assert ran.exit_code == 0, ran.stderr
-    (run,) = Store(fleet.results).published()
+    (run,) = Store(fleet.results).list_runs()
     shown = show_run(fleet.results, run.run_id)
     _, heading, warnings = shown.partition("\nWarnings\n")
     assert heading

@@ -123,15 +123,15 @@ def test_old_logs_are_removed_and_what_spoke_lately_stays(store: Store) -> None:
 
 def test_logs_of_sessions_with_something_left_stay_however_old(store: Store) -> None:
     unfinished, at_work, measured = [a_log(store, session_id(number)) for number in range(3)]
-    with store.under_way(Intent(unfinished.name, ("b1",))):
+    with store.hold_session(Intent(unfinished.name, ("b1",))):
         pass
-    with store.journal(replace(builders.a_run(), session_id=measured.name)):
+    with store.new_journal(replace(builders.a_run(), session_id=measured.name)):
         pass
-    with Store(store.place.root).under_way(Intent(at_work.name, ("b1",))):
+    with Store(store.place.root).hold_session(Intent(at_work.name, ("b1",))):
         log.prune_logs(store)
     assert [len(list(folder.iterdir())) for folder in (unfinished, at_work, measured)] == [2, 2, 2]
     for name in (unfinished.name, at_work.name):
-        store.ended(name)
+        store.end_session(name)
     log.prune_logs(store)
     assert [folder.exists() for folder in (unfinished, at_work, measured)] == [False, False, True]
 

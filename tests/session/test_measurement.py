@@ -116,7 +116,7 @@ def test_a_run_on_one_link_is_in_one_part(context) -> None:
     outcome = run_once(session)
     assert (outcome.state, outcome.message) == (State.COMPLETE, "")
     assert visits(session.store) == every_visit()
-    assert session.store.intents() == session.store.begun() == []
+    assert session.store.read_intents() == session.store.read_begun_runs() == []
     row = stored_run(session.store)
     assert not any("parts" in note for note in row["notes"])
     assert row["load_1m_after"] >= 0
@@ -159,7 +159,7 @@ def test_a_link_that_stays_broken_is_given_up_once_nothing_arrives_any_more(cont
     outcome = run_once(session)
     assert (outcome.state, outcome.stage) == (State.FAILED, "link")
     assert outcome.message.startswith("here: the link broke. 5 bursts are kept in the journal of r")
-    (run,) = session.store.begun()
+    (run,) = session.store.read_begun_runs()
     remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
     assert (remaining.runs, remaining.hosts, remaining.names) == ((run,), (), ["here"])
@@ -199,12 +199,12 @@ def test_a_plan_refused_after_a_lost_link_costs_no_burst(context, after: int) ->
     assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
     assert "1023" in outcome.message
     if not after:
-        assert (outcome.given_up, outcome.run_id, session.store.begun()) == (True, None, [])
+        assert (outcome.given_up, outcome.run_id, session.store.read_begun_runs()) == (True, None, [])
         return
     assert (
         "`fleet resume --publish-partial` stores what was measured. 5 bursts are kept in" in outcome.message
     )
-    (run,) = session.store.begun()
+    (run,) = session.store.read_begun_runs()
     remaining = resume.find_remaining(session.store, None)
     assert remaining is not None
     assert remaining.runs == (run,)
@@ -347,10 +347,10 @@ def begin(
     store: Store, session: str, *hosts: str, journals: tuple[str, ...] = (), lines: tuple[bytes, ...] = ()
 ) -> None:
     """A session interrupted with journals of some of its hosts."""
-    with store.under_way(Intent(session, hosts)):
+    with store.hold_session(Intent(session, hosts)):
         for number, name in enumerate(journals):
             run = builders.a_run(run_id=f"r{session}{number}", host=Host(name, "192.0.2.1"))
-            with store.journal(replace(run, session_id=session)) as journal:
+            with store.new_journal(replace(run, session_id=session)) as journal:
                 for each in lines:
                     journal.append(each)
 
@@ -379,7 +379,7 @@ def test_the_most_recent_unfinished_session_is_found_with_its_hosts(tmp_path: Pa
 
 def test_a_session_that_runs_is_left_to_its_controller(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    with store.under_way(Intent("s2", ("x",))):
+    with store.hold_session(Intent("s2", ("x",))):
         with pytest.raises(LockedError, match=f"session s2 is still running: process {os.getpid()} on"):
             resume.find_remaining(store, None)
         begin(store, "s1", "x")
@@ -420,15 +420,15 @@ def test_a_session_killed_before_its_very_last_step_is_over(tmp_path: Path) -> N
     run = replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1")
     store.publish(run, builders.bursts_of(run))
     begin(store, "s1", "x")
-    assert len(store.intents()) == 1
+    assert len(store.read_intents()) == 1
     assert resume.find_remaining(store, None) is None
-    assert store.intents() == []
+    assert store.read_intents() == []
 
 
 def test_a_journal_without_its_sessions_note_is_found_all_the_same(tmp_path: Path) -> None:
     store = Store(tmp_path)
     begin(store, "s1", "x", journals=("x",))
-    store.ended("s1")
+    store.end_session("s1")
     assert found(store) == ("s1", ["x"])
 
 
@@ -469,7 +469,7 @@ def test_a_journal_into_which_nothing_came_is_removed(context) -> None:
     assert (outcome.state, outcome.exit_code) == (State.FAILED, UsageError.exit_code)
     assert "nothing had arrived of rs10; its journal is removed" in outcome.message
     assert "fleet resume" not in render_outcomes([outcome], 1.0), "there is nothing left to resume"
-    assert session.store.begun() == []
+    assert session.store.read_begun_runs() == []
     assert resume.find_remaining(session.store, None) is None
 
 
@@ -483,7 +483,7 @@ def test_a_whole_journal_is_stored_without_connecting(context) -> None:
         remaining, [Host("x", "192.0.2.1"), Host("other", "192.0.2.2")], session
     )
     assert (outcome.state, outcome.bursts, outcome.run_id) == (State.COMPLETE, 2, "rs10")
-    assert session.store.intents() == []
+    assert session.store.read_intents() == []
 
 
 def test_a_damaged_journal_is_read_up_to_the_damage(context) -> None:
@@ -496,7 +496,7 @@ def test_a_damaged_journal_is_read_up_to_the_damage(context) -> None:
     assert any(
         "The journal of rs10 is damaged: " in note and "2 lines are refused" in note for note in outcome.notes
     )
-    assert session.store.intents() == []
+    assert session.store.read_intents() == []
 
 
 BURSTS = [line(BURST, round=visit) for visit in range(8)]

@@ -20,7 +20,7 @@ def test_hosts_are_measured_in_turn(tmp_path: Path, hosts: tuple[str, ...]) -> N
         fleet.inventory("hosts:\n" + "".join(f"  {name}: {{via: local}}\n" for name in hosts))
         done = fleet("run", "-q", "--repeat", "3", "-b", "clock", "--rounds", "1", "-c", "0")
         assert done.exit_code == 0, done.stderr
-        runs = Store(fleet.results).published()
+        runs = Store(fleet.results).list_runs()
         logs = [log.read_text() for log in fleet.results.glob(".fleet/logs/*/session.log")]
     sessions = {run.session_id: [one for one in runs if one.session_id == run.session_id] for run in runs}
     assert [sorted(run.host_name for run in each) for each in sessions.values()] == [sorted(hosts)] * 3
@@ -41,7 +41,7 @@ def test_sides_are_measured_in_turn_with_a_command_before_each_change(tmp_path: 
             *plan, "--alternate", "mode=a,b", "--switch", 'echo "$FLEET_KEY $FLEET_VALUE" | tee -a log'
         )
         assert done.exit_code == 0, done.stderr
-        runs = {run.run_id: run for run in Store(fleet.results).published()}
+        runs = {run.run_id: run for run in Store(fleet.results).list_runs()}
     in_turn = [runs[outcome["run_id"]] for outcome in json.loads(done.stdout)]
     order = [dict(run.labels)["mode"] for run in in_turn]
     assert order in (["a", "b", "b", "a"], ["b", "a", "a", "b"])

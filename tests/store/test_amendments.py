@@ -9,7 +9,7 @@ import pytest
 from fleet.analysis.reduce.load import load_runs, load_samples
 from fleet.errors import StoreError, StoreWarning
 from fleet.store import Store
-from fleet.store.places import Folder, place_of
+from fleet.store.places import Folder, parse_place
 from fleet.store.verify import verify
 from tests import builders
 from tests.command import Fleet
@@ -36,7 +36,7 @@ def spoil(store: Store, text: str) -> Path:
 
 
 def labels(store: Store) -> list[dict[str, str]]:
-    return [dict(run.labels) for run in store.published()]
+    return [dict(run.labels) for run in store.list_runs()]
 
 
 def test_a_label_set_later_is_that_of_the_run(store: Store) -> None:
@@ -46,7 +46,7 @@ def test_a_label_set_later_is_that_of_the_run(store: Store) -> None:
     assert json.loads(load_runs(store.place.root)["labels_json"][0]) == {"kernel": "6.13", "bios": "2.1"}
     assert set(load_samples(store.place.root, labels={"bios": "2.1"})["run_id"]) == {RUNS[0]}
     assert {path: path.read_bytes() for path in before} == before
-    assert verify(place_of(store.place.root)).problems == ()
+    assert verify(parse_place(store.place.root)).problems == ()
 
 
 def test_a_later_label_outweighs_an_earlier_one(store: Store) -> None:
@@ -58,13 +58,13 @@ def test_a_later_label_outweighs_an_earlier_one(store: Store) -> None:
 
 def test_a_withdrawn_run_is_kept_and_not_read(store: Store) -> None:
     store.withdraw(RUNS[:1])
-    assert [run.run_id for run in store.published()] == [RUNS[1]]
-    assert [run.run_id for run in store.published(withdrawn=True)] == list(RUNS)
+    assert [run.run_id for run in store.list_runs()] == [RUNS[1]]
+    assert [run.run_id for run in store.list_runs(withdrawn=True)] == list(RUNS)
     assert set(load_samples(store.place.root)["run_id"]) == {RUNS[1]}
     assert len(load_runs(store.place.root, run_id=RUNS[0])) == 0
     assert set(pd.read_parquet(store.place.root / "samples")["run_id"]) == set(RUNS)
     store.withdraw(RUNS[:1], undo=True)
-    assert len(store.published()) == 2
+    assert len(store.list_runs()) == 2
 
 
 @pytest.mark.parametrize(
@@ -163,5 +163,5 @@ def test_a_broken_amendment_is_named_by_verify(store: Store) -> None:
     broken = store.place.root / "amendments" / "x.json"
     for text in ("{", "[]", '{"run_id": "r", "labels": 1, "withdrawn": null}'):
         broken.write_text(text)
-        (problem,) = verify(place_of(store.place.root)).problems
+        (problem,) = verify(parse_place(store.place.root)).problems
         assert "amendments/x.json cannot be read as an amendment" in problem

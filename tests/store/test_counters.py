@@ -12,7 +12,7 @@ from fleet.analysis.views.by_parameters import render_tables
 from fleet.analysis.views.counters import count_per_unit, tabulate_events
 from fleet.model import Burst, Run
 from fleet.store import Store, samples
-from fleet.store.places import place_of
+from fleet.store.places import parse_place
 from fleet.store.verify import verify
 from tests import builders
 
@@ -57,7 +57,7 @@ def test_a_run_of_several_chunks_has_all_of_them(tmp_path: Path, monkeypatch: py
     for _ in range(2):  # publishing again changes nothing
         Store(tmp_path).publish(a_run(), iter(bursts))
         assert load_counters(tmp_path)["round"].tolist() == [visit for visit in range(5) for _ in range(4)]
-    assert verify(place_of(tmp_path)).problems == ()
+    assert verify(parse_place(tmp_path)).problems == ()
 
 
 def test_a_run_without_counters_has_no_file_and_no_rows(tmp_path: Path) -> None:
@@ -72,9 +72,9 @@ def test_a_damaged_file_is_named_and_left_out(tmp_path: Path) -> None:
     run = a_run()
     Store(tmp_path).publish(run, [a_burst()])
     file = tmp_path / "counters" / f"{run.run_id}.parquet"
-    assert verify(place_of(tmp_path)).files == 4
+    assert verify(parse_place(tmp_path)).files == 4
     file.write_bytes(file.read_bytes()[:-7])
-    (problem,) = verify(place_of(tmp_path)).problems
+    (problem,) = verify(parse_place(tmp_path)).problems
     assert f"counters/{run.run_id}.parquet" in problem
     with pytest.warns(UserWarning, match="counters"):
         assert load_counters(tmp_path).empty

@@ -109,13 +109,13 @@ from tests import builders
 
 run = builders.a_run()
 contents = rows.Contents(1, 2, 0, "5ha")
-record = rows.to_json({"run": rows.runs_row(run, contents), "cpus": rows.cpus_rows(run)}).encode()
+record = rows.to_json({"run": rows.make_runs_row(run, contents), "cpus": rows.make_cpus_rows(run)}).encode()
 together = Barrier(8)
 
 
 def read(_):
     together.wait()
-    gate.record_of(record, None)
+    gate.decode_record(record, None)
 
 
 sys.setswitchinterval(1e-6)

@@ -18,7 +18,7 @@ from fleet.errors import FleetError, StoreWarning
 from fleet.model import Burst
 from fleet.store import Intent, Listing, Store, sessions
 from fleet.store.imports import write_summary
-from fleet.store.places import place_of
+from fleet.store.places import parse_place
 from fleet.store.verify import verify
 from tests import builders
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
@@ -67,7 +67,7 @@ def unless_verified(root: Path, wrong: Callable[[], bool]) -> Callable[[], bool]
             differs = wrong()
         except Exception:  # what pandas raises for a file that it cannot read
             return False
-        return differs and not verify(place_of(root)).problems
+        return differs and not verify(parse_place(root)).problems
 
     return found
 
@@ -114,7 +114,7 @@ def amendment(root: Path) -> Case:
     store = published(root)
     store.label([a_run().run_id], {"bios": "2.1", "rack": None, "kernel": "6.12-rc3"})
     store.withdraw([a_run().run_id])
-    now = lambda: pd.DataFrame(store.published())  # noqa: E731
+    now = lambda: pd.DataFrame(store.list_runs())  # noqa: E731
     chosen = sorted(root.glob("amendments/*.json"), key=lambda path: path.stat().st_size)
     return Case(chosen[-1], frames(now), root)
 
@@ -129,13 +129,13 @@ def summary(root: Path) -> Case:
 
 def index(root: Path) -> Case:
     store = published(root)
-    now = lambda: pd.DataFrame(store.published())  # noqa: E731
+    now = lambda: pd.DataFrame(store.list_runs())  # noqa: E731
     now()
     return Case(Listing(root).index.path, frames(now))
 
 
 def stream(root: Path) -> Case:
-    with Store(root).journal(a_run()) as journal:
+    with Store(root).new_journal(a_run()) as journal:
         journal.append(b"")
         journal.append(line(PLAN))
         for visit in range(BURSTS):
@@ -154,7 +154,7 @@ def stream(root: Path) -> Case:
 
 def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
     """What `fleet resume` takes out of a journal: what is lacking, the hello, bursts, notes and failures."""
-    with Store(root).reopen(a_run().run_id) as journal:
+    with Store(root).reopen_journal(a_run().run_id) as journal:
         so_far = run_so_far.read_run(journal.parts())
         journal.refuse_after(so_far.lines)
         return (
@@ -167,16 +167,18 @@ def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
 
 def run_json(root: Path) -> Case:
     store = Store(root)
-    store.journal(a_run()).close()
+    store.new_journal(a_run()).close()
     file = first(root, ".fleet/journal/*/run.json")
-    return Case(file, frames(lambda: pd.DataFrame([str(sessions.read_run(file.parent))])))
+    return Case(file, frames(lambda: pd.DataFrame([str(sessions.read_journal_run(file.parent))])))
 
 
 def note(root: Path) -> Case:
     store = Store(root)
-    with store.under_way(Intent("s20260102T030400Z-00000001", ("a", "b"), labels={"kernel": "6.12"})):
+    with store.hold_session(Intent("s20260102T030400Z-00000001", ("a", "b"), labels={"kernel": "6.12"})):
         pass
-    return Case(first(root, ".fleet/journal/*.json"), frames(lambda: pd.DataFrame([str(store.intents())])))
+    return Case(
+        first(root, ".fleet/journal/*.json"), frames(lambda: pd.DataFrame([str(store.read_intents())]))
+    )
 
 
 CASES: dict[str, Callable[[Path], Case]] = {
@@ -217,7 +219,7 @@ def test_no_flipped_bit_changes_what_is_read_without_a_word(tmp_path: Path, kind
     assert not case.wrong()
     silent, unnamed = list[tuple[int, int]](), list[tuple[int, int]]()
     for place in flipped(case.file, seed=7):
-        if case.root and not verify(place_of(case.root)).problems:
+        if case.root and not verify(parse_place(case.root)).problems:
             unnamed.append(place)
         if case.wrong():
             silent.append(place)

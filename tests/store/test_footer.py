@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.store.footer import footer_of
+from fleet.store.footer import parse_footer
 
 NAME = b"\x48\x01x\x00"  # the name of a field of the schema
 
@@ -14,7 +14,9 @@ NAME = b"\x48\x01x\x00"  # the name of a field of the schema
 def test_it_says_what_pyarrow_reads(tmp_path: Path) -> None:
     table = pa.table({"a": [3, -200, 5000], "b": ["x", "é", "y"], "c": [[1, 2], [], None], "d": [None] * 3})
     pq.write_table(table.replace_schema_metadata({"key": "value" * 50}), tmp_path / "x", row_group_size=2)
-    found = footer_of((tmp_path / "x").read_bytes()[-pq.read_metadata(tmp_path / "x").serialized_size - 8 :])
+    found = parse_footer(
+        (tmp_path / "x").read_bytes()[-pq.read_metadata(tmp_path / "x").serialized_size - 8 :]
+    )
     about = pq.read_metadata(tmp_path / "x")
     assert (found.rows, [group.rows for group in found.groups]) == (3, [2, 1])
     assert found.metadata == about.metadata
@@ -44,4 +46,4 @@ def test_it_says_what_pyarrow_reads(tmp_path: Path) -> None:
 )
 def test_one_that_is_wrong_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        footer_of(data)
+        parse_footer(data)

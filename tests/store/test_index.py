@@ -316,7 +316,7 @@ def test_labels_and_states_survive_it(root: Path) -> None:
     run = replace(builders.a_run(run_id=new_run_id()), ended_utc=None)
     Store(root).publish(run, builders.bursts_of(run))
     for _ in range(2):
-        listed = next(one for one in Listing(root).with_unfinished() if one.run_id == run.run_id)
+        listed = next(one for one in Listing(root).list_with_unfinished() if one.run_id == run.run_id)
         assert (dict(listed.labels), listed.ended_utc) == ({"rack": "b2", "kernel": "6.12"}, None)
         assert listed.content_sha256 is not None
         assert json.loads(load_runs(root, run_id=run.run_id)["labels_json"][0])["rack"] == "b2"

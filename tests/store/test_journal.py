@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Store:
 
 def test_lines_come_back_byte_for_byte(store: Store) -> None:
     lines = [b'{"record":"hello"}', b"", b"\xff\x00 not text", b"x" * 100_000]
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         for line in lines:
             journal.append(line)
         kept = [line + b"\t%08x\n" % zlib.crc32(line) for line in lines]
@@ -32,7 +32,7 @@ def test_lines_come_back_byte_for_byte(store: Store) -> None:
 
 
 def test_a_line_that_is_not_what_was_written_is_known(store: Store) -> None:
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         for line in (b"one", b"two", b"three"):
             journal.append(line)
     whole = journal.path.read_bytes()
@@ -42,7 +42,7 @@ def test_a_line_that_is_not_what_was_written_is_known(store: Store) -> None:
 
 
 def test_a_line_torn_by_a_power_cut_is_left_out(store: Store) -> None:
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         journal.append(b"whole")
     with journal.path.open("ab") as stream:
         stream.write(b"torn")
@@ -50,7 +50,7 @@ def test_a_line_torn_by_a_power_cut_is_left_out(store: Store) -> None:
 
 
 def test_a_journal_says_what_was_to_be_measured_and_keeps_secrets_out(store: Store) -> None:
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         text = (journal.folder / "run.json").read_text()
     fields = json.loads(text)
     assert fields["host"]["env"] == ["TOKEN"]
@@ -79,7 +79,7 @@ def test_a_run_that_lasts_is_on_the_disk_with_all_that_names_it(
 ) -> None:
     monkeypatch.setattr(journal_module, "SYNC_INTERVAL_S", 0.0)
     run = builders.a_run()
-    with store.journal(run) as journal:
+    with store.new_journal(run) as journal:
         journal.append(b"one")
         assert synced == ["stream.jsonl", "run.json", run.run_id, "journal"]
         journal.append(b"two")
@@ -92,12 +92,12 @@ def test_a_run_that_lasts_is_on_the_disk_with_all_that_names_it(
 def test_a_run_cut_short_is_on_the_disk_and_a_published_one_only_as_tables(
     store: Store, synced: list[str], tmp_path: Path
 ) -> None:
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         journal.append(b"arrived")
     assert synced == ["stream.jsonl", "run.json", builders.a_run().run_id, "journal"]
     synced.clear()
     run = builders.a_run(run_id="r20261121T000000Z-0000beef")
-    with store.journal(run) as journal:
+    with store.new_journal(run) as journal:
         journal.append(b"arrived")
         (tmp_path / "backup").hardlink_to(journal.path)
         store.publish(run, builders.bursts_of(run))
@@ -110,22 +110,22 @@ def test_a_run_cut_short_is_on_the_disk_and_a_published_one_only_as_tables(
 def test_much_that_arrived_is_on_the_disk_before_publishing_takes_its_time(
     store: Store, synced: list[str]
 ) -> None:
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         journal.append(b"little")
-        journal.settle()
+        journal.sync_if_large()
         assert synced == []
         journal.append(b"x" * journal_module.SOON_PUBLISHED_BYTES)
-        journal.settle()
+        journal.sync_if_large()
         assert synced[0] == "stream.jsonl"
 
 
 def test_a_second_journal_for_one_run_is_refused(store: Store) -> None:
-    with store.journal(builders.a_run()), pytest.raises(StoreError, match="has a journal already"):
-        store.journal(builders.a_run())
+    with store.new_journal(builders.a_run()), pytest.raises(StoreError, match="has a journal already"):
+        store.new_journal(builders.a_run())
 
 
 def test_a_closed_journal_takes_nothing(store: Store) -> None:
-    journal = store.journal(builders.a_run())
+    journal = store.new_journal(builders.a_run())
     journal.close()
     journal.close()
     with pytest.raises(StoreError, match="closed"):
@@ -150,7 +150,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_is_an_error_and_keeps_every_whole_line(small_disk: Path) -> None:
     line, kept = b"y" * 10_000, 0
-    with Store(small_disk).journal(builders.a_run()) as journal:
+    with Store(small_disk).new_journal(builders.a_run()) as journal:
         with pytest.raises(StoreError, match=r"No space left on device.*kept in the journal"):
             while True:
                 journal.append(line)
@@ -161,7 +161,7 @@ def test_a_full_disk_is_an_error_and_keeps_every_whole_line(small_disk: Path) ->
 
 
 def test_only_what_is_there_is_said_to_be_kept(small_disk: Path) -> None:
-    with Store(small_disk).journal(builders.a_run()) as journal:
+    with Store(small_disk).new_journal(builders.a_run()) as journal:
         (small_disk / "ballast").write_bytes(bytes(100_000))
         with pytest.raises(StoreError, match="No space left on device") as full:
             journal.append(b"y" * 500_000)
@@ -170,13 +170,13 @@ def test_only_what_is_there_is_said_to_be_kept(small_disk: Path) -> None:
 
 def test_a_disk_that_fills_while_publishing_keeps_the_journal(small_disk: Path) -> None:
     store, run = Store(small_disk), builders.a_run(builders.hybrid_laptop(), rounds=6)
-    with store.journal(run) as journal:
+    with store.new_journal(run) as journal:
         journal.append(b"arrived")
     with pytest.raises(StoreError, match="No space left on device"):
         store.publish(run, builders.bursts_of(run, samples=100))
     assert list(chain.from_iterable(journal.parts())) == [b"arrived"]
     assert list(small_disk.rglob("*.parquet")) == []
-    assert [left.state for left in Listing(store.place).with_unfinished()] == ["unfinished"]
+    assert [left.state for left in Listing(store.place).list_with_unfinished()] == ["unfinished"]
 
 
 def test_a_journal_at_its_size_limit_is_an_error_and_keeps_whole_lines(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ from fleet.model import RequestedOptions
 from fleet.store import Intent, Store
 from tests import builders
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-with Store(Path({str(tmp_path)!r})).journal(builders.a_run()) as journal:
+with Store(Path({str(tmp_path)!r})).new_journal(builders.a_run()) as journal:
     resource.setrlimit(resource.RLIMIT_FSIZE, (45, 45))
     try:
         for _ in range(9):
@@ -212,16 +212,16 @@ def test_a_root_that_cannot_be_written_is_an_error_naming_it(tmp_path: Path, spo
         (root / ".fleet").mkdir(parents=True)
         (root / ".fleet/journal").write_text("in the way")
     with pytest.raises(StoreError, match=r"results.*--results"):
-        Store(root).journal(builders.a_run())
+        Store(root).new_journal(builders.a_run())
 
 
 def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         journal.begin_part()
         journal.append(b"first")
     with journal.path.open("ab") as stream:
         stream.write(b"torn")
-    with store.reopen(builders.a_run().run_id) as journal:
+    with store.reopen_journal(builders.a_run().run_id) as journal:
         journal.begin_part()
         journal.begin_part()
         journal.append(b"second")
@@ -231,18 +231,18 @@ def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
 
 def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_well(store: Store) -> None:
     intent = Intent("s20260102T030400Z-00000001", ("a", "b"), RequestedOptions(rounds=3), {"kernel": "6.12"})
-    with store.under_way(intent):
-        assert store.busy() == {intent.session_id: os.getpid()}
-        assert store.intents() == []
-        with pytest.raises(LockedError, match="is under way"), store.under_way(intent):
+    with store.hold_session(intent):
+        assert store.find_running() == {intent.session_id: os.getpid()}
+        assert store.read_intents() == []
+        with pytest.raises(LockedError, match="is under way"), store.hold_session(intent):
             pass
-    assert (store.busy(), store.intents()) == ({}, [intent])
-    store.ended(intent.session_id)
-    assert store.intents() == []
+    assert (store.find_running(), store.read_intents()) == ({}, [intent])
+    store.end_session(intent.session_id)
+    assert store.read_intents() == []
 
 
 def test_the_files_of_a_journal_are_its_owners_alone(store: Store) -> None:
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         journal.append(b"line")
         files = [path for path in journal.folder.iterdir() if path.name != "run.json"]
         assert {path.name for path in files} == {"lock", "stream.jsonl"}
@@ -250,11 +250,11 @@ def test_the_files_of_a_journal_are_its_owners_alone(store: Store) -> None:
 
 
 def test_who_has_a_journal_open_is_named_by_its_process(store: Store) -> None:
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         with pytest.raises(LockedError, match=f"process {os.getpid()} on this machine"):
-            store.reopen(journal.folder.name)
+            store.reopen_journal(journal.folder.name)
         assert (journal.folder / "lock").read_text() == f"{os.getpid():<19}\n"
-    with store.reopen(journal.folder.name) as again:
+    with store.reopen_journal(journal.folder.name) as again:
         assert list(chain.from_iterable(again.parts())) == []
 
 
@@ -266,35 +266,35 @@ def open_files() -> int:
 def test_closing_lets_go_of_every_file(store: Store) -> None:
     """Each host of a session has a journal; a thousand must not leave their descriptors behind."""
     before = open_files()
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         journal.append(b"one")
         journal.begin_part()
         journal.append(b"two")
         assert open_files() == before + 3  # the folder, the lock and the second part
     assert open_files() == before
     for _ in range(3):
-        with store.reopen(journal.folder.name) as first, pytest.raises(LockedError):
-            store.reopen(first.folder.name)
+        with store.reopen_journal(journal.folder.name) as first, pytest.raises(LockedError):
+            store.reopen_journal(first.folder.name)
     assert open_files() == before
 
 
 def test_a_part_that_cannot_be_opened_is_an_error_that_says_so(store: Store) -> None:
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         journal.path.mkdir()
         with pytest.raises(StoreError, match=f"{journal.path}: cannot open the journal: it is a folder"):
             journal.append(b"line")
 
 
 def test_a_missing_part_is_named_and_what_follows_is_kept(store: Store) -> None:
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         journal.append(b"{}")
     (journal.folder / "stream.jsonl").rename(journal.folder / "stream-3.jsonl")
     with pytest.raises(StoreError, match=r"stream\.jsonl: this part of the journal is missing"):
-        store.reopen(builders.a_run().run_id)
+        store.reopen_journal(builders.a_run().run_id)
     (journal.folder / "stream-3.jsonl").rename(journal.folder / "stream.jsonl")
-    store.reopen(builders.a_run().run_id).close()
+    store.reopen_journal(builders.a_run().run_id).close()
 
 
 def test_a_journal_that_another_controller_has_finished_is_no_failure_of_the_store(store: Store) -> None:
     with pytest.raises(LockedError, match="has just stored it"):
-        store.reopen(builders.a_run().run_id)
+        store.reopen_journal(builders.a_run().run_id)

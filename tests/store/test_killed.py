@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from fleet.store import Store
-from fleet.store.places import place_of
+from fleet.store.places import parse_place
 from fleet.store.verify import verify
 from tests.command import ROOT
 
@@ -28,7 +28,7 @@ store.BATCH_RUNS = 5
 root = Store(sys.argv[1])
 for number in count():
     run = replace(a_run(run_id=f"r{sys.argv[2]}-{number:05}"), session_id=sys.argv[2])
-    with root.journal(run):
+    with root.new_journal(run):
         root.publish(run, bursts_of(run), batch=True)
     print("published", run.run_id, flush=True)
     root.label([run.run_id], {"number": sys.argv[2]})
@@ -36,7 +36,7 @@ for number in count():
     if number % 3 == 0:
         root.withdraw([run.run_id])
         print("withdrawn", run.run_id, flush=True)
-    root.published()
+    root.list_runs()
 """
 
 
@@ -70,14 +70,14 @@ def test_killed_at_any_moment_every_run_is_in_the_tables_once_and_every_amendmen
     stop.set()
     reader.join()
     assert faults == []
-    runs = store.published(withdrawn=True)
+    runs = store.list_runs(withdrawn=True)
     published = [run.run_id for run in runs]
     assert len(published) == len(set(published))
     assert reported["published"] <= set(published)
     assert reported["labelled"] <= {run.run_id for run in runs if "number" in dict(run.labels)}
-    assert reported["withdrawn"].isdisjoint(run.run_id for run in store.published())
+    assert reported["withdrawn"].isdisjoint(run.run_id for run in store.list_runs())
     assert all(reported.values())
-    assert verify(place_of(tmp_path)).problems == ()
+    assert verify(parse_place(tmp_path)).problems == ()
     assert sorted(pd.read_parquet(tmp_path / "runs")["run_id"]) == sorted(published)
     assert set(pd.read_parquet(tmp_path / "cpus")["run_id"]) == set(published)
     assert set(pd.read_parquet(tmp_path / "samples")["run_id"]) == set(published)

@@ -26,9 +26,9 @@ def use_everything(root: Path) -> None:
     """Do what a session does: note, journal, log, publish, amend; a refusal by one does not keep the next."""
     store, run = Store(root), builders.a_run()
     log = SessionLog(store.state_dir / "logs" / SESSION, lambda _: None)
-    with contextlib.suppress(FleetError), store.under_way(Intent(SESSION, ("b1",))):
+    with contextlib.suppress(FleetError), store.hold_session(Intent(SESSION, ("b1",))):
         pass
-    with contextlib.suppress(FleetError), store.reopen(RUN) as journal:
+    with contextlib.suppress(FleetError), store.reopen_journal(RUN) as journal:
         journal.append(b"arrived")
     with contextlib.suppress(FleetError):
         log(events.NoteAdded(Host("b1", "192.0.2.1"), "a line"))
@@ -38,8 +38,8 @@ def use_everything(root: Path) -> None:
         lambda: store.label([RUN], {"a": "b"}),
         lambda: store.complete_tables(run.session_id),
         lambda: write_summary(root, "board", [SUMMARY]),
-        lambda: store.drop(RUN),
-        lambda: store.ended(SESSION),
+        lambda: store.drop_journal(RUN),
+        lambda: store.end_session(SESSION),
         lambda: prune_logs(store),
     ):
         with contextlib.suppress(FleetError):
@@ -63,7 +63,7 @@ def use_everything(root: Path) -> None:
 def test_what_a_link_leads_to_stays_as_it_is(tmp_path: Path, name: str) -> None:
     root, victim = tmp_path / "results", tmp_path / "victim"
     victim.write_text("precious")
-    Store(root).journal(builders.a_run()).close()
+    Store(root).new_journal(builders.a_run()).close()
     link = root / name.replace("PID", str(os.getpid()))
     link.parent.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
@@ -106,7 +106,7 @@ def test_nothing_is_written_into_or_removed_from_a_folder_that_a_link_leads_to(
         (victim / file).write_text("precious")
     for path in (victim / f"{OLD}/a.log", victim / OLD):
         os.utime(path, (0, 0))
-    Store(root).journal(builders.a_run()).close()
+    Store(root).new_journal(builders.a_run()).close()
     before = contents(victim)
     link = root / name
     shutil.rmtree(link, ignore_errors=True)
@@ -120,7 +120,7 @@ def test_a_folder_that_became_a_link_meanwhile_is_not_written_into(tmp_path: Pat
     root, victim = tmp_path / "results", tmp_path / "victim"
     victim.mkdir()
     store = Store(root)
-    with store.journal(builders.a_run()) as journal:
+    with store.new_journal(builders.a_run()) as journal:
         journal.folder.rename(tmp_path / "away")
         journal.folder.symlink_to(victim)
         journal.append(b"arrived")

@@ -15,7 +15,7 @@ from fleet.analysis.reduce.load import load_cpus, load_runs, load_samples
 from fleet.errors import StoreError
 from fleet.model import Burst, Run, RunState
 from fleet.store import Listing, Store, new_run_id
-from fleet.store.places import place_of
+from fleet.store.places import parse_place
 from tests import builders
 from tests.command import Fleet, journal_lines, wait_for
 from tests.hosts.proxy import FaultProxy, Faults
@@ -51,7 +51,7 @@ def stored(store: Store) -> pd.DataFrame:
 
 def journaled(store: Store, run: Run) -> list[Burst]:
     bursts = list(builders.bursts_of(run))
-    with store.journal(run) as journal:
+    with store.new_journal(run) as journal:
         journal.append(b"arrived")
     return bursts
 
@@ -60,7 +60,7 @@ def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server:
     store.make_ready()
     run = builders.a_run()
     bursts = journaled(store, run)
-    assert [left.state for left in Listing(store.place).with_unfinished()] == [RunState.UNFINISHED]
+    assert [left.state for left in Listing(store.place).list_with_unfinished()] == [RunState.UNFINISHED]
     assert server.objects() == []
     name = store.publish(run, bursts)
     assert server.objects() == [
@@ -68,7 +68,7 @@ def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server:
         f"team/lab/runs/{run.run_id}.parquet",
         f"team/lab/{name}",
     ]
-    assert [summary.bursts for summary in Listing(store.place).with_unfinished()] == [3]
+    assert [summary.bursts for summary in Listing(store.place).list_with_unfinished()] == [3]
     assert {tuple(ticks) for ticks in stored(store)["ticks"]} == {burst.ticks for burst in bursts}
     assert (len(load_samples(ROOT)), len(load_runs(ROOT)), len(load_cpus(ROOT))) == (3, 1, 2)
     assert list((store.state_dir / "journal").iterdir()) == []
@@ -109,12 +109,12 @@ def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_
     assert KEY not in str(caught.value)
     server.start()
     assert server.objects() == [f"team/lab/{names[0]}"]
-    assert [summary.state for summary in Listing(store.place).with_unfinished()] == [RunState.COMPLETE], (
-        "the samples are in place"
-    )
+    assert [summary.state for summary in Listing(store.place).list_with_unfinished()] == [
+        RunState.COMPLETE
+    ], "the samples are in place"
     store.publish(run, bursts)
     assert len(stored(store)) == 3
-    assert [summary.state for summary in Listing(store.place).with_unfinished()] == [RunState.COMPLETE]
+    assert [summary.state for summary in Listing(store.place).list_with_unfinished()] == [RunState.COMPLETE]
 
 
 def test_an_upload_cut_in_the_middle_shows_nothing(
@@ -123,11 +123,11 @@ def test_an_upload_cut_in_the_middle_shows_nothing(
     draft, name = tmp_path / "draft", "samples/host_id=a/run_id=r1/samples.parquet"
     content = os.urandom(24 << 20)
     draft.write_bytes(content)
-    direct = place_of(ROOT)
+    direct = parse_place(ROOT)
     assert direct.files("*") == []
     with FaultProxy(("127.0.0.1", server.port), Faults(freeze_up_after=2 << 20)) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
-        place, errors = place_of(ROOT), []
+        place, errors = parse_place(ROOT), []
 
         def upload() -> None:
             try:
@@ -177,7 +177,7 @@ def test_controllers_publish_into_one_root_at_once_and_readers_see_whole_runs(st
         for number, runs in enumerate(own)
     ]
     while any(controller.poll() is None for controller in controllers):
-        listed = {summary.run_id for summary in store.published()}
+        listed = {summary.run_id for summary in store.list_runs()}
         if listed:
             per_run = stored(store).groupby("run_id", observed=True).size()
             assert listed <= set(per_run.index)
@@ -186,7 +186,7 @@ def test_controllers_publish_into_one_root_at_once_and_readers_see_whole_runs(st
         errors = controller.communicate()[1].decode()
         assert not errors, errors
         assert controller.returncode == 0
-    assert {summary.run_id for summary in store.published()} == {*shared, *itertools.chain(*own)}
+    assert {summary.run_id for summary in store.list_runs()} == {*shared, *itertools.chain(*own)}
     assert len(stored(store)) == 3 * 14
 
 

@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import UsageError
-from fleet.store.places import Folder, place_of
+from fleet.store.places import Folder, parse_place
 from fleet.store.s3 import Bucket
 
 
 @pytest.mark.parametrize("text", ["results", "./s3", "/var/lib/fleet", "a:b", "C"])
 def test_a_path_is_a_folder_and_its_own_desk(text: str) -> None:
-    place = place_of(text)
+    place = parse_place(text)
     assert isinstance(place, Folder)
     assert (str(place), place.state_dir) == (str(Path(text)), Path(text) / ".fleet")
 
@@ -26,7 +26,7 @@ def test_an_address_is_a_bucket_with_a_desk_of_its_own(
         "s3://lab/a/?region=eu-central-1",
         "s3://lab/a?endpoint_override=http://store.example:9000",
     ]
-    places = [place_of(text) for text in texts]
+    places = [parse_place(text) for text in texts]
     assert all(isinstance(place, Bucket) for place in places)
     assert [str(place) for place in places] == ["s3://lab", "s3://lab/a", "s3://lab/a", "s3://lab/a"]
     folders = [place.state_dir for place in places]
@@ -34,7 +34,7 @@ def test_an_address_is_a_bucket_with_a_desk_of_its_own(
     assert len(set(folders)) == 3
     assert all(folder.parent == tmp_path / "fleet" for folder in folders)
     for place in places:
-        assert place_of(place.address).state_dir == place.state_dir
+        assert parse_place(place.address).state_dir == place.state_dir
     assert places[1].path("runs/r1.parquet") == "lab/a/runs/r1.parquet"
 
 
@@ -56,7 +56,7 @@ def test_an_address_is_a_bucket_with_a_desk_of_its_own(
 )
 def test_an_address_that_cannot_be_one_is_refused_without_its_secrets(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
-        place_of(text)
+        parse_place(text)
     assert "hunter2" not in str(caught.value)
 
 
@@ -106,8 +106,8 @@ def test_a_file_named_as_a_folder_of_ours_hides_no_run(tmp_path: Path) -> None:
 
 def test_the_home_is_written_with_a_tilde_and_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert str(place_of("~/results")) == f"{tmp_path}/results"
+    assert str(parse_place("~/results")) == f"{tmp_path}/results"
     monkeypatch.chdir(tmp_path)
-    assert place_of("./~name").address == f"{tmp_path}/~name"
+    assert parse_place("./~name").address == f"{tmp_path}/~name"
     with pytest.raises(UsageError, match=r"--results ~nobody-of-that-name/r: there is no user of that name"):
-        place_of("~nobody-of-that-name/r")
+        parse_place("~nobody-of-that-name/r")

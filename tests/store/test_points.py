@@ -13,8 +13,8 @@ from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.model import Parameters
 from fleet.store import Store, schema
-from fleet.store.places import place_of
-from fleet.store.rows import RECORD, unpacked
+from fleet.store.places import parse_place
+from fleet.store.rows import RECORD, unpack_record
 from fleet.store.verify import verify
 from tests import builders
 
@@ -48,7 +48,7 @@ def test_the_parameters_of_a_point_are_columns(tmp_path: Path) -> None:
     assert pd.isna(row["checked"])
     assert len(plain) == 2
     assert plain[[column.name for column in schema.POINT_COLUMNS]].isna().all(axis=None)
-    assert verify(place_of(tmp_path)).problems == ()
+    assert verify(parse_place(tmp_path)).problems == ()
 
 
 def test_the_frequency_behind_the_samples_counts_more_than_that_before_and_after(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_a_point_counts_in_the_digest(tmp_path: Path) -> None:
     for number, changes in enumerate(({}, {"core_mhz": (1, 1)}, {"point": "other"}, {"other_ticks": ()})):
         root = tmp_path / str(number)
         path = Store(root).publish(builders.a_run(), [builders.a_burst(**{**AT_POINT, **changes})])
-        digests.add(unpacked(pq.read_metadata(root / path).metadata[RECORD]).row["content_sha256"])
-        assert verify(place_of(root)).problems == ()
+        digests.add(unpack_record(pq.read_metadata(root / path).metadata[RECORD]).row["content_sha256"])
+        assert verify(parse_place(root)).problems == ()
     assert len(digests) == 4
 
 
@@ -141,7 +141,7 @@ def test_where_all_units_are_counted_a_number_is_a_unit_of_all_and_says_who_got_
     path = Store(tmp_path).publish(builders.a_run(), bursts)
     (row, *_) = pq.read_table(tmp_path / path).to_pylist()
     assert row["other_units"] == [[0, 1000, 2000], [7, 1000, 0]]
-    assert verify(place_of(tmp_path)).problems == ()
+    assert verify(parse_place(tmp_path)).problems == ()
     from_file, of_frame = load_pairs(tmp_path), pair_medians(load_samples(tmp_path))
     for pairs in (from_file, of_frame):
         assert pairs["median_ns"].iloc[0] == pytest.approx(6000 / 3000 * 1e9 / builders.TICKS_PER_SECOND)

@@ -19,7 +19,7 @@ from fleet.store.places import Folder
 from fleet.store.publish import LEFTOVER_AFTER_S
 from fleet.store.reading import TableFile, read_record
 from fleet.store.rows import parse_record
-from fleet.store.runs import unfinished
+from fleet.store.runs import list_unfinished
 from tests import builders
 
 
@@ -111,18 +111,20 @@ def test_a_long_run_is_written_in_stretches_and_nothing_is_lost(
     ]
     store.publish(run, bursts)
     assert stored(store) == given(run)
-    (summary,) = Listing(store.place).with_unfinished()
+    (summary,) = Listing(store.place).list_with_unfinished()
     assert summary.samples == sum(len(burst.ticks) for burst in bursts)
     assert (summary.bursts, summary.flagged) == (len(bursts), 3 * len(bursts) // 20)
 
 
 def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
     run = replace(builders.a_run(), state=RunState.PARTIAL, failed=(Failed("cas", "x", 0, 0, 1, "stuck"),))
-    with store.journal(run) as journal:
-        assert [summary.state for summary in Listing(store.place).with_unfinished()] == [RunState.UNFINISHED]
+    with store.new_journal(run) as journal:
+        assert [summary.state for summary in Listing(store.place).list_with_unfinished()] == [
+            RunState.UNFINISHED
+        ]
     store.publish(run, builders.bursts_of(run))
 
-    (summary,) = Listing(store.place).with_unfinished()
+    (summary,) = Listing(store.place).list_with_unfinished()
     assert (summary.run_id, summary.state, summary.failed) == (run.run_id, RunState.PARTIAL, 1)
     assert (summary.bursts, summary.pairs, summary.samples) == (3, 1, 15)
     assert dict(summary.labels) == {"rack": "b2", "kernel": "6.12"}
@@ -141,7 +143,7 @@ def test_publishing_twice_changes_nothing(store: Store) -> None:
 def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> None:
     run = builders.a_run()
     store.publish(run, builders.bursts_of(run))
-    with store.journal(run) as journal:
+    with store.new_journal(run) as journal:
         journal.append(b"kept")
     with pytest.raises(StoreError, match="other samples"):
         store.publish(run, builders.bursts_of(run, seed=8))
@@ -154,7 +156,7 @@ def test_a_file_that_is_no_run_in_the_place_of_the_samples_keeps_the_journal(sto
     store.publish(run, builders.bursts_of(run))
     (samples,) = store.place.root.rglob("samples.parquet")
     samples.write_bytes(b"not Parquet")
-    with store.journal(run) as journal:
+    with store.new_journal(run) as journal:
         journal.append(b"kept")
     with pytest.raises(StoreError, match=r"cannot publish the run: .* What arrived is kept in the journal"):
         store.publish(run, builders.bursts_of(run))
@@ -169,7 +171,7 @@ def test_a_publication_cut_short_is_completed_by_the_next(store: Store, missing:
     shutil.rmtree(store.place.root / missing)
     store.publish(run, builders.bursts_of(run))
     assert stored(store) == given(run)
-    assert [summary.run_id for summary in Listing(store.place).with_unfinished()] == [run.run_id]
+    assert [summary.run_id for summary in Listing(store.place).list_with_unfinished()] == [run.run_id]
     assert len(pd.read_parquet(store.place.root / "cpus")) == 2
 
 
@@ -178,11 +180,11 @@ def test_bursts_that_end_in_an_error_publish_nothing(store: Store) -> None:
         yield builders.a_burst()
         raise StoreError("the journal cannot be read")
 
-    store.journal(builders.a_run()).close()
+    store.new_journal(builders.a_run()).close()
     with pytest.raises(StoreError, match="cannot be read"):
         store.publish(builders.a_run(), broken())  # type: ignore[arg-type]
     assert list(store.place.root.rglob("*.parquet")) == []
-    assert len(unfinished(store.place)) == 1
+    assert len(list_unfinished(store.place)) == 1
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "a b", "é"])
@@ -206,9 +208,9 @@ def test_runs_of_different_hosts_read_as_one_table(store: Store) -> None:
 
 
 def test_an_empty_root_has_no_runs(store: Store) -> None:
-    assert Listing(store.place).with_unfinished() == []
+    assert Listing(store.place).list_with_unfinished() == []
     store.place.root.mkdir(exist_ok=True)
-    assert Listing(store.place).with_unfinished() == []
+    assert Listing(store.place).list_with_unfinished() == []
 
 
 def test_a_run_is_found_by_id_by_its_beginning_and_by_host(store: Store) -> None:
@@ -216,22 +218,22 @@ def test_a_run_is_found_by_id_by_its_beginning_and_by_host(store: Store) -> None
     late = replace(early, run_id="r20260102T000000Z-aaaa0000", started_utc="2026-02-02T00:00:00Z")
     for run in (late, early):
         store.publish(run, builders.bursts_of(run))
-    assert find_run(store.published(), early.run_id, store.place) == early.run_id
-    assert find_run(store.published(), "r20260101", store.place) == early.run_id
+    assert find_run(store.list_runs(), early.run_id, store.place) == early.run_id
+    assert find_run(store.list_runs(), "r20260101", store.place) == early.run_id
     assert (
-        find_run(store.published(), "001", store.place)
-        == find_run(store.published(), "h-001", store.place)
+        find_run(store.list_runs(), "001", store.place)
+        == find_run(store.list_runs(), "h-001", store.place)
         == late.run_id
     )
     with pytest.raises(UsageError, match="beginning of 2 runs"):
-        find_run(store.published(), "r2026", store.place)
+        find_run(store.list_runs(), "r2026", store.place)
     with pytest.raises(UsageError, match="Hosts: 001"):
-        find_run(store.published(), "nobody", store.place)
+        find_run(store.list_runs(), "nobody", store.place)
 
 
 def test_the_last_session_is_all_its_runs(store: Store) -> None:
     with pytest.raises(UsageError, match="nothing is published"):
-        last_session(store.published(), store.place)
+        last_session(store.list_runs(), store.place)
     sessions = ("s20260101T000000Z-ffff0000", "s20260102T000000Z-00000000", "s20260102T000000Z-00000000")
     runs = [
         replace(builders.a_run(run_id=f"r20260102T00000{number}Z-00000000"), session_id=session_id)
@@ -239,12 +241,12 @@ def test_the_last_session_is_all_its_runs(store: Store) -> None:
     ]
     for run in runs:
         store.publish(run, builders.bursts_of(run))
-    assert last_session(store.published(), store.place) == [run.run_id for run in runs[1:]]
+    assert last_session(store.list_runs(), store.place) == [run.run_id for run in runs[1:]]
 
 
 def test_finding_in_an_empty_root_says_what_to_do(store: Store) -> None:
     with pytest.raises(UsageError, match="nothing is published"):
-        find_run(store.published(), "rpi5", store.place)
+        find_run(store.list_runs(), "rpi5", store.place)
 
 
 def test_ids_begin_with_a_letter_and_differ() -> None:
@@ -270,7 +272,7 @@ def kill_while_publishing(root: Path, run: Run, delay_s: float) -> None:
     if child == 0:
         try:
             store = Store(root)
-            with store.journal(run) as journal:
+            with store.new_journal(run) as journal:
                 journal.append(b"arrived")
             store.publish(run, builders.bursts_of(run))
         finally:
@@ -296,7 +298,7 @@ def survive_kills(store: Store, times: int) -> None:
         kill_while_publishing(store.place.root, run, delay_s=1.5 * whole_s * number / times)
         found = stored(store)
         in_samples = any(key[0] == run.run_id for key in found)
-        in_journal = any(left.run_id == run.run_id for left in unfinished(store.place))
+        in_journal = any(left.run_id == run.run_id for left in list_unfinished(store.place))
         assert found == expected | (given(run) if in_samples else {})
         assert (
             in_samples or in_journal or not (store.state_dir / "journal" / run.run_id / "run.json").exists()
@@ -304,7 +306,7 @@ def survive_kills(store: Store, times: int) -> None:
         store.publish(run, builders.bursts_of(run))
         expected |= given(run)
         assert stored(store) == expected
-    assert len(Listing(store.place).with_unfinished()) == times + 2
+    assert len(Listing(store.place).list_with_unfinished()) == times + 2
 
 
 def test_a_controller_killed_at_any_moment_leaves_every_burst_exactly_once(store: Store) -> None:
@@ -369,21 +371,21 @@ def test_a_beginning_or_a_host_names_the_run_it_fits_best(store: Store) -> None:
         store.publish(replace(run, started_utc=f"2026-01-0{number + 1}T00:00:00Z"), builders.bursts_of(run))
     whole = builders.a_run(run_id="r10", host=Host("r2", "192.0.2.1"))
     store.publish(replace(whole, started_utc="2026-01-09T00:00:00Z"), builders.bursts_of(whole))
-    assert find_run(store.published(), "r1", store.place) == "r1", (
+    assert find_run(store.list_runs(), "r1", store.place) == "r1", (
         "the whole id of a run, though another begins so"
     )
-    assert find_run(store.published(), "r2", store.place) == "r2", "a run before a host of that name"
-    assert find_run(store.published(), "r10", store.place) == "r10"
-    assert find_run(store.published(), "h3", store.place) == "r3"
+    assert find_run(store.list_runs(), "r2", store.place) == "r2", "a run before a host of that name"
+    assert find_run(store.list_runs(), "r10", store.place) == "r10"
+    assert find_run(store.list_runs(), "h3", store.place) == "r3"
     with pytest.raises(
         UsageError, match=r"'r' is the beginning of 8 runs: \.\.\., r3, r4, r5, r6, r10\. Type more"
     ):
-        find_run(store.published(), "r", store.place)
+        find_run(store.list_runs(), "r", store.place)
     with pytest.raises(UsageError, match=r"no run and no host 'x' in .* Hosts: \.\.\., h3, h4, h5, h6, r2\."):
-        find_run(store.published(), "x", store.place)
-    store.journal(builders.a_run(run_id="r99")).close()
+        find_run(store.list_runs(), "x", store.place)
+    store.new_journal(builders.a_run(run_id="r99")).close()
     with pytest.raises(UsageError, match="run r99 is not finished: `fleet resume`"):
-        find_run(store.published(), "r99", store.place)
+        find_run(store.list_runs(), "r99", store.place)
 
 
 def test_exactly_five_names_are_all_listed(store: Store) -> None:
@@ -391,4 +393,4 @@ def test_exactly_five_names_are_all_listed(store: Store) -> None:
         run = builders.a_run(run_id=f"r{number}", host=Host(f"h{number}", "192.0.2.1"))
         store.publish(run, builders.bursts_of(run))
     with pytest.raises(UsageError, match=r"Hosts: h0, h1, h2, h3, h4\. "):
-        find_run(store.published(), "x", store.place)
+        find_run(store.list_runs(), "x", store.place)

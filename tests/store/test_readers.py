@@ -15,7 +15,7 @@ import pytest
 from fleet.model import Host, Parameters
 from fleet.store import Store, new_run_id, schema
 from fleet.store.imports import write_summary
-from fleet.store.rows import hello_of
+from fleet.store.rows import require_hello
 from tests import builders, needs
 from tests.spark import prepare_spark
 
@@ -35,7 +35,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run = builders.a_run(
             builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1"), benchmarks=(benchmark,)
         )
-        facts, hello = replace(run.facts, arch=arch), replace(hello_of(run), counters=counters)
+        facts, hello = replace(run.facts, arch=arch), replace(require_hello(run), counters=counters)
         run = replace(run, facts=facts, hello=hello)
         store.publish(run, bursts or builders.bursts_of(run))
 

@@ -10,7 +10,7 @@ from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.store import Store, schema
 from fleet.store.imports import write_summary
-from fleet.store.rows import RECORD, cpus_rows, hello_of, unpacked
+from fleet.store.rows import RECORD, make_cpus_rows, require_hello, unpack_record
 from tests import builders
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
@@ -43,7 +43,7 @@ def plain_type(type_: pa.DataType) -> str:
 @pytest.mark.parametrize("table", [name for name in schema.TABLES if name != "pairs"])
 def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path) -> None:
     run = builders.a_run()
-    run = replace(run, hello=replace(hello_of(run), counters=("cycles",)))
+    run = replace(run, hello=replace(require_hello(run), counters=("cycles",)))
     counted = builders.a_burst(round=9, counters=(((1, 2, 3),), (None,)), steal_ppm=(0, 7))
     samples = Store(tmp_path).publish(run, [*builders.bursts_of(run), counted])
     write_summary(tmp_path, run.run_id, [])
@@ -96,9 +96,9 @@ def test_ticks_are_stored_byte_by_byte_and_compressed(tmp_path: Path) -> None:
 def test_a_samples_file_alone_explains_itself(tmp_path: Path) -> None:
     run = builders.a_run()
     file = pq.ParquetFile(tmp_path / Store(tmp_path).publish(run, builders.bursts_of(run)))
-    record = unpacked(file.metadata.metadata[RECORD])
+    record = unpack_record(file.metadata.metadata[RECORD])
 
     assert record.row["cpu_model"] == "Model T"
     assert record.row["ticks_per_second"] == builders.TICKS_PER_SECOND
     assert record.row["kernel"] is None
-    assert record.cpus == cpus_rows(run)
+    assert record.cpus == make_cpus_rows(run)

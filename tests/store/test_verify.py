@@ -7,8 +7,8 @@ import pytest
 from fleet.analysis import load_pairs, load_samples
 from fleet.errors import StoreError
 from fleet.store import Store, samples
-from fleet.store.checksums import seal
-from fleet.store.places import place_of
+from fleet.store.checksums import seal_file
+from fleet.store.places import parse_place
 from fleet.store.verify import verify
 from tests import builders, simulated
 from tests.command import Fleet
@@ -33,7 +33,7 @@ def spoil(file: Path, at: int, bit: int = 0) -> None:
 
 
 def test_a_root_that_is_as_it_was_written_has_no_problem(root: Path) -> None:
-    found = verify(place_of(root))
+    found = verify(parse_place(root))
     assert (found.runs, found.files, found.problems) == (1, 3, ())
     assert found.samples == load_samples(root)["ticks"].map(len).sum()
 
@@ -41,9 +41,9 @@ def test_a_root_that_is_as_it_was_written_has_no_problem(root: Path) -> None:
 def test_a_run_of_several_chunks_is_verified_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples, "CHUNK_SAMPLES", 100)
     simulated.publish(tmp_path, simulated.desktop(), rounds=3)
-    assert verify(place_of(tmp_path)).problems == ()
+    assert verify(parse_place(tmp_path)).problems == ()
     spoil(samples_file(tmp_path), at=500)
-    assert len(verify(place_of(tmp_path)).problems) == 1
+    assert len(verify(parse_place(tmp_path)).problems) == 1
 
 
 def test_other_samples_than_those_published_are_found(root: Path) -> None:
@@ -52,8 +52,8 @@ def test_other_samples_than_those_published_are_found(root: Path) -> None:
     with pq.ParquetWriter(file, table.schema) as writer:
         writer.write_table(table.slice(1))
         writer.add_key_value_metadata(metadata)
-    seal(file)
-    (problem,) = verify(place_of(root)).problems
+    seal_file(file)
+    (problem,) = verify(parse_place(root)).problems
     assert "not the samples that were published" in problem
 
 
@@ -64,7 +64,7 @@ def test_a_copy_that_a_sync_tool_left_among_the_samples_is_named(root: Path, nam
     file = samples_file(root)
     (file.parent / name).write_bytes(file.read_bytes())
     (file.parent / f".{name}").touch()  # which no reader takes
-    (problem,) = verify(place_of(root)).problems
+    (problem,) = verify(parse_place(root)).problems
     assert f"{name}: not a file of fleet's" in problem
 
 
@@ -72,7 +72,7 @@ def test_a_file_without_checksums_is_refused(root: Path) -> None:
     file = samples_file(root)
     table = pq.ParquetFile(file).read()
     pq.write_table(table.replace_schema_metadata(pq.read_metadata(file).metadata), file)
-    assert "it has no checksums" in " ".join(verify(place_of(root)).problems)
+    assert "it has no checksums" in " ".join(verify(parse_place(root)).problems)
 
 
 def test_a_row_of_another_publication_is_found(root: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_row_of_another_publication_is_found(root: Path) -> None:
     table = pq.read_table(file)
     at = table.column_names.index("content_sha256")
     builders.put_table(table.set_column(at, "content_sha256", pa.array(["0" * 64])), file)
-    (problem,) = verify(place_of(root)).problems
+    (problem,) = verify(parse_place(root)).problems
     assert "is not that of the samples: content_sha256. Remove it" in problem
 
 
@@ -92,7 +92,7 @@ def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(root: Pat
     table = pq.read_table(runs)
     at = table.column_names.index("cpu_model")
     builders.put_table(table.set_column(at, "cpu_model", pa.array(["Another"])), runs)
-    in_runs, in_cpus = verify(place_of(root)).problems
+    in_runs, in_cpus = verify(parse_place(root)).problems
     assert "that of the samples: cpu_model. Remove it: it is made again" in in_runs
     assert "that of the samples: core. Remove it and the files in runs" in in_cpus
 
@@ -102,21 +102,21 @@ def test_a_row_that_no_listing_takes_is_found(root: Path) -> None:
     table = pq.read_table(file)
     other = table.set_column(table.column_names.index("run_id"), "run_id", pa.array(["z" * 2000]))
     builders.put_table(pa.concat_tables([table, other.cast(table.schema)]), file)
-    (problem,) = verify(place_of(root)).problems
+    (problem,) = verify(parse_place(root)).problems
     assert "runs.run_id" in problem
 
 
 def test_a_row_that_is_missing_is_found(root: Path) -> None:
     (cpus,) = (root / "cpus").iterdir()
     builders.put_table(pq.read_table(cpus).slice(1), cpus)
-    (problem,) = verify(place_of(root)).problems
+    (problem,) = verify(parse_place(root)).problems
     assert "that of the samples: number of rows" in problem
 
 
 def test_a_run_in_the_place_of_another_is_found(root: Path) -> None:
     folder = samples_file(root).parent
     folder.rename(folder.with_name("run_id=r20260102T030405Z-00000000"))
-    (problem,) = verify(place_of(root)).problems
+    (problem,) = verify(parse_place(root)).problems
     assert "holds run" in problem
 
 
@@ -138,5 +138,5 @@ def test_a_samples_file_of_another_program_is_named_wherever_it_is_read(root: Pa
     builders.put_table(table.replace_schema_metadata(None), samples_file(root))
     with pytest.raises(StoreError, match="no record of its run"):
         load_pairs(root, host_id="desktop")
-    (problem,) = verify(place_of(root)).problems
+    (problem,) = verify(parse_place(root)).problems
     assert "no record of its run" in problem

@@ -10,8 +10,8 @@ from fleet.agent.wire.line import PROTOCOL, Int64, WireError, decode_line
 from fleet.model import Benchmark, Burst, End, Estimator, Failed, Hello, Note, Parameters, check_descriptions
 from fleet.model.benchmark import NAME
 from fleet.plan.cpulist import MAX_CPU
-from fleet.store.gate import EXACT_MAX, INT64_MAX, depth
-from fleet.store.schema import largest
+from fleet.store.gate import EXACT_MAX, INT64_MAX, nesting_depth
+from fleet.store.schema import largest_int
 
 TEXT_LIMIT = 1000  # characters of a note or reason that are kept
 CPU_LIMIT = 4096
@@ -23,7 +23,7 @@ DEPTH_LIMIT = 8  # of what is nested in a hello
 
 def int_range(column: str, table: str = "samples", *, least: int = 0, most: int = EXACT_MAX) -> Meta:
     """Return the range of whole numbers that a column can hold and that can be computed with."""
-    return Meta(ge=least, le=min(largest(table, column), most))
+    return Meta(ge=least, le=min(largest_int(table, column), most))
 
 
 Int32 = Annotated[int, int_range("round")]
@@ -246,7 +246,7 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
         raise WireError(f"hello: bursts_max {wire.bursts_max} is less than bursts {wire.bursts}")
     if len(set(wire.cpus)) < len(wire.cpus):
         raise WireError(f"hello: {len(wire.cpus)} CPUs; each must be listed once")
-    if depth(raw, DEPTH_LIMIT) > DEPTH_LIMIT:
+    if nesting_depth(raw, DEPTH_LIMIT) > DEPTH_LIMIT:
         raise WireError(f"hello: more than {DEPTH_LIMIT} levels of objects and lists")
     precision_ppm = wire.plan.precision_ppm
     try:

@@ -12,7 +12,7 @@ from fleet.hostnames import expand_range
 from fleet.model import RunState
 from fleet.store import Listing, RunSummary
 from fleet.store.places import Place
-from fleet.store.runs import unfinished
+from fleet.store.runs import list_unfinished
 from fleet.text import nearest, one_line
 
 ALL = "all"
@@ -86,7 +86,7 @@ def find_run(listed: list[RunSummary], text: str, place: Place) -> str:
     of_host = [summary.run_id for summary in listed if text in (summary.host_name, summary.host_id)]
     if of_host:
         return of_host[-1]
-    if text in {run.run_id for run in unfinished(place)}:
+    if text in {run.run_id for run in list_unfinished(place)}:
         raise UsageError(f"run {text} is not finished: `fleet resume` measures what it lacks and stores it.")
     begun = [summary.run_id for summary in listed if summary.run_id.startswith(text)]
     if len(begun) == 1:
@@ -100,7 +100,7 @@ def find_run(listed: list[RunSummary], text: str, place: Place) -> str:
     listing, readable_keys = Listing(place), {run.key for run in listed}
     for host_id, run_id in listing.samples.keys() - readable_keys:
         if text == host_id or run_id.startswith(text):
-            listing.named([run_id])  # says why it cannot be read, if it is not withdrawn
+            listing.find_runs([run_id])  # says why it cannot be read, if it is not withdrawn
     hosts = sorted({summary.host_name for summary in listed})
     raise UsageError(
         f"no run and no host {text!r} in {place}{nearest(text, hosts)} Hosts: {_some(hosts)}. `fleet runs` "
@@ -109,7 +109,7 @@ def find_run(listed: list[RunSummary], text: str, place: Place) -> str:
 
 
 def _nothing_in(place: Place) -> str:
-    if Listing(place).every:
+    if Listing(place).all_runs:
         return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
     return f"{place}: nothing is published here yet. `fleet run` measures; --results names another root."
 

@@ -30,7 +30,7 @@ from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import merge_descriptions, published
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
-from fleet.store.runs import Root, listing_of
+from fleet.store.runs import Root, open_listing
 from fleet.text import counted
 
 
@@ -83,7 +83,7 @@ def accept(
     Equal machines that are odd among themselves are left out. threshold: a smaller deviation is as expected.
     Raises UsageError for a selection without runs.
     """
-    listing = listing_of(root)
+    listing = open_listing(root)
     ids = {run.run_id for run in select(listing.runs, texts, listing.place)}
     listing, runs, cpus = selected(listing, ["all"], only.benchmark)
     chosen: dict[str, str] = dict(runs[runs["run_id"].isin(ids)].groupby("host_id")["run_id"].last())

@@ -27,7 +27,7 @@ from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions, View
-from fleet.store.runs import Root, listing_of
+from fleet.store.runs import Root, open_listing
 from fleet.text import counted
 
 _LEAST_SWITCHING = 2  # runs
@@ -98,7 +98,7 @@ class Tables:
 
 def read_tables(root: Root, runs: pd.DataFrame) -> Tables:
     """Read what belongs to these rows of `runs`."""
-    listing, ids = listing_of(root), runs["run_id"].tolist()
+    listing, ids = open_listing(root), runs["run_id"].tolist()
     summaries = published(listing, run_id=ids)
     descriptions = merge_descriptions(summaries)
     pairs = drop_contradicting(widened(load_pairs(listing, run_id=ids)), summaries, descriptions)
@@ -121,7 +121,7 @@ def compare(
     "time" or a label's name, compare within blocks (`blocks`), but no pairs. tables: of all runs of the
     sides, if read already. Of the same several hosts there is a comparison each. Raises UsageError.
     """
-    root = listing_of(root)
+    root = open_listing(root)
     first, *others = sides(root, texts, tables.runs if tables else None)
     runs = pd.concat([first.runs, *(side.runs for side in others)])
     ids = runs["run_id"].tolist()

@@ -16,7 +16,7 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.errors import StoreError, UsageError
 from fleet.model import SHIPPED, Descriptions
 from fleet.store import Listing
-from fleet.store.runs import Root, listing_of
+from fleet.store.runs import Root, open_listing
 
 NOTHING = "these runs have no latencies between CPUs and no levels of memory to compare"
 BY_TIME = "time"
@@ -42,7 +42,7 @@ class ComparisonSide:
 
 def sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = None) -> list[ComparisonSide]:
     """The sides that `texts` name. UsageError: one has no run, or two share one. rows: of `runs`, if read."""
-    listing = listing_of(root)
+    listing = open_listing(root)
     stored = listing.runs
     if not stored:
         raise UsageError(f"{root}: no runs are stored here. `fleet run` measures; --results names a root.")
@@ -72,7 +72,7 @@ def selected(
     root: Root, texts: Sequence[str], benchmark: str | None
 ) -> tuple[Listing, pd.DataFrame, pd.DataFrame]:
     """The listing, and rows of `runs` and `cpus`; of each host runs like its last one. Raises UsageError."""
-    listing = listing_of(root)
+    listing = open_listing(root)
     ids = [run.run_id for run in comparable_of_all(listing.runs, texts, listing.place, benchmark)]
     return listing, load_runs(listing, run_id=ids), load_cpus(listing, run_id=ids)
 

@@ -27,10 +27,10 @@ from fleet.plan.cpulist import format_cpus, parse_cpu_numbers
 from fleet.plan.variants import VARIANTS
 from fleet.store import Store, schema
 from fleet.store.files import storing
-from fleet.store.ids import checked_key
+from fleet.store.ids import require_key
 from fleet.store.imports import FILES, write_summary
 from fleet.store.reading import read_files
-from fleet.store.runs import Root, listing_of
+from fleet.store.runs import Root, open_listing
 from fleet.text import counted, printable
 
 _CPU_COLUMNS = [field.name for field in fields(Cpu)]
@@ -41,7 +41,7 @@ _STATED = ("benchmark", "variant", "estimator", "cpu_model", "os", "conditions")
 
 def load_imports(root: Root) -> pd.DataFrame:
     """All imported summaries, a row per pair (docs/tables.md); a StoreWarning for a file left out."""
-    place = listing_of(root).place
+    place = open_listing(root).place
     with storing("read the summaries", place):
         names = place.files(FILES)
     return _plain(read_files(place, names, "summaries", skip_damaged=True).to_pandas())
@@ -74,7 +74,7 @@ def check_name(name: str) -> None:
     if name in set(load_published()["summary"]):
         raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
     try:
-        checked_key(name, "summary")
+        require_key(name, "summary")
     except StoreError as err:
         raise UsageError(f"--name: {err}") from err
 
@@ -250,7 +250,7 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
 
 def _topology(root: str | Path, text: str) -> Topology:
     store = Store(root)
-    run = select(store.published(), [text], store.place)[-1]
+    run = select(store.list_runs(), [text], store.place)[-1]
     rows = records(load_cpus(root, run_id=run.run_id)[["cpu", *GROUPS]])
     known = [{name: None if is_none(one) else int(one) for name, one in row.items()} for row in rows]
     return Topology(tuple(Cpu(**row) for row in known))  # type: ignore[arg-type]

@@ -20,11 +20,11 @@ from fleet.late import pa
 from fleet.model import SHIPPED, Descriptions
 from fleet.plan.options import parse_choice
 from fleet.store import schema
+from fleet.store.anonymized_run import KEEP, anonymize, export_run, import_run
 from fleet.store.imports import write_summary
 from fleet.store.places import Folder, Place, samples_name
 from fleet.store.reading import TableFile, read_table_name
-from fleet.store.runs import Root, listing_of
-from fleet.store.shared import KEEP, export_run, import_run, scrubbed
+from fleet.store.runs import Root, open_listing
 from fleet.store.writing import write_table
 from fleet.text import counted
 
@@ -43,7 +43,7 @@ def export_runs(
         parse_choice("keep", word, tuple(KEEP))
     if output.exists():
         raise UsageError(f"{output}: exists; it was not changed. Name another file.")
-    listing = listing_of(root)
+    listing = open_listing(root)
     hosts = {run.run_id: run.host_id for run in listing.runs}
     descriptions = {run.run_id: run.descriptions for run in listing.runs}
     chosen = run_ids if output.suffix == ".zip" else run_ids[-1:]
@@ -54,7 +54,7 @@ def export_runs(
             record = TableFile(listing.place, samples_name(hosts[run_id], run_id), "samples").record
             draft = Path(folder) / run_id
             if medians:
-                made = scrubbed(record, keep)
+                made = anonymize(record, keep)
                 write_table(
                     draft, medians_of(made.row, load_pairs(root, run_id=run_id), descriptions[run_id])
                 )
@@ -79,7 +79,7 @@ def export_runs(
 
 def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     """Publish the runs in these files, of a host of this name; what was done. UsageError, StoreError."""
-    place, lines = listing_of(root).place, []
+    place, lines = open_listing(root).place, []
     with ExitStack() as stack:
         found = [one for file in files for one in stack.enter_context(_unpacked(file))]
         medians = {one for one in found if _is_summary(one)}
@@ -102,7 +102,7 @@ def _is_summary(file: Path) -> bool:
 def medians_of(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Any:
     """The median and interval of each pair of CPUs, a table of `summaries`. UsageError where there is none.
 
-    row: the scrubbed run; pairs: its table.
+    row: the anonymized run; pairs: its table.
     """
     pairs = without_points(pairs, descriptions)
     pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]

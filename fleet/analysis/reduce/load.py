@@ -16,9 +16,9 @@ from fleet.errors import StoreError, UsageError
 from fleet.late import pa
 from fleet.model import BENCHMARKS, SHIPPED, Benchmark, Descriptions, Shape, View
 from fleet.store.places import counters_name, samples_name
-from fleet.store.reading import TableFile, leave_out, read_files
+from fleet.store.reading import TableFile, read_files, warn_left_out
 from fleet.store.rows import RunRecord, to_json
-from fleet.store.runs import Listing, Root, RunSummary, listing_of
+from fleet.store.runs import Listing, Root, RunSummary, open_listing
 from fleet.store.schema import arrow_schema
 
 Chosen = str | Collection[str] | None  # one value, several, or all
@@ -47,7 +47,7 @@ def load_samples(
 
     Each filter is one value or several, and None takes all. No rows where nothing matches.
     """
-    listing = listing_of(root)
+    listing = open_listing(root)
     runs = published(listing, **which)
     names = [samples_name(run.host_id, run.run_id) for run in runs]
     where = rows_wanted(benchmark=benchmark, relation=relation)
@@ -60,18 +60,18 @@ def samples_in_parts(
     root: Root, run_id: str, *, benchmark: str | None = None, columns: Sequence[str] | None = None
 ) -> Iterator[pd.DataFrame]:
     """The same of one run, a few thousand bursts at a time; benchmark: `cas` or `cas/llsc`."""
-    listing = listing_of(root)
+    listing = open_listing(root)
     name, _, variant = (benchmark or "").partition("/")
     where = rows_wanted(benchmark=name or None, variant=variant or None)
     for run in published(listing, run_id=run_id):
         file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
-        for table in file.stretches(columns, where):
+        for table in file.iter_tables(columns, where):
             yield to_pandas(table)
 
 
 def load_runs(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
-    listing = listing_of(root)
+    listing = open_listing(root)
     found = _records(listing, published(listing, **which))
     return to_pandas(_table("runs", _runs_rows(found)))
 
@@ -116,7 +116,7 @@ def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]],
 
 def _decode_runs(root: Root, run_ids: Sequence[str]) -> tuple[_Records, list[dict[str, Any]]]:
     """Read the records of runs, oldest first, and make their rows of `runs`, decoded, in the order asked."""
-    listing = listing_of(root)
+    listing = open_listing(root)
     runs = published(listing, run_id=run_ids)
     records = _records(listing, runs)
     rows = _runs_rows(records)
@@ -149,14 +149,14 @@ def decoded(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
 
 def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `cpus` table: one row per run and CPU."""
-    listing = listing_of(root)
+    listing = open_listing(root)
     found = _records(listing, published(listing, **which))
     return to_pandas(_table("cpus", _cpus_rows(found)))
 
 
 def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `counters` table: a row per burst, thread and event; no rows where nothing was counted."""
-    listing = listing_of(root)
+    listing = open_listing(root)
     runs = published(listing, **which) if listing.counters else []
     names = [name for run in runs if (name := counters_name(run.run_id)) in listing.counters]
     return to_pandas(read_files(listing.place, names, "counters", skip_damaged=True))
@@ -166,10 +166,10 @@ def published(
     root: Root, *, run_id: Chosen = None, host_id: Chosen = None, labels: Mapping[str, str] | None = None
 ) -> list[RunSummary]:
     """The published runs that match, oldest first. Opens no file that an earlier listing has seen."""
-    ids, hosts, listing = several(run_id), several(host_id), listing_of(root)
+    ids, hosts, listing = several(run_id), several(host_id), open_listing(root)
     runs = [
         run
-        for run in (listing.runs if ids is None else listing.named(ids))
+        for run in (listing.runs if ids is None else listing.find_runs(ids))
         if (hosts is None or run.host_id in hosts) and not (labels or {}).items() - dict(run.labels).items()
     ]
     for (host, _), err in listing.unreadable.items():
@@ -234,7 +234,7 @@ def drop_contradicting(
         for name in descriptions.own.keys() & {kind.partition("/")[0] for kind in run.benchmarks}:
             if run.descriptions[name] != descriptions[name]:
                 rows = rows[(rows["run_id"] != run.run_id) | (rows["benchmark"] != name)]
-                leave_out(
+                warn_left_out(
                     StoreError(
                         f"run {run.run_id} of {run.host_name} describes benchmark {name} otherwise than an "
                         "earlier run, so its numbers of it are left out here. Show it by itself."
@@ -320,7 +320,7 @@ def _records(listing: Listing, runs: Sequence[RunSummary]) -> _Records:
     if len(runs) == 1:
         name = samples_name(runs[0].host_id, runs[0].run_id)
         return [(runs[0], TableFile(listing.place, name, "samples").record)]
-    found = listing.records(runs)
+    found = listing.read_records(runs)
     return [(run, found[run.run_id]) for run in runs if run.run_id in found]
 
 

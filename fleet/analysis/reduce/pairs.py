@@ -38,8 +38,8 @@ from fleet.model import SHIPPED, Descriptions, add_core_kinds, core_kinds
 from fleet.store import schema
 from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key, Place, samples_name
-from fleet.store.reading import TableFile, Where, chosen, joined, leave_out
-from fleet.store.runs import Listing, Root, RunSummary, listing_of
+from fleet.store.reading import TableFile, Where, concat_tables, select_rows, warn_left_out
+from fleet.store.runs import Listing, Root, RunSummary, open_listing
 from fleet.store.verify import INDEX_REMEDY
 
 STATS_VERSION = 16  # raise it whenever a number or a flag of `pairs` changes
@@ -68,7 +68,7 @@ def load_pairs(
     Filters as of `load_samples`. Runs come oldest first; numbers are float32. What is missing is computed now
     and kept in the index; of many runs the listing's `note` is told how far that is.
     """
-    listing = listing_of(root)
+    listing = open_listing(root)
     runs = published(listing, **which)
 
     def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
@@ -77,7 +77,7 @@ def load_pairs(
             yield from _derived(listing.place, batch, alone=len(batch) == len(runs))
 
     where = rows_wanted(benchmark=benchmark, relation=relation)
-    missing = listing.index.lacking(PAIRS, _marks(runs))
+    missing = listing.index.find_missing(PAIRS, _marks(runs))
     if len(missing) >= _MANY_RUNS:
         _derive_in_processes(listing, [run_id for _, run_id in missing])
     return to_pandas(load_derived(listing.index, PAIRS, _marks(runs), derive, columns, where))
@@ -85,14 +85,14 @@ def load_pairs(
 
 def verify_pairs(root: Root) -> list[str]:
     """Derive again the pairs that the index holds; name the runs of which it holds others."""
-    listing = listing_of(root)
-    runs = {run.key: run for run in listing.every}
+    listing = open_listing(root)
+    runs = {run.key: run for run in listing.all_runs}
 
     def derive(keys: Sequence[Key]) -> Iterator[tuple[Sequence[Key], Any]]:
         for batch in _together([runs[key] for key in keys]):
             yield from _derived(listing.place, batch, alone=False)
 
-    return verify_derived(listing, PAIRS, _marks(listing.every), derive)
+    return verify_derived(listing, PAIRS, _marks(listing.all_runs), derive)
 
 
 def verify_derived(
@@ -106,11 +106,11 @@ def verify_derived(
     marks, derive: as of `load_derived`.
     """
     kept, tables = listing.index.read_rows(kind, marks, kind.columns, {})
-    rows, problems = joined(tables, kind.table, kind.columns), list[str]()
+    rows, problems = concat_tables(tables, kind.table, kind.columns), list[str]()
     for keys, derived in derive([key for key in marks if key in kept]):
         for _, run_id in keys:
             where = {"run_id": {run_id}}
-            of_run = (chosen(table, kind.table, kind.columns, where) for table in (rows, derived))
+            of_run = (select_rows(table, kind.table, kind.columns, where) for table in (rows, derived))
             if not _are_alike(*(table.to_pandas() for table in of_run)):
                 what = f"the {kind.name} of {run_id} are not those of its samples"
                 problems.append(f"{listing.index.path}: {what}. {INDEX_REMEDY}")
@@ -164,7 +164,7 @@ def derive_into_index() -> None:
     """Derive pairs into the index as stdin says: JSON, a root and run IDs. Print how many, batch by batch."""
     address, run_ids = json.load(sys.stdin)
     listing = Listing(address)
-    runs = listing.named(run_ids)
+    runs = listing.find_runs(run_ids)
     marks = _marks(runs)
     for batch in _together(runs):
         for keys, pairs in _derived(listing.place, batch, alone=False):
@@ -213,7 +213,7 @@ def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterat
     if refusals and alone and not parts:
         raise refusals[0]
     for refusal in refusals:
-        leave_out(refusal)
+        warn_left_out(refusal)
     yield from parts
 
 
@@ -224,7 +224,7 @@ def history(
 
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of `relations`.
     """
-    root = listing_of(root)
+    root = open_listing(root)
     runs = published(root, **which)
     ids = [run.run_id for run in runs]
     descriptions = merge_descriptions(runs)
@@ -272,7 +272,7 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> Any:
     if len(files) == 1:
         pairs = _of_file(files[0], descriptions=descriptions)
     else:
-        whole = joined([file.read(COLUMNS) for file in files], "samples", COLUMNS)
+        whole = concat_tables([file.read(COLUMNS) for file in files], "samples", COLUMNS)
         pairs = reduced(of_arrow(whole, descriptions), descriptions)
     asked = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
     hosts = {run.run_id: run.host_id for run in runs}
@@ -290,7 +290,7 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> Any:
 
 def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
     """As `matrices.pair_medians` of a published run, however many samples it has; kind: as `cas/llsc`."""
-    listing = listing_of(root)
+    listing = open_listing(root)
     (run,) = published(listing, run_id=run_id)
     benchmark, _, variant = kind.partition("/")
     file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
@@ -344,7 +344,9 @@ def _reduced(part: Iterator[Any], descriptions: Descriptions, *, ordered: bool) 
         size += sum(table.column(name).nbytes for name in LISTS)
         if size > _HELD:
             return reduced_in_parts(chain(held, part), descriptions, ordered=ordered)
-    return reduced(of_arrow(joined(held, "samples", COLUMNS), descriptions), descriptions, ordered=ordered)
+    return reduced(
+        of_arrow(concat_tables(held, "samples", COLUMNS), descriptions), descriptions, ordered=ordered
+    )
 
 
 def slices(
@@ -356,14 +358,14 @@ def slices(
         return
     for part in _planned(file, most * file.rows / samples, where, descriptions):
         inside = {**where, "benchmark": part.benchmarks, "relation": {part.relation}}
-        tables = (_of_cpus(table, part) for table in file.stretches(COLUMNS, inside))
+        tables = (_of_cpus(table, part) for table in file.iter_tables(COLUMNS, inside))
         yield (table for table in tables if len(table))
 
 
 def _planned(file: TableFile, most: float, where: Where, descriptions: Descriptions) -> list[_Slice]:
     """Slices of at most `most` bursts, or of one CPU; only the small columns are read."""
     counts: Counter[tuple[str, str, int]] = Counter()
-    for table in file.stretches(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
+    for table in file.iter_tables(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
         rows = to_pandas(table)
         counts.update(zip(rows["benchmark"], rows["relation"], _lower_cpus(table).tolist(), strict=True))
     names = {benchmark for benchmark, _, _ in counts}

@@ -20,7 +20,7 @@ from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import OF_HISTORY, load_pairs, widened
 from fleet.model import SHIPPED, Descriptions, relation_sort_key
-from fleet.store.runs import Listing, Root, listing_of
+from fleet.store.runs import Listing, Root, open_listing
 
 DISORDER = 1.1  # a nearer relation is that much slower
 OFF_HISTORY = 2.0
@@ -79,7 +79,7 @@ def check_runs(
 
 def host_history(root: Root, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """The relations of the host's last few runs before this one; run: its row of the `runs` table."""
-    root = listing_of(root)
+    root = open_listing(root)
     pairs = load_pairs(root, run_id=earlier_runs(root, [run])[run["run_id"]], columns=OF_HISTORY)
     return by_relation(without_points(widened(pairs), descriptions), ["run_id", *_KIND, "relation"])
 

@@ -34,7 +34,7 @@ from fleet.errors import UsageError
 from fleet.model import Descriptions
 from fleet.model.version import VERSION
 from fleet.plan.cpulist import format_cpus
-from fleet.store.runs import Root, listing_of
+from fleet.store.runs import Root, open_listing
 from fleet.text import one_line
 
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
@@ -74,7 +74,7 @@ def render(
     """
     if not run_ids:
         raise UsageError("no run to report on.")
-    root = listing_of(root)
+    root = open_listing(root)
     readings, tables_read = gather(root, run_ids)
     detailed = [reading for reading in readings if reading.detailed]
     overall = overview_of(readings, tables_read)

@@ -39,7 +39,7 @@ from fleet.analysis.views.warnings import (
     select_marked_rows,
 )
 from fleet.model import SHIPPED, Descriptions, View, read_descriptions
-from fleet.store.runs import Listing, Root, listing_of
+from fleet.store.runs import Listing, Root, open_listing
 
 MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
 _STEPS = 400  # quantiles kept of a distribution
@@ -110,7 +110,7 @@ class _Rows:
 
 def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
     """Read the runs, each once, grouped by host; and their tables. StoreError for one that is not stored."""
-    listing = listing_of(root)
+    listing = open_listing(root)
     rows, runs, cpus = load.read_runs(listing, list(dict.fromkeys(run_ids)))
     hosts = list(dict.fromkeys(row["host_id"] for row in rows))
     rows.sort(key=lambda row: (hosts.index(row["host_id"]), row["started_utc"]))
@@ -327,14 +327,14 @@ class _Thinned:
 
     def __init__(self, most: int) -> None:
         self.parts: list[Floats] = []
-        self._most, self._step, self._held = most, 1, 0
+        self._most, self._step, self._read_groups = most, 1, 0
 
     def add(self, part: Floats) -> None:
         self.parts.append(part[:: self._step].copy())
-        self._held += len(part) // self._step
-        while self._held > self._most:
+        self._read_groups += len(part) // self._step
+        while self._read_groups > self._most:
             self.parts = [each[::2].copy() for each in self.parts]
-            self._step, self._held = 2 * self._step, self._held // 2
+            self._step, self._read_groups = 2 * self._step, self._read_groups // 2
 
 
 def _middles(samples: pd.DataFrame, latency: Floats, burst: Ints) -> pd.DataFrame:

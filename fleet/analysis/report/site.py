@@ -39,10 +39,10 @@ from fleet.errors import UsageError
 from fleet.model import Descriptions, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store import RunSummary, schema
+from fleet.store.anonymized_run import anonymize
 from fleet.store.places import Place, samples_name
 from fleet.store.reading import TableFile
-from fleet.store.runs import Root, listing_of
-from fleet.store.shared import scrubbed
+from fleet.store.runs import Root, open_listing
 from fleet.store.writing import write_table
 from fleet.text import counted, one_line
 
@@ -73,7 +73,7 @@ def write_site(
 
     summaries: the rows of each by its name. UsageError where a file of another is there.
     """
-    listing, hosts = listing_of(root), by_host(runs)
+    listing, hosts = open_listing(root), by_host(runs)
     tables = {f"{name}{_OF_SUMMARY}": own for name, own in summaries.items()}
     before = _state(folder)
     made_of = {host: _key([[run.run_id, dict(run.labels)] for run in own]) for host, own in hosts.items()}
@@ -226,7 +226,7 @@ def _machines(
             of_run = cpus[cpus["run_id"] == run["run_id"]].reset_index(drop=True)
             of_host = past[past["host_id"] == host]
             about = (of_run, own, of_host, len(hosts[host]), findings.get(host, Findings()))
-            yield _machine(run, *about, file=_file(listing_of(root).place, run, own))
+            yield _machine(run, *about, file=_file(open_listing(root).place, run, own))
 
 
 def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | None:
@@ -234,7 +234,9 @@ def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | 
     record = TableFile(place, samples_name(run["host_id"], run["run_id"]), "samples").record
     with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
         path, descriptions = Path(folder, "medians.parquet"), read_descriptions(run["hello"])
-        write_table(path, medians_of(scrubbed(record, ("hostname",)).row, pairs, descriptions), lasting=False)
+        write_table(
+            path, medians_of(anonymize(record, ("hostname",)).row, pairs, descriptions), lasting=False
+        )
         return path.read_bytes()
     return None
 

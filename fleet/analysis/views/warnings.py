@@ -21,8 +21,8 @@ from fleet.late import pa, pc
 from fleet.model import FORECAST
 from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key, Place, samples_name
-from fleet.store.reading import TableFile, joined, readable
-from fleet.store.runs import Root, listing_of
+from fleet.store.reading import TableFile, concat_tables, read_undamaged
+from fleet.store.runs import Root, open_listing
 from fleet.text import counted, one_line
 
 HEADING = "Warnings"
@@ -94,13 +94,13 @@ def _derive_marked(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key
         return rows.filter(reduce(pc.or_, lost, flagged))
 
     names = {samples_name(*key): key for key in keys}
-    if rows := readable(list(names), read):
-        yield [names[name] for name in rows], joined(list(rows.values()), "samples", BURST_COLUMNS)
+    if rows := read_undamaged(list(names), read):
+        yield [names[name] for name in rows], concat_tables(list(rows.values()), "samples", BURST_COLUMNS)
 
 
 def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     """The bursts of runs with a flag, or that lost time to a hypervisor, with BURST_COLUMNS."""
-    listing = listing_of(root)
+    listing = open_listing(root)
     runs = published(listing, run_id=run_ids)
     marks = {run.key: listing.samples[run.key] for run in runs}
     rows = load_derived(listing.index, _MARKED, marks, partial(_derive_marked, listing.place), BURST_COLUMNS)
@@ -109,8 +109,8 @@ def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
 
 def verify_marked_bursts(root: Root) -> list[str]:
     """Derive again the marked bursts that the index holds; name the runs of which it holds others."""
-    listing = listing_of(root)
-    marks = {run.key: listing.samples[run.key] for run in listing.every}
+    listing = open_listing(root)
+    marks = {run.key: listing.samples[run.key] for run in listing.all_runs}
     return verify_derived(listing, _MARKED, marks, partial(_derive_marked, listing.place))
 
 

@@ -103,7 +103,7 @@ def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
 
 def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
-    runs = Listing(tmp_path).with_unfinished()
+    runs = Listing(tmp_path).list_with_unfinished()
     found = history_of(tmp_path, runs, "L2 read", None)
     assert list(found["median_ns"] > 0.0045) == [side == "b" for side in "abba" * (RUNS // 2)]
     every = history_of(tmp_path, runs, "mem", "chase")

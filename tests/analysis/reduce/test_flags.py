@@ -17,7 +17,7 @@ from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.views.show import show_run
 from fleet.model import Burst, Cpu, End, Estimator, Parameters
 from fleet.store import Store, new_run_id
-from fleet.store.rows import hello_of
+from fleet.store.rows import require_hello
 from tests import builders
 
 PAGE = Path(__file__).parents[3] / "docs" / "flags.md"
@@ -175,7 +175,9 @@ def loaded(asked: int | None, *per_cent: int) -> dict[str, object]:
 def test_what_a_burst_tells_of_itself_becomes_its_flags(
     changes: dict[str, object], flags: tuple[str, ...]
 ) -> None:
-    hello = replace(hello_of(builders.a_run()), ticks_per_second=50_000_000, raw={"clock_quantum_ticks": 2})
+    hello = replace(
+        require_hello(builders.a_run()), ticks_per_second=50_000_000, raw={"clock_quantum_ticks": 2}
+    )
     assert conversation.burst_flags(builders.a_burst(**changes), hello) == flags
 
 

@@ -57,7 +57,7 @@ def test_an_export_in_parts_has_the_same_numbers_and_errors(
 def _in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs_module, "_HELD", 0)
     monkeypatch.setattr(pairs_module, "SLICE_SAMPLES", 1)
-    monkeypatch.setattr("fleet.store.reading._STRETCH", 50)
+    monkeypatch.setattr("fleet.store.reading._BATCH_ROWS", 50)
     monkeypatch.setattr("fleet.analysis.reduce.long_pairs._FEW", 100)
 
 

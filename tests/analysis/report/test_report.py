@@ -30,7 +30,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     simulated.publish(root, desk, 0, benchmarks=("cas", "clock"))
     simulated.publish(root, desk, 1)
     simulated.publish(root, simulated.desktop("desk-vm", ns=slower, facts={"hypervisor": "kvm"}), 2)
-    return render(root, last_session(Store(root).published(), Store(root).place))
+    return render(root, last_session(Store(root).list_runs(), Store(root).place))
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +263,7 @@ def test_two_sides_are_compared_host_by_host_with_all_hosts_first(tmp_path: Path
             machine = simulated.Machine(name, builders.small_desktop()[:3], ns=ns)
             simulated.publish(tmp_path, machine, 3 * number + at, rounds=3, samples=3, labels=labels)
     sides = ("kernel=old", "kernel=new")
-    runs = [run.run_id for run in Store(tmp_path).published()]
+    runs = [run.run_id for run in Store(tmp_path).list_runs()]
     page = render(tmp_path, runs, sides=sides)
     assert Markup(page).errors == []
     (forest,) = re.findall(r'aria-label="(Changes of cas/cmpxchg package[^"]*)"', page)
@@ -314,7 +314,7 @@ def test_of_many_runs_the_last_of_each_host_has_a_row_and_a_section(tmp_path: Pa
     for number in range(4):
         for name in ("one", "two"):
             simulated.publish(tmp_path, simulated.desktop(name), 2 * number + (name == "two"), rounds=3)
-    runs = [run.run_id for run in Store(tmp_path).published()]
+    runs = [run.run_id for run in Store(tmp_path).list_runs()]
     page = render(tmp_path, runs)
     read = Markup(page)
     assert read.errors == []
@@ -328,7 +328,7 @@ def test_of_many_runs_the_last_of_each_host_has_a_row_and_a_section(tmp_path: Pa
 def test_of_many_runs_of_one_host_the_first_screen_has_the_map_of_the_last(tmp_path: Path) -> None:
     for number in range(7):
         simulated.publish(tmp_path, simulated.desktop("one"), number, rounds=1)
-    page = render(tmp_path, [run.run_id for run in Store(tmp_path).published()])
+    page = render(tmp_path, [run.run_id for run in Store(tmp_path).list_runs()])
     front = page.partition('<figure class="picture">')[2].partition("</figure>")[0]
     assert "Map of cas/cmpxchg on " in front
     (anchor,) = re.findall('href="#([^"]+)"', front)

@@ -28,13 +28,13 @@ def root(tmp_path: Path) -> Path:
         )
         run = replace(run, started_utc=f"2026-01-02T{hour:02}:00:00Z", labels={"hour": str(hour)})
         Store(tmp_path / "results").publish(run, builders.bursts_of(run, seed=hour))
-    Store(tmp_path / "results").journal(builders.a_run(host=Host("b", "192.0.2.1"))).close()
+    Store(tmp_path / "results").new_journal(builders.a_run(host=Host("b", "192.0.2.1"))).close()
     return tmp_path / "results"
 
 
 def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
     store = Store(root)
-    listed = Listing(store.place).with_unfinished()
+    listed = Listing(store.place).list_with_unfinished()
 
     def names(*texts: str) -> list[str]:
         return [run.host_name for run in select(listed, texts, store.place)]
@@ -52,7 +52,7 @@ def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
 
 
 def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
-    found = history_of(root, Listing(root).with_unfinished(), "smt", None)
+    found = history_of(root, Listing(root).list_with_unfinished(), "smt", None)
     text = render_relation_history(found)
     assert text.endswith(f"What changed when: fleet compare {found['host_name'].iloc[-1]}")
     lines = re.findall(r"^2026-01-02 0(\d):00:00  (\w) +r\S+ +cas/cmpxchg +4 +([\d.]+) ", text, re.MULTILINE)
@@ -64,7 +64,7 @@ def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
 
 
 def test_a_past_that_is_not_there_says_what_to_do(root: Path) -> None:
-    listed = Listing(root).with_unfinished()
+    listed = Listing(root).list_with_unfinished()
     with pytest.raises(UsageError, match=r"--relation smtt: no such relation; did you mean 'smt'"):
         history_of(root, listed, "smtt", None)
     with pytest.raises(UsageError, match=r"--benchmark readwrite: not measured; there are cas/cmpxchg"):
@@ -72,7 +72,7 @@ def test_a_past_that_is_not_there_says_what_to_do(root: Path) -> None:
 
 
 def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -> None:
-    runs = [run.run_id for run in Store(root).published()]
+    runs = [run.run_id for run in Store(root).list_runs()]
     (tmp_path / "pairs.csv").write_text(show_as_csv(root, runs))
     frame = pd.read_csv(tmp_path / "pairs.csv")
     kept = load_pairs(root)
@@ -85,7 +85,7 @@ def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -
 
 
 def test_a_run_whose_samples_cannot_be_read_is_an_error_not_empty_headings(root: Path) -> None:
-    run = Store(root).published()[0].run_id
+    run = Store(root).list_runs()[0].run_id
     show_run(root, run)
     (root / "samples/host_id=a").rename(root / "_moved")
     (root / "samples/host_id=a").write_text("no folder any more")

@@ -21,7 +21,7 @@ from fleet.analysis.views.show import show_as_json, show_run
 from fleet.errors import UsageError
 from fleet.model import BENCHMARKS, Burst, Host, Node, Parameters, Run
 from fleet.store import Store
-from fleet.store.runs import listing_of
+from fleet.store.runs import open_listing
 from tests import builders
 
 NS = {(0, 0): 90.0, (0, 1): 140.0, (0, 2): 250.0, (1, 0): 150.0, (1, 1): 91.0, (1, 2): 270.0}
@@ -159,7 +159,7 @@ def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None
 
 
 def test_an_overview_has_own_and_other_memory(shown: tuple[Path, str]) -> None:
-    found = overview_history(shown[0], listing_of(shown[0]).runs, Only("chase"))
+    found = overview_history(shown[0], open_listing(shown[0]).runs, Only("chase"))
     assert [(row.relation, round(row.median_ns)) for row in found.itertuples()] == [
         ("local", 91),
         ("remote", 200),

@@ -78,7 +78,7 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
 
 
 def test_a_run_that_is_named_is_shown_alone(root: Path) -> None:
-    run_id = Store(root).published()[0].run_id
+    run_id = Store(root).list_runs()[0].run_id
     shown = show.select_runs_to_show(Listing(root), [run_id])
     assert shown.latest == (run_id,)
     assert "comparable runs" not in show.show_runs(root, shown, Canvas(80))

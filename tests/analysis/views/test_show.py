@@ -229,13 +229,13 @@ def test_json_gives_programs_the_same_numbers(tmp_path: Path) -> None:
 def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run = publish(tmp_path, builders.small_desktop(), host=Host("rpi5", "192.0.2.7"))
-    store.journal(builders.a_run(host=Host("late", "192.0.2.8"))).close()
-    text = render_runs(Listing(store.place).with_unfinished())
+    store.new_journal(builders.a_run(host=Host("late", "192.0.2.8"))).close()
+    text = render_runs(Listing(store.place).list_with_unfinished())
     assert re.search(rf"^{run.run_id} +rpi5 .* 28 +72 +complete$", text, re.MULTILINE)
     assert re.search(r" late .* - +- +unfinished$", text, re.MULTILINE)
     assert text.splitlines()[-1] == "labels of all: kernel=6.12"
     listed = {
-        row["host_name"]: row for row in json.loads(runs_as_json(Listing(store.place).with_unfinished()))
+        row["host_name"]: row for row in json.loads(runs_as_json(Listing(store.place).list_with_unfinished()))
     }
     assert listed["rpi5"]["bursts"] == 72
     assert listed["late"]["bursts"] is None

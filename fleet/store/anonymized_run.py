@@ -12,12 +12,12 @@ from typing import Any
 from fleet.errors import StoreError
 from fleet.model import Plan
 from fleet.store import run_tables, schema
-from fleet.store.files import draft, storing
-from fleet.store.ids import checked_key, new_run_id, new_session_id
+from fleet.store.files import draft_path, storing
+from fleet.store.ids import new_run_id, new_session_id, require_key
 from fleet.store.places import Folder, Place, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord, to_json
-from fleet.store.samples import content_sha256, rewrite
+from fleet.store.samples import hash_samples, rewrite_samples
 
 # Columns of `runs` and `cpus` that leave as they are.
 STAYS = frozenset(Path(__file__).with_suffix(".txt").read_text().split())
@@ -34,31 +34,32 @@ _WORDS = re.compile(  # of a kernel's command line, that matter for latencies
 _EMPTY = {"failed_json": "[]"}
 
 
-def scrubbed(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
+def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     """The record that leaves: with new ids, its day, and what may leave. keep: words of KEEP."""
     row, kept = record.row, {name for word in keep for name in KEEP[word]}
     day = row["started_utc"].replace(hour=0, minute=0, second=0, microsecond=0)
     host = f"shared-{hashlib.sha256(os.urandom(16) + str(row['cpu_model']).encode()).hexdigest()[:8]}"
     plan, known = json.loads(row["plan_json"]), {part.name for part in fields(Plan)}
-    found = {column.name: _left(column, row, kept) for column in schema.TABLES["runs"]} | {
+    found = {column.name: _value_allowed_out(column, row, kept) for column in schema.TABLES["runs"]} | {
         "run_id": new_run_id(day),
         "session_id": new_session_id(day),
         "host_id": host,
         "started_utc": day,
         "ended_utc": row["ended_utc"] and day + (row["ended_utc"] - row["started_utc"]),
-        "kernel_cmdline": " ".join(_words(row["kernel_cmdline"] or "")) or None,
+        "kernel_cmdline": " ".join(_words_allowed_out(row["kernel_cmdline"] or "")) or None,
         "plan_json": to_json({name: value for name, value in plan.items() if name in known}),
-        "hello_json": to_json(_hello(json.loads(row["hello_json"]))),
+        "hello_json": to_json(_strip_hello(json.loads(row["hello_json"]))),
     }
     found["host_name"] = found["host_name"] or host
     ids = {"run_id": found["run_id"], "host_id": host}
     cpus = [
-        {column.name: _left(column, cpu, ()) for column in schema.TABLES["cpus"]} | ids for cpu in record.cpus
+        {column.name: _value_allowed_out(column, cpu, ()) for column in schema.TABLES["cpus"]} | ids
+        for cpu in record.cpus
     ]
     return RunRecord(found, cpus)
 
 
-def _left(column: schema.Column, row: Mapping[str, Any], kept: Collection[str]) -> Any:
+def _value_allowed_out(column: schema.Column, row: Mapping[str, Any], kept: Collection[str]) -> Any:
     if column.name in STAYS or column.name in kept:
         return row[column.name]
     if column.type.startswith("list<"):
@@ -68,11 +69,11 @@ def _left(column: schema.Column, row: Mapping[str, Any], kept: Collection[str]) 
     return _EMPTY.get(column.name, "{}" if column.name.endswith("_json") else "")
 
 
-def _words(line: str) -> list[str]:
+def _words_allowed_out(line: str) -> list[str]:
     return [word for word in line.split() if _WORDS.fullmatch(word)]
 
 
-def _hello(hello: dict[str, Any]) -> dict[str, Any]:
+def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
     """Of the agent's first record its version, and what its benchmarks are."""
     plan = hello.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, dict) else None
@@ -88,8 +89,8 @@ def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] =
     name = samples_name(run.row["host_id"], run.row["run_id"])
     file = TableFile(place, name, "samples", whole=True)
     with storing("write the run", path):
-        record = scrubbed(run, keep)
-        rewrite(file, path, record)
+        record = anonymize(run, keep)
+        rewrite_samples(file, path, record)
     return record
 
 
@@ -97,15 +98,15 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
     """Publish the run of such a file, of which nothing is trusted; its record, and is it new? StoreError."""
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
     record = file.record
-    if content_sha256(file) != record.row["content_sha256"] or file.rows != record.row["bursts"]:
+    if hash_samples(file) != record.row["content_sha256"] or file.rows != record.row["bursts"]:
         raise StoreError(f"{path}: does not hold the samples that its record is of; nothing was imported.")
     run_id, host_id = record.row["run_id"], record.row["host_id"]
     name = samples_name(host_id, run_id)
-    own = {"host_name": checked_key(host_name, "host") if host_name else record.row["host_name"]}
+    own = {"host_name": require_key(host_name, "host") if host_name else record.row["host_name"]}
     with storing("import the run", place):
-        with draft(place.state_dir, run_id) as new:
+        with draft_path(place.state_dir, run_id) as new:
             made = RunRecord({**record.row, **own}, record.cpus)
-            rewrite(file, new, made)
+            rewrite_samples(file, new, made)
             others = {host for host, other in place.samples() if other == run_id} - {host_id}
             if others:
                 raise StoreError(
@@ -113,7 +114,7 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
                 )
             is_new = place.put(new, name)
         if is_new:
-            run_tables.add(place, [made])
+            run_tables.add_runs(place, [made])
     there = made if is_new else TableFile(place, name, "samples").record
     if there.row["content_sha256"] != record.row["content_sha256"]:
         raise StoreError(f"{path}: run {run_id} is here already, with other samples; nothing was changed.")

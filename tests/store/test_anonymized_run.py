@@ -16,7 +16,7 @@ from fleet.analysis.exchange.imports import load_imports
 from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.errors import StoreError
-from fleet.store import Listing, schema, shared
+from fleet.store import Listing, anonymized_run, schema
 from fleet.store.places import Folder, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord
@@ -53,7 +53,10 @@ def planted(record: RunRecord) -> RunRecord:
     """The record with the marker in every column of text that does not leave, and within every JSON."""
     row, number = dict(record.row), 0
     for column in schema.TABLES["runs"]:
-        if column.name in {*shared.STAYS, "kernel_cmdline"} or column.type not in ("string", "list<string>"):
+        if column.name in {*anonymized_run.STAYS, "kernel_cmdline"} or column.type not in (
+            "string",
+            "list<string>",
+        ):
             continue
         number += 1
         if column.name.endswith("_json"):
@@ -68,13 +71,13 @@ def planted(record: RunRecord) -> RunRecord:
 
 def test_every_column_is_known_to_leave_or_not() -> None:
     names = {column.name for table in ("runs", "cpus") for column in schema.TABLES[table]}
-    assert names == shared.STAYS | GOES
-    assert not shared.STAYS & GOES
+    assert names == anonymized_run.STAYS | GOES
+    assert not anonymized_run.STAYS & GOES
 
 
 def test_nothing_that_names_somebody_is_in_the_file(root: Path, tmp_path: Path) -> None:
     record = stored(root)
-    made = shared.export_run(Folder(root), planted(record), tmp_path / "shared.parquet")
+    made = anonymized_run.export_run(Folder(root), planted(record), tmp_path / "shared.parquet")
     data = (tmp_path / "shared.parquet").read_bytes()
     there = TableFile(Folder(tmp_path), "shared.parquet", "samples").record
     texts = json.dumps([there.row, there.cpus], default=str)
@@ -102,8 +105,8 @@ def test_the_file_becomes_the_same_run_of_another_host(root: Path, tmp_path: Pat
     assert run.host_name == "friend"
     assert verify(Folder(there)).problems == ()
     before, now = stored(root), stored(there)
-    assert {name: now.row[name] for name in shared.STAYS & set(now.row) - {"content_sha256"}} == {
-        name: before.row[name] for name in shared.STAYS & set(now.row) - {"content_sha256"}
+    assert {name: now.row[name] for name in anonymized_run.STAYS & set(now.row) - {"content_sha256"}} == {
+        name: before.row[name] for name in anonymized_run.STAYS & set(now.row) - {"content_sha256"}
     }
 
 
@@ -130,37 +133,37 @@ def test_several_runs_travel_in_a_zip(root: Path, tmp_path: Path, fleet_here: CA
 
 def test_an_altered_file_is_refused(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
-    shared.export_run(Folder(root), stored(root), file)
+    anonymized_run.export_run(Folder(root), stored(root), file)
     data, chance = file.read_bytes(), np.random.default_rng(27)
     for at in chance.integers(0, len(data), 60).tolist():
         other = bytearray(data)
         other[at] ^= 1 << int(chance.integers(0, 8))
         file.write_bytes(other)
         with pytest.raises(StoreError):
-            shared.import_run(Folder(tmp_path / "there"), file)
+            anonymized_run.import_run(Folder(tmp_path / "there"), file)
     assert not (tmp_path / "there").exists() or Folder(tmp_path / "there").samples() == {}
 
 
 def test_other_samples_under_the_same_id_are_refused(root: Path, tmp_path: Path) -> None:
     file, there = tmp_path / "a.parquet", Folder(tmp_path / "there")
-    made = shared.export_run(Folder(root), stored(root), file)
-    shared.import_run(there, file)
+    made = anonymized_run.export_run(Folder(root), stored(root), file)
+    anonymized_run.import_run(there, file)
     other = Listing(root).runs[0]
     table = TableFile(Folder(root), samples_name(other.host_id, other.run_id), "samples", whole=True)
     file.unlink()
     ids = {name: made.row[name] for name in ("run_id", "host_id")}
-    shared.rewrite(table, file, RunRecord({**table.record.row, **ids}, made.cpus))
+    anonymized_run.rewrite_samples(table, file, RunRecord({**table.record.row, **ids}, made.cpus))
     with pytest.raises(StoreError, match="with other samples; nothing was changed"):
-        shared.import_run(there, file)
+        anonymized_run.import_run(there, file)
 
 
 def test_samples_that_the_record_is_not_of_are_refused(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
-    shared.export_run(Folder(root), stored(root), file)
+    anonymized_run.export_run(Folder(root), stored(root), file)
     whole = pq.read_table(file)
     builders.put_table(whole.slice(0, len(whole) - 1), file)
     with pytest.raises(StoreError):
-        shared.import_run(Folder(tmp_path / "there"), file)
+        anonymized_run.import_run(Folder(tmp_path / "there"), file)
 
 
 def test_medians_travel_as_a_summary_with_intervals(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
