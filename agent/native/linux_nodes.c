@@ -14,17 +14,26 @@
 #define NODES "/sys/devices/system/node/"
 
 /* As <linux/mempolicy.h> numbers them, a header that a C library need not bring. */
-enum { POLICY_BIND = 2, POLICY_ALLOWED = 1 << 2, BITS_PER_LONG = 8 * sizeof(unsigned long) };
+enum {
+	POLICY_DEFAULT = 0,
+	POLICY_BIND = 2,
+	POLICY_ALLOWED = 1 << 2,
+	BITS_PER_LONG = 8 * sizeof(unsigned long)
+};
 
 struct mask {
 	unsigned long bits[NODE_NUMBERS / BITS_PER_LONG];
 };
 
+/* mbind() of no bytes changes nothing: it is only tried. */
 static int read_allowed(struct mask *allowed)
 {
-	return syscall(SYS_get_mempolicy, NULL, allowed->bits, NODE_NUMBERS, NULL, POLICY_ALLOWED)
-		       ? -errno
-		       : 0;
+	if (syscall(SYS_get_mempolicy, NULL, allowed->bits, NODE_NUMBERS, NULL, POLICY_ALLOWED) ||
+	    syscall(SYS_mbind, NULL, 0ul, POLICY_DEFAULT, NULL, 0ul, 0)) {
+		*allowed = (struct mask){0};
+		return -errno;
+	}
+	return 0;
 }
 
 static bool has_node(const struct mask *mask, long node)

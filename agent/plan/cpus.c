@@ -70,6 +70,27 @@ static int mark_list(const struct plan *plan, const char *list, bool *wanted, si
 	}
 }
 
+/* A list that is not one is left to the reader of pairs, which refuses it. */
+int plan_add_paired_cpus(struct plan *plan, const char *list, struct refusal *refusal)
+{
+	uint64_t cpu;
+
+	for (const char *next = list; (next = text_read_number(next, CPU_NUMBER_MAX, &cpu));
+	     next += *next != '\0') {
+		if (plan_find_cpu(plan, (long)cpu) >= 0 ||
+		    !machine_can_use_cpu(plan->machine, (int)cpu))
+			continue;
+		int *cpus = realloc(plan->cpus, (plan->cpu_count + 1) * sizeof *cpus);
+
+		if (!cpus)
+			return refuse(refusal, EXIT_OTHER, "out of memory");
+		cpus[plan->cpu_count++] = (int)cpu;
+		qsort(cpus, plan->cpu_count, sizeof *cpus, plan_compare_numbers);
+		plan->cpus = cpus;
+	}
+	return 0;
+}
+
 int plan_choose_cpus(struct plan *plan, const char *list, struct refusal *refusal)
 {
 	bool *wanted = calloc(CPU_NUMBER_MAX + 1, sizeof *wanted);

@@ -16,6 +16,8 @@ static int check_node(const struct machine *machine, int64_t node, struct refusa
 
 	if (!err)
 		return 0;
+	if (plan_refuse_policies(machine, "node", refusal))
+		return -1;
 	return refuse(refusal, EXIT_CPU, "NUMA node %d cannot be used: %s", (int)node,
 		      strerror(-err));
 }
@@ -69,7 +71,8 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 			      .placement = make_placement(options)};
 	if (!plan->cpus)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
-	if (options->cpus && plan_choose_cpus(plan, options->cpus, refusal))
+	if (options->cpus ? plan_choose_cpus(plan, options->cpus, refusal)
+			  : plan_add_paired_cpus(plan, options->pairs, refusal))
 		return -1;
 	if (plan->cpu_count > UINT16_MAX)
 		return refuse(refusal, EXIT_OPTIONS, "--cpus: at most %d CPUs at once", UINT16_MAX);

@@ -28,18 +28,23 @@ static bool has_word(const char *list, const char *wanted)
 	return false;
 }
 
+int plan_refuse_policies(const struct machine *machine, const char *option, struct refusal *refusal)
+{
+	if (!machine->node_count || !machine->nodes[0].error)
+		return 0;
+	return refuse(
+		refusal, EXIT_CPU,
+		"--%s: memory policies are refused here (get_mempolicy or mbind: %s). Allow both "
+		"in the seccomp profile (a container: CAP_SYS_NICE), or leave --%s out",
+		option, strerror(-machine->nodes[0].error), option);
+}
+
 static int refuse_list(const struct machine *machine, const char *list, struct refusal *refusal)
 {
 	struct text available = {0};
 
-	if (machine->node_count && machine->nodes[0].error)
-		return refuse(
-			refusal, EXIT_CPU,
-			"--nodes %s: memory policies are refused here (get_mempolicy: %s). Allow "
-			"get_mempolicy and mbind in the seccomp profile (a container: "
-			"CAP_SYS_NICE), "
-			"or leave --nodes out",
-			list, strerror(-machine->nodes[0].error));
+	if (plan_refuse_policies(machine, "nodes", refusal))
+		return -1;
 	for (size_t i = 0; i < machine->node_count; i++)
 		text_add(&available, "%s%d%s", i ? ", " : "", machine->nodes[i].number,
 			 machine->nodes[i].allowed ? "" : " (not allowed here)");

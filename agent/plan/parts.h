@@ -8,11 +8,18 @@
 /* Fills in plan->cpus by the list; refuses a CPU that cannot be used. */
 int plan_choose_cpus(struct plan *plan, const char *list, struct refusal *refusal);
 
+/* Adds the CPUs of a list of pairs to plan->cpus, where a thread can be bound to them. */
+int plan_add_paired_cpus(struct plan *plan, const char *list, struct refusal *refusal);
+
 /* Compares CPU numbers, for qsort() and bsearch(). */
 int plan_compare_numbers(const void *a, const void *b);
 
 /* Refuses a CPU that is not among those of the plan. */
 int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal);
+
+/* Refuses an option about NUMA nodes where the system refuses memory policies, else returns 0. */
+int plan_refuse_policies(const struct machine *machine, const char *option,
+			 struct refusal *refusal);
 
 /* Fills in plan->choices, without their points. */
 int plan_choose_benchmarks(struct plan *plan, const struct options *options, struct notes *notes,

@@ -27,6 +27,7 @@ from fleet.agent.wire.line import (
 from fleet.errors import AgentError, BuildError, RefusedError, UsageError
 from fleet.model import SHIPPED, Cache, Cpu, Facts, Host, Node, Plan
 from fleet.plan.forecast import Duration, Forecast
+from fleet.plan.merge import named_cpus
 from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
 
@@ -53,7 +54,7 @@ class Forecaster:
         """Ask an agent on the controller. build: build one if needed, or raise BuildError; else None."""
         nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
         comparable = replace(facts, memory_available_bytes=None, nodes=nodes)
-        named = () if plan.cpus is None or isinstance(plan.cpus, str) else plan.cpus
+        named = named_cpus(plan)
         arguments, machine = agent_arguments(replace(plan, seed=0)), render_machine(facts, named)
         key, exact_key = ((text, *arguments) for text in (render_machine(comparable, named), machine))
         if (cached := self._cache.get(exact_key)) is not None:
@@ -168,7 +169,7 @@ def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
 
 
 def render_machine(facts: Facts, named: Collection[int] = ()) -> str:
-    """Return the text of --facts: what planning needs to know of a host. cpus: named in --cpus."""
+    """Return the text of --facts: what planning needs to know of a host. named: CPUs that the plan names."""
     return "".join(f"{line}\n" for line in (*_machine_line_words(facts, named), "end"))
 
 

@@ -46,8 +46,16 @@ def merge_plan_with_facts(host: Host, requested: RequestedOptions, facts: Facts)
 
 def cpus_to_measure(plan: Plan, facts: Facts) -> frozenset[int]:
     """Return the CPUs that the plan is to be carried out on."""
-    online = frozenset(cpu.cpu for cpu in facts.cpus if cpu.online)
-    return online.intersection(plan.cpus) if plan.cpus else facts.usable_cpus
+    named = named_cpus(plan).intersection(cpu.cpu for cpu in facts.cpus if cpu.online)
+    return named if plan.cpus else facts.usable_cpus | named
+
+
+def named_cpus(plan: Plan) -> frozenset[int]:
+    """Return the CPUs that `--cpus` or else `--pairs` names, which may be outside the affinity mask."""
+    if plan.cpus is not None:
+        return frozenset(() if isinstance(plan.cpus, str) else plan.cpus)
+    listed = plan.pairs.listed if plan.pairs and plan.pairs.which is Pairs.LISTED else ()
+    return frozenset(cpu for pair in listed for cpu in pair)
 
 
 def _cpus_of_core_kind(host: Host, kind: str, facts: Facts) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from fleet.agent.forecast import render_machine
 from fleet.facts import linux, probe
 from fleet.facts.systems import find_noise
 from fleet.facts.topology import arm_core_name, parse_cpu_list, parse_size
-from fleet.model import Facts, Node, Plan, Relations, Topology
+from fleet.model import Facts, Node, PairChoice, Pairs, Plan, Relations, Topology
 from fleet.plan.cpulist import format_cpus
 from fleet.plan.merge import cpus_to_measure
 from tests.facts import trees
@@ -239,6 +239,8 @@ def test_isolated_cpus_are_left_out_of_the_default_but_not_forbidden(facts):
     assert "barred" not in kinds
     named = cpus_to_measure(Plan(cpus=(2, 3), seed=1), found)
     assert named == {2, 3}
+    paired = Plan(pairs=PairChoice(Pairs.LISTED, ((1, 2),)))
+    assert cpus_to_measure(paired, found) == {0, 1, 2}
     assert [line for line in render_machine(found, named).splitlines() if line.startswith("cpu ")][2:] == [
         "cpu 2 - - - - - -",
         "cpu 3 - - - - - -",

@@ -163,6 +163,8 @@ def test_the_affinity_the_agent_was_started_with_is_the_default_and_no_fence():
     assert {(burst["ping"], burst["pong"]) for burst in bursts(records)} == {(cpu, cpu)}
     named = measure("-b", "cas", "-c", f"{other},{cpu}", *QUICK, prefix=fenced)
     assert named[0]["cpus"] == [other, cpu]
+    paired = measure("-b", "cas", "--pairs", f"{other}-{cpu}", *QUICK, prefix=fenced)
+    assert paired[0]["cpus"] == [other, cpu]
     refused = run("-b", "clock", "-c", "4000", prefix=fenced)
     assert refused.returncode == 4
     assert f"CPU 4000 cannot be used: this process may use {cpu}\n" in refused.stderr

@@ -163,12 +163,15 @@ def test_a_host_restricted_to_one_cpu_says_so_and_still_times_its_clock(fleet: F
     assert set(fleet.samples()["ping_cpu"]) == {first}
 
 
-def test_cpus_outside_the_affinity_of_a_login_are_measured_if_they_are_named(fleet: Fleet, host_with) -> None:
+@pytest.mark.parametrize("option", ["--cpus={},{}", "--pairs={}-{}"])
+def test_cpus_outside_the_affinity_of_a_login_are_measured_if_they_are_named(
+    fleet: Fleet, host_with, option: str
+) -> None:
     needs.cpus(2)
     first, second = sorted(os.sched_getaffinity(0))[:2]
     host = host_with(odd.only_cpus(str(first)))
     fleet.hosts(host.entry(name="small", build=BuildPlace.CONTROLLER))
-    done = fleet("run", "-b", "cas", "-c", f"{first},{second}", "--rounds", "1", "--samples", "3")
+    done = fleet("run", "-b", "cas", option.format(first, second), "--rounds", "1", "--samples", "3")
     assert done.exit_code == 0, done.stderr
     assert set(fleet.samples()["ping_cpu"]) | set(fleet.samples()["pong_cpu"]) == {first, second}
 

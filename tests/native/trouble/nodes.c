@@ -3,8 +3,8 @@
  * NODES in place of /sys/devices/system/. Variables of the environment:
  *
  *	NODES_ALLOWED  where memory may be placed: a list like 0,1
- *	ASTRAY         NODE:COUNT:LOOK: so many of the pages placed on NODE lie on the next node, from
- *	               the LOOK-th time on that somebody asks about them; the first is 1
+ *	ASTRAY         NODE:COUNT:LOOK: so many of the pages placed on NODE lie on the next node,
+ *from the LOOK-th time on that somebody asks about them; the first is 1
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -94,7 +94,8 @@ long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(args, long);
 	va_end(args);
-	return number == SYS_mbind           ? place((char *)a[0], (unsigned long)a[1], (unsigned long *)a[3])
+	return number == SYS_mbind && a[1]
+		       ? place((char *)a[0], (unsigned long)a[1], (unsigned long *)a[3])
 	       : number == SYS_move_pages    ? look((unsigned long)a[1], (char **)a[2], (int *)a[4])
 	       : number == SYS_get_mempolicy ? allowed((unsigned long *)a[1])
 					     : real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
