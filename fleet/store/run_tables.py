@@ -35,9 +35,14 @@ def add_missing_runs(place: Place, run_ids: Collection[str], read: Callable[[str
                 _write_rows(place, table, lacking)
 
 
+def file_name(run_ids: Collection[str]) -> str:
+    """Return the name, without suffix, of a file with the rows of these runs."""
+    ids = sorted(run_ids)
+    return ids[-1] if len(ids) == 1 else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
+
+
 def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
-    ids = sorted(record.row["run_id"] for record in records)
-    name = ids[-1] if len(ids) == 1 else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
+    name = file_name([record.row["run_id"] for record in records])
     listed = [row for record in records for row in (record.cpus if table == "cpus" else [record.row])]
     rows = pa.Table.from_pylist(listed, schema.arrow_schema(table))
     # Dictionaries would be larger than texts that differ in most rows; bounds only help among many rows.

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fleet.errors import StoreError
@@ -15,6 +16,7 @@ from fleet.store.gate import convert_row
 from fleet.store.places import Key, Place, samples_name
 from fleet.store.reading import REMEDIES, TableFile, map_in_threads, reading
 from fleet.store.rows import RECORD, parse_record, unpack_record_json
+from fleet.store.run_tables import file_name
 from fleet.store.runs import make_listed_row, open_index
 from fleet.store.samples import hash_samples
 
@@ -29,6 +31,7 @@ _OTHERS = {
 
 
 INDEX_REMEDY = "Remove it: it is made again from the samples."
+_COPY = "{}: not a file of fleet's; a sync tool's copy? Other readers count its rows. Remove it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,7 @@ def verify(place: Place) -> Verification:
     records = {run_id: record for (_, run_id), (record, _, _) in zip(samples, found, strict=True) if record}
     problems = [problem for _, _, problem in found if problem]
     copies = sorted(below - {samples_name(*key) for key in samples})
-    problems += [
-        f"{name}: not a file of fleet's; a sync tool's copy? Other readers count its rows. Remove it."
-        for name in copies
-        if not name.rpartition("/")[2].startswith((".", "_"))
-    ]
+    problems += [_COPY.format(name) for name in copies if not name.rpartition("/")[2].startswith((".", "_"))]
     for table, names in others.items():
         problems += [problem for name in names for problem in _verify_table(place, name, table, records)]
     problems += _verify_index(place, samples, records)
@@ -101,10 +100,11 @@ def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str
 def _verify_table(place: Place, name: str, table: str, records: Mapping[str, bytes]) -> Iterator[str]:
     """What is wrong with a file: that it cannot be read, or, of the rows made of `records`, each run's."""
     differing = defaultdict[str, set[str]](set)
-    rows, meant = Counter[str](), dict[str, int]()
+    rows, meant, keys = Counter[str](), dict[str, int](), set[str]()
     try:
         with reading(name, REMEDIES[table]):
             for part in TableFile(place, name, table).iter_tables():
+                keys |= {*part.column("summary" if table == "summaries" else "run_id").unique().to_pylist()}
                 for batch in part.to_batches(_AT_ONCE) if table in ("runs", "cpus") else ():
                     listed = batch.to_pylist()
                     for row in listed:
@@ -118,6 +118,9 @@ def _verify_table(place: Place, name: str, table: str, records: Mapping[str, byt
                         differing[row["run_id"]] |= {key for key in row if row[key] != other.get(key)}
     except StoreError as err:
         yield str(err)
+        return
+    if keys and Path(name).stem != file_name(keys):
+        yield _COPY.format(name)
     for run_id, names in differing.items():
         if run_id in meant and (names or rows[run_id] != meant[run_id]):
             what = ", ".join(sorted(names)) or "number of rows"

@@ -8,10 +8,12 @@ from fleet.analysis import load_pairs, load_samples
 from fleet.errors import StoreError
 from fleet.store import Store, samples
 from fleet.store.checksums import seal_file
+from fleet.store.imports import write_summary
 from fleet.store.places import parse_place
 from fleet.store.verify import verify
 from tests import builders, simulated
 from tests.command import Fleet
+from tests.store.test_links import SUMMARY
 
 
 @pytest.fixture
@@ -66,6 +68,17 @@ def test_a_copy_that_a_sync_tool_left_among_the_samples_is_named(root: Path, nam
     (file.parent / f".{name}").touch()  # which no reader takes
     (problem,) = verify(parse_place(root)).problems
     assert f"{name}: not a file of fleet's" in problem
+
+
+@pytest.mark.parametrize("table", ["runs", "cpus", "summaries"])
+def test_a_copy_that_a_sync_tool_left_in_another_table_is_named(root: Path, table: str) -> None:
+    write_summary(root, "board", [SUMMARY])
+    assert verify(parse_place(root)).problems == ()
+    (file,) = root.glob(f"{table}/*.parquet")
+    copy = file.with_name(f"{file.stem}.sync-conflict-20260102.parquet")
+    copy.write_bytes(file.read_bytes())
+    (problem,) = verify(parse_place(root)).problems
+    assert f"{table}/{copy.name}: not a file of fleet's" in problem
 
 
 def test_a_file_without_checksums_is_refused(root: Path) -> None:
