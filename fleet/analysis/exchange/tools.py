@@ -43,6 +43,8 @@ _CORE_LATENCY_WIDTH = 5
 _PLOT_BEGIN, _PLOT_END = "$data << EOD", "EOD"
 _PLOT_OF_WRITES = "Inter-core one-way write latency"
 _C2CLAT_WIDTH = 4
+_C2CLAT_TITLE = re.compile(r"\[\s*([^\]()]+?)\s*(?:\(ns\))?\]")
+_C2CLAT_TITLES = {"cas": "cas", "rw": "readwrite", "read/write": "readwrite"}
 _OF_SECTION = ("cas", "readwrite", "messages")  # 1), 2) and 3) on its screen
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _SECTION = re.compile(r"([123])\) \S")
@@ -107,16 +109,29 @@ def _is_c2clat(text: str) -> bool:
 
 
 def _read_c2clat(text: str) -> list[Grid]:
-    lines = text.splitlines()
-    benchmark = "cas" if _PLOT_OF_WRITES in text else "readwrite"
+    """Read one table, or several whose titles name different benchmarks: [CAS (ns)], [RW (ns)]."""
+    lines, grids = text.splitlines(), dict[str, Grid]()
+    usual, title = "cas" if _PLOT_OF_WRITES in text else "readwrite", None
     for number, line in enumerate(lines, 1):
-        if line.strip() == _PLOT_BEGIN and not _c2clat_heading("".join(lines[number : number + 1])):
-            return [_plotted(lines, number)]
-        if cpus := _c2clat_heading(line):
+        title = _C2CLAT_TITLE.fullmatch(line.strip()) or title
+        cpus = _c2clat_heading(line)
+        is_plot = line.strip() == _PLOT_BEGIN and not _c2clat_heading("".join(lines[number : number + 1]))
+        if not cpus and not is_plot:
+            continue
+        benchmark = _C2CLAT_TITLES.get(title[1].lower()) if title else usual
+        if benchmark is None:
+            raise ValueError(f"line {number}: a table of {title and title[1]!r}; fleet reads CAS and RW.")
+        if benchmark in grids or (grids and not title):
+            raise ValueError(
+                f"line {number}: a second table. Put each into a file of its own, and import it."
+            )
+        if cpus:
             rows = [_c2clat_row(lines, number + offset, cpu, len(cpus)) for offset, cpu in enumerate(cpus, 1)]
-            _refuse_second_table(lines, number + len(cpus))
-            return [Grid(tuple(sorted(cpus)), square(rows, cpus), benchmark=benchmark)]
-    return []
+            grids[benchmark] = Grid(tuple(sorted(cpus)), square(rows, cpus), benchmark=benchmark)
+        else:
+            grids[benchmark] = replace(_plotted(lines, number), benchmark=benchmark)
+        title = None
+    return list(grids.values())
 
 
 def _write_c2clat(grid: Grid) -> str:
@@ -140,14 +155,6 @@ def _c2clat_row(lines: list[str], number: int, cpu: int, count: int) -> list[flo
     return [latency(word, number) for word in words[1:]]
 
 
-def _refuse_second_table(lines: list[str], end: int) -> None:
-    for number, line in enumerate(lines[end:], end + 1):
-        if _c2clat_heading(line) or line.strip() == _PLOT_BEGIN:
-            raise ValueError(
-                f"line {number}: a second table. Put each into a file of its own, and import it."
-            )
-
-
 def _plotted(lines: list[str], begin: int) -> Grid:
     rows: list[list[float | None]] = []
     for number, line in enumerate(lines[begin:], begin + 1):
@@ -156,11 +163,10 @@ def _plotted(lines: list[str], begin: int) -> Grid:
         rows.append([latency(word, number) for word in line.split()])
         if len(rows[-1]) != len(rows[0]):
             raise ValueError(f"line {number}: {len(rows[-1])} values where {len(rows[0])} were expected.")
-    _refuse_second_table(lines, begin + len(rows))
     if not rows or len(rows) != len(rows[0]):
         raise ValueError(f"line {begin}: {len(rows)} rows are not a square matrix.")
     cpus = tuple(range(len(rows)))
-    return Grid(cpus, square(rows, cpus), benchmark="readwrite")
+    return Grid(cpus, square(rows, cpus))
 
 
 def _is_core_to_core(text: str) -> bool:

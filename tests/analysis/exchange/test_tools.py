@@ -131,6 +131,17 @@ def test_a_plot_of_c2clat_has_headings_and_names_its_writes() -> None:
     assert (grid.benchmark, grid.cells) == ("cas", {(0, 1): 53, (1, 0): 53})
 
 
+TITLED = "[CAS (ns)]\n CPU 0 1\n 0 0 71\n 1 71 0\n\n[RW (ns)]\n CPU 0 1\n 0 0 7\n 1 7 0\n"
+
+
+def test_titled_tables_of_c2clat_are_read_by_their_titles() -> None:
+    tool, grids = tools.read(TITLED, "x")
+    assert tool == "c2clat"
+    assert {grid.benchmark: grid.cells[0, 1] for grid in grids} == {"cas": 71, "readwrite": 7}
+    (grid,) = tools.read(TITLED.partition("\n\n")[0], "x")[1]
+    assert grid.benchmark == "cas"
+
+
 FOUR = {(0, 1): 41.5, (0, 2): 60.2, (1, 2): 59.8}
 LABELLED = ",0,1,2\n0,,41.5,60.2\n1,41.5,,59.8\n2,60.2,59.8,\n"
 
@@ -170,10 +181,9 @@ def test_labels_of_a_csv_may_have_gaps_and_be_two() -> None:
         ("CPU,0,1\n0,,0\n1,41.5,\n", "the cell of CPUs 0 and 1 is 0"),
         (" CPU 0 1\n 0 0 0\n 1 71 0\n", "the cell of CPUs 0 and 1 is 0"),
         (" CPU 0 1\n 0 0 71\n 1 71 0\n" * 2, "line 4: a second table"),
-        (
-            "[CAS (ns)]\n CPU 0 1\n 0 0 71\n 1 71 0\n\n[RW]\n CPU 0 1\n 0 0 7\n 1 7 0\n",
-            "line 7: a second table",
-        ),
+        (TITLED.replace("RW", "CAS"), "line 7: a second table"),
+        (TITLED.replace("[RW (ns)]", ""), "line 7: a second table"),
+        (TITLED.replace("RW", "LL/SC"), "line 7: a table of 'LL/SC'; fleet reads CAS and RW"),
     ],
 )
 def test_what_is_no_matrix_is_refused_and_not_stored_as_one(text: str, message: str) -> None:
