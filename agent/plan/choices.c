@@ -224,7 +224,7 @@ static int leave_out_lacking(const struct plan *plan, struct text *lacking, stru
 {
 	int err = 0;
 
-	text_add(lacking, " need%s two CPUs, and only CPU %d may be used",
+	text_add(lacking, " need%s two CPUs, and the affinity mask or --cpus has only CPU %d",
 		 strchr(lacking->data, ',') ? "" : "s", plan->cpus[0]);
 	if (plan->choice_count)
 		notes_add(notes, "Left out: %s.", lacking->data);

@@ -91,6 +91,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         raise ValueError(f"`uname -m` says {uname!r}, an architecture fleet has no agent for")
     hypervisor = parse_hypervisor(files, cpuinfo, system)
     container = parse_container(files, system)
+    contradictions = _find_contradictions(cpus, files)
     idle_driver = files.get(_CPU + "cpuidle/current_driver")
     governors = Counter(cpu.governor for cpu in cpus if cpu.governor)
     rt_runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
@@ -164,7 +165,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         load=parse_load(sections),
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),
-        notes=tuple(_describe_limits(cpus, hypervisor, system, found_arch, files)),
+        notes=(*_describe_limits(cpus, hypervisor, system, found_arch), *contradictions.values()),
+        contradictions=MappingProxyType(contradictions),
     )
 
 
@@ -439,25 +441,13 @@ def _join_dmi(files: Mapping[str, str], *names: str) -> str | None:
 
 
 def _describe_limits(
-    cpus: tuple[Cpu, ...],
-    hypervisor: str | None,
-    system: Mapping[str, str],
-    found_arch: str,
-    files: Mapping[str, str],
+    cpus: tuple[Cpu, ...], hypervisor: str | None, system: Mapping[str, str], found_arch: str
 ) -> Iterable[str]:
     """Return sentences for people about what the facts cannot show."""
     if hypervisor:
         yield f"A hypervisor ({hypervisor}) is between us and the hardware; the topology is what it shows."
     if cpus and all(cpu.core is None for cpu in cpus):
         yield "The host does not tell which CPUs share a core."
-    if fake_nodes := topology.describe_fake_nodes(files):
-        yield fake_nodes
-    listed = topology.parse_cpu_list_or_empty(files.get(_CPU + "online", ""))
-    if listed and (odd := [cpu.cpu for cpu in cpus if cpu.allowed and cpu.cpu not in listed]):
-        yield (
-            f"/sys lists CPUs {format_cpus(listed)} as online, the affinity mask has {format_cpus(odd)}: "
-            "that list is not the kernel's (lxcfs?), and the mask counts."
-        )
     if offline := [cpu.cpu for cpu in cpus if not cpu.online]:
         yield f"{len(offline)} of {len(cpus)} CPUs are offline: {format_cpus(offline)}."
     if barred := [cpu.cpu for cpu in cpus if cpu.online and not cpu.allowed]:
@@ -468,6 +458,20 @@ def _describe_limits(
         )
     if found_arch != find_arch(system.get("uname_m", "")):
         yield f"A 32-bit system under a 64-bit kernel ({system['uname_m']}): the agent is {found_arch}."
+
+
+def _find_contradictions(cpus: tuple[Cpu, ...], files: Mapping[str, str]) -> dict[str, str]:
+    """Return a sentence about each fact that the host's own files contradict, by its name."""
+    contradictions = {}
+    if fake_nodes := topology.describe_fake_nodes(files):
+        contradictions["nodes"] = fake_nodes
+    listed = topology.parse_cpu_list_or_empty(files.get(_CPU + "online", ""))
+    if listed and (odd := [cpu.cpu for cpu in cpus if cpu.allowed and cpu.cpu not in listed]):
+        contradictions["online"] = (
+            f"/sys lists CPUs {format_cpus(listed)} as online, the affinity mask has {format_cpus(odd)}: "
+            "that list is not the kernel's (lxcfs?), and the mask counts."
+        )
+    return contradictions
 
 
 def _parse_meminfo(files: Mapping[str, str], which: str) -> int | None:

@@ -109,6 +109,8 @@ def _check_kernel(facts: Facts) -> Iterator[Finding]:
 
 
 def _check_cpus(facts: Facts) -> Iterator[Finding]:
+    for name, sentence in facts.contradictions.items():
+        yield make_finding(f"contradiction.{name}", facts, sentence=sentence)
     if facts.smt:
         yield make_finding("smt", facts)
     if offline := [cpu.cpu for cpu in facts.cpus if not cpu.online]:

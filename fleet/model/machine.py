@@ -152,8 +152,9 @@ class Facts:
 
     workdir: the private directory chosen for our files; workdir_entries: the names in it; workdir_hashes: the
     SHA-256 of agents there, none if the host cannot compute it. workdir_made: it exists; False only if the
-    probe was read-only. compilers: best first; the version is empty if it was not asked for. notes: sentences
-    for people. probe: the probe's answer as received.
+    probe was read-only. contradictions: sentences, by the fact that the host's own files contradict.
+    compilers: best first; the version is empty if it was not asked for. notes: sentences for people. probe:
+    the probe's answer as received.
     """
 
     os: str
@@ -205,6 +206,7 @@ class Facts:
     nohz_full_cpus: tuple[int, ...] = ()
     numa_balancing: bool | None = None
     mitigations: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    contradictions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     cpus: tuple[Cpu, ...] = ()
     nodes: tuple[Node, ...] = ()
     load: Load = Load()

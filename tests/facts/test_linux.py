@@ -224,6 +224,9 @@ def test_the_affinity_mask_outweighs_a_made_up_list_of_online_cpus(facts, online
     assert sorted(found.usable_cpus) == usable
     assert [cpu.cpu for cpu in found.cpus if cpu.online] == cpus
     assert any("list is not the kernel's" in note for note in found.notes) is (mask != "0-31")
+    findings = [finding for finding in find_noise(found) if finding.kind == "contradiction"]
+    assert [finding.found for finding in findings] == [*found.contradictions.values()]
+    assert len(findings) == (mask != "0-31")
     assert any("offline" in note for note in found.notes) is (mask == "0-31")
 
 

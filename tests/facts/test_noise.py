@@ -62,6 +62,8 @@ PLANTED = [
     ("pages", INFO, {"page_bytes": 65536}),
     ("mitigations", INFO, {"kernel_cmdline": "quiet mitigations=off"}),
     ("smt", INFO, {"smt": True}),
+    ("contradiction", WARNING, {"contradictions": {"online": "/sys lists CPU 4"}}),
+    ("contradiction", INFO, {"contradictions": {"nodes": "CPU 0 is in both"}}),
     ("offline", WARNING, {"cpus": (Cpu(0), Cpu(3, online=False))}),
     ("barred", WARNING, {"cpus": (Cpu(0), Cpu(3, allowed=False))}),
     ("isolated", INFO, {"cpus": (Cpu(0), Cpu(3, allowed=False, isolated=True))}),
@@ -72,7 +74,7 @@ PLANTED = [
     ("busy", WARNING, {"load": Load(running=3)}),
 ]
 SENTENCES = {"boost", "temperature", "hypervisor", "container", "quota", "clock", "mitigations"}
-SENTENCES |= {"resctrl", "isolation", "isolated", "tick", "memory", "priority", "pages"}
+SENTENCES |= {"resctrl", "isolation", "isolated", "tick", "memory", "priority", "pages", "contradiction"}
 
 
 def test_a_quiet_machine_has_no_findings() -> None:

@@ -171,7 +171,12 @@ def test_what_the_time_budget_leaves_out_is_said(machine, benchmark, budget, poi
         (2, ("-b", "cas", "-c", "0,5"), 4, "CPU 5 cannot be used"),
         (2, ("-b", "cas", "--node", "3"), 4, "NUMA node 3"),
         (1, ("-b", "cas"), 3, "cas needs two CPUs"),
-        (1, ("-b", "cas,loaded"), 3, "cas, loaded need two CPUs, and only CPU 0 may be used"),
+        (
+            1,
+            ("-b", "cas,loaded"),
+            3,
+            "cas, loaded need two CPUs, and the affinity mask or --cpus has only CPU 0",
+        ),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(machine, cpus, args, code, words):
@@ -212,7 +217,7 @@ def test_what_needs_two_cpus_is_left_out_where_there_is_one(machine):
         "gemm",
     ]
     left_out = "cas, readwrite, message, fetch, contend, sharing, loaded, interleave need two CPUs"
-    assert f"Left out: {left_out}, and only CPU 0 may be used." in found["notes"]
+    assert f"Left out: {left_out}, and the affinity mask or --cpus has only CPU 0." in found["notes"]
 
 
 def test_the_first_round_takes_its_trials_and_a_burst_a_visit(machine):

@@ -174,7 +174,10 @@ def test_one_cpu_is_refused_with_a_clear_sentence():
     cpu = min(os.sched_getaffinity(0))
     done = run("-b", "cas", prefix=(needs.program("taskset", "util-linux"), "-c", str(cpu)))
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr == f"fleet-agent: cas needs two CPUs, and only CPU {cpu} may be used\n"
+    assert (
+        done.stderr
+        == f"fleet-agent: cas needs two CPUs, and the affinity mask or --cpus has only CPU {cpu}\n"
+    )
 
 
 def test_a_sample_too_short_for_the_clock_is_said_once():

@@ -172,7 +172,7 @@ def test_a_host_that_allows_one_cpu_is_no_host_for_pairs(fleet: Fleet) -> None:
     process = fleet.start("check", "-q", prefix=(needs.program("taskset", "util-linux"), "-c", one))
     text = process.communicate()[0]
     assert process.returncode == AgentError.exit_code
-    assert f"need two CPUs, and only CPU {one} may be used" in text
+    assert f"need two CPUs, and the affinity mask or --cpus has only CPU {one}" in text
 
 
 def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet: Fleet) -> None:
