@@ -58,10 +58,10 @@ def selftest(
     """
     from fleet.analysis.base.text import json_text, records
     from fleet.analysis.compare.false_alarms import false_alarms
-    from fleet.analysis.views.compare import false_alarms_text
+    from fleet.analysis.views.compare import render_false_alarms
 
     found = false_alarms(results, host=host)
     if json:
         typer.echo(json_text(records(found)))
     else:
-        print_text(false_alarms_text(found, terminal()["width"]))
+        print_text(render_false_alarms(found, terminal()["width"]))

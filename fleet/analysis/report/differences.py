@@ -17,7 +17,7 @@ from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.plots import CHANGES
 from fleet.analysis.report.read_runs import Reading, rows_by_run
-from fleet.analysis.views.answer import format_open_relations, render_headlines
+from fleet.analysis.views.compare import format_open_relations, render_headlines
 from fleet.model import Descriptions
 from fleet.store.runs import Root
 
@@ -55,7 +55,7 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """All comparisons of a page. headlines, rows: the answer, of `views.answer`."""
+    """All comparisons of a page. headlines, rows: the answer, of `views.compare`."""
 
     sides: tuple[str, str]
     found: list[Difference]

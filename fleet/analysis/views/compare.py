@@ -1,4 +1,4 @@
-"""What `fleet compare` prints: as text for people, as JSON and CSV for programs."""
+"""The text, JSON and CSV of `fleet compare`; the report shows the headlines and relations too."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,264 +12,404 @@ from fleet.analysis.compare.false_alarms import SHARES
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.cells import are_pairs, is_level
-from fleet.analysis.views import answer
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions
 from fleet.text import counted, one_line, table
 
-_Differing = tuple[bool, str, str, str]  # whether between the sides, the name, the values in A and B
-PAIRS_LISTED = 10
-ROWS_LISTED = 20  # of the answer
+COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
+_NAMES_LENGTH = 60  # characters of host names in a sentence
+_RELATIONS_LISTED, _PAIRS_LISTED, _LEVELS_LISTED = 20, 10, 3
+_Difference = tuple[bool, str, str, str]  # whether it is between the sides, its name, the values in A and B
 
 
 def render_comparisons(comparisons: Sequence[Comparison], width: int | None = None) -> str:
-    """For people: the answer, each comparison, those with most changes first, then legends and warnings."""
-    ordered = sorted(comparisons, key=lambda one: -int(answer.is_finding(one.relations).sum()))
+    """Render for people: the answer, the comparisons (most findings first), the legend and the warnings."""
+    ordered = sorted(comparisons, key=lambda comparison: -int(is_finding(comparison.relations).sum()))
     several = len(ordered) > 1
-    alike = set.intersection(*(set(_differing(one)) for one in ordered)) if several else set()
-    parts = ["\n\n".join(_parts(one, alike, width)) for one in ordered]
+    differences = [set(_list_differences(comparison)) for comparison in ordered]
+    common = set.intersection(*differences) if several else set()
+    parts = [
+        "\n\n".join(_render_comparison(comparison, own - common, width))
+        for comparison, own in zip(ordered, differences, strict=True)
+    ]
     if several:
-        environment = _environment(ordered[0], alike, width, of_all=True)
-        parts.insert(0, "\n\n".join((*_answer(ordered, width), *environment)))
-    legend = [_legend([one for one in ordered if one.judged is judged]) for judged in (True, False)]
-    if several and any(len(one.fleet) for one in ordered):
+        environment = _render_environment(ordered[0], common, width, title_end=", on each host alike")
+        parts.insert(0, "\n\n".join((*_render_answer(ordered, width), *environment)))
+    legend = [
+        _render_legend([comparison for comparison in ordered if comparison.judged is judged])
+        for judged in (True, False)
+    ]
+    if several and any(len(comparison.fleet) for comparison in ordered):
         legend.append(
             "All hosts: the mean of the hosts' changes, by Student's t; all: what all hosts and relations "
             "have in common in a run, taken out of each change."
         )
-    ends = ["\n".join(filter(None, legend)), render_warnings([*_caveats(ordered)])]
+    ends = ["\n".join(filter(None, legend)), render_warnings([*_merge_caveats(ordered)])]
     return "\n\n".join(("\n\n\n".join(parts), *filter(None, ends)))
 
 
-def false_alarms_text(found: pd.DataFrame, width: int | None = None) -> str:
-    """The share of false alarms by the order of the runs, the table, and a legend. width: of the terminal."""
-    titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs")
-    rows = []
-    for row in text.records(found):
-        counts = (str(row["runs"]), str(row["splits"]), *(text.percent(row[name]) for name in SHARES))
-        rows.append((row["host_id"], text.kind_of(row), row["order"], *counts))
-    changed = [
-        f"{text.percent(np.average(part['verdict_share'], weights=part['splits']))} ({order})"
-        for order, part in found.groupby("order", sort=False)
-    ]
-    return "\n".join(
-        (
-            f"Nothing changed between these runs. False alarms: {', '.join(changed)}.",
-            "",
-            table(titles, rows, right=set(range(3, 8)), width=width, drop=("splits",)),
-            "order: interleaved is A B B A, blocks is all of A before all of B; runs: a side",
-            "interval: excludes no change (expected: 5%); changed: by its verdict; pairs: p < 0.05",
-            "Splits share runs, so the shares are approximate.",
-        )
+def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
+    """Render a list of comparisons; shares as fractions, one-way latencies in ns, null where unknown."""
+    names = ("unit", "threshold", "relations", "pairs", "levels", "environment", "caveats", "fleet")
+    return text.json_text(
+        [
+            {"a": _describe_side(comparison.a), "b": _describe_side(comparison.b)}
+            | {name: getattr(comparison, name) for name in names}
+            for comparison in comparisons
+        ]
     )
 
 
-def _answer(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
-    yield "\n".join(answer.render_headlines(ordered))
-    if rows := [(name, *cells[:2], *cells[3:]) for name, cells in answer.format_open_relations(ordered)]:
-        titles, less = ("host", *answer.COLUMNS[:2], *answer.COLUMNS[3:]), ("A", "B", "95 % interval")
-        shown = table(titles, rows[:ROWS_LISTED], right={3, 4, 5, 6}, width=width, drop=less)
-        yield shown + f"\n{len(rows) - ROWS_LISTED} more below" * (len(rows) > ROWS_LISTED)
-    for sides, group in answer.group_by_sides(ordered).items():
-        if len(group[0].fleet):
-            yield _fleet(sides, group[0].fleet, width, group[0].descriptions)
-
-
-def _caveats(ordered: Sequence[Comparison]) -> Iterator[str]:
-    """Each caveat once, with the comparisons that it is about where it is not about all."""
-    about: dict[str, list[str]] = {}
-    for one in ordered:
-        for caveat in one.caveats:
-            about.setdefault(caveat, []).append(one.b.name)
-    for caveat, names in about.items():
-        yield caveat if len(names) == len(ordered) else f"{join_names(names, answer.SHORT)}: {caveat}"
-
-
-def _differing(one: Comparison) -> list[_Differing]:
-    return [
-        (bool(row["between"]), row["what"], str(row["a"]), str(row["b"]))
-        for row in text.records(one.environment)
-    ]
-
-
-def _fleet(
-    sides: tuple[str, str], effects: pd.DataFrame, width: int | None, descriptions: Descriptions
-) -> str:
-    titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
-    cells = (answer.format_relation(row, descriptions) for row in text.records(effects))
-    rows = [(*shown[:3], *shown[5:]) for shown in cells]
-    laid_out = table(titles, rows, right={2, 3, 4}, width=width)
-    return f"{one_line(f'All hosts, {sides[1]} against {sides[0]}')}\n{laid_out}"
-
-
-def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
-    """A list of comparisons; shares as fractions, latencies one way in ns, null where unknown."""
-    names = ("unit", "threshold", "relations", "pairs", "levels", "environment", "caveats", "fleet")
-    sides = ({"a": _side(one.a), "b": _side(one.b)} for one in comparisons)
-    found = zip(sides, comparisons, strict=True)
-    return text.json_text([side | {name: getattr(one, name) for name in names} for side, one in found])
-
-
 def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
-    """One row per comparison and relation, with the two sides' names."""
-    rows = [one.relations.assign(a=one.a.name, b=one.b.name, unit=one.unit) for one in comparisons]
+    """Render one row per comparison and relation, with the names of both sides."""
+    rows = [
+        comparison.relations.assign(a=comparison.a.name, b=comparison.b.name, unit=comparison.unit)
+        for comparison in comparisons
+    ]
     return text.csv_text(pd.concat(rows)).rstrip("\n")
 
 
-def _parts(one: Comparison, alike: set[_Differing], width: int | None) -> Iterator[str]:
-    yield "\n".join(_head(one))
-    if one.relations.empty:
-        yield "Nothing to compare: the sides have no benchmark, variant and relation in common."
-    else:
-        yield _verdicts(one, width) if one.judged else _description(one)
-    if one.reports_pairs and (one.pairs["verdict"] == Verdict.CHANGED).any():
-        yield "\n".join(_pairs(one))
-    if len(one.levels):
-        yield render_burst_levels(one.levels, width, one.descriptions)
-    yield from _environment(one, set(_differing(one)) - alike, width)
+def render_false_alarms(alarms: pd.DataFrame, width: int | None = None) -> str:
+    """Render the share of false alarms by order of the runs, the table of `false_alarms`, and a legend."""
+    titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs")
+    rows = [
+        (
+            *(row["host_id"], text.kind_of(row), row["order"], str(row["runs"]), str(row["splits"])),
+            *(text.percent(row[name]) for name in SHARES),
+        )
+        for row in text.records(alarms)
+    ]
+    shares = [
+        f"{text.percent(np.average(part['verdict_share'], weights=part['splits']))} ({order})"
+        for order, part in alarms.groupby("order", sort=False)
+    ]
+    lines = (
+        f"Nothing changed between these runs. False alarms: {', '.join(shares)}.",
+        "",
+        table(titles, rows, right=set(range(3, 8)), width=width, drop=("splits",)),
+        "order: interleaved is A B B A, blocks is all of A before all of B; runs: a side",
+        "interval: excludes no change (expected: 5%); changed: by its verdict; pairs: p < 0.05",
+        "Splits share runs, so the shares are approximate.",
+    )
+    return "\n".join(lines)
 
 
-def _environment(
-    one: Comparison, kept: set[_Differing], width: int | None, *, of_all: bool = False
+def is_finding(rows: pd.DataFrame) -> pd.Series:
+    """Return which rows changed or are at another level."""
+    return rows["verdict"].isin((Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL))
+
+
+def render_headlines(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return for each two sides a sentence: how many relations changed, on which hosts."""
+    return [
+        render_headline(group[0]) if len(group) == 1 else _summarize_hosts(sides, group)
+        for sides, group in _group_by_sides(comparisons).items()
+    ]
+
+
+def render_headline(comparison: Comparison) -> str:
+    """Say how many relations of one comparison changed, and by how much at most."""
+    a, b = comparison.a.name, comparison.b.name
+    names = f"{b} against {a}" if len(a + b) <= _NAMES_LENGTH else "B against A"
+    return one_line(f"{names}: {_summarize_relations(comparison)}")
+
+
+def format_open_relations(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return host or side and COLUMNS of each relation that is not equivalent.
+
+    Findings come first; among alike verdicts, changes over all hosts.
+    """
+    groups = _group_by_sides(comparisons)
+    tables = [(f"all {len(group)}", sides, group[0].fleet) for sides, group in groups.items()]
+    for sides, group in groups.items():
+        tables += [
+            (comparison.b.hosts[0] if len(group) > 1 else comparison.b.name, sides, comparison.relations)
+            for comparison in group
+        ]
+    rows = [
+        (f"{name}, {sides[1]}" if len(groups) > 1 and name != sides[1] else name, row)
+        for name, sides, relations in tables
+        for row in text.records(relations)
+        if row["verdict"] != Verdict.EQUIVALENT
+    ]
+    rows.sort(key=lambda named: list(Verdict).index(named[1]["verdict"]))
+    return [(name, _format_relation(row, comparisons[0].descriptions)) for name, row in rows]
+
+
+def _group_by_sides(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], list[Comparison]]:
+    """Group comparisons by the names of their sides, which host-by-host comparisons share."""
+    groups: dict[tuple[str, str], list[Comparison]] = {}
+    for comparison in comparisons:
+        groups.setdefault(comparison.sides, []).append(comparison)
+    return groups
+
+
+def _format_relation(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
+    """Return the cells of COLUMNS; for a row of all hosts their number for pairs, and no A and B."""
+    change, low, high = text.change_shown(row, descriptions)
+    names = (
+        _format_sides(row, descriptions)
+        if "pairs" in row
+        else (text.kind_of(row), row["relation"], str(row["hosts"]), "-", "-")
+    )
+    unexplained = {Verdict.EQUIVALENT, Verdict.NONE}  # the headline or a warning gives their reason once
+    why = "" if row["verdict"] in unexplained else f": {row['why']}"
+    return (*names, text.signed(change), text.interval(low, high), f"{row['verdict']}{why}")
+
+
+def _format_sides(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
+    """Return the cells of COLUMNS up to B."""
+    a, b = (text.measured(descriptions[row["benchmark"]], row[name]) for name in ("a_ns", "b_ns"))
+    return (text.kind_of(row), row["relation"], str(row["pairs"]), a, b)
+
+
+def _summarize_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
+    hosts_by_verdict: dict[Verdict, list[str]] = {}
+    descriptions = group[0].descriptions
+    for comparison in group:
+        for verdict in comparison.relations["verdict"]:
+            hosts_by_verdict.setdefault(Verdict(verdict), []).append(comparison.b.hosts[0])
+    rows = text.records(
+        pd.concat([comparison.relations.assign(host=comparison.b.hosts[0]) for comparison in group])
+    )
+    notes = {
+        Verdict.EQUIVALENT: f"within ±{group[0].threshold * 100:g}%",
+        Verdict.AT_ANOTHER_LEVEL: _describe_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL),
+    }
+    parts = [
+        f"{len(hosts)} {verdict} ({notes.get(verdict) or join_names(dict.fromkeys(hosts), _NAMES_LENGTH)})"
+        for verdict in Verdict
+        if (hosts := hosts_by_verdict.get(verdict))
+    ]
+    parts += _describe_split_relations(rows, descriptions)
+    return one_line(
+        f"{sides[1]} against {sides[0]}, {len(group)} hosts: {counted(len(rows), 'relation')}, "
+        f"{', '.join(parts)}"
+    )
+
+
+def _summarize_relations(comparison: Comparison) -> str:
+    if comparison.relations.empty:
+        return "nothing in common"
+    rows, descriptions = text.records(comparison.relations), comparison.descriptions
+    split = _describe_split_relations(rows, descriptions)
+    if not comparison.judged:
+        return ", ".join(("no verdict, too few runs", *split))
+    changes = [
+        (text.change_shown(row, descriptions)[0], row["relation"])
+        for row in rows
+        if row["verdict"] == Verdict.CHANGED
+    ]
+    change, relation = max(changes, key=lambda pair: abs(pair[0]), default=(0.0, ""))
+    widest = _describe_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL)
+    notes = {
+        Verdict.CHANGED: f" (at most {text.signed(change)}, {relation})",
+        Verdict.EQUIVALENT: f" (within ±{comparison.threshold * 100:g}%)",
+        Verdict.AT_ANOTHER_LEVEL: f" ({widest})",
+    }
+    counts = comparison.relations["verdict"].value_counts()
+    parts = [
+        f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
+    ]
+    return ", ".join((counted(len(rows), "relation"), *parts, *split))
+
+
+def _describe_widest_levels(
+    rows: Sequence[dict[str, Any]], descriptions: Descriptions, *verdicts: Verdict
+) -> str:
+    """Name the levels of the row whose sides are furthest apart, and how many runs would tell."""
+    several = [row for row in rows if row["verdict"] in verdicts and row["levels"] > 1]
+    if not several:
+        return ""
+    widest = max(several, key=lambda row: abs(np.log(row["b_ns"] / row["a_ns"])))
+    a, b = (text.measured(descriptions[widest["benchmark"]], widest[name]) for name in ("a_ns", "b_ns"))
+    host = f"{widest['host']} " if "host" in widest else ""
+    counts = [row["more"] for row in several if not text.is_none(row["more"])]
+    needed = f"about {max(counts):.0f} runs" if counts else "more runs than 200"
+    return f"{host}{widest['relation']}: most of A at {a}, most of B at {b}; {needed} a side would tell"
+
+
+def _describe_split_relations(rows: Sequence[dict[str, Any]], descriptions: Descriptions) -> list[str]:
+    """Say how many rows without a finding have runs at several levels: a change may hide there."""
+    open_verdicts = (Verdict.EQUIVALENT, Verdict.CANNOT_TELL, Verdict.NONE)
+    count = sum(row["verdict"] in open_verdicts and row["levels"] > 1 for row in rows)
+    widest = _describe_widest_levels(rows, descriptions, *open_verdicts)
+    return [f"{count} of them at several levels ({widest})"] if count else []
+
+
+def _render_answer(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
+    yield "\n".join(render_headlines(ordered))
+    if rows := [(name, *cells[:2], *cells[3:]) for name, cells in format_open_relations(ordered)]:
+        titles, drop = ("host", *COLUMNS[:2], *COLUMNS[3:]), ("A", "B", "95 % interval")
+        more = len(rows) - _RELATIONS_LISTED
+        laid_out = table(titles, rows[:_RELATIONS_LISTED], right={3, 4, 5, 6}, width=width, drop=drop)
+        yield laid_out + (f"\n{more} more below" if more > 0 else "")
+    for (a, b), group in _group_by_sides(ordered).items():
+        if len(group[0].fleet):
+            heads = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
+            cells = (_format_relation(row, group[0].descriptions) for row in text.records(group[0].fleet))
+            laid_out = table(heads, [(*row[:3], *row[5:]) for row in cells], right={2, 3, 4}, width=width)
+            yield f"{one_line(f'All hosts, {b} against {a}')}\n{laid_out}"
+
+
+def _merge_caveats(ordered: Sequence[Comparison]) -> Iterator[str]:
+    """Yield each caveat once, after the names of its comparisons unless it is about all."""
+    names_by_caveat: dict[str, list[str]] = {}
+    for comparison in ordered:
+        for caveat in comparison.caveats:
+            names_by_caveat.setdefault(caveat, []).append(comparison.b.name)
+    for caveat, names in names_by_caveat.items():
+        yield caveat if len(names) == len(ordered) else f"{join_names(names, _NAMES_LENGTH)}: {caveat}"
+
+
+def _list_differences(comparison: Comparison) -> list[_Difference]:
+    return [
+        (bool(row["between"]), row["what"], str(row["a"]), str(row["b"]))
+        for row in text.records(comparison.environment)
+    ]
+
+
+def _render_comparison(
+    comparison: Comparison, differences: set[_Difference], width: int | None
 ) -> Iterator[str]:
-    """What differs but for the latencies, in tables, or lists if these are wide; only rows `kept`."""
-    for between, title in ((True, "What else differs"), (False, "What varies within a side")):
-        rows = [row[1:] for row in _differing(one) if row in kept and row[0] is between]
-        if rows:
-            heading = f"{title}, on each host alike" if of_all else title
-            shown = table(("", "A", "B"), rows, right=set())
-            if text.is_too_wide(text.indented(shown), width):
-                shown = "\n".join(f"{name}\n  A  {a}\n  B  {b}" for name, a, b in rows)
-            yield f"{heading}\n{text.indented(shown)}"
-
-
-def _head(one: Comparison) -> Iterator[str]:
-    yield answer.render_headline(one)
-    for letter, side in (("A", one.a), ("B", one.b)):
+    head = [render_headline(comparison)]
+    for letter, side in (("A", comparison.a), ("B", comparison.b)):
         when = text.span_text(side.runs["started_utc"].min(), side.runs["started_utc"].max())
         hosts = side.hosts[0] if len(side.hosts) == 1 else f"{len(side.hosts)} hosts"
-        runs = counted(len(side.runs), "run")
-        yield one_line(f"  {letter}  {side.name}: {runs} of {hosts}, {when} UTC")
-
-
-def _verdicts(one: Comparison, width: int | None) -> str:
-    found = answer.is_finding(one.relations)
-    rows = pd.concat([one.relations[found], one.relations[~found]])
-    lines = (answer.format_relation(row, one.descriptions) for row in text.records(rows))
-    return table(answer.COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
-
-
-def _description(one: Comparison) -> str:
-    titles = ("benchmark", "relation", "pairs", "A", "B", "difference", "within A", "within B")
-    rows = []
-    for row in text.records(one.relations):
-        halves = (text.within(row[f"{side}_within"]) for side in "ab")
-        rows.append(
-            (
-                *answer.format_relation_sides(row, one.descriptions),
-                text.signed(text.change_shown(row, one.descriptions)[0]),
-                *halves,
-            )
+        head.append(
+            one_line(f"  {letter}  {side.name}: {counted(len(side.runs), 'run')} of {hosts}, {when} UTC")
         )
+    yield "\n".join(head)
+    if comparison.relations.empty:
+        yield "Nothing to compare: the sides have no benchmark, variant and relation in common."
+    else:
+        yield _render_verdicts(comparison, width) if comparison.judged else _render_numbers(comparison)
+    if comparison.reports_pairs and (comparison.pairs["verdict"] == Verdict.CHANGED).any():
+        yield "\n".join(_render_changed_pairs(comparison))
+    if len(comparison.levels):
+        yield _render_burst_levels(comparison.levels, width, comparison.descriptions)
+    yield from _render_environment(comparison, differences, width)
+
+
+def _render_environment(
+    comparison: Comparison, differences: set[_Difference], width: int | None, title_end: str = ""
+) -> Iterator[str]:
+    """Yield those of a comparison's `differences` besides latencies as tables, or as lists if too wide."""
+    for between, title in ((True, "What else differs"), (False, "What varies within a side")):
+        rows = [row[1:] for row in _list_differences(comparison) if row in differences and row[0] is between]
+        if rows:
+            listed = table(("", "A", "B"), rows)
+            if text.is_too_wide(text.indented(listed), width):
+                listed = "\n".join(f"{name}\n  A  {a}\n  B  {b}" for name, a, b in rows)
+            yield f"{title}{title_end}\n{text.indented(listed)}"
+
+
+def _render_verdicts(comparison: Comparison, width: int | None) -> str:
+    is_first = is_finding(comparison.relations)
+    rows = pd.concat([comparison.relations[is_first], comparison.relations[~is_first]])
+    lines = (_format_relation(row, comparison.descriptions) for row in text.records(rows))
+    return table(COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
+
+
+def _render_numbers(comparison: Comparison) -> str:
+    """Render the relations of a comparison without verdicts."""
+    titles = ("benchmark", "relation", "pairs", "A", "B", "difference", "within A", "within B")
+    descriptions = comparison.descriptions
+    rows = [
+        (
+            *_format_sides(row, descriptions),
+            text.signed(text.change_shown(row, descriptions)[0]),
+            *(text.within(row[name]) for name in ("a_within", "b_within")),
+        )
+        for row in text.records(comparison.relations)
+    ]
     return table(titles, rows, right=set(range(2, 8)))
 
 
-def _legend(comparisons: Sequence[Comparison]) -> str:
-    """What the words of the tables mean: of comparisons that all have verdicts, or all none."""
-    rows = pd.concat([one.relations for one in comparisons]) if comparisons else pd.DataFrame()
+def _render_legend(comparisons: Sequence[Comparison]) -> str:
+    """Explain the words of the tables; comparisons: all with verdicts, or all without."""
+    rows = pd.concat([comparison.relations for comparison in comparisons]) if comparisons else pd.DataFrame()
     if rows.empty:
         return ""
-    units = "s or ".join(dict.fromkeys(one.unit for one in comparisons))
+    units = "s or ".join(dict.fromkeys(comparison.unit for comparison in comparisons))
     if not comparisons[0].judged:
         how = (
             ". Within A, within B: ±95% of the median pair, within a run. Two runs of an unchanged "
             "machine differ by more, so it is not the error of the difference."
         )
     else:
-        matters = " or ".join(dict.fromkeys(f"±{one.threshold * 100:g}%" for one in comparisons))
-        how = f". Interval: of the change, from the variation between {units}s. Threshold: {matters}."
+        shares = " or ".join(dict.fromkeys(f"±{comparison.threshold * 100:g}%" for comparison in comparisons))
+        how = f". Interval: of the change, from the variation between {units}s. Threshold: {shares}."
         if (rows["verdict"] == Verdict.AT_ANOTHER_LEVEL).any():
             how += " At another level: most runs of the sides are, which may be chance; more runs tell."
         if rows["why"].str.contains("all hosts").any():
             how += " Than all hosts: beside the median change of all measured together, which is taken out."
         if rows["why"].str.contains("would show").any():
             how += " Would show: in 8 of 10 comparisons."
-    descriptions = comparisons[0].descriptions
-    return f"{_meanings(rows)}A, B: {text.sides_text(rows['benchmark'], units, descriptions)}{how}"
-
-
-def _meanings(rows: pd.DataFrame) -> str:
     shared = rows["relation"].where(are_pairs(rows["relation"]), rows["relation"].str.partition(" ")[0])
     words = [text.in_words(shared)]
     if rows["relation"].map(is_level).any():
         words.append("L1, L2, LLC, mem: levels of memory")
     if rows["relation"].str.contains(r" x(?:[2-9]|\d\d+)$").any():
         words.append("x2: by two threads at once")
-    listed = "; ".join(word for word in words if word)
-    return f"{listed}\n" if listed else ""
+    sides = text.sides_text(rows["benchmark"], units, comparisons[0].descriptions)
+    return "\n".join(filter(None, ("; ".join(filter(None, words)), f"A, B: {sides}{how}")))
 
 
-def _pairs(one: Comparison) -> Iterator[str]:
-    """How many pairs changed, and those that changed unlike their relation, the most different first."""
+def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
+    """Say how many pairs changed, and list those that changed unlike their relation, most different first."""
     kind = ["benchmark", "variant", "relation"]
-    usual = one.relations[[*kind, "ratio"]].rename(columns={"ratio": "usual"})
-    found = one.pairs[one.pairs["verdict"] == Verdict.CHANGED].merge(usual, on=kind)
-    found["apart"] = np.abs(np.log(found["ratio"] / found["usual"]))
-    own = found[found["apart"] > np.log1p(one.threshold)].sort_values("apart", ascending=False)
+    usual = comparison.relations[[*kind, "ratio"]].rename(columns={"ratio": "usual"})
+    changed = comparison.pairs[comparison.pairs["verdict"] == Verdict.CHANGED].merge(usual, on=kind)
+    changed["apart"] = np.abs(np.log(changed["ratio"] / changed["usual"]))
+    unlike = changed[changed["apart"] > np.log1p(comparison.threshold)]
+    unlike = unlike.sort_values("apart", ascending=False)
     yield (
-        f"Pairs: {len(found)} of {len(one.pairs)} changed by more than {one.threshold * 100:g}% "
-        f"(at most one in twenty of these by chance), {len(own) or 'none'} of them unlike their relation"
+        f"Pairs: {len(changed)} of {len(comparison.pairs)} changed by more than "
+        f"{comparison.threshold * 100:g}% (at most one in twenty of these by chance), "
+        f"{len(unlike) or 'none'} of them unlike their relation"
     )
-    if len(own):
-        rows = []
-        for row in text.records(own.head(PAIRS_LISTED)):
-            sides = (
-                text.measured(one.descriptions[row["benchmark"]], row[name]) for name in ("a_ns", "b_ns")
+    if len(unlike):
+        rows = [
+            (
+                *(text.kind_of(row), text.pair_text(row), row["relation"]),
+                *(
+                    text.measured(comparison.descriptions[row["benchmark"]], row[name])
+                    for name in ("a_ns", "b_ns")
+                ),
+                *(f"{row[name] - 1:+.1%}" for name in ("ratio", "usual")),
             )
-            changes = (f"{row[name] - 1:+.1%}" for name in ("ratio", "usual"))
-            rows.append((text.kind_of(row), text.pair_text(row), row["relation"], *sides, *changes))
+            for row in text.records(unlike.head(_PAIRS_LISTED))
+        ]
         titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
         yield text.indented(table(titles, rows, right={3, 4, 5, 6}))
-    if len(own) > PAIRS_LISTED:
-        yield f"  {len(own) - PAIRS_LISTED} more with --json"
+    if len(unlike) > _PAIRS_LISTED:
+        yield f"  {len(unlike) - _PAIRS_LISTED} more with --json"
 
 
-def _side(side: ComparisonSide) -> dict[str, Any]:
+def _describe_side(side: ComparisonSide) -> dict[str, Any]:
     return {"name": side.name, "hosts": side.hosts, "runs": side.runs["run_id"].tolist()}
 
 
-LISTED = 3  # pairs
-
-
-def render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
-    """Lay out the pairs with most bursts at another level, as `compare_burst_levels` returns them."""
+def _render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: Descriptions) -> str:
+    """List the pairs with most bursts at another level, as `compare_burst_levels` returns them."""
     rows = []
-    for row in text.records(levels.head(LISTED)):
+    for row in text.records(levels.head(_LEVELS_LISTED)):
         numbers = (
             "-" if text.is_none(row[name]) else text.measured(descriptions[row["benchmark"]], row[name])
             for name in ("a_ns", "b_ns", "a_other_ns", "b_other_ns")
         )
-        shares = (text.percent(row[f"{side}_share"]) for side in "ab")
-        moved, low, high = (row[name] for name in ("moved", "moved_low", "moved_high"))
-        change = (text.signed(moved, 0), text.interval(low, high, 0))
-        rows.append((text.kind_of(row), text.pair_text(row), *numbers, *shares, *change))
-    titles = (
-        "benchmark",
-        "pair",
-        "A",
-        "B",
-        "other A",
-        "other B",
-        "share A",
-        "share B",
-        "B - A",
-        "its interval",
-    )
+        shares = (text.percent(row[name]) for name in ("a_share", "b_share"))
+        moved = text.signed(row["moved"], 0), text.interval(row["moved_low"], row["moved_high"], 0)
+        rows.append((text.kind_of(row), text.pair_text(row), *numbers, *shares, *moved))
+    names = "benchmark pair A B other_A other_B share_A share_B B_-_A its_interval"
+    titles = [name.replace("_", " ") for name in names.split()]
     room = None if width is None else width - 2
     listed = table(titles, rows, right=set(range(2, 10)), width=room, drop=("its interval", "A", "B"))
-    lines = ["Bursts at another level, not judged (other: their median; share: of the bursts)"]
-    lines.append(text.indented(listed))
-    if len(levels) > LISTED:
-        lines.append(f"  {counted(len(levels) - LISTED, 'more pair')} with --json")
-    return "\n".join(lines)
+    more = len(levels) - _LEVELS_LISTED
+    return (
+        "Bursts at another level, not judged (other: their median; share: of the bursts)\n"
+        + text.indented(listed)
+        + (f"\n  {counted(more, 'more pair')} with --json" if more > 0 else "")
+    )

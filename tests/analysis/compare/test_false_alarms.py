@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fleet.analysis.compare import false_alarms
-from fleet.analysis.views.compare import false_alarms_text
+from fleet.analysis.views.compare import render_false_alarms
 from fleet.errors import UsageError
 from fleet.model import Cpu
 from fleet.store import Store
@@ -42,7 +42,7 @@ def test_an_unchanged_machine_is_seldom_called_changed(
     assert list(found.index) == ["random", "interleaved", "blocks"]
     assert (found["runs"] == 3).all()
     assert found.loc["random", "interval_share"] <= 0.35
-    assert "False alarms: " in false_alarms_text(found.reset_index())
+    assert "False alarms: " in render_false_alarms(found.reset_index())
 
 
 def test_sides_never_share_a_run() -> None:
