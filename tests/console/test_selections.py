@@ -74,7 +74,7 @@ def test_the_table_has_the_commands_that_people_know() -> None:
 @pytest.mark.parametrize("name", [*OF_STORED, *OF_INVENTORY])
 def test_no_line_is_wider_than_80_columns(name: str, lab: Path) -> None:
     done = call(lab, name, "pisa", "verona", options="-b cas" * (name in OF_BENCHMARK))
-    assert done.exit_code in (0, 3), done.stderr
+    assert done.exit_code in (0, 3) or "cannot tell" in done.stdout, done.stderr
     assert done.stdout or done.stderr
     if not any("--output" in one.opts for one in COMMANDS[name].params):  # else it is a file
         assert not too_wide(done)
@@ -104,5 +104,5 @@ def test_a_benchmark_that_a_host_has_not_measured_is_named(name: str, benchmark:
     assert "Traceback" not in done.stderr
     some = call(lab, name, "verona", "rome", options=options)
     assert "Traceback" not in some.stderr
-    assert some.exit_code == 0 or "rome" in some.stderr or benchmark in some.stderr
+    assert some.exit_code == 0 or "rome" in some.stderr + some.stdout or benchmark in some.stderr
     assert not too_wide(some) or name == "export"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.selection import select
+from fleet.analysis.base.selection import comparable_of_all
 from fleet.analysis.base.tables import Bools, Floats
 from fleet.analysis.base.text import is_rate, records
 from fleet.analysis.compare.caveats import number_of_all
@@ -84,9 +84,10 @@ def accept(
     Raises UsageError for a selection without runs.
     """
     listing = open_listing(root)
-    ids = {run.run_id for run in select(listing.runs, texts, listing.place)}
+    last_runs = {run.host_id: run.run_id for run in comparable_of_all(listing.runs, texts, listing.place)}
+    measured = comparable_of_all(listing.runs, texts, listing.place, only.benchmark)
     listing, runs, cpus = selected(listing, ["all"], only.benchmark)
-    chosen: dict[str, str] = dict(runs[runs["run_id"].isin(ids)].groupby("host_id")["run_id"].last())
+    chosen = {run.host_id: run.run_id for run in measured}
     facts = equal_facts(runs, cpus)
     last = runs.groupby("host_id")["run_id"].transform("last") == runs["run_id"]
     is_equal = facts.isin(facts[runs["run_id"].isin(chosen.values())])
@@ -103,11 +104,10 @@ def accept(
     ]
     rows = judge_numbers(pd.concat(tables, ignore_index=True), threshold or THRESHOLD)
     models = {run["run_id"]: run["cpu_model"] for run in records(runs)}
+    own = {run_id: part.drop(columns="run_id") for run_id, part in rows.groupby("run_id", sort=False)}
     return [
-        Acceptance(
-            host, run_id, models[run_id], rows[rows["run_id"] == run_id].drop(columns="run_id"), descriptions
-        )
-        for host, run_id in chosen.items()
+        Acceptance(host, run_id, models.get(run_id), own.get(run_id, rows[:0]), descriptions)
+        for host, run_id in last_runs.items()
     ]
 
 

@@ -39,7 +39,7 @@ def acceptance_line(acceptance: Acceptance) -> str:
         count = counted(len(judged.drop_duplicates(CLASS)), "number")
         words = [f"{count} held against {' and '.join(_name_sources(judged['source']))}"]
     elif outcome is Outcome.CANNOT_TELL:
-        words = [NEEDS if len(rows) else "no numbers"]
+        words = [NEEDS if len(rows) else "it has not measured this"]
     more = len(named) - _LISTED
     rest = f"; {more} more" if more > 0 else ""
     hint = "; other settings?" if outcome is Outcome.ABOVE else ""
