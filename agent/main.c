@@ -125,7 +125,7 @@ static int raise_priority(uint64_t asked, const struct plan *plan, struct notes 
 	return 0;
 }
 
-static void note_wrong_rate(const struct clock_facts *clock, struct notes *notes)
+static void add_wrong_rate_note(const struct clock_facts *clock, struct notes *notes)
 {
 	if (!clock->rate_checked || llabs(clock->rate_error_ppm) <= RATE_ERROR_PPM_MOST)
 		return;
@@ -179,7 +179,7 @@ static int measure_plan(const struct options *options, const struct plan *plan,
 		run_free(&run);
 		return print_refusal(&refusal);
 	}
-	note_wrong_rate(clock, notes);
+	add_wrong_rate_note(clock, notes);
 	counters_try_all(&counters, plan_max_threads(plan), notes);
 	run.priority = raise_priority(options->priority, plan, notes);
 	run.counters = counters.count ? &counters : NULL;

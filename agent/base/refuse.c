@@ -19,7 +19,7 @@ int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format
 }
 
 int read_option_lines(struct refusal *refusal, const char *option, const char *path,
-		      read_line_fn *take, void *context)
+		      read_line_fn *read_line, void *context)
 {
 	FILE *file = fopen(path, "r");
 	char *line = NULL;
@@ -32,7 +32,7 @@ int read_option_lines(struct refusal *refusal, const char *option, const char *p
 	while (good && !ended && getline(&line, &room, file) >= 0) {
 		number++;
 		ended = !strcmp(line, "end\n");
-		good = ended || take(line, context);
+		good = ended || read_line(line, context);
 	}
 	free(line);
 	fclose(file);

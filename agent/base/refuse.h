@@ -25,12 +25,12 @@ struct refusal {
 int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Passes each line of the file that an option names to `take`, with `context`, up to the line
- * `end`. Refuses a file without that line as incomplete, and a file of which `take` rejects a line;
- * returns -1. */
+/* Passes each line of the file that an option names to `read_line`, with `context`, up to the line
+ * `end`. Refuses a file without that line as incomplete, and a file of which `read_line` rejects a
+ * line; returns -1. */
 typedef bool read_line_fn(char *line, void *context);
 int read_option_lines(struct refusal *refusal, const char *option, const char *path,
-		      read_line_fn *take, void *context);
+		      read_line_fn *read_line, void *context);
 
 /* Sentences written before there is a record to put them in. */
 enum { NOTES_MAX = 8, NOTE_ROOM = 900 };

@@ -95,7 +95,7 @@ const char *stop_reason(void)
 	return stop.reason[0] ? stop.reason : NULL;
 }
 
-static void note_signal(void)
+static void read_signal(void)
 {
 	unsigned char number;
 	char reason[32];
@@ -107,7 +107,7 @@ static void note_signal(void)
 }
 
 /* Whatever arrives on stdin is thrown away; only its end is a message. */
-static void note_stdin_end(void)
+static void read_stdin(void)
 {
 	char thrown_away[4096];
 	ssize_t got = read(stop.stdin_fd, thrown_away, sizeof thrown_away);
@@ -144,9 +144,9 @@ enum wait stop_wait(int fd, short events, int64_t until_ns)
 			return WAIT_STOP;
 		}
 		if (polled[0].revents)
-			note_signal();
+			read_signal();
 		if (polled[1].revents)
-			note_stdin_end();
+			read_stdin();
 		if (polled[2].revents)
 			stop_record_reason("stdout closed");
 		if (now_ns() >= stop.deadline_ns)

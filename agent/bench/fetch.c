@@ -29,14 +29,14 @@ enum { PREPARES = 1 };
 #endif
 
 enum who { NOBODY, READER, OWNER, THIRD };
-enum deed { WRITES, READS, FLUSHES, EVICTS };
+enum action { WRITES, READS, FLUSHES, EVICTS };
 
 /* How a state is made. Where nothing can be flushed, all go through other memory instead. */
 static const struct state_facts {
 	const char *name;
 	struct step {
 		enum who who;
-		enum deed deed;
+		enum action action;
 	} steps[STEPS];
 } states[STATES] = {
 	[STATE_OWN] = {"own", {{READER, WRITES}}},
@@ -49,12 +49,12 @@ static const struct state_facts {
 	[STATE_MEMORY] = {"memory", {{READER, FLUSHES}}},
 };
 
-static bool has_step(enum state state, enum who who, enum deed deed)
+static bool has_step(enum state state, enum who who, enum action action)
 {
 	for (size_t i = 0; i < STEPS; i++) {
 		const struct step *step = &states[state].steps[i];
 
-		if (step->who && (who == NOBODY || step->who == who) && step->deed == deed)
+		if (step->who && (who == NOBODY || step->who == who) && step->action == action)
 			return true;
 	}
 	return false;
@@ -280,14 +280,14 @@ static void walk_memory(struct side *side)
 			(void)*(volatile char *)(side->walk + offset);
 }
 
-static void do_deed(struct side *side, enum deed deed)
+static void perform_action(struct side *side, enum action action)
 {
-	if (deed == FLUSHES)
+	if (action == FLUSHES)
 		arch_flush(side->arena, BYTES, side->point->stride_bytes);
-	else if (deed == EVICTS)
+	else if (action == EVICTS)
 		walk_memory(side);
 	else
-		touch_lines(side, deed == WRITES);
+		touch_lines(side, action == WRITES);
 }
 
 static bool is_doer(const struct side *side, enum who who)
@@ -301,10 +301,10 @@ static void make_state(struct side *side, unsigned phase)
 {
 	const struct step *step = &states[side->point->state].steps[phase];
 
-	if (PREPARES && step->who && step->deed == FLUSHES && side->point->walked)
+	if (PREPARES && step->who && step->action == FLUSHES && side->point->walked)
 		walk_memory(side);
 	else if (PREPARES && is_doer(side, step->who))
-		do_deed(side, step->deed);
+		perform_action(side, step->action);
 	for (size_t offset = 0; phase == STEPS - 1 && side->index == 0 && offset < BYTES;
 	     offset += LINE_PAGE)
 		(void)*(volatile char *)(side->arena + offset);

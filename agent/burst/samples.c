@@ -188,7 +188,7 @@ static bool stamp_computed_samples(struct worker *worker)
 }
 
 /* All threads prepare a grain and meet; then ping works and is timed. */
-static bool time_prepared_grain(struct worker *worker, struct account *account, uint64_t units,
+static bool time_prepared_units(struct worker *worker, struct account *account, uint64_t units,
 				uint64_t *ticks)
 {
 	const struct burst_order *order = &worker->burst->order;
@@ -239,7 +239,7 @@ static bool stamp_prepared_samples(struct worker *worker)
 		if (worker->stamps)
 			worker->stamps[i + 1] = worker->stamps[i];
 		for (uint64_t done = 0; done < order->iterations; done += grain) {
-			if (!time_prepared_grain(worker, &account, grain, &ticks))
+			if (!time_prepared_units(worker, &account, grain, &ticks))
 				return false;
 			if (!worker->stamps)
 				continue;

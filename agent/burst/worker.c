@@ -21,7 +21,7 @@ void burst_give_up(struct burst *burst)
 	__atomic_store_n(&burst->give_up, 1, __ATOMIC_RELAXED);
 }
 
-static bool note_error(struct worker *worker, const char *doing, int error)
+static bool set_error(struct worker *worker, const char *doing, int error)
 {
 	worker->doing = doing;
 	worker->error = error;
@@ -75,20 +75,20 @@ static bool settle_on_cpu(struct worker *worker)
 	if (err == -EXDEV)
 		os_describe_place(worker->place);
 	if (err)
-		return note_error(worker, "pin", err);
+		return set_error(worker, "pin", err);
 	worker->cpus[0] = os_current_cpu();
 	worker->thread_name = os_thread_id();
 	__atomic_store_n(&worker->bound, 1, __ATOMIC_RELEASE);
 	if (worker->burst->order.priority)
 		err = os_make_self_realtime(worker->burst->order.priority);
 	if (err)
-		return note_error(worker, "raise the priority of", err);
+		return set_error(worker, "raise the priority of", err);
 	if (worker->counting)
 		counters_open(worker->burst->order.counters, worker->counting->opened);
 	if (worker->burst->accounts)
 		worker->waits = os_waits_open();
 	err = prepare_memory(worker);
-	return err ? note_error(worker, "prepare", err) : true;
+	return err ? set_error(worker, "prepare", err) : true;
 }
 
 static bool are_on_two_cpus(const struct burst *burst)
@@ -166,7 +166,7 @@ static bool work_until_all_finish(struct worker *worker)
 	return true;
 }
 
-static bool take_accounted_samples(struct worker *worker)
+static bool take_samples_and_counts(struct worker *worker)
 {
 	read_before_samples(worker);
 	bool done = worker_take_samples(worker);
@@ -175,7 +175,7 @@ static bool take_accounted_samples(struct worker *worker)
 	return done;
 }
 
-static bool take_part(struct worker *worker)
+static bool perform_part(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
 	const struct benchmark *benchmark = order->benchmark;
@@ -186,11 +186,11 @@ static bool take_part(struct worker *worker)
 	if (!worker_do_units(worker, worker->side->first) || !worker_hold_trial(worker))
 		return false;
 	if (!worker->stamps)
-		return take_accounted_samples(worker);
+		return take_samples_and_counts(worker);
 	worker->core_mhz[0] = frequency_measure(order->clock);
 	if (alone && !worker_wait_for_all(worker)) /* so that none begins with a lead */
 		return false;
-	if (!take_accounted_samples(worker))
+	if (!take_samples_and_counts(worker))
 		return false;
 	worker->core_mhz[1] = frequency_measure(order->clock);
 	if (alone && !work_until_all_finish(worker))
@@ -230,7 +230,7 @@ void *worker_run(void *arg)
 
 	if (!settle_on_cpu(worker)) {
 		burst_give_up(burst);
-	} else if (worker_wait_for_all(worker) && are_on_two_cpus(burst) && take_part(worker)) {
+	} else if (worker_wait_for_all(worker) && are_on_two_cpus(burst) && perform_part(worker)) {
 		worker->cpus[1] = os_current_cpu();
 		yield_cpu(worker);
 	}

@@ -5,7 +5,7 @@
 
 static struct text rows;
 
-static void write_hello(const struct run *run)
+static void write_csv_header(const struct run *run)
 {
 	(void)run;
 	text_add(&rows,
@@ -14,7 +14,7 @@ static void write_hello(const struct run *run)
 	emit_write(&rows);
 }
 
-static void write_burst(const struct run *run, const struct report *report)
+static void write_csv_burst(const struct run *run, const struct report *report)
 {
 	const struct visit *visit = report->visit;
 	const struct burst_result *result = report->result;
@@ -54,7 +54,7 @@ void emit_no_sign_of_life(const struct report *report)
 	(void)report;
 }
 
-static void write_end(const struct run *run, const struct totals *totals, const char *reason)
+static void write_csv_end(const struct run *run, const struct totals *totals, const char *reason)
 {
 	(void)run, (void)reason;
 	if (totals->failed)
@@ -64,10 +64,10 @@ static void write_end(const struct run *run, const struct totals *totals, const 
 
 const struct format emit_csv = {
 	.name = "csv",
-	.write_hello = write_hello,
-	.write_burst = write_burst,
+	.write_hello = write_csv_header,
+	.write_burst = write_csv_burst,
 	.write_failed = emit_failed_sentence,
 	.write_note = emit_note_sentence,
 	.write_alive = emit_no_sign_of_life,
-	.write_end = write_end,
+	.write_end = write_csv_end,
 };

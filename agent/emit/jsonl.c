@@ -29,7 +29,7 @@ static void add_placement(const struct placement *placement)
 }
 
 /* Adds the names of the points, if the benchmark has any. */
-static void add_points(const struct choice *choice)
+static void add_point_names(const struct choice *choice)
 {
 	if (!choice->points[0].name[0])
 		return;
@@ -49,7 +49,7 @@ static void add_plan(const struct run *run)
 		json_open(NULL, '{');
 		json_string("benchmark", plan->choices[i].benchmark->name);
 		json_string("variant", plan->choices[i].variant->name);
-		add_points(&plan->choices[i]);
+		add_point_names(&plan->choices[i]);
 		json_count("samples", plan->samples);
 		json_close('}');
 	}
@@ -136,7 +136,7 @@ static void add_benchmarks(const struct plan *plan)
 	json_close(']');
 }
 
-static void write_hello(const struct run *run)
+static void write_hello_record(const struct run *run)
 {
 	const struct plan *plan = run->plan;
 
@@ -265,7 +265,7 @@ static void add_counts(const struct run *run, const struct report *report)
 	json_close(']');
 }
 
-static void write_burst(const struct run *run, const struct report *report)
+static void write_burst_record(const struct run *run, const struct report *report)
 {
 	const struct benchmark *benchmark = report->visit->choice->benchmark;
 	const struct burst_result *result = report->result;
@@ -318,7 +318,7 @@ static void write_alive(const struct report *report)
 	json_end();
 }
 
-static void write_end(const struct run *run, const struct totals *totals, const char *reason)
+static void write_end_record(const struct run *run, const struct totals *totals, const char *reason)
 {
 	bool precision = run->plan->precision_ppm;
 
@@ -336,10 +336,10 @@ static void write_end(const struct run *run, const struct totals *totals, const 
 
 const struct format emit_jsonl = {
 	.name = "jsonl",
-	.write_hello = write_hello,
-	.write_burst = write_burst,
+	.write_hello = write_hello_record,
+	.write_burst = write_burst_record,
 	.write_failed = write_failed,
 	.write_note = write_note,
 	.write_alive = write_alive,
-	.write_end = write_end,
+	.write_end = write_end_record,
 };

@@ -84,8 +84,8 @@ static double cell_ns(const struct ladder *ladder, const struct point *column, u
 }
 
 /* Adds a row: latencies in ns, or rates in GB/s. */
-static void add_row(struct text *page, const struct ladder *ladder, const char *head,
-		    uint64_t first, uint64_t last)
+static void add_size_row(struct text *page, const struct ladder *ladder, const char *head,
+			 uint64_t first, uint64_t last)
 {
 	bool rate = ladder->choice->benchmark->rate, any = false;
 
@@ -119,11 +119,11 @@ static void add_plateaus(struct text *page, const struct ladder *ladder)
 			    !strcmp(cache->kind, "Instruction"))
 				continue;
 			snprintf(head, sizeof head, "L%d", level);
-			add_row(page, ladder, head, outside, (uint64_t)cache->bytes / 4 * 3);
+			add_size_row(page, ladder, head, outside, (uint64_t)cache->bytes / 4 * 3);
 			outside = 2 * (uint64_t)cache->bytes;
 		}
 	if (outside)
-		add_row(page, ladder, "memory", outside, UINT64_MAX);
+		add_size_row(page, ladder, "memory", outside, UINT64_MAX);
 	text_add(page, "\n");
 }
 
@@ -136,7 +136,7 @@ static void name_column(const struct point *point, char name[COLUMN_ROOM])
 			 point->sharing == SHARING_ONE ? " one" : "", point->threads);
 }
 
-static void add_title(struct text *page, const struct ladder *ladder)
+static void add_ladder_title(struct text *page, const struct ladder *ladder)
 {
 	const struct choice *choice = ladder->choice;
 
@@ -181,11 +181,11 @@ void emit_ladder(struct text *page, const struct plan *plan, const struct choice
 	if (is_made && (!sizes || choice->points[0].memory_node != NO_NODE)) {
 		add_visits(page, &ladder);
 	} else if (is_made) {
-		add_title(page, &ladder);
+		add_ladder_title(page, &ladder);
 		add_plateaus(page, &ladder);
 		for (size_t i = 0; i < ladder.size_count; i++) {
 			format_size(ladder.sizes[i], size);
-			add_row(page, &ladder, size, ladder.sizes[i], ladder.sizes[i]);
+			add_size_row(page, &ladder, size, ladder.sizes[i], ladder.sizes[i]);
 		}
 		text_add(page, "\n");
 	}

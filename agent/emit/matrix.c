@@ -44,7 +44,7 @@ static const char *describe_estimator(const struct plan *plan)
 
 /* ---- while it is measured -------------------------------------------------------------------- */
 
-static void write_hello(const struct run *run)
+static void allocate_numbers(const struct run *run)
 {
 	const struct plan *plan = run->plan;
 	size_t longest = plan->samples > plan->visit_count ? plan->samples : plan->visit_count;
@@ -58,7 +58,7 @@ static void write_hello(const struct run *run)
 }
 
 /* Updates a visit's number; medians are taken from the levels at the end. */
-static void write_burst(const struct run *run, const struct report *report)
+static void update_number(const struct run *run, const struct report *report)
 {
 	const struct plan *plan = run->plan;
 	size_t visit = (size_t)(report->visit - plan->visits);
@@ -88,7 +88,7 @@ static bool is_marked(size_t visit)
 	return levels[visit].others * MARKED_SHARE > levels[visit].count + levels[visit].others;
 }
 
-static void add_row(const char *head, const double *cells, size_t count)
+static void add_matrix_row(const char *head, const double *cells, size_t count)
 {
 	text_add(&page, "\n%6s", head);
 	for (size_t i = 0; i < count; i++)
@@ -133,7 +133,7 @@ static void add_cells(const struct plan *plan, const struct choice *choice,
 		text_add(&page, " %7d", plan->cpus[column]);
 	for (size_t row = 0; cells && row < rows; row++) {
 		snprintf(head, sizeof head, "%d", plan->cpus[row]);
-		add_row(rows == 1 ? "" : head, cells + row * n, n);
+		add_matrix_row(rows == 1 ? "" : head, cells + row * n, n);
 	}
 	text_add(&page, "\n");
 	free(cells);
@@ -167,8 +167,8 @@ static void add_summary(const struct plan *plan, const struct point *point)
 	add_extreme(plan, "max", &plan->visits[highest], numbers[highest]);
 }
 
-static void add_title(const struct plan *plan, const struct choice *choice,
-		      const struct point *point)
+static void add_matrix_title(const struct plan *plan, const struct choice *choice,
+			     const struct point *point)
 {
 	text_add(&page, "%s, variant %s%s%s: %s, %s", choice->benchmark->name,
 		 choice->variant->name, *point->name ? ", point " : "", point->name,
@@ -221,7 +221,7 @@ static void add_matrices(const struct plan *plan, const struct choice *choice)
 		const struct point *point = &choice->points[i];
 
 		text_add(&page, i ? "\n" : "");
-		add_title(plan, choice, point);
+		add_matrix_title(plan, choice, point);
 		add_cells(plan, choice, point);
 		text_add(&page, "\n");
 		add_summary(plan, point);
@@ -230,7 +230,7 @@ static void add_matrices(const struct plan *plan, const struct choice *choice)
 }
 
 /* Adds a line for each point: minimum, median and maximum of its pairs. */
-static void add_points(const struct plan *plan, const struct choice *choice)
+static void add_point_tables(const struct plan *plan, const struct choice *choice)
 {
 	text_add(&page, "%s, variant %s: ns a line, of all pairs, %s\n\n%-28s %8s %8s %8s\n",
 		 choice->benchmark->name, choice->variant->name, describe_estimator(plan), "point",
@@ -300,13 +300,13 @@ static void add_page(const struct run *run)
 		if (choice->benchmark->shape == SHAPE_GROUP)
 			emit_ladder(&page, plan, choice, numbers);
 		else if (choice->benchmark->many_points)
-			add_points(plan, choice);
+			add_point_tables(plan, choice);
 		else
 			add_matrices(plan, choice);
 	}
 }
 
-static void write_end(const struct run *run, const struct totals *totals, const char *reason)
+static void print_page(const struct run *run, const struct totals *totals, const char *reason)
 {
 	levels = totals->levels;
 	if (scratch && numbers && units && counts) {
@@ -325,8 +325,8 @@ static void write_end(const struct run *run, const struct totals *totals, const 
 
 #define FORMAT(name)                                                                               \
 	{                                                                                          \
-		name, write_hello, write_burst, emit_failed_sentence, emit_note_sentence,          \
-			emit_no_sign_of_life, write_end                                            \
+		name, allocate_numbers, update_number, emit_failed_sentence, emit_note_sentence,   \
+			emit_no_sign_of_life, print_page                                           \
 	}
 const struct format emit_matrix = FORMAT("matrix");
 const struct format emit_c2clat = FORMAT("c2clat");

@@ -181,8 +181,8 @@ static void add_counted(char *words, size_t room, size_t count, const char *name
 		 count == 1 ? "" : "s");
 }
 
-static void add_row(struct card *card, double y, double step, const char *kind,
-		    const char *const cells[4])
+static void add_table_row(struct card *card, double y, double step, const char *kind,
+			  const char *const cells[4])
 {
 	static const double columns[] = {WORDS, 940, 1050, 1160};
 
@@ -197,23 +197,23 @@ static void write_row(const struct row *row, char ns[32], char half[32], char pa
 	snprintf(pairs, 32, "%zu", row->pairs);
 }
 
-static void add_rows(struct card *card, double y)
+static void add_table(struct card *card, double y)
 {
 	static const char *const titles[] = {"shared", "median", "\302\26195%", "pairs"};
 	size_t more = card->row_count > ROWS_MOST ? card->row_count - ROWS_MOST + 1 : 0;
 	double step = card->row_count <= ROWS_MOST / 2 ? 36 : 27;
 	char ns[32], half[32], pairs[32], words[48];
 
-	add_row(card, y, step, "muted", titles);
+	add_table_row(card, y, step, "muted", titles);
 	for (size_t i = 0; i < card->row_count - more; i++) {
 		const char *const cells[] = {card->rows[i].name, ns, half, pairs};
 
 		write_row(&card->rows[i], ns, half, pairs);
-		add_row(card, y += step, step, "ink", cells);
+		add_table_row(card, y += step, step, "ink", cells);
 	}
 	snprintf(words, sizeof words, "and %zu more", more);
 	if (more)
-		add_row(card, y + step, step, "ink", (const char *const[4]){words});
+		add_table_row(card, y + step, step, "ink", (const char *const[4]){words});
 }
 
 static void add_foot(struct card *card)
@@ -248,8 +248,8 @@ static void add_image(struct text *page, double x, double width)
 		 x, TOP, width, SIDE);
 }
 
-static void add_title(struct text *page, const struct card *card, const char *model,
-		      const char *subtitle)
+static void add_svg_title(struct text *page, const struct card *card, const char *model,
+			  const char *subtitle)
 {
 	char ns[32], half[32], pairs[32];
 
@@ -307,7 +307,7 @@ static void add_texts(struct card *card, const char *model, const char *subtitle
 
 	add_words(card, WORDS, y, 17, 460, "ink", "start", counts);
 	add_words(card, WORDS, y + 32, 15, 460, "muted", "start", subtitle);
-	add_rows(card, y + 66);
+	add_table(card, y + 66);
 	add_foot(card);
 }
 
@@ -328,7 +328,7 @@ void card_draw(struct text *page, const struct tool_matrix *matrix)
 	text_add(page, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1200 630\" "
 		       "width=\"1200\" height=\"630\" role=\"img\" font-family=\"sans-serif\">"
 		       "<!-- fleet card -->\n<title>");
-	add_title(page, &card, model, subtitle);
+	add_svg_title(page, &card, model, subtitle);
 	text_add(page,
 		 "</title>\n<desc>%s</desc>\n<style>" STYLE "</style>\n"
 		 "<rect class=\"page\" width=\"1200\" height=\"630\"/>\n",

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 
 /* Reads a number and returns the text after it; null if there is none. */
-static const char *read_number(const char *text, uint64_t most, uint64_t *number)
+static const char *parse_number(const char *text, uint64_t most, uint64_t *number)
 {
 	char *end;
 
@@ -27,11 +27,11 @@ static const char *read_counter(struct counter *counter, const char *text)
 	if (text[length] != '=' || !length || length >= sizeof counter->name)
 		return NULL;
 	memcpy(counter->name, text, length);
-	text = read_number(text + length + 1, UINT32_MAX, &type);
+	text = parse_number(text + length + 1, UINT32_MAX, &type);
 	counter->event.type = (uint32_t)type;
 	if (!text || *text != ':')
 		return NULL;
-	text = read_number(text + 1, UINT64_MAX, &counter->event.config);
+	text = parse_number(text + 1, UINT64_MAX, &counter->event.config);
 	if (!text)
 		return NULL;
 	counter->event.kernel = !strncmp(text, ":k", 2);

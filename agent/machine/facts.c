@@ -158,7 +158,7 @@ enum { CPUS_MOST = 1 << 16 };
 static const char blanks[] = " \n";
 
 /* Reads the next word, a number from 0 on, or `-`: UNKNOWN. */
-static bool read_number(char **rest, int64_t *number)
+static bool read_field(char **rest, int64_t *number)
 {
 	char *end, *word = strtok_r(NULL, blanks, rest);
 
@@ -176,7 +176,7 @@ static bool read_size(char **rest, uint64_t *bytes)
 {
 	int64_t number;
 
-	if (!read_number(rest, &number) || number == UNKNOWN)
+	if (!read_field(rest, &number) || number == UNKNOWN)
 		return false;
 	*bytes = (uint64_t)number;
 	return true;
@@ -208,10 +208,10 @@ static bool add_cpu(char **rest, struct machine *machine)
 	struct described_cpu *last = machine->others + machine->cpu_count;
 	int64_t number;
 
-	if (machine->cpu_count == CPUS_MOST || !read_number(rest, &number) ||
-	    !read_number(rest, &facts.core) || !read_number(rest, &facts.cluster) ||
-	    !read_number(rest, &facts.die) || !read_number(rest, &facts.package) ||
-	    !read_number(rest, &facts.node) || !read_number(rest, &facts.capacity) || number < 0 ||
+	if (machine->cpu_count == CPUS_MOST || !read_field(rest, &number) ||
+	    !read_field(rest, &facts.core) || !read_field(rest, &facts.cluster) ||
+	    !read_field(rest, &facts.die) || !read_field(rest, &facts.package) ||
+	    !read_field(rest, &facts.node) || !read_field(rest, &facts.capacity) || number < 0 ||
 	    number > INT32_MAX || (machine->cpu_count && last[-1].cpu >= number))
 		return false;
 	*last = (struct described_cpu){.cpu = (int)number, .facts = facts};
@@ -224,8 +224,8 @@ static bool add_node(char **rest, struct machine *machine)
 {
 	int64_t number, bytes, allowed;
 
-	if (machine->node_count == NODES_MOST || !read_number(rest, &number) || number < 0 ||
-	    number >= NODE_NUMBERS || !read_number(rest, &bytes) || !read_number(rest, &allowed))
+	if (machine->node_count == NODES_MOST || !read_field(rest, &number) || number < 0 ||
+	    number >= NODE_NUMBERS || !read_field(rest, &bytes) || !read_field(rest, &allowed))
 		return false;
 	machine->nodes[machine->node_count++] =
 		(struct node){(int)number, allowed != UNKNOWN, bytes, 0};
@@ -241,9 +241,9 @@ static bool add_cache(char **rest, struct machine *machine)
 	int64_t level;
 	const char *kind;
 
-	if (!machine->cpu_count || facts->cache_count == CPU_CACHES || !read_number(rest, &level) ||
-	    !(kind = strtok_r(NULL, blanks, rest)) || !read_number(rest, &cache.bytes) ||
-	    !read_number(rest, &cache.line_bytes) || !read_number(rest, &cache.group))
+	if (!machine->cpu_count || facts->cache_count == CPU_CACHES || !read_field(rest, &level) ||
+	    !(kind = strtok_r(NULL, blanks, rest)) || !read_field(rest, &cache.bytes) ||
+	    !read_field(rest, &cache.line_bytes) || !read_field(rest, &cache.group))
 		return false;
 	cache.level = (int)level;
 	for (size_t i = 0; i < 3; i++)

@@ -136,8 +136,8 @@ static void add_values(struct text *text, enum setting setting)
 	}
 }
 
-static void note_change(const struct tuning *tuning, enum setting setting, const char *value,
-			struct notes *notes)
+static void add_change_note(const struct tuning *tuning, enum setting setting, const char *value,
+			    struct notes *notes)
 {
 	struct text text = {0};
 
@@ -188,8 +188,8 @@ int tune_apply(const struct tuning *tuning, struct notes *notes, struct refusal 
 			tune_restore();
 			return -1;
 		}
-	note_change(tuning, SETTING_GOVERNOR, tuning->governor, notes);
-	note_change(tuning, SETTING_BOOST, tuning->boost, notes);
+	add_change_note(tuning, SETTING_GOVERNOR, tuning->governor, notes);
+	add_change_note(tuning, SETTING_BOOST, tuning->boost, notes);
 	return 0;
 }
 

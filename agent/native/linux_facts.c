@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_ROOM = 128 };
+enum { CPU_PATH_ROOM = 128 };
 
 /* A file of a CPU's folder; false if it is not there. */
 static bool read_file(int cpu, const char *name, char *line, size_t room)
 {
-	char path[PATH_ROOM];
+	char path[CPU_PATH_ROOM];
 
 	snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/%s", cpu, name);
 	return !linux_read_line(path, line, room);
@@ -91,7 +91,7 @@ static bool has_cpu(const char *list, long cpu)
 /* The NUMA node that lists the CPU; none if several do, as numa=fake makes them. */
 static int64_t read_node(int cpu)
 {
-	char path[PATH_ROOM], list[8192];
+	char path[CPU_PATH_ROOM], list[8192];
 	int64_t found = UNKNOWN;
 
 	for (int node = 0; node < NODES_MOST; node++) {

@@ -11,14 +11,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 1024 };
+enum { FILE_PATH_ROOM = 1024 };
 
 #define NO_LIMIT (UINT64_C(1) << 60) /* version 1 writes a number near 2^63 */
 
 /* Reads up to two numbers at the start of a file; returns how many: 0 for "max", -1 or no file. */
 static int read_numbers(const char *folder, const char *name, uint64_t numbers[2])
 {
-	char path[PATH_ROOM + 64], line[64];
+	char path[FILE_PATH_ROOM + 64], line[64];
 
 	snprintf(path, sizeof path, "%s/%s", folder, name);
 	if (linux_read_line(path, line, sizeof line) || line[0] < '0' || line[0] > '9')
@@ -30,7 +30,7 @@ static int read_numbers(const char *folder, const char *name, uint64_t numbers[2
  * none. */
 static int64_t read_keyed_number(const char *folder, const char *name, const char *word)
 {
-	char path[PATH_ROOM + 64], line[128], key[64];
+	char path[FILE_PATH_ROOM + 64], line[128], key[64];
 	int64_t number, last_number = UNKNOWN;
 	size_t end = strlen(word);
 
@@ -120,7 +120,7 @@ static void read_limits_upwards(const char *root, const char *point, const char 
 				const char *pool, struct limits *limits)
 {
 	size_t skip = strcmp(root, "/") ? strlen(root) : 0, mount = strlen(point);
-	char folder[PATH_ROOM], name[96];
+	char folder[FILE_PATH_ROOM], name[96];
 
 	/* A container's mount begins at its own group, of which only the host's path is told. */
 	bool below = !strncmp(path, root, skip) && (path[skip] == '/' || !path[skip]);
@@ -154,8 +154,8 @@ static void read_limits_of_mounts(const char *controller, const char *path, cons
 				  struct limits *limits)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
-	char *line = NULL, root[PATH_ROOM], point[PATH_ROOM], type[32], options[258] = ",",
-	     word[64];
+	char *line = NULL, root[FILE_PATH_ROOM], point[FILE_PATH_ROOM], type[32],
+	     options[258] = ",", word[64];
 	size_t room = 0;
 
 	snprintf(word, sizeof word, ",%s,", controller);

@@ -167,8 +167,8 @@ static bool is_chosen(const struct plan *plan, const struct benchmark *benchmark
 /* Adds the variants of one benchmark that `name` means: one, or for "all" each this CPU has. For
  * "auto" the first is taken, and where variants cannot do all points each, so that the best of them
  * does each point. Of another architecture the variants are not known by their names. */
-static int add_choices(struct plan *plan, const struct benchmark *benchmark, const char *name,
-		       struct notes *notes, struct refusal *refusal)
+static int choose_variants(struct plan *plan, const struct benchmark *benchmark, const char *name,
+			   struct notes *notes, struct refusal *refusal)
 {
 	bool all = !strcmp(name, "all"), automatic = !strcmp(name, "auto");
 	size_t before = plan->choice_count;
@@ -187,7 +187,7 @@ static int add_choices(struct plan *plan, const struct benchmark *benchmark, con
 	if (plan->choice_count > before)
 		return 0;
 	if (!automatic && !machine_has_our_arch(plan->machine))
-		return add_choices(plan, benchmark, "auto", notes, refusal);
+		return choose_variants(plan, benchmark, "auto", notes, refusal);
 	return refuse_variant(plan->machine, benchmark, name, refusal);
 }
 
@@ -263,7 +263,7 @@ int plan_choose_benchmarks(struct plan *plan, const struct options *options, str
 			continue;
 		}
 		choose_variant_name(benchmark, options->variant, variant);
-		if (add_choices(plan, benchmark, variant, notes, refusal))
+		if (choose_variants(plan, benchmark, variant, notes, refusal))
 			return -1;
 	}
 	return lacking.length ? leave_out_lacking(plan, &lacking, notes, refusal) : 0;

@@ -129,7 +129,8 @@ static double to_seconds(int64_t ns)
 }
 
 /* Returns the seconds of so many rounds; a round lasts at least until the next may begin. */
-static double rounds_s(const struct forecast *forecast, const struct plan *plan, uint32_t rounds)
+static double estimate_rounds_s(const struct forecast *forecast, const struct plan *plan,
+				uint32_t rounds)
 {
 	double gap_s = to_seconds(plan_gap_ns(plan)), pause_s = gap_s - forecast->round_s;
 
@@ -149,7 +150,7 @@ static uint32_t count_rounds_in_budget(const struct forecast *forecast, const st
 	return fit < 1 ? 1 : (uint32_t)fit;
 }
 
-static double budget_s(const struct forecast *forecast, const struct plan *plan)
+static double choose_budget_s(const struct forecast *forecast, const struct plan *plan)
 {
 	double usual_s = forecast->least_s * plan->rounds_usual / forecast->rounds;
 
@@ -161,8 +162,8 @@ static double budget_s(const struct forecast *forecast, const struct plan *plan)
 void forecast_complete(struct forecast *forecast, const struct plan *plan)
 {
 	forecast->rounds = count_rounds_in_budget(forecast, plan);
-	forecast->least_s = rounds_s(forecast, plan, forecast->rounds);
-	forecast->most_s = plan->precision_ppm ? budget_s(forecast, plan) : 0;
+	forecast->least_s = estimate_rounds_s(forecast, plan, forecast->rounds);
+	forecast->most_s = plan->precision_ppm ? choose_budget_s(forecast, plan) : 0;
 	if (forecast->most_s < forecast->least_s)
 		forecast->most_s = forecast->least_s;
 }

@@ -31,7 +31,7 @@ static struct placement make_placement(const struct options *options)
 				  .separation_bytes = (uint32_t)options->separation};
 }
 
-static void note_quota(const struct plan *plan, struct notes *notes)
+static void add_quota_note(const struct plan *plan, struct notes *notes)
 {
 	double most = 1;
 
@@ -85,7 +85,7 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 	    plan_shorten(plan, options, notes, refusal) ||
 	    plan_reserve_memory(plan, options, notes, refusal))
 		return -1;
-	note_quota(plan, notes);
+	add_quota_note(plan, notes);
 	return 0;
 }
 

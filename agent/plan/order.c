@@ -103,7 +103,7 @@ static void order_by_need(const struct plan *plan, uint32_t *order)
 	free(places);
 }
 
-struct random plan_shuffle(const struct plan *plan, uint32_t round, uint32_t *order)
+struct random plan_order_visits(const struct plan *plan, uint32_t round, uint32_t *order)
 {
 	struct random random = random_start(plan->seed, round);
 	size_t heads = 0;

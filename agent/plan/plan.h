@@ -85,7 +85,7 @@ int plan_find_cpu(const struct plan *plan, long cpu);
  * generator, from which the places of the lines are drawn. The same seed gives the same order,
  * whatever was measured before. Benchmarks of pairs without many points visit a pair one right
  * after the other, since together they tell its level. */
-struct random plan_shuffle(const struct plan *plan, uint32_t round, uint32_t *order);
+struct random plan_order_visits(const struct plan *plan, uint32_t round, uint32_t *order);
 
 /* Lists the visits that are made together with this one, itself first, at most one a block.
  * Returns how many these are. */

@@ -135,7 +135,7 @@ static int drop_points_and_remake(struct plan *plan, enum spared spared,
 	return plan_make_visits(plan, options, refusal);
 }
 
-static double rounds_s(const struct plan *plan, uint32_t rounds)
+static double estimate_planned_s(const struct plan *plan, uint32_t rounds)
 {
 	const struct cost cost = cost_estimate(plan, NULL);
 
@@ -151,12 +151,12 @@ int plan_shorten(struct plan *plan, const struct options *options, struct notes 
 	rank_points(plan);
 	if (!plan->budget_ends || strcmp(options->sizes, "auto"))
 		return 0;
-	if (rounds_s(plan, FULL_ROUNDS) > budget_s &&
+	if (estimate_planned_s(plan, FULL_ROUNDS) > budget_s &&
 	    drop_points_and_remake(plan, SPARED_FIRST, options, &dropped, refusal))
 		return -1;
 	size_t between = dropped;
 
-	if (rounds_s(plan, 1) > budget_s &&
+	if (estimate_planned_s(plan, 1) > budget_s &&
 	    drop_points_and_remake(plan, SPARED_MEMORY, options, &dropped, refusal))
 		return -1;
 	plan->left_out = dropped > between ? SPARED_MEMORY : dropped ? SPARED_FIRST : SPARED_NEVER;

@@ -186,7 +186,7 @@ static bool has_blocks(const struct benchmark *benchmark)
 	return benchmark->shape == SHAPE_PAIR && !benchmark->many_points;
 }
 
-static void add_choices(struct plan *plan, struct adding *adding, const struct listed *listed)
+static void add_all_visits(struct plan *plan, struct adding *adding, const struct listed *listed)
 {
 	adding->count = plan->block_count = 0;
 	for (size_t i = 0; i < plan->choice_count; i++) {
@@ -217,7 +217,7 @@ static int make_visits(struct plan *plan, const struct listed *listed, struct re
 {
 	struct adding adding = {0};
 
-	add_choices(plan, &adding, listed);
+	add_all_visits(plan, &adding, listed);
 	size_t room = adding.count;
 
 	plan->visits = calloc(room, sizeof *plan->visits);
@@ -226,7 +226,7 @@ static int make_visits(struct plan *plan, const struct listed *listed, struct re
 	if (!plan->visits || !plan->blocks || room > UINT32_MAX)
 		return refuse(refusal, EXIT_OTHER, "out of memory for %zu visits", room);
 	adding.visits = plan->visits;
-	add_choices(plan, &adding, listed);
+	add_all_visits(plan, &adding, listed);
 	plan->visit_count = adding.count;
 	return 0;
 }

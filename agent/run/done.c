@@ -99,13 +99,13 @@ static bool give_up(struct run *run, const struct visit *lost, const char *scope
 }
 
 /* Notes what an earlier agent measured: twice its median, in ticks. */
-static void note_earlier_median(struct run *run, struct history *history, uint64_t twice_median)
+static void store_earlier_median(struct run *run, struct history *history, uint64_t twice_median)
 {
 	double ways = history->visit->choice->benchmark->two_ways ? 2 : 1;
 	double ns = (double)twice_median / 2 * 1e9 / (double)run->clock->clock.ticks_per_second;
 
-	rounds_note_burst(run, history, history->done,
-			  ns / (double)history_sample_units(history) / ways);
+	rounds_store_median(run, history, history->done,
+			    ns / (double)history_sample_units(history) / ways);
 }
 
 /* Reads a pair's outcomes, round by round: twice a median in ticks; or `-`, with the scope of what
@@ -125,7 +125,7 @@ static bool read_outcomes(struct run *run, struct history *history, bool measure
 		if (failed && word[1] && !give_up(run, history->visit, word + 1))
 			return false;
 		if (!failed)
-			note_earlier_median(run, history, twice);
+			store_earlier_median(run, history, twice);
 		history->done++;
 		run->done++;
 		run->done_minimum += history->done <= run->plan->rounds;

@@ -15,7 +15,7 @@ uint64_t history_sample_units(const struct history *history)
 	       bench_units_in_grain(visit->choice->benchmark, plan_visit_point(visit));
 }
 
-void rounds_note_burst(struct run *run, const struct history *history, uint32_t round, double ns)
+void rounds_store_median(struct run *run, const struct history *history, uint32_t round, double ns)
 {
 	while (run->rounds <= round) {
 		float **rows = realloc(run->ns, (run->rounds + 1) * sizeof *rows);

@@ -29,7 +29,7 @@ struct rounds {
 uint64_t history_sample_units(const struct history *history);
 
 /* Notes the median sample of a round's burst, in ns. */
-void rounds_note_burst(struct run *run, const struct history *history, uint32_t round, double ns);
+void rounds_store_median(struct run *run, const struct history *history, uint32_t round, double ns);
 
 /* Waits until the round may begin, calling `idle`. Returns false if there is no such round, or the
  * run must end. */

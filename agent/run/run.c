@@ -67,7 +67,7 @@ static struct report make_report(const struct run *run, const struct visit *visi
 
 /* Keeps what the trial of a visit's first burst chose for all its bursts; the person's choice wins.
  */
-static void note_trial(struct history *history, const struct trial *trial)
+static void store_trial(struct history *history, const struct trial *trial)
 {
 	if (trial->grain_ticks <= 0)
 		return;
@@ -106,14 +106,14 @@ static enum burst_outcome take_burst(const struct run *run, struct history *hist
 		order.counters = result->counts ? run->counters : NULL;
 		outcome = burst_run(&order, lines, idle, result);
 		if (outcome == BURST_TAKEN)
-			note_trial(history, &result->trial);
+			store_trial(history, &result->trial);
 		if (outcome != BURST_TAKEN || !is_trial_misled(run, history, result))
 			break;
 	}
 	return outcome;
 }
 
-static void note_coarse_clock(const struct clock_facts *clock)
+static void print_coarse_clock_note(const struct clock_facts *clock)
 {
 	double rate = (double)clock->clock.ticks_per_second;
 	double sample_us = trial_least_sample_ticks(SAMPLE_US_LEAST, clock) / rate * 1e6;
@@ -128,7 +128,7 @@ static void note_coarse_clock(const struct clock_facts *clock)
 }
 
 /* With iterations chosen by the user a sample may be too short for the clock: noted once. */
-static void note_short_samples(const struct run *run, const struct report *report)
+static void print_short_samples_note(const struct run *run, const struct report *report)
 {
 	static bool noted;
 	uint64_t least = run->clock->least_ticks * TRIAL_QUANTA;
@@ -165,7 +165,7 @@ static bool try_visit(const struct run *run, struct history *history, struct ran
 	double rest_s =
 		(double)(now_ns() - start_ns - trial->spent_ns) / (double)NS_PER_S - sample_s;
 
-	note_trial(history, trial);
+	store_trial(history, trial);
 	uint32_t samples = plan_sample_count(run->plan, history->slow);
 	bool prepared = history->visit->choice->benchmark->make_ready; /* each of them */
 
@@ -178,7 +178,8 @@ static bool try_visit(const struct run *run, struct history *history, struct ran
 /* Notes how long the run will take, from one visit to each benchmark, variant and point. Notes
  * nothing if one of them fails, which is reported in its place, or if the trials would take much of
  * the time budget: they are made before the first bursts. */
-static void note_forecast(const struct run *run, struct random *trials, struct burst_result *result)
+static void print_forecast_note(const struct run *run, struct random *trials,
+				struct burst_result *result)
 {
 	const struct plan *plan = run->plan;
 	double budget_s = (double)plan->time_budget_ns / (double)NS_PER_S;
@@ -242,8 +243,8 @@ static bool make_visit(struct run *run, struct history *history, uint32_t round,
 		report.units = history_sample_units(history);
 		format->write_burst(run, &report);
 		totals->taken++;
-		rounds_note_burst(run, history, round, median_sample_ns(run, &report));
-		note_short_samples(run, &report);
+		rounds_store_median(run, history, round, median_sample_ns(run, &report));
+		print_short_samples_note(run, &report);
 		return true;
 	}
 	return false;
@@ -279,9 +280,9 @@ static void make_rounds(struct rounds *rounds, uint32_t *order, struct burst_res
 	if (plan->budget_ends)
 		stop_set_earlier_deadline(BUDGET_REASON, latest_end_ns(run));
 	if (!run->done)
-		note_forecast(run, &trials, result);
+		print_forecast_note(run, &trials, result);
 	for (uint32_t round = first_round(run); rounds_begin(rounds, round, idle); round++) {
-		struct random lines = plan_shuffle(plan, round, order);
+		struct random lines = plan_order_visits(plan, round, order);
 
 		arena_end_round();
 		for (size_t i = 0; i < plan->visit_count; i++) {
@@ -297,7 +298,7 @@ static void make_rounds(struct rounds *rounds, uint32_t *order, struct burst_res
 }
 
 /* Names the visits that were not made, and returns how many there are. */
-static size_t note_unreached(const struct run *run, bool given_up)
+static size_t print_unreached_note(const struct run *run, bool given_up)
 {
 	struct text named = {0}, text = {0};
 	size_t count = rounds_add_unreached(run, given_up, &named);
@@ -315,7 +316,7 @@ static size_t note_unreached(const struct run *run, bool given_up)
 }
 
 /* Notes how well the numbers are known. */
-static void note_precision(const struct run *run, const struct totals *totals)
+static void print_precision_note(const struct run *run, const struct totals *totals)
 {
 	struct text text = {0};
 
@@ -338,7 +339,7 @@ static const char *unfinished_reason(const struct run *run)
 
 	if (reason && strcmp(reason, BUDGET_REASON))
 		return reason;
-	return run->plan->budget_ends && note_unreached(run, false) ? BUDGET_REASON : NULL;
+	return run->plan->budget_ends && print_unreached_note(run, false) ? BUDGET_REASON : NULL;
 }
 
 int run_prepare(struct run *run, const char *done, struct refusal *refusal)
@@ -382,14 +383,14 @@ static enum exit_code run_and_report(struct run *run, struct burst_result *resul
 		format->write_hello(run);
 		for (size_t i = 0; i < run->notes->count; i++)
 			format->write_note(run->notes->text[i]);
-		note_coarse_clock(run->clock);
-		note_unreached(run, true);
+		print_coarse_clock_note(run->clock);
+		print_unreached_note(run, true);
 		make_rounds(&rounds, order, result);
 		rounds_find_levels(run, &totals);
 		const char *reason = unfinished_reason(run);
 
 		if (!reason)
-			note_precision(run, &totals);
+			print_precision_note(run, &totals);
 		format->write_end(run, &totals, reason ? reason : "done");
 		if (reason)
 			stop_record_reason(reason); /* for who asks later */
