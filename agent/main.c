@@ -73,7 +73,7 @@ static int replace_clocks_apart(const struct plan *plan, struct clock_facts *clo
 	int other;
 
 	for (size_t i = 0; i < plan->choice_count; i++)
-		messages |= plan->choices[i].benchmark == &bench_message;
+		messages |= bench_is(plan->choices[i].benchmark, "message");
 	if (!messages || !clock_is_apart(&clock->clock, plan->cpus, plan->cpu_count, &other))
 		return 0;
 	snprintf(why, sizeof why, "the counters of CPUs %d and %d are apart by more than a message",

@@ -12,23 +12,6 @@ enum { CHUNK = 2 << 20 };
 
 static const uint64_t memory_most = UINT64_C(1) << 30;
 
-const char *operation_name(unsigned operation)
-{
-	static const char *const names[] = {
-		[OPERATION_READ] = "read",     [OPERATION_WRITE] = "write",
-		[OPERATION_NT] = "nt",         [OPERATION_ZERO] = "zero",
-		[OPERATION_MODIFY] = "modify", [OPERATION_COPY] = "copy",
-		[OPERATION_NTCOPY] = "ntcopy", [OPERATION_SWAP] = "swap",
-		[OPERATION_FAA] = "faa",       [OPERATION_CAS] = "cas",
-		[OPERATION_STORE] = "store",   [OPERATION_TURN] = "turn",
-		[OPERATION_WATCH] = "watch",   [OPERATION_WATCH_ALL] = "watch-all",
-		[OPERATION_TICKET] = "ticket", [OPERATION_MCS] = "mcs",
-		[OPERATION_MIX] = "mix",       [OPERATION_IDLE] = "idle",
-	};
-
-	return names[operation];
-}
-
 int read_operations(const char *list, uint32_t *mask, struct refusal *refusal)
 {
 	return read_words_as_mask("op", list, operation_name, OPERATIONS, mask, refusal);

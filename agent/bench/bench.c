@@ -1,6 +1,8 @@
 /* bench.c: what all benchmarks have in common. */
 #include "bench/bench.h"
 
+#include <string.h>
+
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i)
 {
 	const struct variant *tables[] = {benchmark->native_variants, benchmark->generic_variants};
@@ -15,6 +17,28 @@ const struct variant *bench_variant(const struct benchmark *benchmark, size_t i)
 void bench_report_progress(struct side *side)
 {
 	__atomic_store_n(side->progress, *side->progress + 1, __ATOMIC_RELAXED);
+}
+
+const char *operation_name(unsigned operation)
+{
+	static const char *const names[] = {
+		[OPERATION_READ] = "read",     [OPERATION_WRITE] = "write",
+		[OPERATION_NT] = "nt",         [OPERATION_ZERO] = "zero",
+		[OPERATION_MODIFY] = "modify", [OPERATION_COPY] = "copy",
+		[OPERATION_NTCOPY] = "ntcopy", [OPERATION_SWAP] = "swap",
+		[OPERATION_FAA] = "faa",       [OPERATION_CAS] = "cas",
+		[OPERATION_STORE] = "store",   [OPERATION_TURN] = "turn",
+		[OPERATION_WATCH] = "watch",   [OPERATION_WATCH_ALL] = "watch-all",
+		[OPERATION_TICKET] = "ticket", [OPERATION_MCS] = "mcs",
+		[OPERATION_MIX] = "mix",       [OPERATION_IDLE] = "idle",
+	};
+
+	return names[operation];
+}
+
+bool bench_is(const struct benchmark *benchmark, const char *name)
+{
+	return !strcmp(benchmark->name, name);
 }
 
 bool bench_has_nodes(const struct benchmark *benchmark)

@@ -3,6 +3,7 @@
 #define FLEET_BENCH_H
 
 #include "base/random.h"
+#include "bench/list.h"
 #include "native/native.h"
 #include "options/options.h"
 
@@ -328,23 +329,6 @@ struct benchmark {
 	void (*release_waiting)(struct side *sides, size_t count);
 };
 
-/* The list of benchmarks. */
-#define BENCHMARKS(X)                                                                              \
-	X(cas)                                                                                     \
-	X(readwrite)                                                                               \
-	X(clock)                                                                                   \
-	X(message)                                                                                 \
-	X(fetch)                                                                                   \
-	X(contend)                                                                                 \
-	X(sharing)                                                                                 \
-	X(chase)                                                                                   \
-	X(walk)                                                                                    \
-	X(bandwidth)                                                                               \
-	X(memcpy)                                                                                  \
-	X(loaded)                                                                                  \
-	X(interleave)                                                                              \
-	X(gemm)
-
 #define DECLARE(name) extern const struct benchmark bench_##name;
 BENCHMARKS(DECLARE)
 #undef DECLARE
@@ -357,6 +341,9 @@ void bench_use_clock(const struct clock *clock);
 
 /* Returns a benchmark's i-th variant, the best first; null after the last. */
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i);
+
+/* Reports whether the benchmark has this name. */
+bool bench_is(const struct benchmark *benchmark, const char *name);
 
 /* Reports whether --nodes can place the benchmark's memory. */
 bool bench_has_nodes(const struct benchmark *benchmark);

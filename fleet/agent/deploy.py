@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,11 +22,17 @@ from fleet.text import last_lines
 
 
 def deploy(
-    connection: Connection, host: Host, facts: Facts, builder: Builder, notify: Callable[[str], None]
+    connection: Connection,
+    host: Host,
+    facts: Facts,
+    builder: Builder,
+    notify: Callable[[str], None],
+    benchmarks: Collection[str] | None = None,
 ) -> Agent:
     """Put the agent for `facts.target` on a host, unless it is there. Raises BuildError, DeployError.
 
     notify: receives a sentence about each agent that was damaged, did not build or did not run.
+    benchmarks: those that the agent has at least; None: all.
     """
     damaged = tc.agents_not_matching_their_hash(facts)
     for name in damaged:
@@ -41,7 +47,7 @@ def deploy(
     if SYSTEMS[facts.target.os].sdp:
         return qnx.deploy(connection, host, facts, sources, builder, notify)
     _check_place(host)
-    job = _Job(host, facts, sources, builder)
+    job = _Job(host, facts, sources, tc.select_benchmarks(sources, benchmarks), builder)
     if host.build is not BuildPlace.CONTROLLER and (
         agent := _deploy_finished_or_build(connection, job, notify)
     ):
@@ -54,10 +60,14 @@ def deploy(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A host that needs an agent, built by its own compiler or that of a host like it."""
+    """A host that needs an agent, built by its own compiler or that of a host like it.
+
+    sources: what that compiles; `all_sources` make finished agents.
+    """
 
     host: Host
     facts: Facts
+    all_sources: Mapping[str, bytes]
     sources: Mapping[str, bytes]
     builder: Builder
 
@@ -110,7 +120,7 @@ class _Job:
         host = self.host
         if host.build is not BuildPlace.AUTO or host.toolchain.cc is not None:
             return None
-        built = self.builder.find_finished(self.facts.target, self.sources, None, host.toolchain.cflags)
+        built = self.builder.find_finished(self.facts.target, self.all_sources, None, host.toolchain.cflags)
         with suppress(ValueError):  # a damaged file
             return built if built and read_elf(built.binary).interpreter is None else None
         return None
@@ -204,9 +214,9 @@ class Preview:
     path: str | None = None
 
 
-def preview(host: Host, facts: Facts, builder: Builder) -> Preview:
+def preview(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None = None) -> Preview:
     """Describe what `deploy` would do, without running a compiler. Raises the same errors."""
-    name_or_plan = _agent_name_or_plan(host, facts, builder)
+    name_or_plan = _agent_name_or_plan(host, facts, builder, benchmarks)
     return (
         Preview(name_or_plan)
         if " " in name_or_plan
@@ -214,7 +224,9 @@ def preview(host: Host, facts: Facts, builder: Builder) -> Preview:
     )
 
 
-def _agent_name_or_plan(host: Host, facts: Facts, builder: Builder) -> str:
+def _agent_name_or_plan(
+    host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None
+) -> str:
     """Return the name of the agent on the host, or describe where another would come from."""
     facts = _hide_workdir_entries(facts, tc.agents_not_matching_their_hash(facts))
     if host.build is BuildPlace.PREBUILT:
@@ -224,7 +236,7 @@ def _agent_name_or_plan(host: Host, facts: Facts, builder: Builder) -> str:
     if SYSTEMS[facts.target.os].sdp:
         return qnx.preview(host, facts, sources)
     _check_place(host)
-    job = _Job(host, facts, sources, builder)
+    job = _Job(host, facts, sources, tc.select_benchmarks(sources, benchmarks), builder)
     on_host = host.build is not BuildPlace.CONTROLLER and job.compiler_command
     if host.build is BuildPlace.HOST and not on_host:
         raise _no_compiler_error(host)

@@ -90,15 +90,15 @@ def _preview_run(
     connection: Connection, host: Host, facts: Facts, requested: RequestedOptions, forecaster: Forecaster
 ) -> RunPreview:
     """Return what a run would do. Raises the error that it would end with, as far as that can be known."""
-    agent = preview(host, facts, forecaster.builder)
     plan = merge_plan_with_facts(host, requested, facts)
+    agent = preview(host, facts, forecaster.builder, plan.benchmarks)
     if agent.path is not None:
         return RunPreview(agent.description, plan, forecaster.from_host(connection, host, agent.path, plan))
     if not facts.cpus:
         return RunPreview(agent.description, plan, why="only the agent can tell on how many CPUs")
     try:
         forecast = forecaster.from_facts(host, facts, plan)
-        agent = preview(host, facts, forecaster.builder)  # which may have built one by now
+        agent = preview(host, facts, forecaster.builder, plan.benchmarks)  # which may have built one by now
         return RunPreview(agent.description, plan, forecast)
     except BuildError as err:
         return RunPreview(agent.description, plan, why=str(err))

@@ -10,7 +10,8 @@ from fleet.agent.deploy import deploy
 from fleet.agent.wire.machine import ask_topology
 from fleet.errors import LinkError, ProbeError, UnreachableError
 from fleet.facts.gather import gather
-from fleet.model import Agent, Facts, Host, LockPolicy, Run
+from fleet.model import Agent, Facts, Host, LockPolicy, Plan, Run, override_options
+from fleet.plan.options import options_from_entry
 from fleet.remote.connection import Connection
 from fleet.session.context import SessionContext
 from fleet.session.host_progress import HostProgress
@@ -34,6 +35,8 @@ class HostLink:
     def __init__(self, context: SessionContext, progress: HostProgress) -> None:
         self.context = context
         self.progress = progress
+        options = override_options(options_from_entry(progress.host), context.requested)
+        self.benchmarks = options.benchmarks or Plan().benchmarks
         self._resources = ExitStack()
         self._connection: Connection | None = None
 
@@ -88,7 +91,9 @@ class HostLink:
     def deploy_agent(self, facts: Facts) -> tuple[Facts, Agent]:
         """Put an agent on the host; return the facts with the topology that it reports, and the agent."""
         self.enter("deploy")
-        agent = deploy(self.connection, self.host, facts, self.context.builder, self.progress.note)
+        agent = deploy(
+            self.connection, self.host, facts, self.context.builder, self.progress.note, self.benchmarks
+        )
         return require_storable(ask_topology(self.connection, agent, facts), self.host), agent
 
     def reconnect(self, lost: LinkError, give_up: float) -> tuple[Facts, Agent]:

@@ -165,6 +165,7 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
                     f"{link.host.name}: nothing had arrived of {run.run_id}; its journal is removed."
                 )
             return publish_run(link, complete_run(run, run_state, link.progress), journal)
+        link.benchmarks = run.plan.benchmarks
         with link:
             facts, agent = link.deploy_agent(link.gather_facts())
             require_same_machine(run, facts, agent)

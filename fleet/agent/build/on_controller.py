@@ -206,22 +206,28 @@ def compile_here(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: s
 def _compile_in_folder(
     folder: Path, toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watch
 ) -> bytes:
-    for name, text in toolchain.add_build_facts(sources, build).items():
+    for name, text in toolchain.files_to_compile(sources, build).items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text)
-    units = [f"../{name}" for name in sources if name.endswith(".c")]
-    shares = min(os.cpu_count() or 1, len(units))
+    loops, rooms = toolchain.split_units(sources)
     cc = (*toolchain.command, *toolchain.cflags, "-I..")
+    cpus = os.cpu_count() or 1
+    shares = [
+        (units[i::cpus], flag)
+        for units, flag in (([*rooms], (tc.ROOM_FLAG,)), (loops, ()))
+        for i in range(cpus)
+    ]
 
     def compile_share(share: int) -> subprocess.CompletedProcess[bytes]:
-        (folder / str(share)).mkdir()
-        return run_tool(toolchain, (*cc, "-c", *units[share::shares]), watching, folder / str(share))
+        units, flag = shares[share]
+        objects = folder / str(share)
+        objects.mkdir()
+        return run_tool(toolchain, (*cc, *flag, "-c", *(f"../{unit}" for unit in units)), watching, objects)
 
-    with futures.ThreadPoolExecutor(shares) as compilers:  # each waits for one
-        done = max(
-            compilers.map(compile_share, range(shares)), key=lambda completed: completed.returncode != 0
-        )
+    busy = [share for share, (units, _) in enumerate(shares) if units]
+    with futures.ThreadPoolExecutor(cpus) as compilers:  # each waits for one
+        done = max(compilers.map(compile_share, busy), key=lambda completed: completed.returncode != 0)
     if done.returncode == 0:
         parts = [str(path) for path in sorted(folder.glob("[0-9]*/*.o"))]
         done = run_tool(toolchain, (*cc, "-o", "fleet-agent", *parts), watching, folder)

@@ -107,14 +107,17 @@ def ask_versions(connection: Connection, compilers: Sequence[Compiler]) -> tuple
 def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, workdir: str) -> bytes:
     """Return sh text that unpacks, compiles and places the agent; it exits with 93 if the compiler fails."""
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
-    units = [shlex.quote(f"../{name}") for name in sources if name.endswith(".c")]
-    halves = [f"(cd {i} && {cc} -I.. -c {' '.join(units[i::2])})" for i in (0, 1)]  # two compilers at once
+    loops, rooms = toolchain.split_units(sources)
+    halves = [  # two compilers at once
+        f"(cd {i} && {cc} {flag} -I.. -c {' '.join(f'../{unit}' for unit in units)})"
+        for i, flag, units in ((0, tc.ROOM_FLAG, rooms), (1, "", loops))
+    ]
     compiler = (
         f"{halves[0]} & one=$!; {halves[1]}; two=$?; wait $one && [ $two = 0 ] && {cc} -o agent [01]/*.o"
     )
     settings = {"WORKDIR": workdir, "BUILD": build, "NAME": tc.agent_file_name(build), "COMPILER": compiler}
     settings |= {"HASH": "?" * 64, "REST": "?" * (64 - tc.HASH_DIGITS), "PLACED": _PLACED}
-    return render_script("on_host.sh", settings, toolchain.add_build_facts(sources, build))
+    return render_script("on_host.sh", settings, toolchain.files_to_compile(sources, build))
 
 
 def render_script(

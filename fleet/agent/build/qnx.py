@@ -357,7 +357,7 @@ def build_script(
         "MARK": mark,
     }
     homes = f"set -- {' '.join(map(_quote_path, HOMES if sdp is None else [sdp]))}"
-    return render_script("qnx.sh", settings, toolchain.add_build_facts(sources, build), homes)
+    return render_script("qnx.sh", settings, toolchain.files_to_compile(sources, build), homes)
 
 
 def _quote_path(home: str) -> str:

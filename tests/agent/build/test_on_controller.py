@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fleet.agent.build.on_controller import (
 from fleet.agent.build.source import read_sources
 from fleet.errors import BuildError
 from fleet.model import Target
+from tests import needs
 
 HERE = controller_target()
 OTHER = Target("linux", "aarch64" if HERE.arch != "aarch64" else "x86_64")
@@ -35,6 +37,25 @@ def test_a_cross_compiler_is_advised_for_other_machines_only(
         first_installed_toolchain(target)
     with pytest.raises(BuildError, match=text):
         Builder(tmp_path).build(target, files)
+
+
+@pytest.mark.parametrize(("benchmark", "others"), [("cas", False), ("gemm", True)])
+def test_an_agent_has_the_benchmarks_of_its_plan_and_only_the_small_one_lacks_some(
+    tmp_path: Path, benchmark: str, others: bool
+) -> None:
+    needs.program("cc", "gcc")
+    toolchain = tc.host_toolchain("cc", HERE, ("-Wall", "-Wextra", "-Werror"))
+    sources = tc.select_benchmarks(tc.select_sources(HERE, read_sources()) or {}, [benchmark])
+    agent = tmp_path / "agent"
+    agent.write_bytes(compile_here(toolchain, sources, "0" * 16, nullcontext))
+    agent.chmod(0o700)
+
+    def forecast(name: str) -> bool:
+        command = [agent, "--forecast", "-b", name]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    assert forecast(benchmark)
+    assert forecast("chase") is others
 
 
 def test_a_compiler_that_leaves_a_process_behind_has_built(tmp_path: Path) -> None:

@@ -25,6 +25,15 @@ def test_a_target_is_built_from_its_own_files_and_no_others() -> None:
     assert "native/native.h" in picked
 
 
+def test_only_files_without_timed_loops_are_compiled_together_and_each_once() -> None:
+    sources = tc.select_sources(ARM, read_sources()) or {}
+    loops, rooms = tc.host_toolchain("cc", ARM).split_units(sources)
+    included = [line.split('"')[1] for text in rooms.values() for line in text.decode().splitlines()]
+    assert sorted([*loops, *included]) == sorted(name for name in sources if name.endswith(".c"))
+    assert {"bench/chase.c", "burst/samples.c", "native/aarch64.c", "native/generic.c"} <= {*loops}
+    assert not any(name.startswith(("plan/", "emit/", "native/linux")) for name in loops)
+
+
 def test_an_unknown_target_has_no_sources() -> None:
     assert tc.select_sources(Target("linux", "vax"), read_sources()) is None
 
@@ -48,10 +57,10 @@ def test_flags_with_quotes_reach_the_agent_unharmed(tmp_path: Path) -> None:
     cc = needs.program("cc", "gcc")
     show = b'#include <stdio.h>\n#include "base/build_facts.h"\nint main(void) { puts(FLEET_CFLAGS); }\n'
     toolchain = tc.Toolchain("cc", (cc,), ("-O1", '-DWORD="a b\\\\"'), X86)
-    for name, text in toolchain.add_build_facts({"show.c": show}, "id").items():
+    for name, text in toolchain.files_to_compile({"bench/show.c": show}, "id").items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(text)
-    line = shlex.join(toolchain.command_line(["show.c"], "show"))
+    line = shlex.join(toolchain.command_line({"bench/show.c": show}, "show"))
     assert "FLEET_" not in line
     subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, check=True)
     shown = subprocess.run([tmp_path / "show"], capture_output=True, text=True, check=True)
