@@ -13,7 +13,7 @@ def label(
     select: Annotated[
         str,
         typer.Argument(
-            help="The runs, as `fleet runs` selects them.", autocompletion=completion.stored_words
+            help="The runs, as `fleet runs` selects them.", autocompletion=completion.complete_runs
         ),
     ],
     labels: Annotated[list[str], typer.Argument(help="key=value to set, key= to remove.")],
@@ -45,7 +45,7 @@ def label(
 def withdraw(
     select: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs; default: list those withdrawn.", autocompletion=completion.stored_words),
+        typer.Argument(help="Runs; default: list those withdrawn.", autocompletion=completion.complete_runs),
     ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Read the runs again.")] = False,
     results: ResultsPath = RESULTS,

@@ -39,7 +39,7 @@ Select = Annotated[
     list[str] | None,
     typer.Argument(
         help="Hosts: names, groups, globs, label=value; !… excludes. Default: all.",
-        autocompletion=completion.inventory_words,
+        autocompletion=completion.complete_hosts,
     ),
 ]
 
@@ -71,26 +71,27 @@ SelectRuns = Annotated[
         help="Hosts, groups, globs, web[01-04], label=value, host@label=value, run ids; !… excludes.",
         show_default=False,
         callback=with_groups,
-        autocompletion=completion.stored_words,
+        autocompletion=completion.complete_runs,
     ),
 ]
-OfBenchmark = Annotated[
-    str | None,
+Benchmarks = Annotated[
+    list[str] | None,
     typer.Option(
         "--benchmark",
         "-b",
-        help="Only this one: bandwidth, bandwidth/avx2.",
-        autocompletion=completion.benchmark_words,
+        metavar="NAMES",
+        help="Only these, as they are printed: cas/c11, 'chase random'; several by commas; repeatable.",
+        autocompletion=completion.complete_stored_benchmarks,
     ),
 ]
-OfCpus = Annotated[
+Cpus = Annotated[
     str | None,
     typer.Option(
         "--cpus",
         "-c",
         metavar="CPUS",
         help="Only these: 0-7, or a kind of core: P, E, big, middle, LITTLE.",
-        autocompletion=completion.kind_words,
+        autocompletion=completion.complete_kinds,
     ),
 ]
 InventoryPath = Annotated[
@@ -167,6 +168,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Lock = Annotated[LockPolicy | None, typer.Option(help="Where another fleet measures; default: refuse.")]
 Reconnect = Annotated[float, _duration(0, 86_400, RECONNECT_S, "Reconnect for so long.")]
 RESULTS = "results"
+
+
+def join_lists(texts: Sequence[str] | None) -> str | None:
+    """Join the values of a repeated option, each a list with commas; None if it was not given."""
+    return ",".join(texts) if texts else None
 
 
 def load_inventory(

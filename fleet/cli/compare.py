@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from fleet.cli import app as cli
-from fleet.cli.completion import side_words
+from fleet.cli.completion import complete_sides
 from fleet.errors import EXIT_AT_ANOTHER_LEVEL, EXIT_CHANGED, UsageError
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ def compare(
         typer.Argument(
             help="A host, group, label=value, host@label=value, a run, several by commas, or summary:NAME.",
             callback=cli.with_groups,
-            autocompletion=side_words,
+            autocompletion=complete_sides,
         ),
     ],
     results: cli.ResultsPath = cli.RESULTS,
-    benchmark: cli.OfBenchmark = None,
-    cpus: cli.OfCpus = None,
+    benchmark: cli.Benchmarks = None,
+    cpus: cli.Cpus = None,
     point: Annotated[
         str | None, typer.Option(help="Compare this point of a ladder: random.512K.huge.")
     ] = None,
@@ -58,7 +58,7 @@ def compare(
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     root, width = cli.open_listing(results), cli.terminal()["width"]
-    how = {"threshold": read_share(threshold), "only": Only(benchmark, cpus)}
+    how = {"threshold": read_share(threshold), "only": Only(cli.join_lists(benchmark), cpus)}
     if siblings or (len(sides) < 2 and not beside.is_beside(sides)):
         if point is not None or blocks is not None:
             raise UsageError("--point and --blocks: only to compare two sides or more.")
@@ -66,7 +66,7 @@ def compare(
     elif beside.is_beside(sides):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
-        answer = _beside(root, sides, (benchmark, cpus, point, blocks))
+        answer = _beside(root, sides, [cli.join_lists(benchmark), cpus, point, blocks])
     else:
         answer = _sides(root, sides, width, **how, point=point, blocks=blocks)
     if json or csv:

@@ -13,9 +13,10 @@ from fleet.cli import completion
 from fleet.cli.app import (
     INVENTORY,
     RESULTS,
-    OfBenchmark,
+    Benchmarks,
     ResultsPath,
     app,
+    join_lists,
     print_text,
     skip_damaged,
     with_groups,
@@ -45,7 +46,10 @@ def import_(
         typer.Option(help="core_latency, c2clat, core-to-core-latency or csv. [default: found out]"),
     ] = None,
     benchmark: Annotated[
-        str | None, typer.Option("--benchmark", "-b", help="cas or readwrite, where the file does not say.")
+        list[str] | None,
+        typer.Option(
+            "--benchmark", "-b", metavar="NAME", help="Where the file does not say: cas, readwrite/c11."
+        ),
     ] = None,
     variant: Annotated[str | None, typer.Option(help="The instructions it used: cmpxchg, llsc, …")] = None,
     estimator: Annotated[str | None, typer.Option(help="median, mean or min. [default: the tool's]")] = None,
@@ -77,10 +81,13 @@ def import_(
     if name is None:
         raise UsageError("--name is missing: what to call the summary.")
 
+    named_benchmark, named_variant = _parse_single_benchmark(join_lists(benchmark))
+    if variant and named_variant not in (None, variant):
+        raise UsageError(f"--variant {variant}: --benchmark names {named_variant}; keep one of them.")
     metadata = imports.ImportMetadata(
         tool=tool,
-        benchmark=benchmark,
-        variant=variant,
+        benchmark=named_benchmark,
+        variant=variant or named_variant,
         estimator=estimator,
         cpus=options.parse_cpus_option(cpus) if cpus is not None else None,
         cpu_model=cpu_model,
@@ -91,6 +98,22 @@ def import_(
         labels=options.parse_labels(label or []),
     )
     typer.echo(imports.import_files(results, files, name, metadata))
+
+
+def _parse_single_benchmark(text: str | None) -> tuple[str | None, str | None]:
+    """Parse "cas/c11" -> ("cas", "c11"). Raises UsageError for more than a benchmark and its variant."""
+    from fleet.errors import UsageError
+    from fleet.plan.benchmark_names import parse_benchmark_names
+
+    if text is None:
+        return None, None
+    try:
+        (name,) = parse_benchmark_names(text)
+    except ValueError as err:
+        raise UsageError(f"--benchmark {text}: a summary is imported by one name, as cas/c11.") from err
+    if name.setting:
+        raise UsageError(f"--benchmark {text}: a summary has no settings; name {name.benchmark} alone.")
+    return name.benchmark, name.variant or None
 
 
 def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) -> NoReturn:
@@ -119,7 +142,7 @@ def export(
             help="A selection, or summary:NAME; default: all. Of a matrix the last run.",
             show_default=False,
             callback=with_groups,
-            autocompletion=completion.side_words,
+            autocompletion=completion.complete_sides,
         ),
     ] = None,
     results: ResultsPath = RESULTS,
@@ -130,9 +153,10 @@ def export(
             "-F",
             help="Matrix: csv, core_latency, core-to-core-latency, c2clat. Samples: samples. "
             "Medians of hosts: openmetrics, markdown.",
+            autocompletion=completion.complete_formats,
         ),
     ] = "csv",
-    benchmark: OfBenchmark = None,
+    benchmark: Benchmarks = None,
     value: Annotated[
         str | None, typer.Option(help="Of a pair: median, mean, min, p10, p99 or max. [default: the tool's]")
     ] = None,
@@ -168,23 +192,25 @@ def export(
     is_run_file = output is not None and output.suffix in SUFFIXES
     if without_samples and not is_run_file:
         raise UsageError("--medians is for files of runs; name one that ends in .parquet with --output.")
-    root = Listing(results)
+    root, benchmarks = Listing(results), join_lists(benchmark)
     if output is not None and is_run_file:
+        if benchmarks:
+            raise UsageError("--benchmark: a file of runs holds them whole; leave it out.")
         runs = _select_to_export(root, select, only_last=output.suffix != ".zip")
         run_ids = [run.run_id for run in runs]
         print_text(export_runs(root, run_ids, output, keep or (), medians=without_samples))
     elif format_ in exports.DASHBOARDS:
-        _write(iter([_format_medians(root, select, benchmark, exports.DASHBOARDS[format_])]), output)
+        _write(iter([_format_medians(root, select, benchmarks, exports.DASHBOARDS[format_])]), output)
     elif format_ == exports.SAMPLES:
         if value is not None:
             raise UsageError("--value is the number of a pair; -F samples has every sample.")
         run_ids = [run.run_id for run in _select_to_export(root, select)]
-        _write(exports.export_samples(root, run_ids, benchmark), output)
+        _write(exports.export_samples(root, run_ids, benchmarks), output)
     else:
         name = " ".join(select or ())
         if not name.startswith(PREFIX):
             name = _select_to_export(root, select, only_last=True)[0].run_id
-        _write(exports.export_matrix(root, name, format_, benchmark, value), output)
+        _write(exports.export_matrix(root, name, format_, benchmarks, value), output)
 
 
 def _select_to_export(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fleet.cli import completion
 from fleet.model import RequestedOptions
 from fleet.plan.options import BY_NAME, OPTIONS, Option, parse_requested
 
@@ -36,6 +37,7 @@ def with_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., Non
         @wraps(command)
         def called(**given: Any) -> None:
             texts = {option.name: given.pop(option.name) for option in OPTIONS}
+            texts["benchmarks"] = ",".join(texts["benchmarks"] or ()) or None
             command(requested=parse_requested(texts), **given)
 
         options = [
@@ -57,7 +59,14 @@ def _parameter(option: Option, panel: str, *, hidden: bool) -> Parameter:
     allowed = "" if option.kind.limits else f"{option.kind.allowed}; "  # an error says which numbers
     text = f"{option.help} [{allowed}default: {option.default}]"
     described = typer.Option(
-        *names, metavar=option.kind.metavar, help=text, rich_help_panel=panel, hidden=hidden
+        *names,
+        metavar=option.kind.metavar,
+        help=text,
+        rich_help_panel=panel,
+        hidden=hidden,
+        autocompletion=completion.OF_PLAN_OPTIONS.get(option.name),
     )
-    kind = Annotated[str | None, described]
-    return Parameter(option.name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
+    kind: Any = list[str] | None if option.name == "benchmarks" else str | None
+    return Parameter(
+        option.name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[kind, described]
+    )

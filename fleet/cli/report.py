@@ -2,11 +2,23 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, ResultsPath, SelectRuns, app, open_listing, skip_damaged
+from fleet.cli.app import (
+    RESULTS,
+    Benchmarks,
+    ResultsPath,
+    SelectRuns,
+    app,
+    join_lists,
+    open_listing,
+    skip_damaged,
+)
+
+if TYPE_CHECKING:
+    from fleet.store import Listing, RunSummary
 
 Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]
 Output = Annotated[
@@ -25,6 +37,7 @@ def report(
     output: Output = "fleet-report.html",
     title: Annotated[str | None, typer.Option("--title", help="Its heading.")] = None,
     force: Force = False,
+    benchmark: Benchmarks = None,
     compare: Annotated[
         tuple[str, str] | None,
         typer.Option("--compare", metavar="A B", help="Two sides, as `fleet compare` takes them."),
@@ -38,52 +51,71 @@ def report(
 
     Example: fleet report rpi5 server1 -o today.html
     """
-    from fleet.analysis.compare.sides import sides
     from fleet.analysis.exchange.imports import PREFIX, matching
     from fleet.analysis.report import output as files
-    from fleet.analysis.views.show import select_runs_to_show as selected
     from fleet.errors import UsageError
     from fleet.text import counted
 
-    file = Path(output)
+    file, benchmarks = Path(output), join_lists(benchmark)
+    to_stdout, to_folder = output == "-", output.endswith("/") or file.is_dir()
     if compare and select:
         raise UsageError("--compare A B names the runs of the page; leave the other words out.")
-    root, to_stdout = open_listing(results), output == "-"
+    if benchmarks and (to_folder or file.suffix in files.CARDS):
+        raise UsageError("--benchmark is for pages: a site has all, a card the first.")
+    root = open_listing(results)
     words = [word for word in select or () if not word.startswith(PREFIX)]
-    named = [word for word in select or () if word.startswith(PREFIX)]
-    to_folder = output.endswith("/") or file.is_dir()
-    if named and not to_folder:
-        raise UsageError(f"{named[0]}: a summary is part of a site; name a folder, -o site/.")
-    if named and not (words and root.runs):
-        chosen = []
-    elif compare:
-        chosen = [run for side in sides(root, compare) for run in side.runs["run_id"]]
-    else:
-        chosen = [run.run_id for run in selected(root, words).runs]
+    summaries = [word for word in select or () if word.startswith(PREFIX)]
+    if summaries and not to_folder:
+        raise UsageError(f"{summaries[0]}: a summary is part of a site; name a folder, -o site/.")
+    runs = [] if summaries and not (words and root.runs) else _select_runs(root, words, compare, benchmarks)
     if to_folder:
         from fleet.analysis.report.site import write_site
 
-        wanted = set(chosen)
-        runs = [run for run in root.runs if run.run_id in wanted]
-        typer.echo(write_site(root, runs, file, title, matching(root, named)))
+        typer.echo(write_site(root, runs, file, title, matching(root, summaries)))
         return
     if not to_stdout:
         files.check(file, force=force)
     if file.suffix in files.CARDS:
         from fleet.analysis.report import card as cards
 
-        card = cards.card_of(root, chosen[-1])
+        card = cards.card_of(root, runs[-1].run_id)
         files.write(file, cards.FORMATS[file.suffix](card))
         typer.echo(cards.markdown(card, file.name))
         return
     from fleet.analysis.report.page import render
 
-    measured = {run.host_id for run in root.runs if run.run_id in set(chosen)}
-    page = render(root, chosen, title, compare, words or sorted(measured))
+    ids, hosts = [run.run_id for run in runs], sorted({run.host_id for run in runs})
+    page = render(root, ids, title, compare, words or hosts, benchmarks)
     if to_stdout:
         sys.stdout.write(page)
         return
     files.write(file, page)
-    typer.echo(f"{output}: {counted(len(set(chosen)), 'run')}, {len(page.encode()) / 1e6:.1f} MB")
+    typer.echo(f"{output}: {counted(len(ids), 'run')}, {len(page.encode()) / 1e6:.1f} MB")
     if open_:
         typer.launch(file.absolute().as_uri())
+
+
+def _select_runs(
+    root: "Listing", words: list[str], compare: tuple[str, str] | None, benchmarks: str | None
+) -> list["RunSummary"]:
+    """Return the runs of two sides or of a selection that measured these benchmarks. Raises UsageError."""
+    from fleet.analysis.base.selection import has_measured
+    from fleet.analysis.compare.sides import sides
+    from fleet.analysis.views.show import select_runs_to_show
+    from fleet.errors import UsageError
+    from fleet.plan.benchmark_names import describe_missing
+
+    if compare:
+        by_id = {run.run_id: run for run in root.runs}
+        ids = dict.fromkeys(run_id for side in sides(root, compare) for run_id in side.runs["run_id"])
+        runs = [by_id[run_id] for run_id in ids]
+    else:
+        runs = list(select_runs_to_show(root, words).runs)
+    if benchmarks is None:
+        return runs
+    chosen = [run for run in runs if has_measured(run, benchmarks)]
+    if not chosen:
+        raise UsageError(
+            describe_missing(benchmarks, sorted({kind for run in runs for kind in run.benchmarks}))
+        )
+    return chosen

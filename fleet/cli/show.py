@@ -14,10 +14,15 @@ from fleet.cli import completion
 def runs(
     select: cli.SelectRuns = None,
     relation: Annotated[
-        str | None, typer.Option("--relation", help="This relation or level, run by run: smt, L2, mem, …")
+        str | None,
+        typer.Option(
+            "--relation",
+            help="This relation or level, run by run: smt, L2, mem, …",
+            autocompletion=completion.complete_relations,
+        ),
     ] = None,
     point: Annotated[str | None, typer.Option(help="This point, run by run: random.512K.huge.")] = None,
-    benchmark: cli.OfBenchmark = None,
+    benchmark: cli.Benchmarks = None,
     summaries: Annotated[
         bool, typer.Option("--summaries", help="List what others measured, shipped or imported.")
     ] = False,
@@ -31,6 +36,8 @@ def runs(
     from fleet.analysis.base.selection import has_measured
     from fleet.analysis.base.selection import select as selected
     from fleet.analysis.views import runs as views
+    from fleet.errors import UsageError
+    from fleet.plan.benchmark_names import describe_missing
     from fleet.store import Store
 
     if summaries:
@@ -41,13 +48,15 @@ def runs(
     root = cli.open_listing(results)
     for why in Store(results).describe_damaged():
         typer.echo(why, err=True)
-    listed = selected(root.list_with_unfinished(), select or (), root.place)
+    listed, benchmarks = selected(root.list_with_unfinished(), select or (), root.place), cli.join_lists(benchmark)
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
-        listed = [run for run in listed if benchmark is None or has_measured(run, benchmark)]
-        if benchmark is not None and not listed:
-            raise typer.BadParameter(f"--benchmark {benchmark}: not measured by these runs.")
+        if benchmarks is not None:
+            kinds = sorted({kind for run in listed for kind in run.benchmarks})
+            listed = [run for run in listed if has_measured(run, benchmarks)]
+            if not listed:
+                raise UsageError(describe_missing(benchmarks, kinds))
         if json:
             typer.echo(views.runs_as_json(listed))
         else:
@@ -60,7 +69,7 @@ def runs(
     from fleet.analysis.views.history import render_relation_history
 
     what, descriptions = point or str(relation), merge_descriptions(listed)
-    found = history_of(root, listed, what, benchmark, descriptions, point=point is not None)
+    found = history_of(root, listed, what, benchmarks, descriptions, point=point is not None)
     if json:
         typer.echo(json_text(found))
     else:
@@ -72,8 +81,8 @@ def runs(
 @cli.skip_damaged
 def show(
     select: cli.SelectRuns = None,
-    benchmark: cli.OfBenchmark = None,
-    cpus: cli.OfCpus = None,
+    benchmark: cli.Benchmarks = None,
+    cpus: cli.Cpus = None,
     ladder: Annotated[bool, typer.Option("--ladder", help="Every size and every counted event.")] = False,
     map_: Annotated[bool, typer.Option("--map", help="Draw heat maps.")] = False,
     results: cli.ResultsPath = cli.RESULTS,
@@ -103,7 +112,7 @@ def show(
             raise typer.BadParameter("a summary is shown whole: only --json goes with it.")
         _summaries(select or [], results, json=json)
         return
-    root, only = cli.open_listing(results), Only(benchmark, cpus)
+    root, only = cli.open_listing(results), Only(cli.join_lists(benchmark), cpus)
     shown = views.select_runs_to_show(root, select or ())
     if json:
         sys.stdout.writelines(views.show_as_json(root, [run.run_id for run in shown.runs], only))

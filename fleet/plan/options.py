@@ -10,6 +10,7 @@ from typing import Any
 from fleet import model
 from fleet.errors import UsageError
 from fleet.plan import kinds
+from fleet.plan.benchmark_names import split_variants
 from fleet.plan.cpulist import parse_cpu_numbers
 from fleet.plan.variants import assign_to_benchmarks
 from fleet.text import LABEL_KEY
@@ -270,7 +271,16 @@ def options_from_entry(host: model.Host) -> model.RequestedOptions:
 
 
 def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
-    """Parse the plan options of a command line, by name; None: not typed. Raises UsageError."""
+    """Parse the plan options of a command line, by name; None: not typed. Raises UsageError.
+
+    A variant named with a benchmark, as cas/c11, becomes the option `variant`.
+    """
+    benchmarks, variant = texts.get("benchmarks"), texts.get("variant")
+    if benchmarks and set("/ ") & set(benchmarks.strip()):
+        benchmarks, variants = parse_option("benchmark", benchmarks, kinds.Kind("NAMES", "", split_variants))
+        if variant and variants:
+            raise UsageError(f"--variant {variant}: --benchmark names variants, too; keep one of them.")
+        texts = {**texts, "benchmarks": benchmarks, "variant": variants or variant}
     return model.RequestedOptions(
         **{
             name: parse_option(BY_NAME[name].flag, text, BY_NAME[name].kind)

@@ -125,6 +125,12 @@ def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
             "summary:rpi4-qnx800",
         }
         assert completed(fleet, "bash", "fleet show -b ca") == {"cas", "cas/cmpxchg"}
+        assert completed(fleet, "bash", "fleet report -b chase,ca") == {"chase,cas", "chase,cas/cmpxchg"}
+        assert completed(fleet, "bash", "fleet show rpi5@r") == {"rpi5@rack=b2"}
+        assert {"cas/c11", "cas/lse"} < completed(fleet, "bash", "fleet run -b cas/")
+        assert completed(fleet, "bash", "fleet run --governor perf") == {"performance"}
+        assert completed(fleet, "bash", "fleet runs --relation sm") == {"smt"}
+        assert completed(fleet, "bash", "fleet export -F open") == {"openmetrics"}
         assert "complete_bash" in fleet("completion", "bash").stdout
         assert fleet("completion", "tcsh").exit_code == 2
 

@@ -15,7 +15,7 @@ from tests.command import Done, Fleet
 from tests.console.test_commands import completed
 
 LONGEST_WORD = 60  # of paths and ids, which are not broken
-STORED = (completion.stored_words, completion.side_words)
+STORED = (completion.complete_runs, completion.complete_sides)
 NEEDED = {"labels": "note=1"}  # words that a command needs beside the selection
 
 
@@ -24,14 +24,14 @@ def selections(command: Any) -> Iterator[tuple[str, object]]:
     for name, parameter in signature(command.callback.__wrapped__).parameters.items():  # type: ignore[union-attr]
         for about in getattr(parameter.annotation, "__metadata__", ()):
             completes = getattr(about, "autocompletion", None)
-            if completes in (*STORED, completion.inventory_words):
+            if completes in (*STORED, completion.complete_hosts):
                 yield name, completes
 
 
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands
 TAKING = {name: dict(selections(command)) for name, command in COMMANDS.items()}
 OF_STORED = [name for name, found in TAKING.items() if any(one in STORED for one in found.values())]
-OF_INVENTORY = [name for name, found in TAKING.items() if completion.inventory_words in found.values()]
+OF_INVENTORY = [name for name, found in TAKING.items() if completion.complete_hosts in found.values()]
 OF_BENCHMARK = [name for name in OF_STORED if any(one.name == "benchmark" for one in COMMANDS[name].params)]
 
 

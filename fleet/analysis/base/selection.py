@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from fleet.errors import DamagedFileError, UsageError
 from fleet.hostnames import expand_range
 from fleet.model import RunState
+from fleet.plan.benchmark_names import describe_missing, select_kinds
 from fleet.store import Listing, RunSummary
 from fleet.store.places import Place
 from fleet.store.runs import list_unfinished
@@ -130,14 +131,14 @@ def comparable_of_all(
     if not every:
         raise UsageError(f"{place}: no runs are stored here. `fleet run` measures; --results names a root.")
     if not found:
-        there = ", ".join(sorted({kind for run in every for kind in run.benchmarks}))
-        raise UsageError(f"--benchmark {benchmark}: not measured; there are {there or 'none'}.")
+        kinds = sorted({kind for run in every for kind in run.benchmarks})
+        raise UsageError(describe_missing(str(benchmark), kinds))
     return found
 
 
 def has_measured(run: RunSummary, benchmark: str) -> bool:
-    """Whether a run measured a benchmark, as `cas` or `cas/llsc`."""
-    return any(benchmark in (kind, kind.partition("/")[0]) for kind in run.benchmarks)
+    """Report whether a run measured one of these benchmarks, given as to `parse_benchmark_names`."""
+    return bool(select_kinds(benchmark, run.benchmarks))
 
 
 def by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:

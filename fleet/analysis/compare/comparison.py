@@ -27,6 +27,7 @@ from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions, View
+from fleet.plan.benchmark_names import select_kinds
 from fleet.store.runs import Root, open_listing
 from fleet.text import counted
 
@@ -147,10 +148,9 @@ def compare(
     compared = _judge_together(
         [_compared(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks) for a, b in whole]
     )
-    asked = only.benchmark and only.benchmark.partition("/")[0]
     found = []
     for one in compared:
-        left_out = [] if only.cpus else _left_out(one, pairs, asked, descriptions)
+        left_out = [] if only.cpus else _left_out(one, pairs, only.benchmark, descriptions)
         notes = (*one.caveats, *left_out, *([without] if hosts else ()))
         found.append(replace(one, caveats=notes, descriptions=descriptions))
     return found
@@ -229,12 +229,14 @@ def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[d
 
 
 def _left_out(
-    one: Comparison, compared: pd.DataFrame, asked: str | None, descriptions: Descriptions
+    one: Comparison, compared: pd.DataFrame, benchmark: str | None, descriptions: Descriptions
 ) -> list[str]:
     """Ladders of which no level is known, of those asked for."""
     kinds = {kind for side in (one.a, one.b) for row in side.runs["benchmarks"] for kind in row}
+    if benchmark is not None:
+        kinds = {*select_kinds(benchmark, kinds)}
     ladders = {kind.partition("/")[0] for kind in kinds if descriptions[kind].view is View.LADDER}
-    names = " and ".join(sorted((ladders & {asked or name for name in ladders}) - set(compared["benchmark"])))
+    names = " and ".join(sorted(ladders - set(compared["benchmark"])))
     text = f"{names}: not compared: no level of memory is known; --point compares one point."
     return [text] if names else []
 

@@ -18,6 +18,7 @@ from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
 from fleet.analysis.reduce.ladders import node_cells, node_matrix
 from fleet.analysis.reduce.load import (
     add_run_columns,
+    is_chosen_benchmark,
     load_cpus,
     load_run,
     load_runs,
@@ -28,6 +29,7 @@ from fleet.analysis.reduce.pairs import load_pairs, pairs_of_run, widened
 from fleet.analysis.views.overview import describe_interval
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions, Pairs, View, read_descriptions
+from fleet.plan.benchmark_names import parse_benchmark_names, select_kinds
 from fleet.store.runs import Root
 from fleet.text import one_line, printable
 
@@ -60,14 +62,18 @@ def export_matrix(
 def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) -> Iterator[str]:
     """Yield the samples of several runs as one CSV, a row per sample, in pieces.
 
-    benchmark: `cas` or `cas/llsc`; runs without it are left out. UsageError if no run has it.
+    benchmark: as to `parse_benchmark_names`; runs without it are left out. UsageError if no run has it.
     """
     header = True
     for run_id in run_ids:
         kinds: list[str | None] = [None]
         if benchmark is not None:
-            kinds = [kind for kind in _measured(root, run_id) if benchmark in _names(kind)]
+            kinds = [*select_kinds(benchmark, _measured(root, run_id))]
         for rows in _read_samples(root, run_id, kinds):
+            if benchmark is not None:
+                rows = rows[is_chosen_benchmark(rows, benchmark)]  # noqa: PLW2901  settings too
+            if rows.empty:
+                continue
             yield csv_text(rows, header=header)
             header = False
     if header:
@@ -153,13 +159,17 @@ def _of_pairs(kinds: Iterable[str], descriptions: Descriptions) -> list[str]:
     return [kind for kind in kinds if descriptions[kind].view is View.MATRIX]
 
 
-def _names(kind: str) -> tuple[str, ...]:
-    """How one may call it: itself, and without its variant, its setting or both."""
-    return (kind, re.sub(r"/\S*", "", kind), kind.partition(" ")[0], kind.partition("/")[0])
-
-
 def _chosen_of(there: Sequence[str], benchmark: str | None, what: str) -> str:
-    wanted = [kind for kind in there if benchmark in (None, *_names(kind))]
+    names = parse_benchmark_names(benchmark) if benchmark else ()
+    wanted = [
+        kind
+        for kind in there
+        if not names
+        or any(
+            name.is_variant_of(kind.partition(" ")[0]) and name.is_setting_of(kind.replace(" ", "."))
+            for name in names
+        )
+    ]
     if not there:
         raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
     if len(wanted) != 1:

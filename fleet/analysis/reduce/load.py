@@ -15,6 +15,7 @@ from fleet.analysis.base.tables import Bools, Floats, Ints, to_pandas
 from fleet.errors import StoreError, UsageError
 from fleet.late import pa
 from fleet.model import BENCHMARKS, SHIPPED, Benchmark, Descriptions, Shape, View
+from fleet.plan.benchmark_names import ALL, describe_missing, parse_benchmark_names
 from fleet.store.places import counters_name, samples_name
 from fleet.store.reading import TableFile, read_files, warn_left_out
 from fleet.store.rows import RunRecord, to_json
@@ -244,15 +245,31 @@ def drop_contradicting(
 
 
 def of_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
-    """The rows of a benchmark, given as `cas` or `cas/llsc`; all for None. Raises UsageError for none."""
+    """Return the rows of these benchmarks, given as to `parse_benchmark_names`; all for None.
+
+    Raises UsageError if there are none.
+    """
     if benchmark is None:
         return rows
-    name, _, variant = benchmark.partition("/")
-    found = rows[(rows["benchmark"] == name) & ((rows["variant"] == variant) | (not variant))]
-    if found.empty:
-        there = (rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str)).unique()
-        raise UsageError(f"--benchmark {benchmark}: not measured; there are {', '.join(there) or 'none'}.")
-    return found
+    chosen = rows[is_chosen_benchmark(rows, benchmark)]
+    if chosen.empty:
+        kinds = (rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str)).unique()
+        raise UsageError(describe_missing(benchmark, kinds.tolist()))
+    return chosen
+
+
+def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]":
+    """Report which rows are of these benchmarks and settings, given as to `parse_benchmark_names`."""
+    chosen = pd.Series(data=False, index=rows.index)
+    for name in parse_benchmark_names(benchmark):
+        is_named = (rows["benchmark"] == name.benchmark) | (name.benchmark == ALL)
+        if name.variant:
+            is_named &= rows["variant"] == name.variant
+        if name.setting:
+            points = [point for point in rows["point"].dropna().unique() if name.is_setting_of(str(point))]
+            is_named &= rows["point"].isin(points)
+        chosen |= is_named
+    return chosen
 
 
 def without_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from fleet.analysis.base.text import change_shown, is_rate, measured, records, s
 from fleet.analysis.compare.history import History, history
 from fleet.analysis.compare.siblings import MEAN, Siblings, siblings
 from fleet.analysis.compare.side_runs import CLASS
+from fleet.analysis.reduce.cells import Only
 from fleet.analysis.views import over_time
 from fleet.analysis.views import siblings as siblings_view
 from fleet.errors import UsageError
@@ -83,10 +84,11 @@ class Findings:
         return [finding for answer in self.answers for finding in answer.findings if host in finding.hosts]
 
 
-def find(root: Root, selection: Sequence[str]) -> Findings:
+def find(root: Root, selection: Sequence[str], benchmark: str | None = None) -> Findings:
     """Ask what changed when in a selection, and which of its equal machines are odd."""
     try:
-        past, groups = history(root, selection), siblings(root, selection)
+        only = Only(benchmark)
+        past, groups = history(root, selection, only=only), siblings(root, selection, only=only)
     except UsageError:  # they have no numbers that are compared
         return Findings()
     cells = over_time.format_changes(past)

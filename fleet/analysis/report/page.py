@@ -33,6 +33,7 @@ from fleet.analysis.views.topology import describe_topology
 from fleet.errors import UsageError
 from fleet.model import Descriptions
 from fleet.model.version import VERSION
+from fleet.plan.benchmark_names import ALL, select_kinds
 from fleet.plan.cpulist import format_cpus
 from fleet.store.runs import Root, open_listing
 from fleet.text import one_line
@@ -66,6 +67,7 @@ def render(
     title: str | None = None,
     sides: tuple[str, str] | None = None,
     selection: Sequence[str] = (),
+    benchmark: str | None = None,
 ) -> str:
     """Return the page about these runs; raise StoreError, or UsageError for no run.
 
@@ -75,7 +77,7 @@ def render(
     if not run_ids:
         raise UsageError("no run to report on.")
     root = open_listing(root)
-    readings, tables_read = gather(root, run_ids)
+    readings, tables_read = gather(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]
     overall = overview_of(readings, tables_read)
     starts = [reading.run["started_utc"] for reading in readings]
@@ -89,7 +91,10 @@ def render(
         made=datetime.now(UTC),
         readings=readings,
         span=text.span_text(min(starts), max(starts)),
-        kinds=list(dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"])),
+        kinds=select_kinds(
+            benchmark or ALL,
+            dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"]),
+        ),
         warnings=warnings(readings),
         tables=tables(overall, readings, tables_read.descriptions),
         dots=_history(overall, readings, tables_read.descriptions) if len(readings) > 1 else {},
@@ -100,7 +105,7 @@ def render(
         thumbnails=thumbnails,
         shared=shared,
         differences=differences(root, readings, tables_read, sides) if sides else None,
-        findings=Findings() if sides else find(root, selection or [",".join(run_ids)]),
+        findings=Findings() if sides else find(root, selection or [",".join(run_ids)], benchmark),
         course_size=COURSE_SIZE,
         environment=properties([reading.run for reading in readings]),
         viridis=figures.palette("viridis"),

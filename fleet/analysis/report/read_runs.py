@@ -108,8 +108,11 @@ class _Rows:
     findings: Mapping[str, list[tuple[object, ...]]]
 
 
-def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
-    """Read the runs, each once, grouped by host; and their tables. StoreError for one that is not stored."""
+def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> tuple[list[Reading], Tables]:
+    """Read the runs, each once, grouped by host; and their tables. StoreError for one that is not stored.
+
+    benchmark: only the rows of these, which each run has measured.
+    """
     listing = open_listing(root)
     rows, runs, cpus = load.read_runs(listing, list(dict.fromkeys(run_ids)))
     hosts = list(dict.fromkeys(row["host_id"] for row in rows))
@@ -130,7 +133,7 @@ def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
     for batch in _batches(rows):
         detailed = {row["run_id"] for row in batch if few or last[row["host_id"]] == row["run_id"]}
         descriptions = read_descriptions(batch[0]["hello"])
-        of_batch = _rows(listing, batch, cpus, detailed, before, past, descriptions)
+        of_batch = _rows(listing, batch, cpus, detailed, before, past, descriptions, benchmark)
         read.append(of_batch.pairs)
         for run in batch:
             run_id = run["run_id"]
@@ -189,13 +192,17 @@ def _rows(
     before: Mapping[str, Sequence[str]],
     past: dict[str, Medians],
     descriptions: Descriptions,
+    benchmark: str | None,
 ) -> _Rows:
     """before: of each run the ids of those before it. past: their medians; those of `runs` are added."""
     ids = [run["run_id"] for run in runs]
-    pairs = widened(load_pairs(listing, run_id=ids))
+    pairs = load.of_benchmark(widened(load_pairs(listing, run_id=ids)), benchmark).reset_index(drop=True)
     others = [run_id for run_id in ids if run_id not in detailed]
     brief = load_marked_bursts(listing, others)
-    in_detail = [load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS) for run_id in detailed]
+    in_detail = [
+        load.of_benchmark(load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS), benchmark)
+        for run_id in detailed
+    ]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for number in dict.fromkeys(map(estimator_column, runs)):
         own = [run["run_id"] for run in runs if estimator_column(run) == number]

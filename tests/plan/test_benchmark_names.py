@@ -1,0 +1,61 @@
+"""Benchmarks are named as they are printed, in every command."""
+
+import pytest
+
+from fleet.errors import UsageError
+from fleet.plan.benchmark_names import BenchmarkName, parse_benchmark_names, select_kinds
+from fleet.plan.options import parse_requested
+
+KINDS = ("cas/cmpxchg", "cas/c11", "chase/mov", "clock")
+
+
+def test_a_name_has_a_variant_and_a_setting() -> None:
+    assert parse_benchmark_names("cas/c11, chase/mov random x4") == (
+        BenchmarkName("cas", "c11"),
+        BenchmarkName("chase", "mov", ("random", "x4")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("cas", ["cas/cmpxchg", "cas/c11"]),
+        ("cas/c11,clock", ["cas/c11", "clock"]),
+        ("chase random", ["chase/mov"]),
+        ("all", list(KINDS)),
+        ("readwrite", []),
+    ],
+)
+def test_a_list_of_names_chooses_kinds(text: str, kinds: list[str]) -> None:
+    assert select_kinds(text, KINDS) == kinds
+
+
+def test_a_setting_chooses_the_points_that_have_its_words() -> None:
+    (name,) = parse_benchmark_names("chase random")
+    assert name.is_setting_of("random.512K.huge")
+    assert not name.is_setting_of("rising.512K.huge")
+
+
+def test_a_variant_named_with_a_benchmark_is_measured() -> None:
+    requested = parse_requested({"benchmarks": "cas/c11,clock", "variant": None})
+    assert (requested.benchmarks, requested.variant) == (("cas", "clock"), "cas=c11")
+
+
+@pytest.mark.parametrize(
+    ("benchmarks", "variant", "why"),
+    [
+        ("chase random", None, "chase is measured in all its settings"),
+        ("cas/c11,cas/cmpxchg", None, "one variant of cas"),
+        ("cas/c11", "lse", "keep one of them"),
+        ("cas/cc11", None, "unknown variant 'cc11' of cas"),
+        ("/c11", None, "names no benchmark"),
+    ],
+)
+def test_what_a_run_cannot_measure_is_refused(benchmarks: str, variant: str | None, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        parse_requested({"benchmarks": benchmarks, "variant": variant})
+
+
+def test_names_of_nothing_are_refused() -> None:
+    with pytest.raises(UsageError, match="names no benchmark"):
+        parse_benchmark_names(" , ")
