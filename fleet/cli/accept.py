@@ -26,8 +26,8 @@ def accept(
     threshold: Annotated[
         str | None, typer.Option(help="A smaller deviation is as expected. [default: 3%]", metavar="SHARE")
     ] = None,
-    benchmark: cli.OfBenchmark = None,
-    cpus: cli.OfCpus = None,
+    benchmark: cli.Benchmarks = None,
+    cpus: cli.Cpus = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
     json: cli.Json = False,
@@ -48,7 +48,7 @@ def accept(
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     path = expected or inventory.parent / EXPECTED
-    root, only = cli.open_listing(results), Only(benchmark, cpus)
+    root, only = cli.open_listing(results), Only(cli.join_lists(benchmark), cpus)
     if write:
         proposal = views.propose_ranges(judge(root, select or ("all",), only=only))
         try:

@@ -48,7 +48,10 @@ def runs(
     root = cli.open_listing(results)
     for why in Store(results).describe_damaged():
         typer.echo(why, err=True)
-    listed, benchmarks = selected(root.list_with_unfinished(), select or (), root.place), cli.join_lists(benchmark)
+    listed, benchmarks = (
+        selected(root.list_with_unfinished(), select or (), root.place),
+        cli.join_lists(benchmark),
+    )
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
