@@ -144,6 +144,8 @@ def explain(err: BaseException, where: str = "") -> FleetError | None:
     if isinstance(err, OSError) and err.errno is not None:
         path = f"{err.filename}: " if err.filename is not None else ""
         return StoreError(f"{where}{path}{os.strerror(err.errno)}.")
+    if isinstance(err, OSError) and "writable" in str(err):  # of matplotlib, for its cache
+        return StoreError(f"{where}{err}")
     return None
 
 

@@ -44,6 +44,7 @@ def accept(
     from fleet.analysis.reduce.cells import Only
     from fleet.analysis.views import accept as views
     from fleet.inventory.expected import read_expected
+    from fleet.store.files import write_output
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
@@ -51,11 +52,7 @@ def accept(
     root, only = cli.open_listing(results), Only(cli.join_lists(benchmark), cpus)
     if write:
         proposal = views.propose_ranges(judge(root, select or ("all",), only=only))
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(proposal)
-        except FileExistsError:
-            raise UsageError(f"{path}: exists; remove it, or name another file with --expected.") from None
+        write_output(path, [proposal])
         typer.echo(f"Wrote {path}. Read it before you rely on it.")
         return
     ranges = read_expected(path) if expected or path.exists() else []

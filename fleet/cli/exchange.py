@@ -247,9 +247,10 @@ def _format_medians(
 
 
 def _write(text: Iterator[str], output: Path | None) -> None:
-    from fleet.analysis.exchange.export import write_new
+    from fleet.store.files import write_output
+    from fleet.text import printable
 
     if output is None or str(output) == "-":
         sys.stdout.writelines(text)
     else:
-        write_new(output, text)
+        write_output(output, (printable(piece, kept="\n\t") for piece in text))

@@ -48,7 +48,9 @@ def init(
         text = starter.from_ssh_config(user_file() if named == "none" else Path(named))
     else:
         text = starter.read_starter()
-    starter.write_new(inventory, text)
+    from fleet.store.files import write_output
+
+    write_output(inventory, [text])
     typer.echo(f"Wrote {inventory}. Next: fleet hosts, then fleet run.")
 
 

@@ -54,6 +54,7 @@ def report(
     from fleet.analysis.exchange.imports import PREFIX, matching
     from fleet.analysis.report import output as files
     from fleet.errors import UsageError
+    from fleet.store.files import write_output
     from fleet.text import counted
 
     file, benchmarks = Path(output), join_lists(benchmark)
@@ -79,7 +80,7 @@ def report(
         from fleet.analysis.report import card as cards
 
         card = cards.card_of(root, runs[-1].run_id)
-        files.write(file, cards.FORMATS[file.suffix](card))
+        write_output(file, [cards.FORMATS[file.suffix](card)], replace=True)
         typer.echo(cards.markdown(card, file.name))
         return
     from fleet.analysis.report.page import render
@@ -89,7 +90,7 @@ def report(
     if to_stdout:
         sys.stdout.write(page)
         return
-    files.write(file, page)
+    write_output(file, [page], replace=True)
     typer.echo(f"{output}: {counted(len(ids), 'run')}, {len(page.encode()) / 1e6:.1f} MB")
     if open_:
         typer.launch(file.absolute().as_uri())

@@ -3,13 +3,13 @@
 import tarfile
 from pathlib import Path
 
-from fleet.errors import UsageError
+from fleet.errors import StoreError, UsageError
 
 _ARCHIVE = Path(__file__).with_name("lab.tar.xz")
 
 
 def unpack_lab(folder: Path) -> None:
-    """Fill `folder`, new or empty, with inventory.yaml and results/. Raises UsageError."""
+    """Fill `folder`, new or empty, with inventory.yaml and results/. Raises UsageError, StoreError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
@@ -18,4 +18,4 @@ def unpack_lab(folder: Path) -> None:
             archive.extraction_filter = getattr(tarfile, "data_filter", None)  # before 3.11.4: none
             archive.extractall(folder)  # noqa: S202  our own archive
     except OSError as err:
-        raise UsageError(f"{folder}: cannot be made: {err.strerror}. Choose another folder.") from err
+        raise StoreError(f"{folder}: cannot be made: {err.strerror}. Choose another folder.") from err

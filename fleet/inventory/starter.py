@@ -70,17 +70,6 @@ def from_ssh_config(path: Path) -> str:
     return render_inventory(origin, left_out, hosts)
 
 
-def write_new(path: Path, text: str) -> None:
-    """Write `text` to a file that must not exist yet. Raises InventoryError if it does, or cannot be made."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as err:
-        raise InventoryError(f"{path}: already exists and is not overwritten. Move it away first.") from err
-    except OSError as err:
-        raise InventoryError(f"{path}: cannot be written: {err.strerror}. Choose another directory.") from err
-
-
 @dataclass(slots=True)
 class _Aliases:
     """The aliases of an ssh_config by their name in the inventory, and what is left out, with its place."""

@@ -2,14 +2,15 @@
 
 import errno
 import os
+import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import StoreError
+from fleet.errors import StoreError, UsageError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -125,6 +126,26 @@ def write_new_file(path: Path, data: Any, *, lasting: bool = True) -> None:
         if lasting:
             file.flush()
             os.fsync(file.fileno())
+
+
+def write_output(path: Path, pieces: Iterable[str | bytes], *, replace: bool = False) -> None:
+    """Write a file for the user: beside `path`, then renamed; a link is followed.
+
+    Raises UsageError if it exists, unless `replace`; StoreError if the system refuses.
+    """
+    if not replace and os.path.lexists(path):
+        raise UsageError(f"{path}: already exists; it was not changed. Move it away, or name another file.")
+    target = Path(os.path.realpath(path))
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.draft")
+    try:
+        with draft.open("xb") as file:
+            file.writelines(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
+        draft.replace(target)
+    except OSError as err:
+        raise StoreError(f"{path}: cannot be written: {err.strerror or err}. Name another place.") from err
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def write_all(descriptor: int, data: Any) -> None:

@@ -402,16 +402,6 @@ def test_the_page_about_the_inventory_shows_one_that_loads_and_names_every_key(l
         assert f"`{key}`" in page
 
 
-def test_a_new_file_never_goes_over_an_old_one(tmp_path):
-    path = tmp_path / "inventory.yaml"
-    starter.write_new(path, "one")
-    with pytest.raises(InventoryError, match="already exists"):
-        starter.write_new(path, "two")
-    assert path.read_text() == "one"
-    with pytest.raises(InventoryError, match="cannot be written"):
-        starter.write_new(tmp_path / "nowhere" / "x", "")
-
-
 def test_ssh_config_hosts_become_inventory_hosts_that_ssh_config_still_decides(load, tmp_path, monkeypatch):
     home = tmp_path / "home"
     (home / ".ssh" / "conf.d").mkdir(parents=True)

@@ -1,10 +1,8 @@
 """Writes runs and summaries as other tools print them, for their readers, and samples as CSV."""
 
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,19 +79,6 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
         raise UsageError(
             f"{missing}these runs have no samples to export; `fleet runs` lists what runs measured."
         )
-
-
-def write_new(path: Path, pieces: Iterator[str]) -> None:
-    """Write a file that must not exist yet. Raises UsageError if it does or cannot be made."""
-    text = "".join(itertools.islice(pieces, 1))  # usage errors come before the file is created
-    try:
-        with path.open("x", encoding="utf-8", newline="") as file:
-            for piece in itertools.chain([text], pieces):
-                file.write(printable(piece, kept="\n\t"))
-    except FileExistsError as err:
-        raise UsageError(f"{path}: exists; it was not changed. Choose another --output.") from err
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be written: {err.strerror}.") from err
 
 
 def _of_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: str) -> Grid | str:

@@ -1,1 +1,1 @@
-"""One self-contained HTML page about one or more runs: `page.render` builds it, `output.write` writes it."""
+"""One self-contained HTML page about one or more runs: `page.render` builds it."""

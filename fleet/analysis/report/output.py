@@ -1,7 +1,5 @@
 """Writes a report or a card in one step, and never over a file that is neither."""
 
-import os
-import secrets
 from pathlib import Path
 
 from fleet.errors import UsageError
@@ -30,21 +28,6 @@ def check(path: Path, *, force: bool = False) -> None:
             f"{path}: exists and is not a report of fleet; it was not changed. "
             f"Name another file, or replace it with --force."
         )
-
-
-def write(path: Path, page: str | bytes) -> None:
-    """Put the page into place in one step; a link is followed. Raises UsageError where that fails."""
-    target = Path(os.path.realpath(path))
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.draft")
-    try:
-        draft.write_bytes(page.encode() if isinstance(page, str) else page)
-        draft.replace(target)
-    except OSError as err:
-        raise UsageError(
-            f"{path}: cannot write the report: {err.strerror or err}. Name a file elsewhere with --output."
-        ) from err
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _is_ours(path: Path) -> bool:

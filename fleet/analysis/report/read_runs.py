@@ -199,10 +199,7 @@ def _rows(
     pairs = load.of_benchmark(widened(load_pairs(listing, run_id=ids)), benchmark).reset_index(drop=True)
     others = [run_id for run_id in ids if run_id not in detailed]
     brief = load_marked_bursts(listing, others)
-    in_detail = [
-        load.of_benchmark(load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS), benchmark)
-        for run_id in detailed
-    ]
+    in_detail = [load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS) for run_id in detailed]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for number in dict.fromkeys(map(estimator_column, runs)):
         own = [run["run_id"] for run in runs if estimator_column(run) == number]

@@ -31,7 +31,6 @@ from fleet.analysis.reduce.pairs import STATS_VERSION, load_pairs, widened
 from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import COURSE_SIZE, Findings, find
 from fleet.analysis.report.markup import filled
-from fleet.analysis.report.output import write
 from fleet.analysis.report.site_pages import Row, Section, answer_sections, entries, link, machines_of, page
 from fleet.analysis.views import over_time
 from fleet.analysis.views.history import draw_sparkline
@@ -40,6 +39,7 @@ from fleet.model import Descriptions, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store import RunSummary, schema
 from fleet.store.anonymized_run import anonymize
+from fleet.store.files import write_output
 from fleet.store.places import Place, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.runs import Root, open_listing
@@ -206,7 +206,7 @@ def _put(folder: Path, name: str, data: str | bytes) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as err:
         raise UsageError(f"{path.parent}: cannot be made: {err.strerror}.") from err
-    write(path, data)
+    write_output(path, [data], replace=True)
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 

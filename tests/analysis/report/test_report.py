@@ -15,6 +15,7 @@ from fleet.analysis.views import siblings as views
 from fleet.errors import StoreError, UsageError
 from fleet.model import Failed, Host
 from fleet.store import Listing, Store
+from fleet.store.files import write_output
 from tests import builders, simulated
 from tests.analysis.markup import Markup
 
@@ -284,9 +285,9 @@ def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_only_a_report_is_replaced_unasked(tmp_path: Path, page: str) -> None:
     path = tmp_path / "report.html"
     output.check(path)
-    output.write(path, page)
+    write_output(path, [page], replace=True)
     output.check(path)
-    output.write(path, page + " ")
+    write_output(path, [page + " "], replace=True)
     assert path.read_text() == page + " "
     path.write_text("<html>my thesis</html>")
     with pytest.raises(UsageError, match="is not a report of fleet; it was not changed"):
@@ -304,10 +305,10 @@ def test_where_no_report_can_be_written_is_said_before_any_work(tmp_path: Path) 
 
 def test_a_link_is_followed_and_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "link.html").symlink_to(tmp_path / "real.html")
-    output.write(tmp_path / "link.html", "page")
+    write_output(tmp_path / "link.html", ["page"], replace=True)
     assert (tmp_path / "real.html").read_text() == "page"
-    with pytest.raises(UsageError, match="cannot write the report"):
-        output.write(tmp_path / "nowhere" / "report.html", "page")
+    with pytest.raises(StoreError, match="cannot be written"):
+        write_output(tmp_path / "nowhere" / "report.html", ["page"], replace=True)
 
 
 def test_of_many_runs_the_last_of_each_host_has_a_row_and_a_section(tmp_path: Path) -> None:
