@@ -10,6 +10,7 @@ EXIT_BELOW = 21  # fleet accept
 EXIT_AT_ANOTHER_LEVEL = 22  # fleet compare --fail-on-change, if levels alone differ
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
+EXIT_READER_LEFT = 141  # as of a program that SIGPIPE ends
 _LACK = ("failed to map segment", "cannot allocate memory", "can't start new thread", "launch worker thread")
 
 

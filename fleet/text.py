@@ -13,6 +13,7 @@ LABEL_KEY = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SECRET_LENGTH = 4
 LONGEST_QUOTED = 60
 LINES_QUOTED, LINE_QUOTED = 12, 500  # of what a host printed, and characters of each
+NAME_LENGTH = 24  # characters of a host's name in a table that is too wide
 LAST_COLUMN = 20  # characters, wide enough to wrap sentences in
 _MAYBE_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
 
@@ -95,11 +96,16 @@ def table(
 ) -> str:
     """Lay out columns two spaces apart, cells escaped; `right` has the numbers of right-aligned columns.
 
-    drop: titles of columns to leave out, in this order, until the table is no wider than `width`. Of a last
-    column that is text, LAST_COLUMN characters are enough, since it is wrapped.
+    If the table is wider than `width`, names in a column `host` are cut to NAME_LENGTH; then columns are left
+    out, those in `drop` in this order. Of a last column that is text, LAST_COLUMN characters are enough,
+    since it is wrapped.
     """
     lines = [list(titles), *(_cells(row) for row in rows)]
     aligned = [column in right for column in range(len(titles))]
+    if width is not None and "host" in titles and _width(lines, last_is_text=not aligned[-1]) > width:
+        column = lines[0].index("host")
+        for line in lines:
+            line[column] = shorten_name(line[column])
     for title in drop:
         if width is None or _width(lines, last_is_text=not aligned[-1]) <= width:
             break
@@ -115,6 +121,11 @@ def table(
         ).rstrip()
         for line in lines
     )
+
+
+def shorten_name(name: str, length: int = NAME_LENGTH) -> str:
+    """Cut a name that is longer than `length` characters."""
+    return name if len(name) <= length else f"{name[: length - 1]}…"
 
 
 def _cells(row: Sequence[str]) -> list[str]:

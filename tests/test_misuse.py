@@ -124,7 +124,7 @@ def test_no_line_of_the_list_of_commands_is_cut(say: Say, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     ("where", "exit_code", "words"),
-    [(">/dev/full", 1, "fleet: cannot print the result: No space left on device\n"), (">&-", 0, "")],
+    [(">/dev/full", 11, "fleet: cannot print the result: No space left on device\n"), (">&-", 0, "")],
 )
 def test_a_stdout_that_takes_nothing(root: str, where: str, exit_code: int, words: str) -> None:
     done = subprocess.run(
@@ -137,6 +137,15 @@ def test_a_stdout_that_takes_nothing(root: str, where: str, exit_code: int, word
     assert (done.returncode, done.stderr) == (exit_code, words)
 
 
+def test_a_reader_that_leaves_early_is_no_failed_host(root: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "fleet", "runs", "-r", root], cwd=ROOT, stdout=subprocess.PIPE
+    ) as runs:
+        assert runs.stdout is not None
+        runs.stdout.close()
+    assert runs.returncode == EXIT_READER_LEFT
+
+
 def test_a_stderr_that_takes_nothing_does_not_change_the_exit_code(root: str) -> None:
     show = f'"{sys.executable}" -m fleet show nobody -r "{root}" 2>/dev/full'
     assert subprocess.run(["sh", "-c", show], cwd=ROOT, check=False).returncode == 2
@@ -145,7 +154,7 @@ def test_a_stderr_that_takes_nothing_does_not_change_the_exit_code(root: str) ->
 def test_a_bug_of_ours_has_its_exit_code(say: Say, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "render_runs", lambda *_, **__: 1 / 0)
     exit_code, said = say("runs", "-r", root)
-    assert (exit_code, "please report it" in said) == (EXIT_BUG, True)
+    assert (exit_code, "please report it" in said) == (EXIT_BUG, EXIT_READER_LEFT, True)
 
 
 def test_a_plan_the_host_cannot_carry_out_leaves_nothing_to_resume(

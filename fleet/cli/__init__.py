@@ -36,8 +36,8 @@ def main() -> None:
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)  # for what Python still holds of it
         if err.errno == errno.EPIPE:  # the reader has what it wanted
-            sys.exit(1)
-        _end(f"fleet: cannot print the result: {err.strerror}", 1)
+            sys.exit(errors.EXIT_READER_LEFT)
+        _end(f"fleet: cannot print the result: {err.strerror}", errors.StoreError.exit_code)
     except KeyboardInterrupt as err:
         errors.print_traceback(err)
         _end("fleet: interrupted", errors.EXIT_INTERRUPTED)

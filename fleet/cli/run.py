@@ -298,8 +298,8 @@ def print_outcomes(
     if json:
         typer.echo(render_outcomes_json(outcomes))
         return
-    seconds, medians = time.monotonic() - started, ""
+    seconds, page, medians = time.monotonic() - started, cli.terminal(), ""
     try:
-        medians = render_medians(store, outcomes, **cli.terminal(), as_map=as_map)
+        medians = render_medians(store, outcomes, **page, as_map=as_map)
     finally:  # how the hosts ended is printed even if their numbers cannot be
-        cli.print_text(render_outcomes(outcomes, seconds, hints, medians))
+        cli.print_text(render_outcomes(outcomes, seconds, hints, medians, page["width"]))

@@ -15,6 +15,7 @@ from fleet.model import Host
 from fleet.session import events
 from fleet.session.live_medians import LiveMedians
 from fleet.session.outcome import State
+from fleet.text import NAME_LENGTH, shorten_name
 
 _COLOURS = {
     State.COMPLETE: "green",
@@ -97,7 +98,8 @@ class LiveTable:
             justify = "right" if title in ("bursts", "left") else "left"
             table.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
         for row in rows:
-            cells = [row.host.name, *self._format_state(row), Text(row.format_medians(separator))]
+            name = shorten_name(row.host.name, max(NAME_LENGTH, self._console.width // 3))
+            cells = [name, *self._format_state(row), Text(row.format_medians(separator))]
             table.add_row(*cells[: len(titles)])
         return table
 

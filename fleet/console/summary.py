@@ -45,11 +45,15 @@ _NO_HINTS = Hints()
 
 
 def render_outcomes(
-    outcomes: Sequence[Outcome], seconds: float, hints: Hints = _NO_HINTS, medians: str = ""
+    outcomes: Sequence[Outcome],
+    seconds: float,
+    hints: Hints = _NO_HINTS,
+    medians: str = "",
+    width: int | None = None,
 ) -> str:
     """Render how a session ended and what to type next; of many hosts a row per state and stage."""
     rows = [outcome for outcome in outcomes if outcome.state is not State.COMPLETE or not medians]
-    parts = [_count_endings(outcomes) if len(outcomes) > MANY else _list_hosts(rows)] if rows else []
+    parts = [_count_endings(outcomes) if len(outcomes) > MANY else _list_hosts(rows, width)] if rows else []
     parts += render_failures(outcomes)
     parts += [medians] if medians else []
     notes = _group_notes(outcomes) if len(outcomes) > NOTES_AS_THEY_ARRIVE else []
@@ -107,12 +111,12 @@ def _render_ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) ->
     return "\n".join(lines)
 
 
-def _list_hosts(outcomes: Sequence[Outcome]) -> str:
+def _list_hosts(outcomes: Sequence[Outcome], width: int | None) -> str:
     rows = [
         (o.host.name, str(o.state), o.stage, o.run_id or "-", str(o.bursts), f"{o.seconds:.1f} s")
         for o in outcomes
     ]
-    return table(("host", "state", "stage", "run", "bursts", "time"), rows)
+    return table(("host", "state", "stage", "run", "bursts", "time"), rows, width=width)
 
 
 def _count_endings(outcomes: Sequence[Outcome]) -> str:

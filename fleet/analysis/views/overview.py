@@ -20,10 +20,9 @@ from fleet.analysis.views.heatmap import Canvas, colour_by_rank
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Benchmark, Descriptions, RunState
 from fleet.store import RunSummary
-from fleet.text import counted, one_line
+from fleet.text import counted, one_line, shorten_name
 from fleet.text import table as laid_out
 
-_LONGEST_NAME = 24
 _RANKED_FROM = 3  # hosts; fewer need no colours
 _SEPARATE_UP_TO = 10  # hosts; of more, fewer tables without intervals are easier to read than more with them
 _LISTED = 3  # of which the levels between runs are listed
@@ -329,5 +328,4 @@ def _numbers(table: pd.DataFrame, descriptions: Descriptions) -> str:
 
 
 def _shortened(name: str) -> str:
-    text = one_line(name)
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+    return shorten_name(one_line(name))
