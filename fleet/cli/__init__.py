@@ -4,7 +4,6 @@ One module per group of commands, each registering its own with `app`. Heavy imp
 commands that need them, so that `fleet --help` answers at once.
 """
 
-import errno
 import os
 import sys
 import warnings
@@ -35,9 +34,9 @@ def main() -> None:
     except PrintError as err:
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)  # for what Python still holds of it
-        if err.errno == errno.EPIPE:  # the reader has what it wanted
+        if err.reader_left:
             sys.exit(errors.EXIT_READER_LEFT)
-        _end(f"fleet: cannot print the result: {err.strerror}", errors.StoreError.exit_code)
+        _end(f"fleet: cannot print the result: {err}", errors.StoreError.exit_code)
     except KeyboardInterrupt as err:
         errors.print_traceback(err)
         _end("fleet: interrupted", errors.EXIT_INTERRUPTED)

@@ -1,6 +1,7 @@
 """stdout and stderr as the program has them: all that is printed leaves through them, escaped."""
 
 import codecs
+import errno
 import io
 import re
 from typing import TextIO
@@ -20,7 +21,11 @@ def escaping(stream: TextIO) -> TextIO:
 
 
 class PrintError(OSError):
-    """What is printed cannot be written to stdout or stderr."""
+    """stdout or stderr takes no more. It has no errno, or typer would end the program for EPIPE itself."""
+
+    def __init__(self, err: OSError) -> None:
+        super().__init__(err.strerror)
+        self.reader_left = err.errno == errno.EPIPE
 
 
 class _Escaping(io.TextIOWrapper):
@@ -53,7 +58,7 @@ class _Escaping(io.TextIOWrapper):
         try:
             super().write(visible(text, colours=self.isatty()))
         except OSError as err:
-            raise PrintError(err.errno, err.strerror) from err
+            raise PrintError(err) from err
         return len(text)
 
     def flush(self) -> None:
@@ -61,7 +66,7 @@ class _Escaping(io.TextIOWrapper):
         try:
             super().flush()
         except OSError as err:
-            raise PrintError(err.errno, err.strerror) from err
+            raise PrintError(err) from err
 
 
 def visible(text: str, *, colours: bool) -> str:

@@ -284,6 +284,7 @@ def test_a_machine_another_controller_measures_is_refused_unless_locks_are_off(
     assert outcome.state is state
     if state is State.FAILED:
         assert outcome.exit_code == LockedError.exit_code
+        assert "`--lock wait` waits" in outcome.message
 
 
 def test_a_controller_that_waits_measures_once_the_other_is_done(context, tmp_path: Path) -> None:
