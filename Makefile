@@ -1,7 +1,7 @@
-# Daily habits. `make run` and `make test` set up what they need; nothing else has to be called first.
+# Daily habits. `make run` and `make test` set up what they need and no more; nothing else has to be called first.
 #   make run     measure this machine (inventory.yaml) and show the matrix
 #   make test    run the tests
-#   make setup   set up alone; the command then is .venv/bin/fleet
+#   make setup   set up all of it; the command then is .venv/bin/fleet
 #   make check   formats, lint and types, as CI asks for them
 #   make format  put the formats right
 #   make describe write anew what the agent says of its benchmarks (fleet/model/benchmarks.json)
@@ -30,7 +30,7 @@ run: .venv/measures
 	@echo "Measuring this machine"
 	$(BIN)/fleet run
 	$(BIN)/fleet show
-	@$(MAKE) -s setup
+	@test -e .venv/complete || echo "make setup installs the rest: what comparisons, reports and tests need"
 
 test: setup
 	@echo "Collecting the tests and making what they share; the first results within a minute"

@@ -1,7 +1,9 @@
 """One error class per stage, with its exit code. A message names the host, the attempt and the remedy."""
 
 import os
+import sys
 import traceback
+from pathlib import Path
 from typing import ClassVar
 
 EXIT_SOME_FAILED = 1
@@ -139,15 +141,21 @@ def explain(err: BaseException, where: str = "") -> FleetError | None:
         return make_memory_error(err, where)
     if isinstance(err, ImportError) and (err.name or "").partition(".")[0] != "fleet":
         library = err.name or "a library"
-        return LibraryError(
-            f"{where}{library} cannot be imported: {err}. Install fleet again, with all it needs."
-        )
+        return LibraryError(f"{where}{library} cannot be imported: {err}. {_advise_install()}")
     if isinstance(err, OSError) and err.errno is not None:
         path = f"{err.filename}: " if err.filename is not None else ""
         return StoreError(f"{where}{path}{os.strerror(err.errno)}.")
     if isinstance(err, OSError) and "writable" in str(err):  # of matplotlib, for its cache
         return StoreError(f"{where}{err}")
     return None
+
+
+def _advise_install() -> str:
+    """Return what to do about a missing library: `make run` installs only what measuring needs."""
+    marks = Path(sys.prefix)
+    if (marks / "measures").exists() and not (marks / "complete").exists():
+        return f"`make setup` in {marks.parent} installs it."
+    return "Install fleet again, with all it needs."
 
 
 def describe_bug(err: BaseException) -> str:

@@ -2,10 +2,12 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from fleet.errors import explain
 from tests import needs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,6 +46,19 @@ def test_an_interrupted_setup_is_taken_up_again(tmp_path: Path) -> None:
     done = setup_with('[ "$1" != -m ] || { mkdir -p .venv/bin; cp /bin/false .venv/bin/python; }', tmp_path)
     assert done.returncode != 0
     assert not (tmp_path / ".venv/complete").exists()
+
+
+def test_a_library_that_measuring_does_without_is_named_with_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".venv").mkdir()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    missing = ModuleNotFoundError("No module named 'scipy'", name="scipy")
+    assert f"`make setup` in {tmp_path}" not in str(explain(missing))
+    (tmp_path / ".venv/measures").touch()
+    assert f"`make setup` in {tmp_path} installs it." in str(explain(missing))
+    (tmp_path / ".venv/complete").touch()
+    assert "Install fleet again" in str(explain(missing))
 
 
 def test_the_lock_holds_hashes_and_no_address() -> None:
