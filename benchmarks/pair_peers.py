@@ -50,7 +50,7 @@ class Side:
     def number(self) -> float:
         """Run it once: one way in ns between the first two CPUs."""
         done = subprocess.run(self.command, capture_output=True, text=True, check=True)
-        (grid,) = tools.read(done.stdout, self.command[0], self.tool)[1]
+        (grid,) = tools.read_matrices(done.stdout, self.command[0], self.tool)[1]
         return grid.symmetric()[grid.cpus[0], grid.cpus[1]]
 
 

@@ -56,7 +56,7 @@ def print_folder(folder: Path) -> None:
     """Print what is found in each table of a folder."""
     for file in sorted(folder.glob("*.txt")):
         try:
-            _, grids = tools.read(file.read_text(), file.name)
+            _, grids = tools.read_matrices(file.read_text(), file.name)
         except FleetError as err:
             print(f"{file.name}: {err}")
             continue

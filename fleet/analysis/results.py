@@ -13,7 +13,7 @@ from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
 from fleet.analysis.compare.history import history
 from fleet.analysis.compare.siblings import siblings
-from fleet.analysis.exchange.imports import PREFIX, all_summaries, find_summary, published_layout
+from fleet.analysis.exchange.imports import PREFIX, find_summary, lay_out_published, load_all_summaries
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.heatmap import Limits
 from fleet.analysis.reduce.matrices import matrix as laid_out
@@ -81,7 +81,7 @@ class Results:
     def summaries(self, name: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
         """What others published, or one of them: a row per pair, `latency_ns`."""
         root = Listing(self._place)
-        rows = all_summaries(root) if name is None else find_summary(root, name)
+        rows = load_all_summaries(root) if name is None else find_summary(root, name)
         return _with_unit(load.of_benchmark(rows, benchmark).reset_index(drop=True), SHIPPED)
 
     @_skipping_damaged
@@ -126,7 +126,7 @@ class Results:
         if run is not None and run.startswith(PREFIX):
             name = run.removeprefix(PREFIX)
             rows = _first_kind(self.summaries(name, benchmark))
-            return _laid_out(rows, published_layout(rows), "latency_ns", name, SHIPPED)
+            return _laid_out(rows, lay_out_published(rows), "latency_ns", name, SHIPPED)
         now, ids = self._chosen([run] if run is not None else [])
         if not ids:
             raise UsageError(f"{self._place}: no run is stored here.")

@@ -59,11 +59,11 @@ def compare(
         raise typer.BadParameter("--json or --csv, not both.")
     root, width = cli.open_listing(results), cli.terminal()["width"]
     how = {"threshold": read_share(threshold), "only": Only(cli.join_lists(benchmark), cpus)}
-    if siblings or (len(sides) < 2 and not beside.is_beside(sides)):
+    if siblings or (len(sides) < 2 and not beside.has_summary(sides)):
         if point is not None or blocks is not None:
             raise UsageError("--point and --blocks: only to compare two sides or more.")
         answer = (_siblings if siblings else _over_time)(root, sides, width, **how)
-    elif beside.is_beside(sides):
+    elif beside.has_summary(sides):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
         answer = _beside(root, sides, [cli.join_lists(benchmark), cpus, point, blocks])
@@ -130,8 +130,8 @@ def _beside(root: "Listing", sides: list[str], asked: Sequence[str | None]) -> _
 
     if any(one is not None for one in asked):
         raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")
-    rows = beside.beside(root, sides)
-    text = partial(beside.beside_text, rows)
+    rows = beside.lay_out_beside(root, sides)
+    text = partial(beside.render_beside, rows)
     return _Answer(text, lambda: json_text(rows), lambda: csv_text(rows).rstrip("\n"))
 
 

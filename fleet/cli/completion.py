@@ -111,9 +111,9 @@ def _list_runs(root: str, incomplete: str) -> Iterator[str]:
 
 
 def _list_summaries(root: str) -> Iterator[str]:
-    from fleet.analysis.exchange.imports import all_summaries
+    from fleet.analysis.exchange.imports import load_all_summaries
 
-    yield from (f"{SUMMARY}{name}" for name in all_summaries(root)["summary"])
+    yield from (f"{SUMMARY}{name}" for name in load_all_summaries(root)["summary"])
 
 
 def _list_stored_benchmarks(root: str) -> Iterator[str]:

@@ -51,7 +51,7 @@ def report(
 
     Example: fleet report rpi5 server1 -o today.html
     """
-    from fleet.analysis.exchange.imports import PREFIX, matching
+    from fleet.analysis.exchange.imports import PREFIX, find_summaries
     from fleet.analysis.report import output as files
     from fleet.errors import UsageError
     from fleet.store.files import write_output
@@ -72,7 +72,7 @@ def report(
     if to_folder:
         from fleet.analysis.report.site import write_site
 
-        typer.echo(write_site(root, runs, file, title, matching(root, summaries)))
+        typer.echo(write_site(root, runs, file, title, find_summaries(root, summaries)))
         return
     if not to_stdout:
         files.check(file, force=force)

@@ -135,6 +135,6 @@ def _summaries(names: list[str], results: str, *, json: bool) -> None:
 
     page = cli.terminal()
     if json:
-        typer.echo(views.summaries_json(results, names))
+        typer.echo(views.format_summaries_json(results, names))
     else:
-        cli.paged(views.summaries_text(results, names, Canvas(**page)), page["width"])
+        cli.paged(views.render_summaries(results, names, Canvas(**page)), page["width"])

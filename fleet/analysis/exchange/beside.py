@@ -7,7 +7,7 @@ import pandas as pd
 from fleet.analysis.base.text import is_none, records, within
 from fleet.analysis.compare.comparison import read_tables
 from fleet.analysis.compare.sides import sides
-from fleet.analysis.exchange.imports import PREFIX, find_summary, half_widths
+from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, find_summary
 from fleet.analysis.reduce.load import without_points
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, View
@@ -18,13 +18,13 @@ ALL = "all pairs"
 _KIND = ["benchmark", "variant", "relation"]
 
 
-def is_beside(texts: Sequence[str]) -> bool:
-    """Whether one of the sides is a summary."""
+def has_summary(texts: Sequence[str]) -> bool:
+    """Report whether one of the sides is a summary."""
     return any(text.startswith(PREFIX) for text in texts)
 
 
-def beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
-    """A row per side, benchmark, variant and relation, all pairs together last.
+def lay_out_beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
+    """Lay out a row per side, benchmark, variant and relation, all pairs together last.
 
     Columns: `side`, `runs` (0 for a summary), `of` (how a pair's number is made), `benchmark`, `variant`,
     `relation`, `cells`, `median_ns`, `half` (the median half width of a pair's interval, a share; NaN: none),
@@ -46,7 +46,7 @@ def beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
             rows = rows.assign(estimator="median")
         else:
             rows = find_summary(root, text)
-            rows = rows.assign(half=half_widths(rows))
+            rows = rows.assign(half=compute_half_widths(rows))
         names = [name for name in rows["benchmark"].unique() if descriptions[name].view is View.MATRIX]
         rows = rows[rows["benchmark"].isin(names)]
         if rows.empty:
@@ -54,17 +54,17 @@ def beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
         every = pd.concat([rows, rows.assign(relation=ALL)])
         by = every.groupby(_KIND, sort=False, dropna=False)
         numbers_of = {"median_ns": ("latency_ns", "median"), "half": ("half", "median")}
-        found = by.agg(cells=("latency_ns", "size"), **numbers_of).reset_index()
-        found = found.sort_values("variant", kind="stable", key=lambda column: column.astype(str))
-        parts.append(found.assign(side=text, runs=len(own), of=rows["estimator"].iloc[0]))
+        medians = by.agg(cells=("latency_ns", "size"), **numbers_of).reset_index()
+        medians = medians.sort_values("variant", kind="stable", key=lambda column: column.astype(str))
+        parts.append(medians.assign(side=text, runs=len(own), of=rows["estimator"].iloc[0]))
     table_ = pd.concat(parts, ignore_index=True)
     first = table_[table_["side"] == texts[0]].set_index(_KIND)["median_ns"]
     kinds = pd.MultiIndex.from_frame(table_[_KIND])
     return table_.assign(ratio=table_["median_ns"].to_numpy() / first.reindex(kinds).to_numpy())
 
 
-def beside_text(rows: pd.DataFrame) -> str:
-    """For people: a table per benchmark, the first side above."""
+def render_beside(rows: pd.DataFrame) -> str:
+    """Render a table per benchmark, the first side above."""
     first = rows["side"].iloc[0]
     names = " beside ".join(rows["side"].unique())
     parts = [one_line(f"{names}: no verdict is possible, since a summary is of one run.")]

@@ -11,8 +11,8 @@ import pandas as pd
 from fleet.analysis.base.tables import Ints
 from fleet.analysis.base.text import csv_text, kind_of, records, shown_value, within
 from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.grid import Grid, matrix_csv
-from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
+from fleet.analysis.exchange.grid import Grid, write_matrix_csv
+from fleet.analysis.exchange.imports import PREFIX, find_summary, make_grid
 from fleet.analysis.reduce.ladders import node_cells, node_matrix
 from fleet.analysis.reduce.load import (
     add_run_columns,
@@ -51,10 +51,10 @@ def export_matrix(
     if what.startswith(PREFIX):
         if value is not None:
             raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
-        yield write(grid_of(_chosen(find_summary(root, what), benchmark, what, SHIPPED)))
+        yield write(make_grid(_choose_rows(find_summary(root, what), benchmark, what, SHIPPED)))
     else:
-        made = _of_run(root, what, tool, benchmark, value or estimator)
-        yield write(made) if isinstance(made, Grid) else made
+        exported = _export_run(root, what, tool, benchmark, value or estimator)
+        yield write(exported) if isinstance(exported, Grid) else exported
 
 
 def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) -> Iterator[str]:
@@ -66,7 +66,7 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
     for run_id in run_ids:
         kinds: list[str | None] = [None]
         if benchmark is not None:
-            kinds = [*select_kinds(benchmark, _measured(root, run_id))]
+            kinds = [*select_kinds(benchmark, _list_measured_kinds(root, run_id))]
         for rows in _read_samples(root, run_id, kinds):
             if benchmark is not None:
                 rows = rows[is_chosen_benchmark(rows, benchmark)]  # noqa: PLW2901  settings too
@@ -81,18 +81,18 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
         )
 
 
-def _of_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: str) -> Grid | str:
-    """The matrix of pairs, or the text of one by NUMA node, which of the tools only `csv` writes."""
+def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: str) -> Grid | str:
+    """Return the matrix of pairs, or the text of one by NUMA node, which only the tool `csv` writes."""
     run = load_run(root, run_id)
     ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
     descriptions = read_descriptions(run["hello"])
-    kinds = _measured(root, run_id)
-    placed = _by_node(root, run_id, kinds, descriptions) if tool == "csv" else {}
-    chosen = _chosen_of([*_of_pairs(kinds, descriptions), *placed], benchmark, run_id)
+    kinds = _list_measured_kinds(root, run_id)
+    placed = _load_node_cells(root, run_id, kinds, descriptions) if tool == "csv" else {}
+    chosen = _choose_kind([*_list_pair_kinds(kinds, descriptions), *placed], benchmark, run_id)
     if chosen in placed:
         rows, columns, cells = node_matrix(placed[chosen], f"{value}_ns")
-        shown = {ends: shown_value(descriptions[chosen.partition("/")[0]], ns) for ends, ns in cells.items()}
-        return matrix_csv("node", rows, columns, shown)
+        values = {ends: shown_value(descriptions[chosen.partition("/")[0]], ns) for ends, ns in cells.items()}
+        return write_matrix_csv("node", rows, columns, values)
     pairs = pairs_of_run(root, run_id, chosen, ordered=ordered)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
@@ -111,42 +111,44 @@ def _of_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: st
     )
 
 
-def _by_node(
+def _load_node_cells(
     root: Root, run_id: str, kinds: Sequence[str], descriptions: Descriptions
 ) -> dict[str, pd.DataFrame]:
-    """The cells of each matrix by NUMA node, by benchmark/variant and setting."""
+    """Load the cells of each matrix by NUMA node, keyed by benchmark/variant and setting."""
     names = [name for name in {kind.partition("/")[0] for kind in kinds} if descriptions[name].node]
     if not names:
         return {}
     pairs = widened(load_pairs(root, run_id=run_id, benchmark=names))
     cells = node_cells(pairs, load_cpus(root, run_id=run_id), descriptions)
-    return dict(iter(cells.groupby(_kinds(cells) + " " + cells["setting"].astype(str), sort=False)))
+    return dict(iter(cells.groupby(_name_kinds(cells) + " " + cells["setting"].astype(str), sort=False)))
 
 
-def _measured(root: Root, run_id: str) -> list[str]:
-    """Each benchmark/variant of the stored samples, whatever the host said it would measure."""
+def _list_measured_kinds(root: Root, run_id: str) -> list[str]:
+    """List each benchmark/variant of the stored samples, whatever the host said it would measure."""
     parts = samples_in_parts(root, run_id, columns=["benchmark", "variant"])
-    return list(dict.fromkeys(kind for part in parts for kind in _kinds(part)))
+    return list(dict.fromkeys(kind for part in parts for kind in _name_kinds(part)))
 
 
-def _kinds(rows: pd.DataFrame) -> "pd.Series[str]":
+def _name_kinds(rows: pd.DataFrame) -> "pd.Series[str]":
     names = rows["benchmark"].astype(str)
-    known = rows["variant"].notna()
-    return names.where(~known, names + "/" + rows["variant"].astype(str))
+    has_variant = rows["variant"].notna()
+    return names.where(~has_variant, names + "/" + rows["variant"].astype(str))
 
 
-def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str, descriptions: Descriptions) -> pd.DataFrame:
-    kinds = _kinds(rows)
-    return rows[kinds == _chosen_of(_of_pairs(kinds.unique(), descriptions), benchmark, what)]
+def _choose_rows(
+    rows: pd.DataFrame, benchmark: str | None, what: str, descriptions: Descriptions
+) -> pd.DataFrame:
+    kinds = _name_kinds(rows)
+    return rows[kinds == _choose_kind(_list_pair_kinds(kinds.unique(), descriptions), benchmark, what)]
 
 
-def _of_pairs(kinds: Iterable[str], descriptions: Descriptions) -> list[str]:
+def _list_pair_kinds(kinds: Iterable[str], descriptions: Descriptions) -> list[str]:
     return [kind for kind in kinds if descriptions[kind].view is View.MATRIX]
 
 
-def _chosen_of(there: Sequence[str], benchmark: str | None, what: str) -> str:
+def _choose_kind(there: Sequence[str], benchmark: str | None, what: str) -> str:
     names = parse_benchmark_names(benchmark) if benchmark else ()
-    wanted = [
+    matching = [
         kind
         for kind in there
         if not names
@@ -157,10 +159,10 @@ def _chosen_of(there: Sequence[str], benchmark: str | None, what: str) -> str:
     ]
     if not there:
         raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
-    if len(wanted) != 1:
+    if len(matching) != 1:
         unlike = f", not {benchmark!r}; `fleet show --csv` has the points of others" if benchmark else ""
         raise UsageError(f"{what}: --benchmark must name one of {', '.join(there)}{unlike}.")
-    return wanted[0]
+    return matching[0]
 
 
 def _read_samples(root: Root, run_id: str, kinds: Sequence[str | None]) -> Iterator[pd.DataFrame]:
@@ -170,38 +172,38 @@ def _read_samples(root: Root, run_id: str, kinds: Sequence[str | None]) -> Itera
     for bursts in parts:
         step = max(1, SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
         for begin in range(0, len(bursts), step):
-            for part in _in_parts(bursts.iloc[begin : begin + step], descriptions):
+            for part in _cut_into_samples(bursts.iloc[begin : begin + step], descriptions):
                 yield add_run_columns(part.drop(columns=_LEFT_OUT), run)
 
 
-def _in_parts(bursts: pd.DataFrame, descriptions: Descriptions) -> Iterator[pd.DataFrame]:
-    """A row per sample, with the other threads' numbers in that sample; a burst that is too long is cut."""
+def _cut_into_samples(bursts: pd.DataFrame, descriptions: Descriptions) -> Iterator[pd.DataFrame]:
+    """Yield a row per sample, with the other threads' numbers in it; a burst that is too long is cut."""
     for first in range(0, max(map(len, bursts["ticks"])), SAMPLES_AT_ONCE):
-        kept = slice(first, first + SAMPLES_AT_ONCE)
+        places = slice(first, first + SAMPLES_AT_ONCE)
         part = bursts.assign(
-            ticks=[ticks[kept] for ticks in bursts["ticks"]],
+            ticks=[ticks[places] for ticks in bursts["ticks"]],
             warmup=(bursts["warmup"] - first).clip(lower=0),
-            **{name: bursts[name].map(partial(_each, kept=kept)) for name in _OF_OTHERS},
+            **{name: bursts[name].map(partial(_slice_each, places=places)) for name in _OF_OTHERS},
         )
         long = samples_long(part, descriptions)
         yield long.assign(
             sample=long["sample"] + first,
-            **{name: _by_sample(part["ticks"], part[name]) for name in _OF_OTHERS},
+            **{name: _turn_to_samples(part["ticks"], part[name]) for name in _OF_OTHERS},
         )
 
 
-def _each(lists: Sequence[Ints] | None, kept: slice) -> list[Ints] | None:
-    return None if lists is None else [one[kept] for one in lists]
+def _slice_each(lists: Sequence[Ints] | None, places: slice) -> list[Ints] | None:
+    return None if lists is None else [values[places] for values in lists]
 
 
-def _by_sample(ticks: Iterable[Ints], others: Iterable[list[Ints] | None]) -> "pd.Series[Any]":
-    """For each sample of these bursts the numbers of the other threads, None where there are none."""
-    found = [
+def _turn_to_samples(ticks: Iterable[Ints], others: Iterable[list[Ints] | None]) -> "pd.Series[Any]":
+    """Return the numbers of the other threads for each sample, None where there are none."""
+    numbers = [
         sample
         for own, lists in zip(ticks, others, strict=True)
         for sample in (np.stack(lists, axis=1).tolist() if lists else [None] * len(own))
     ]
-    return pd.Series(found, dtype=object)
+    return pd.Series(numbers, dtype=object)
 
 
 _NS = 1e-9
@@ -209,8 +211,8 @@ _KIND = ("benchmark", "variant", "relation")
 _METRIC = "fleet_median_latency_seconds"
 
 
-def openmetrics(table: pd.DataFrame) -> str:
-    """OpenMetrics text, in seconds as its rules ask; for the textfile collector of node_exporter."""
+def render_openmetrics(table: pd.DataFrame) -> str:
+    """Render OpenMetrics in seconds, for the textfile collector of node_exporter."""
     lines = [
         f"# TYPE {_METRIC} gauge",
         f"# UNIT {_METRIC} seconds",
@@ -218,32 +220,35 @@ def openmetrics(table: pd.DataFrame) -> str:
     ]
     for row in records(table):
         labels = {"host": row["host_name"], **{name: row[name] for name in _KIND}}
-        listed = ",".join(f'{name}="{_quoted(str(value))}"' for name, value in labels.items())
+        listed = ",".join(f'{name}="{_escape_label(str(value))}"' for name, value in labels.items())
         lines.append(f"{_METRIC}{{{listed}}} {row['median_ns'] * _NS:.6g}")
     return "\n".join([*lines, "# EOF", ""])
 
 
-def markdown(table: pd.DataFrame) -> str:
-    """A table for a pull request: a row per host, benchmark and relation."""
+def render_markdown(table: pd.DataFrame) -> str:
+    """Render a table for a pull request: a row per host, benchmark and relation."""
     lines = [
         f"| host | benchmark | relation | runs | ns, one way | ±95% {describe_interval(table)} |",
         "| --- | --- | --- | ---: | ---: | ---: |",
     ]
     for row in records(table):
         names = (row["host_name"], kind_of(row), row["relation"])
-        cells = (*map(_cell, names), row["runs"], f"{row['median_ns']:.1f}", within(row["half"]))
+        cells = (*map(_escape_cell, names), row["runs"], f"{row['median_ns']:.1f}", within(row["half"]))
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join([*lines, ""])
 
 
-DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], Any]] = {"openmetrics": openmetrics, "markdown": markdown}
+DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], Any]] = {
+    "openmetrics": render_openmetrics,
+    "markdown": render_markdown,
+}
 
 
-def _cell(text: str) -> str:
-    """Text in a table of Markdown: no character of it is markup or HTML."""
+def _escape_cell(text: str) -> str:
+    """Escape a text for a cell of Markdown: no character of it is markup or HTML."""
     return re.sub(r"([\\`*_\[\]<>|&~])", r"\\\1", one_line(text))
 
 
-def _quoted(text: str) -> str:
-    """A label's value in OpenMetrics, which escapes these three; other control characters are shown."""
+def _escape_label(text: str) -> str:
+    """Escape a label's value for OpenMetrics; control characters become visible."""
     return printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

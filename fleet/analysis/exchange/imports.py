@@ -40,37 +40,37 @@ _STATED = ("benchmark", "variant", "estimator", "cpu_model", "os", "conditions")
 
 
 def load_imports(root: Root) -> pd.DataFrame:
-    """All imported summaries, a row per pair (docs/tables.md); a StoreWarning for a file left out."""
+    """Load the imported summaries, a row per pair (docs/tables.md); a StoreWarning names a file left out."""
     place = open_listing(root).place
     with storing("read the summaries", place):
         names = place.files(FILES)
-    return _plain(read_files(place, names, "summaries", skip_damaged=True).to_pandas())
+    return _decode_keys(read_files(place, names, "summaries", skip_damaged=True).to_pandas())
 
 
 @cache
 def load_published() -> pd.DataFrame:
     """Read the published tables that fleet ships (fleet/published/index.toml), in the same columns."""
     rows: list[dict[str, Any]] = []
-    for name, entry in index()["summaries"].items():
-        source = index()["sources"][entry["source"]]
-        machine = Topology(_cpus(entry))
+    for name, entry in read_index()["summaries"].items():
+        source = read_index()["sources"][entry["source"]]
+        machine = Topology(_make_cpus(entry))
         for file, variant in entry["tables"].items():
             text = (FOLDER / file).read_text(encoding="utf-8")
-            tool, grids = tools.read(text, file, source["tool"])
+            tool, grids = tools.read_matrices(text, file, source["tool"])
             columns = {key: entry.get(key) for key in ("cpu_model", "os", "conditions")}
             columns |= {"source": source["url"], "variant": variant}
-            rows += [row for grid in grids for row in rows_of(name, tool, grid, columns, machine)]
-    return _plain(pd.DataFrame(rows, columns=[column.name for column in schema.TABLES["summaries"]]))
+            rows += [row for grid in grids for row in make_rows(name, tool, grid, columns, machine)]
+    return _decode_keys(pd.DataFrame(rows, columns=[column.name for column in schema.TABLES["summaries"]]))
 
 
-def all_summaries(root: Root) -> pd.DataFrame:
-    """Imported summaries, then the published ones."""
-    found = (load_imports(root), load_published())
-    return pd.concat([frame for frame in found if len(frame)], ignore_index=True)
+def load_all_summaries(root: Root) -> pd.DataFrame:
+    """Load imported summaries, then the published ones."""
+    tables = (load_imports(root), load_published())
+    return pd.concat([frame for frame in tables if len(frame)], ignore_index=True)
 
 
-def check_name(name: str) -> None:
-    """Raises UsageError where no summary can be stored under this name."""
+def require_free_name(name: str) -> None:
+    """Raise UsageError if no summary can be stored under this name."""
     if name in set(load_published()["summary"]):
         raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
     try:
@@ -79,30 +79,30 @@ def check_name(name: str) -> None:
         raise UsageError(f"--name: {err}") from err
 
 
-def matching(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """The rows of each summary that these names or globs mean. Raises UsageError where one means none."""
-    every = {str(name): rows for name, rows in all_summaries(root).groupby("summary", sort=False)}
-    found = dict[str, pd.DataFrame]()
+def find_summaries(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Return the rows of each summary that these names or globs match. Raises UsageError for no match."""
+    every = {str(name): rows for name, rows in load_all_summaries(root).groupby("summary", sort=False)}
+    summaries = dict[str, pd.DataFrame]()
     for text in texts:
         meant = [name for name in every if fnmatchcase(name, text.removeprefix(PREFIX))]
-        found |= {name: every[name] for name in meant} or {text: find_summary(root, text)}
-    return found
+        summaries |= {name: every[name] for name in meant} or {text: find_summary(root, text)}
+    return summaries
 
 
 def find_summary(root: Root, name: str) -> pd.DataFrame:
-    """The rows of a summary, with or without `summary:`. Raises UsageError naming what there is."""
+    """Return the rows of a summary, named with or without `summary:`. UsageError lists what there is."""
     name = name.removeprefix(PREFIX)
-    every = all_summaries(root)
-    found = every[every["summary"] == name].reset_index(drop=True)
-    if found.empty:
+    every = load_all_summaries(root)
+    rows = every[every["summary"] == name].reset_index(drop=True)
+    if rows.empty:
         raise UsageError(
             f"no summary is called {name!r}; there are: {', '.join(every['summary'].unique())} "
             "(fleet runs --summaries lists them)."
         )
-    return found
+    return rows
 
 
-def rows_of(
+def make_rows(
     name: str, tool: str, grid: Grid, columns: Mapping[str, Any], machine: Topology | None = None
 ) -> list[dict[str, Any]]:
     """Turn one matrix into rows of the summaries table; columns: values, else of the matrix or the tool.
@@ -125,14 +125,14 @@ def rows_of(
     return rows
 
 
-def half_widths(rows: pd.DataFrame) -> "pd.Series[float]":
-    """Half of each pair's interval as a share of its number; NaN where it has none."""
+def compute_half_widths(rows: pd.DataFrame) -> "pd.Series[float]":
+    """Compute half of each pair's interval as a share of its number; NaN without an interval."""
     low, high = (rows[end].astype(float) for end in ("low_ns", "high_ns"))
     return (high - low) / 2 / rows["latency_ns"]
 
 
-def renumbered(grid: Grid, cpus: Sequence[int]) -> Grid:
-    """The same matrix with its CPUs called `cpus`, in order; for formats that lose their numbers."""
+def renumber(grid: Grid, cpus: Sequence[int]) -> Grid:
+    """Give the CPUs of a matrix these numbers, in order; some formats lose them. Raises UsageError."""
     if len(cpus) != len(grid.cpus):
         raise UsageError(f"--cpus names {len(cpus)} CPUs, the matrix has {len(grid.cpus)}.")
     names = dict(zip(grid.cpus, cpus, strict=True))
@@ -140,8 +140,8 @@ def renumbered(grid: Grid, cpus: Sequence[int]) -> Grid:
     return replace(grid, cpus=tuple(cpus), cells=cells)
 
 
-def grid_of(rows: pd.DataFrame) -> Grid:
-    """The matrix that rows of one benchmark and variant of a summary came from."""
+def make_grid(rows: pd.DataFrame) -> Grid:
+    """Make the matrix of one benchmark and variant of a summary from its rows."""
     first = records(rows.head(1))[0]
     ends = zip(rows["ping_cpu"].astype(int), rows["pong_cpu"].astype(int), strict=True)
     return Grid(
@@ -155,35 +155,35 @@ def grid_of(rows: pd.DataFrame) -> Grid:
     )
 
 
-def published_cpus(rows: pd.DataFrame) -> pd.DataFrame:
-    """What the CPUs of a summary share, in the columns of `cpus`; of an import nothing is known."""
-    entry = index()["summaries"].get(rows["summary"].iloc[0])
-    return pd.DataFrame([asdict(cpu) for cpu in _cpus(entry)] if entry else [], columns=_CPU_COLUMNS)
+def load_published_cpus(rows: pd.DataFrame) -> pd.DataFrame:
+    """Load the CPUs of a published summary in the columns of `cpus`; no rows for an import."""
+    entry = read_index()["summaries"].get(rows["summary"].iloc[0])
+    return pd.DataFrame([asdict(cpu) for cpu in _make_cpus(entry)] if entry else [], columns=_CPU_COLUMNS)
 
 
-def published_layout(rows: pd.DataFrame) -> Layout:
-    """The CPUs of a summary in topology order, of an import ascending. rows: as of `load_published`."""
+def lay_out_published(rows: pd.DataFrame) -> Layout:
+    """Order the CPUs of a summary by topology, of an import by number. rows: as of `load_published`."""
     return layout(
-        published_cpus(rows), sorted({*rows["ping_cpu"].astype(int), *rows["pong_cpu"].astype(int)})
+        load_published_cpus(rows), sorted({*rows["ping_cpu"].astype(int), *rows["pong_cpu"].astype(int)})
     )
 
 
-def _cpus(entry: Mapping[str, Any]) -> tuple[Cpu, ...]:
-    """The CPUs of a published machine, all in one package; a core in no cluster is one of its own."""
-    cores = _lowest(entry.get("cores", ()))
-    clusters = cores | _lowest(entry["clusters"]) if "clusters" in entry else {}
+def _make_cpus(entry: Mapping[str, Any]) -> tuple[Cpu, ...]:
+    """Make the CPUs of a published machine, all in one package; a core in no cluster is its own cluster."""
+    cores = _map_to_lowest(entry.get("cores", ()))
+    clusters = cores | _map_to_lowest(entry["clusters"]) if "clusters" in entry else {}
     return tuple(
         Cpu(n, core=cores.get(n, n), cluster=clusters.get(n), llc=0, die=0, package=0, node=0)
         for n in range(entry["cpus"])
     )
 
 
-def _lowest(groups: Sequence[str]) -> dict[int, int]:
+def _map_to_lowest(groups: Sequence[str]) -> dict[int, int]:
     return {cpu: members[0] for text in groups for members in [parse_cpu_numbers(text)] for cpu in members}
 
 
-def _plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Keys as plain strings, so that frames of different origin can be joined."""
+def _decode_keys(frame: pd.DataFrame) -> pd.DataFrame:
+    """Turn keys into plain strings, so that frames of different origin can be joined."""
     keys = [column.name for column in schema.TABLES["summaries"] if column.type.startswith("dictionary")]
     return frame.astype(dict.fromkeys(keys, "object")).reset_index(drop=True)
 
@@ -192,14 +192,14 @@ FOLDER = files("fleet") / "published"
 
 
 @cache
-def index() -> dict[str, Any]:
-    """What is shipped, with where it comes from (fleet/published/index.toml)."""
+def read_index() -> dict[str, Any]:
+    """Read the list of shipped summaries and their sources (fleet/published/index.toml)."""
     return tomllib.loads((FOLDER / "index.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
 class ImportMetadata:
-    """What the user states about the files; topology: a selection, whose last run has their CPUs."""
+    """Statements of the user about the files. topology: a selection, whose last run has their CPUs."""
 
     tool: str | None = None
     benchmark: str | None = None
@@ -219,28 +219,28 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
 
     Raises UsageError for what cannot be read or stored; nothing is stored then.
     """
-    _check(name, metadata)
-    machine = None if metadata.topology is None else _topology(root, metadata.topology)
+    _require_valid(name, metadata)
+    machine = None if metadata.topology is None else _load_topology(root, metadata.topology)
     now = datetime.now(UTC)
     rows, kinds = [], []
     for file in files:
-        tool, grids = tools.read(_text(file), str(file), metadata.tool)
+        tool, grids = tools.read_matrices(_read_text(file), str(file), metadata.tool)
         if metadata.benchmark is not None and len(grids) > 1:
             raise UsageError(f"{file}: holds {len(grids)} matrices; --benchmark can name only one.")
         for grid in grids:
             columns: dict[str, Any] = {key: getattr(metadata, key) for key in _STATED}
             source = metadata.source or printable(str(file))
             columns |= {"source": source, "imported_utc": now, "labels": dict(metadata.labels)}
-            numbered = grid if metadata.cpus is None else renumbered(grid, metadata.cpus)
+            numbered = grid if metadata.cpus is None else renumber(grid, metadata.cpus)
             if machine is not None:
-                _check_cpus(file, numbered, machine, metadata.topology)
-            found = rows_of(name, tool, numbered, columns, machine)
-            if not found:
+                _require_cpus(file, numbered, machine, metadata.topology)
+            matrix_rows = make_rows(name, tool, numbered, columns, machine)
+            if not matrix_rows:
                 raise UsageError(f"{file}: the matrix has no values.")
-            kinds.append(found[0]["benchmark"])
+            kinds.append(matrix_rows[0]["benchmark"])
             if len(set(kinds)) < len(kinds):
                 raise UsageError(f"{file}: a second matrix of {kinds[-1]}; import it under another --name.")
-            rows += found
+            rows += matrix_rows
             cpus, cells = len(numbered.cpus), len(numbered.cells)
             half = "" if cells > cpus * (cpus - 1) // 2 else " (half a matrix)"
             size = f"{counted(cpus, 'CPU')}, {counted(cells, 'cell')}{half}"
@@ -248,15 +248,15 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
     return f"{stored} {PREFIX}{name}: {', '.join(kinds)}, {size}. See it: fleet show {PREFIX}{name}"
 
 
-def _topology(root: str | Path, text: str) -> Topology:
+def _load_topology(root: str | Path, text: str) -> Topology:
     store = Store(root)
     run = select(store.list_runs(), [text], store.place)[-1]
     rows = records(load_cpus(root, run_id=run.run_id)[["cpu", *GROUPS]])
-    known = [{name: None if is_none(one) else int(one) for name, one in row.items()} for row in rows]
-    return Topology(tuple(Cpu(**row) for row in known))  # type: ignore[arg-type]
+    cpus = [{name: None if is_none(value) else int(value) for name, value in row.items()} for row in rows]
+    return Topology(tuple(Cpu(**row) for row in cpus))  # type: ignore[arg-type]
 
 
-def _check_cpus(file: Path, grid: Grid, machine: Topology, text: str | None) -> None:
+def _require_cpus(file: Path, grid: Grid, machine: Topology, text: str | None) -> None:
     if unknown := sorted(set(grid.cpus) - {cpu.cpu for cpu in machine.cpus}):
         raise UsageError(
             f"--topology {text}: that machine has no CPU {format_cpus(unknown)}, which {file} has; "
@@ -264,23 +264,23 @@ def _check_cpus(file: Path, grid: Grid, machine: Topology, text: str | None) -> 
         )
 
 
-def _check(name: str, metadata: ImportMetadata) -> None:
-    check_name(name)
-    for word, known in (
+def _require_valid(name: str, metadata: ImportMetadata) -> None:
+    require_free_name(name)
+    for word, allowed in (
         ("tool", tools.TOOLS),
-        ("benchmark", tuple(one for one in VARIANTS if BENCHMARKS[one].view is View.MATRIX)),
+        ("benchmark", tuple(name for name in VARIANTS if BENCHMARKS[name].view is View.MATRIX)),
         ("estimator", ("median", "mean", "min")),
     ):
         value = getattr(metadata, word)
-        if value is not None and value not in known:
-            raise UsageError(f"--{word} {value}: unknown; there are {', '.join(known)}.")
+        if value is not None and value not in allowed:
+            raise UsageError(f"--{word} {value}: unknown; there are {', '.join(allowed)}.")
     for word in ("variant", "cpu_model", "os", "conditions", "source"):
         if not (getattr(metadata, word) or "").isprintable():
             raise UsageError(f"--{word.replace('_', '-')}: must be one line of text in UTF-8.")
 
 
-def _text(file: Path) -> str:
-    """A file's text; UTF-8, or UTF-16 as PowerShell writes what is redirected."""
+def _read_text(file: Path) -> str:
+    """Read a text file in UTF-8, or in UTF-16 as PowerShell redirects output. Raises UsageError."""
     try:
         if str(file) == "-":
             data = sys.stdin.buffer.read(MOST_BYTES + 1)

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base.text import records
-from fleet.analysis.exchange.imports import PREFIX, check_name
+from fleet.analysis.exchange.imports import PREFIX, require_free_name
 from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.errors import UsageError
@@ -35,9 +35,10 @@ _MOST_RUNS, _MOST_BYTES = 10_000, 8 << 30
 def export_runs(
     root: Root, run_ids: Sequence[str], output: Path, keep: Collection[str], *, medians: bool = False
 ) -> str:
-    """Write these runs, unless to a zip the last alone; what was done. Raises UsageError, StoreError.
+    """Write these runs to a zip, or the last one alone to another file; return a message for the user.
 
-    medians: no samples, but the median and interval of each pair, as a summary.
+    medians: the median and interval of each pair, as a summary, instead of samples. Raises UsageError,
+    StoreError.
     """
     for word in keep:
         parse_choice("keep", word, tuple(KEEP))
@@ -54,14 +55,14 @@ def export_runs(
             record = TableFile(listing.place, samples_name(hosts[run_id], run_id), "samples").record
             draft = Path(folder) / run_id
             if medians:
-                made = anonymize(record, keep)
+                exported = anonymize(record, keep)
                 write_table(
-                    draft, medians_of(made.row, load_pairs(root, run_id=run_id), descriptions[run_id])
+                    draft, make_summary(exported.row, load_pairs(root, run_id=run_id), descriptions[run_id])
                 )
             else:
-                made = export_run(listing.place, record, draft, keep)
-            drafts.append(draft.rename(draft.with_name(f"{made.row['run_id']}.parquet")))
-            lines.append(f"{run_id} as {made.row['run_id']} of {made.row['host_name']}")
+                exported = export_run(listing.place, record, draft, keep)
+            drafts.append(draft.rename(draft.with_name(f"{exported.row['run_id']}.parquet")))
+            lines.append(f"{run_id} as {exported.row['run_id']} of {exported.row['host_name']}")
         if output.suffix == ".zip":
             every = Path(folder) / "all.zip"
             with zipfile.ZipFile(every, "x", zipfile.ZIP_STORED) as archive:
@@ -78,18 +79,18 @@ def export_runs(
 
 
 def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
-    """Publish the runs in these files, of a host of this name; what was done. UsageError, StoreError."""
+    """Publish the runs in these files under a host name; return a message. Raises UsageError, StoreError."""
     place, lines = open_listing(root).place, []
     with ExitStack() as stack:
-        found = [one for file in files for one in stack.enter_context(_unpacked(file))]
-        medians = {one for one in found if _is_summary(one)}
+        unpacked = [path for file in files for path in stack.enter_context(_unpack(file))]
+        medians = {path for path in unpacked if _is_summary(path)}
         if name and len(medians) > 1:
             raise UsageError(f"--name {name}: not for {len(medians)} summaries; leave it out.")
-        for one in found:
-            if one in medians:
-                subject, is_new = _import_medians(place, one, name)
+        for path in unpacked:
+            if path in medians:
+                subject, is_new = _import_medians(place, path, name)
             else:
-                record, is_new = import_run(place, one, name)
+                record, is_new = import_run(place, path, name)
                 subject = f"{record.row['run_id']} of {record.row['host_name']}"
             lines.append(f"{subject}: {'imported' if is_new else 'is here already'}")
     return "\n".join(lines)
@@ -99,16 +100,16 @@ def _is_summary(file: Path) -> bool:
     return read_table_name(Folder(file.absolute().parent), file.name) == "summaries"
 
 
-def medians_of(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Any:
-    """The median and interval of each pair of CPUs, a table of `summaries`. UsageError where there is none.
+def make_summary(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Any:
+    """Make a table of `summaries` with the median and interval of each pair of CPUs.
 
-    row: the anonymized run; pairs: its table.
+    row: the anonymized run; pairs: its table. Raises UsageError if there is no pair.
     """
     pairs = without_points(pairs, descriptions)
     pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]
     if pairs.empty:
         raise UsageError(f"{row['run_id']}: has no latencies between CPUs; export it without --medians.")
-    alike = dict.fromkeys(column.name for column in schema.TABLES["summaries"]) | {
+    constants = dict.fromkeys(column.name for column in schema.TABLES["summaries"]) | {
         **{name: row[name] for name in ("cpu_model", "os", "labels_json")},
         "summary": row["host_name"],
         "tool": "fleet",
@@ -119,7 +120,7 @@ def medians_of(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descri
     shared = pairs["relation"].astype(str).str.partition(" ")[0]
     pairs = pairs.assign(relation=shared, latency_ns=pairs["median_ns"])
     own = ["benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "samples"]
-    rows = [alike | row for row in records(pairs[[*own, "latency_ns", "low_ns", "high_ns"]])]
+    rows = [constants | row for row in records(pairs[[*own, "latency_ns", "low_ns", "high_ns"]])]
     return pa.Table.from_pylist(rows, schema.arrow_schema("summaries"))
 
 
@@ -128,13 +129,13 @@ def _import_medians(place: Place, file: Path, name: str | None) -> tuple[str, bo
     if not rows:
         raise UsageError(f"{file}: has no rows.")
     name = name or str(rows[0]["summary"])
-    check_name(name)
+    require_free_name(name)
     own = {"summary": name, "imported_utc": datetime.now(UTC)}
     return f"{PREFIX}{name}", write_summary(place.address, name, [row | own for row in rows])
 
 
 @contextmanager
-def _unpacked(file: Path) -> Iterator[list[Path]]:
+def _unpack(file: Path) -> Iterator[list[Path]]:
     if not file.is_file():
         raise UsageError(f"{file}: no such file.")
     if file.suffix != ".zip":
@@ -144,10 +145,13 @@ def _unpacked(file: Path) -> Iterator[list[Path]]:
         try:
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
-                if len(members) > _MOST_RUNS or sum(one.file_size for one in members) > _MOST_BYTES:
+                if len(members) > _MOST_RUNS or sum(member.file_size for member in members) > _MOST_BYTES:
                     raise UsageError(f"{file}: has more than {_MOST_RUNS} files or {_MOST_BYTES >> 30} GiB.")
-                for at, member in enumerate(members):
-                    with archive.open(member) as packed, (Path(folder) / f"{at}.parquet").open("xb") as plain:
+                for number, member in enumerate(members):
+                    with (
+                        archive.open(member) as packed,
+                        (Path(folder) / f"{number}.parquet").open("xb") as plain,
+                    ):
                         shutil.copyfileobj(packed, plain)
         except (OSError, RuntimeError, zipfile.BadZipFile) as err:
             raise UsageError(f"{file}: cannot be read as a zip: {err}.") from err

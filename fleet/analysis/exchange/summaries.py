@@ -1,4 +1,4 @@
-"""What is printed of summaries: the list of them, or some with their relations and matrices."""
+"""Prints summaries: the list of them, or some with their relations and matrices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,13 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base.text import json_text, rendered, within
-from fleet.analysis.exchange.imports import PREFIX, all_summaries, find_summary, half_widths, published_layout
+from fleet.analysis.exchange.imports import (
+    PREFIX,
+    compute_half_widths,
+    find_summary,
+    lay_out_published,
+    load_all_summaries,
+)
 from fleet.analysis.reduce.matrices import grid
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.errors import UsageError
@@ -14,20 +20,24 @@ from fleet.store.runs import Root
 from fleet.text import one_line, table
 
 
-def summaries_text(root: Root, names: Sequence[str], canvas: Canvas) -> str:
-    """These summaries, each named with or without `summary:`; the list of all without names."""
+def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
+    """Render these summaries, named with or without `summary:`; without names, list all."""
     if not names:
-        return list_text(all_summaries(root))
-    return "\n\n".join(summary_text(find_summary(root, name), canvas) for name in _named(names))
+        return render_list(load_all_summaries(root))
+    return "\n\n".join(render_summary(find_summary(root, name), canvas) for name in _require_summaries(names))
 
 
-def summaries_json(root: Root, names: Sequence[str]) -> str:
-    """A row per pair of these summaries, or of all."""
-    tables = [find_summary(root, name) for name in _named(names)] if names else [all_summaries(root)]
+def format_summaries_json(root: Root, names: Sequence[str]) -> str:
+    """Format a row per pair of these summaries, or of all, as JSON."""
+    tables = (
+        [find_summary(root, name) for name in _require_summaries(names)]
+        if names
+        else [load_all_summaries(root)]
+    )
     return json_text(pd.concat(tables, ignore_index=True))
 
 
-def _named(names: Sequence[str]) -> list[str]:
+def _require_summaries(names: Sequence[str]) -> list[str]:
     if len(names) > 1 and not all(name.startswith(PREFIX) for name in names):
         beside = " ".join(names)
         raise UsageError(
@@ -36,48 +46,48 @@ def _named(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def list_text(rows: pd.DataFrame) -> str:
-    """Each summary with its machine, a line per benchmark and variant, in the order of `rows`."""
+def render_list(rows: pd.DataFrame) -> str:
+    """List each summary with its machine, and a line per benchmark and variant."""
     parts = [
         "Published or imported: one number a pair, no samples. ns: the median of the pairs.\n"
         "Show one with its matrix: fleet show summary:NAME. Beside a run: fleet compare RUN summary:NAME"
     ]
     for name, part in rows.groupby("summary", sort=False):
         first = part.iloc[0]
-        conditions = f" ({first['conditions']})" if _known(first["conditions"]) else ""
-        machine = f"{_known(first['cpu_model']) or 'unknown CPU model'}{conditions}"
+        conditions = f" ({first['conditions']})" if _text_or_none(first["conditions"]) else ""
+        machine = f"{_text_or_none(first['cpu_model']) or 'unknown CPU model'}{conditions}"
         day = "shipped" if pd.isna(first["imported_utc"]) else f"imported {first['imported_utc']:%Y-%m-%d}"
-        number = f"{first['tool']}'s {_known(first['estimator']) or 'number'}"
-        about = (machine, _known(first["os"]), number, day)
+        number = f"{first['tool']}'s {_text_or_none(first['estimator']) or 'number'}"
+        about = (machine, _text_or_none(first["os"]), number, day)
         lines = [one_line(f"{name}: {', '.join(word for word in about if word)}")]
         for _, kind in part.groupby(["benchmark", "variant"], sort=False, dropna=False):
             median = kind["latency_ns"].median()
-            lines.append(f"  {_kind(kind.iloc[0]):13}  {len(kind):6} cells  {median:7.1f} ns")
+            lines.append(f"  {_name_kind(kind.iloc[0]):13}  {len(kind):6} cells  {median:7.1f} ns")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
-def summary_text(rows: pd.DataFrame, canvas: Canvas) -> str:
-    """One summary: where it comes from, and for each benchmark its relations and its matrix."""
+def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
+    """Render a summary: its source, and for each benchmark its relations and its matrix."""
     first = rows.iloc[0]
     name = first["summary"]
-    order = published_layout(rows)
-    machine = [_known(first[key]) for key in ("cpu_model", "os", "conditions")]
+    order = lay_out_published(rows)
+    machine = [_text_or_none(first[key]) for key in ("cpu_model", "os", "conditions")]
     parts = [
         one_line(f"{PREFIX}{name}  {', '.join(word for word in machine if word)}".rstrip())
-        + f"\nsummary, not raw: the {_known(first['estimator']) or 'number'} of each pair, "
+        + f"\nsummary, not raw: the {_text_or_none(first['estimator']) or 'number'} of each pair, "
         + one_line(f"as {first['tool']} printed it; from {first['source']}")
     ]
     for _, part in rows.groupby(["benchmark", "variant"], sort=False, dropna=False):
-        groups = part.assign(half=half_widths(part)).groupby("relation")
+        groups = part.assign(half=compute_half_widths(part)).groupby("relation")
         by = groups["latency_ns"].agg(["size", "median", "min", "max"]).assign(half=groups["half"].median())
-        shown = ["median", *(["half"] if by["half"].notna().any() else []), "min", "max"]
+        columns = ["median", *(["half"] if by["half"].notna().any() else []), "min", "max"]
         lines = [
-            (str(relation), str(int(row["size"])), *(_NUMBERS[what][1](row[what]) for what in shown))
+            (str(relation), str(int(row["size"])), *(_NUMBERS[column][1](row[column]) for column in columns))
             for relation, row in by.sort_values("median").iterrows()
         ]
-        titles = ("relation", "cells", *(_NUMBERS[what][0] for what in shown))
-        title = f"{_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share"
+        titles = ("relation", "cells", *(_NUMBERS[column][0] for column in columns))
+        title = f"{_name_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share"
         drawn = draw_matrix(grid(part, order.cpus, "latency_ns"), order, canvas)
         parts.append(f"{title}\n{table(titles, lines, right={*range(1, len(titles))})}")
         parts.append(rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n"))
@@ -87,10 +97,10 @@ def summary_text(rows: pd.DataFrame, canvas: Canvas) -> str:
 _NUMBERS = {name: (name, "{:.1f}".format) for name in ("median", "min", "max")} | {"half": ("±95%", within)}
 
 
-def _kind(row: "pd.Series[Any]") -> str:
-    variant = _known(row["variant"])
+def _name_kind(row: "pd.Series[Any]") -> str:
+    variant = _text_or_none(row["variant"])
     return one_line(f"{row['benchmark']}/{variant}" if variant else str(row["benchmark"]))
 
 
-def _known(value: Any) -> str | None:
+def _text_or_none(value: Any) -> str | None:
     return None if pd.isna(value) else str(value)

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from fleet.analysis.exchange.grid import (
     Grid,
-    count_of,
-    digits,
-    latency,
-    row_of,
-    square,
-    whole_numbers,
+    collect_square,
+    format_number,
+    parse_count,
+    parse_heading,
+    parse_latency,
+    parse_row,
     write_csv,
 )
 from fleet.errors import UsageError
@@ -62,7 +62,7 @@ def _is_core_latency(text: str) -> bool:
 
 
 def _read_core_latency(text: str) -> list[Grid]:
-    found: list[Grid] = []
+    grids: list[Grid] = []
     head = Grid(())
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
@@ -71,23 +71,23 @@ def _read_core_latency(text: str) -> list[Grid]:
             name = "cas" if variant else _BENCHMARKS.get(title[1] or "CAS", str(title[1]).lower())
             head = Grid((), benchmark=name, variant=variant, arch=arch)
         elif count := _COUNT.match(line.strip()):
-            head = replace(head, **{count[1].lower(): count_of(count[2])})  # type: ignore[arg-type]
-        elif line.startswith("  ") and (cpus := whole_numbers(line.split())):
+            head = replace(head, **{count[1].lower(): parse_count(count[2])})  # type: ignore[arg-type]
+        elif line.startswith("  ") and (cpus := parse_heading(line.split())):
             cells = {}
             for offset, cpu in enumerate(cpus):
-                at = number + offset + 1
-                if offset and (at > len(lines) or not lines[at - 1].strip()):
+                line_number = number + offset + 1
+                if offset and (line_number > len(lines) or not lines[line_number - 1].strip()):
                     break
-                words = lines[at - 1].split() if at <= len(lines) else []
-                cells.update(row_of(words, at, cpu, [other for other in cpus if other != cpu]))
-            found.append(replace(head, cpus=cpus, cells=cells))
-    return found
+                words = lines[line_number - 1].split() if line_number <= len(lines) else []
+                cells.update(parse_row(words, line_number, cpu, [other for other in cpus if other != cpu]))
+            grids.append(replace(head, cpus=cpus, cells=cells))
+    return grids
 
 
 def _write_core_latency(grid: Grid) -> str:
     """Write one matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
-    cells = {where: floor(value) for where, value in grid.symmetric().items()}
-    lines = [f"Running {_title(grid)} Core Benchmark"]
+    cells = {where: floor(value) for where, value in grid.fill_both_halves().items()}
+    lines = [f"Running {_choose_title(grid)} Core Benchmark"]
     lines += [f" Samples: {grid.samples}"] * (grid.samples is not None)
     lines += [f" Iterations: {grid.iterations}"] * (grid.iterations is not None)
     table = [("", *grid.cpus), *((row, *(cells.get((row, x), "") for x in grid.cpus)) for row in grid.cpus)]
@@ -95,8 +95,8 @@ def _write_core_latency(grid: Grid) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _title(grid: Grid) -> str:
-    """The title by the variant; that of old versions for instructions the tool does not have."""
+def _choose_title(grid: Grid) -> str:
+    """Choose the title by the variant, or that of old versions for instructions the tool does not have."""
     if grid.benchmark == "cas":
         for title, (variant, arch) in _CAS_TITLES.items():
             if variant == grid.variant and (arch is None or grid.arch in (None, arch)):
@@ -105,7 +105,7 @@ def _title(grid: Grid) -> str:
 
 
 def _is_c2clat(text: str) -> bool:
-    return any(_c2clat_heading(line) or line.strip() == _PLOT_BEGIN for line in text.splitlines())
+    return any(_parse_c2clat_heading(line) or line.strip() == _PLOT_BEGIN for line in text.splitlines())
 
 
 def _read_c2clat(text: str) -> list[Grid]:
@@ -114,8 +114,10 @@ def _read_c2clat(text: str) -> list[Grid]:
     usual, title = "cas" if _PLOT_OF_WRITES in text else "readwrite", None
     for number, line in enumerate(lines, 1):
         title = _C2CLAT_TITLE.fullmatch(line.strip()) or title
-        cpus = _c2clat_heading(line)
-        is_plot = line.strip() == _PLOT_BEGIN and not _c2clat_heading("".join(lines[number : number + 1]))
+        cpus = _parse_c2clat_heading(line)
+        is_plot = line.strip() == _PLOT_BEGIN and not _parse_c2clat_heading(
+            "".join(lines[number : number + 1])
+        )
         if not cpus and not is_plot:
             continue
         benchmark = _C2CLAT_TITLES.get(title[1].lower()) if title else usual
@@ -126,51 +128,54 @@ def _read_c2clat(text: str) -> list[Grid]:
                 f"line {number}: a second table. Put each into a file of its own, and import it."
             )
         if cpus:
-            rows = [_c2clat_row(lines, number + offset, cpu, len(cpus)) for offset, cpu in enumerate(cpus, 1)]
-            grids[benchmark] = Grid(tuple(sorted(cpus)), square(rows, cpus), benchmark=benchmark)
+            rows = [
+                _parse_c2clat_row(lines, number + offset, cpu, len(cpus))
+                for offset, cpu in enumerate(cpus, 1)
+            ]
+            grids[benchmark] = Grid(tuple(sorted(cpus)), collect_square(rows, cpus), benchmark=benchmark)
         else:
-            grids[benchmark] = replace(_plotted(lines, number), benchmark=benchmark)
+            grids[benchmark] = replace(_parse_plotted_matrix(lines, number), benchmark=benchmark)
         title = None
     return list(grids.values())
 
 
 def _write_c2clat(grid: Grid) -> str:
     """Write the matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
-    cells = {where: floor(value) for where, value in grid.symmetric().items()}
+    cells = {where: floor(value) for where, value in grid.fill_both_halves().items()}
     cells |= {(cpu, cpu): 0 for cpu in grid.cpus}
     rows = ((row, *(cells.get((row, column), "nan") for column in grid.cpus)) for row in grid.cpus)
     lines = [("CPU", *grid.cpus), *rows]
     return "".join(" ".join(f"{word:>{_C2CLAT_WIDTH}}" for word in line) + "\n" for line in lines)
 
 
-def _c2clat_heading(line: str) -> tuple[int, ...] | None:
+def _parse_c2clat_heading(line: str) -> tuple[int, ...] | None:
     words = line.split()
-    return whole_numbers(words[1:]) if words[:1] == ["CPU"] else None
+    return parse_heading(words[1:]) if words[:1] == ["CPU"] else None
 
 
-def _c2clat_row(lines: list[str], number: int, cpu: int, count: int) -> list[float | None]:
+def _parse_c2clat_row(lines: list[str], number: int, cpu: int, count: int) -> list[float | None]:
     words = lines[number - 1].split() if number <= len(lines) else []
     if words[:1] != [str(cpu)] or len(words) != count + 1:
         raise ValueError(f"line {number}: the row of CPU {cpu} with {count} values was expected.")
-    return [latency(word, number) for word in words[1:]]
+    return [parse_latency(word, number) for word in words[1:]]
 
 
-def _plotted(lines: list[str], begin: int) -> Grid:
+def _parse_plotted_matrix(lines: list[str], begin: int) -> Grid:
     rows: list[list[float | None]] = []
     for number, line in enumerate(lines[begin:], begin + 1):
         if line.strip() == _PLOT_END:
             break
-        rows.append([latency(word, number) for word in line.split()])
+        rows.append([parse_latency(word, number) for word in line.split()])
         if len(rows[-1]) != len(rows[0]):
             raise ValueError(f"line {number}: {len(rows[-1])} values where {len(rows[0])} were expected.")
     if not rows or len(rows) != len(rows[0]):
         raise ValueError(f"line {begin}: {len(rows)} rows are not a square matrix.")
     cpus = tuple(range(len(rows)))
-    return Grid(cpus, square(rows, cpus))
+    return Grid(cpus, collect_square(rows, cpus))
 
 
 def _is_core_to_core(text: str) -> bool:
-    """Whether this is its output, or a square of numbers in its format."""
+    """Report whether this is its output, or a square of numbers in its format."""
     lines = [line.strip() for line in _COLOR.sub("", text).splitlines()]
     return any(line.startswith("Num cores:") for line in lines) or (
         any(lines)
@@ -181,9 +186,9 @@ def _is_core_to_core(text: str) -> bool:
 
 def _read_core_to_core(text: str) -> list[Grid]:
     """Read every matrix, the exact one where a screen and a CSV hold the same. Raises ValueError."""
-    head, screens, blocks = _parts(text)
+    head, screens, blocks = _split_into_matrices(text)
     titles = [grid.benchmark for grid in screens]
-    exact = [grid for block in blocks for grid in _csv(block)]
+    exact = [grid for block in blocks for grid in _parse_csv_block(block)]
     if not exact:
         return screens
     if not titles:
@@ -202,56 +207,60 @@ def _read_core_to_core(text: str) -> list[Grid]:
 
 def _write_core_to_core(grid: Grid) -> str:
     """Write its --csv: a row per CPU, empty cells where there is no number. It has no CPU numbers."""
-    cells = {ends: digits(value) for ends, value in grid.cells.items()}
+    cells = {ends: format_number(value) for ends, value in grid.cells.items()}
     rows = ([cells.get((row, column), "") for column in grid.cpus] for row in grid.cpus)
     return "".join(f"{','.join(row)}\n" for row in rows)
 
 
-def _parts(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:
+def _split_into_matrices(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:
     """Sort the lines: properties of all matrices, matrices of the screen, blocks of CSV."""
     head, benchmark = Grid(()), None
     screens: list[Grid] = []
     blocks: list[NumberedLines] = []
     lines = _COLOR.sub("", text).removeprefix("\ufeff").splitlines()
-    at = 0
-    while at < len(lines):
-        line = lines[at].strip()
-        at += 1
+    place = 0
+    while place < len(lines):
+        line = lines[place].strip()
+        place += 1
         if line.startswith("CPU: "):
             head = replace(head, cpu_model=line.removeprefix("CPU: "))
         elif count := _COUNTS.match(line):
             name = "samples" if count[1] == "samples" else "iterations"
-            head = replace(head, **{name: count_of(count[2])})  # type: ignore[arg-type]
+            head = replace(head, **{name: parse_count(count[2])})  # type: ignore[arg-type]
         elif section := _SECTION.match(line):
             benchmark = _OF_SECTION[int(section[1]) - 1]
-        elif (cpus := whole_numbers(line.split())) and len(cpus) > 1:
+        elif (cpus := parse_heading(line.split())) and len(cpus) > 1:
             cells = {}
             for cpu in cpus:
-                cells.update(_screen_row(lines[at] if at < len(lines) else "", at + 1, cpu, cpus))
-                at += 1
+                cells.update(
+                    _parse_screen_row(lines[place] if place < len(lines) else "", place + 1, cpu, cpus)
+                )
+                place += 1
             screens.append(replace(head, cpus=cpus, cells=cells, benchmark=benchmark))
         elif _CSV.fullmatch(line):
-            block = [(at, line)]
-            while at < len(lines) and _CSV.fullmatch(lines[at].strip()):
-                at += 1
-                block.append((at, lines[at - 1].strip()))
+            block = [(place, line)]
+            while place < len(lines) and _CSV.fullmatch(lines[place].strip()):
+                place += 1
+                block.append((place, lines[place - 1].strip()))
             if any("," in line or ";" in line for _, line in block):
                 blocks.append(block)
     return head, screens, blocks
 
 
-def _screen_row(line: str, number: int, cpu: int, cpus: tuple[int, ...]) -> dict[tuple[int, int], float]:
+def _parse_screen_row(
+    line: str, number: int, cpu: int, cpus: tuple[int, ...]
+) -> dict[tuple[int, int], float]:
     words = _ERROR_OF_MEAN.sub(" ", line).split()
     others = [other for other in cpus if other != cpu]
     before = cpus[: cpus.index(cpu)]
-    return row_of(words, number, cpu, others if len(words) - 1 == len(others) else before)
+    return parse_row(words, number, cpu, others if len(words) - 1 == len(others) else before)
 
 
-def _csv(block: NumberedLines) -> list[Grid]:
+def _parse_csv_block(block: NumberedLines) -> list[Grid]:
     """The matrices of one block of CSV: as many rows as columns each, one below the other."""
     separator = ";" if any(";" in line for _, line in block) else ","
     rows = [(number, line.split(separator)) for number, line in block if line]
-    if triangle := _triangle(rows):
+    if triangle := _pad_triangle(rows):
         rows = triangle
     width = max(len(cells) for _, cells in rows)
     usual = len(rows[0][1])
@@ -264,30 +273,33 @@ def _csv(block: NumberedLines) -> list[Grid]:
     if not width or len(rows) % width or len(rows) // width > _MOST_BENCHMARKS:
         raise ValueError(f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square matrix.")
     cpus = tuple(range(width))
-    values = [[latency(cell, number) for cell in cells] for number, cells in rows]
+    values = [[parse_latency(cell, number) for cell in cells] for number, cells in rows]
     for place, ((number, _), row) in enumerate(zip(rows, values, strict=True)):
         if row[place % width]:
             raise ValueError(
                 f"line {number}: CPU {place % width} has {row[place % width]:g} with itself, as no matrix "
                 "has. Is it a table of pairs, or has it labels? Then the first cell of line 1 must be CPU."
             )
-    return [Grid(cpus, square(values[begin : begin + width], cpus)) for begin in range(0, len(values), width)]
+    return [
+        Grid(cpus, collect_square(values[begin : begin + width], cpus))
+        for begin in range(0, len(values), width)
+    ]
 
 
-def _triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]] | None:
-    """Rows that end before or at the diagonal, padded to a square; None for other rows.
+def _pad_triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]] | None:
+    """Pad rows that end before or at the diagonal to a square; return None for other rows.
 
     The row of the first CPU is empty, and not among `rows`, unless its own cell is written out.
     """
     lengths = [len(cells) for _, cells in rows]
     if lengths != list(range(lengths[0], lengths[0] + len(lengths))) or lengths[0] > 2:
         return None
-    first_is_there = lengths[0] == 1 and latency(rows[0][1][0], rows[0][0]) is None
+    first_is_there = lengths[0] == 1 and parse_latency(rows[0][1][0], rows[0][0]) is None
     full = rows if first_is_there else [(rows[0][0], [""]), *rows]
     return [(number, [*cells[: len(full)], *[""] * (len(full) - len(cells))]) for number, cells in full]
 
 
-def _labelled_rows(text: str) -> list[tuple[int, list[str]]]:
+def _split_labelled_rows(text: str) -> list[tuple[int, list[str]]]:
     """Return the rows of a matrix whose first row and column are CPU numbers, by line; none of other text.
 
     So write fleet, pandas, R and spreadsheets, perhaps with quotation marks; R puts an X before numbers.
@@ -301,7 +313,7 @@ def _labelled_rows(text: str) -> list[tuple[int, list[str]]]:
     ]
     is_labelled = (
         len(rows) > 2
-        and whole_numbers(rows[0][1][1:]) is not None
+        and parse_heading(rows[0][1][1:]) is not None
         and re.fullmatch(r"[^\d.]*|Unnamed: 0", rows[0][1][0]) is not None
         and rows[1][1][0] == rows[0][1][1]
     )
@@ -309,17 +321,17 @@ def _labelled_rows(text: str) -> list[tuple[int, list[str]]]:
 
 
 def _read_labelled(text: str) -> list[Grid]:
-    rows = _labelled_rows(text)
+    rows = _split_labelled_rows(text)
     if not rows:
         return []
     corner, *labels = rows[0][1]
-    cpus = whole_numbers(labels) or ()
+    cpus = parse_heading(labels) or ()
     cells = {}
     for (number, words), cpu in zip(rows[1:], cpus, strict=False):
         others = ["" if word == "NA" else word for word in words[1:]]
         if len(words) == len(labels) + 1:
             del others[cpus.index(cpu)]
-        cells.update(row_of([words[0], *others], number, cpu, [other for other in cpus if other != cpu]))
+        cells.update(parse_row([words[0], *others], number, cpu, [other for other in cpus if other != cpu]))
     if len(rows) != len(labels) + 1:
         raise ValueError(f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows.")
     if not corner and 0 not in cpus and all(float(value).is_integer() for value in cells.values()):
@@ -330,7 +342,7 @@ def _read_labelled(text: str) -> list[Grid]:
 
 
 class Tool(NamedTuple):
-    """What tells a tool's output, reads its matrices (ValueError names a damaged line) and writes one."""
+    """Functions that recognize a tool's output, read its matrices (ValueError names a line) and write one."""
 
     claims: Callable[[str], bool]
     read: Callable[[str], list[Grid]]
@@ -339,7 +351,7 @@ class Tool(NamedTuple):
 
 
 TOOLS: Mapping[str, Tool] = {
-    "csv": Tool(lambda text: bool(_labelled_rows(text)), _read_labelled, write_csv, "median"),
+    "csv": Tool(lambda text: bool(_split_labelled_rows(text)), _read_labelled, write_csv, "median"),
     "core_latency": Tool(_is_core_latency, _read_core_latency, _write_core_latency, "median"),
     "c2clat": Tool(_is_c2clat, _read_c2clat, _write_c2clat, "min"),
     "core-to-core-latency": Tool(_is_core_to_core, _read_core_to_core, _write_core_to_core, "mean"),
@@ -349,13 +361,13 @@ FORMATS: Mapping[str, tuple[Callable[[Grid], str], str]] = {  # what writes it, 
 }
 
 
-def read(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid]]:
-    """The tool that printed `text`, if `tool` does not say so, and its matrices, one per benchmark in it.
+def read_matrices(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid]]:
+    """Return the tool that printed `text`, unless `tool` names it, and its matrices, one per benchmark.
 
     where: the file's name. Raises UsageError for text no tool prints and for a damaged matrix, with its line.
     """
     if tool is None:
-        tool = next((name for name, one in TOOLS.items() if one.claims(text)), None)
+        tool = next((name for name, candidate in TOOLS.items() if candidate.claims(text)), None)
     if tool is None:
         raise UsageError(
             f"{where}: unknown format. fleet reads the output of core-to-core-latency (screen or --csv), "

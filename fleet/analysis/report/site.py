@@ -22,8 +22,8 @@ import pandas as pd
 from fleet.analysis.base.selection import by_host
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import is_none, measured, records, shown_value, within
-from fleet.analysis.exchange.imports import PREFIX, half_widths, published_cpus
-from fleet.analysis.exchange.run_files import medians_of
+from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, load_published_cpus
+from fleet.analysis.exchange.run_files import make_summary
 from fleet.analysis.reduce.cells import overview_history
 from fleet.analysis.reduce.load import merge_descriptions, read_runs
 from fleet.analysis.reduce.matrices import relations
@@ -235,7 +235,7 @@ def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | 
     with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
         path, descriptions = Path(folder, "medians.parquet"), read_descriptions(run["hello"])
         write_table(
-            path, medians_of(anonymize(record, ("hostname",)).row, pairs, descriptions), lasting=False
+            path, make_summary(anonymize(record, ("hostname",)).row, pairs, descriptions), lasting=False
         )
         return path.read_bytes()
     return None
@@ -344,7 +344,7 @@ def _as_run(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFr
     rows: of one summary. No interval is made up: `spread` is NaN where the summary has none.
     """
     first = {name: None if is_none(value) else value for name, value in rows.iloc[0].items()}
-    spread = half_widths(rows)
+    spread = compute_half_widths(rows)
     pairs = rows.assign(variant=rows["variant"].fillna(""), median_ns=rows["latency_ns"], spread=spread)
     pairs = pairs.reindex(columns=[column.name for column in schema.TABLES["pairs"]])
     numbers = dict.fromkeys(("bursts", "flagged_bursts", "p99_ns"), float("nan"))
@@ -358,4 +358,4 @@ def _as_run(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFr
     run |= {"run_id": f"{PREFIX}{first['summary']}", "host_name": first["summary"], "benchmarks": kinds}
     run |= {"cpus_measured": len({*rows["ping_cpu"], *rows["pong_cpu"]})}
     foot = one_line(" · ".join(filter(None, (number, interval, first["conditions"], first["source"]))))
-    return run, published_cpus(rows), pairs, foot
+    return run, load_published_cpus(rows), pairs, foot

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.exchange.export import markdown, openmetrics
+from fleet.analysis.exchange.export import render_markdown, render_openmetrics
 from fleet.analysis.reduce.cells import overview_history
 from fleet.analysis.views.overview import compute_host_medians
 from fleet.analysis.views.show import select_runs_to_show
@@ -32,7 +32,7 @@ def table(root: Path) -> pd.DataFrame:
 
 
 def test_prometheus_gets_seconds_and_escaped_labels(table: pd.DataFrame) -> None:
-    lines = openmetrics(table).splitlines()
+    lines = render_openmetrics(table).splitlines()
     assert lines[-1] == "# EOF"
     samples = [line for line in lines if not line.startswith("#")]
     smt = next(line for line in samples if 'relation="smt"' in line)
@@ -43,7 +43,7 @@ def test_prometheus_gets_seconds_and_escaped_labels(table: pd.DataFrame) -> None
 
 
 def test_a_pull_request_gets_a_table(table: pd.DataFrame) -> None:
-    lines = markdown(table).splitlines()
+    lines = render_markdown(table).splitlines()
     assert len(lines) == 2 + len(table)
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {7}
 

@@ -49,7 +49,7 @@ def test_core_latency_has_five_wide_whole_numbers(
         expected += printf("%-5d ", row) + "".join(cells) + "\n"
     text = tools.TOOLS["core_latency"].write(grid)
     assert text == expected
-    (back,) = tools.read(text, "x")[1]
+    (back,) = tools.read_matrices(text, "x")[1]
     assert back.benchmark == benchmark
     assert back.cells[11, 2] == 123456
 
@@ -92,7 +92,7 @@ def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -
         if {burst.ping_cpu, burst.pong_cpu} == ends
         for tick in burst.ticks[burst.warmup :]
     ]
-    (grid,) = tools.read(text, "x", tool)[1]
+    (grid,) = tools.read_matrices(text, "x", tool)[1]
     cpus = sorted({cpu for burst in mine for cpu in (burst.ping_cpu, burst.pong_cpu)})
     names = dict(zip(cpus, grid.cpus, strict=True))
     printed = grid.cells[names[high], names[low]]

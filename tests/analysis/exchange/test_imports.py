@@ -7,17 +7,17 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis.exchange.beside import beside, beside_text
+from fleet.analysis.exchange.beside import lay_out_beside, render_beside
 from fleet.analysis.exchange.export import export_matrix
 from fleet.analysis.exchange.imports import (
     ImportMetadata,
     find_summary,
-    grid_of,
     import_files,
     load_imports,
     load_published,
+    make_grid,
 )
-from fleet.analysis.exchange.summaries import list_text, summary_text
+from fleet.analysis.exchange.summaries import render_list, render_summary
 from fleet.analysis.views.heatmap import Canvas
 from fleet.errors import FleetError, UsageError
 from fleet.model import Topology
@@ -54,7 +54,7 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     assert list(rows.columns) == [column.name for column in schema.TABLES["summaries"]]
     assert set(rows["estimator"]) == {"median"}
     assert set(rows["relation"]) == {"unknown"}
-    assert grid_of(rows).cells[2, 0] == 12
+    assert make_grid(rows).cells[2, 0] == 12
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results" / "samples"), before)
 
 
@@ -68,7 +68,7 @@ def test_cpus_that_a_csv_has_lost_can_be_named(tmp_path: Path) -> None:
     import_files(
         tmp_path, [saved(tmp_path, RUST_CSV)], "friend", ImportMetadata(benchmark="cas", cpus=(0, 4, 9))
     )
-    assert set(grid_of(load_imports(tmp_path)).cells) == {(4, 0), (9, 0), (9, 4)}
+    assert set(make_grid(load_imports(tmp_path)).cells) == {(4, 0), (9, 0), (9, 4)}
 
 
 def full_matrix(count: int) -> str:
@@ -87,8 +87,8 @@ def test_the_relations_of_an_import_are_those_of_the_run_named(tmp_path: Path) -
         rows = find_summary(tmp_path, name)
         found = rows.set_index(["ping_cpu", "pong_cpu"])["relation"]
         assert {pair: str(topology.relation(*pair)) for pair in found.index} == dict(found)
-        assert "smt" in summary_text(rows, Canvas())
-    rows = beside(tmp_path, [run.run_id, "summary:by-run"])
+        assert "smt" in render_summary(rows, Canvas())
+    rows = lay_out_beside(tmp_path, [run.run_id, "summary:by-run"])
     smt = rows[rows["relation"] == "smt"].set_index("side")
     assert smt.loc["summary:by-run", "cells"] == len(run.facts.cpus)
 
@@ -183,8 +183,8 @@ def test_a_summary_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
 
 
 def test_the_views_name_tool_estimator_and_origin() -> None:
-    assert "core_latency" in list_text(load_published())
-    text = summary_text(find_summary("", "rpi4-qnx800"), Canvas())
+    assert "core_latency" in render_list(load_published())
+    text = render_summary(find_summary("", "rpi4-qnx800"), Canvas())
     assert "summary, not raw: the median of each pair, as core_latency printed it" in text
     assert "QNX 8.0.0" in text
     assert "readwrite/c11" in text
@@ -199,21 +199,21 @@ def test_a_choice_that_is_open_is_asked_for(tmp_path: Path, asked: str | None) -
 def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path).publish(run, builders.bursts_of(run))
-    rows = beside(tmp_path, [run.run_id, "summary:i9-13980hx-boost", "summary:i9-13980hx-noboost"])
+    rows = lay_out_beside(tmp_path, [run.run_id, "summary:i9-13980hx-boost", "summary:i9-13980hx-noboost"])
     mine = rows[(rows["side"] == run.run_id) & (rows["relation"] == "all pairs")].set_index("benchmark")
     theirs = rows[(rows["side"] == "summary:i9-13980hx-boost") & (rows["relation"] == "all pairs")]
     theirs = theirs.set_index("benchmark")
     assert mine["runs"].unique() == [1]
     assert theirs["runs"].unique() == [0]
     assert theirs["ratio"]["cas"] == pytest.approx(theirs["median_ns"]["cas"] / mine["median_ns"]["cas"])
-    text = beside_text(rows)
+    text = render_beside(rows)
     assert "no verdict is possible" in text
     assert "equivalent" not in text
     assert not re.search(r"[+-]\d+\.\d%", text)
 
 
 def test_other_instructions_are_not_given_a_ratio(tmp_path: Path) -> None:
-    rows = beside(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])
+    rows = lay_out_beside(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])
     other = rows[(rows["side"] == "summary:i3-2120t") & (rows["benchmark"] == "cas")]
     assert other["ratio"].isna().all()
 
