@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "compare.verdicts": ("compare_pairs", "compare_relations"),
-    "exchange.imports": ("load_published", "published_layout"),
+    "exchange.imports": ("load_published", "lay_out_published"),
     "reduce.ladders": ("ladders", "plateaus"),
     "reduce.load": ("load_counters", "load_cpus", "load_runs", "load_samples", "samples_long"),
     "reduce.matrices": ("matrix", "pair_medians"),
