@@ -91,7 +91,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         raise ValueError(f"`uname -m` says {uname!r}, an architecture fleet has no agent for")
     hypervisor = parse_hypervisor(files, cpuinfo, system)
     container = parse_container(files, system)
-    contradictions = _find_contradictions(cpus, files)
+    contradictions = _find_contradictions(cpus, files, topology.parse_cpu_models(sections))
     idle_driver = files.get(_CPU + "cpuidle/current_driver")
     governors = Counter(cpu.governor for cpu in cpus if cpu.governor)
     rt_runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
@@ -460,11 +460,15 @@ def _describe_limits(
         yield f"A 32-bit system under a 64-bit kernel ({system['uname_m']}): the agent is {found_arch}."
 
 
-def _find_contradictions(cpus: tuple[Cpu, ...], files: Mapping[str, str]) -> dict[str, str]:
+def _find_contradictions(
+    cpus: tuple[Cpu, ...], files: Mapping[str, str], models: Mapping[int, str | None]
+) -> dict[str, str]:
     """Return a sentence about each fact that the host's own files contradict, by its name."""
     contradictions = {}
     if fake_nodes := topology.describe_fake_nodes(files):
         contradictions["nodes"] = fake_nodes
+    if odd_cpuinfo := topology.describe_odd_cpuinfo(models, [cpu.cpu for cpu in cpus if cpu.online]):
+        contradictions["cpuinfo"] = odd_cpuinfo
     listed = topology.parse_cpu_list_or_empty(files.get(_CPU + "online", ""))
     if listed and (odd := [cpu.cpu for cpu in cpus if cpu.allowed and cpu.cpu not in listed]):
         contradictions["online"] = (

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,14 +64,14 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
     /proc/cpuinfo and Cpus_allowed_list as in Documentation/filesystems/proc.rst.
     """
     groups = _read_groups(sections.get("topology", []))
-    models = parse_cpu_models(
-        line.removeprefix("proc/cpuinfo:")
-        for line in [*sections.get("cpus", []), *sections.get("picked", [])]
-    )
+    models = parse_cpu_models(sections)
     listed = set(_read_cpu_list(files, "sys/devices/system/cpu/online") or models)
     present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
     allowed = set(_read_cpu_list(files, "proc/self/status:Cpus_allowed_list") or present)
     online = _find_online(listed, allowed, groups.with_topology)
+    if describe_odd_cpuinfo(models, online):
+        names = {*models.values()}
+        models = dict.fromkeys(online, names.pop()) if len(names) == 1 else {}
     present = present if online == listed else online
     # The kernel leaves the file empty, and the probe so leaves it out, when no CPU is isolated.
     isolated = set(_read_cpu_list(files, "sys/devices/system/cpu/isolated"))
@@ -113,13 +113,26 @@ def parse_frequency_driver(sections: Sections) -> str | None:
     return ", ".join(sorted({driver for _, driver, _ in policies if driver})) or None
 
 
-def parse_cpu_models(lines: Iterable[str]) -> dict[int, str | None]:
+def describe_odd_cpuinfo(models: Mapping[int, str | None], online: Collection[int]) -> str | None:
+    """Return a note about a /proc/cpuinfo of other CPUs than those online, as lxcfs makes it; else None.
+
+    models: the cores' names in it, which are then of no known CPU unless all are equal.
+    """
+    if {*models} == {*online} or not any(models.values()):
+        return None
+    return (
+        f"/proc/cpuinfo lists CPUs {format_cpus(models)}, and {format_cpus(online)} are online: it is not "
+        "the kernel's (lxcfs?), and does not tell which core is which."
+    )
+
+
+def parse_cpu_models(sections: Sections) -> dict[int, str | None]:
     """Return the name of each core in /proc/cpuinfo; None off Arm (arch/arm64/kernel/cpuinfo.c)."""
     models: dict[int, str | None] = {}
     cpu, implementer = -1, ""
     without_part: list[int] = []
-    for line in lines:
-        key, _, value = (part.strip() for part in line.partition(":"))
+    for line in [*sections.get("cpus", []), *sections.get("picked", [])]:
+        key, _, value = (part.strip() for part in line.removeprefix("proc/cpuinfo:").partition(":"))
         if key == "processor" and _is_number(value) and int(value) <= MAX_CPU:
             cpu, implementer = int(value), ""
             models[cpu] = None

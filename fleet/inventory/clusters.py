@@ -22,6 +22,7 @@ _SHOWN = 300  # characters of what a program printed
 _USABLE = frozenset(
     ("IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED", "CLOUD", "DYNAMIC_NORM")
 )
+_FREE_TEXT = ("AdminComment", "Comment", "Extra", "Reason")  # behind all other keys
 _OS_TEXT = re.compile(r" OS=.*?(?= RealMemory=)")
 
 
@@ -63,11 +64,13 @@ def _entry_id(entry: Any) -> str:
 def _parse_node(line: str) -> _Candidate:
     """Parse a line of `scontrol -o show nodes`: KEY=VALUE in a fixed order.
 
-    Free text has blanks: OS amid the line, Comment, Extra and Reason at its end. The first of a key counts.
+    Free text has blanks: OS amid the line, Comment, Extra and Reason at its end.
     """
     fields: dict[str, str] = {}
     for word in _OS_TEXT.sub("", line, count=1).split():
         key, _, value = word.partition("=")
+        if key in _FREE_TEXT:
+            break
         fields.setdefault(key, "" if value == "(null)" else value)
     name, state, partition = fields["NodeName"], fields["State"], fields.get("Partitions")
     unusable = "" if set(state.split("+")) <= _USABLE else f"it is {state}"
@@ -99,7 +102,7 @@ def _parse_container(entry: Any) -> _Candidate:
     if not names:
         raise KeyError("name")
     name = (names.split(",") if isinstance(names, str) else names)[0]
-    return _Candidate(name, name)
+    return _Candidate(name, name, unusable="it only holds a pod's namespaces" if entry.get("IsInfra") else "")
 
 
 def _parse_containers(printed: str) -> Iterator[_Candidate]:

@@ -230,6 +230,21 @@ def test_the_affinity_mask_outweighs_a_made_up_list_of_online_cpus(facts, online
     assert any("offline" in note for note in found.notes) is (mask == "0-31")
 
 
+@pytest.mark.parametrize(
+    ("parts", "names"), [("0xd0b 0xd0b", ["Cortex-A76"] * 2), ("0xd0b 0xd05", [None] * 2)]
+)
+def test_names_of_cores_in_a_renumbered_cpuinfo_are_of_no_cpu_unless_all_are_equal(facts, parts, names):
+    tree = trees.Tree(8)
+    tree.files |= {f"{trees.CPU}/online": "4-5", "proc/self/status": "Cpus_allowed_list:\t4-5"}
+    tree.files["proc/cpuinfo"] = "\n".join(
+        f"processor\t: {cpu}\nCPU implementer\t: 0x41\nCPU part\t: {part}\n"
+        for cpu, part in enumerate(parts.split())
+    )
+    found = facts(tree, "aarch64")
+    assert [cpu.model for cpu in found.cpus if cpu.online] == names
+    assert "/proc/cpuinfo lists CPUs 0-1, and 4-5 are online" in found.contradictions["cpuinfo"]
+
+
 def test_isolated_cpus_are_left_out_of_the_default_but_not_forbidden(facts):
     tree = trees.Tree(4)
     tree.files |= {f"{trees.CPU}/isolated": "2-3", "proc/self/status": "Cpus_allowed_list:\t0-1"}

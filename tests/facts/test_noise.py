@@ -64,6 +64,7 @@ PLANTED = [
     ("smt", INFO, {"smt": True}),
     ("contradiction", WARNING, {"contradictions": {"online": "/sys lists CPU 4"}}),
     ("contradiction", INFO, {"contradictions": {"nodes": "CPU 0 is in both"}}),
+    ("contradiction", INFO, {"contradictions": {"cpuinfo": "/proc/cpuinfo lists CPU 4"}}),
     ("offline", WARNING, {"cpus": (Cpu(0), Cpu(3, online=False))}),
     ("barred", WARNING, {"cpus": (Cpu(0), Cpu(3, allowed=False))}),
     ("isolated", INFO, {"cpus": (Cpu(0), Cpu(3, allowed=False, isolated=True))}),

@@ -19,7 +19,9 @@ NodeName=n3 Arch=x86_64 State=DOWN* Partitions=all
 NodeName=n4 Arch=x86_64 State=IDLE+DRAIN Partitions=all
 """
 DOCKER = '{"ID":"1","Names":"web,alias","Image":"nginx"}\n{"ID":"2","Names":"db","Image":"pg"}\n'
-PODMAN = json.dumps([{"Id": "1", "Names": ["bench"]}, {"Id": "2", "Names": ["_odd name\n  x: 1"]}], indent=2)
+INFRA = {"Id": "3", "Names": ["pod-infra"], "IsInfra": True}
+ODD_NAME = {"Id": "2", "Names": ["_odd name\n  x: 1"]}
+PODMAN = json.dumps([{"Id": "1", "Names": ["bench"], "IsInfra": False}, ODD_NAME, INFRA], indent=2)
 
 
 def pod(
@@ -88,6 +90,7 @@ def test_nodes_of_slurm_that_are_up(listed, tmp_path: Path, monkeypatch: pytest.
         ("OS=Linux 6.1 #1 State=IDLE RealMemory=1 State=DRAINED Partitions=main", "DRAINED", {}),
         ("OS=Linux 6.1 State=DOWN RealMemory=1 State=MIXED Extra=RealMemory=2", "", {}),
         ("State=IDLE Partitions=(null)", "", {}),
+        ("State=IDLE Reason=Partitions=old", "", {}),
         ("State=IDLE+INVALID_REG Partitions=main", "IDLE+INVALID_REG", {}),
         ("State=IDLE*+CLOUD", "IDLE*+CLOUD", {}),
         ("State=IDLE+NOT_RESPONDING", "IDLE+NOT_RESPONDING", {}),
@@ -144,6 +147,7 @@ def test_containers_by_their_names(listed) -> None:
     text, inventory = listed("podman", PODMAN, "podman")
     assert [(host.name, str(host.via)) for host in inventory.hosts] == [("bench", "podman")]
     assert "# Left out: _odd name?  x: 1: no host may have that name." in text
+    assert "# Left out: pod-infra: it only holds a pod's namespaces." in text
 
 
 @pytest.mark.parametrize(
