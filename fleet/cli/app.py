@@ -26,6 +26,8 @@ from fleet.model.version import VERSION
 from fleet.plan.kinds import duration
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from fleet.inventory.select import Inventory
     from fleet.store import Listing
 
@@ -38,7 +40,7 @@ INVENTORY = Path("inventory.yaml")
 Select = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Hosts: names, groups, globs, label=value; !… excludes. Default: all.",
+        help="Hosts: names, groups, globs, label=value, 'age>7d'; !… excludes. Default: all.",
         autocompletion=completion.complete_hosts,
     ),
 ]
@@ -68,7 +70,7 @@ def with_groups(texts: list[str] | None) -> list[str] | None:
 SelectRuns = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Hosts, groups, globs, web[01-04], label=value, host@label=value, run ids; !… excludes.",
+        help="Hosts, groups, globs, web[01-04], label=value, host@label=value, age<7d, run ids; !… excludes.",
         show_default=False,
         callback=with_groups,
         autocompletion=completion.complete_runs,
@@ -188,6 +190,23 @@ def load_inventory(
         typer.echo(f"fleet: no {INVENTORY} here: this machine alone. `fleet init` writes one.", err=True)
         return this_machine(path)
     return load(path, listed, named=not starts or is_given("inventory"))
+
+
+def read_last_runs(results: str) -> "dict[str, datetime]":
+    """Return when each host was last measured, in UTC, by its ID."""
+    from fleet.store.places import parse_place
+    from fleet.store.runs import Listing
+
+    return {run.host_id: run.started_utc for run in Listing(parse_place(results)).runs}
+
+
+def select_hosts(
+    loaded: "Inventory", select: Sequence[str] | None, results: str | None = None
+) -> tuple[Host, ...]:
+    """Select hosts of an inventory; only a selection by age reads results. Raises UsageError."""
+    by_age = any(text.removeprefix("!").startswith(("age<", "age>")) for text in select or ())
+    root = results or os.environ.get("FLEET_RESULTS") or RESULTS
+    return loaded.select(select or (), read_last_runs(root) if by_age else {})
 
 
 def _say_version(asked: bool) -> None:

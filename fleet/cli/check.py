@@ -45,7 +45,7 @@ def check(
 
         typer.echo(step_script(), nl=False)
         return
-    chosen = cli.load_inventory(inventory).select(select or [])
+    chosen = cli.select_hosts(cli.load_inventory(inventory), select)
     require_no_conflicts(chosen, requested)
     with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
         checked = check_hosts(chosen, access, requested)
@@ -71,7 +71,7 @@ def clean(
     from fleet.session import outcome
     from fleet.session.clean import clean_hosts
 
-    chosen = cli.load_inventory(inventory).select(select or [])
+    chosen = cli.select_hosts(cli.load_inventory(inventory), select)
     with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
         cleaned = clean_hosts(chosen, access, dry_run=dry_run)
     shown = render_cleaned_json(cleaned) if json else render_cleaned(cleaned, dry_run=dry_run)

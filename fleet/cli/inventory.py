@@ -74,18 +74,15 @@ def hosts(
     if loaded.unasked_program:
         note = f"hosts_from: {loaded.unasked_program} lists more hosts; `fleet hosts --resolve` asks it."
         cli.print_text(f"fleet: {note}", err=True)
-    chosen = loaded.select(select or []) if select or loaded.hosts else ()
-    if json:
-        typer.echo(render_hosts_json(chosen))
-        return
     from fleet.store.places import Folder, parse_place
-    from fleet.store.runs import Listing
 
-    place = parse_place(results)
+    chosen = cli.select_hosts(loaded, select, results) if select or loaded.hosts else ()
     # a bucket would have to be connected to
-    stored = Listing(place).runs if isinstance(place, Folder) else []
-    measured = {run.host_id: run.started_utc for run in stored}
-    cli.print_text(render_hosts(chosen, measured, cli.terminal()["width"]))
+    last_runs = cli.read_last_runs(results) if isinstance(parse_place(results), Folder) else {}
+    if json:
+        typer.echo(render_hosts_json(chosen, last_runs))
+    else:
+        cli.print_text(render_hosts(chosen, last_runs, cli.terminal()["width"]))
 
 
 @cli.app.command(rich_help_panel=cli.UPKEEP, short_help="Let an inventory that lies here start its programs.")

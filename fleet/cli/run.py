@@ -97,7 +97,7 @@ def run(
     from fleet.plan.options import parse_labels
     from fleet.session.alternate import alternate_labels, parse_alternation
 
-    hosts = _select_hosts(inventory, select or [], shard)
+    hosts = _select_hosts(inventory, select, results, shard)
     cli.check_hosts(hosts, requested)
     labels = parse_labels(label or [])
     sides = parse_alternation(alternate, switch, labels)
@@ -246,8 +246,10 @@ def _make_context(
     return context, str(log.folder)
 
 
-def _select_hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[Host, ...]:
-    hosts = cli.load_inventory(inventory).select(select)
+def _select_hosts(
+    inventory: Path, select: Sequence[str] | None, results: str, shard: str | None
+) -> tuple[Host, ...]:
+    hosts = cli.select_hosts(cli.load_inventory(inventory), select, results)
     if shard is None:
         return hosts
     from fleet.session import shards

@@ -37,9 +37,10 @@ def format_address(host: Host) -> str:
     return f"{user}{address}{port}{jump}"
 
 
-def render_hosts_json(hosts: Sequence[Host]) -> str:
-    """Render a JSON list of the hosts' `host_object`."""
-    return as_json([host_object(host) for host in hosts])
+def render_hosts_json(hosts: Sequence[Host], last_runs: Mapping[str, datetime]) -> str:
+    """Render a JSON list of the hosts' `host_object`, with the start of the last run in UTC, or null."""
+    starts = {host_id: f"{start:%Y-%m-%dT%H:%M:%SZ}" for host_id, start in last_runs.items()}
+    return as_json([host_object(host) | {"measured_utc": starts.get(host.host_id)} for host in hosts])
 
 
 def host_object(host: Host) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from fleet.errors import InventoryError, UsageError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.model import BuildPlace, Host, RequestedOptions, RequestedToolchain, Via
 from fleet.plan.conflicts import describe_conflict, find_conflicts
+from fleet.plan.kinds import parse_age
 from fleet.plan.options import BY_NAME, options_from_entry
 from fleet.text import nearest, printable
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from fleet.inventory.document import Path as KeyPath
 
 SIZE_LIMIT_BYTES = 8 << 20
+_NEVER = datetime.min.replace(tzinfo=UTC)
 NAME_ADVICE = (
     "a name is letters, digits, dot, dash and _, letter or digit first, at most 100; "
     "put the machine's real name in `address:`"
@@ -39,25 +42,34 @@ class Inventory:
     path: Path
     unasked_program: str = ""
 
-    def select(self, patterns: Sequence[str] = ()) -> tuple[Host, ...]:
+    def select(
+        self, patterns: Sequence[str] = (), last_runs: Mapping[str, datetime] = MappingProxyType({})
+    ) -> tuple[Host, ...]:
         """Return the hosts that match a pattern and no `!pattern`, in the file's order; all without patterns.
 
-        A pattern is a name of a host or group, a glob, `board[01-04,07]`, `label=value` or `all`. Raises
+        A pattern is a name of a host or group, a glob, `board[01-04,07]`, `label=value`, `age>7d` or `all`.
+        last_runs: when each host was last measured, by its ID; others are older than any age. Raises
         UsageError for a pattern that matches nothing, and for an empty result.
         """
         included = [pattern for pattern in patterns if not pattern.startswith("!")]
         excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-        chosen = {name for pattern in included or [ALL] for name in self._match_names(pattern)}
-        chosen -= {name for pattern in excluded for name in self._match_names(pattern)}
+        chosen = {name for pattern in included or [ALL] for name in self._match_names(pattern, last_runs)}
+        chosen -= {name for pattern in excluded for name in self._match_names(pattern, last_runs)}
         if not chosen:
             raise UsageError(
                 f"{self.path}: the selection {' '.join(patterns)!r} leaves no host. See `fleet hosts`."
             )
         return tuple(host for host in self.hosts if host.name in chosen)
 
-    def _match_names(self, pattern: str) -> set[str]:
+    def _match_names(self, pattern: str, last_runs: Mapping[str, datetime]) -> set[str]:
         if pattern == ALL:
             return {host.name for host in self.hosts}
+        try:
+            is_of_age = parse_age(pattern)
+        except ValueError as err:
+            raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
+        if is_of_age is not None:
+            return {host.name for host in self.hosts if is_of_age(last_runs.get(host.host_id, _NEVER))}
         if "=" in pattern:
             return self._match_label(*pattern.split("=", 1))
         try:

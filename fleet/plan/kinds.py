@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +15,7 @@ from fleet.plan.variants import VARIANTS, check_variant
 from fleet.text import nearest, quote
 
 _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_UNITS_MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10_080}
 _SIDE = 4096  # the most rows, columns and depth of a product (agent/bench/shapes.c)
 
 
@@ -60,6 +62,21 @@ def duration(low_s: float, high_s: float, *, whole_seconds: bool = False) -> Kin
         return int(seconds) if whole_seconds else seconds
 
     return Kind("DURATION", allowed, read, format_decimal, format_duration, (low_s, high_s))
+
+
+def parse_age(text: str) -> Callable[[datetime], bool] | None:
+    """Parse "age>7d" or "age<12h" as a test of when something was measured, in UTC; None for other text.
+
+    Raises ValueError for an age without a unit.
+    """
+    if not text.startswith(("age<", "age>")):
+        return None
+    match = re.fullmatch(r"age[<>]([0-9]{1,5})([mhdw])", text)
+    if not match:
+        raise ValueError("an age is a number of m, h, d or w, such as age>7d or age<12h")
+    limit = timedelta(minutes=int(match[1]) * _UNITS_MINUTES[match[2]])
+    is_older = text[3] == ">"
+    return lambda measured: (datetime.now(UTC) - measured > limit) is is_older
 
 
 def share(low: float, high: float) -> Kind:

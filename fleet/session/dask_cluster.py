@@ -25,7 +25,7 @@ from fleet.session.link import HostLink
 from fleet.session.log import prune_logs
 from fleet.session.outcome import Outcome, State
 from fleet.session.resume import resume_host
-from fleet.session.runner import flush_tables, make_intent, run_host, run_on_each
+from fleet.session.runner import flush_tables, make_intent, note_failures, run_host, run_on_each
 from fleet.session.shards import split_into_groups
 from fleet.store import RunSummary, Store
 from fleet.store.places import Folder
@@ -176,13 +176,16 @@ def measure_on_cluster(
     settings = {name: getattr(context, name) for name in ("requested", "parallel", "lock", "reconnect_s")}
     settings["labels"] = dict(context.labels)
     job = Job(context.session_id, context.store.place.address, connect_timeout_s, settings)
-    with _open_client(cluster) as client, context.store.hold_session(make_intent(hosts, context)):
+    intent = make_intent(hosts, context)
+    with _open_client(cluster) as client, context.store.hold_session(intent):
         prune_logs(context.store)
         shards = split_into_groups(hosts, max(_count_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD)))
         by_name = _collect_outcomes(client, shards, job, EventReceiver(hosts, context.emit))
         outcomes = [by_name[host.name] for host in hosts]
         if all(outcome.is_settled for outcome in outcomes):
             context.store.end_session(job.session_id)
+        else:
+            note_failures(context.store, intent, outcomes)
     return outcomes
 
 

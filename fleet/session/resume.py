@@ -17,7 +17,7 @@ from fleet.session.measurement import (
     require_same_machine,
 )
 from fleet.session.outcome import Outcome
-from fleet.session.runner import flush_tables, run_host, run_on_each
+from fleet.session.runner import flush_tables, note_failures, run_host, run_on_each
 from fleet.store import Intent, Listing, Store
 
 _SHOWN = 5  # sessions
@@ -126,6 +126,8 @@ def resume_session(
         if dropped or names <= settled:
             context.store.end_session(remaining.session_id)
             outcomes = [replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes]
+        else:
+            note_failures(context.store, remaining.intent, outcomes)
     return outcomes
 
 

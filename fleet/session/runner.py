@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from fleet.errors import BuildError, FleetError, StoreError, explain, print_traceback
 from fleet.facts import systems
+from fleet.hostnames import strip_host_name
 from fleet.model import Agent, Facts, Host, Run, override_options
 from fleet.model.version import VERSION
 from fleet.plan import counters
@@ -21,7 +22,7 @@ from fleet.session.link import HostLink
 from fleet.session.log import prune_logs
 from fleet.session.measurement import measure_run, publish_run, utc_now
 from fleet.session.outcome import Outcome
-from fleet.store import Intent, new_run_id
+from fleet.store import Failure, Intent, Store, new_run_id
 
 STOP_PATIENCE_S = 10.0  # after Ctrl-C: how long agents have to end before their connections are closed
 
@@ -36,12 +37,28 @@ def run_session(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]
     def measure_host(progress: HostProgress) -> Outcome:
         return progress.outcome_of_run(run_host(HostLink(context, progress)))
 
-    with context.store.hold_session(make_intent(hosts, context)):
+    intent = make_intent(hosts, context)
+    with context.store.hold_session(intent):
         prune_logs(context.store)
         outcomes = flush_tables(run_on_each(hosts, measure_host, context), context)
         if all(outcome.is_settled for outcome in outcomes):
             context.store.end_session(context.session_id)
+        else:
+            note_failures(context.store, intent, outcomes)
     return outcomes
+
+
+def note_failures(store: Store, intent: Intent, outcomes: Sequence[Outcome]) -> None:
+    """Note why hosts are not measured, for `fleet show`."""
+    failures = {
+        outcome.host.name: Failure(
+            strip_host_name(outcome.host, outcome.message) or str(outcome.state), utc_now()
+        )
+        for outcome in outcomes
+        if not outcome.is_settled
+    }
+    with suppress(StoreError):  # the outcomes say the same
+        store.note_failures(intent, failures)
 
 
 def make_intent(hosts: Sequence[Host], context: SessionContext) -> Intent:

@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from fleet.store.ids import new_run_id, new_session_id
     from fleet.store.journal import Journal
     from fleet.store.runs import Listing, RunSummary
-    from fleet.store.sessions import Intent
+    from fleet.store.sessions import Failure, Intent
     from fleet.store.store import Store
 
 _HOMES = {
     "ids": ("new_run_id", "new_session_id"),
     "journal": ("Journal",),
     "runs": ("Listing", "RunSummary"),
-    "sessions": ("Intent",),
+    "sessions": ("Failure", "Intent"),
     "store": ("Store",),
 }
 __all__ = [name for names in _HOMES.values() for name in names]

@@ -4,10 +4,10 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, BinaryIO
 from warnings import warn
 
 from fleet.errors import DataError, LockedError, StoreError, StoreWarning
@@ -20,14 +20,26 @@ from fleet.store.rows import to_dict, to_json
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a session stored no run of a host, and when that was known: UTC, ISO 8601."""
+
+    message: str
+    time_utc: str
+
+
+@dataclass(frozen=True, slots=True)
 class Intent:
-    """What a session was asked to do. hosts: their inventory names; listed: how each is reached."""
+    """What a session was asked to do. hosts: their inventory names; listed: how each is reached.
+
+    failures: by name, once the session has ended, of the hosts that it could not measure.
+    """
 
     session_id: str
     hosts: tuple[str, ...]
     requested: RequestedOptions = field(default_factory=RequestedOptions)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     listed: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
+    failures: Mapping[str, Failure] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class Sessions:
@@ -47,17 +59,20 @@ class Sessions:
                 if path.exists() and (pid := _lock_holder(path)):
                     who = f"process {pid} on this machine is measuring it."
                     raise LockedError(f"session {intent.session_id} is under way: {who}")
-                draft = folder / f".{path.name}.{os.getpid()}"
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-                note = held.enter_context(os.fdopen(open_regular(draft, flags), "wb"))
+                note = held.enter_context(_write_note(folder, path.name, intent))
                 with suppress(OSError):  # a file system without locks
                     fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                note.write(seal_json(to_json({**to_dict(intent), "pid": os.getpid()})))
-                note.flush()
-                os.fsync(note.fileno())
-                draft.replace(folder / path.name)
+                (folder / _draft_name(path.name)).replace(folder / path.name)
                 sync(folder)
             yield
+
+    def note_failures(self, intent: Intent, failures: Mapping[str, Failure]) -> None:
+        """Note in a session that has ended which hosts it could not measure. Raises StoreError."""
+        path = _intent_path(self.state_dir, intent.session_id)
+        with storing("note the session", path), enter_state_folder(self.state_dir, "journal") as folder:
+            _write_note(folder, path.name, replace(intent, failures=failures)).close()
+            (folder / _draft_name(path.name)).replace(folder / path.name)
+            sync(folder)
 
     def end_session(self, session_id: str) -> None:
         """Remove the note of a session that has nothing left to do."""
@@ -137,6 +152,20 @@ def _lock_holder(path: Path) -> int | None:
         except OSError:
             return None  # a file system without locks
     return None
+
+
+def _draft_name(name: str) -> str:
+    return f".{name}.{os.getpid()}"
+
+
+def _write_note(folder: Path, name: str, intent: Intent) -> BinaryIO:
+    """Write the draft of a session's note to the disk; return it open."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    note = os.fdopen(open_regular(folder / _draft_name(name), flags), "wb")
+    note.write(seal_json(to_json({**to_dict(intent), "pid": os.getpid()})))
+    note.flush()
+    os.fsync(note.fileno())
+    return note
 
 
 def _intent_path(state_dir: Path, session_id: str) -> Path:

@@ -1,6 +1,7 @@
 # ruff: noqa: E501  a table of mistakes reads best with one mistake a line
 """inventory.yaml as people write it, well and badly."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -115,8 +116,30 @@ def test_hosts_are_selected_by_name_group_glob_label_and_exclusion(load, pattern
 
 
 @pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        (["age>7d"], ["a", "c"]),
+        (["age<2w"], ["a", "b"]),
+        (["age<36h", "!a"], ["b"]),
+        (["!age>1m"], []),
+        (["!age>9d"], ["b"]),
+    ],
+)
+def test_hosts_are_selected_by_when_they_were_last_measured(load, patterns, names):
+    now = datetime.now(UTC)
+    last_runs = {"a": now - timedelta(days=10), "b": now - timedelta(hours=3)}
+    inventory = load("hosts: {a: , b: , c: }\n")
+    if names:
+        assert [host.name for host in inventory.select(patterns, last_runs)] == names
+    else:
+        with pytest.raises(UsageError, match="leaves no host"):
+            inventory.select(patterns, last_runs)
+
+
+@pytest.mark.parametrize(
     ("patterns", "words"),
     [
+        (["age>7"], "an age is a number of m, h, d or w, such as age>7d"),
         (["rpi6"], "did you mean 'rpi5' or 'rpi4'"),
         (["board"], "did you mean 'boards'"),
         (["!rpi6"], "no host or group is called 'rpi6'"),

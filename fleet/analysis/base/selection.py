@@ -1,17 +1,21 @@
 """Selects stored runs by what people type: the same words for show, report, compare, runs and export.
 
 A selection is a host, a glob, a range such as web[01-04], label=value, host@label=value (values may be
-globs), a run id, the beginning of one or a glob, several of them joined by commas, or `all`; `!…` excludes.
+globs), age>7d, a run id, the beginning of one or a glob, several of them joined by commas, or `all`; `!…`
+excludes.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from fleet.errors import DamagedFileError, UsageError
 from fleet.hostnames import expand_range
 from fleet.model import RunState
 from fleet.plan.benchmark_names import describe_missing, select_kinds
-from fleet.store import Listing, RunSummary
+from fleet.plan.kinds import parse_age
+from fleet.store import Failure, Listing, RunSummary, Store
 from fleet.store.places import Place
 from fleet.store.runs import list_unfinished
 from fleet.text import nearest, one_line
@@ -39,6 +43,12 @@ def matching(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
         return {run.run_id for run in listed}
     if any(run.run_id == text for run in listed):
         return {text}
+    try:
+        is_of_age = parse_age(text)
+    except ValueError as err:
+        raise UsageError(f"the selection {text!r}: {err}") from err
+    if is_of_age is not None:
+        return {run.run_id for run in listed if is_of_age(run.started_utc)}
     host, at, label = text.rpartition("@")
     if "=" in host:  # the @ is in the label's value
         host, at, label = "", "", text
@@ -80,6 +90,41 @@ def last_session(listed: list[RunSummary], place: Place) -> list[str]:
     return [run.run_id for run in listed if run.session_id == last]
 
 
+@dataclass(frozen=True, slots=True)
+class MissingHost:
+    """A host that an unfinished session could not measure. why: its message; "" if it was interrupted."""
+
+    name: str
+    session_id: str
+    has_runs: bool
+    why: str = ""
+    time_utc: str = ""
+
+    def __str__(self) -> str:
+        cause = re.search(r"\((?:[^()]*: )?([^()]+)\)", self.why)
+        reason = cause[1] if cause else re.split(r"[.?!:;] |[.?!]$", self.why)[0]
+        return f"{self.name} ({reason}, {self.time_utc[11:16]})" if self.why else self.name
+
+
+def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = "") -> list[MissingHost]:
+    """Return the hosts without a run of the session that was to measure them, by name, as it last was.
+
+    since: the ID of the first session that counts.
+    """
+    stored = {(run.session_id, run.host_name) for run in listed}
+    measured = {name for _, name in stored}
+    missing: dict[str, MissingHost] = {}
+    for intent in Store(place.address).read_intents():
+        for name in intent.hosts if intent.session_id >= since else ():
+            missing.pop(name, None)
+            if (intent.session_id, name) not in stored:
+                failure = intent.failures.get(name, Failure("", ""))
+                missing[name] = MissingHost(
+                    name, intent.session_id, name in measured, failure.message, failure.time_utc
+                )
+    return [missing[name] for name in sorted(missing)]
+
+
 def find_run(listed: list[RunSummary], text: str, place: Place) -> str:
     """The run id that `text` means: a run id, the beginning of exactly one, or a host's latest run."""
     if any(summary.run_id == text for summary in listed):
@@ -96,6 +141,7 @@ def find_run(listed: list[RunSummary], text: str, place: Place) -> str:
         raise UsageError(
             f"{text!r} is the beginning of {len(begun)} runs: {_some(begun)}. Type more of it, or '{text}*'."
         )
+    _refuse_missing_host(listed, text, place)
     if not listed:
         raise UsageError(_nothing_in(place))
     listing, readable_keys = Listing(place), {run.key for run in listed}
@@ -107,6 +153,16 @@ def find_run(listed: list[RunSummary], text: str, place: Place) -> str:
         f"no run and no host {text!r} in {place}{nearest(text, hosts)} Hosts: {_some(hosts)}. `fleet runs` "
         "lists all."
     )
+
+
+def _refuse_missing_host(listed: Sequence[RunSummary], name: str, place: Place) -> None:
+    """Raise UsageError that says why a host of an unfinished session was not measured, if it is one."""
+    for host in list_missing_hosts(listed, place):
+        if host.name == name:
+            raise UsageError(
+                f"{name}: not measured. At {host.time_utc or host.session_id}: {host.why or 'interrupted.'} "
+                "`fleet resume` tries again."
+            )
 
 
 def _nothing_in(place: Place) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.selection import by_host
+from fleet.analysis.base.selection import MissingHost
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import in_words, measured, percent, records, span_text, units_text, within
 from fleet.analysis.reduce.burst_levels import REACH, find_main_runs
@@ -162,16 +162,18 @@ def name_hosts_without_numbers(table: pd.DataFrame, runs: Sequence[RunSummary], 
     return "\n".join(one_line(f"{join_names(hosts, 60)}: {what}") for what, hosts in found.items())
 
 
-def render_heading(runs: Sequence[RunSummary], left_out: int = 0) -> str:
-    """Say how many hosts and runs are shown, from when, and how to see hosts that are left out."""
-    hosts = len(by_host(runs))
-    counted_hosts = f"{hosts} of {counted(hosts + left_out, 'host')}" if left_out else counted(hosts, "host")
+def render_heading(runs: Sequence[RunSummary], left_out: int = 0, missing: Sequence[MissingHost] = ()) -> str:
+    """Say how many hosts and runs are shown, from when, and which hosts are left out or missing."""
+    hosts = len({run.host_name for run in runs})
+    total = hosts + left_out + sum(not host.has_runs for host in missing)
+    counted_hosts = f"{hosts} of {counted(total, 'host')}" if total > hosts else counted(hosts, "host")
     when = span_text(runs[0].started_utc, runs[-1].started_utc)
     partial = sum(run.state is RunState.PARTIAL for run in runs)
     return (
         f"{counted_hosts}, {counted(len(runs), 'run')}, {when} UTC"
         + f", {partial} partial" * bool(partial)
         + "; all: fleet show all" * bool(left_out)
+        + f"; missing: {', '.join(map(str, missing))}" * bool(missing)
     )
 
 

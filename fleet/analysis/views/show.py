@@ -6,7 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.selection import by_host, comparable, last_session, select
+from fleet.analysis.base.selection import (
+    MissingHost,
+    by_host,
+    comparable,
+    last_session,
+    list_missing_hosts,
+    select,
+)
 from fleet.analysis.base.text import csv_text, indented, json_text, records
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import ALL, Only, overview_history
@@ -36,12 +43,14 @@ from fleet.store.runs import Root
 class RunsToShow:
     """What is shown: the runs whose numbers count, oldest first, and the last run of each host.
 
-    left_out: hosts with runs that the last session did not measure, where nothing was selected.
+    left_out: hosts with runs that the last session did not measure, where nothing was selected. missing:
+    those that it or a later one could not measure.
     """
 
     runs: tuple[RunSummary, ...]
     latest: tuple[str, ...]
     left_out: int = 0
+    missing: tuple[MissingHost, ...] = ()
 
 
 def show_as_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> Iterator[str]:
@@ -230,18 +239,24 @@ def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
     kept = {host: comparable(runs) for host, runs in hosts.items()}
     ids = {run.run_id for runs in kept.values() for run in runs}
     counting = tuple(run for run in listed if run.run_id in ids)
-    left_out = 0 if texts else len({run.host_id for run in listed}) - len(hosts)
-    return RunsToShow(counting, tuple(runs[-1].run_id for runs in kept.values()), left_out)
+    latest = tuple(runs[-1].run_id for runs in kept.values())
+    if texts:
+        return RunsToShow(counting, latest)
+    missing = list_missing_hosts(listed, root.place, counting[-1].session_id)
+    left_out = len({run.host_id for run in listed}) - len(hosts)
+    return RunsToShow(counting, latest, left_out, tuple(missing))
 
 
 def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, **detail: Any) -> str:
     """The selection for people. detail: as of `show_text`; of several hosts only `as_map` applies."""
+    heading = overview.render_heading(shown.runs, shown.left_out, shown.missing)
     if len(shown.latest) == 1:
-        return show_run(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
+        text = show_run(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
+        return f"{heading}\n\n{text}" if shown.missing else text
     descriptions = load.merge_descriptions(shown.runs)
     table = _medians(root, shown.runs, only, descriptions)
     parts = [
-        overview.render_heading(shown.runs, shown.left_out),
+        heading,
         _listed(table, shown.runs, canvas, only, descriptions),
     ]
     if detail.get("as_map"):

@@ -1,0 +1,34 @@
+"""A session that could not measure a host says so wherever its runs are shown."""
+
+from tests.command import Fleet
+
+RUN = ("run", "-b", "clock", "--rounds", "1", "--samples", "3", "-q")
+
+
+def test_a_host_that_a_session_could_not_reach_is_missing_until_it_is_measured(fleet: Fleet) -> None:
+    fleet.inventory(
+        "hosts:\n  here: {via: local}\n  twin: {via: local}\n  gone: {address: 127.0.0.1, port: 1}\n"
+    )
+    assert fleet(*RUN).exit_code == 1
+    heading = fleet("show").stdout.partition("\n")[0]
+    assert heading.startswith("2 of 3 hosts, 2 runs, ")
+    assert "; missing: gone (connection refused, " in heading
+    asked = fleet("show", "gone")
+    assert asked.exit_code == 2
+    assert "gone: not measured. At 20" in asked.stderr
+    assert "connection refused). Is the host up, " in asked.stderr
+    starts = {host["name"]: host["measured_utc"] for host in fleet("hosts", "--json").json}
+    assert starts["gone"] is None
+    assert starts["here"].endswith("Z")
+    assert [host["name"] for host in fleet("hosts", "age>1h", "--json").json] == ["gone"]
+    assert fleet("show", "age>1h").exit_code == 2
+    fleet.inventory("hosts:\n  here: {via: local}\n  twin: {via: local}\n  gone: {via: local}\n")
+    assert fleet("resume", "-q").exit_code == 0
+    assert "missing" not in fleet("show").stdout
+
+
+def test_a_single_host_is_shown_below_the_missing_ones(fleet: Fleet) -> None:
+    fleet.inventory("hosts:\n  here: {via: local}\n  gone: {address: 127.0.0.1, port: 1}\n")
+    fleet(*RUN)
+    assert "1 of 2 hosts, 1 run, " in fleet("show").stdout
+    assert "missing" not in fleet("show", "here").stdout
