@@ -50,7 +50,7 @@ def main() -> None:
         if errors.is_lack_of_memory(err):
             cli.print_text(f"fleet: {cause}", err=True)
             os._exit(cause.exit_code)  # a thread that was not started may be waited for
-        _end(_wrapped(f"fleet: {cause}"), cause.exit_code)
+        _end(_wrap(f"fleet: {cause}"), cause.exit_code)
 
 
 def _prepare_output() -> None:
@@ -73,7 +73,7 @@ def _end(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _wrapped(text: str) -> str:
+def _wrap(text: str) -> str:
     from fleet.analysis.base.text import fitted
 
     return fitted(text, cli.terminal(sys.stderr)["width"])

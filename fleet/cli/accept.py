@@ -56,12 +56,12 @@ def accept(
         typer.echo(f"Wrote {path}. Read it before you rely on it.")
         return
     ranges = read_expected(path) if expected or path.exists() else []
-    found = judge(root, select or ("all",), ranges, threshold=read_share(threshold), only=only)
+    acceptances = judge(root, select or ("all",), ranges, threshold=read_share(threshold), only=only)
     if json or csv:
-        typer.echo((views.acceptances_json if json else views.acceptances_csv)(found))
+        typer.echo((views.acceptances_json if json else views.acceptances_csv)(acceptances))
     else:
-        cli.paged(views.acceptances_text(found), cli.terminal()["width"])
-    outcomes = {acceptance.outcome for acceptance in found}
+        cli.print_paged(views.acceptances_text(acceptances))
+    outcomes = {acceptance.outcome for acceptance in acceptances}
     if Outcome.BELOW in outcomes:
         raise typer.Exit(EXIT_BELOW)
     if Outcome.CANNOT_TELL in outcomes:

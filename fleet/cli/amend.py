@@ -23,20 +23,20 @@ def label(
 
     Example: fleet label rome@kernel=old bios=2.1
     """
-    from fleet.analysis.base.selection import select as selected
+    from fleet.analysis.base.selection import select as select_runs
     from fleet.errors import UsageError
     from fleet.hostnames import join_names
-    from fleet.plan.options import parse_labels as read_labels
+    from fleet.plan.options import parse_labels
     from fleet.store import Store
     from fleet.text import counted
 
     removed = [text[:-1] for text in labels if text.endswith("=")]
-    given: dict[str, str | None] = {**read_labels([text for text in labels if not text.endswith("=")])}
-    if both := sorted(given.keys() & set(removed)):
+    values = parse_labels([text for text in labels if not text.endswith("=")])
+    if both := sorted(values.keys() & set(removed)):
         raise UsageError(f"{both[0]}: either set it or remove it.")
     store = Store(results)
-    runs = selected(store.list_runs(), [select], store.place)
-    store.label([run.run_id for run in runs], {**given, **dict.fromkeys(removed)})
+    runs = select_runs(store.list_runs(), [select], store.place)
+    store.label([run.run_id for run in runs], {**values, **dict.fromkeys(removed)})
     hosts = join_names(run.host_name for run in runs)
     print_text(f"Labelled {counted(len(runs), 'run')} of {hosts}: {' '.join(labels)}.")
 
@@ -54,7 +54,7 @@ def withdraw(
 
     Example: fleet withdraw r20261121T170344Z-10246bc8
     """
-    from fleet.analysis.base.selection import select as selected
+    from fleet.analysis.base.selection import select as select_runs
     from fleet.analysis.views.runs import render_runs
     from fleet.store import Listing, Store
     from fleet.text import counted
@@ -66,7 +66,7 @@ def withdraw(
         width = terminal()["width"]
         print_text(render_runs(listed, width=width) if listed else "No run is withdrawn.")
         return
-    runs = selected(listed, select, store.place)
+    runs = select_runs(listed, select, store.place)
     store.withdraw([run.run_id for run in runs], undo=undo)
     done = "Read again" if undo else "Withdrawn, and kept"
     print_text(f"{done}: {counted(len(runs), 'run')}. `fleet withdraw` lists those withdrawn.")

@@ -1,4 +1,4 @@
-"""What all commands share: the typer app, the options many of them take, signals, the terminal."""
+"""The typer app, the options that many commands take, signals, and printing to a terminal."""
 
 import os
 import resource
@@ -46,10 +46,10 @@ Select = Annotated[
 ]
 
 
-def with_groups(texts: list[str] | None) -> list[str] | None:
-    """What selects runs, with the hosts of a group of the inventory, where there is one, for its name."""
-    given = os.environ.get("FLEET_INVENTORY")
-    path = Path(given or INVENTORY)
+def expand_groups(texts: list[str] | None) -> list[str] | None:
+    """Replace groups of the inventory, if there is one, by their hosts in words that select runs."""
+    named_inventory = os.environ.get("FLEET_INVENTORY")
+    path = Path(named_inventory or INVENTORY)
     try:
         groups = f"\n{path.read_text(encoding='utf-8')}".partition("\ngroups:")[2]
     except (OSError, ValueError):
@@ -59,12 +59,12 @@ def with_groups(texts: list[str] | None) -> list[str] | None:
         return texts
     from fleet.inventory.select import load
 
-    members = {name: ",".join(hosts) for name, hosts in load(path, named=bool(given)).groups.items() if hosts}
-
-    def named(text: str) -> str:
-        return ",".join(members.get(part, part) for part in text.split(","))
-
-    return [f"!{named(text[1:])}" if text.startswith("!") else named(text) for text in texts or ()]
+    inventory = load(path, named=bool(named_inventory))
+    members = {name: ",".join(hosts) for name, hosts in inventory.groups.items() if hosts}
+    return [
+        "!" * text.startswith("!") + ",".join(members.get(p, p) for p in text.removeprefix("!").split(","))
+        for text in texts or ()
+    ]
 
 
 SelectRuns = Annotated[
@@ -72,7 +72,7 @@ SelectRuns = Annotated[
     typer.Argument(
         help="Hosts, groups, globs, web[01-04], label=value, host@label=value, age<7d, run ids; !… excludes.",
         show_default=False,
-        callback=with_groups,
+        callback=expand_groups,
         autocompletion=completion.complete_runs,
     ),
 ]
@@ -109,7 +109,7 @@ InventoryPath = Annotated[
 ]
 
 
-def _root(text: str) -> str:
+def _check_root(text: str) -> str:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]  # of addresses: libraries and threads reserve many
     if limit != resource.RLIM_INFINITY and limit < NEEDED_BYTES:  # pyarrow, numpy or scipy would abort
         raise MemoryLimitError(
@@ -118,7 +118,7 @@ def _root(text: str) -> str:
         )
     if not text.strip():
         raise typer.BadParameter("names no place; give a folder, or s3://bucket/prefix.")
-    if not text.isprintable():  # neither are bytes that are no UTF-8, which pyarrow cannot write to
+    if not text.isprintable():  # nor are bytes other than UTF-8, which pyarrow cannot write to
         raise typer.BadParameter("the name is not plain text in UTF-8.")
     path = os.path.expanduser(text)  # noqa: PTH111  as the two below it raises nothing
     if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114
@@ -129,7 +129,7 @@ def _root(text: str) -> str:
 
 
 def _duration(low_s: float, high_s: float, default_s: float, purpose: str) -> Any:
-    """An option that takes a duration such as 90, 90s, 500ms, 5m or 1h; the command gets seconds."""
+    """Return an option that takes a duration such as 90, 500ms or 5m; the command gets seconds."""
     kind = duration(low_s, high_s)
 
     def read(text: str | float) -> float:
@@ -138,8 +138,8 @@ def _duration(low_s: float, high_s: float, default_s: float, purpose: str) -> An
         except ValueError as err:
             raise typer.BadParameter(f"{err}.") from err
 
-    shown = f"{purpose} [default: {kind.show(default_s)}]"
-    return typer.Option(parser=read, metavar=kind.metavar, show_default=False, help=shown)
+    text = f"{purpose} [default: {kind.show(default_s)}]"
+    return typer.Option(parser=read, metavar=kind.metavar, show_default=False, help=text)
 
 
 ResultsPath = Annotated[
@@ -148,7 +148,7 @@ ResultsPath = Annotated[
         "--results",
         "-r",
         envvar="FLEET_RESULTS",
-        callback=_root,
+        callback=_check_root,
         metavar="ROOT",
         show_envvar=False,
         show_default=False,
@@ -180,9 +180,9 @@ def join_lists(texts: Sequence[str] | None) -> str | None:
 def load_inventory(
     path: Path, listed: Mapping[str, Any] | None = None, *, starts: bool = True
 ) -> "Inventory":
-    """Load the inventory; this machine alone if there is none and nobody named one. Raises InventoryError.
+    """Load the inventory; if there is none and none was named, this machine alone. Raises InventoryError.
 
-    listed: as of `load`. starts: whether the command may start a program that the inventory names.
+    listed: as in `load`. starts: whether the command may start a program that the inventory names.
     """
     from fleet.inventory.select import load, this_machine
 
@@ -209,8 +209,8 @@ def select_hosts(
     return loaded.select(select or (), read_last_runs(root) if by_age else {})
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(f"fleet {VERSION}")
         raise typer.Exit
 
@@ -218,21 +218,23 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_say_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""
 
 
 def terminal(stream: TextIO | None = None) -> dict[str, Any]:
-    """How wide a stream is and whether it shows colours; none where nobody looks, unless $COLUMNS is set."""
-    seen = bool(to := stream or sys.stdout) and to.isatty()
-    width = shutil.get_terminal_size().columns if seen or os.environ.get("COLUMNS", "").isdigit() else None
-    return {"width": width or None, "colour": seen and "NO_COLOR" not in os.environ}
+    """Return the width and colour of a stream, by default stdout; no width for a pipe without $COLUMNS."""
+    is_terminal = bool(chosen := stream or sys.stdout) and chosen.isatty()
+    has_width = is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    width = shutil.get_terminal_size().columns if has_width else None
+    return {"width": width or None, "colour": is_terminal and "NO_COLOR" not in os.environ}
 
 
 def check_hosts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
-    """Raise UsageError for options and entries that cannot work, before anything is connected to."""
+    """Raise UsageError for options and entries that cannot work, before connecting."""
     from fleet.agent.deploy import check_entries
     from fleet.plan.conflicts import require_no_conflicts
 
@@ -241,10 +243,10 @@ def check_hosts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
 
 
 def skip_damaged(command: _Function) -> _Function:
-    """Make a command that shows runs go on without those that are damaged."""
+    """Decorate a command that reads runs: it goes on without damaged ones."""
 
     @wraps(command)
-    def shown(**arguments: Any) -> None:
+    def run_without_damaged(**arguments: Any) -> None:
         from fleet.analysis.boundary import skip_damaged_runs
 
         def work() -> Exception | None:
@@ -257,40 +259,41 @@ def skip_damaged(command: _Function) -> _Function:
         if (ended := skip_damaged_runs(work)) is not None:
             raise ended
 
-    return cast("_Function", shown)
+    return cast("_Function", run_without_damaged)
 
 
 def open_listing(results: str) -> "Listing":
-    """List a root for a command, which says on stderr how far it is with what takes long."""
+    """List a results root; progress of what takes long goes to stderr."""
     from fleet.store import Listing
 
     return Listing(results, partial(print_text, err=True))
 
 
 def print_text(text: str, *, err: bool = False) -> None:
-    """Print a text for people, wrapped to the terminal."""
+    """Print a text, wrapped to the terminal."""
     from fleet.analysis.base.text import fitted
 
     typer.echo(fitted(text, terminal(sys.stderr if err else None)["width"]), err=err)
 
 
-def paged(text: str, width: int | None) -> None:
-    """Print a text, wrapped; through $PAGER what is longer than the terminal that reads it."""
+def print_paged(text: str) -> None:
+    """Print a text, wrapped; if it is longer than the terminal, through $PAGER."""
     from fleet.analysis.base.text import fitted
 
+    width = terminal()["width"]
     text = fitted(text, width)
     if sys.stdout.isatty() and sys.stdin.isatty() and text.count("\n") + 2 > shutil.get_terminal_size().lines:
         os.environ.setdefault("LESS", "FRX")  # leave at once what fits, keep colours, keep the screen
-        failed = _page(text)
-        if failed is None:
+        failure = _run_pager(text)
+        if failure is None:
             return
         if os.environ.get("PAGER"):
-            typer.echo(fitted(f"fleet: {failed}; the text follows.", width), err=True)
+            typer.echo(fitted(f"fleet: {failure}; the text follows.", width), err=True)
     typer.echo(text)
 
 
-def _page(text: str) -> str | None:
-    """Show a text in $PAGER, by default less; what is wrong if that does not work."""
+def _run_pager(text: str) -> str | None:
+    """Show a text in $PAGER, by default less; return why that failed, or None."""
     name = os.environ.get("PAGER", "").strip() or "less"
     try:
         pager = subprocess.Popen(shlex.split(name), stdin=subprocess.PIPE)
@@ -303,17 +306,16 @@ def _page(text: str) -> str | None:
         except KeyboardInterrupt:  # the pager has it too, and may stay
             rest = None
     code = pager.returncode
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return None if code in (0, -signal.SIGINT) else f"$PAGER, {name}, {how}"
+    ending = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return None if code in (0, -signal.SIGINT) else f"$PAGER, {name}, {ending}"
 
 
 @contextmanager
 def stop_on_signals(before_leaving: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Make SIGTERM end a session as Ctrl-C does, and a second signal end the program at once.
 
-    A second one within SAME_SIGNAL_S is the first one again: `timeout` signals its child and then the child's
-    process group. before_leaving: called before the program ends so. Nothing is lost by that: the journals
-    hold what arrived, the agents end with their connections.
+    Signals within SAME_SIGNAL_S count as one, since `timeout` signals its child and then the process group.
+    before_leaving: called before the program ends at once. Journals keep what arrived.
     """
     first = None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleet.cli import app as cli
-from fleet.cli.plan_options import NOT_GIVEN, with_plan_options
+from fleet.cli.plan_options import NOT_GIVEN, add_plan_options
 from fleet.model import Host, RequestedOptions
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @cli.app.command(short_help="Name what would disturb a run on each host; changes nothing.")
-@with_plan_options(listed=("benchmarks", "cpus"))
+@add_plan_options(listed=("benchmarks", "cpus"))
 def check(
     select: cli.Select = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
@@ -45,12 +45,12 @@ def check(
 
         typer.echo(step_script(), nl=False)
         return
-    chosen = cli.select_hosts(cli.load_inventory(inventory), select)
-    require_no_conflicts(chosen, requested)
-    with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
-        checked = check_hosts(chosen, access, requested)
-    (typer.echo if json else cli.print_text)(render_checks_json(checked) if json else render_checks(checked))
-    raise typer.Exit(outcome.exit_code([one.outcome for one in checked]))
+    hosts = cli.select_hosts(cli.load_inventory(inventory), select)
+    require_no_conflicts(hosts, requested)
+    with _open_access(hosts, parallel, connect_timeout, quiet=quiet) as access:
+        checks = check_hosts(hosts, access, requested)
+    (typer.echo if json else cli.print_text)(render_checks_json(checks) if json else render_checks(checks))
+    raise typer.Exit(outcome.exit_code([result.outcome for result in checks]))
 
 
 @cli.app.command(rich_help_panel=cli.UPKEEP, short_help="Remove from the hosts what fleet left there.")
@@ -71,16 +71,16 @@ def clean(
     from fleet.session import outcome
     from fleet.session.clean import clean_hosts
 
-    chosen = cli.select_hosts(cli.load_inventory(inventory), select)
-    with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
-        cleaned = clean_hosts(chosen, access, dry_run=dry_run)
-    shown = render_cleaned_json(cleaned) if json else render_cleaned(cleaned, dry_run=dry_run)
-    (typer.echo if json else cli.print_text)(shown)
-    raise typer.Exit(outcome.exit_code([one.outcome for one in cleaned]))
+    hosts = cli.select_hosts(cli.load_inventory(inventory), select)
+    with _open_access(hosts, parallel, connect_timeout, quiet=quiet) as access:
+        cleaned = clean_hosts(hosts, access, dry_run=dry_run)
+    text = render_cleaned_json(cleaned) if json else render_cleaned(cleaned, dry_run=dry_run)
+    (typer.echo if json else cli.print_text)(text)
+    raise typer.Exit(outcome.exit_code([host.outcome for host in cleaned]))
 
 
 @contextmanager
-def _access(
+def _open_access(
     hosts: Sequence[Host], parallel: int, connect_timeout_s: float, *, quiet: bool
 ) -> Iterator["HostAccess"]:
     from fleet.console.progress import progress

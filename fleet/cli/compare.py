@@ -1,4 +1,4 @@
-"""The command that sets runs side by side: compare."""
+"""The command that compares runs: compare."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ def compare(
         list[str],
         typer.Argument(
             help="A host, group, label=value, host@label=value, a run, several by commas, or summary:NAME.",
-            callback=cli.with_groups,
+            callback=cli.expand_groups,
             autocompletion=complete_sides,
         ),
     ],
@@ -48,7 +48,7 @@ def compare(
 ) -> None:
     """Say what changed from the first side to the others, and what is equivalent.
 
-    Of a single selection: what changed when, over its nights.
+    With a single selection: what changed on which night.
 
     Example: fleet compare kernel=6.12 kernel=6.13
     """
@@ -58,21 +58,22 @@ def compare(
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     root, width = cli.open_listing(results), cli.terminal()["width"]
-    how = {"threshold": read_share(threshold), "only": Only(cli.join_lists(benchmark), cpus)}
+    options = {"threshold": read_share(threshold), "only": Only(cli.join_lists(benchmark), cpus)}
     if siblings or (len(sides) < 2 and not beside.has_summary(sides)):
         if point is not None or blocks is not None:
             raise UsageError("--point and --blocks: only to compare two sides or more.")
-        answer = (_siblings if siblings else _over_time)(root, sides, width, **how)
+        compare_runs = _compare_siblings if siblings else _find_changes
+        answer = compare_runs(root, sides, width, **options)
     elif beside.has_summary(sides):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
-        answer = _beside(root, sides, [cli.join_lists(benchmark), cpus, point, blocks])
+        answer = _set_beside(root, sides, [cli.join_lists(benchmark), cpus, point, blocks])
     else:
-        answer = _sides(root, sides, width, **how, point=point, blocks=blocks)
+        answer = _compare_sides(root, sides, width, **options, point=point, blocks=blocks)
     if json or csv:
         typer.echo((answer.json if json else answer.csv)())
     else:
-        cli.paged(answer.text(), width)
+        cli.print_paged(answer.text())
     if fail_on_change and not answer.judged:
         raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
     if fail_on_change and answer.changed:
@@ -82,7 +83,7 @@ def compare(
 
 
 class _Answer(NamedTuple):
-    """What a comparison prints, and what --fail-on-change asks of it."""
+    """The renderings of a comparison, and what decides --fail-on-change."""
 
     text: Callable[[], str]
     json: Callable[[], str]
@@ -92,43 +93,49 @@ class _Answer(NamedTuple):
     at_another_level: bool = False
 
 
-def _sides(root: "Listing", sides: list[str], width: int | None, **how: Any) -> _Answer:
+def _compare_sides(root: "Listing", sides: list[str], width: int | None, **options: Any) -> _Answer:
     from fleet.analysis.compare.comparison import compare
     from fleet.analysis.views import compare as views
 
-    found = compare(root, sides, **how)
-    text, json, csv = views.render_comparisons, views.comparisons_as_json, views.comparisons_as_csv
-    judged, changed = all(one.judged for one in found), any(one.changed for one in found)
-    elsewhere = any(one.at_another_level for one in found)
-    outputs = (partial(text, found, width), partial(json, found), partial(csv, found))
-    return _Answer(*outputs, judged, changed, elsewhere)
+    results = compare(root, sides, **options)
+    return _Answer(
+        partial(views.render_comparisons, results, width),
+        partial(views.comparisons_as_json, results),
+        partial(views.comparisons_as_csv, results),
+        judged=all(result.judged for result in results),
+        changed=any(result.changed for result in results),
+        at_another_level=any(result.at_another_level for result in results),
+    )
 
 
-def _siblings(root: "Listing", sides: list[str], width: int | None, **how: Any) -> _Answer:
+def _compare_siblings(root: "Listing", sides: list[str], width: int | None, **options: Any) -> _Answer:
     from fleet.analysis.compare.siblings import siblings
     from fleet.analysis.views import siblings as views
 
-    found = siblings(root, sides, **how)
-    text, json, csv = views.render_siblings, views.siblings_as_json, views.siblings_as_csv
-    judged, changed = any(one.judged for one in found), any(one.odd for one in found)
-    return _Answer(partial(text, found, width), partial(json, found), partial(csv, found), judged, changed)
+    groups = siblings(root, sides, **options)
+    return _Answer(
+        partial(views.render_siblings, groups, width),
+        partial(views.siblings_as_json, groups),
+        partial(views.siblings_as_csv, groups),
+        judged=any(group.judged for group in groups),
+        changed=any(group.odd for group in groups),
+    )
 
 
-def _over_time(root: "Listing", sides: list[str], _width: int | None, **how: Any) -> _Answer:
+def _find_changes(root: "Listing", sides: list[str], _width: int | None, **options: Any) -> _Answer:
     from fleet.analysis.compare.history import history
     from fleet.analysis.views import over_time as views
 
-    found = history(root, sides, **how)
+    past = history(root, sides, **options)
     text, json, csv = views.render_changes, views.changes_as_json, views.changes_as_csv
-    judged, changed = found.judged, found.changed
-    return _Answer(partial(text, found), partial(json, found), partial(csv, found), judged, changed)
+    return _Answer(partial(text, past), partial(json, past), partial(csv, past), past.judged, past.changed)
 
 
-def _beside(root: "Listing", sides: list[str], asked: Sequence[str | None]) -> _Answer:
+def _set_beside(root: "Listing", sides: list[str], limits: Sequence[str | None]) -> _Answer:
     from fleet.analysis.base.text import csv_text, json_text
     from fleet.analysis.exchange import beside
 
-    if any(one is not None for one in asked):
+    if any(limit is not None for limit in limits):
         raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")
     rows = beside.lay_out_beside(root, sides)
     text = partial(beside.render_beside, rows)
@@ -136,7 +143,7 @@ def _beside(root: "Listing", sides: list[str], asked: Sequence[str | None]) -> _
 
 
 def read_share(text: str | None) -> float | None:
-    """2% or 0.02 as a share; None stays None. Raises UsageError for anything but 0 < share < 1."""
+    """Parse "2%" or "0.02" -> 0.02; None -> None. Raises UsageError unless 0 < share < 1."""
     if text is None:
         return None
     try:

@@ -16,10 +16,10 @@ from fleet.cli.app import (
     Benchmarks,
     ResultsPath,
     app,
+    expand_groups,
     join_lists,
     print_text,
     skip_damaged,
-    with_groups,
 )
 from fleet.text import one_line
 
@@ -141,7 +141,7 @@ def export(
         typer.Argument(
             help="A selection, or summary:NAME; default: all. Of a matrix the last run.",
             show_default=False,
-            callback=with_groups,
+            callback=expand_groups,
             autocompletion=completion.complete_sides,
         ),
     ] = None,

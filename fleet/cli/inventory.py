@@ -36,11 +36,11 @@ def init(
     from fleet.inventory import ansible, clusters, starter
     from fleet.remote.ssh.config import user_file
 
-    asked = (from_slurm, from_kubectl, from_docker, from_podman, from_labgrid)
-    if (from_ansible is not None) + from_ssh_config + sum(asked) > 1:
+    from_clusters = (from_slurm, from_kubectl, from_docker, from_podman, from_labgrid)
+    if (from_ansible is not None) + from_ssh_config + sum(from_clusters) > 1:
         raise UsageError("The options --from-... exclude one another; take one, add the rest.")
-    if any(asked):
-        text = clusters.from_cluster(clusters.CLUSTERS[asked.index(True)])
+    if any(from_clusters):
+        text = clusters.from_cluster(clusters.CLUSTERS[from_clusters.index(True)])
     elif from_ansible is not None:
         text = ansible.from_ansible(from_ansible)
     elif from_ssh_config:

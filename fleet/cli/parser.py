@@ -43,7 +43,9 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         except click.exceptions.NoSuchOption as err:
             value = re.compile(rf"\[.*\b{re.escape(err.option_name.lstrip('-'))}\b.*\]")
-            takes = [one.opts[0] for one in self.params if value.search(getattr(one, "help", None) or "")]
+            takes = [
+                option.opts[0] for option in self.params if value.search(getattr(option, "help", None) or "")
+            ]
             if takes:
                 err.message = f"No such option {err.option_name!r}; it is a value of {' and '.join(takes)}."
                 err.possibilities = None

@@ -1,4 +1,4 @@
-"""The plan options of a command, made from the table in `fleet.plan.options`."""
+"""Makes the plan options of a command from the table in `fleet.plan.options`."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
@@ -13,48 +13,48 @@ from fleet.plan.options import BY_NAME, OPTIONS, Option, parse_requested
 
 NOT_GIVEN = RequestedOptions()
 HOW_MUCH = "How much"
-_WHAT = (
+_SUBJECT = (
     "benchmarks variant preset pairs cpus sizes stride_bytes operations threads load share message_lines "
     "shape few_pairs states blocks counters"
 )
-_MUCH = "samples iterations warmup rounds precision time_budget_s spread_s"
-_HOW = "order line owner node nodes separation_bytes pages governor boost seed priority deadline_s"
+_AMOUNT = "samples iterations warmup rounds precision time_budget_s spread_s"
+_CONDITIONS = "order line owner node nodes separation_bytes pages governor boost seed priority deadline_s"
 PANELS: Mapping[str, Collection[str]] = {  # of the help, each with its plan options
-    "What to measure": _WHAT.split(),
-    HOW_MUCH: _MUCH.split(),
-    "How to measure": _HOW.split(),
+    "What to measure": _SUBJECT.split(),
+    HOW_MUCH: _AMOUNT.split(),
+    "How to measure": _CONDITIONS.split(),
 }
 USUAL = ("benchmarks", "cpus", "counters", "rounds", "precision", "time_budget_s", "governor")
 
 
-def with_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command each plan option in place of its parameter `requested`, which it gets. UsageError.
+def add_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command: plan options replace its parameter `requested`, which receives them parsed.
 
-    listed: the options that the command's --help lists.
+    listed: the options that the command's --help lists. The command raises UsageError for wrong values.
     """
 
     def add_options(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def called(**given: Any) -> None:
-            texts = {option.name: given.pop(option.name) for option in OPTIONS}
+        def parse_and_run(**arguments: Any) -> None:
+            texts = {option.name: arguments.pop(option.name) for option in OPTIONS}
             texts["benchmarks"] = ",".join(texts["benchmarks"] or ()) or None
-            command(requested=parse_requested(texts), **given)
+            command(requested=parse_requested(texts), **arguments)
 
         options = [
-            _parameter(BY_NAME[name], panel, hidden=name not in listed)
+            _make_parameter(BY_NAME[name], panel, hidden=name not in listed)
             for panel, names in PANELS.items()
             for name in names
         ]
         parameters: list[Parameter] = []
         for parameter in signature(command).parameters.values():
             parameters += options if parameter.name == "requested" else [parameter]
-        called.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
-        return called
+        parse_and_run.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+        return parse_and_run
 
     return add_options
 
 
-def _parameter(option: Option, panel: str, *, hidden: bool) -> Parameter:
+def _make_parameter(option: Option, panel: str, *, hidden: bool) -> Parameter:
     names = [f"--{option.flag}", *([f"-{option.letter}"] if option.letter else [])]
     allowed = "" if option.kind.limits else f"{option.kind.allowed}; "  # an error says which numbers
     text = f"{option.help} [{allowed}default: {option.default}]"

@@ -13,7 +13,7 @@ import typer
 
 from fleet.cli import app as cli
 from fleet.cli.parser import whole_help_option
-from fleet.cli.plan_options import HOW_MUCH, NOT_GIVEN, USUAL, with_plan_options
+from fleet.cli.plan_options import HOW_MUCH, NOT_GIVEN, USUAL, add_plan_options
 from fleet.errors import UsageError
 from fleet.model import Host, RequestedOptions
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @cli.app.command(short_help="Measure every CPU pair of the hosts; store the raw samples.")
-@with_plan_options(listed=USUAL)
+@add_plan_options(listed=USUAL)
 def run(
     select: cli.Select = None,
     inventory: cli.InventoryPath = cli.INVENTORY,

@@ -34,7 +34,7 @@ def runs(
     Example: fleet runs rpi5 --relation smt
     """
     from fleet.analysis.base.selection import has_measured
-    from fleet.analysis.base.selection import select as selected
+    from fleet.analysis.base.selection import select as select_runs
     from fleet.analysis.views import runs as views
     from fleet.errors import UsageError
     from fleet.plan.benchmark_names import describe_missing
@@ -43,15 +43,13 @@ def runs(
     if summaries:
         if select or relation or point or benchmark:
             raise typer.BadParameter("--summaries lists all; `fleet show summary:NAME` shows one.")
-        _summaries([], results, json=json)
+        _print_summaries([], results, json=json)
         return
     root = cli.open_listing(results)
     for why in Store(results).describe_damaged():
         typer.echo(why, err=True)
-    listed, benchmarks = (
-        selected(root.list_with_unfinished(), select or (), root.place),
-        cli.join_lists(benchmark),
-    )
+    listed = select_runs(root.list_with_unfinished(), select or (), root.place)
+    benchmarks, width = cli.join_lists(benchmark), cli.terminal()["width"]
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
@@ -63,21 +61,19 @@ def runs(
         if json:
             typer.echo(views.runs_as_json(listed))
         else:
-            width = cli.terminal()["width"]
-            cli.paged(views.render_runs(listed, width=width), width)
+            cli.print_paged(views.render_runs(listed, width=width))
         return
     from fleet.analysis.base.text import json_text
     from fleet.analysis.reduce.cells import history_of
     from fleet.analysis.reduce.load import merge_descriptions
     from fleet.analysis.views.history import render_relation_history
 
-    what, descriptions = point or str(relation), merge_descriptions(listed)
-    found = history_of(root, listed, what, benchmarks, descriptions, point=point is not None)
+    name, descriptions = point or str(relation), merge_descriptions(listed)
+    rows = history_of(root, listed, name, benchmarks, descriptions, point=point is not None)
     if json:
-        typer.echo(json_text(found))
+        typer.echo(json_text(rows))
     else:
-        width = cli.terminal()["width"]
-        cli.paged(render_relation_history(found, width, descriptions), width)
+        cli.print_paged(render_relation_history(rows, width, descriptions))
 
 
 @cli.app.command(short_help="Show latencies: many hosts in a table, one in detail.")
@@ -97,8 +93,8 @@ def show(
 ) -> None:
     """Show hosts, by default those of the last session: several in one table, a single one in detail.
 
-    Numbers are of all comparable runs, as are --json and --csv; details are of the last. summary:NAME is one
-    of others.
+    Numbers, also of --json and --csv, are of all comparable runs; details are of the last. summary:NAME shows
+    a published table.
 
     Example: fleet show rpi5 -b bandwidth --ladder
     """
@@ -113,23 +109,22 @@ def show(
     if any(text.startswith(completion.SUMMARY) for text in select or ()):
         if benchmark or cpus or csv or ladder or map_ or ways:
             raise typer.BadParameter("a summary is shown whole: only --json goes with it.")
-        _summaries(select or [], results, json=json)
+        _print_summaries(select or [], results, json=json)
         return
     root, only = cli.open_listing(results), Only(cli.join_lists(benchmark), cpus)
-    shown = views.select_runs_to_show(root, select or ())
+    chosen = views.select_runs_to_show(root, select or ())
+    run_ids = [run.run_id for run in chosen.runs]
     if json:
-        sys.stdout.writelines(views.show_as_json(root, [run.run_id for run in shown.runs], only))
+        sys.stdout.writelines(views.show_as_json(root, run_ids, only))
     elif csv:
-        typer.echo(views.show_as_csv(root, [run.run_id for run in shown.runs], only))
+        typer.echo(views.show_as_csv(root, run_ids, only))
     else:
-        page = cli.terminal()
-        text = views.show_runs(
-            root, shown, Canvas(**page), only, all_sizes=ladder, both_ways=ways, as_map=map_
-        )
-        cli.paged(text, page["width"])
+        canvas = Canvas(**cli.terminal())
+        text = views.show_runs(root, chosen, canvas, only, all_sizes=ladder, both_ways=ways, as_map=map_)
+        cli.print_paged(text)
 
 
-def _summaries(names: list[str], results: str, *, json: bool) -> None:
+def _print_summaries(names: list[str], results: str, *, json: bool) -> None:
     from fleet.analysis.exchange import summaries as views
     from fleet.analysis.views.heatmap import Canvas
 
@@ -137,4 +132,4 @@ def _summaries(names: list[str], results: str, *, json: bool) -> None:
     if json:
         typer.echo(views.format_summaries_json(results, names))
     else:
-        cli.paged(views.render_summaries(results, names, Canvas(**page)), page["width"])
+        cli.print_paged(views.render_summaries(results, names, Canvas(**page)))

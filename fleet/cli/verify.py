@@ -9,7 +9,7 @@ from fleet.cli.app import RESULTS, UPKEEP, Json, ResultsPath, app, print_text, s
 
 @app.command(rich_help_panel=UPKEEP, short_help="Read all that is stored and name every damaged file.")
 def verify(
-    root: Annotated[str | None, typer.Argument(help="The same as --results.")] = None,
+    root: Annotated[str | None, typer.Argument(help="As --results.")] = None,
     results: ResultsPath = RESULTS,
     json: Json = False,
 ) -> None:
@@ -28,21 +28,23 @@ def verify(
     from fleet.text import as_json, counted
 
     place = parse_place(root or results)
-    found = verify_place(place)
-    if not found.problems:  # else they are not made of what was written
+    result = verify_place(place)
+    if not result.problems:  # else what is derived is not made of what was written
         listing = Listing(place)
-        found = replace(found, problems=(*verify_pairs(listing), *verify_marked_bursts(listing)))
+        result = replace(result, problems=(*verify_pairs(listing), *verify_marked_bursts(listing)))
+    problems = result.problems
     if json:
-        typer.echo(as_json(asdict(found)))
+        typer.echo(as_json(asdict(result)))
     else:
-        for problem in found.problems:
-            typer.echo(problem)
-        read = (counted(found.runs, "run"), counted(found.samples, "sample"), counted(found.files, "file"))
-        result = "all as written" if found.files else "nothing is stored there"
-        if found.problems:
-            result = counted(len(found.problems), "problem")
-        typer.echo(f"{', '.join(read)}: {result}.")
-    raise typer.Exit(StoreError.exit_code if found.problems else 0)
+        counts = (
+            counted(result.runs, "run"),
+            counted(result.samples, "sample"),
+            counted(result.files, "file"),
+        )
+        verdict = counted(len(problems), "problem") if problems else "all as written"
+        verdict = verdict if result.files or problems else "nothing is stored there"
+        typer.echo("\n".join([*problems, f"{', '.join(counts)}: {verdict}."]))
+    raise typer.Exit(StoreError.exit_code if problems else 0)
 
 
 @app.command(rich_help_panel=UPKEEP, short_help="Say how often unchanged machines would be called changed.")
@@ -60,8 +62,8 @@ def selftest(
     from fleet.analysis.compare.false_alarms import false_alarms
     from fleet.analysis.views.compare import render_false_alarms
 
-    found = false_alarms(results, host=host)
+    rates = false_alarms(results, host=host)
     if json:
-        typer.echo(json_text(records(found)))
+        typer.echo(json_text(records(rates)))
     else:
-        print_text(render_false_alarms(found, terminal()["width"]))
+        print_text(render_false_alarms(rates, terminal()["width"]))

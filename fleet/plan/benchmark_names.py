@@ -19,12 +19,12 @@ class BenchmarkName(NamedTuple):
     def __str__(self) -> str:
         return " ".join([self.benchmark + f"/{self.variant}" * bool(self.variant), *self.setting])
 
-    def is_variant_of(self, kind: str) -> bool:
+    def matches_kind(self, kind: str) -> bool:
         """Report whether this names a kind such as "cas/cmpxchg", or points of it."""
         benchmark, _, variant = kind.partition("/")
         return self.benchmark in (benchmark, ALL) and self.variant in ("", variant)
 
-    def is_setting_of(self, point: str) -> bool:
+    def matches_point(self, point: str) -> bool:
         """Report whether a point such as "random.512K.huge" has the words of this name."""
         return set(self.setting) <= set(point.split("."))
 
@@ -44,7 +44,7 @@ def parse_benchmark_names(text: str) -> tuple[BenchmarkName, ...]:
 def select_kinds(text: str, kinds: Iterable[str]) -> list[str]:
     """Return the kinds, such as "cas/cmpxchg", that a list of names chooses."""
     names = parse_benchmark_names(text)
-    return [kind for kind in kinds if any(name.is_variant_of(kind) for name in names)]
+    return [kind for kind in kinds if any(name.matches_kind(kind) for name in names)]
 
 
 def split_variants(text: str) -> tuple[str, str]:

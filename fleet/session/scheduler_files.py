@@ -93,8 +93,8 @@ def _find_attempt(stream: BinaryIO, progress: HostProgress) -> tuple[int, int]:
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         later = [start.start() for start in STEP_BEGAN.finditer(data)][1:]
         attempts = list(pairwise([0, *later, size]))
-        whole = [attempt for attempt in attempts if data.find(b'{"record":"end"', *attempt) >= 0]
-    chosen = (whole or attempts)[-1]
+        complete = [attempt for attempt in attempts if data.find(b'{"record":"end"', *attempt) >= 0]
+    chosen = (complete or attempts)[-1]
     if later:
         number = attempts.index(chosen) + 1
         progress.note(f"The file holds {len(attempts)} attempts; number {number} is imported.")
@@ -132,7 +132,7 @@ def _add_hello(run: Run, hello: Hello) -> Run:
 
 
 def _read_lines(stream: BinaryIO, end: int) -> Iterator[bytes]:
-    """Every whole line before `end`, without its newline; what is longer than the wire allows is one."""
+    """Every complete line before `end`, without its newline; what is longer than the wire allows is one."""
     left = end - stream.tell()
     while (line := stream.readline(LINE_LIMIT_BYTES + 2)).endswith(b"\n") or len(line) > LINE_LIMIT_BYTES:
         if (left := left - len(line)) < 0:

@@ -32,8 +32,8 @@ def test_a_list_of_names_chooses_kinds(text: str, kinds: list[str]) -> None:
 
 def test_a_setting_chooses_the_points_that_have_its_words() -> None:
     (name,) = parse_benchmark_names("chase random")
-    assert name.is_setting_of("random.512K.huge")
-    assert not name.is_setting_of("rising.512K.huge")
+    assert name.matches_point("random.512K.huge")
+    assert not name.matches_point("rising.512K.huge")
 
 
 def test_a_variant_named_with_a_benchmark_is_measured() -> None:

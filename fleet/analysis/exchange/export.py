@@ -153,7 +153,7 @@ def _choose_kind(there: Sequence[str], benchmark: str | None, what: str) -> str:
         for kind in there
         if not names
         or any(
-            name.is_variant_of(kind.partition(" ")[0]) and name.is_setting_of(kind.replace(" ", "."))
+            name.matches_kind(kind.partition(" ")[0]) and name.matches_point(kind.replace(" ", "."))
             for name in names
         )
     ]

@@ -266,7 +266,7 @@ def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]"
         if name.variant:
             is_named &= rows["variant"] == name.variant
         if name.setting:
-            points = [point for point in rows["point"].dropna().unique() if name.is_setting_of(str(point))]
+            points = [point for point in rows["point"].dropna().unique() if name.matches_point(str(point))]
             is_named &= rows["point"].isin(points)
         chosen |= is_named
     return chosen
