@@ -65,6 +65,13 @@ def places(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_the_tour_is_twelve_files_that_can_be_read_in_an_hour() -> None:
+    text = (ROOT / "docs/design.md").read_text().partition("## A tour")[2].partition("| to change |")[0]
+    files = re.findall(r"^\d+\. \[.*\]\(\.\./(.*)\)", text, re.MULTILINE)
+    assert len(files) == 12
+    assert sum(len((ROOT / file).read_text().splitlines()) for file in files) <= 2_700
+
+
 def test_the_front_page_lists_every_exit_code() -> None:
     stages = vars(errors).values()
     codes = {c.exit_code for c in stages if isinstance(c, type) and issubclass(c, errors.FleetError)}

@@ -19,7 +19,7 @@ from fleet.cli.streams import PrintError, escaping
 
 # Help lists the commands in this order.
 # isort: off
-from fleet.cli import inventory, check, run, show, compare, accept, report, exchange, amend, verify, demo, man
+from fleet.cli import inventory, check, run, show, compare, accept, report, exchange, upkeep, man
 # isort: on
 
 

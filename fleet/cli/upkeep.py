@@ -1,0 +1,147 @@
+"""The commands that look after what is stored: label, withdraw, verify, selftest; and demo."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleet.cli import completion
+from fleet.cli.app import RESULTS, UPKEEP, Json, ResultsPath, app, print_text, skip_damaged, terminal
+
+
+@app.command(short_help="Set or remove labels of stored runs.")
+def label(
+    select: Annotated[
+        str,
+        typer.Argument(
+            help="The runs, as `fleet runs` selects them.", autocompletion=completion.complete_runs
+        ),
+    ],
+    labels: Annotated[list[str], typer.Argument(help="key=value to set, key= to remove.")],
+    results: ResultsPath = RESULTS,
+) -> None:
+    """Set labels of stored runs; samples stay as they were written.
+
+    Example: fleet label rome@kernel=old bios=2.1
+    """
+    from fleet.analysis.base.selection import select as select_runs
+    from fleet.errors import UsageError
+    from fleet.hostnames import join_names
+    from fleet.plan.options import parse_labels
+    from fleet.store import Store
+    from fleet.text import counted
+
+    removed = [text[:-1] for text in labels if text.endswith("=")]
+    values = parse_labels([text for text in labels if not text.endswith("=")])
+    if both := sorted(values.keys() & set(removed)):
+        raise UsageError(f"{both[0]}: either set it or remove it.")
+    store = Store(results)
+    runs = select_runs(store.list_runs(), [select], store.place)
+    store.label([run.run_id for run in runs], {**values, **dict.fromkeys(removed)})
+    hosts = join_names(run.host_name for run in runs)
+    print_text(f"Labelled {counted(len(runs), 'run')} of {hosts}: {' '.join(labels)}.")
+
+
+@app.command(short_help="Keep runs, but read them no longer.")
+def withdraw(
+    select: Annotated[
+        list[str] | None,
+        typer.Argument(help="Runs; default: list those withdrawn.", autocompletion=completion.complete_runs),
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Read the runs again.")] = False,
+    results: ResultsPath = RESULTS,
+) -> None:
+    """Keep runs, but read them no longer, until --undo.
+
+    Example: fleet withdraw r20261121T170344Z-10246bc8
+    """
+    from fleet.analysis.base.selection import select as select_runs
+    from fleet.analysis.views.runs import render_runs
+    from fleet.store import Listing, Store
+    from fleet.text import counted
+
+    store, root = Store(results), Listing(results)
+    counting = {run.run_id for run in root.runs}
+    listed = [run for run in root.all_runs if (run.run_id in counting) != (undo or not select)]
+    if not select:
+        width = terminal()["width"]
+        print_text(render_runs(listed, width=width) if listed else "No run is withdrawn.")
+        return
+    runs = select_runs(listed, select, store.place)
+    store.withdraw([run.run_id for run in runs], undo=undo)
+    done = "Read again" if undo else "Withdrawn, and kept"
+    print_text(f"{done}: {counted(len(runs), 'run')}. `fleet withdraw` lists those withdrawn.")
+
+
+@app.command(rich_help_panel=UPKEEP, short_help="Read all that is stored and name every damaged file.")
+def verify(
+    root: Annotated[str | None, typer.Argument(help="As --results.")] = None,
+    results: ResultsPath = RESULTS,
+    json: Json = False,
+) -> None:
+    """Read all that is stored and name every damaged file.
+
+    Exits with 11 if a file is damaged. Example: fleet verify results
+    """
+    from dataclasses import asdict, replace
+
+    from fleet.analysis.reduce.pairs import verify_pairs
+    from fleet.analysis.views.warnings import verify_marked_bursts
+    from fleet.errors import StoreError
+    from fleet.store.places import parse_place
+    from fleet.store.runs import Listing
+    from fleet.store.verify import verify as verify_place
+    from fleet.text import as_json, counted
+
+    place = parse_place(root or results)
+    result = verify_place(place)
+    if not result.problems:  # else what is derived is not made of what was written
+        listing = Listing(place)
+        result = replace(result, problems=(*verify_pairs(listing), *verify_marked_bursts(listing)))
+    problems = result.problems
+    if json:
+        typer.echo(as_json(asdict(result)))
+    else:
+        counts = (
+            counted(result.runs, "run"),
+            counted(result.samples, "sample"),
+            counted(result.files, "file"),
+        )
+        verdict = counted(len(problems), "problem") if problems else "all as written"
+        verdict = verdict if result.files or problems else "nothing is stored there"
+        typer.echo("\n".join([*problems, f"{', '.join(counts)}: {verdict}."]))
+    raise typer.Exit(StoreError.exit_code if problems else 0)
+
+
+@app.command(rich_help_panel=UPKEEP, short_help="Say how often unchanged machines would be called changed.")
+@skip_damaged
+def selftest(
+    host: Annotated[str | None, typer.Argument(help="Only this host's runs; default: all.")] = None,
+    results: ResultsPath = RESULTS,
+    json: Json = False,
+) -> None:
+    """Say how often a comparison would call your unchanged machines changed.
+
+    Example: fleet selftest rpi5
+    """
+    from fleet.analysis.base.text import json_text, records
+    from fleet.analysis.compare.false_alarms import false_alarms
+    from fleet.analysis.views.compare import render_false_alarms
+
+    rates = false_alarms(results, host=host)
+    if json:
+        typer.echo(json_text(records(rates)))
+    else:
+        print_text(render_false_alarms(rates, terminal()["width"]))
+
+
+@app.command(rich_help_panel=UPKEEP, short_help="Make a lab of made-up machines to learn on.")
+def demo(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")]) -> None:
+    """Make a folder with the results of made-up machines, to learn the commands on.
+
+    Example: fleet demo lab
+    """
+    from fleet.demo import unpack_lab
+
+    unpack_lab(folder)
+    typer.echo(f"Made {folder}: made-up machines and their runs. Next: cd {folder}, then fleet show.")
