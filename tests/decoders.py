@@ -30,7 +30,7 @@ from fleet.store.places import Folder
 from fleet.store.reading import TableFile
 from fleet.store.rows import unpack_record
 from fleet.store.runs import _COLUMNS
-from tests.lies import packed
+from tests.lies import pack_record
 
 CORPUS = Path(__file__).parent / "recordings" / "fuzz"
 FOLDER = Path(tempfile.gettempdir())  # of the file that is read; tests name another
@@ -71,14 +71,14 @@ def journal(data: bytes, folder: Path) -> None:
 
 
 def record(data: bytes, _: Path) -> None:
-    found = unpack_record(packed(data) if data.startswith(b'{"run"') else data)
+    found = unpack_record(pack_record(data) if data.startswith(b'{"run"') else data)
     pa.Table.from_pylist([found.row], schema.arrow_schema("runs"))
     pa.Table.from_pylist(list(found.cpus or ()), schema.arrow_schema("cpus"))
 
 
 def rows(name: str) -> Callable[[bytes, Path], None]:
     def read(data: bytes, folder: Path) -> None:
-        (folder / "x.parquet").write_bytes(resealed(data))
+        (folder / "x.parquet").write_bytes(reseal(data))
         file = TableFile(Folder(folder), "x.parquet", name)
         list(file.iter_tables(where={schema.TABLES[name][0].name: {"x"}}))
         for row in file.read().to_pylist():
@@ -88,7 +88,7 @@ def rows(name: str) -> Callable[[bytes, Path], None]:
     return read
 
 
-def resealed(data: bytes) -> bytes:
+def reseal(data: bytes) -> bytes:
     """A changed Parquet file with checksums that fit; what is none, or without their mark, as it is."""
     at = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     if at < 20 or data[-4:] != b"PAR1" or data[at - 16 : at - 8] != b"fleetcrc":

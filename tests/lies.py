@@ -34,11 +34,11 @@ DROPPED = object()
 Said = list[dict[str, Any]]
 WHOLE: dict[str, Callable[[Said], None]] = {
     "no burst": lambda said: _only(said, ()),
-    "numbers of 0": lambda said: _of_each(said, ticks=[0, 0, 0, 1]),
-    "the first sample all of it": lambda said: _of_each(said, ticks=[2**53, 0, 0, 0]),
+    "numbers of 0": lambda said: _set_in_each_burst(said, ticks=[0, 0, 0, 1]),
+    "the first sample all of it": lambda said: _set_in_each_burst(said, ticks=[2**53, 0, 0, 0]),
     "a clock of one tick a second": lambda said: said[0].update(ticks_per_second=1),
-    "a ladder as one number": lambda said: described(said, "chase").update(view="cpus", shape="cpu"),
-    "a matrix as a ladder": lambda said: described(said, "cas").update(view="ladder", shape="group"),
+    "a ladder as one number": lambda said: describe_benchmark(said, "chase").update(view="cpus", shape="cpu"),
+    "a matrix as a ladder": lambda said: describe_benchmark(said, "cas").update(view="ladder", shape="group"),
     "threads nobody has": lambda said: said[0].update(counters=[], cpus=[1, 0, 65535], pairs=2**63 - 1),
     "a word of no format": lambda said: said[0].update(compiler="{0}%s$x$<b>|\u2028"),
 }
@@ -58,7 +58,7 @@ def bursts(said: Said, benchmark: str) -> Said:
     return [record for record in said if record["record"] == "burst" and record["benchmark"] == benchmark]
 
 
-def described(said: Said, benchmark: str) -> dict[str, Any]:
+def describe_benchmark(said: Said, benchmark: str) -> dict[str, Any]:
     """What the hello says of a benchmark."""
     found: dict[str, Any] = next(one for one in said[0]["benchmarks"] if one["name"] == benchmark)
     return found
@@ -70,7 +70,7 @@ def _only(said: Said, kept: Sequence[dict[str, Any]]) -> None:
     said[-1].update(bursts=len(kept))
 
 
-def _of_each(said: Said, **values: object) -> None:
+def _set_in_each_burst(said: Said, **values: object) -> None:
     for burst in said[1:-1]:
         if not burst.get("other_ticks"):
             burst.update(values)
@@ -127,13 +127,13 @@ def craft(file: Path, seed: int) -> str:
                 row[what] = json.dumps(held.get(""))
             else:
                 _put(row, (what,), value)
-            metadata[b"fleet.run"] = packed(json.dumps(read).encode())
+            metadata[b"fleet.run"] = pack_record(json.dumps(read).encode())
             what = f"{kind} {what} {value!r:.40}"
     builders.put_table(table.replace_schema_metadata(metadata), file)
     return what
 
 
-def packed(record: bytes) -> bytes:
+def pack_record(record: bytes) -> bytes:
     """A record as it stands in a file, whatever it holds."""
     return base64.b64encode(pa.compress(record, "zstd", asbytes=True))
 

@@ -52,7 +52,7 @@ def cpus() -> tuple[Cpu, ...]:
     )
 
 
-def level_of(size: int, llc: int = LLC) -> str:
+def find_level(size: int, llc: int = LLC) -> str:
     """The level that a working set of `size` is served from."""
     return "L1" if size <= L1 else "L2" if size <= L2 else "LLC" if size <= llc else "mem"
 
@@ -87,7 +87,7 @@ def bursts(loads: Costs, rates: Costs, llc: int = LLC, times: float = 1.0) -> It
     """Three rounds of every point; a burst of two threads has the ticks of both."""
     for visit in range(3):
         for size in SIZES:
-            level, name = level_of(size, llc), size_text(size)
+            level, name = find_level(size, llc), size_text(size)
             for order, cost in loads.items():
                 yield _burst(
                     visit,

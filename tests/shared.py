@@ -35,7 +35,7 @@ def local_connection(host: Host, kind: type[CommandConnection] = CommandConnecti
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Hold the lock file `path`, which others wait for."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -45,7 +45,7 @@ def locked(path: Path) -> Iterator[None]:
 def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
     """Return the folder; who comes first makes what is in it."""
     done = folder.with_name(f"{folder.name}.done")
-    with locked(folder.with_name(f"{folder.name}.lock")):
+    with hold_lock(folder.with_name(f"{folder.name}.lock")):
         if not done.exists():
             make(folder)
             done.touch()

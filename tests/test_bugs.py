@@ -58,7 +58,7 @@ CODES: Mapping[str, int] = {
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stored_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root with a healthy run on each of two hosts."""
     root = tmp_path_factory.mktemp("stored") / "results"
     for number in range(2):
@@ -67,8 +67,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, stored: Path) -> Iterator[Fleet]:
-    shutil.copytree(stored, tmp_path / "results")
+def fleet(tmp_path: Path, stored_root: Path) -> Iterator[Fleet]:
+    shutil.copytree(stored_root, tmp_path / "results")
     with Fleet(tmp_path) as command:
         command.inventory("hosts: {localhost: {via: local}}\n")
         yield command
@@ -120,13 +120,13 @@ def test_a_bug_on_one_host_costs_no_other_host_its_outcome() -> None:
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES])
 def test_a_file_that_cannot_be_opened_is_not_called_damaged(
-    stored: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    stored_root: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def refuse(path: str) -> NoReturn:
         raise OSError(number, os.strerror(number), path)
 
     monkeypatch.setattr(reading, "require_regular", refuse)
     with pytest.raises(StoreError, match=os.strerror(number)) as refused:
-        load_samples(stored, run_id="r20260102T030405Z-00000000")
+        load_samples(stored_root, run_id="r20260102T030405Z-00000000")
     assert isinstance(refused.value, DamagedFileError) == (number != errno.EMFILE), "that is of no one file"
     assert "copy" not in str(refused.value)

@@ -47,7 +47,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         yield found
 
 
-def told(fleet: Fleet, count: int, seed: int) -> dict[str, str]:
+def publish_lies(fleet: Fleet, count: int, seed: int) -> dict[str, str]:
     """Publish an honest run and those lies of so many that are accepted; what each was, by its run."""
     accepted = {}
     assert lies.publish(fleet.results, lies.RECORDED.read_bytes().splitlines(), 0) is None
@@ -66,7 +66,7 @@ def no_bug(fleet: Fleet, *arguments: str, of: object) -> None:
 
 
 def test_a_lie_is_refused_at_its_line_or_does_no_harm(fleet: Fleet) -> None:
-    accepted = told(fleet, FEW, seed=1)
+    accepted = publish_lies(fleet, FEW, seed=1)
     assert len(accepted) <= FEW
     for command in COMMANDS:
         no_bug(fleet, *command, of=accepted)
@@ -75,7 +75,7 @@ def test_a_lie_is_refused_at_its_line_or_does_no_harm(fleet: Fleet) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_no_lying_agent_strands_its_run_or_breaks_a_command(fleet: Fleet) -> None:
-    accepted = told(fleet, MANY, seed=2)
+    accepted = publish_lies(fleet, MANY, seed=2)
     for command in (*COMMANDS, *OF_ALL):
         no_bug(fleet, *command, of=accepted)
     for run, what in accepted.items():
@@ -87,11 +87,11 @@ def test_no_lying_agent_strands_its_run_or_breaks_a_command(fleet: Fleet) -> Non
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_no_crafted_file_breaks_a_command(fleet: Fleet, tmp_path: Path) -> None:
-    crafted(fleet, tmp_path, MANY // 2, 5, (*COMMANDS, ("compare", "h0", "h1"), ("show", "h1")))
+    read_crafted_lies(fleet, tmp_path, MANY // 2, 5, (*COMMANDS, ("compare", "h0", "h1"), ("show", "h1")))
 
 
 def test_a_crafted_file_is_named_or_does_no_harm(fleet: Fleet, tmp_path: Path) -> None:
-    crafted(fleet, tmp_path, 4, 4, (("show",), ("verify",)))
+    read_crafted_lies(fleet, tmp_path, 4, 4, (("show",), ("verify",)))
 
 
 def test_a_crafted_file_is_refused_by_the_gate_or_read_like_any_other(tmp_path: Path) -> None:
@@ -110,7 +110,9 @@ def test_a_crafted_file_is_refused_by_the_gate_or_read_like_any_other(tmp_path: 
     assert refused > MANY // 40
 
 
-def crafted(fleet: Fleet, folder: Path, count: int, seed: int, commands: tuple[tuple[str, ...], ...]) -> None:
+def read_crafted_lies(
+    fleet: Fleet, folder: Path, count: int, seed: int, commands: tuple[tuple[str, ...], ...]
+) -> None:
     honest = folder / "honest"
     for number in range(2):
         lies.publish(honest, lies.RECORDED.read_bytes().splitlines(), number)
@@ -189,7 +191,7 @@ def test_a_burst_agrees_with_what_is_known_of_its_benchmark(
         (lambda said: said[0]["benchmarks"][0].update(heading="\x1b[2J"), "printable texts"),
         (lambda said: said[0]["benchmarks"][0].update(unit="u" * 300), "printable texts"),
         (
-            lambda said: lies.described(said, "chase").update(view="matrix", parameters=[]),
+            lambda said: lies.describe_benchmark(said, "chase").update(view="matrix", parameters=[]),
             "view matrix, which",
         ),
     ],
@@ -272,7 +274,9 @@ def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
 )
 def test_a_record_holds_no_more_than_any_has(column: str, value: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        unpack_record(lies.packed(json.dumps({**RECORD, "run": RECORD["run"] | {column: value}}).encode()))
+        unpack_record(
+            lies.pack_record(json.dumps({**RECORD, "run": RECORD["run"] | {column: value}}).encode())
+        )
 
 
 @pytest.mark.parametrize(
@@ -294,7 +298,7 @@ def test_as_many_failed_bursts_as_a_host_may_send_fit_into_a_record(more: str, r
 
 
 def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:
-    bomb = lies.packed(b'{"run":{"a":"' + b" " * (1 << 26) + b'"}}')
+    bomb = lies.pack_record(b'{"run":{"a":"' + b" " * (1 << 26) + b'"}}')
     assert len(bomb) < 1 << 20
     with pytest.raises(ValueError, match=f"more than {gate.RECORD_BYTES} bytes"):
         unpack_record(bomb)
@@ -305,7 +309,7 @@ def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no record of its run"):
         assert TableFile(parse_place(tmp_path), str(file.relative_to(tmp_path)), "samples").record
     with pytest.raises(ValueError, match="cannot be unpacked"):
-        unpack_record(lies.packed(b"{}")[:-4])
+        unpack_record(lies.pack_record(b"{}")[:-4])
 
 
 @pytest.mark.parametrize(
@@ -345,7 +349,7 @@ RECORD = json.loads(
 def test_any_record_is_read_or_refused(column: str, value: Any, inside: bool) -> None:
     run = RECORD["run"] | {column: json.dumps(value) if inside else value}
     try:
-        record = unpack_record(lies.packed(json.dumps({**RECORD, "run": run}).encode()))
+        record = unpack_record(lies.pack_record(json.dumps({**RECORD, "run": run}).encode()))
     except ValueError as err:
         assert len(str(err)) < 1000
         return

@@ -22,7 +22,7 @@ Say = Callable[..., tuple[int, str]]
 EMPTY, CLOCK, UNDER_WAY = (f"r20260102T03040{number}Z-0000000{number}" for number in (2, 3, 4))
 
 
-def unfolded(text: str) -> str:
+def unfold(text: str) -> str:
     """What was said, whatever the width of the output."""
     return " ".join(text.split())
 
@@ -33,7 +33,7 @@ def say(fleet_here: Callable[..., Done]) -> Say:
 
     def said(*arguments: str) -> tuple[int, str]:
         done = fleet_here(*arguments)
-        return done.exit_code, unfolded(done.stdout + done.stderr)
+        return done.exit_code, unfold(done.stdout + done.stderr)
 
     return said
 
@@ -266,7 +266,7 @@ def test_a_limit_of_memory_is_no_bug(say: Say, root: str, monkeypatch: pytest.Mo
     limited = ["prlimit", f"--as={300 << 20}", sys.executable, "-m", "fleet", "show", "-r", root]
     done = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 13
-    assert "limited to 300 MiB (`ulimit -v`), and fleet needs 1024 MiB" in unfolded(done.stderr)
+    assert "limited to 300 MiB (`ulimit -v`), and fleet needs 1024 MiB" in unfold(done.stderr)
 
     def refused(*_: object, **__: object) -> str:
         raise ImportError("x.so: failed to map segment from shared object")

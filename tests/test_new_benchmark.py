@@ -48,7 +48,7 @@ class Controller:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def shown(self) -> dict[str, str]:
+    def render_all(self) -> dict[str, str]:
         """What show, report and compare say, by command."""
         self("fleet", "report", "-o", "page.html")
         first, second = [run["run_id"] for run in json.loads(self("fleet", "runs", "--json"))]
@@ -89,11 +89,13 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Controller:
 
 def test_a_benchmark_by_the_guide_has_its_number_unit_and_heading_everywhere(stranger: Controller) -> None:
     rows = [
-        row for row in csv.DictReader(stranger.shown()["csv"].splitlines()) if row["benchmark"] == "getppid"
+        row
+        for row in csv.DictReader(stranger.render_all()["csv"].splitlines())
+        if row["benchmark"] == "getppid"
     ]
     assert {row["relation"] for row in rows} == {"self"}
     assert [float(row["median_ns"]) for row in rows] == pytest.approx(raw(stranger), rel=REACH)
-    for command, text in stranger.shown().items():
+    for command, text in stranger.render_all().items():
         assert HEADING in text or command == "csv", command
         assert "getppid" in text, command
 
@@ -116,7 +118,7 @@ def test_a_controller_that_was_built_before_shows_what_the_run_says_of_it(
 ) -> None:
     older = Controller(tmp_path, ROOT)
     shutil.copytree(stranger.folder / "results", tmp_path / "results")
-    for command, text in older.shown().items():
+    for command, text in older.render_all().items():
         assert HEADING in text or command == "csv", command
 
 
@@ -132,7 +134,7 @@ def test_what_nobody_described_is_shown_as_raw_time_under_its_name(
         stranger("fleet", "run", *PLAN)
     older = Controller(tmp_path, ROOT)
     shutil.copytree(stranger.folder / "results", tmp_path / "results")
-    shown = older.shown()
+    shown = older.render_all()
     rows = [row for row in csv.DictReader(shown["csv"].splitlines()) if row["benchmark"] == "getppid"]
     assert [float(row["median_ns"]) for row in rows] == pytest.approx(raw(older), rel=REACH)
     for command, text in shown.items():

@@ -66,7 +66,7 @@ def full_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed_bin(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bin folder of a new environment with our wheel in it."""
     return install(wheel, tmp_path_factory.mktemp("installed"))
 
@@ -118,18 +118,20 @@ def test_an_sdist_holds_no_results_no_environment_and_no_binary(sdist: Path) -> 
     } == AGENT
 
 
-def test_an_installed_wheel_finds_its_own_sources_from_any_directory(installed: Path, tmp_path: Path) -> None:
+def test_an_installed_wheel_finds_its_own_sources_from_any_directory(
+    installed_bin: Path, tmp_path: Path
+) -> None:
     code = (
         "from fleet.agent.build import source; print(source.__file__); "
         "print(*source.read_sources(), sep='\\n')"
     )
-    place, *names = call(installed / "python", "-c", code, cwd=tmp_path).splitlines()
-    assert Path(place).is_relative_to(installed.parent)
+    place, *names = call(installed_bin / "python", "-c", code, cwd=tmp_path).splitlines()
+    assert Path(place).is_relative_to(installed_bin.parent)
     assert set(names) == AGENT
 
 
-def test_the_installed_command_starts_from_any_directory(installed: Path, tmp_path: Path) -> None:
-    assert "run" in call(installed / "fleet", "--help", cwd=tmp_path)
+def test_the_installed_command_starts_from_any_directory(installed_bin: Path, tmp_path: Path) -> None:
+    assert "run" in call(installed_bin / "fleet", "--help", cwd=tmp_path)
 
 
 def test_an_editable_install_carries_no_copy_of_the_agent(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_the_front_page_shows_what_the_command_prints(command: str, lines: list[
     assert missing(lines, done.stdout.splitlines()) is None
 
 
-def renewed(expected: list[str], printed: list[str]) -> list[str]:
+def renew(expected: list[str], printed: list[str]) -> list[str]:
     """The expected lines as they are printed now: of each the one most like it."""
     return [
         line if line.strip() == "…" else next(iter(difflib.get_close_matches(line, printed, 1, 0.5)), line)
@@ -80,7 +80,7 @@ def rewrite() -> None:
         unpack_lab(fleet.folder)
         for command, lines in answers():
             printed = fleet(*shlex.split(command, comments=True)[1:]).stdout.splitlines()
-            old, new = ("\n".join([f"$ {command}", *part]) for part in (lines, renewed(lines, printed)))
+            old, new = ("\n".join([f"$ {command}", *part]) for part in (lines, renew(lines, printed)))
             text = text.replace(old, new)
     page.write_text(text)
 

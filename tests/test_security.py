@@ -43,7 +43,7 @@ class Seen:
     asked: str
 
 
-def planted(folder: Path) -> Path:
+def plant_programs(folder: Path) -> Path:
     """Programs that come first: a grep that finds a password on the kernel's command line, and a sudo."""
     folder.mkdir()
     grep = needs.program("grep", "grep")
@@ -75,7 +75,7 @@ def evil_compiler(path: Path) -> str:
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     needs.program("cc", "gcc")
     folder = tmp_path_factory.mktemp("security")
-    tools = planted(folder / "tools")
+    tools = plant_programs(folder / "tools")
     environment = {
         "PATH": f"{tools}:{os.environ['PATH']}",
         "AWS_SECRET_ACCESS_KEY": SECRETS["credentials of an object store"],
@@ -181,7 +181,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         yield fleet
 
 
-def swapped(folder: Path) -> tuple[Path, str]:
+def swap_agent(folder: Path) -> tuple[Path, str]:
     """Put a program that lies about its build in the agent's place; its path and the build."""
     (agent,) = (folder / "work").glob("fleet-agent-*")
     build = agent.name.split("-")[2]
@@ -195,7 +195,7 @@ def swapped(folder: Path) -> tuple[Path, str]:
 @pytest.mark.slow
 def test_an_agent_replaced_since_it_was_put_there_is_not_run(fleet: Fleet) -> None:
     assert fleet("run", "-q", *CLOCK).exit_code == 0
-    agent, build = swapped(fleet.folder)
+    agent, build = swap_agent(fleet.folder)
     done = fleet("run", "-q", *CLOCK)
     assert done.exit_code == 0
     assert f"{agent} has changed since it was put there: its SHA-256 differs." in fleet("show", "here").stdout
@@ -207,7 +207,7 @@ def test_an_agent_replaced_since_it_was_put_there_is_not_run(fleet: Fleet) -> No
 def test_an_agent_whose_content_nobody_knows_is_not_believed_if_it_says_another_build(fleet: Fleet) -> None:
     """As on a host without sha256sum, or when it is replaced in the moment between question and start."""
     assert fleet("run", "-q", *CLOCK).exit_code == 0
-    agent, build = swapped(fleet.folder)
+    agent, build = swap_agent(fleet.folder)
     agent.rename(agent.with_name(f"fleet-agent-{build}"))
     done = fleet("run", "-q", "--json", *CLOCK)
     assert (done.exit_code, done.json[0]["stage"]) == (10, "measure")

@@ -18,7 +18,7 @@ from tests import builders, needs
 from tests.command import ROOT, Fleet
 
 
-def help_of(command: str, option: str = "--help") -> str:
+def print_help(command: str, option: str = "--help") -> str:
     return CliRunner().invoke(app, [command, option]).output
 
 
@@ -28,9 +28,9 @@ def titles(text: str) -> list[str]:
 
 
 def test_the_help_of_run_lists_options_by_what_they_are_for() -> None:
-    text = help_of("run")
+    text = print_help("run")
     assert titles(text) == ["Arguments", *PANELS, "Options"]
-    assert titles(help_of("run", "--help-all")) == ["Arguments", *PANELS, "Where", "Options"]
+    assert titles(print_help("run", "--help-all")) == ["Arguments", *PANELS, "Where", "Options"]
     much = text.partition("How much:")[2].partition("\nHow to measure:")[0]
     assert "--rounds" in much
     assert "--governor" not in much
@@ -38,7 +38,7 @@ def test_the_help_of_run_lists_options_by_what_they_are_for() -> None:
 
 
 def test_the_help_of_run_lists_what_people_use_and_says_where_the_rest_is() -> None:
-    usual, whole = help_of("run"), help_of("run", "--help-all")
+    usual, whole = print_help("run"), print_help("run", "--help-all")
     assert len(re.findall(r"^  (?:-\w, )?--", usual, re.MULTILINE)) <= 24
     assert "--stride" not in usual
     assert "--help-all" in usual
@@ -49,14 +49,14 @@ def test_the_help_of_run_lists_what_people_use_and_says_where_the_rest_is() -> N
 
 @pytest.mark.parametrize("command", ["run", "show", "resume"])
 def test_help_is_the_last_option(command: str) -> None:
-    assert re.search(r"\n  -h, --help +Show this message and exit.\n\Z", help_of(command))
-    assert help_of(command, "-h") == help_of(command)
+    assert re.search(r"\n  -h, --help +Show this message and exit.\n\Z", print_help(command))
+    assert print_help(command, "-h") == print_help(command)
 
 
 @pytest.mark.parametrize("command", ["show", "hosts", "verify"])
 def test_the_help_of_a_short_command_is_one_list(command: str) -> None:
-    assert titles(help_of(command))[-1:] == ["Options"]
-    assert not {*PANELS} & {*titles(help_of(command))}
+    assert titles(print_help(command))[-1:] == ["Options"]
+    assert not {*PANELS} & {*titles(print_help(command))}
 
 
 def test_a_command_that_is_not_there_is_suggested_once(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_ssh_config_is_read_from_the_home_that_ssh_reads(
     assert config.user_file() != tmp_path / ".ssh" / "config"
 
 
-def completed(fleet: Fleet, shell: str, words: str) -> set[str]:
+def complete_in_shell(fleet: Fleet, shell: str, words: str) -> set[str]:
     """What the shell offers for the last of the words."""
     fleet.environment.update(
         _FLEET_COMPLETE=f"complete_{shell}", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1)
@@ -115,22 +115,25 @@ def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
     Store(tmp_path / "results").publish(run, builders.bursts_of(run))
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: {rome: {labels: {rack: b2}}, milan: {}}\ngroups: {rest: {hosts: [milan]}}\n")
-        assert completed(fleet, "bash", "fleet run r") == {"rome", "rest", "rack=b2"}
-        assert completed(fleet, "bash", "fleet run !m") == {"!milan"}
-        assert completed(fleet, "bash", "fleet show r") == {"rpi5", "rack=b2", run.run_id}
+        assert complete_in_shell(fleet, "bash", "fleet run r") == {"rome", "rest", "rack=b2"}
+        assert complete_in_shell(fleet, "bash", "fleet run !m") == {"!milan"}
+        assert complete_in_shell(fleet, "bash", "fleet show r") == {"rpi5", "rack=b2", run.run_id}
         for command in ("report", "compare", "export", "label", "withdraw", "runs"):
-            assert "rpi5" in completed(fleet, "bash", f"fleet {command} rp"), command
-        assert completed(fleet, "bash", "fleet compare rpi5 summary:rpi4-q") == {
+            assert "rpi5" in complete_in_shell(fleet, "bash", f"fleet {command} rp"), command
+        assert complete_in_shell(fleet, "bash", "fleet compare rpi5 summary:rpi4-q") == {
             "summary:rpi4-qnx710",
             "summary:rpi4-qnx800",
         }
-        assert completed(fleet, "bash", "fleet show -b ca") == {"cas", "cas/cmpxchg"}
-        assert completed(fleet, "bash", "fleet report -b chase,ca") == {"chase,cas", "chase,cas/cmpxchg"}
-        assert completed(fleet, "bash", "fleet show rpi5@r") == {"rpi5@rack=b2"}
-        assert {"cas/c11", "cas/lse"} < completed(fleet, "bash", "fleet run -b cas/")
-        assert completed(fleet, "bash", "fleet run --governor perf") == {"performance"}
-        assert completed(fleet, "bash", "fleet runs --relation sm") == {"smt"}
-        assert completed(fleet, "bash", "fleet export -F open") == {"openmetrics"}
+        assert complete_in_shell(fleet, "bash", "fleet show -b ca") == {"cas", "cas/cmpxchg"}
+        assert complete_in_shell(fleet, "bash", "fleet report -b chase,ca") == {
+            "chase,cas",
+            "chase,cas/cmpxchg",
+        }
+        assert complete_in_shell(fleet, "bash", "fleet show rpi5@r") == {"rpi5@rack=b2"}
+        assert {"cas/c11", "cas/lse"} < complete_in_shell(fleet, "bash", "fleet run -b cas/")
+        assert complete_in_shell(fleet, "bash", "fleet run --governor perf") == {"performance"}
+        assert complete_in_shell(fleet, "bash", "fleet runs --relation sm") == {"smt"}
+        assert complete_in_shell(fleet, "bash", "fleet export -F open") == {"openmetrics"}
         assert "complete_bash" in fleet("completion", "bash").stdout
         assert fleet("completion", "tcsh").exit_code == 2
 
@@ -138,12 +141,12 @@ def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
 def test_a_broken_inventory_completes_nothing(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: [")
-        assert completed(fleet, "bash", "fleet run r") == set()
+        assert complete_in_shell(fleet, "bash", "fleet run r") == set()
 
 
 @pytest.mark.parametrize("command", ["run", "check", "report", "export"])
 def test_help_breaks_no_hyphenated_word(command: str) -> None:
-    assert not re.findall(r"\w-$", help_of(command), re.MULTILINE)
+    assert not re.findall(r"\w-$", print_help(command), re.MULTILINE)
 
 
 # Each prints, a line each, what the shell offers for the last word of `fleet $1 $2`.

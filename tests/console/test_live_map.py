@@ -41,7 +41,7 @@ def half_measured(cpus: int) -> LiveMedians:
     return so_far
 
 
-def drawn(so_far: LiveMedians, width: int, height: int) -> list[str]:
+def draw(so_far: LiveMedians, width: int, height: int) -> list[str]:
     console = Console(width=width, height=height, force_terminal=True, color_system="truecolor", _environ={})
     table = LiveTable([HOST], console, as_map=True)
     table(StageEntered(HOST, "measure"))
@@ -55,13 +55,13 @@ def drawn(so_far: LiveMedians, width: int, height: int) -> list[str]:
 @pytest.mark.parametrize("width", [60, 120])
 @pytest.mark.parametrize("cpus", [2, 8, 64, 96])
 def test_the_map_makes_the_table_no_taller_than_the_terminal(cpus: int, width: int, height: int) -> None:
-    lines = drawn(half_measured(cpus), width, height)
+    lines = draw(half_measured(cpus), width, height)
     assert len(lines) < height
     assert height < 24 or "cas, the last burst of each pair" in "".join(lines)
 
 
 def test_pairs_without_a_burst_yet_stay_dark_and_the_rest_has_its_colour() -> None:
-    lines = drawn(half_measured(64), 120, 45)
+    lines = draw(half_measured(64), 120, 45)
     rows = [line for line in lines if "▀" in line]
     assert len(rows) == 32
     assert all(line.count("▀") == 64 for line in rows)

@@ -14,13 +14,13 @@ from tests import needs
 
 
 @pytest.fixture(scope="module")
-def printed() -> str:
+def manual_page() -> str:
     return CliRunner().invoke(app, ["man"], prog_name="fleet").output
 
 
-def test_the_page_has_every_command_and_option(printed: str) -> None:
+def test_the_page_has_every_command_and_option(manual_page: str) -> None:
     for name, command in typer.main.get_command(app).commands.items():
-        section = re.search(rf"^\.SS fleet {name} .*?(?=^\.S[SH])", printed, re.MULTILINE | re.DOTALL)
+        section = re.search(rf"^\.SS fleet {name} .*?(?=^\.S[SH])", manual_page, re.MULTILINE | re.DOTALL)
         assert (section is None) == command.hidden, name
         shown = [one for one in command.params if not getattr(one, "hidden", False)]
         if name != "run":  # which lists the options of a plan for all that take them
@@ -29,19 +29,19 @@ def test_the_page_has_every_command_and_option(printed: str) -> None:
         assert section is None or all(option.replace("-", r"\-") in section[0] for option in options), name
 
 
-def test_the_page_has_every_exit_code(printed: str) -> None:
-    status = printed.partition(".SH EXIT STATUS")[2].partition(".SH ENVIRONMENT")[0]
+def test_the_page_has_every_exit_code(manual_page: str) -> None:
+    status = manual_page.partition(".SH EXIT STATUS")[2].partition(".SH ENVIRONMENT")[0]
     kinds = [FleetError]
     for kind in kinds:
         kinds += kind.__subclasses__()
     assert {kind.exit_code for kind in kinds} <= {int(code) for code in re.findall(r"\b(\d+):", status)}
 
 
-def test_groff_reads_the_page_without_a_warning(printed: str) -> None:
+def test_groff_reads_the_page_without_a_warning(manual_page: str) -> None:
     groff = needs.program("groff", "groff-base")
     done = subprocess.run(
         [groff, "-man", "-ww", "-Kutf8", "-Tutf8"],
-        input=printed,
+        input=manual_page,
         capture_output=True,
         text=True,
         check=True,

@@ -95,7 +95,7 @@ def test_lines_say_once_that_further_rounds_follow(capsys: pytest.CaptureFixture
     ]
 
 
-def drawn(table: LiveTable, console: Console) -> list[str]:
+def draw(table: LiveTable, console: Console) -> list[str]:
     with console.capture() as capture:
         console.print(table.render())
     return [line.rstrip() for line in capture.get().splitlines()]
@@ -106,7 +106,7 @@ def test_the_live_table_has_a_row_per_host() -> None:
     table = LiveTable([host("a"), host("b")], console)
     table(StageEntered(host("a"), "measure"))
     table(BurstsReceived(host("a"), 30, 120))
-    lines = drawn(table, console)
+    lines = draw(table, console)
     assert lines[0].split() == ["host", "stage", "bursts", "left"]
     assert lines[1].split()[:3] == ["a", "measure", "30/120"]
     assert lines[2].split() == ["b", "queued"]
@@ -122,7 +122,7 @@ def test_the_live_table_shows_the_medians_so_far_a_line_a_benchmark_where_there_
         table = LiveTable([host("a")], console)
         table(StageEntered(host("a"), "measure"))
         table(BurstsReceived(host("a"), 30, 120, medians))
-        lines = drawn(table, console)
+        lines = draw(table, console)
         assert lines[0].endswith("medians so far, ns")
         assert [line[lines[0].index("medians") :] for line in lines[1:]] == expected
 
@@ -135,7 +135,7 @@ def test_five_hundred_hosts_fit_a_small_terminal_with_those_at_work_on_top() -> 
         table(HostFinished(Outcome(one, State.COMPLETE)))
     table(HostFinished(Outcome(hosts[400], State.FAILED, stage="connect")))
     table(StageEntered(hosts[450], "deploy"))
-    lines = drawn(table, console)
+    lines = draw(table, console)
     assert len(lines) <= 20
     assert any(line.startswith("h450  deploy") for line in lines)
     assert any(line.startswith("h400  failed (connect)") for line in lines)
@@ -230,7 +230,7 @@ def test_the_live_table_is_never_taller_or_wider_than_the_terminal(height: int, 
         table(HostFinished(one))
     for one in outcomes[1::3]:
         table(StageEntered(one.host, "a stage with a name that is much too long for the line it stands in"))
-    lines = drawn(table, console)
+    lines = draw(table, console)
     assert len(lines) < max(height, 4)
     assert max(map(len, lines)) <= 40
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests import needs
 from tests.native.targets import X86_64, Target
-from tests.shared import locked, run_folder
+from tests.shared import hold_lock, run_folder
 
 AGENT = Path(__file__).parents[2] / "agent"
 BUILD_ID = "0123456789abcdef"
@@ -106,7 +106,7 @@ def _objects(folder: Path, command: tuple[str, ...], files: list[Path]) -> list[
     made.mkdir(exist_ok=True)
     objects = {made / f"{path.stem}.o": path for path in files}
     assert len(objects) == len(files)
-    with locked(made / "lock"):
+    with hold_lock(made / "lock"):
         if missing := [str(path) for file, path in objects.items() if not file.exists()]:
             _run([*command, "-c", *missing], made)
     return list(objects)

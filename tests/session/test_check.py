@@ -54,7 +54,7 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     """Hosts that can be measured, hosts that cannot, and a dead one."""
     needs.program("gcc", "gcc")
     needs.cpus(2)
@@ -108,63 +108,63 @@ def plant_load(fleet: Fleet) -> None:
     fleet.environment["PATH"] = f"{planted}:{os.environ['PATH']}"
 
 
-def test_a_check_changes_nothing_on_a_host(asked: Asked) -> None:
-    assert asked.after == asked.before
+def test_a_check_changes_nothing_on_a_host(answers: Asked) -> None:
+    assert answers.after == answers.before
 
 
-def test_a_check_says_what_a_run_would_do(asked: Asked) -> None:
-    new = asked.hosts["new"]
+def test_a_check_says_what_a_run_would_do(answers: Asked) -> None:
+    new = answers.hosts["new"]
     assert (new["state"], new["exit_code"]) == ("complete", 0)
     assert set(new) == {"host", "state", "stage", "exit_code", "message", "notes", "check", "reported"}
     assert set(new["check"]) == CHECK
     assert set(new["check"]["run"]) == RUN
     assert new["check"]["run"]["agent"].startswith("would be sent, built with ")
-    assert (new["check"]["workdir"], new["check"]["workdir_made"]) == (f"{asked.folder}/not/there", False)
-    assert f"would create {asked.folder}/not/there." in asked.text
+    assert (new["check"]["workdir"], new["check"]["workdir_made"]) == (f"{answers.folder}/not/there", False)
+    assert f"would create {answers.folder}/not/there." in answers.text
     for finding in new["check"]["findings"]:
         assert set(finding) == {"kind", "severity", "found", "remedy", "evidence"}
 
 
-def test_an_agent_to_be_built_here_is_previewed_with_its_compiler(asked: Asked) -> None:
-    assert asked.hosts["sent"]["exit_code"] == 0
-    assert "The agent would be built with gcc on the controller and sent; " in asked.text
+def test_an_agent_to_be_built_here_is_previewed_with_its_compiler(answers: Asked) -> None:
+    assert answers.hosts["sent"]["exit_code"] == 0
+    assert "The agent would be built with gcc on the controller and sent; " in answers.text
 
 
-def test_only_the_cpus_and_pairs_of_the_plan_are_counted(asked: Asked) -> None:
-    run = asked.hosts["paired"]["check"]["run"]
+def test_only_the_cpus_and_pairs_of_the_plan_are_counted(answers: Asked) -> None:
+    run = answers.hosts["paired"]["check"]["run"]
     assert (run["cpus"], run["pairs"], run["bursts"]) == (2, 2, 20)
-    assert "fleet run would measure cas on 2 CPUs: 2 pairs, 20 bursts or more, about" in asked.text
+    assert "fleet run would measure cas on 2 CPUs: 2 pairs, 20 bursts or more, about" in answers.text
 
 
 @pytest.mark.parametrize("name", UNMEASURABLE)
 def test_a_host_that_cannot_be_measured_keeps_its_findings_and_ends_as_a_run_would(
-    asked: Asked, name: str
+    answers: Asked, name: str
 ) -> None:
-    host, (_, error, words) = asked.hosts[name], UNMEASURABLE[name]
+    host, (_, error, words) = answers.hosts[name], UNMEASURABLE[name]
     assert (host["state"], host["stage"], host["exit_code"]) == ("failed", error.stage, error.exit_code)
     assert words in host["message"]
-    assert host["message"] in asked.text
+    assert host["message"] in answers.text
     assert host["check"]["run"] is None
     assert BUSY in host["check"]["findings"][0]["found"]
 
 
-def test_a_dead_host_costs_the_others_nothing(asked: Asked) -> None:
-    assert asked.exit_codes == (1, 1)
-    assert asked.hosts["dead"]["check"] is None
-    assert "dead: failed in stage connect" in asked.text
+def test_a_dead_host_costs_the_others_nothing(answers: Asked) -> None:
+    assert answers.exit_codes == (1, 1)
+    assert answers.hosts["dead"]["check"] is None
+    assert "dead: failed in stage connect" in answers.text
 
 
-def test_many_hosts_share_a_finding_printed_once(asked: Asked) -> None:
+def test_many_hosts_share_a_finding_printed_once(answers: Asked) -> None:
     names = ["new", "sent", "paired", *UNMEASURABLE]
-    assert asked.text.count(BUSY) == 1
-    _, heading, findings = asked.text.partition("\n\nFindings\n")
+    assert answers.text.count(BUSY) == 1
+    _, heading, findings = answers.text.partition("\n\nFindings\n")
     assert heading
     assert findings.startswith(f"  serious: {BUSY}")
     assert f"\n      {len(names)} hosts: {', '.join(names)}\n" in findings
 
 
-def test_what_a_run_is_asked_can_be_asked_of_a_check(asked: Asked) -> None:
-    assert "fleet run would measure clock on 1 CPU: 10 bursts or more, about" in asked.clock
+def test_what_a_run_is_asked_can_be_asked_of_a_check(answers: Asked) -> None:
+    assert "fleet run would measure clock on 1 CPU: 10 bursts or more, about" in answers.clock
 
 
 def test_a_host_that_allows_one_cpu_is_no_host_for_pairs(fleet: Fleet) -> None:

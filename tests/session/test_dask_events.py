@@ -26,13 +26,13 @@ STORED = Outcome(A, State.COMPLETE, run_id="r1", bursts=12, seconds=3.5)
 
 
 @pytest.fixture
-def received() -> list[Event]:
+def events_received() -> list[Event]:
     return []
 
 
 @pytest.fixture
-def receiver(received: list[Event]) -> EventReceiver:
-    return EventReceiver([A, B], received.append)
+def receiver(events_received: list[Event]) -> EventReceiver:
+    return EventReceiver([A, B], events_received.append)
 
 
 @pytest.fixture
@@ -69,14 +69,14 @@ def test_a_host_that_refused_the_plan_has_nothing_left_here_either(
     assert receiver.finish(refused) == refused
 
 
-def test_all_events_arrive_unchanged(send: EventSender, received: list[Event]) -> None:
+def test_all_events_arrive_unchanged(send: EventSender, events_received: list[Event]) -> None:
     progress = HostProgress(A, send)
     progress.enter("connect")
     progress.note("a note", "another")
     progress.announce_duration(Duration(5.0, 60.0))
     failed = replace(progress.outcome_of_error(BuildError("a: cc said:\nno")), seconds=1.5)
     send(HostFinished(failed))
-    assert received == [
+    assert events_received == [
         StageEntered(A, "connect"),
         NoteAdded(A, "a note"),
         NoteAdded(A, "another"),
@@ -86,7 +86,7 @@ def test_all_events_arrive_unchanged(send: EventSender, received: list[Event]) -
 
 
 def test_progress_is_sent_now_and_then_and_the_last_before_what_follows(
-    send: EventSender, received: list[Event], monkeypatch: pytest.MonkeyPatch
+    send: EventSender, events_received: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dask_cluster, "PROGRESS_EVERY_S", 3600.0)
     for done in range(1, 51):
@@ -94,7 +94,7 @@ def test_progress_is_sent_now_and_then_and_the_last_before_what_follows(
     send(BurstsReceived(B, 1, 50))
     send(StageEntered(A, "store"))
     send(HostFinished(STORED))
-    assert received == [
+    assert events_received == [
         BurstsReceived(A, 1, 50),
         BurstsReceived(B, 1, 50),
         BurstsReceived(A, 50, 50),
@@ -104,20 +104,20 @@ def test_progress_is_sent_now_and_then_and_the_last_before_what_follows(
 
 
 def test_a_host_that_had_ended_when_its_worker_was_lost_is_reported_once(
-    send: EventSender, receiver: EventReceiver, received: list[Event]
+    send: EventSender, receiver: EventReceiver, events_received: list[Event]
 ) -> None:
     send(NoteAdded(A, "slow clock"))
     send(HostFinished(STORED))
     found_stored = replace(STORED, seconds=0.0)
     assert receiver.finish(found_stored) == replace(STORED, notes=("slow clock",))
     assert receiver.give_up(Outcome(A, State.FAILED)).state is State.COMPLETE
-    assert [event for event in received if isinstance(event, HostFinished)] == [
+    assert [event for event in events_received if isinstance(event, HostFinished)] == [
         HostFinished(replace(STORED, notes=("slow clock",)))
     ]
 
 
 def test_a_host_begun_again_may_end_otherwise_and_its_notes_are_reported_once(
-    send: EventSender, receiver: EventReceiver, received: list[Event]
+    send: EventSender, receiver: EventReceiver, events_received: list[Event]
 ) -> None:
     failed = Outcome(A, State.FAILED, stage="connect", message="a: refused", exit_code=3)
     for outcome in (failed, STORED):
@@ -126,7 +126,7 @@ def test_a_host_begun_again_may_end_otherwise_and_its_notes_are_reported_once(
         send(HostFinished(outcome))
     with_note = [replace(outcome, notes=("slow clock",)) for outcome in (failed, STORED)]
     assert receiver.finish(with_note[1]) == with_note[1]
-    assert received == [
+    assert events_received == [
         StageEntered(A, "connect"),
         NoteAdded(A, "slow clock"),
         HostFinished(with_note[0]),
@@ -136,16 +136,16 @@ def test_a_host_begun_again_may_end_otherwise_and_its_notes_are_reported_once(
 
 
 def test_an_end_that_was_never_sent_is_taken_from_the_shards_result(
-    receiver: EventReceiver, received: list[Event]
+    receiver: EventReceiver, events_received: list[Event]
 ) -> None:
     lost = Outcome(B, State.FAILED, stage="shard", message="b: its shard was given up")
     assert receiver.finish(STORED) == STORED
     assert receiver.give_up(lost) == lost
-    assert received == [HostFinished(STORED), HostFinished(lost)]
+    assert events_received == [HostFinished(STORED), HostFinished(lost)]
 
 
 def test_an_unknown_host_and_a_broken_link_to_the_scheduler_cost_nothing(
-    receiver: EventReceiver, received: list[Event]
+    receiver: EventReceiver, events_received: list[Event]
 ) -> None:
     receiver.receive(encode_event(StageEntered(Host("stranger", "192.0.2.3"), "connect")))
 
@@ -153,4 +153,4 @@ def test_an_unknown_host_and_a_broken_link_to_the_scheduler_cost_nothing(
         raise RuntimeError(f"cannot send {message}")
 
     EventSender(broken)(StageEntered(A, "connect"))
-    assert received == []
+    assert events_received == []

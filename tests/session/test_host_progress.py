@@ -31,13 +31,13 @@ HOST = Host("board", "192.0.2.1", env={"TOKEN": "hunter2"})
 RUN = builders.a_run()
 
 
-def recorded() -> tuple[HostProgress, list[Event]]:
+def record_progress() -> tuple[HostProgress, list[Event]]:
     events: list[Event] = []
     return HostProgress(HOST, events.append), events
 
 
 def test_the_bursts_of_a_conversation_are_counted_as_they_come() -> None:
-    progress, events = recorded()
+    progress, events = record_progress()
     reader = Reader()
     for each in (
         b"Welcome",
@@ -55,7 +55,7 @@ def test_the_bursts_of_a_conversation_are_counted_as_they_come() -> None:
 
 
 def test_a_run_that_continues_counts_what_was_there_before() -> None:
-    progress, events = recorded()
+    progress, events = record_progress()
     reader = Reader(run_so_far.read_run([FIRST]).done)
     for each in SECOND:
         record = reader.read_line(each)
@@ -67,13 +67,13 @@ def test_a_run_that_continues_counts_what_was_there_before() -> None:
 
 
 def test_before_the_hello_nothing_is_received() -> None:
-    progress, events = recorded()
+    progress, events = record_progress()
     progress.follow_record(builders.a_burst(), Reader())
     assert events == []
 
 
 def test_notes_are_shown_once_cut_and_without_secrets() -> None:
-    progress, events = recorded()
+    progress, events = record_progress()
     progress.note("one", f"with hunter2 {'x' * NOTE_LIMIT}", "y" * NOTE_LIMIT)
     progress.note_once("one", "two")
     assert progress.notes == [
@@ -86,7 +86,7 @@ def test_notes_are_shown_once_cut_and_without_secrets() -> None:
 
 
 def test_a_host_that_never_stops_talking_is_cut_short() -> None:
-    progress, _ = recorded()
+    progress, _ = record_progress()
     for number in range(MOST_NOTES + 5):
         progress.note(str(number))
     assert len(progress.notes) == MOST_NOTES + 1
@@ -94,7 +94,7 @@ def test_a_host_that_never_stops_talking_is_cut_short() -> None:
 
 
 def test_the_stage_of_an_error_is_its_own_or_the_one_the_host_was_in() -> None:
-    progress, events = recorded()
+    progress, events = record_progress()
     assert progress.interrupted_outcome().message == "board: stopped in stage connect."
     progress.enter("deploy")
     assert events == [StageEntered(HOST, "deploy")]
@@ -122,7 +122,7 @@ def test_the_stage_of_an_error_is_its_own_or_the_one_the_host_was_in() -> None:
 
 
 def test_what_is_kept_is_said_only_if_there_is_something() -> None:
-    progress, _ = recorded()
+    progress, _ = record_progress()
     progress.set_burst_count(7)
     assert "kept" not in progress.interrupted_outcome().message
     progress.enter("measure", RUN)
@@ -142,7 +142,7 @@ def test_what_is_kept_is_said_only_if_there_is_something() -> None:
 
 @pytest.mark.parametrize("error", [RefusedError("no such CPU"), UsageError("the points take 512 MiB")])
 def test_a_refused_plan_leaves_no_run_and_nothing_to_resume(error: FleetError) -> None:
-    progress, _ = recorded()
+    progress, _ = record_progress()
     progress.enter("measure", RUN)
     refused = progress.outcome_of_error(error)
     assert (refused.run_id, refused.given_up, refused.is_settled) == (None, True, True)
@@ -153,7 +153,7 @@ def test_a_refused_plan_leaves_no_run_and_nothing_to_resume(error: FleetError) -
 
 
 def test_a_secret_in_an_error_is_not_shown() -> None:
-    progress, _ = recorded()
+    progress, _ = record_progress()
     assert progress.outcome_of_error(BuildError("cc -DTOKEN=hunter2 failed")).message == "cc -DTOKEN=… failed"
 
 
@@ -180,7 +180,7 @@ def test_a_secret_in_an_error_is_not_shown() -> None:
     ],
 )
 def test_a_stored_run_is_complete_or_says_what_it_lacks(run, state: State, code: int, words: str) -> None:
-    progress, _ = recorded()
+    progress, _ = record_progress()
     progress.enter("store", run)
     outcome = progress.outcome_of_run(run)
     assert (outcome.state, outcome.exit_code, outcome.message, outcome.run_id) == (
@@ -195,14 +195,14 @@ def test_a_stored_run_is_complete_or_says_what_it_lacks(run, state: State, code:
 
 def test_elapsed_seconds_do_not_follow_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
-    progress, _ = recorded()
+    progress, _ = record_progress()
     monkeypatch.setattr(time, "time", lambda: 0.0)
     monkeypatch.setattr(time, "monotonic", lambda: 105.0)
     assert progress.complete_outcome().seconds == 5.0
 
 
 def test_a_run_never_ends_before_it_began() -> None:
-    progress, _ = recorded()
+    progress, _ = record_progress()
     begun = replace(RUN, started_utc="2999-01-01T00:00:00Z")
     assert complete_run(begun, run_so_far.read_run([]), progress).ended_utc == begun.started_utc
     finished = complete_run(
@@ -214,7 +214,7 @@ def test_a_run_never_ends_before_it_began() -> None:
 
 def test_the_medians_so_far_are_brought_up_to_date_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
-    progress, events = recorded()
+    progress, events = record_progress()
     progress.enter("measure", RUN)
     reader = Reader()
     for moment, each in ((100.0, line(HELLO)), (100.1, line(BURST)), (100.6, line(BURST, round=1))):

@@ -279,7 +279,7 @@ def test_a_machine_another_controller_measures_is_refused_unless_locks_are_off(
     context, tmp_path: Path, own: LockPolicy, of_session: LockPolicy | None, state: State
 ) -> None:
     """The policy of the session wins over that of the host's entry."""
-    with locked(tmp_path / "agent.lock"):
+    with hold_lock(tmp_path / "agent.lock"):
         outcome = run_once(context(lock=of_session), replace(HERE, lock=own))
     assert outcome.state is state
     if state is State.FAILED:
@@ -288,7 +288,7 @@ def test_a_machine_another_controller_measures_is_refused_unless_locks_are_off(
 
 
 def test_a_controller_that_waits_measures_once_the_other_is_done(context, tmp_path: Path) -> None:
-    with locked(tmp_path / "agent.lock") as unlock:
+    with hold_lock(tmp_path / "agent.lock") as unlock:
         stages: list[str] = []
 
         def emit(event: Event) -> None:
@@ -304,7 +304,7 @@ def test_a_controller_that_waits_measures_once_the_other_is_done(context, tmp_pa
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[Callable[[], None]]:
+def hold_lock(path: Path) -> Iterator[Callable[[], None]]:
     """Hold the lock of an agent as another controller's agent does."""
     with path.open("w") as file:
         file.write(f"{os.getpid()} r9 somebody@elsewhere\n")
@@ -356,7 +356,7 @@ def begin(
                     journal.append(each)
 
 
-def found(store: Store, session: str | None = None) -> tuple[str, list[str]]:
+def find_remaining(store: Store, session: str | None = None) -> tuple[str, list[str]]:
     remaining = resume.find_remaining(store, session)
     assert remaining is not None
     return remaining.session_id, remaining.names
@@ -367,8 +367,8 @@ def test_the_most_recent_unfinished_session_is_found_with_its_hosts(tmp_path: Pa
     assert resume.find_remaining(store, None) is None
     begin(store, "s2026b", "x", "y", "z", journals=("y",))
     begin(store, "s2026a", "x")
-    assert found(store) == ("s2026b", ["y", "x", "z"])
-    assert found(store, "s2026a") == ("s2026a", ["x"])
+    assert find_remaining(store) == ("s2026b", ["y", "x", "z"])
+    assert find_remaining(store, "s2026a") == ("s2026a", ["x"])
     for text, words in (
         ("s2026", "'s2026' is more than one unfinished session. There are: s2026a, s2026b."),
         ("r", "'r' is no unfinished"),
@@ -384,7 +384,7 @@ def test_a_session_that_runs_is_left_to_its_controller(tmp_path: Path) -> None:
         with pytest.raises(LockedError, match=f"session s2 is still running: process {os.getpid()} on"):
             resume.find_remaining(store, None)
         begin(store, "s1", "x")
-        assert found(store) == ("s1", ["x"])
+        assert find_remaining(store) == ("s1", ["x"])
         assert resume.name_other_sessions(store, resume.find_remaining(store, "s1")) == ""  # type: ignore[arg-type]
 
 
@@ -411,9 +411,9 @@ def test_a_host_of_the_session_that_is_stored_does_not_remain(tmp_path: Path) ->
     run = replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1")
     store.publish(run, builders.bursts_of(run))
     begin(store, "s1", "x", "y")
-    assert found(store) == ("s1", ["y"])
+    assert find_remaining(store) == ("s1", ["y"])
     begin(store, "s2", "x")
-    assert found(store) == ("s2", ["x"]), "stored in another session"
+    assert find_remaining(store) == ("s2", ["x"]), "stored in another session"
 
 
 def test_a_session_killed_before_its_very_last_step_is_over(tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ def test_a_journal_without_its_sessions_note_is_found_all_the_same(tmp_path: Pat
     store = Store(tmp_path)
     begin(store, "s1", "x", journals=("x",))
     store.end_session("s1")
-    assert found(store) == ("s1", ["x"])
+    assert find_remaining(store) == ("s1", ["x"])
 
 
 def test_hosts_are_those_of_the_inventory_now(tmp_path: Path) -> None:
@@ -456,7 +456,7 @@ def test_publishing_what_there_is_drops_what_never_began(tmp_path: Path, context
         remaining, resume.hosts_to_resume(remaining, {}, partial=True), session, partial=True
     )
     assert [(each.host.name, each.state, each.bursts) for each in outcomes] == [("x", State.PARTIAL, 1)]
-    assert found(session.store) == ("s2", ["w"])
+    assert find_remaining(session.store) == ("s2", ["w"])
 
 
 def test_a_journal_into_which_nothing_came_is_removed(context) -> None:

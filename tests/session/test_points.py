@@ -15,7 +15,7 @@ SIZES = ("--sizes", "16K,64K", "--pages", "base")
 KEY = ["run_id", "benchmark", "variant", "point", "round", "ping_cpu", "pong_cpu"]
 
 
-def starved(fleet: Fleet) -> list[dict[str, Any]]:
+def list_starved(fleet: Fleet) -> list[dict[str, Any]]:
     """The failed bursts of the one run that is stored, which other work on this machine starved."""
     failed: list[dict[str, Any]] = json.loads(pd.read_parquet(fleet.results / "runs")["failed_json"][0])
     assert all("other work held it" in one["reason"] for one in failed)
@@ -24,7 +24,7 @@ def starved(fleet: Fleet) -> list[dict[str, Any]]:
 
 def test_a_chase_is_measured_stored_and_shown_as_a_ladder(fleet: Fleet) -> None:
     done = fleet("run", "-b", "chase,clock", *SIZES, "--cpus", "0", "--rounds", "12", "-q")
-    failed = starved(fleet)
+    failed = list_starved(fleet)
     assert done.exit_code == (1 if failed else 0), done.stderr
     frame = pd.read_parquet(fleet.results / "samples")
     chase = frame[frame["benchmark"] == "chase"]
@@ -79,7 +79,7 @@ def test_an_interrupted_run_is_resumed_point_by_point(
     process.send_signal(signal.SIGKILL)
     process.communicate()
     done = fleet("resume", "-q")
-    failed = starved(fleet)
+    failed = list_starved(fleet)
     assert done.exit_code in (0, 1), done.stderr + done.stdout  # 1: some were starved
     frame = pd.read_parquet(fleet.results / "samples")
     assert not frame.duplicated(KEY).any()

@@ -54,7 +54,7 @@ def empty(made: Image) -> None:
         left.unlink()
 
 
-def deployed(connection: Connection, facts: Facts, data: bytes = PROGRAM) -> str:
+def deploy_program(connection: Connection, facts: Facts, data: bytes = PROGRAM) -> str:
     """Put a program where the agent would go, see it run, and return its path."""
     path = f"{facts.workdir}/fleet-agent-{hashlib.sha256(data).hexdigest()[:16]}"
     put = connection.put(data, path, mode=0o700)
@@ -76,7 +76,7 @@ def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, known_
         looked, unusable = parse_with_workdir_error(ask_read_only(connection, host), host)
         assert made.files() == set(), "looking only must write nothing"
         facts = gather(connection, host)
-        path = deployed(connection, facts)
+        path = deploy_program(connection, facts)
         again = gather(connection, host)
     assert unusable is None
     assert (facts.os, facts.arch, facts.kernel, len(facts.cpus)) == ("qnx-standin", "x86_64", "8.0.0", 2)
@@ -107,7 +107,7 @@ def test_sftp_is_used_where_it_opens_and_does_without_cat_and_chmod(make_qnx, kn
     known_hosts.write_text(server.known_hosts_line)
     host = server.entry()
     with connect(host) as connection:
-        deployed(connection, gather(connection, host))
+        deploy_program(connection, gather(connection, host))
     assert not [name for name in made.files() if "." in name], made.files()
 
 
@@ -117,7 +117,7 @@ def test_an_image_that_names_an_sftp_server_it_has_not_is_reached_through_cat(ma
     known_hosts.write_text(server.known_hosts_line)
     host = server.entry()
     with connect(host) as connection:
-        deployed(connection, gather(connection, host))
+        deploy_program(connection, gather(connection, host))
 
 
 @contextmanager
@@ -151,14 +151,14 @@ def test_each_tool_that_is_missing_does_not_matter_or_is_named(images, recipe):
                 put = connection.put(data, f"{facts.workdir}/fleet-agent-x", mode=0o700)
                 assert (put.exit_code, NEEDED[place.name] in put.stderr.decode()) == (1, True), (place, put)
             else:
-                deployed(connection, facts, data)
+                deploy_program(connection, facts, data)
 
 
 def test_without_a_rename_the_file_is_copied_and_nothing_stays_beside_it(images):
     made = images(NO_SFTP)
     empty(made)
     connection = Inside(made)
-    path = deployed(connection, gather(connection, HOST))
+    path = deploy_program(connection, gather(connection, HOST))
     assert made.files() == {f"shmem/{path.rpartition('/')[2]}"}
 
 
@@ -166,10 +166,10 @@ def test_a_program_that_is_there_whole_is_not_written_again(images):
     made = images(NO_SFTP)
     empty(made)
     connection = Inside(made)
-    path = deployed(connection, gather(connection, HOST))
+    path = deploy_program(connection, gather(connection, HOST))
     (there,) = made.shmem.iterdir()
     before = there.stat()
-    assert deployed(connection, gather(connection, HOST)) == path
+    assert deploy_program(connection, gather(connection, HOST)) == path
     assert (there.stat().st_ino, there.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
@@ -178,7 +178,7 @@ def test_something_else_under_the_name_is_replaced_and_never_written_into(images
     made = images(NO_SFTP)
     empty(made)
     connection = Inside(made)
-    path = deployed(connection, gather(connection, HOST))
+    path = deploy_program(connection, gather(connection, HOST))
     place = made.shmem / path.rpartition("/")[2]
     elsewhere = made.shmem / "elsewhere"
     place.unlink()
@@ -195,7 +195,7 @@ def test_something_else_under_the_name_is_replaced_and_never_written_into(images
             place.write_bytes(PROGRAM)
             os.chown(place, 12345, 12345)
             assert gather(connection, HOST).workdir_entries == ()
-    deployed(connection, gather(connection, HOST))
+    deploy_program(connection, gather(connection, HOST))
     assert place.read_bytes() == PROGRAM
     assert not place.is_symlink()
     assert place.stat().st_uid == os.geteuid()
@@ -233,7 +233,7 @@ def test_what_lies_there_is_cleaned_away(make_qnx, known_hosts, recipe, fleet):
     host = server.entry(name="board")
     with connect(host) as connection:
         facts = gather(connection, host)
-        path = deployed(connection, facts)
+        path = deploy_program(connection, facts)
         connection.put(b"half", f"{path}.0123456789abcdef")
     (made.shmem / "theirs").touch()
     fleet.hosts(host)
@@ -255,7 +255,7 @@ def test_a_check_without_pidin_leaves_the_cpus_to_the_agent(make_qnx, known_host
 
 
 @contextmanager
-def replaced(place: Path, script: str) -> Iterator[None]:
+def replace_program(place: Path, script: str) -> Iterator[None]:
     """Put a script in the place of a program for as long as the block lasts."""
     with missing(place):
         place.write_text(f"#!/bin/sh\n{script}\n")
@@ -271,8 +271,8 @@ def test_a_checksum_we_do_not_understand_is_settled_by_reading_back(images):
     empty(made)
     connection = Inside(made)
     facts = gather(connection, HOST)
-    with replaced(made.root / "system/bin/cksum", 'echo "12345 $(wc -c <"$1") $1"'):
-        deployed(connection, facts)
+    with replace_program(made.root / "system/bin/cksum", 'echo "12345 $(wc -c <"$1") $1"'):
+        deploy_program(connection, facts)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_file_that_arrives_short_is_an_error_and_does_not_stay(images, without
     empty(made)
     connection = Inside(made)
     facts = gather(connection, HOST)
-    with replaced(made.root / "system/bin/cat", 'exec head -c 1000 "$@"'):
+    with replace_program(made.root / "system/bin/cat", 'exec head -c 1000 "$@"'):
         put = connection.put(PROGRAM, f"{facts.workdir}/fleet-agent-x", mode=0o700)
     assert (put.exit_code, words in put.stderr.decode()) == (1, True), put
     assert list(made.shmem.iterdir()) == []

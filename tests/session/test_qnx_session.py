@@ -102,8 +102,8 @@ def test_where_only_dev_shmem_can_be_written_the_run_says_once_that_no_lock_keep
 
 
 @pytest.fixture
-def unplugged(make_qnx, known_hosts, platform, fleet):
-    """`unplugged(recipe, **faults)`: a stand-in host, `board` in the inventory, and the plug to be pulled."""
+def pluggable_host(make_qnx, known_hosts, platform, fleet):
+    """Return a function of recipe and faults: a stand-in host, `board` in the inventory, and its plug."""
     with ExitStack() as held:
 
         def make(recipe: Recipe, **faults: object) -> tuple[Image, FaultProxy]:
@@ -126,8 +126,8 @@ def bursts(fleet: Fleet) -> list[tuple[str, int, int, int]]:
 
 
 @pytest.mark.parametrize("recipe", [FULL, NO_SFTP], ids=lambda recipe: recipe.name)
-def test_a_link_cut_in_the_upload_leaves_nothing_that_passes_for_the_agent(fleet, unplugged, recipe):
-    image, proxy = unplugged(recipe, cut_up_after=60_000)
+def test_a_link_cut_in_the_upload_leaves_nothing_that_passes_for_the_agent(fleet, pluggable_host, recipe):
+    image, proxy = pluggable_host(recipe, cut_up_after=60_000)
     done = fleet("run", *QUICK)
     assert "Traceback" not in done.stderr
     assert done.exit_code != 0
@@ -150,8 +150,8 @@ def test_a_link_cut_in_the_upload_leaves_nothing_that_passes_for_the_agent(fleet
     assert agent.read_bytes() == before
 
 
-def test_a_link_cut_in_the_run_costs_no_burst_and_leaves_no_agent(fleet, unplugged):
-    image, proxy = unplugged(MINIMAL)
+def test_a_link_cut_in_the_run_costs_no_burst_and_leaves_no_agent(fleet, pluggable_host):
+    image, proxy = pluggable_host(MINIMAL)
     process = fleet.start("run", *LONG)
     wait_for(lambda: any(b'"burst"' in path.read_bytes() for path in journals(fleet)))
     proxy.cut(reset=True)
@@ -163,9 +163,9 @@ def test_a_link_cut_in_the_run_costs_no_burst_and_leaves_no_agent(fleet, unplugg
     wait_for(lambda: not image.running())
 
 
-def test_results_lost_on_their_way_are_measured_again(fleet, unplugged):
+def test_results_lost_on_their_way_are_measured_again(fleet, pluggable_host):
     """The agent has ended before anything of it arrived; then the link is cut."""
-    image, proxy = unplugged(NO_SFTP)
+    image, proxy = pluggable_host(NO_SFTP)
     process = fleet.start("run", *LONG)
     wait_for(lambda: any(b'"hello"' in path.read_bytes() for path in journals(fleet)))
     proxy.freeze()
@@ -179,8 +179,8 @@ def test_results_lost_on_their_way_are_measured_again(fleet, unplugged):
     wait_for(lambda: not image.running())
 
 
-def test_a_killed_controller_leaves_no_agent_behind(fleet, unplugged):
-    image, _ = unplugged(NO_SFTP)
+def test_a_killed_controller_leaves_no_agent_behind(fleet, pluggable_host):
+    image, _ = pluggable_host(NO_SFTP)
     process = fleet.start("run", "--rounds", "100000", "--samples", "3", "-q")
     wait_for(lambda: any(b'"burst"' in path.read_bytes() for path in journals(fleet)))
     assert image.running()

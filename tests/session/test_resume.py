@@ -33,7 +33,7 @@ def streams(fleet: Fleet) -> list[Path]:
     return sorted((fleet.results / ".fleet/journal").glob("*/stream*.jsonl"))
 
 
-def arrived(fleet: Fleet) -> Ticks:
+def read_journals(fleet: Fleet) -> Ticks:
     """Every burst in the journals, read without any code of ours: its key and its ticks."""
     found: Ticks = {}
     for path in streams(fleet):
@@ -52,7 +52,7 @@ def agents(fleet: Fleet) -> list[int]:
     return [int(json.loads(line)["pid"]) for line in lines if line.startswith(b'{"record":"hello"')]
 
 
-def stored(fleet: Fleet) -> Ticks:
+def read_stored(fleet: Fleet) -> Ticks:
     rows = [
         ((str(row.run_id), int(row.round), int(row.ping_cpu)), list(row.ticks))
         for row in fleet.samples().itertuples()
@@ -81,7 +81,7 @@ def whole(run_id: str, rounds: int = ROUNDS) -> set[tuple[str, int, int]]:
 @pytest.mark.slow
 def test_what_was_measured_before_the_cut_and_after_is_on_one_clock(fleet: Fleet) -> None:
     cut(fleet)
-    before = len(arrived(fleet))
+    before = len(read_journals(fleet))
     assert fleet(*RESUME).exit_code == 0
     samples = fleet.samples().sort_values("start_offset_ns")
     assert samples["round"].is_monotonic_increasing, "rounds come one after the other, cut or not"
@@ -119,13 +119,13 @@ def test_a_run_under_way_is_left_to_its_controller(fleet: Fleet) -> None:
 @pytest.mark.slow
 def test_what_arrived_can_be_stored_as_it_is(fleet: Fleet) -> None:
     cut(fleet, LONG, 5)
-    before = arrived(fleet)
+    before = read_journals(fleet)
     fleet.inventory("hosts:\n  another: {via: local}\n")
     refused = fleet("resume")
     assert refused.exit_code == 2
     assert "the inventory no longer has here" in refused.stderr
     assert fleet("resume", "--publish-partial", "-q").exit_code == 1
-    assert stored(fleet) == before
+    assert read_stored(fleet) == before
     (run,) = fleet("runs", "--json").json
     assert run["state"] == "partial"
     assert fleet("resume").exit_code == 0
@@ -140,8 +140,8 @@ def test_bursts_before_a_damaged_line_are_kept_and_the_rest_is_measured_again(fl
     done = fleet("resume")
     assert done.exit_code == 0, done.stderr
     assert "is damaged" in done.stdout + done.stderr
-    ((run_id, *_),) = {key[:1] for key in stored(fleet)}
-    assert stored(fleet).keys() == whole(run_id)
+    ((run_id, *_),) = {key[:1] for key in read_stored(fleet)}
+    assert read_stored(fleet).keys() == whole(run_id)
 
 
 def test_a_session_can_be_given_up_by_name_only(fleet: Fleet) -> None:
@@ -205,7 +205,7 @@ def test_a_host_booted_anew_is_not_mixed_into_the_run(fleet: Fleet) -> None:
     done = fleet(*RESUME)
     assert done.exit_code == 10
     assert "has been rebooted" in done.stdout
-    assert arrived(fleet)
+    assert read_journals(fleet)
 
 
 def test_the_second_controller_of_a_machine_is_refused_with_the_firsts_name(fleet: Fleet) -> None:
@@ -256,8 +256,8 @@ def test_a_link_cut_in_mid_run_is_dialled_again_and_nothing_is_measured_twice(
     board.cut(reset=reset)
     out, err = process.communicate()
     assert process.returncode == 0, out + err
-    (run_id,) = {key[0] for key in stored(fleet)}
-    assert set(stored(fleet)) == whole(run_id)
+    (run_id,) = {key[0] for key in read_stored(fleet)}
+    assert set(read_stored(fleet)) == whole(run_id)
     assert board.accepted == 2
 
 
@@ -278,7 +278,7 @@ def test_an_orphan_behind_a_frozen_link_is_ended_by_its_successor(
     resuming = fleet.start(*RESUME)
     wait_for(lambda: len(agents(fleet)) == 2)
     assert not Path(f"/proc/{orphan}").exists()
-    wait_for_bursts(fleet, len(arrived(fleet)) + 1)
+    wait_for_bursts(fleet, len(read_journals(fleet)) + 1)
     resuming.kill()
     resuming.communicate()
 
@@ -294,11 +294,11 @@ def test_a_full_disk_keeps_what_arrived_and_the_rest_is_measured_when_there_is_r
     try:
         done = fleet(*PLAN, "--json")
         assert done.exit_code == 11, done.stdout
-        before = arrived(fleet)
+        before = read_journals(fleet)
         assert before
         subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
         assert fleet(*RESUME).exit_code == 0
-        after = stored(fleet)
+        after = read_stored(fleet)
         assert set(after) == whole(next(iter(after))[0])
         assert {key: after[key] for key in before} == before
     finally:
@@ -324,10 +324,10 @@ def test_killed_at_random_moments_every_burst_that_had_arrived_is_stored_once(fl
             process.kill()
         _, err = process.communicate()
         assert process.returncode in (0, -signal.SIGKILL), err
-        now = arrived(fleet)
+        now = read_journals(fleet)
         hits += len(now) > 0
         before |= now
-    after = stored(fleet)
+    after = read_stored(fleet)
     assert hits, "no kill hit a run that was measuring"
     assert {key: after[key] for key in before} == before
     runs = {run["run_id"]: run["bursts"] for run in fleet("runs", "--json").json}

@@ -22,7 +22,7 @@ LONG = ("--rounds", "100000", "--samples", "3")
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+def measured_fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     """One run of everything on this machine, for the tests that only read."""
     needs.program("cc", "gcc")
     needs.cpus(2)
@@ -54,8 +54,8 @@ def agent_pid(fleet: Fleet) -> int:
     return int(json.loads(hello)["pid"])
 
 
-def test_a_run_stores_every_pair_of_every_benchmark(measured: Fleet) -> None:
-    samples = measured.samples()
+def test_a_run_stores_every_pair_of_every_benchmark(measured_fleet: Fleet) -> None:
+    samples = measured_fleet.samples()
     cpus = len(os.sched_getaffinity(0))
     pairs = cpus * (cpus - 1) // 2
     counts = samples.groupby("benchmark", observed=True).size().to_dict()
@@ -99,19 +99,19 @@ def test_the_stored_ticks_are_those_the_agent_printed(fleet: Fleet, tmp_path: Pa
     assert stored == printed
 
 
-def test_runs_lists_it_and_show_draws_it(measured: Fleet) -> None:
-    (listed,) = measured("runs", "--json").json
+def test_runs_lists_it_and_show_draws_it(measured_fleet: Fleet) -> None:
+    (listed,) = measured_fleet("runs", "--json").json
     assert listed["state"] == "complete"
-    assert "here" in measured("runs").stdout
-    shown = measured("show", "here")
+    assert "here" in measured_fleet("runs").stdout
+    shown = measured_fleet("show", "here")
     assert shown.exit_code == 0, shown.stderr
     assert "cas" in shown.stdout
     assert "readwrite" in shown.stdout
-    assert measured("show", listed["run_id"][:14]).exit_code == 0
+    assert measured_fleet("show", listed["run_id"][:14]).exit_code == 0
 
 
-def test_a_plan_and_labels_are_stored_with_the_run(measured: Fleet) -> None:
-    (path,) = (measured.results / "runs").glob("*.parquet")
+def test_a_plan_and_labels_are_stored_with_the_run(measured_fleet: Fleet) -> None:
+    (path,) = (measured_fleet.results / "runs").glob("*.parquet")
     run = pd.read_parquet(path).iloc[0]
     assert json.loads(run["labels_json"]) == {"rack": "b2", "kernel": "test"}
     assert json.loads(run["plan_json"])["rounds"] == 2
@@ -191,8 +191,10 @@ def test_pairs_of_each_relation_are_chosen_and_recorded(fleet: Fleet) -> None:
     (run,) = pd.read_parquet(fleet.results / "runs").to_dict("records")
     choice = json.loads(run["plan_json"])["pairs"]
     assert (choice["which"], choice["per_relation"]) == ("per-relation", 1)
-    measured = {tuple(sorted(pair)) for pair in fleet.samples()[["ping_cpu", "pong_cpu"]].to_numpy().tolist()}
-    assert measured == {tuple(pair) for pair in choice["listed"]}
+    pairs = {
+        tuple(sorted(pair)) for pair in fleet.samples()[["ping_cpu", "pong_cpu"]].to_numpy().tolist()
+    }
+    assert pairs == {tuple(pair) for pair in choice["listed"]}
 
 
 def test_the_second_run_finds_the_agent_already_there(fleet: Fleet) -> None:
@@ -223,11 +225,11 @@ def test_a_dry_run_touches_nothing(fleet: Fleet) -> None:
     assert not fleet.results.exists()
 
 
-def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(measured: Fleet) -> None:
+def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(measured_fleet: Fleet) -> None:
     code = "import sys, fleet.cli\ntry: fleet.cli.main()\nfinally: print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code, "run", "--dry-run", "-b", "cas"],
-        cwd=measured.folder,
+        cwd=measured_fleet.folder,
         capture_output=True,
         text=True,
         check=True,

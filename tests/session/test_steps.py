@@ -17,7 +17,7 @@ PLAN = ("-b", "clock", "--rounds", "3", "--samples", "3")
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
+def step_output(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
     """The step's script, and what it printed on this machine."""
     folder = tmp_path_factory.mktemp("step")
     with Fleet(folder) as fleet:
@@ -28,11 +28,11 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, printed: tuple[str, bytes]) -> Path:
+def folder(tmp_path: Path, step_output: tuple[str, bytes]) -> Path:
     """The script beside a folder with that output."""
     (tmp_path / "out").mkdir()
-    (tmp_path / "step.sh").write_text(printed[0])
-    (tmp_path / "out/n1.jsonl").write_bytes(printed[1])
+    (tmp_path / "step.sh").write_text(step_output[0])
+    (tmp_path / "out/n1.jsonl").write_bytes(step_output[1])
     return tmp_path
 
 
@@ -52,7 +52,7 @@ def test_a_step_becomes_runs_and_again_nothing(folder: Path) -> None:
     assert (row["kernel"], row["pairs"] > 0) == (os.uname().release, True)
 
 
-def _changed(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
+def replace_bytes(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
     return lambda data: data.replace(old, new, 1)
 
 
@@ -61,9 +61,9 @@ def _changed(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
     [
         (lambda data: data[: data.rindex(b'{"record":"burst"') + 40], 1, "stored as a partial run"),
         (lambda data: data[data.index(b"\n", data.index(b" end\n")) :], 7, "`fleet check --script`"),
-        (_changed(b"@fleet-step 20", b"@fleet-step x"), 7, "`fleet check --script`"),
+        (replace_bytes(b"@fleet-step 20", b"@fleet-step x"), 7, "`fleet check --script`"),
         (lambda data: data[: data.index(b'{"record":"hello"')], 10, "sent no hello record"),
-        (_changed(b'"round":1', b'"round":-1'), 10, "Nothing of it was imported"),
+        (replace_bytes(b'"round":1', b'"round":-1'), 10, "Nothing of it was imported"),
         (lambda data: data + data, 0, "holds 2 attempts; number 2 is imported"),
         (lambda data: data[: len(data) // 2] + data, 0, "holds 2 attempts; number 2 is imported"),
         (lambda data: data + data[: len(data) // 2], 0, "holds 2 attempts; number 1 is imported"),
@@ -71,12 +71,12 @@ def _changed(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
         (lambda data: b"".join(b"0: " + line for line in data.splitlines(True)), 7, "labels of `srun -l`"),
         (lambda data: data.replace(b"\n", b"\r\n"), 7, "Windows line ends"),
         (gzip.compress, 7, "it is compressed"),
-        (_changed(b'"record":"burst"', b'"record":"burts"'), 10, "Nothing of it was imported"),
+        (replace_bytes(b'"record":"burst"', b'"record":"burts"'), 10, "Nothing of it was imported"),
         (lambda data: data.replace(b"\nproc/uptime:", b"\nproc/uptime:-"), 0, ""),
         (lambda data: data.decode().encode("utf-16"), 7, "it is in UTF-16"),
         (lambda data: data.decode().encode("utf-16-le"), 7, "it is in UTF-16"),
         (lambda data: data.decode().encode("utf-8-sig"), 7, "a byte order mark"),
-        (_changed(b'{"record":"hello"', b'\xef\xbb\xbf{"record":"hello"'), 10, "has a byte order mark"),
+        (replace_bytes(b'{"record":"hello"', b'\xef\xbb\xbf{"record":"hello"'), 10, "has a byte order mark"),
         (lambda data: data + b"x" * (3 << 20), 10, "a line of 1048578 bytes"),
         (lambda data: b"\0" * (9 << 20) + data, 7, "`fleet check --script`"),
     ],
