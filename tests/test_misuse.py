@@ -79,7 +79,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("runs -r ''", 2, "names no place"),
         ("runs -r ROOT/nowhere --relation llc", 2, "no such run is stored here"),
         ("runs --relation unknown -b cas/cmpxchg", 0, "cas/cmpxchg"),
-        ("runs --relation unknown -b cas/lse", 2, "cas/lse: not measured; there are cas/cmpxchg"),
+        ("runs --relation unknown -b cas/lse", 2, "not measured; did you mean 'cas'? There are cas/cmpxchg"),
         ("show bord", 2, "did you mean 'board'?"),
         (f"show {UNDER_WAY}", 2, "is not finished: `fleet resume`"),
         (f"show {EMPTY}", 0, "no samples are stored"),
