@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fleet.errors import UsageError
-from fleet.text import nearest, quote
+from fleet.text import nearest
 
 ALL = "all"
 
@@ -37,7 +37,7 @@ def parse_benchmark_names(text: str) -> tuple[BenchmarkName, ...]:
             benchmark, _, variant = words[0].partition("/")
             names.append(BenchmarkName(benchmark, variant, tuple(words[1:])))
     if not names or not all(name.benchmark for name in names):
-        raise UsageError(f"--benchmark {quote(text)}: names no benchmark.")
+        raise UsageError(f"--benchmark {text}: names no benchmark.")
     return tuple(names)
 
 
@@ -64,4 +64,4 @@ def split_variants(text: str) -> tuple[str, str]:
 def describe_missing(text: str, kinds: Sequence[str]) -> str:
     """Return what to say of names that choose none of these kinds."""
     similar = nearest(text, {*kinds, *(kind.partition("/")[0] for kind in kinds)})
-    return f"--benchmark {quote(text)}: not measured{similar} There are {', '.join(kinds) or 'none'}."
+    return f"--benchmark {text}: not measured{similar} There are {', '.join(kinds) or 'none'}."

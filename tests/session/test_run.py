@@ -191,9 +191,7 @@ def test_pairs_of_each_relation_are_chosen_and_recorded(fleet: Fleet) -> None:
     (run,) = pd.read_parquet(fleet.results / "runs").to_dict("records")
     choice = json.loads(run["plan_json"])["pairs"]
     assert (choice["which"], choice["per_relation"]) == ("per-relation", 1)
-    pairs = {
-        tuple(sorted(pair)) for pair in fleet.samples()[["ping_cpu", "pong_cpu"]].to_numpy().tolist()
-    }
+    pairs = {tuple(sorted(pair)) for pair in fleet.samples()[["ping_cpu", "pong_cpu"]].to_numpy().tolist()}
     assert pairs == {tuple(pair) for pair in choice["listed"]}
 
 

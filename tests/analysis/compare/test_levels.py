@@ -83,7 +83,7 @@ def test_one_benchmark_or_one_point_can_be_compared(tmp_path: Path) -> None:
     assert (row["relation"], row["verdict"]) == ("read.own.768K.huge.x1", "changed")
     with pytest.raises(UsageError, match=r"no such point; did you mean 'read\.own\.768K\.huge\.x1'"):
         only(tmp_path, point="read.own.769K.huge.x1")
-    with pytest.raises(UsageError, match="--benchmark gemm: not measured; there are"):
+    with pytest.raises(UsageError, match="--benchmark gemm: not measured"):
         only(tmp_path, only=Only("gemm"))
 
 
