@@ -12,10 +12,7 @@ _FINDINGS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="u
 
 
 def make_finding(name: str, facts: Facts, severity: Severity | None = None, **values: object) -> Finding:
-    """Return the finding of this name in `findings.json`, filled in with facts and values.
-
-    The part before a dot is its kind; the fact to show is that of the same name, or `evidence`.
-    """
+    """Return a finding of `findings.json`, filled in; its kind is the part of `name` before a dot."""
     texts, kind = _FINDINGS[name], name.partition(".")[0]
     message, remedy = (texts[part].format(facts=facts, **values) for part in ("found", "remedy"))
     return Finding(

@@ -219,8 +219,7 @@ def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
 def parse_load(sections: Sections) -> Load:
     """Return load, runnable threads, hottest sensor and stolen ticks at the moment of the probe.
 
-    Both files of /proc have the same count of runnable threads; older answers have it from stat. Formats:
-    Documentation/filesystems/proc.rst (loadavg, stat), Documentation/hwmon/sysfs-interface.rst and
+    Formats: Documentation/filesystems/proc.rst (loadavg, stat), hwmon/sysfs-interface.rst and
     driver-api/thermal/sysfs-api.rst (millidegrees). A sensor outside 1..150 degrees is broken, not hot.
     """
     cpu_ticks: list[str] = []
@@ -231,8 +230,6 @@ def parse_load(sections: Sections) -> Load:
         match value.split():
             case ["cpu", *ticks]:
                 cpu_ticks = ticks
-            case ["procs_running", count]:
-                running = _parse_int(count)
             case [millidegrees] if path.startswith("sys/class/"):
                 degrees.append((_parse_float(millidegrees) or 0.0) / 1000)
             case [load, *more] if path == "proc/loadavg":
@@ -319,9 +316,9 @@ def parse_resctrl(files: Mapping[str, str], vendor: str | None) -> str | None:
 
 
 def parse_processes(lines: Iterable[str], own: int | None) -> int | None:
-    """Return how many processes and threads we may have; None without a limit. own: the account's limit.
+    """Return how many processes and threads we may have, of `pids LIMIT` and the account's `own`.
 
-    lines: `pids LIMIT` of our control groups.
+    None: no limit.
     """
     words = (line.partition(" ") for line in lines)
     groups = [int(limit) for kind, _, limit in words if kind == "pids" and _COUNT.fullmatch(limit)]

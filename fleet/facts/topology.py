@@ -17,11 +17,7 @@ _CORES: Mapping[str, Mapping[str, str]] = json.loads(Path(__file__).with_name("a
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
-    """Expand a kernel CPU list: "0-2,5" -> (0, 1, 2, 5); "" and "(null)" -> ().
-
-    Format: Linux Documentation/core-api/printk-formats.rst, "bitmap and its derivatives" (%*pbl).
-    Raises ValueError on anything else.
-    """
+    """Expand a kernel CPU list: "0-2,5" -> (0, 1, 2, 5); "" and "(null)" -> (). Raises ValueError."""
     # nohz_full reads "(null)" on kernels built with it but started without
     return () if text.strip() in {"", "(null)"} else parse_cpu_numbers(text)
 

@@ -62,10 +62,7 @@ def _entry_id(entry: Any) -> str:
 
 
 def _parse_node(line: str) -> _Candidate:
-    """Parse a line of `scontrol -o show nodes`: KEY=VALUE in a fixed order.
-
-    Free text has blanks: OS amid the line, Comment, Extra and Reason at its end.
-    """
+    """Parse a line of `scontrol -o show nodes`: KEY=VALUE, up to the free text at its end."""
     fields: dict[str, str] = {}
     for word in _OS_TEXT.sub("", line, count=1).split():
         key, _, value = word.partition("=")
@@ -158,10 +155,7 @@ CLUSTERS = tuple(_CLUSTERS)
 
 
 def from_cluster(kind: str) -> str:
-    """Render the list of the program of `kind` as an inventory, with comments on what is left out.
-
-    Raises InventoryError.
-    """
+    """Render a program's list as an inventory, with comments on what is left out. Raises InventoryError."""
     command, defaults, _ = _CLUSTERS[kind]
     hosts, left_out = _ask_program(kind)
     origin = f"What {' '.join(command[1:4])} of {command[0]} listed."

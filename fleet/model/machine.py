@@ -290,11 +290,7 @@ class Topology:
 
 
 class Relations:
-    """Names the relations of many pairs, each combination of shared groups once.
-
-    A machine of 576 CPUs has 165,600 unordered pairs but a few dozen combinations. kinds: of the cores, which
-    become part of the names.
-    """
+    """Names the relations of many pairs, each combination of shared groups once. kinds: of the cores."""
 
     def __init__(self, topology: Topology, kinds: Mapping[int, str] = MappingProxyType({})) -> None:
         self._topology, self._kinds = topology, kinds

@@ -120,11 +120,7 @@ class RequestedOptions:
 
 @dataclass(frozen=True, slots=True)
 class Plan(RequestedOptions):
-    """What to measure on one host; every field is recorded with the run.
-
-    None: the preset's, else the agent's default, which the hello records; of cpus: all that the agent may
-    use.
-    """
+    """What to measure on one host; recorded with the run. None: the preset's, else the agent's default."""
 
     benchmarks: tuple[str, ...] = ("cas", "readwrite")
     seed: int = 0

@@ -65,10 +65,7 @@ def duration(low_s: float, high_s: float, *, whole_seconds: bool = False) -> Kin
 
 
 def parse_age(text: str) -> Callable[[datetime], bool] | None:
-    """Parse "age>7d" or "age<12h" as a test of when something was measured, in UTC; None for other text.
-
-    Raises ValueError for an age without a unit.
-    """
+    """Parse "age>7d" or "age<12h" as a test of a time in UTC; None for other text. Raises ValueError."""
     if not text.startswith(("age<", "age>")):
         return None
     match = re.fullmatch(r"age[<>]([0-9]{1,5})([mhdw])", text)

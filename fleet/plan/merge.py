@@ -80,9 +80,9 @@ def _choose_pairs(
 
 
 def sample_pairs_per_relation(count: int, facts: Facts, among: Collection[int], seed: int) -> PairChoice:
-    """Choose `count` pairs of each relation at random by the seed (reservoir sampling).
+    """Choose `count` pairs of each relation by the seed.
 
-    Raises ValueError if the list of pairs is too long for the agent.
+    Raises ValueError if they are too many for the agent.
     """
     relation = Relations(Topology(facts.cpus), facts.core_kinds)
     chance = random.Random(seed)

@@ -305,49 +305,57 @@ def test_a_cpu_in_several_numa_nodes_has_none_of_its_own(facts, cpus_of_nodes, n
     assert any("NUMA" in text for text in found.notes) is (note is not None)
 
 
-@pytest.mark.parametrize(
-    ("vendor", "product", "bios", "hypervisor"),
-    [
-        ("Amazon EC2", "c7g.large", "Amazon EC2", "amazon"),
-        ("Amazon EC2", "c7g.metal", "Amazon EC2", None),
-        ("Amazon EC2", "c8g.metal-24xl", "Amazon EC2", None),
-        ("OpenStack Foundation", "OpenStack Nova", "EFI Development Kit II / OVMF", "openstack"),
-        ("Alibaba Cloud", "Alibaba Cloud ECS", "Alibaba Cloud", "alibaba"),
-        ("Hetzner", "vServer", "Hetzner", "unnamed"),
-        ("Scaleway", "SCW-COPARM1-2C-8G", "EFI Development Kit II / OVMF", "unnamed"),
-        ("QEMU", "KVM Virtual Machine", "EFI Development Kit II / OVMF", "kvm"),
-        ("Nutanix", "AHV", "SeaBIOS", "nutanix"),
-        ("Microsoft Corporation", "Virtual Machine", "Microsoft Corporation", "hyper-v"),
-        ("Some Cloud", "vm.small", "EFI Development Kit II / OVMF", "unnamed"),
-        ("Ampere(R)", "Mt. Jade", "Ampere(R)", None),
-        ("Supermicro", "ARS-210M-NR", "American Megatrends Inc.", None),
-    ],
-)
-def test_a_virtual_machine_off_x86_is_known_by_its_firmware(facts, vendor, product, bios, hypervisor):
-    tree, dmi = trees.Tree(2), "sys/class/dmi/id"
-    tree.files |= {f"{dmi}/sys_vendor": vendor, f"{dmi}/product_name": product, f"{dmi}/bios_vendor": bios}
-    assert facts(tree, "aarch64").hypervisor == hypervisor
+def dmi(vendor: str, product: str, bios: str = "", flags: str | None = None) -> dict[str, str]:
+    files = {
+        f"sys/class/dmi/id/{name}": text for name, text in (("sys_vendor", vendor), ("product_name", product))
+    }
+    files |= {"sys/class/dmi/id/bios_vendor": bios} if bios else {}
+    return files if flags is None else files | {"proc/cpuinfo": f"processor\t: 0\nflags\t\t: {flags}"}
 
 
 @pytest.mark.parametrize(
-    ("machine", "path", "text", "hypervisor"),
+    ("machine", "files", "hypervisor"),
     [
-        ("s390x", "proc/sysinfo", "LPAR Number:          3\nVM00 Control Program: KVM/Linux", "kvm"),
-        ("s390x", "proc/sysinfo", "LPAR Number:          3\nVM00 Control Program: z/VM    7.2.0", "z/vm"),
-        ("s390x", "proc/sysinfo", "LPAR Number:          3", "pr/sm"),
-        ("s390x", "proc/sysinfo", "Manufacturer:         IBM", None),
-        ("ppc64le", "proc/cpuinfo", "processor\t: 0\n\nplatform\t: pSeries", "powervm"),
-        ("ppc64le", "proc/cpuinfo", "processor\t: 0\n\nplatform\t: PowerNV", None),
-        ("ppc64le", "proc/device-tree/model", "IBM pSeries (emulated by qemu)\0", "qemu"),
-        ("aarch64", "proc/device-tree/hypervisor/compatible", "linux,kvm\0", "kvm"),
-        ("aarch64", "proc/device-tree/hypervisor/compatible", "xen,xen-4.17\0xen,xen\0", "xen"),
+        # off x86 the firmware tells
+        ("aarch64", dmi("Amazon EC2", "c7g.large", "Amazon EC2"), "amazon"),
+        ("aarch64", dmi("Amazon EC2", "c7g.metal", "Amazon EC2"), None),
+        ("aarch64", dmi("Amazon EC2", "c8g.metal-24xl", "Amazon EC2"), None),
+        (
+            "aarch64",
+            dmi("OpenStack Foundation", "OpenStack Nova", "EFI Development Kit II / OVMF"),
+            "openstack",
+        ),
+        ("aarch64", dmi("Alibaba Cloud", "Alibaba Cloud ECS", "Alibaba Cloud"), "alibaba"),
+        ("aarch64", dmi("Hetzner", "vServer", "Hetzner"), "unnamed"),
+        ("aarch64", dmi("Scaleway", "SCW-COPARM1-2C-8G", "EFI Development Kit II / OVMF"), "unnamed"),
+        ("aarch64", dmi("QEMU", "KVM Virtual Machine", "EFI Development Kit II / OVMF"), "kvm"),
+        ("aarch64", dmi("Nutanix", "AHV", "SeaBIOS"), "nutanix"),
+        ("aarch64", dmi("Microsoft Corporation", "Virtual Machine", "Microsoft Corporation"), "hyper-v"),
+        ("aarch64", dmi("Some Cloud", "vm.small", "EFI Development Kit II / OVMF"), "unnamed"),
+        ("aarch64", dmi("Ampere(R)", "Mt. Jade", "Ampere(R)"), None),
+        ("aarch64", dmi("Supermicro", "ARS-210M-NR", "American Megatrends Inc."), None),
+        # without firmware, what the kernel shows
+        ("s390x", {"proc/sysinfo": "LPAR Number:          3\nVM00 Control Program: KVM/Linux"}, "kvm"),
+        ("s390x", {"proc/sysinfo": "LPAR Number:          3\nVM00 Control Program: z/VM    7.2.0"}, "z/vm"),
+        ("s390x", {"proc/sysinfo": "LPAR Number:          3"}, "pr/sm"),
+        ("s390x", {"proc/sysinfo": "Manufacturer:         IBM"}, None),
+        ("ppc64le", {"proc/cpuinfo": "processor\t: 0\n\nplatform\t: pSeries"}, "powervm"),
+        ("ppc64le", {"proc/cpuinfo": "processor\t: 0\n\nplatform\t: PowerNV"}, None),
+        ("ppc64le", {"proc/device-tree/model": "IBM pSeries (emulated by qemu)\0"}, "qemu"),
+        ("aarch64", {"proc/device-tree/hypervisor/compatible": "linux,kvm\0"}, "kvm"),
+        ("aarch64", {"proc/device-tree/hypervisor/compatible": "xen,xen-4.17\0xen,xen\0"}, "xen"),
+        # on x86 the CPU tells whether there is one, and the firmware which
+        ("x86_64", dmi("QEMU", "Standard PC", flags="hypervisor"), "qemu"),
+        ("x86_64", dmi("VMware, Inc.", "VMware7,1", flags="hypervisor"), "vmware"),
+        ("x86_64", dmi("Microsoft Corporation", "Virtual Machine", flags="hypervisor"), "hyper-v"),
+        ("x86_64", dmi("Microsoft Corporation", "Surface", flags="fpu"), None),
+        ("x86_64", dmi("Amazon EC2", "m5.metal", flags="fpu"), None),
+        ("x86_64", dmi("", "", flags="hypervisor"), "unnamed"),
     ],
 )
-def test_a_virtual_machine_without_dmi_is_known_by_what_its_kernel_shows(
-    facts, machine, path, text, hypervisor
-):
+def test_a_hypervisor_is_known_by_cpu_firmware_or_kernel(facts, machine, files, hypervisor):
     tree = trees.Tree(2)
-    tree.files[path] = text
+    tree.files |= files
     assert facts(tree, machine).hypervisor == hypervisor
 
 
@@ -439,22 +447,6 @@ def test_arm_cores_have_names_and_unknown_ones_numbers():
     assert arm_core_name("", "x") is None
 
 
-@pytest.mark.parametrize(
-    ("vendor", "product", "flags", "name"),
-    [
-        ("QEMU", "Standard PC", "hypervisor", "qemu"),
-        ("VMware, Inc.", "VMware7,1", "hypervisor", "vmware"),
-        ("Microsoft Corporation", "Virtual Machine", "hypervisor", "hyper-v"),
-        ("Microsoft Corporation", "Surface", "fpu", None),
-        ("Amazon EC2", "m5.metal", "fpu", None),
-        ("", "", "hypervisor", "unnamed"),
-    ],
-)
-def test_the_cpu_tells_whether_and_the_firmware_which_hypervisor(vendor, product, flags, name):
-    files = {"sys/class/dmi/id/sys_vendor": vendor, "sys/class/dmi/id/product_name": product}
-    assert linux.parse_hypervisor(files, {"flags": flags}, {}) == name
-
-
 _ODD_LINES = [
     "cache 1 Data 32K 64 0-x",
     "cache x y z 1 2",
@@ -465,7 +457,6 @@ _ODD_LINES = [
     "capacity ² ²",
     "core_cpus 3-1",
     "proc/stat:cpu 1 2",
-    "proc/stat:procs_running ",
     "proc/loadavg:",
     "proc/uptime:",
     "sys/class/x:1e9",

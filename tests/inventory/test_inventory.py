@@ -332,59 +332,13 @@ def test_a_directory_is_no_inventory(tmp_path):
         select.load(tmp_path)
 
 
-_WORDS = st.sampled_from(
-    [
-        "hosts:",
-        "defaults:",
-        "groups:",
-        "children:",
-        "a",
-        "b",
-        "port:",
-        "22",
-        "labels:",
-        "env:",
-        "cpus:",
-        "0-3",
-        "[",
-        "]",
-        "{",
-        "}",
-        "&",
-        "*",
-        "&x",
-        "*x",
-        "<<:",
-        ":",
-        ",",
-        "-",
-        "?",
-        "|",
-        ">",
-        "'",
-        '"',
-        "#",
-        "!",
-        "!!int",
-        "~",
-        "null",
-        "yes",
-        "jump:",
-        "plan:",
-        "toolchain:",
-        "workdir:",
-        "a[1-3]",
-        "\\",
-        "%",
-        "@",
-        "`",
-        "---",
-        "...",
-    ]
-)
-_PIECES = st.lists(
-    st.one_of(_WORDS, st.sampled_from(["\n", "\n  ", "\n    ", "\t", " "]), st.text(max_size=3)), max_size=40
-)
+_TEXTS = r"""
+hosts: defaults: groups: children: a b port: 22 labels: env: cpus: 0-3 jump: plan: toolchain: workdir: a[1-3]
+[ ] { } & * &x *x <<: : , - ? | > ' " # ! !!int ~ null yes \ % @ ` --- ...
+"""
+_WORDS = st.sampled_from(_TEXTS.split())
+_SPACES = st.sampled_from(["\n", "\n  ", "\n    ", "\t", " "])
+_PIECES = st.lists(st.one_of(_WORDS, _SPACES, st.text(max_size=3)), max_size=40)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
