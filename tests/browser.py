@@ -42,13 +42,13 @@ class Browser:
         return path
 
     def complaints(self, page: Path) -> list[str]:
-        """What the browser wrote into its console while it opened the page: errors, refused requests."""
+        """Return what the browser wrote to its console while it opened the page: errors, refused requests."""
         return [
             line for line in self._run(page, DESK, "--dump-dom").stderr.splitlines() if ":CONSOLE" in line
         ]
 
     def ask(self, page: Path, script: str, size: tuple[int, int]) -> Any:
-        """What the JavaScript expression is once the page is laid out in a frame of `size`.
+        """Evaluate a JavaScript expression once the page is laid out in a frame of `size`.
 
         It runs in a copy without the page's policy, which would forbid it; a frame, since a window of
         Chromium is never as narrow as a telephone.

@@ -186,7 +186,7 @@ _USUAL: dict[str, Any] = {
 
 
 def key_of(burst: Burst) -> tuple[str, str, str | None, int, int, int]:
-    """What makes a burst unique in its run."""
+    """Return what makes a burst unique in its run."""
     return burst.benchmark, burst.variant, burst.point, burst.round, burst.ping_cpu, burst.pong_cpu
 
 

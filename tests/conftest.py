@@ -106,7 +106,7 @@ def slurm_nodes() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def slurm_job(slurm_nodes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The same, with its variables set."""
+    """Set the variables of a Slurm job."""
     for name, value in slurm_nodes.items():
         monkeypatch.setenv(name, value)
     return slurm_nodes
@@ -114,7 +114,7 @@ def slurm_job(slurm_nodes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> d
 
 @pytest.fixture(scope="session")
 def made_lab(run_folder: Path) -> Path:
-    """What `fleet demo` makes, shared by all tests: to read only."""
+    """Return the lab of `fleet demo`, shared by all tests: only to be read."""
     return shared.made_once(run_folder / "lab", unpack_lab)
 
 

@@ -162,12 +162,12 @@ DECODERS = {
 
 
 def corpus(name: str) -> list[bytes]:
-    """What is kept of a decoder's: one of each kind that it takes, and what was once wrong."""
+    """Choose samples of a decoder: one of each kind that it takes, and what was once wrong."""
     return [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
 
 
 def one(data: bytes) -> None:
-    """What a fuzzer calls: the first byte says which decoder is given the rest."""
+    """Run a fuzzer's input: the first byte says which decoder is given the rest."""
     if data:
         names = [*DECODERS]
         DECODERS[names[data[0] % len(names)]].take(data[1:])

@@ -59,7 +59,7 @@ def bursts(said: Said, benchmark: str) -> Said:
 
 
 def describe_benchmark(said: Said, benchmark: str) -> dict[str, Any]:
-    """What the hello says of a benchmark."""
+    """Return the hello's description of a benchmark."""
     found: dict[str, Any] = next(one for one in said[0]["benchmarks"] if one["name"] == benchmark)
     return found
 

@@ -60,7 +60,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def places(page: Path) -> set[str]:
-    """What a link into a page can name: its headings, as GitHub writes them."""
+    """Return what a link into a page can name: its headings, as GitHub writes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -23,7 +23,7 @@ EMPTY, CLOCK, UNDER_WAY = (f"r20260102T03040{number}Z-0000000{number}" for numbe
 
 
 def unfold(text: str) -> str:
-    """What was said, whatever the width of the output."""
+    """Join lines that were wrapped."""
     return " ".join(text.split())
 
 
@@ -31,11 +31,11 @@ def unfold(text: str) -> str:
 def say(fleet_here: Callable[..., Done]) -> Say:
     """Runs `fleet` in this process; hands out its exit code, and stdout and stderr together, unfolded."""
 
-    def said(*arguments: str) -> tuple[int, str]:
+    def run_fleet(*arguments: str) -> tuple[int, str]:
         done = fleet_here(*arguments)
         return done.exit_code, unfold(done.stdout + done.stderr)
 
-    return said
+    return run_fleet
 
 
 def a_run(name: str, number: int, benchmark: str = "cas") -> Run:
@@ -268,10 +268,10 @@ def test_a_limit_of_memory_is_no_bug(say: Say, root: str, monkeypatch: pytest.Mo
     assert done.returncode == 13
     assert "limited to 300 MiB (`ulimit -v`), and fleet needs 1024 MiB" in unfold(done.stderr)
 
-    def refused(*_: object, **__: object) -> str:
+    def fail_to_import(*_: object, **__: object) -> str:
         raise ImportError("x.so: failed to map segment from shared object")
 
-    monkeypatch.setattr(views, "render_runs", refused)
+    monkeypatch.setattr(views, "render_runs", fail_to_import)
     monkeypatch.setattr(os, "_exit", sys.exit)
     exit_code, said = say("runs", "-r", root)
     assert (exit_code, "out of memory or threads: x.so" in said, "bug" in said) == (13, True, False)

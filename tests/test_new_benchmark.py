@@ -49,7 +49,7 @@ class Controller:
         return done.stdout
 
     def render_all(self) -> dict[str, str]:
-        """What show, report and compare say, by command."""
+        """Return the output of show, report and compare, by command."""
         self("fleet", "report", "-o", "page.html")
         first, second = [run["run_id"] for run in json.loads(self("fleet", "runs", "--json"))]
         return {

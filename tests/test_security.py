@@ -219,7 +219,7 @@ def test_an_agent_whose_content_nobody_knows_is_not_believed_if_it_says_another_
 
 
 def test_a_binary_at_work_is_not_written_into(tmp_path: Path) -> None:
-    """What is put in its place is another file; the old one goes on until its process ends."""
+    """Another file takes its place; the old one goes on until its process ends."""
     path = tmp_path / "fleet-agent-x"
     shutil.copy(needs.program("cat", "coreutils"), path)
     with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:

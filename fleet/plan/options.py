@@ -131,7 +131,13 @@ def _words_for_option(option: str) -> tuple[str, ...]:
 
 _NODE = kinds.integer(0, 1023)
 OPTIONS = (
-    Option("benchmarks", kinds.BENCHMARKS, "What to measure.", letter="b", flag="benchmark"),
+    Option(
+        "benchmarks",
+        kinds.BENCHMARKS,
+        "What to measure, or a variant: cas/c11.",
+        letter="b",
+        flag="benchmark",
+    ),
     Option("variant", kinds.VARIANT, "Instructions; auto: the best that the CPU has."),
     Option("preset", kinds.word_from(model.Preset), "Sample as this tool does.", "none"),
     Option("samples", kinds.integer(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),

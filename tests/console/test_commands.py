@@ -100,7 +100,7 @@ def test_ssh_config_is_read_from_the_home_that_ssh_reads(
 
 
 def complete_in_shell(fleet: Fleet, shell: str, words: str) -> set[str]:
-    """What the shell offers for the last of the words."""
+    """Return what the shell offers for the last of the words."""
     fleet.environment.update(
         _FLEET_COMPLETE=f"complete_{shell}", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1)
     )

@@ -237,7 +237,7 @@ def test_the_live_table_is_never_taller_or_wider_than_the_terminal(height: int, 
 
 @pytest.mark.slow
 def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() -> None:
-    """What goes up again is what went down: each new drawing climbs less than the terminal is tall."""
+    """As much goes up as went down: each new drawing climbs less than the terminal is tall."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(sys.executable, [sys.executable, "-c", _PLAY], {"TERM": "xterm", "PYTHONPATH": str(ROOT)})

@@ -39,7 +39,7 @@ Demo = Callable[[str, int], Done]
 
 @pytest.fixture(scope="module")
 def demo(made_lab: Path) -> Demo:
-    """What a command prints about the demo on a terminal of so many columns; runs each once."""
+    """Return what a command prints about the demo on a terminal of so many columns; runs each once."""
     return cache(lambda command, columns: Fleet(made_lab, {"COLUMNS": str(columns)})(*shlex.split(command)))
 
 

@@ -48,15 +48,17 @@ def bad_fleet(size: int, make: MakeHosts, known_hosts: Path) -> Iterator[list[Ho
             lines.append(f"[{proxy.address}]:{proxy.port} {key}\n")
         known_hosts.write_text("".join(lines))
 
-        def named(name: str, number: int, host: SshHost, **changes: object) -> Host:
+        def make_host(name: str, number: int, host: SshHost, **changes: object) -> Host:
             return host.entry(name=f"{name}{number:03}", build=BuildPlace.CONTROLLER, **changes)
 
-        entries = [named("good", i, host) for i, host in enumerate(good)]
-        entries += [named("refuse", i, good[0], address="127.0.0.1", port=1) for i in range(2 * few)]
-        entries += [named("hole", i, good[0], address="127.0.0.1", port=black_hole(held)) for i in range(few)]
-        entries += [named("hang", i, host) for i, host in enumerate(hanging)]
+        entries = [make_host("good", i, host) for i, host in enumerate(good)]
+        entries += [make_host("refuse", i, good[0], address="127.0.0.1", port=1) for i in range(2 * few)]
         entries += [
-            named("cut", i, host, address=proxy.address, port=proxy.port)
+            make_host("hole", i, good[0], address="127.0.0.1", port=black_hole(held)) for i in range(few)
+        ]
+        entries += [make_host("hang", i, host) for i, host in enumerate(hanging)]
+        entries += [
+            make_host("cut", i, host, address=proxy.address, port=proxy.port)
             for i, (host, proxy) in enumerate(zip(cut, proxies, strict=True))
         ]
         yield entries

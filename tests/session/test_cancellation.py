@@ -71,7 +71,7 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
         session_id="s", store=Store(tmp_path / "results"), emit=ignore, connect=connect, parallel=2
     )
 
-    def deployed(progress: HostProgress) -> Outcome:
+    def deploy_agent(progress: HostProgress) -> Outcome:
         progress.enter("deploy")
         host = progress.host
         deploy(local_connection(host), host, facts, context.builder, progress.note)
@@ -85,7 +85,7 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
 
     threading.Thread(target=interrupt, daemon=True).start()
     try:
-        outcomes = runner.run_on_each(hosts, deployed, context)
+        outcomes = runner.run_on_each(hosts, deploy_agent, context)
     finally:
         at_work.unlink(missing_ok=True)
     assert [(one.state, one.stage, one.exit_code) for one in outcomes] == [

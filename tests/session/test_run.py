@@ -83,16 +83,16 @@ def test_the_stored_ticks_are_those_the_agent_printed(fleet: Fleet, tmp_path: Pa
     done = fleet("run", *SHORT)
     assert done.exit_code == 0, done.stderr + done.stdout
 
-    def keyed(benchmark: object, round_: object, ping: object, pong: object) -> tuple[object, ...]:
+    def make_key(benchmark: object, round_: object, ping: object, pong: object) -> tuple[object, ...]:
         return (str(benchmark), int(round_), int(ping), int(pong))  # type: ignore[call-overload]
 
     printed = {
-        keyed(r["benchmark"], r["round"], r["ping"], r["pong"]): (r["ticks"], r["iterations"])
+        make_key(r["benchmark"], r["round"], r["ping"], r["pong"]): (r["ticks"], r["iterations"])
         for r in map(json.loads, copy.read_text().splitlines())
         if r["record"] == "burst"
     }
     stored = {
-        keyed(row.benchmark, row.round, row.ping_cpu, row.pong_cpu): (list(row.ticks), row.iterations)
+        make_key(row.benchmark, row.round, row.ping_cpu, row.pong_cpu): (list(row.ticks), row.iterations)
         for row in fleet.samples().itertuples()
     }
     assert len(printed) > 0

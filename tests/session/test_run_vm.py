@@ -38,7 +38,7 @@ def cross_built(vm: Vm, **changes: object) -> Host:
 
 
 def outcomes(done: Done) -> dict[str, dict[str, object]]:
-    """What `fleet run --json` printed for each host."""
+    """Return the objects of `fleet run --json` by host."""
     assert "Traceback" not in done.stderr
     assert done.stdout, done.stderr
     return {outcome["host"]: outcome for outcome in done.json}
