@@ -53,6 +53,8 @@ _PLACEHOLDERS = re.compile(
     re.IGNORECASE,
 )
 _RISCV_IDS = ("mvendorid", "marchid", "mimpid")  # 0: the CPU gives none
+# What guests of Hyper-V, and of QEMU on Intel and AMD, show in the place of the machine's.
+_NO_MICROCODE = ("0xffffffff", "0x1", "0x1000065")
 _GENERIC_NAME = re.compile(r"(ARMv[0-9]\S*|AArch64) processor rev .*", re.IGNORECASE)
 _CONTAINERS = ("docker", "kubepods", "libpod", "lxc", "containerd", "garden", "machine.slice")
 _DMI = "sys/class/dmi/id/"
@@ -122,7 +124,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         cpu_family=_first(cpuinfo, "cpu family", "cpu architecture"),
         cpu_model_number=_first(cpuinfo, "model", "cpu part", "marchid") or _parse_s390_machine(cpuinfo),
         cpu_stepping=cpuinfo.get("stepping") or _parse_revision(cpuinfo),
-        microcode=cpuinfo.get("microcode"),
+        microcode=None if cpuinfo.get("microcode") in _NO_MICROCODE else cpuinfo.get("microcode"),
         cpu_flags=tuple((_first(cpuinfo, "flags", "features") or "").split())
         or tuple(filter(None, cpuinfo.get("isa", "").split("_"))),
         board=_join_dmi(files, "board_vendor", "board_name")

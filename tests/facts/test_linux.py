@@ -397,6 +397,13 @@ def test_what_firmware_leaves_unfilled_is_no_board(facts):
     assert (found.board, found.firmware) == ("Gigabyte", "AMI F2")
 
 
+@pytest.mark.parametrize("version", ["0xffffffff", "0x1", "0x1000065"])
+def test_a_microcode_version_that_the_hypervisor_makes_up_is_unknown(facts, version):
+    tree = trees.Tree(1)
+    tree.files["proc/cpuinfo"] = f"processor\t: 0\nmicrocode\t: {version}\nflags\t\t: fpu hypervisor"
+    assert facts(tree).microcode is None
+
+
 @pytest.mark.parametrize(("switches", "boost"), [("00", False), ("01", True), ("11", True), ("", None)])
 def test_boost_that_each_policy_has_a_switch_for(facts, switches, boost):
     tree = trees.Tree(2)
