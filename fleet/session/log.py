@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import threading
+import weakref
 from collections import deque
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +34,7 @@ class SessionLog:
         self._guard = threading.Lock()
         self._lines: dict[str, deque[str]] = {}
         self._written = 0
+        self._session_log: int | None = None  # its descriptor, once a line was written
 
     def __call__(self, event: events.Event) -> None:
         """Log the event and pass it on."""
@@ -66,16 +68,20 @@ class SessionLog:
             if self._written > SESSION_LIMIT:
                 return
             self._written += len(line.encode())
-            self._append("session.log", _FULL if self._written > SESSION_LIMIT else line)
+            with contextlib.suppress(OSError):
+                if self._session_log is None:  # kept open: each line of many hosts goes there
+                    self._session_log = self._open("session.log")
+                    weakref.finalize(self, os.close, self._session_log)
+                os.write(self._session_log, (_FULL if self._written > SESSION_LIMIT else line).encode())
 
     def _append(self, name: str, text: str) -> None:
-        logs = self.folder.parent
-        with (
-            contextlib.suppress(OSError),
-            enter_state_folder(logs.parent, f"{logs.name}/{self.folder.name}", 0o700) as folder,
-            os.fdopen(open_regular(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as log,
-        ):
+        with contextlib.suppress(OSError), os.fdopen(self._open(name), "ab") as log:
             log.write(text.encode())
+
+    def _open(self, name: str) -> int:
+        logs = self.folder.parent
+        with enter_state_folder(logs.parent, f"{logs.name}/{self.folder.name}", 0o700) as folder:
+            return open_regular(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
 def prune_logs(store: Store) -> None:
