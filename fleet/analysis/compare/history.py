@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.selection import by_host
 from fleet.analysis.compare.caveats import number_of_all
 from fleet.analysis.compare.odd import mean
 from fleet.analysis.compare.over_time import LEAST_NIGHTS, Change, Pooled, changes, cleaned, pooled
@@ -18,6 +20,7 @@ from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.environment import of_rows
 from fleet.analysis.reduce.load import merge_descriptions, published
+from fleet.errors import UsageError
 from fleet.hostnames import join_names
 from fleet.model import Descriptions
 from fleet.store.runs import Root
@@ -106,6 +109,32 @@ def history(root: Root, texts: Sequence[str], *, threshold: float | None = None,
         (words,) if len(short) else (),
         descriptions,
     )
+
+
+def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
+    """Mark the cells of runs that are usual: those since the last proved change.
+
+    rows: with columns `host_id`, `run_id` and `benchmark`. Adds `since`, the first night after the last step
+    that `history` finds in these runs of the host, in this benchmark or in all relations, or None, and
+    `is_usual`, whether the run is from then on.
+    """
+    nights, since = dict[str, date](), dict[tuple[str, str], date]()
+    for host, runs in by_host(published(root, run_id=rows["run_id"].unique().tolist())).items():
+        begun = dict[str, date]()
+        for run in sorted(runs, key=lambda run: run.started_utc):
+            nights[run.run_id] = begun.setdefault(run.session_id, run.started_utc.date())
+        if len({*begun.values()}) < LEAST_NIGHTS:
+            continue
+        with suppress(UsageError):  # no numbers that are compared
+            steps = history(root, [",".join(run.run_id for run in runs)]).changes
+            steps = steps[steps["dated"].astype(bool)].sort_values("after")
+            since |= {(host, step["benchmark"]): step["after"] for _, step in steps.iterrows()}
+    last = [
+        max(filter(None, (since.get((host, benchmark)), since.get((host, "")))), default=None)
+        for host, benchmark in zip(rows["host_id"], rows["benchmark"], strict=True)
+    ]
+    usual = [day is None or nights[run] >= day for run, day in zip(rows["run_id"], last, strict=True)]
+    return rows.assign(since=pd.Series(last, rows.index, dtype=object), is_usual=np.array(usual, dtype=bool))
 
 
 def _without_parts(found: Sequence[Change], pool: Pooled) -> list[Change]:

@@ -8,12 +8,14 @@ from typing import NamedTuple
 import pandas as pd
 
 from fleet.analysis.compare.comparison import Tables
+from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.reduce.cells import OVERVIEW, in_order, overview
 from fleet.analysis.reduce.matrices import by_relation, estimator_column
 from fleet.analysis.report.read_runs import MANY_RUNS, Reading
-from fleet.analysis.views.overview import Group, compute_host_medians, group_columns
+from fleet.analysis.views.overview import Group, group_columns
 from fleet.analysis.views.warnings import ORDER
 from fleet.model import SHIPPED, Descriptions
+from fleet.store.runs import Root
 from fleet.text import counted
 
 
@@ -58,34 +60,29 @@ def _by_host(affected: Sequence[Affected], readings: Sequence[Reading]) -> Itera
         yield Affected(last[host], f"{found.count(host)} of {counted(hosts.count(host), 'run')}")
 
 
-def overview_of(readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
-    """A row per run and cell of the overview; `host_id` is the anchor of the run."""
+def read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
+    """Return a row per run and cell of the overview, in the order of the runs, as `mark_usual` marks them."""
     pairs = tables.pairs
     for reading in readings:
         if (number := estimator_column(reading.run)) != "median_ns":
             own = pairs["run_id"] == reading.run["run_id"]
             pairs = pairs.assign(median_ns=pairs["median_ns"].where(~own, pairs[number]))
     rows = in_order(by_relation(overview(pairs, tables.cpus, tables.descriptions), ["run_id", *OVERVIEW]))
-    by_id = {reading.run["run_id"]: reading for reading in readings}
-    place = rows["run_id"].map({run_id: at for at, run_id in enumerate(by_id)})
-    rows = rows.assign(
-        host_id=rows["run_id"].map(lambda run_id: by_id[run_id].anchor),
-        host_name=rows["run_id"].map(lambda run_id: by_id[run_id].run["host_name"]),
-    )
-    return rows.iloc[place.argsort(kind="stable")]
+    by_id = {reading.run["run_id"]: reading.run for reading in readings}
+    for name in ("host_id", "host_name"):
+        rows[name] = [by_id[run_id][name] for run_id in rows["run_id"]]
+    place = rows["run_id"].map({run_id: place for place, run_id in enumerate(by_id)})
+    return mark_usual(root, rows.iloc[place.argsort(kind="stable")])
 
 
-def tables(
-    rows: pd.DataFrame, readings: Sequence[Reading], descriptions: Descriptions = SHIPPED
-) -> list[list[Group]]:
-    """The groups that share a table: of a single run those with the same columns, else one each."""
-    detailed = [reading.anchor for reading in readings if reading.detailed]
-    found: dict[object, list[Group]] = {}
-    for group in group_columns(
-        in_order(compute_host_medians(rows[rows["host_id"].isin(detailed)])), descriptions
-    ):
-        found.setdefault(tuple(group.columns) if len(readings) == 1 else group.title, []).append(group)
-    return list(found.values())
+def group_tables(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[list[Group]]:
+    """Group columns by the table they share; a host alone has one for those of the same names."""
+    shared: dict[object, list[Group]] = {}
+    for group in group_columns(in_order(table), descriptions):
+        shared.setdefault(
+            tuple(group.columns) if table["host_id"].nunique() == 1 else group.title, []
+        ).append(group)
+    return list(shared.values())
 
 
 def _variants(readings: Sequence[Reading]) -> Iterator[PageWarning]:

@@ -22,12 +22,13 @@ from fleet.analysis.report import figures, plots
 from fleet.analysis.report.differences import Difference, Forest, Residual, differences
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.findings import COURSE_SIZE, Findings, find
-from fleet.analysis.report.headline import overview_of, tables, warnings
+from fleet.analysis.report.headline import group_tables, read_overview, warnings
 from fleet.analysis.report.ladders import picture
 from fleet.analysis.report.markup import filled, number
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
+from fleet.analysis.views.overview import compute_host_medians, describe_interval, since_text
 from fleet.analysis.views.sections import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology
 from fleet.errors import UsageError
@@ -79,7 +80,8 @@ def render(
     root = open_listing(root)
     readings, tables_read = gather(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]
-    overall = overview_of(readings, tables_read)
+    overall = read_overview(root, readings, tables_read)
+    usual = compute_host_medians(overall)
     starts = [reading.run["started_utc"] for reading in readings]
     found = _maps_by_kind(detailed)
     shared = {kind: heatmap.colour_limits([table for _, table in of_kind]) for kind, of_kind in found.items()}
@@ -96,7 +98,10 @@ def render(
             dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"]),
         ),
         warnings=warnings(readings),
-        tables=tables(overall, readings, tables_read.descriptions),
+        tables=group_tables(usual, tables_read.descriptions),
+        within=describe_interval(usual) if len(usual) else "",
+        since=list(dict.fromkeys(since_text(row) for row in text.records(usual) if row["since"])),
+        latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
         dots=_history(overall, readings, tables_read.descriptions) if len(readings) > 1 else {},
         detailed=detailed,
         descriptions=tables_read.descriptions,

@@ -22,6 +22,7 @@ import pandas as pd
 from fleet.analysis.base.selection import by_host
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import is_none, measured, records, shown_value, within
+from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, load_published_cpus
 from fleet.analysis.exchange.run_files import make_summary
 from fleet.analysis.reduce.cells import overview_history
@@ -34,6 +35,7 @@ from fleet.analysis.report.markup import filled
 from fleet.analysis.report.site_pages import Row, Section, answer_sections, entries, link, machines_of, page
 from fleet.analysis.views import over_time
 from fleet.analysis.views.history import draw_sparkline
+from fleet.analysis.views.overview import compute_host_medians, since_text
 from fleet.errors import UsageError
 from fleet.model import Descriptions, read_descriptions
 from fleet.model.version import VERSION
@@ -51,6 +53,7 @@ _AT_ONCE = 16  # machines whose pairs are held
 _MAP = 96  # pixels
 _COURSE = 6  # runs of the index
 _WHOLE = ("index.html", "runs.json", "changes.html", "changes.xml")
+_CELL = ["benchmark", "variant", "about", "relation"]
 _OF_CHANGE = ("slug", "model", "on", "cells")
 _OF_SUMMARY = "~summary"  # after its name: no host's id has a ~
 _OURS = re.compile(
@@ -218,15 +221,20 @@ def _machines(
     for at in range(0, len(names), _AT_ONCE):
         batch = names[at : at + _AT_ONCE]
         every = [run for host in batch for run in hosts[host]]
-        past = overview_history(root, every, descriptions=merge_descriptions(every))
+        past = mark_usual(root, overview_history(root, every, descriptions=merge_descriptions(every)))
         runs, _, cpus = read_runs(root, [hosts[host][-1].run_id for host in batch])
         pairs = widened(load_pairs(root, run_id=[run["run_id"] for run in runs]))
         for host, run in zip(batch, runs, strict=True):
             own = pairs[pairs["run_id"] == run["run_id"]].reset_index(drop=True)
             of_run = cpus[cpus["run_id"] == run["run_id"]].reset_index(drop=True)
             of_host = past[past["host_id"] == host]
-            about = (of_run, own, of_host, len(hosts[host]), findings.get(host, Findings()))
-            yield _machine(run, *about, file=_file(open_listing(root).place, run, own))
+            usual = compute_host_medians(of_host).rename(columns={"half": "spread"})
+            cells = of_host.loc[of_host["run_id"] == run["run_id"], [*_CELL, "pairs"]]
+            about = (of_run, own, of_host, usual.merge(cells, on=_CELL))
+            file = _file(open_listing(root).place, run, own)
+            yield _machine(
+                run | {"runs": len(hosts[host])}, *about, findings.get(host, Findings()), file=file
+            )
 
 
 def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | None:
@@ -244,8 +252,8 @@ def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | 
 def _of_summary(found: tuple[str, pd.DataFrame]) -> tuple[Row, dict[str, str | bytes]]:
     """The same of a summary, a machine without runs."""
     run, cpus, pairs, foot = _as_run(found[1])
-    cells = relations(pairs).assign(run_id=run["run_id"], about="")
-    return _machine(run | {"host_id": found[0]}, cpus, pairs, cells, 0, Findings(), foot)
+    cells = relations(pairs).assign(run_id=run["run_id"], about="", since=None)
+    return _machine(run | {"host_id": found[0], "runs": 0}, cpus, pairs, cells, cells, Findings(), foot)
 
 
 def _machine(
@@ -253,26 +261,27 @@ def _machine(
     cpus: pd.DataFrame,
     pairs: pd.DataFrame,
     past: pd.DataFrame,
-    runs: int,
+    usual: pd.DataFrame,
     findings: Findings,
     foot: str | None = None,
     file: bytes | None = None,
 ) -> tuple[Row, dict[str, str | bytes]]:
     host, descriptions = run["host_id"], read_descriptions(run["hello"])
-    last = past[past["run_id"] == run["run_id"]]
     try:
         card = cards.card(run, cpus, pairs, foot)
     except UsageError:  # it has no pairs of CPUs
         card = None
     kind = card.kind if card else ""
-    shared = last[(last["benchmark"] + "/" + last["variant"]) == kind].sort_values("median_ns", kind="stable")
+    shared = usual[(usual["benchmark"] + "/" + usual["variant"]) == kind].sort_values(
+        "median_ns", kind="stable"
+    )
     far = shared["relation"].iloc[-1] if len(shared) else ""
     course = past[(past["benchmark"] + "/" + past["variant"] == kind) & (past["relation"] == far)]
     row = Row(
         host=host,
         name=one_line(run["host_name"]),
         run=run["run_id"],
-        date=f"{run['started_utc']:%Y-%m-%d}" if runs else "",
+        date=f"{run['started_utc']:%Y-%m-%d}" if run["runs"] else "",
         model=one_line(run["cpu_model"] or "unknown CPU model"),
         slug=_slug(run["cpu_model"]),
         cpus=run["cpus_measured"],
@@ -283,10 +292,12 @@ def _machine(
             for one in records(shared)
         ),
         far=round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
-        memory=_number(last, "chase", "mem", descriptions),
-        bandwidth=_number(last, "bandwidth", "mem", descriptions),
-        course=_course(course["median_ns"].to_numpy(dtype=float)[-_COURSE:]) if runs else run["interval"],
-        runs=runs,
+        memory=_number(usual, "chase", "mem", descriptions),
+        bandwidth=_number(usual, "bandwidth", "mem", descriptions),
+        course=_course(course["median_ns"].to_numpy(dtype=float)[-_COURSE:])
+        if run["runs"]
+        else run["interval"],
+        runs=run["runs"],
         has_map=card is not None,
         marks=tuple(findings.marks.get(host, ())),
     )
@@ -294,8 +305,9 @@ def _machine(
     about = {
         "row": row,
         "facts": facts,
-        "lines": _lines(last, past, descriptions),
+        "lines": _lines(usual, past, descriptions),
         "card": card,
+        "since": dict.fromkeys(since_text(one) for one in records(usual) if one["since"]),
         "findings": findings.about_host(host),
         "courses": findings.courses.get(host, ()),
     }
@@ -323,13 +335,12 @@ def _number(last: pd.DataFrame, benchmark: str, level: str, descriptions: Descri
     )
 
 
-def _lines(last: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions) -> list[tuple[str, ...]]:
-    """Of each number of the last run a row: what it is, the number, ±95 %, pairs, and all runs."""
-    keys = ["benchmark", "variant", "about", "relation"]
-    courses = {key: part["median_ns"].to_numpy(dtype=float) for key, part in past.groupby(keys, sort=False)}
+def _lines(usual: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions) -> list[tuple[str, ...]]:
+    """List each number that is usual: what it is, the number, ±95 %, pairs, and all runs."""
+    courses = {key: part["median_ns"].to_numpy(dtype=float) for key, part in past.groupby(_CELL, sort=False)}
     found = []
-    for row in records(last):
-        values = courses[tuple(row[key] for key in keys)]
+    for row in records(usual):
+        values = courses[tuple(row[key] for key in _CELL)]
         ends = [measured(descriptions[row["benchmark"]], ns) for ns in (values.min(), values.max())]
         what = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
         number = measured(descriptions[row["benchmark"]], row["median_ns"])

@@ -75,7 +75,7 @@ def machines_of(rows: Sequence[Row]) -> Section:
         numbers = ["" if one is None else f"{one:.1f}" for one in (row.memory, row.bandwidth)]
         about = (row.kernel, row.date, str(row.runs or row.course))
         lines.append((link(f"../m/{row.host}.html", row.name), str(row.cpus), row.shared, *numbers, *about))
-    return Section("Machines", "The last run of each.", titles, lines)
+    return Section("Machines", "Numbers that are usual since the last change of each.", titles, lines)
 
 
 def entries(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ from fleet.analysis.base import text
 from fleet.analysis.reduce.burst_levels import find_main_runs
 from fleet.analysis.reduce.cells import are_pairs
 from fleet.analysis.reduce.interval import between_runs, geometric_mean
+from fleet.analysis.views.overview import since_text
 from fleet.model import SHIPPED, Descriptions
 from fleet.store import RunSummary
 from fleet.text import one_line, table
@@ -62,24 +63,27 @@ def _courses(found: pd.DataFrame) -> str:
 def render_history(
     runs: Sequence[RunSummary], found: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> str:
-    """A host's comparable runs in a table, by level and course. found: of `overview_history`."""
+    """A host's comparable runs in a table, by level and course. found: as `mark_usual` returns them."""
     rows = []
     keys = ["benchmark", "variant", "about", "place", "relation"]
     for (name, variant, about, _, relation), part in found.groupby(keys, sort=False):
         values = part["median_ns"].to_numpy(dtype=float)
-        usual = values[find_main_runs(values)]
+        since = part.loc[part["is_usual"], "median_ns"].to_numpy(dtype=float)
+        usual = since[find_main_runs(since)]
         ends = sorted((values.min(), values.max()), reverse=text.is_rate(descriptions[str(name)]))
         numbers = [text.measured(descriptions[str(name)], ns) for ns in (geometric_mean(usual), *ends)]
         of = f"{len(usual)} of {len(values)}"
         what = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
         half = text.within(between_runs(usual))
         rows.append((what, str(relation), numbers[0], half, of, *numbers[1:], draw_sparkline(values)))
+    changed = dict.fromkeys(since_text(row) for row in text.records(found) if row["since"])
     first, last = runs[0].started_utc, runs[-1].started_utc
     titles = ("benchmark", "of", "usual", "±95%", "runs", "min", "max", "oldest to newest")
     return (
         f"{len(runs)} comparable runs, {first:%Y-%m-%d} to {last:%Y-%m-%d}: medians by run\n"
         + table(titles, rows, right={2, 3, 4, 5, 6})
         + "\nusual: geometric mean of the runs at the main level; ±95%: between them"
+        + "".join(f"\nusual since the last change: {one_line(line)}" for line in changed)
         + "\nThe last run:"
     )
 

@@ -69,26 +69,29 @@ class Group:
 def compute_host_medians(rows: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
     """A row per host and column of the overview. rows, like: of `reduce.cells.overview_history`.
 
-    like: the same of all comparable runs of these hosts, to say how far one of them may be off.
+    Rows that `mark_usual` does not call usual are left out. like: all comparable runs of these hosts, to say
+    how far one of them may be off.
 
     Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`, `place`, `runs`, `median_ns`
     (the geometric mean of the runs at the main level), `half` (half its 95 % interval, relative: `how_wide`
-    says between what; NaN where this host has none of the kind), `behind` (the runs that it is from),
+    says between what; NaN where this host has none of the kind), `behind` (the runs that it is from), `since`
+    (the first night after its last change, or None),
     `levels` (ns and number of the runs at the main level and, by their median, of any others), `bursts` and
     `flagged_bursts` of all these runs.
     """
+    rows = rows[rows["is_usual"]] if "is_usual" in rows else rows.assign(since=None)
     alike = () if like is None else like.groupby(_KEYS, sort=False)
     others = {key: part["median_ns"].to_numpy(dtype=float) for key, part in alike}
     found = [
         dict(zip(_KEYS, key, strict=True))
-        | {"runs": len(part)}
+        | {"runs": len(part), "since": part["since"].iloc[0]}
         | _over_runs(part, others.get(key))
         | {"bursts": part["bursts"].sum(), "flagged_bursts": (part["flagged_share"] * part["bursts"]).sum()}
         for key, part in rows.groupby(_KEYS, sort=False)
     ]
     if any(one["behind"] >= LEAST_RUNS for one in found):
         found = [one if one["behind"] >= LEAST_RUNS else {**one, "half": math.nan} for one in found]
-    columns = [*_KEYS, "runs", "median_ns", "half", "behind", "levels", "bursts", "flagged_bursts"]
+    columns = [*_KEYS, "runs", "since", "median_ns", "half", "behind", "levels", "bursts", "flagged_bursts"]
     return pd.DataFrame(found, columns=columns)
 
 
@@ -143,7 +146,9 @@ def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descri
             rows.append((group.title, column, f"{len(ordered):,}", middle, *chain(*ends)))
     text = laid_out(titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest"))
     last = f"{_numbers(table, descriptions)}; median, min, max: of the hosts"
-    return "\n".join((text, *_relations(table), last, *_about_levels(table, descriptions)))
+    return "\n".join(
+        (text, *_relations(table), last, *_about_changes(table), *_about_levels(table, descriptions))
+    )
 
 
 def name_hosts_without_numbers(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
@@ -297,12 +302,26 @@ def _legend(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: 
     yield f"{_numbers(table, descriptions)}; flagged: of bursts"
     if table["runs"].max() > 1:
         yield "of several runs: the geometric mean of those at the main level"
+    yield from _about_changes(table)
     yield from _about_levels(table, descriptions)
     if table["half"].isna().all():
         return
     usual, most = (within(getattr(table["half"], what)()) for what in ("median", "max"))
     shares = "" if with_intervals else f"; half of them within {usual}, all within {most}"
     yield f"±95%: {describe_interval(table)}{shares}"
+
+
+def _about_changes(table: pd.DataFrame) -> Iterator[str]:
+    """Name the hosts whose numbers are from the runs since their last change."""
+    changed = list(dict.fromkeys(since_text(row) for row in records(table) if row["since"]))
+    if changed:
+        more = f", and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
+        yield one_line(f"numbers since the last change: {'; '.join(changed[:_LISTED])}{more}")
+
+
+def since_text(row: Mapping[str, Any]) -> str:
+    """Name a host and benchmark, and the night since which its runs count: "lucca cas, 2026-11-04"."""
+    return f"{row['host_name']} {row['benchmark']}, {row['since']}"
 
 
 def _about_levels(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:

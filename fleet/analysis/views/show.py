@@ -15,6 +15,7 @@ from fleet.analysis.base.selection import (
     select,
 )
 from fleet.analysis.base.text import csv_text, indented, json_text, records
+from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import ALL, Only, overview_history
 from fleet.analysis.reduce.cross_checks import compared
@@ -93,7 +94,8 @@ def show_run(
     parts = _parts(found, canvas, all_sizes=all_sizes, as_map=as_map)
     if len(earlier) > 1:
         past = load.merge_descriptions(earlier)
-        parts.insert(1, render_history(earlier, overview_history(root, earlier, only, past), past))
+        cells = mark_usual(root, overview_history(root, earlier, only, past))
+        parts.insert(1, render_history(earlier, cells, past))
     if both_ways:
         none = "No messages were measured, so there are no directions to show."
         parts.append(render_directions(root, found.run) or none)
@@ -283,8 +285,9 @@ def _medians(
     earlier: Sequence[RunSummary] = (),
 ) -> pd.DataFrame:
     known = overview_history(root, [*earlier, *runs], only, descriptions)
-    rows = known[known["run_id"].isin({run.run_id for run in runs})] if earlier else known
-    return overview.compute_host_medians(rows, known if earlier else None)
+    if not earlier:
+        return overview.compute_host_medians(mark_usual(root, known))
+    return overview.compute_host_medians(known[known["run_id"].isin({run.run_id for run in runs})], known)
 
 
 def _listed(

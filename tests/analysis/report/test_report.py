@@ -10,8 +10,10 @@ from fleet.analysis.compare.history import history
 from fleet.analysis.compare.siblings import siblings
 from fleet.analysis.report import output
 from fleet.analysis.report.page import render
-from fleet.analysis.views import over_time
+from fleet.analysis.report.site import write_site
+from fleet.analysis.views import over_time, show
 from fleet.analysis.views import siblings as views
+from fleet.analysis.views.heatmap import NO_LIMIT
 from fleet.errors import StoreError, UsageError
 from fleet.model import Failed, Host
 from fleet.store import Listing, Store
@@ -321,7 +323,7 @@ def test_of_many_runs_the_last_of_each_host_has_a_row_and_a_section(tmp_path: Pa
     assert read.errors == []
     sections = [name for name in read.values("id") if re.fullmatch(r"run-\d+", name)]
     assert len(sections) == 2
-    assert "The last run of each host; all 8 runs are drawn below." in page
+    assert "of several runs the geometric mean of those at the main level" in page
     assert len(re.findall(r'<th scope="row" class="host"><a href="#run-', page)) == 2
 
 
@@ -339,3 +341,21 @@ def test_of_many_runs_of_one_host_the_first_screen_has_the_map_of_the_last(tmp_p
 def test_a_name_of_no_page_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"card\.jpg: is no page"):
         output.check(tmp_path / "card.jpg")
+
+
+def test_a_number_is_of_the_runs_since_the_last_change_in_table_page_and_site(
+    made_lab: Path, tmp_path: Path
+) -> None:
+    listing = Listing(made_lab / "results")
+    runs = show.select_runs_to_show(listing, ["lucca", "milan"]).runs
+    table = show.show_runs(listing, show.select_runs_to_show(listing, ["lucca", "milan"]), NO_LIMIT)
+    alone = show.show_runs(listing, show.select_runs_to_show(listing, ["lucca"]), NO_LIMIT)
+    page = Markup(render(listing, [run.run_id for run in runs])).text
+    write_site(listing, runs, tmp_path)
+    (number,) = re.findall(r"lucca .* (\S+) ±\S+ +- +1\.\d%", table)
+    assert f"cas/cmpxchg  package   {number}" in alone
+    assert "since the last change: lucca cas, 2026-11-04" in table
+    assert "usual since the last change: lucca cas, 2026-11-04" in alone
+    assert re.search(rf"Since the last change: lucca cas, 2026-11-04.*lucca.*{number} ±", page, re.DOTALL)
+    for name in ("index.html", "m/lucca.html"):
+        assert number in Markup((tmp_path / name).read_text()).text
