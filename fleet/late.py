@@ -1,9 +1,11 @@
 """Work done only when it is needed, and once: slow imports, and a cache that threads wait for."""
 
+import sys
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable
 from functools import lru_cache, wraps
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -36,13 +38,19 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def import_on_access(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package that offers its modules' names. homes: names by module."""
+def import_on_access(package: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that offers the names it imports under TYPE_CHECKING.
+
+    Each is imported when it is first used, so that importing the package loads none of its modules.
+    """
 
     def import_name(name: str) -> Any:
-        for module, names in homes.items():
-            if name in names:
-                return getattr(import_module(f"{package}.{module}"), name)
+        import ast  # noqa: PLC0415  no command needs it
+
+        page = Path(str(sys.modules[package].__file__))
+        for node in ast.walk(ast.parse(page.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+                return getattr(import_module(str(node.module)), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return import_name

@@ -14,15 +14,4 @@ if TYPE_CHECKING:
     from fleet.analysis.reduce.topology import layout
     from fleet.analysis.reduce.topology_check import check_topology
 
-_HOMES = {
-    "compare.verdicts": ("compare_pairs", "compare_relations"),
-    "exchange.imports": ("load_published", "lay_out_published"),
-    "reduce.ladders": ("ladders", "plateaus"),
-    "reduce.load": ("load_counters", "load_cpus", "load_runs", "load_samples", "samples_long"),
-    "reduce.matrices": ("matrix", "pair_medians"),
-    "reduce.pairs": ("history", "load_pairs"),
-    "reduce.topology": ("layout",),
-    "reduce.topology_check": ("check_topology",),
-}
-__all__ = [name for names in _HOMES.values() for name in names]
-__getattr__ = import_on_access(__name__, _HOMES)
+__getattr__ = import_on_access(__name__)

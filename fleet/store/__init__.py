@@ -11,12 +11,4 @@ if TYPE_CHECKING:
     from fleet.store.sessions import Failure, Intent
     from fleet.store.store import Store
 
-_HOMES = {
-    "ids": ("new_run_id", "new_session_id"),
-    "journal": ("Journal",),
-    "runs": ("Listing", "RunSummary"),
-    "sessions": ("Failure", "Intent"),
-    "store": ("Store",),
-}
-__all__ = [name for names in _HOMES.values() for name in names]
-__getattr__ = import_on_access(__name__, _HOMES)
+__getattr__ = import_on_access(__name__)
