@@ -41,7 +41,7 @@ def accept(
     """
     from fleet.analysis.compare.accept import Outcome
     from fleet.analysis.compare.accept import accept as judge
-    from fleet.analysis.reduce.cells import Only
+    from fleet.analysis.reduce.comparison_rows import Only
     from fleet.analysis.views import accept as views
     from fleet.inventory.expected import read_expected
     from fleet.store.files import write_output

@@ -53,7 +53,7 @@ def compare(
     Example: fleet compare kernel=6.12 kernel=6.13
     """
     from fleet.analysis.exchange import beside
-    from fleet.analysis.reduce.cells import Only
+    from fleet.analysis.reduce.comparison_rows import Only
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")

@@ -54,9 +54,9 @@ def complete_relations(_ctx: typer.Context, incomplete: str) -> list[str]:
 
 def complete_formats(_ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the formats of an export."""
-    from fleet.analysis.exchange.export import DASHBOARDS, FORMATS
+    from fleet.analysis.exchange.export import DASHBOARDS, EXPORT_FORMATS
 
-    return _complete(incomplete, (*FORMATS, *DASHBOARDS))
+    return _complete(incomplete, (*EXPORT_FORMATS, *DASHBOARDS))
 
 
 def complete_governors(_ctx: typer.Context, incomplete: str) -> list[str]:

@@ -186,7 +186,7 @@ def export(
     from fleet.plan.options import parse_choice
     from fleet.store import Listing
 
-    parse_choice("format", format_, (*exports.FORMATS, *exports.DASHBOARDS))
+    parse_choice("format", format_, (*exports.EXPORT_FORMATS, *exports.DASHBOARDS))
     if value is not None:
         parse_choice("value", value, exports.VALUES)
     is_run_file = output is not None and output.suffix in SUFFIXES
@@ -231,7 +231,7 @@ def _format_medians(
     root: "Listing", select: list[str] | None, benchmark: str | None, render: "Callable[[Any], str]"
 ) -> str:
     """Render the medians of hosts, by default of the last session. Raises UsageError where there are none."""
-    from fleet.analysis.reduce.cells import Only, overview_history
+    from fleet.analysis.reduce.comparison_rows import Only, overview_history
     from fleet.analysis.reduce.load import merge_descriptions, without_points
     from fleet.analysis.views import show
     from fleet.analysis.views.overview import compute_host_medians

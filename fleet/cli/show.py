@@ -64,7 +64,7 @@ def runs(
             cli.print_paged(views.render_runs(listed, width=width))
         return
     from fleet.analysis.base.text import json_text
-    from fleet.analysis.reduce.cells import history_of
+    from fleet.analysis.reduce.comparison_rows import history_of
     from fleet.analysis.reduce.load import merge_descriptions
     from fleet.analysis.views.history import render_relation_history
 
@@ -98,7 +98,7 @@ def show(
 
     Example: fleet show rpi5 -b bandwidth --ladder
     """
-    from fleet.analysis.reduce.cells import Only
+    from fleet.analysis.reduce.comparison_rows import Only
     from fleet.analysis.views import show as views
     from fleet.analysis.views.heatmap import Canvas
 

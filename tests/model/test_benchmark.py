@@ -42,7 +42,12 @@ def test_a_run_describes_what_this_version_does_not_know() -> None:
 def test_a_benchmark_is_the_same_in_every_process() -> None:
     """What modules a process imports, and in which order, changes nothing."""
     said = "from fleet.model import SHIPPED; print(SHIPPED['load'], SHIPPED['cas'], SHIPPED['unheard_of'])"
-    modules = ("fleet.analysis.reduce.cells", "fleet.analysis.report.page", "fleet.store.runs", "fleet.cli")
+    modules = (
+        "fleet.analysis.reduce.comparison_rows",
+        "fleet.analysis.report.page",
+        "fleet.store.runs",
+        "fleet.cli",
+    )
     answers = set()
     for order in ((), modules, modules[::-1]):
         program = "".join(f"import {module}\n" for module in order) + said

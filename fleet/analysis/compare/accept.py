@@ -25,7 +25,7 @@ from fleet.analysis.compare.siblings import equal_facts
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
 from fleet.analysis.compare.verdicts import THRESHOLD
-from fleet.analysis.reduce.cells import ALL, Only
+from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import merge_descriptions, published
 from fleet.inventory.expected import ExpectedRange

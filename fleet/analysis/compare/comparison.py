@@ -14,7 +14,7 @@ from fleet.analysis.compare.side_runs import CELL, RunOrder, SideRuns, lay_out_p
 from fleet.analysis.compare.sides import NOTHING, ComparisonSide, blocks_of, sides
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce import environment
-from fleet.analysis.reduce.cells import ALL, Only, are_pairs, cells
+from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs, build_comparison_rows
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import (
     drop_contradicting,
@@ -130,7 +130,7 @@ def compare(
         tables = read_tables(root, runs)
     descriptions = tables.descriptions
     cpus, rows = (table[table["run_id"].isin(ids)] for table in (tables.cpus, tables.pairs))
-    pairs = cells(only.of(rows, cpus), cpus, point, descriptions)
+    pairs = build_comparison_rows(only.of(rows, cpus), cpus, point, descriptions)
     if pairs.empty:
         raise UsageError(f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists them.")
     topologies, turns = _topologies(cpus, ids), _turns(runs)

@@ -17,7 +17,7 @@ from fleet.analysis.compare.over_time import LEAST_NIGHTS, Change, Pooled, chang
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
 from fleet.analysis.compare.verdicts import THRESHOLD
-from fleet.analysis.reduce.cells import ALL, Only
+from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.environment import of_rows
 from fleet.analysis.reduce.load import merge_descriptions, published
 from fleet.errors import UsageError

@@ -9,7 +9,7 @@ import pandas as pd
 from fleet.analysis.base.selection import comparable_of_all, matching
 from fleet.analysis.compare.judge import assign_passes
 from fleet.analysis.compare.side_runs import CLASS
-from fleet.analysis.reduce.cells import Only, cells
+from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows
 from fleet.analysis.reduce.load import drop_contradicting, load_cpus, load_runs, published
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -94,7 +94,9 @@ def relations_of_hosts(
             widened(load_pairs(root, run_id=ids)), published(root, run_id=ids), descriptions
         )
         pairs = only.of(pairs, own)
-        found = by_relation(cells(pairs, own, descriptions=descriptions), ["run_id", *CLASS], number)
+        found = by_relation(
+            build_comparison_rows(pairs, own, descriptions=descriptions), ["run_id", *CLASS], number
+        )
         empty &= found.empty
         yield str(host), pairs, found
     if empty:

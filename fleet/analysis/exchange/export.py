@@ -32,7 +32,7 @@ from fleet.store.runs import Root
 from fleet.text import one_line, printable
 
 SAMPLES = "samples"
-FORMATS = (*tools.FORMATS, SAMPLES)
+EXPORT_FORMATS = (*tools.FORMATS, SAMPLES)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 SAMPLES_AT_ONCE = 20_000
 _OF_OTHERS = ("other_ticks", "other_units")

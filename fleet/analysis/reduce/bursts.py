@@ -17,7 +17,7 @@ from fleet.store.schema import PARAMETER_COLUMNS, names_between
 PARAMETERS = tuple(column.name for column in PARAMETER_COLUMNS)
 _OF_BURST, _OF_SAMPLES = ("run_id", "start_offset_ns"), ("iterations", "ns_per_tick")
 _OF_POINT, _OF_ALL = ("flags", "threads"), ("other_ticks", "core_ghz")
-COLUMNS = names_between("samples", _OF_BURST, _OF_SAMPLES, _OF_POINT, _OF_ALL)
+SAMPLE_COLUMNS = names_between("samples", _OF_BURST, _OF_SAMPLES, _OF_POINT, _OF_ALL)
 LISTS = ("ticks", "other_ticks", "other_units")
 OF_OTHERS = ("least_share", "most_share", "other_rate")
 """What the threads of a burst did beside ping: `_join_units`."""
@@ -50,7 +50,7 @@ def of_arrow(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     """Take the bursts of an Arrow table with the columns COLUMNS, without making a list of any of a pair."""
     lists = table.column("ticks").combine_chunks()
     counts, ticks = np.diff(lists.offsets), lists.flatten().to_numpy()
-    samples = to_pandas(table.select([name for name in COLUMNS if name not in LISTS]))
+    samples = to_pandas(table.select([name for name in SAMPLE_COLUMNS if name not in LISTS]))
     pairs = of_both(samples["benchmark"], descriptions)
     others = Lists(table.column("other_ticks").combine_chunks())
     units = Lists(table.column("other_units").combine_chunks())

@@ -16,7 +16,7 @@ import pandas as pd
 
 from fleet.analysis.base.text import is_none, records
 from fleet.analysis.reduce.core_limits import core_of
-from fleet.analysis.reduce.ladders import MEMORY, is_local, ladders, node_cells, plateaus
+from fleet.analysis.reduce.ladders import MEMORY, find_plateaus, is_local, node_cells, select_ladder_steps
 from fleet.analysis.reduce.load import without_points
 from fleet.model import SHIPPED, Descriptions, View
 
@@ -37,8 +37,8 @@ SEPARATE = 1.2  # times own, at most, of stores past the caches to blocks of a p
 PAGE = 4096
 LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
-COLUMNS = ("check", "value", "says", "breach")
-NO_COMPARISONS = pd.DataFrame([], columns=list(COLUMNS)).astype({"breach": bool})
+CROSS_CHECK_COLUMNS = ("check", "value", "says", "breach")
+NO_COMPARISONS = pd.DataFrame([], columns=list(CROSS_CHECK_COLUMNS)).astype({"breach": bool})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,12 @@ def compared(
     numbers = Numbers(
         run,
         pairs,
-        ladders(pairs, descriptions),
-        plateaus(pairs, cpus, descriptions),
+        select_ladder_steps(pairs, descriptions),
+        find_plateaus(pairs, cpus, descriptions),
         node_cells(pairs, cpus, descriptions),
     )
     found = [(check, *one) for check, (_, each) in CHECKS.items() for one in each(numbers)]
-    return pd.DataFrame(found, columns=list(COLUMNS)).astype({"breach": bool})
+    return pd.DataFrame(found, columns=list(CROSS_CHECK_COLUMNS)).astype({"breach": bool})
 
 
 def breaches(found: pd.DataFrame) -> pd.DataFrame:
@@ -366,12 +366,12 @@ CHECKS: Mapping[str, tuple[str, Callable[[Numbers], Found]]] = {
     "gemm_peak": ("a product of matrices is faster than its unit's peak", _products),
     "gemm_units": ("a peak of products is higher than the units of a core can reach", _units),
 }
-MEANS = {check: text for check, (text, _) in CHECKS.items()}
+CROSS_CHECK_MEANINGS = {check: text for check, (text, _) in CHECKS.items()}
 
 
 def summary(found: pd.DataFrame) -> list[tuple[str, ...]]:
     """A line per check that could be made: its name, the worst numbers, comparisons and breaches."""
-    parts = ((check, found[found["check"] == check]) for check in MEANS if len(found))
+    parts = ((check, found[found["check"] == check]) for check in CROSS_CHECK_MEANINGS if len(found))
     return [(check, *_line(part)) for check, part in parts if len(part)]
 
 

@@ -33,7 +33,7 @@ def by_node(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
     return found
 
 
-def ladders(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
+def select_ladder_steps(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """The rows of `pairs` that are steps of a ladder, with `setting`: what the point is beside its size.
 
     Settings are such as "read", "read one" or "random s64". Rows are sorted by ladder, then by size.
@@ -48,7 +48,9 @@ def ladders(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.Dat
     return rows.sort_values([*LADDER, "bytes"], kind="stable").reset_index(drop=True)
 
 
-def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
+def find_plateaus(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> pd.DataFrame:
     """A row per run, ladder and level: `level`, `cache_bytes` and the numbers of the plateau.
 
     pairs: rows of the table `pairs`, of any number of runs; the sizes of a level are the same for all runs
@@ -57,7 +59,7 @@ def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
     `most_bytes`, `sizes`: the sizes used. `rise`: the slowest of them as a multiple of the fastest. `bursts`,
     `flagged_bursts`: their sums; `flags`: all of them. No rows where no cache sizes are known.
     """
-    rows = ladders(pairs, descriptions)
+    rows = select_ladder_steps(pairs, descriptions)
     found = [
         part.assign(level=name, cache_bytes=cache)
         for _, group in (rows.groupby(_SET, sort=False, observed=True) if len(rows) else ())

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, decode_categories, group_medians, number_groups
 from fleet.analysis.reduce.burst_levels import asymmetry, describe_rows, find_main_bursts
-from fleet.analysis.reduce.bursts import COLUMNS, OF_OTHERS, PARAMETERS, Bursts, equal_rows, of_arrow
+from fleet.analysis.reduce.bursts import OF_OTHERS, PARAMETERS, SAMPLE_COLUMNS, Bursts, equal_rows, of_arrow
 from fleet.late import pa
 from fleet.model import SHIPPED, Benchmark, Descriptions, Shape
 from fleet.store.schema import arrow_schema
@@ -30,8 +30,8 @@ def pair_medians(
     nothing but warm-ups are left out. Unless `ordered`, both directions of a pair are one row, the lower CPU
     as ping. `load_pairs` does the same for runs too big for a frame, and stores the result.
     """
-    shape = arrow_schema("samples", COLUMNS)
-    rows = pa.Table.from_pandas(samples.reindex(columns=list(COLUMNS)), shape, preserve_index=False)
+    shape = arrow_schema("samples", SAMPLE_COLUMNS)
+    rows = pa.Table.from_pandas(samples.reindex(columns=list(SAMPLE_COLUMNS)), shape, preserve_index=False)
     return reduced(of_arrow(rows, descriptions), descriptions, ordered=ordered)
 
 

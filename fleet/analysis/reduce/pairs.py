@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats, Ints, decode_categories, to_pandas
-from fleet.analysis.reduce.bursts import COLUMNS, LISTS, of_arrow
+from fleet.analysis.reduce.bursts import LISTS, SAMPLE_COLUMNS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
 from fleet.analysis.reduce.load import (
     Chosen,
@@ -272,7 +272,7 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> Any:
     if len(files) == 1:
         pairs = _of_file(files[0], descriptions=descriptions)
     else:
-        whole = concat_tables([file.read(COLUMNS) for file in files], "samples", COLUMNS)
+        whole = concat_tables([file.read(SAMPLE_COLUMNS) for file in files], "samples", SAMPLE_COLUMNS)
         pairs = reduced(of_arrow(whole, descriptions), descriptions)
     asked = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
     hosts = {run.run_id: run.host_id for run in runs}
@@ -345,7 +345,7 @@ def _reduced(part: Iterator[Any], descriptions: Descriptions, *, ordered: bool) 
         if size > _HELD:
             return reduced_in_parts(chain(held, part), descriptions, ordered=ordered)
     return reduced(
-        of_arrow(concat_tables(held, "samples", COLUMNS), descriptions), descriptions, ordered=ordered
+        of_arrow(concat_tables(held, "samples", SAMPLE_COLUMNS), descriptions), descriptions, ordered=ordered
     )
 
 
@@ -354,11 +354,11 @@ def slices(
 ) -> Iterator[Iterator[Any]]:
     """A samples file in slices of about `most` samples, tables one by one; a pair is in one slice."""
     if (samples := file.values("ticks")) <= most:
-        yield iter([file.read(COLUMNS, where)])
+        yield iter([file.read(SAMPLE_COLUMNS, where)])
         return
     for part in _planned(file, most * file.rows / samples, where, descriptions):
         inside = {**where, "benchmark": part.benchmarks, "relation": {part.relation}}
-        tables = (_of_cpus(table, part) for table in file.iter_tables(COLUMNS, inside))
+        tables = (_of_cpus(table, part) for table in file.iter_tables(SAMPLE_COLUMNS, inside))
         yield (table for table in tables if len(table))
 
 

@@ -26,13 +26,13 @@ DISORDER = 1.1  # a nearer relation is that much slower
 OFF_HISTORY = 2.0
 LEAST_HISTORY = 3  # runs
 MOST_HISTORY = 5
-MEANS = {
+FINDING_MEANINGS = {
     "siblings": "SMT siblings are not each other's nearest CPUs by a factor of 1.3",
     "order": "a nearer relation is slower than a wider one",
     "history": "latency differs from earlier runs of this host by more than a factor of two",
     "asymmetry": "one direction takes over 10% longer than the other",
 }
-COLUMNS = ("check", "benchmark", "variant", "subject", "value", "says")
+FINDING_COLUMNS = ("check", "benchmark", "variant", "subject", "value", "says")
 _KIND = ["benchmark", "variant"]
 _RUN = ["run_id", *_KIND]
 
@@ -42,7 +42,9 @@ def check_topology(
 ) -> pd.DataFrame:
     """Every finding about one run. pairs: as `pair_medians` returns them. history: of `host_history`."""
     past = {} if history is None else {"": [row for rows in medians_of(history).values() for row in rows]}
-    return pd.DataFrame(check_runs(pairs.assign(run_id=""), past, descriptions)[""], columns=list(COLUMNS))
+    return pd.DataFrame(
+        check_runs(pairs.assign(run_id=""), past, descriptions)[""], columns=list(FINDING_COLUMNS)
+    )
 
 
 Medians = Sequence[tuple[str, str, str, float]]  # of a run: benchmark, variant, relation, ns

@@ -21,10 +21,10 @@ from PIL.PngImagePlugin import PngInfo
 
 from fleet.analysis.base.tables import Ints
 from fleet.analysis.base.text import measured, records, shown_value, within
-from fleet.analysis.reduce.cells import key_nodes
+from fleet.analysis.reduce.comparison_rows import key_nodes
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, flag_counts
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap, is_log, of_cpus, of_nodes, value_at
-from fleet.analysis.reduce.ladders import node_cells, node_matrix, plateaus
+from fleet.analysis.reduce.ladders import find_plateaus, node_cells, node_matrix
 from fleet.analysis.reduce.load import read_runs, without_points
 from fleet.analysis.reduce.matrices import estimator_column, matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -84,10 +84,12 @@ class Card:
 def card_of(root: Root, run_id: str) -> Card:
     """The card of a run's first benchmark of pairs, else by NUMA node. UsageError for none, or StoreError."""
     (run,), _, cpus = read_runs(root, [run_id])
-    return card(run, cpus, widened(load_pairs(root, run_id=run_id)))
+    return lay_out_card(run, cpus, widened(load_pairs(root, run_id=run_id)))
 
 
-def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str | None = None) -> Card:
+def lay_out_card(
+    run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str | None = None
+) -> Card:
     """The same of what was read: its row of `runs`, decoded, and its rows of `cpus` and `pairs`.
 
     foot: the line below, for one that has no agent, day and id.
@@ -121,7 +123,7 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str
         table.append((row["relation"], number, within(row["spread"]), row["pairs"]))
     model = one_line(run["cpu_model"] or "unknown CPU model")
     what = one_line(f"{what}: {descriptions[name].heading}")
-    memory = BY_NODE if by_node else _memory(plateaus(every, cpus, descriptions), descriptions)
+    memory = BY_NODE if by_node else _memory(find_plateaus(every, cpus, descriptions), descriptions)
     words = _words(model, _counts(order), what, table, memory, foot or _foot(run, pairs))
     texts = [*_map_texts(drawn, name, descriptions), *words]
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])

@@ -14,7 +14,7 @@ from fleet.analysis.base.text import change_shown, is_rate, measured, records, s
 from fleet.analysis.compare.history import History, history
 from fleet.analysis.compare.siblings import MEAN, Siblings, siblings
 from fleet.analysis.compare.side_runs import CLASS
-from fleet.analysis.reduce.cells import Only
+from fleet.analysis.reduce.comparison_rows import Only
 from fleet.analysis.views import over_time
 from fleet.analysis.views import siblings as siblings_view
 from fleet.errors import UsageError

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.compare.history import mark_usual
-from fleet.analysis.reduce.cells import OVERVIEW, in_order, overview
+from fleet.analysis.reduce.comparison_rows import OVERVIEW, in_order, overview
 from fleet.analysis.reduce.matrices import by_relation, estimator_column
 from fleet.analysis.report.read_runs import MANY_RUNS, Reading
 from fleet.analysis.views.overview import Group, group_columns

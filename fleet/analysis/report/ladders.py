@@ -10,7 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from fleet.analysis.base.text import is_rate
-from fleet.analysis.reduce.ladders import ladders, plateaus, settings_in_order
+from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps, settings_in_order
 from fleet.analysis.report import figures, plots
 from fleet.analysis.views.ladders import describe_cpus, explain_marks, group_like_cpus, tabulate_levels
 from fleet.model import SHIPPED, Descriptions, View
@@ -65,7 +65,9 @@ def ladders_of(
         )
     )
     if any(one.view is View.LADDER for one in known):
-        found += _ladders(ladders(pairs, descriptions), plateaus(pairs, cpus, descriptions), descriptions)
+        found += _ladders(
+            select_ladder_steps(pairs, descriptions), find_plateaus(pairs, cpus, descriptions), descriptions
+        )
     return sorted(found, key=lambda one: kinds.index(one.name))
 
 

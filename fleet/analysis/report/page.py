@@ -15,7 +15,7 @@ from matplotlib.colors import Colormap
 from fleet.analysis.base import text
 from fleet.analysis.base.tables import Ints
 from fleet.analysis.reduce import heatmap
-from fleet.analysis.reduce.cells import OVERVIEW, in_order
+from fleet.analysis.reduce.comparison_rows import OVERVIEW, in_order
 from fleet.analysis.reduce.environment import properties
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report import figures, plots

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from fleet.analysis.reduce.ladders import plateaus
+from fleet.analysis.reduce.ladders import find_plateaus
 from fleet.analysis.report import figures
 from fleet.analysis.report.plots import name_steps
 from fleet.analysis.views.gemm import add_peak_shares
@@ -49,7 +49,9 @@ def products_of(
     if not any(descriptions[name].view is View.PRODUCTS for name in pairs["benchmark"].unique()):
         return []
     return list(
-        _products(add_peak_shares(pairs, descriptions), plateaus(pairs, cpus, descriptions), descriptions)
+        _products(
+            add_peak_shares(pairs, descriptions), find_plateaus(pairs, cpus, descriptions), descriptions
+        )
     )
 
 

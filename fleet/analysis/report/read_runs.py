@@ -22,7 +22,13 @@ from fleet.analysis.reduce.ladders import by_node
 from fleet.analysis.reduce.matrices import by_relation, estimator_column, matrix
 from fleet.analysis.reduce.pairs import load_pairs, of_kinds, widened
 from fleet.analysis.reduce.topology import Layout, layouts
-from fleet.analysis.reduce.topology_check import COLUMNS, Medians, check_runs, earlier_runs, medians_of
+from fleet.analysis.reduce.topology_check import (
+    FINDING_COLUMNS,
+    Medians,
+    check_runs,
+    earlier_runs,
+    medians_of,
+)
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
 from fleet.analysis.views.by_parameters import PointTables, tabulate_points
@@ -266,7 +272,7 @@ def _reading(
     if detailed:
         reading = _in_detail(listing, reading, pairs, parts, kinds, rows, descriptions)
         reading = replace(reading, points=[*reading.points, *tabulate_nodes(pairs, cpus, run, descriptions)])
-    findings = pd.DataFrame(rows.findings.get(run_id, []), columns=list(COLUMNS))
+    findings = pd.DataFrame(rows.findings.get(run_id, []), columns=list(FINDING_COLUMNS))
     return replace(reading, warnings=list_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
 
 

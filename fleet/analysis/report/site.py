@@ -25,7 +25,7 @@ from fleet.analysis.base.text import is_none, measured, records, shown_value, wi
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, load_published_cpus
 from fleet.analysis.exchange.run_files import make_summary
-from fleet.analysis.reduce.cells import overview_history
+from fleet.analysis.reduce.comparison_rows import overview_history
 from fleet.analysis.reduce.load import merge_descriptions, read_runs
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, load_pairs, widened
@@ -268,7 +268,7 @@ def _machine(
 ) -> tuple[Row, dict[str, str | bytes]]:
     host, descriptions = run["host_id"], read_descriptions(run["hello"])
     try:
-        card = cards.card(run, cpus, pairs, foot)
+        card = cards.lay_out_card(run, cpus, pairs, foot)
     except UsageError:  # it has no pairs of CPUs
         card = None
     kind = card.kind if card else ""

@@ -11,7 +11,7 @@ from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.false_alarms import SHARES
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
-from fleet.analysis.reduce.cells import are_pairs, is_level
+from fleet.analysis.reduce.comparison_rows import are_pairs, is_level
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions

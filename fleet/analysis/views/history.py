@@ -10,7 +10,7 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.reduce.burst_levels import find_main_runs
-from fleet.analysis.reduce.cells import are_pairs
+from fleet.analysis.reduce.comparison_rows import are_pairs
 from fleet.analysis.reduce.interval import between_runs, geometric_mean
 from fleet.analysis.views.overview import since_text
 from fleet.model import SHIPPED, Descriptions

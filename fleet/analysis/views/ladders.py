@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base.text import is_none, is_rate, is_too_wide, measured, percent, records, within
-from fleet.analysis.reduce.ladders import MEMORY, STEP, ladders, settings_in_order, size_text
+from fleet.analysis.reduce.ladders import MEMORY, STEP, select_ladder_steps, settings_in_order, size_text
 from fleet.model import SHIPPED, Descriptions, relation_sort_key
 from fleet.text import counted, table
 
@@ -26,7 +26,7 @@ def render_ladder(
 
     pairs: its rows. plateaus: of `reduce.ladders`. Columns are settings; cycles only where they fit.
     """
-    first, rows = pairs.iloc[0], ladders(pairs, descriptions)
+    first, rows = pairs.iloc[0], select_ladder_steps(pairs, descriptions)
     known = descriptions[first["benchmark"]]
     own = (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
     levels = plateaus[own]

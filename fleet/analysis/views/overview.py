@@ -14,7 +14,7 @@ from fleet.analysis.base.selection import MissingHost
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import in_words, measured, percent, records, span_text, units_text, within
 from fleet.analysis.reduce.burst_levels import REACH, find_main_runs
-from fleet.analysis.reduce.cells import ALL, Only
+from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.interval import LEAST_RUNS, beside_runs, between_runs, geometric_mean
 from fleet.analysis.views.heatmap import Canvas, colour_by_rank
 from fleet.hostnames import join_names
@@ -67,7 +67,7 @@ class Group:
 
 
 def compute_host_medians(rows: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
-    """A row per host and column of the overview. rows, like: of `reduce.cells.overview_history`.
+    """A row per host and column of the overview. rows, like: of `reduce.comparison_rows.overview_history`.
 
     Rows that `mark_usual` does not call usual are left out. like: all comparable runs of these hosts, to say
     how far one of them may be off.

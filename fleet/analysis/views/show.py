@@ -17,9 +17,16 @@ from fleet.analysis.base.selection import (
 from fleet.analysis.base.text import csv_text, indented, json_text, records
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.reduce import load
-from fleet.analysis.reduce.cells import ALL, Only, overview_history
+from fleet.analysis.reduce.comparison_rows import ALL, Only, overview_history
 from fleet.analysis.reduce.cross_checks import compared
-from fleet.analysis.reduce.ladders import LADDER, NODE_CELL, by_node, ladders, node_cells, plateaus
+from fleet.analysis.reduce.ladders import (
+    LADDER,
+    NODE_CELL,
+    by_node,
+    find_plateaus,
+    node_cells,
+    select_ladder_steps,
+)
 from fleet.analysis.reduce.matrices import estimator_column, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
@@ -186,7 +193,9 @@ def _object(found: "_Found") -> dict[str, Any]:
         "relations": records(relations(load.without_points(found.pairs, descriptions), number)),
         "plateaus": records(found.plateaus.drop(columns=["host_id", "run_id"])),
         "ladder": records(
-            ladders(found.pairs, descriptions)[[*LADDER, "bytes", "pages", "median_ns", "low_ns", "high_ns"]]
+            select_ladder_steps(found.pairs, descriptions)[
+                [*LADDER, "bytes", "pages", "median_ns", "low_ns", "high_ns"]
+            ]
         ),
         "nodes": records(
             node_cells(found.pairs, found.cpus, descriptions)[[*NODE_CELL, "threads", *_OF_CELL]]
@@ -218,7 +227,7 @@ def _load(root: Root, run_id: str, only: Only) -> _Found:
     bursts = load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
     counters = count_per_unit(load.load_counters(root, run_id=run_id), pairs)
     descriptions = read_descriptions(run["hello"])
-    levels, order = plateaus(pairs, cpus, descriptions), layout(cpus, measured)
+    levels, order = find_plateaus(pairs, cpus, descriptions), layout(cpus, measured)
     return _Found(run, bursts, pairs, cpus, levels, order, counters, descriptions)
 
 

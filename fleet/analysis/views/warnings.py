@@ -16,7 +16,7 @@ from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
 from fleet.analysis.reduce.load import published
 from fleet.analysis.reduce.pairs import verify_derived
-from fleet.analysis.reduce.topology_check import MEANS
+from fleet.analysis.reduce.topology_check import FINDING_MEANINGS
 from fleet.late import pa, pc
 from fleet.model import FORECAST
 from fleet.store.index import Derived, load_derived
@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _FELT = 0.01  # of a burst's time; less that a hypervisor took is no matter
 _LACK = 0.1  # what of it a burst with `busy_cpu` has lacked at least
 # Keys of warnings, the most serious first.
-ORDER = ("empty", "partial", *MEANINGS, "steal", *MEANS, *cross_checks.MEANS, "")
+ORDER = ("empty", "partial", *MEANINGS, "steal", *FINDING_MEANINGS, *cross_checks.CROSS_CHECK_MEANINGS, "")
 _STEAL = ("ping_steal_ppm", "pong_steal_ppm")
 # Columns of `samples` that warnings are made of.
 BURST_COLUMNS = ("run_id", "flags", "benchmark", "point", "round", "ping_cpu", "pong_cpu", *_STEAL)
@@ -253,14 +253,14 @@ def _worst(
 def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
     """One warning per check of numbers that must fit together, its worst breaches first."""
     found = cross_checks.breaches(checked) if len(checked) else checked
-    for check, text in cross_checks.MEANS.items() if len(found) else ():
+    for check, text in cross_checks.CROSS_CHECK_MEANINGS.items() if len(found) else ():
         part = found[found["check"] == check].sort_values("value", ascending=False, kind="stable")
         yield from _listed(check, text, part["says"].tolist(), "case", "; ")
 
 
 def _topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
     """One warning per check of the topology that found something, its most serious findings first."""
-    for check, text in MEANS.items() if len(findings) else ():
+    for check, text in FINDING_MEANINGS.items() if len(findings) else ():
         part = findings[findings["check"] == check]
         usual = SIBLING_NEARER if check == "siblings" else 1.0
         far = np.abs(np.log(part["value"].to_numpy(dtype=float) / usual))

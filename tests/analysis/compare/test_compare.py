@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from fleet.analysis.compare.comparison import compare
-from fleet.analysis.reduce.cells import Only
+from fleet.analysis.reduce.comparison_rows import Only
 from fleet.analysis.views.compare import comparisons_as_csv, comparisons_as_json, render_comparisons
 from fleet.errors import UsageError
 from fleet.model import Cpu, Host, Relation, Run, Topology

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fleet.analysis.compare.comparison import Comparison, compare
-from fleet.analysis.reduce.cells import Only, history_of
+from fleet.analysis.reduce.comparison_rows import Only, history_of
 from fleet.analysis.views.compare import render_comparisons, render_headline
 from fleet.analysis.views.history import render_relation_history
 from fleet.errors import UsageError

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce.cells import Only
-from fleet.analysis.reduce.ladders import ladders, plateaus, size_text
+from fleet.analysis.reduce.comparison_rows import Only
+from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps, size_text
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.views.ladders import render_ladder
@@ -18,7 +18,7 @@ from tests.memory import LLC, K, M
 
 
 def levels(root: Path) -> pd.DataFrame:
-    found = plateaus(widened(load_pairs(root)), load_cpus(root))
+    found = find_plateaus(widened(load_pairs(root)), load_cpus(root))
     return found.set_index(["setting", "threads", "level"]).sort_index()
 
 
@@ -68,7 +68,7 @@ def test_one_slow_size_ends_no_level_but_is_marked(tmp_path: Path) -> None:
     memory.publish(tmp_path, loads=costs)
     pairs = widened(load_pairs(tmp_path))
     pairs.loc[pairs["point"] == "random.256K.huge", "median_ns"] *= 2
-    found = plateaus(pairs, load_cpus(tmp_path)).set_index(["setting", "threads", "level"])
+    found = find_plateaus(pairs, load_cpus(tmp_path)).set_index(["setting", "threads", "level"])
     slow = found.loc["random", 1, "L2"]
     assert slow["sizes"] == 3
     assert slow["rise"] == pytest.approx(2, rel=1e-3)
@@ -108,7 +108,7 @@ def test_kinds_of_cores_have_tables_of_their_own(tmp_path: Path) -> None:
     fast = pairs[pairs["benchmark"] == "chase"].assign(relation="self P")
     slow = fast.assign(relation="self E", ping_cpu=1, pong_cpu=1, median_ns=2 * fast["median_ns"])
     both = pd.concat([fast, slow], ignore_index=True)
-    found = render_ladder(both, plateaus(both, load_cpus(tmp_path)))
+    found = render_ladder(both, find_plateaus(both, load_cpus(tmp_path)))
     numbers = re.findall(r"^(CPU .*)\n.*\nL1 +\S+ +\S+ +(\S+)", found, re.MULTILINE)
     assert numbers == [("CPU 0 (P)", "1.00"), ("CPU 1 (E)", "2.00")]
 
@@ -119,7 +119,7 @@ def test_a_size_that_jumps_shows_its_levels(tmp_path: Path) -> None:
     jumps = (pairs["benchmark"] == "chase") & (pairs["order"] == "random") & (pairs["bytes"] == 8 * M)
     pairs.loc[jumps, "other_ns"] = 123.0
     chase = pairs[pairs["benchmark"] == "chase"]
-    text = render_ladder(chase, plateaus(pairs, load_cpus(tmp_path)), all_sizes=True)
+    text = render_ladder(chase, find_plateaus(pairs, load_cpus(tmp_path)), all_sizes=True)
     assert ["8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(str.split, text.splitlines())
     assert ["LLC", "16M", "2M-8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(str.split, text.splitlines())
     assert "a|b: the main level is a;" in text
@@ -128,8 +128,8 @@ def test_a_size_that_jumps_shows_its_levels(tmp_path: Path) -> None:
 def test_other_benchmarks_have_no_ladders(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     pairs = widened(load_pairs(tmp_path))
-    assert len(ladders(pairs.assign(benchmark="cas"))) == 0
-    assert plateaus(pairs[:0], load_cpus(tmp_path)).empty
+    assert len(select_ladder_steps(pairs.assign(benchmark="cas"))) == 0
+    assert find_plateaus(pairs[:0], load_cpus(tmp_path)).empty
 
 
 def test_sizes_are_written_as_in_the_names_of_points() -> None:

@@ -4,7 +4,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fleet.analysis.reduce.bursts import COLUMNS, of_arrow
+from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, of_arrow
 from fleet.analysis.reduce.load import samples_long
 from fleet.analysis.views.by_parameters import tabulate_points
 from fleet.store.schema import arrow_schema
@@ -12,7 +12,7 @@ from fleet.store.schema import arrow_schema
 
 @pytest.mark.parametrize("other_ticks", [None, [[100, 100]], [[900, 900], [500, 500]]])
 def test_no_time_is_halved_or_joined_with_another_threads(other_ticks: object) -> None:
-    row = dict.fromkeys(COLUMNS) | {
+    row = dict.fromkeys(SAMPLE_COLUMNS) | {
         "benchmark": "unheard_of",
         "warmup": 0,
         "iterations": 10,
@@ -20,7 +20,7 @@ def test_no_time_is_halved_or_joined_with_another_threads(other_ticks: object) -
     }
     frame = pd.DataFrame([row | {"ticks": [200, 400], "other_ticks": other_ticks}])
     rows = pa.Table.from_pandas(
-        frame, pa.schema([field.with_nullable(True) for field in arrow_schema("samples", COLUMNS)])
+        frame, pa.schema([field.with_nullable(True) for field in arrow_schema("samples", SAMPLE_COLUMNS)])
     )
     assert of_arrow(rows).latencies.tolist() == [10.0, 20.0]
     assert samples_long(frame)["latency_ns"].tolist() == [10.0, 20.0]

@@ -53,7 +53,7 @@ def machine(root: Path, count: int) -> cards.Card:
     relation = np.select(of, ["smt", "llc", "package"], "system")
     rows = pairs.iloc[np.zeros(len(a), int)].reset_index(drop=True)
     rows = rows.assign(ping_cpu=a, pong_cpu=b, relation=relation, median_ns=[WIDE[name] for name in relation])
-    return cards.card(run | {"cpu_model": LONG}, cpus, rows)
+    return cards.lay_out_card(run | {"cpu_model": LONG}, cpus, rows)
 
 
 def boxes(card: cards.Card) -> list[tuple[float, float, float, float, str]]:
@@ -88,7 +88,7 @@ def test_the_scale_has_no_number_twice(root: Path) -> None:
 
 
 def test_the_svg_is_well_formed_says_everything_in_words_and_fetches_nothing(root: Path) -> None:
-    text = cards.svg(cards.card(*read(root)))
+    text = cards.svg(cards.lay_out_card(*read(root)))
     tree = ET.fromstring(text)
     said = tree.findtext(f"{SVG}desc") or ""
     for word in ("<&]", "smt", "cas/cmpxchg", "governor powersave", "virtual machine"):
@@ -109,11 +109,11 @@ def test_the_map_in_it_has_the_shades_of_the_run(root: Path) -> None:
 
 def test_the_same_run_gives_the_same_bytes(root: Path) -> None:
     for write in cards.FORMATS.values():
-        assert write(cards.card(*read(root))) == write(cards.card(*read(root)))
+        assert write(cards.lay_out_card(*read(root))) == write(cards.lay_out_card(*read(root)))
 
 
 def test_the_png_is_as_large_as_the_svg_and_light(root: Path) -> None:
-    image = Image.open(BytesIO(cards.png(cards.card(*read(root))))).convert("RGB")
+    image = Image.open(BytesIO(cards.png(cards.lay_out_card(*read(root))))).convert("RGB")
     assert image.size == (1200, 630)
     assert image.getpixel((5, 5)) == (255, 255, 255)
 

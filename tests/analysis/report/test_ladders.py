@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from fleet.analysis.reduce.ladders import ladders, plateaus
+from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.report import plots
@@ -73,7 +73,7 @@ def test_runs_are_compared_by_level(tmp_path: Path) -> None:
 def test_a_ladder_is_drawn_with_its_caches_and_levels(tmp_path: Path, rate: bool) -> None:
     memory.publish(tmp_path)
     pairs = widened(load_pairs(tmp_path, benchmark="bandwidth" if rate else "chase"))
-    steps, levels = ladders(pairs), plateaus(pairs, load_cpus(tmp_path))
+    steps, levels = select_ladder_steps(pairs), find_plateaus(pairs, load_cpus(tmp_path))
     steps, levels = (rows[rows["threads"] == 1] for rows in (steps, levels))
     axes = plots.ladder(steps, levels, Figure().add_subplot(), rate=rate)
     lines = {line.get_label(): line for line in axes.get_lines()}

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.analysis.base.selection import select
 from fleet.analysis.base.text import json_text
-from fleet.analysis.reduce.cells import history_of
+from fleet.analysis.reduce.comparison_rows import history_of
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.analysis.views.history import render_relation_history
 from fleet.analysis.views.show import show_as_csv, show_as_json, show_run

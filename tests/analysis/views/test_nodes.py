@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.analysis.exchange.export import export_matrix, export_samples
-from fleet.analysis.reduce.cells import Only, cells, overview_history
+from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows, overview_history
 from fleet.analysis.reduce.cross_checks import breaches, compared
 from fleet.analysis.reduce.heatmap import SHADES
 from fleet.analysis.reduce.ladders import node_cells, setting_of
@@ -124,7 +124,7 @@ def rows(root: Path) -> tuple[Any, Any]:
 
 
 def test_each_cell_is_compared(shown: tuple[Path, str]) -> None:
-    found = cells(*rows(shown[0]))
+    found = build_comparison_rows(*rows(shown[0]))
     assert len(found) == 2 * len(NS)
     assert {"n1-n2 window x1", "n0-n0 read"} <= {*found["relation"]}
 
@@ -152,7 +152,7 @@ def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None
     text = show_run(tmp_path, run.run_id)
     assert "read full load on node 0" in text
     assert re.search(r"^node 0 +100\.0 at 20\.0 GB/s$", text, re.MULTILINE)
-    found = cells(*rows(tmp_path))
+    found = build_comparison_rows(*rows(tmp_path))
     assert [*found["benchmark"]] == ["loaded", "load"]
     assert {*found["relation"]} == {"n0-n1 read full load on node 0"}
     assert [*found["median_ns"]] == pytest.approx([100.0, 1 / 20], rel=1e-3)

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import t
 
 from fleet.analysis.base.text import fitted, measured
-from fleet.analysis.reduce.cells import Only, cells, overview_history
-from fleet.analysis.reduce.cells import overview as cells_of_overview
+from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows, overview_history
+from fleet.analysis.reduce.comparison_rows import overview as cells_of_overview
 from fleet.analysis.reduce.pairs import history
 from fleet.analysis.views import overview, show
 from fleet.analysis.views.heatmap import Canvas
@@ -227,7 +227,7 @@ def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
     }
     columns_of_pairs = [one.name for one in TABLES["pairs"]]
     rows = pd.DataFrame(asked).assign(**known).reindex(columns=columns_of_pairs)
-    found = cells(rows, pd.DataFrame())
+    found = build_comparison_rows(rows, pd.DataFrame())
     assert [*found["benchmark"]] == ["loaded", "loaded", "loaded", "load"]
     assert [*found["relation"]] == [f"package {one}" for one in ("idle", "read at16G x2", *2 * ["read full"])]
     assert [*found["median_ns"]] == [200.0, 200.0, 200.0, 1 / 32]
@@ -246,7 +246,9 @@ def test_loads_of_several_sizes_and_numbers_of_threads_are_told_apart() -> None:
         "load_mbps": [None, None, 0],
     }
     columns_of_pairs = [one.name for one in TABLES["pairs"]]
-    found = cells(pd.DataFrame(asked).assign(**known).reindex(columns=columns_of_pairs), pd.DataFrame())
+    found = build_comparison_rows(
+        pd.DataFrame(asked).assign(**known).reindex(columns=columns_of_pairs), pd.DataFrame()
+    )
     names = ("read full 64M x2", "read full 1G x8", "idle 1G x8")
     assert [*found["relation"]] == [f"package {name}" for name in names]
 

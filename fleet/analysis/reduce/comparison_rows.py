@@ -41,7 +41,7 @@ OVERVIEW = ("benchmark", "variant", "about", "relation", "place")
 _OF_PAIRS = (View.MATRIX, View.CPUS)
 
 
-def cells(
+def build_comparison_rows(
     pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
     """The rows to compare: of benchmarks of pairs their pairs, of ladders their plateaus.
@@ -68,7 +68,7 @@ def cells(
         of_node = of_node.assign(relation=ends + of_node["setting"].map(" {}".format))
         parts += [of_node, _of_load(of_node)]
     if (views == View.LADDER).any():
-        levels = ladders.plateaus(pairs, cpus, descriptions)
+        levels = ladders.find_plateaus(pairs, cpus, descriptions)
         of_level = levels["level"] + " " + levels["setting"] + _threads_text(levels) + _kinds_text(levels)
         parts.append(levels.assign(relation=of_level))
     filled = [part for part in parts if len(part)]
@@ -160,7 +160,7 @@ def overview(pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
         placed = ladders.node_cells(pairs, cpus, descriptions)
         parts += [key_nodes(one, descriptions) for _, one in placed.groupby(_KIND, sort=False, observed=True)]
         pairs = pairs[~ladders.by_node(pairs, descriptions)]
-        parts.append(_key_levels(ladders.plateaus(pairs, cpus, descriptions), descriptions))
+        parts.append(_key_levels(ladders.find_plateaus(pairs, cpus, descriptions), descriptions))
         for (name, *_), rows in pairs.groupby(_KIND[1:], sort=False, observed=True):
             if views[name] is View.PRODUCTS:
                 parts += [
@@ -311,7 +311,7 @@ def history_of(
             f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
         )
     pairs, cpus = _loaded(root, stored, descriptions)
-    rows = cells(of_benchmark(pairs, benchmark), cpus, what if point else None, descriptions)
+    rows = build_comparison_rows(of_benchmark(pairs, benchmark), cpus, what if point else None, descriptions)
     if not point:
         known = [name for name in rows["relation"].unique() if is_relation(name) or is_level(name)]
         wanted = {name for name in known if what in (name, name.partition(" ")[0])}
