@@ -113,12 +113,9 @@ def _variants(pairs: _Pairs) -> Iterator[str]:
         variants = [set(kind.get(benchmark, ())) for kind in kinds]
         if not all(variants):
             yield f"{benchmark}: only {'A' if variants[0] else 'B'} measured it."
-        elif variants[0] != variants[1]:
+        elif variants[0] != variants[1] and variants[0] & variants[1]:
             a, b = (" and ".join(sorted(names)) for names in variants)
-            yield (
-                f"{benchmark}: A was measured with {a}, B with {b}. "
-                "Different instructions have different latencies; only common variants are compared."
-            )
+            yield (f"{benchmark}: A was measured with {a}, B with {b}. Only common variants are compared.")
 
 
 def _busier(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Compares sides of runs, per relation and pair; a run is the unit of replication."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.compare.caveats import caveats, number_of_all
 from fleet.analysis.compare.judge import apply_student, fit_within_blocks, label_levels
-from fleet.analysis.compare.side_runs import CELL, RunOrder, SideRuns, lay_out_pairs, lay_out_relations
+from fleet.analysis.compare.side_runs import CELL, CLASS, RunOrder, SideRuns, lay_out_pairs, lay_out_relations
 from fleet.analysis.compare.sides import NOTHING, ComparisonSide, blocks_of, sides
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce import environment
@@ -43,7 +43,8 @@ class Comparison:
     unit: what was counted, "run" or, where each side is several other hosts, "host". relations, fleet: tables
     of `judge_comparisons`; fleet: the changes over all hosts, where three or more are compared one by one.
     pairs: of it too, those with a verdict, none unless the topologies are the same. levels: of
-    `compare_burst_levels`. environment: what else differs. caveats: its warnings.
+    `compare_burst_levels`. environment: what else differs. caveats: its warnings. unlike: of
+    `list_unlike_variants`.
     """
 
     a: ComparisonSide
@@ -57,6 +58,7 @@ class Comparison:
     environment: pd.DataFrame
     caveats: tuple[str, ...]
     descriptions: Descriptions = SHIPPED
+    unlike: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def judged(self) -> bool:
@@ -216,7 +218,26 @@ def _compared(
     relations = lay_out_relations(rows_a, rows_b, number, RunOrder(session, times, blocks))
     tested = [rows[are_pairs(rows["relation"]) & (same and blocks is None)] for rows in (rows_a, rows_b)]
     of_pairs = lay_out_pairs(tested[0], tested[1], number, RunOrder(session, times))
-    return replace(comparison, relations=relations.rows, pairs=of_pairs.rows), relations, of_pairs
+    unlike = list_unlike_variants(rows_a, rows_b, number)
+    comparison = replace(comparison, relations=relations.rows, pairs=of_pairs.rows, unlike=unlike)
+    return comparison, relations, of_pairs
+
+
+def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
+    """Return the numbers of benchmarks that both sides measured, but with no variant in common.
+
+    a, b, number: as of `lay_out_relations`. Columns: `benchmark`, `relation`, `side` (a or b), `variant` and
+    `ns`, the mean of the runs or hosts at the level of most.
+    """
+    kinds = [rows.groupby("benchmark", sort=False, observed=True)["variant"].agg(set) for rows in (a, b)]
+    unlike = [
+        name for name in kinds[0].index.intersection(kinds[1].index) if not kinds[0][name] & kinds[1][name]
+    ]
+    rows = pd.concat([a.assign(side="a"), b.assign(side="b")])
+    rows = rows[rows["benchmark"].isin(unlike)]
+    medians = rows.groupby(["unit", "side", *CLASS], sort=False, observed=True)[number].median()
+    means = medians.groupby(["benchmark", "relation", "side", "variant"], sort=False, observed=True)
+    return means.agg(_usual).rename("ns").reset_index()
 
 
 def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[dict[str, str], list[str]]:

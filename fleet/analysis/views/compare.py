@@ -13,8 +13,8 @@ from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.comparison_rows import are_pairs, is_level
 from fleet.analysis.views.warnings import render_warnings
-from fleet.hostnames import join_names
-from fleet.model import SHIPPED, Descriptions
+from fleet.hostnames import fold_names, join_names
+from fleet.model import SHIPPED, Descriptions, View
 from fleet.text import counted, one_line, table
 
 COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
@@ -51,7 +51,7 @@ def render_comparisons(comparisons: Sequence[Comparison], width: int | None = No
 
 def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
     """Render a list of comparisons; shares as fractions, one-way latencies in ns, null where unknown."""
-    names = ("unit", "threshold", "relations", "pairs", "levels", "environment", "caveats", "fleet")
+    names = ("unit", "threshold", "relations", "pairs", "levels", "unlike", "environment", "caveats", "fleet")
     return text.json_text(
         [
             {"a": _describe_side(comparison.a), "b": _describe_side(comparison.b)}
@@ -191,7 +191,10 @@ def _summarize_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str
 
 def _summarize_relations(comparison: Comparison) -> str:
     if comparison.relations.empty:
-        return "nothing in common"
+        unlike = ", ".join(comparison.unlike["benchmark"].unique())
+        return (
+            f"no verdict: measured with different instructions: {unlike}" if unlike else "nothing in common"
+        )
     rows, descriptions = text.records(comparison.relations), comparison.descriptions
     split = _describe_split_relations(rows, descriptions)
     if not comparison.judged:
@@ -281,15 +284,40 @@ def _render_comparison(
             one_line(f"  {letter}  {side.name}: {counted(len(side.runs), 'run')} of {hosts}, {when} UTC")
         )
     yield "\n".join(head)
-    if comparison.relations.empty:
+    if len(comparison.unlike):
+        yield _render_unlike_variants(comparison, width)
+    elif comparison.relations.empty:
         yield "Nothing to compare: the sides have no benchmark, variant and relation in common."
-    else:
+    if len(comparison.relations):
         yield _render_verdicts(comparison, width) if comparison.judged else _render_numbers(comparison)
     if comparison.reports_pairs and (comparison.pairs["verdict"] == Verdict.CHANGED).any():
         yield "\n".join(_render_changed_pairs(comparison))
     if len(comparison.levels):
         yield _render_burst_levels(comparison.levels, width, comparison.descriptions)
     yield from _render_environment(comparison, differences, width)
+
+
+def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
+    """Show both sides' numbers of different variants, and the command that makes them comparable."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for row in text.records(comparison.unlike):
+        number = text.measured(comparison.descriptions[row["benchmark"]], row["ns"])
+        sides = rows.setdefault((row["benchmark"], row["relation"]), {})
+        sides[row["side"]] = ", ".join(filter(None, (sides.get(row["side"]), f"{number} {row['variant']}")))
+    lines = [(*names, sides.get("a", "-"), sides.get("b", "-")) for names, sides in rows.items()]
+    benchmarks = dict.fromkeys(comparison.unlike["benchmark"])
+    units = text.units_text(benchmarks, comparison.descriptions)
+    hosts = " ".join(fold_names((*comparison.a.hosts, *comparison.b.hosts)))
+    # Every benchmark but those of the clock itself has the variant c11 on every architecture.
+    again = [name for name in benchmarks if comparison.descriptions[name].view is not View.CPUS]
+    command = f"To compare them: fleet run {hosts} -b {','.join(again)} --variant c11"
+    return "\n".join(
+        (
+            f"Measured with different instructions, so without a verdict ({units})",
+            table(("benchmark", "relation", "A", "B"), lines, right={2, 3}, width=width),
+            *([one_line(command)] if again else ()),
+        )
+    )
 
 
 def _render_environment(

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -42,13 +42,17 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The columns of one benchmark and variant, of each the cells by host; bursts, flagged: by host."""
+    """The columns of one benchmark, of each the cells by host. bursts, flagged: by host.
+
+    variants: by host, where hosts were measured with different ones; else empty.
+    """
 
     title: str
     benchmark: Benchmark
     columns: dict[str, dict[str, Cell]]
     bursts: dict[str, float]
     flagged: dict[str, float]
+    variants: dict[str, str] = field(default_factory=dict)
 
     @property
     def any_flagged(self) -> bool:
@@ -105,20 +109,29 @@ def describe_interval(table: pd.DataFrame) -> str:
 
 
 def group_columns(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[Group]:
-    """The table of `medians` as groups of columns, in its order."""
-    found = []
-    for (benchmark, variant, about), part in table.groupby(["benchmark", "variant", "about"], sort=False):
-        by_column = part.sort_values("place", kind="stable").groupby("relation", sort=False)
-        columns = {str(relation): dict(_cells(of_column, descriptions)) for relation, of_column in by_column}
-        sums = {name: (name, "sum") for name in ("bursts", "flagged_bursts")}
-        counts = part.groupby("host_id", sort=False).agg(**sums).reset_index()
+    """Return a table of `compute_host_medians` as groups of columns, in its order.
+
+    A group is of one variant, or of all where each host was measured with one and these differ.
+    """
+    hosts = table.groupby(["benchmark", "about", "host_id"], sort=False)["variant"].transform("nunique")
+    is_single = hosts.groupby([table["benchmark"], table["about"]]).transform("max") == 1
+    keys = [table["benchmark"], table["variant"].where(~is_single, ""), table["about"]]
+    groups = []
+    for (benchmark, _, about), part in table.groupby(keys, sort=False):
+        columns = {
+            str(relation): dict(_cells(rows, descriptions))
+            for relation, rows in part.sort_values("place", kind="stable").groupby("relation", sort=False)
+        }
+        counts = part.groupby("host_id", sort=False)[["bursts", "flagged_bursts"]].sum()
         shares = counts["flagged_bursts"] / counts["bursts"]
-        of_hosts = (
-            dict(zip(counts["host_id"], one.tolist(), strict=True)) for one in (counts["bursts"], shares)
+        names = list(dict.fromkeys(part["variant"]))
+        title = f"{benchmark}/{' or '.join(names)}".rstrip("/") + f" {about}".rstrip()
+        variants = dict(zip(part["host_id"], part["variant"], strict=True)) if len(names) > 1 else {}
+        bursts, flagged = (
+            dict(zip(map(str, counts.index), column, strict=True)) for column in (counts["bursts"], shares)
         )
-        title = f"{benchmark}/{variant}".rstrip("/") + f" {about}".rstrip()
-        found.append(Group(title, descriptions[str(benchmark)], columns, *of_hosts))
-    return found
+        groups.append(Group(title, descriptions[str(benchmark)], columns, bursts, flagged, variants))
+    return groups
 
 
 def render_host_table(table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions = SHIPPED) -> str:
@@ -259,9 +272,11 @@ class _Listed:
         head = [" " * margin, f"{'host':<{margin}}", " " * margin]
         lines = [f"{name:<{margin}}" for name in names]
         for group in shown:
-            columns = [_texts(cells, hosts, intervals=intervals) for cells in group.columns.values()]
+            variants = {host: Cell(name, "-", None, host, math.nan) for host, name in group.variants.items()}
+            cells_by_title = {**({"variant": variants} if variants else {}), **group.columns}
+            columns = [_texts(cells, hosts, intervals=intervals) for cells in cells_by_title.values()]
             # Kinds of cores are on a line of their own.
-            titles = [title.partition(" ")[::2] for title in group.columns]
+            titles = [title.partition(" ")[::2] for title in cells_by_title]
             widths = [max(map(len, (*title, *texts))) for title, texts in zip(titles, columns, strict=True)]
             widths[0] += max(len(group.title) - sum(widths) - len(_GAP) * (len(widths) - 1), 0)
             gap = _WIDE_GAP if len(shown) > 1 else _GAP
@@ -272,7 +287,7 @@ class _Listed:
             for at, host in enumerate(hosts):
                 drawn = (
                     self._drawn(f"{texts[at]:>{width}}", cells.get(host))
-                    for texts, width, cells in zip(columns, widths, group.columns.values(), strict=True)
+                    for texts, width, cells in zip(columns, widths, cells_by_title.values(), strict=True)
                 )
                 lines[at] += gap + _GAP.join(drawn)
         for title, column in ends.items():

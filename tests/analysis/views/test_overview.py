@@ -155,7 +155,7 @@ def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
         overview_history(listing, show.select_runs_to_show(listing, ["all"]).runs)
     )
     columns = {group.title: list(group.columns) for group in overview.group_columns(table)}
-    assert columns["cas/cmpxchg"] == [
+    assert columns["cas/cmpxchg or lse"] == [
         *("smt", "cluster E-E", "llc", "package P-P", "package P-E", "package E-E", "package", "system")
     ]
     assert columns["chase/mov random"] == columns["bandwidth/avx2 read"] == ["L1", "L2", "LLC", "mem"]
@@ -259,3 +259,13 @@ def test_details_are_those_of_a_host_that_has_what_was_asked_for(made_lab: Path)
     assert show.show_runs(listing, shown, Canvas(80)).endswith("Details: fleet show lucca")
     text = show.show_runs(listing, shown, Canvas(80), Only("bandwidth"))
     assert text.endswith("Details: fleet show verona")
+
+
+def test_hosts_measured_with_different_variants_are_ranked_in_one_table(made_lab: Path) -> None:
+    listing = Listing(made_lab / "results")
+    text = show.show_runs(
+        listing, show.select_runs_to_show(listing, ["rome", "siena"]), Canvas(), Only("cas")
+    )
+    assert text.count("\nhost ") == 1
+    assert re.search(r"^ +cas/cmpxchg or lse$", text, re.MULTILINE)
+    assert re.search(r"^siena +lse ", text, re.MULTILINE)
