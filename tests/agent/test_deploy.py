@@ -4,6 +4,7 @@ import hashlib
 import os
 import platform
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,11 @@ import pytest
 
 import fleet
 from fleet.agent.build.on_controller import Builder
-from fleet.agent.deploy import deploy, preview
-from fleet.errors import BuildError, DeployError, ProbeError
+from fleet.agent.deploy import check_entries, deploy, preview
+from fleet.errors import BuildError, DeployError, ProbeError, UsageError
 from fleet.model import BuildPlace, Compiler, Facts, Host, RequestedToolchain, Via
 from tests import needs
-from tests.command import UNOPTIMIZED
+from tests.command import UNOPTIMIZED, Fleet
 from tests.shared import local_connection
 
 HERE = Host(name="here", address="localhost", via=Via.LOCAL, toolchain=UNOPTIMIZED)
@@ -306,3 +307,43 @@ def test_a_workdir_with_blanks_and_quotes_is_only_a_name(deployer: Deployer, tmp
     agent = deployer(HERE, replace(deployer.facts("cc"), workdir=str(odd)))
     assert build_id_of(agent.path) == agent.build
     assert not list(tmp_path.rglob("pwned"))
+
+
+WRONG = {
+    "and no agent for qnx-riscv64": Host("a", "a", os="qnx", arch="riscv64"),
+    "{binary: /no/such}` cannot be read": Host(
+        "a", "a", build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary="/no/such")
+    ),
+    "none of /no/such, ~nobody/key is there": Host("a", "a", identity_files=("/no/such", "~nobody/key")),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_what_cannot_work_is_named(words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_entries([Host("fine", "fine"), WRONG[words]])
+    assert words in str(refused.value)
+
+
+def test_what_may_work_is_left_to_the_host(tmp_path: Path) -> None:
+    (tmp_path / "held.pub").write_text("ssh-ed25519 AAAA")
+    held = (str(tmp_path / "held"),)
+    prebuilt = RequestedToolchain(binary=sys.executable)
+    check_entries(
+        [
+            Host("a", "a", identity_files=("/no/such", *held)),
+            Host("b", "b", via=Via.LOCAL, identity_files=("/no/such",)),
+            Host("c", "c", build=BuildPlace.PREBUILT, toolchain=prebuilt),
+            Host("d", "d", os="qnx", arch="aarch64"),
+        ]
+    )
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["run", "dry run"])
+def test_a_run_and_its_dry_run_say_the_same(tmp_path: Path, dry: list[str]) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts:\n  a: {via: local, build: prebuilt, toolchain: {binary: /no/such}}\n")
+        done = fleet("run", *dry)
+        assert done.exit_code == 2
+        assert "inventory.yaml:2: a: `toolchain: {binary: /no/such}` cannot be read here" in done.stderr
+        assert not fleet.results.exists()

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from fleet.errors import AuthError, FleetError, LinkError, ProbeError, Unreachab
 from fleet.inventory.select import load
 from fleet.model import Host, Via
 from fleet.model.client import PRESETS, client_command
+from fleet.remote.command import Process
 from fleet.remote.connect import connect
 from tests.command import ROOT, Fleet, wait_for
 from tests.hosts import slurm
@@ -380,3 +383,39 @@ def test_slurms_limit_is_named_and_a_node_that_dies_is_resumed(tmp_path: Path) -
         assert refused["stage"] == "usage"
         assert "control group /slurm_n4/uid_0/job_" in refused["message"]
         assert f"{slurm.MEMORY_MIB} MiB" in refused["message"]
+
+
+AFAR = "setsid sh -c 'echo $$; exec sleep 300' & far=$!; "  # what no signal to the client's group reaches
+CLIENTS = {
+    "end-of-file": AFAR + "trap '' TERM; cat >/dev/null; sleep 0.2; kill $far",
+    "SIGTERM": AFAR + "trap 'kill $far; exit' TERM; while :; do sleep 0.05; done",
+}
+
+
+@pytest.fixture
+def far() -> Iterator[list[int]]:
+    left: list[int] = []
+    yield left
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def started(script: str, far: list[int]) -> Process:
+    process = Process("board", ["/bin/sh", "-c", script], {})
+    far.append(int(process.stdout.readline()))
+    return process
+
+
+@pytest.mark.parametrize("message", CLIENTS)
+def test_a_client_has_the_time_to_end_what_it_started_afar(message: str, far: list[int]) -> None:
+    process = started(CLIENTS[message], far)
+    process.end()
+    wait_for(lambda: not is_running(far[0]))
+
+
+def test_a_client_that_heeds_no_message_is_killed(far: list[int]) -> None:
+    process = started("sleep 300 & echo $!; trap '' TERM; while :; do sleep 0.05; done", far)
+    process.end(0.1)
+    assert process.wait(0) == 128 + signal.SIGKILL
+    wait_for(lambda: not is_running(far[0]))  # of its own group

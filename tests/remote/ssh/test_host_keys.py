@@ -1,6 +1,7 @@
 """Which host keys are believed. Real sshds, real known_hosts files, real ssh-keygen."""
 
 import os
+import socket
 import stat
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ from fleet.errors import HostKeyError
 from fleet.model import HostKeyPolicy
 from fleet.remote.connect import connect
 from fleet.remote.ssh import known_hosts as files
+from fleet.remote.ssh.dial import LinkSocket
 from tests.hosts.sshd import keygen
 
 
@@ -108,3 +110,15 @@ def test_five_thousand_lines_are_read_once(tmp_path, stranger, monkeypatch):
     os.utime(path, ns=(0, 0))
     files.find_entries([str(path)], "host1")
     assert len(reads) == 2
+
+
+def test_a_link_reads_ahead_and_hands_out_what_is_asked_for() -> None:
+    ours, theirs = socket.socketpair()
+    with LinkSocket(fileno=ours.detach()) as link, theirs:
+        theirs.sendall(b"abcdef")
+        assert [link.recv(size) for size in (1, 3, 100)] == [b"a", b"bcd", b"ef"]
+        link.settimeout(0.01)
+        with pytest.raises(TimeoutError):
+            link.recv(1)
+        theirs.close()
+        assert link.recv(1) == b""
