@@ -41,7 +41,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "facts.gather.gather": ("run", "-q"),
     "agent.deploy.deploy": ("run", "-q"),
     "store.gate.check_table": ("show", "all"),
-    "store.rows.unpacked": ("show", "all"),
+    "store.rows.unpack_record": ("show", "all"),
     "analysis.reduce.matrices.pairs_of": ("show", "all"),
     "analysis.views.overview.compute_host_medians": ("show", "all"),
     "analysis.views.topology.describe_topology": ("show", "h0"),
