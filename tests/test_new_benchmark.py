@@ -74,7 +74,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Controller:
     guide = (ROOT / "docs" / "porting.md").read_text()
     (code,) = re.findall(r"```c\n(.*?)```", guide, re.DOTALL)
     (folder / "agent" / "bench" / "getppid.c").write_text(code)
-    listed = folder / "agent" / "bench" / "bench.h"
+    listed = folder / "agent" / "bench" / "list.h"
     row = re.compile(r"^(\tX\(clock\).*\n)", re.MULTILINE)
     listed.write_text(
         row.sub(lambda found: found[1] + found[1].replace("clock", "getppid"), listed.read_text())
