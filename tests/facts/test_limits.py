@@ -136,10 +136,10 @@ TIMES = {
 @pytest.mark.parametrize("name", TIMES)
 def test_probe_and_agent_read_the_same_cpu_time(tmp_path: Path, name: str) -> None:
     cgroup, mounts, folders, expected = TIMES[name]
-    root, found = look(tmp_path, cgroup, mounts, folders)
+    root, result = look(tmp_path, cgroup, mounts, folders)
     told = json.loads(run("--machine", env=preload("groups.c") | {"TREE": root}).stdout.splitlines()[0])
     words = f"control group {expected[1]}, {expected[0]:g} CPUs" if expected else None
-    assert (found.cpu_quota, found.cpu_limit) == (expected[0] if expected else None, words)
+    assert (result.cpu_quota, result.cpu_limit) == (expected[0] if expected else None, words)
     assert told["cpu_limit"] == words
 
 
@@ -162,17 +162,17 @@ def look(folder: Path, cgroup: str, mounts: str, folders: dict[str, dict[str, st
 @pytest.mark.parametrize("name", LIMITS)
 def test_probe_and_agent_read_the_same(tmp_path: Path, name: str) -> None:
     cgroup, mounts, folders, expected = LIMITS[name]
-    root, found = look(tmp_path, cgroup, mounts, folders)
+    root, result = look(tmp_path, cgroup, mounts, folders)
     refusal = run("-b", "chase", "--sizes", "512G", env=preload("groups.c") | {"TREE": root}).stderr
     told = re.search(r"half of the ([0-9]+) MiB available(?: \((.*?)\))? may be taken", refusal)
     assert told, refusal
     if expected is None:
-        assert (found.memory_available_bytes, found.memory_limit) == (9999999999 << 10, None)
+        assert (result.memory_available_bytes, result.memory_limit) == (9999999999 << 10, None)
         assert told[2] is None
     else:
         left, limit, group = expected
         words = f"control group {group}, {limit} MiB"
-        assert (found.memory_available_bytes, found.memory_limit) == (left * MIB, words)
+        assert (result.memory_available_bytes, result.memory_limit) == (left * MIB, words)
         assert (int(told[1]), told[2]) == (left, words)
 
 
@@ -223,14 +223,14 @@ def test_the_limits_of_a_shell_are_facts(tmp_path: Path) -> None:
         "Max realtime priority     0                    0                    "
     )
     root = str(tree.write(tmp_path / "root"))
-    found = linux.parse(probe.split_sections(ask(["/bin/sh"], tmp_path / "home", root=root)))
-    assert (found.memory_available_bytes, found.memory_limit) == (307200000, "ulimit -v, 293 MiB")
-    assert (found.processes_most, found.priority_most) == (None if os.getuid() == 0 else 40, 0)
+    result = linux.parse(probe.split_sections(ask(["/bin/sh"], tmp_path / "home", root=root)))
+    assert (result.memory_available_bytes, result.memory_limit) == (307200000, "ulimit -v, 293 MiB")
+    assert (result.processes_most, result.priority_most) == (None if os.getuid() == 0 else 40, 0)
     tree.files["proc/self/limits"] = tree.files["proc/self/limits"].replace("307200000", "unlimited")
-    found = linux.parse(
+    result = linux.parse(
         probe.split_sections(ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "2"))))
     )
-    assert found.memory_limit == "ulimit -d, 477 MiB"
+    assert result.memory_limit == "ulimit -d, 477 MiB"
 
 
 @pytest.mark.parametrize(
@@ -240,8 +240,8 @@ def test_processes_are_counted_by_groups_too(
     tmp_path: Path, limits: tuple[str, str], expected: int | None
 ) -> None:
     folders = {f"pids/{name}": {"pids.max": limit} for name, limit in zip(("a", "a/b"), limits, strict=True)}
-    _, found = look(tmp_path, "8:pids:/a/b", V1.replace("memory", "pids").format("/"), folders)
-    assert found.processes_most == expected
+    _, result = look(tmp_path, "8:pids:/a/b", V1.replace("memory", "pids").format("/"), folders)
+    assert result.processes_most == expected
 
 
 @pytest.mark.parametrize(

@@ -35,54 +35,54 @@ def facts(tmp_path):
 
 
 def test_a_hybrid_laptop(facts):
-    found = facts(trees.hybrid_laptop())
+    result = facts(trees.hybrid_laptop())
     by_kind = {
-        kind: [cpu.cpu for cpu in found.cpus if cpu.kind == kind] for kind in ("performance", "efficiency")
+        kind: [cpu.cpu for cpu in result.cpus if cpu.kind == kind] for kind in ("performance", "efficiency")
     }
     assert by_kind == {"performance": list(range(16)), "efficiency": list(range(16, 32))}
-    assert [found.cpus[cpu].core for cpu in (0, 1, 15, 16, 31)] == [0, 0, 14, 16, 31]
-    assert [found.cpus[cpu].cluster for cpu in (1, 16, 19, 20, 31)] == [0, 16, 16, 20, 28]
-    assert {cpu.llc for cpu in found.cpus} == {0}
-    assert [cache.size_bytes for cache in found.cpus[17].caches] == [
+    assert [result.cpus[cpu].core for cpu in (0, 1, 15, 16, 31)] == [0, 0, 14, 16, 31]
+    assert [result.cpus[cpu].cluster for cpu in (1, 16, 19, 20, 31)] == [0, 16, 16, 20, 28]
+    assert {cpu.llc for cpu in result.cpus} == {0}
+    assert [cache.size_bytes for cache in result.cpus[17].caches] == [
         32 << 10,
         64 << 10,
         4096 << 10,
         36864 << 10,
     ]
-    assert (found.cpus[3].max_khz, found.cpus[20].max_khz) == (5_600_000, 4_000_000)
-    assert (found.governor, found.frequency_driver, found.boost, found.smt) == (
+    assert (result.cpus[3].max_khz, result.cpus[20].max_khz) == (5_600_000, 4_000_000)
+    assert (result.governor, result.frequency_driver, result.boost, result.smt) == (
         "powersave",
         "intel_pstate",
         True,
         True,
     )
-    assert found.load.temperature_c == 61.0
-    assert found.microcode == "0x12b"
-    assert (found.board, found.firmware) == ("ASUSTeK G834JY", "AMI G834JY.331")
-    assert found.firmware_date == "11/05/2024"
-    assert found.hypervisor is None
-    assert found.distribution == "Ubuntu 24.04.1 LTS"
-    assert found.nohz_full_cpus == ()
-    assert (found.idle_state, found.idle_exit_us) == ("C10", 310)  # its efficiency cores take longest
-    assert (found.irqbalance, found.cpu_quota, found.core_throttles) == (None, None, None)
-    assert found.notes == ()
+    assert result.load.temperature_c == 61.0
+    assert result.microcode == "0x12b"
+    assert (result.board, result.firmware) == ("ASUSTeK G834JY", "AMI G834JY.331")
+    assert result.firmware_date == "11/05/2024"
+    assert result.hypervisor is None
+    assert result.distribution == "Ubuntu 24.04.1 LTS"
+    assert result.nohz_full_cpus == ()
+    assert (result.idle_state, result.idle_exit_us) == ("C10", 310)  # its efficiency cores take longest
+    assert (result.irqbalance, result.cpu_quota, result.core_throttles) == (None, None, None)
+    assert result.notes == ()
 
 
 def test_a_two_socket_server_with_cpus_switched_off(facts):
-    found = facts(trees.numa_server())
-    assert [cpu.cpu for cpu in found.cpus if not cpu.online] == [5, 21]
-    assert not found.cpus[5].allowed
-    assert found.cpus[5].core is None
-    assert [found.cpus[cpu].node for cpu in (0, 4, 20, 8, 12, 31)] == [0, 1, 1, 2, 3, 3]
-    assert [found.cpus[cpu].package for cpu in (7, 23, 8, 31)] == [0, 0, 8, 8]
-    assert [found.cpus[cpu].llc for cpu in (4, 6, 22)] == [4, 4, 4]
-    assert found.isolated_cpus == found.nohz_full_cpus == (14, 15)
-    assert (found.boost, found.numa_balancing, found.huge_pages) == (False, True, "always")
-    assert found.clock_source == "hpet"
-    assert (found.idle_driver, found.idle_state, found.idle_exit_us) == ("intel_idle", "C1E", 10)
-    assert (found.core_throttles, found.package_throttles) == (7, 0)
-    assert (found.irqbalance, found.cpu_quota, found.rt_runtime_us) == (True, 2.5, 950_000)
-    assert "2 of 32 CPUs are offline: 5,21." in found.notes
+    result = facts(trees.numa_server())
+    assert [cpu.cpu for cpu in result.cpus if not cpu.online] == [5, 21]
+    assert not result.cpus[5].allowed
+    assert result.cpus[5].core is None
+    assert [result.cpus[cpu].node for cpu in (0, 4, 20, 8, 12, 31)] == [0, 1, 1, 2, 3, 3]
+    assert [result.cpus[cpu].package for cpu in (7, 23, 8, 31)] == [0, 0, 8, 8]
+    assert [result.cpus[cpu].llc for cpu in (4, 6, 22)] == [4, 4, 4]
+    assert result.isolated_cpus == result.nohz_full_cpus == (14, 15)
+    assert (result.boost, result.numa_balancing, result.huge_pages) == (False, True, "always")
+    assert result.clock_source == "hpet"
+    assert (result.idle_driver, result.idle_state, result.idle_exit_us) == ("intel_idle", "C1E", 10)
+    assert (result.core_throttles, result.package_throttles) == (7, 0)
+    assert (result.irqbalance, result.cpu_quota, result.rt_runtime_us) == (True, 2.5, 950_000)
+    assert "2 of 32 CPUs are offline: 5,21." in result.notes
 
 
 @pytest.mark.parametrize(
@@ -124,36 +124,36 @@ def test_nodes_with_memory_also_without_cpus_or_where_we_may_not_have_any(facts)
         tree.files[f"{node}/node{number}/meminfo"] = (
             f"Node {number} MemTotal:  16384 kB\nNode {number} MemFree:   {4096 * (number + 1)} kB"
         )
-    found = facts(tree)
-    assert found.nodes == (
+    result = facts(tree)
+    assert result.nodes == (
         Node(0, True, 4 << 20, ((0, 10), (2, 14), (3, 24))),
         Node(2, True, 12 << 20, ((0, 14), (2, 10), (3, 24))),
         Node(3, False, 16 << 20, ((0, 24), (2, 24), (3, 10))),
     )
-    assert [line for line in render_machine(found).splitlines() if line.startswith("node")] == [
+    assert [line for line in render_machine(result).splitlines() if line.startswith("node")] == [
         "node 0 4194304 1",
         "node 2 12582912 1",
         "node 3 16777216 -",
     ]
-    assert [cpu.node for cpu in found.cpus] == [0, 0]
+    assert [cpu.node for cpu in result.cpus] == [0, 0]
     tree.files.pop(f"{node}/has_memory")
     tree.files.pop("proc/self/status")
     assert [one.node for one in facts(tree).nodes if one.allowed] == [0, 2, 3]  # as an older fleet asked
 
 
 def test_a_big_little_board(facts):
-    found = facts(trees.big_little_board(), "aarch64")
-    assert found.arch == "aarch64"
-    assert found.cpu_model == "4x Cortex-A55 + 4x Cortex-A76"
-    assert [cpu.model for cpu in found.cpus] == ["Cortex-A55"] * 4 + ["Cortex-A76"] * 4
-    assert [cpu.capacity for cpu in found.cpus] == [414] * 4 + [1024] * 4
-    assert [cpu.cluster for cpu in found.cpus] == [0, 0, 0, 0, 4, 4, 6, 6]
-    assert found.board == "Radxa ROCK 5B"
-    assert found.governor == "performance, ondemand"
-    assert found.cpu_stepping == "r2p0"
-    assert "atomics" in found.cpu_flags
-    assert found.hypervisor is None
-    assert found.smt is None
+    result = facts(trees.big_little_board(), "aarch64")
+    assert result.arch == "aarch64"
+    assert result.cpu_model == "4x Cortex-A55 + 4x Cortex-A76"
+    assert [cpu.model for cpu in result.cpus] == ["Cortex-A55"] * 4 + ["Cortex-A76"] * 4
+    assert [cpu.capacity for cpu in result.cpus] == [414] * 4 + [1024] * 4
+    assert [cpu.cluster for cpu in result.cpus] == [0, 0, 0, 0, 4, 4, 6, 6]
+    assert result.board == "Radxa ROCK 5B"
+    assert result.governor == "performance, ondemand"
+    assert result.cpu_stepping == "r2p0"
+    assert "atomics" in result.cpu_flags
+    assert result.hypervisor is None
+    assert result.smt is None
 
 
 def test_groups_by_the_names_old_kernels_gave_them(facts):
@@ -164,14 +164,14 @@ def test_groups_by_the_names_old_kernels_gave_them(facts):
 
 
 def test_a_container_with_a_cpuset(facts):
-    found = facts(trees.container_with_a_cpuset())
-    assert [cpu.cpu for cpu in found.cpus if cpu.allowed] == [2, 3, 10]
-    assert all(cpu.online for cpu in found.cpus)
-    assert (found.container, found.hypervisor) == ("kubepods", "qemu")
-    assert found.cpu_quota == 1.5  # its own group is the root of what it sees
-    assert found.irqbalance is None  # the machine's own processes are hidden
+    result = facts(trees.container_with_a_cpuset())
+    assert [cpu.cpu for cpu in result.cpus if cpu.allowed] == [2, 3, 10]
+    assert all(cpu.online for cpu in result.cpus)
+    assert (result.container, result.hypervisor) == ("kubepods", "qemu")
+    assert result.cpu_quota == 1.5  # its own group is the root of what it sees
+    assert result.irqbalance is None  # the machine's own processes are hidden
     left_out = "(affinity or cpuset): 0-1,4-9,11-15."
-    assert f"13 of 16 CPUs are left out unless --cpus names them {left_out}" in found.notes
+    assert f"13 of 16 CPUs are left out unless --cpus names them {left_out}" in result.notes
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ def test_cpuinfo_of_every_architecture_in_forms_old_and_new(
 ) -> None:
     tree = trees.Tree(2)
     tree.files["proc/cpuinfo"] = (RECORDINGS / f"cpuinfo/{name}.txt").read_text()
-    found = facts(tree, machine)
-    assert found.cpu_model == model
-    assert (found.cpu_vendor, found.cpu_family, found.cpu_model_number, found.cpu_stepping) == about
-    assert len(found.cpu_flags) == features
+    result = facts(tree, machine)
+    assert result.cpu_model == model
+    assert (result.cpu_vendor, result.cpu_family, result.cpu_model_number, result.cpu_stepping) == about
+    assert len(result.cpu_flags) == features
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,14 @@ def test_the_affinity_mask_outweighs_a_made_up_list_of_online_cpus(facts, online
     tree = trees.Tree(32)
     tree.share("core_cpus", [(cpu,) for cpu in shown])
     tree.files |= {f"{trees.CPU}/online": online, "proc/self/status": f"Cpus_allowed_list:\t{mask}"}
-    found = facts(tree)
-    assert sorted(found.usable_cpus) == usable
-    assert [cpu.cpu for cpu in found.cpus if cpu.online] == cpus
-    assert any("list is not the kernel's" in note for note in found.notes) is (mask != "0-31")
-    findings = [finding for finding in find_noise(found) if finding.kind == "contradiction"]
-    assert [finding.found for finding in findings] == [*found.contradictions.values()]
+    result = facts(tree)
+    assert sorted(result.usable_cpus) == usable
+    assert [cpu.cpu for cpu in result.cpus if cpu.online] == cpus
+    assert any("list is not the kernel's" in note for note in result.notes) is (mask != "0-31")
+    findings = [finding for finding in find_noise(result) if finding.kind == "contradiction"]
+    assert [finding.found for finding in findings] == [*result.contradictions.values()]
     assert len(findings) == (mask != "0-31")
-    assert any("offline" in note for note in found.notes) is (mask == "0-31")
+    assert any("offline" in note for note in result.notes) is (mask == "0-31")
 
 
 @pytest.mark.parametrize(
@@ -240,26 +240,26 @@ def test_names_of_cores_in_a_renumbered_cpuinfo_are_of_no_cpu_unless_all_are_equ
         f"processor\t: {cpu}\nCPU implementer\t: 0x41\nCPU part\t: {part}\n"
         for cpu, part in enumerate(parts.split())
     )
-    found = facts(tree, "aarch64")
-    assert [cpu.model for cpu in found.cpus if cpu.online] == names
-    assert "/proc/cpuinfo lists CPUs 0-1, and 4-5 are online" in found.contradictions["cpuinfo"]
+    result = facts(tree, "aarch64")
+    assert [cpu.model for cpu in result.cpus if cpu.online] == names
+    assert "/proc/cpuinfo lists CPUs 0-1, and 4-5 are online" in result.contradictions["cpuinfo"]
 
 
 def test_isolated_cpus_are_left_out_of_the_default_but_not_forbidden(facts):
     tree = trees.Tree(4)
     tree.files |= {f"{trees.CPU}/isolated": "2-3", "proc/self/status": "Cpus_allowed_list:\t0-1"}
-    found = facts(tree)
-    assert sorted(found.usable_cpus) == [0, 1]
-    assert found.isolated_cpus == (2, 3)
-    assert "2 of 4 CPUs are left out unless --cpus names them (isolated): 2-3." in found.notes
-    kinds = {finding.kind: finding.found for finding in find_noise(found)}
+    result = facts(tree)
+    assert sorted(result.usable_cpus) == [0, 1]
+    assert result.isolated_cpus == (2, 3)
+    assert "2 of 4 CPUs are left out unless --cpus names them (isolated): 2-3." in result.notes
+    kinds = {finding.kind: finding.found for finding in find_noise(result)}
     assert kinds["isolated"] == "CPUs 2-3 are isolated, and a run leaves them out by default."
     assert "barred" not in kinds
-    named = cpus_to_measure(Plan(cpus=(2, 3), seed=1), found)
+    named = cpus_to_measure(Plan(cpus=(2, 3), seed=1), result)
     assert named == {2, 3}
     paired = Plan(pairs=PairChoice(Pairs.LISTED, ((1, 2),)))
-    assert cpus_to_measure(paired, found) == {0, 1, 2}
-    assert [line for line in render_machine(found, named).splitlines() if line.startswith("cpu ")][2:] == [
+    assert cpus_to_measure(paired, result) == {0, 1, 2}
+    assert [line for line in render_machine(result, named).splitlines() if line.startswith("cpu ")][2:] == [
         "cpu 2 - - - - - -",
         "cpu 3 - - - - - -",
     ]
@@ -274,10 +274,10 @@ def test_a_group_whose_lowest_member_is_hidden_stays_a_group(facts):
     for cpu in (2, 3, 6, 7):
         tree.files[f"{trees.CPU}/cpu{cpu}/cache/index3/shared_cpu_list"] = "0-7"
     tree.files |= {f"{trees.CPU}/online": "2-3,6-7", "proc/self/status": "Cpus_allowed_list:\t2-3,6-7"}
-    found = facts(tree)
-    shown = [found.cpus[cpu] for cpu in (2, 3, 6, 7)]
+    result = facts(tree)
+    shown = [result.cpus[cpu] for cpu in (2, 3, 6, 7)]
     assert {(cpu.package, cpu.llc, len(cpu.caches)) for cpu in shown} == {(0, 0, 1)}
-    relation = Relations(Topology(found.cpus), {})
+    relation = Relations(Topology(result.cpus), {})
     assert (relation(2, 3), relation(2, 6)) == ("package", "smt")
 
 
@@ -297,12 +297,12 @@ def test_a_cpu_in_several_numa_nodes_has_none_of_its_own(facts, cpus_of_nodes, n
     tree = trees.Tree(4)
     for number, cpus in enumerate(cpus_of_nodes):
         tree.files[f"sys/devices/system/node/node{number}/cpulist"] = cpus
-    found = facts(tree)
-    assert [cpu.node for cpu in found.cpus] == nodes
-    assert [text for text in found.notes if "NUMA" in text and note and text.startswith(note)] == [
-        text for text in found.notes if "NUMA" in text
+    result = facts(tree)
+    assert [cpu.node for cpu in result.cpus] == nodes
+    assert [text for text in result.notes if "NUMA" in text and note and text.startswith(note)] == [
+        text for text in result.notes if "NUMA" in text
     ]
-    assert any("NUMA" in text for text in found.notes) is (note is not None)
+    assert any("NUMA" in text for text in result.notes) is (note is not None)
 
 
 def dmi(vendor: str, product: str, bios: str = "", flags: str | None = None) -> dict[str, str]:
@@ -393,8 +393,8 @@ def test_what_firmware_leaves_unfilled_is_no_board(facts):
         f"{dmi}/bios_vendor": "AMI",
         f"{dmi}/bios_version": "F2",
     }
-    found = facts(tree)
-    assert (found.board, found.firmware) == ("Gigabyte", "AMI F2")
+    result = facts(tree)
+    assert (result.board, result.firmware) == ("Gigabyte", "AMI F2")
 
 
 @pytest.mark.parametrize("version", ["0xffffffff", "0x1", "0x1000065"])
@@ -415,14 +415,14 @@ def test_boost_that_each_policy_has_a_switch_for(facts, switches, boost):
 
 
 def test_a_host_that_hides_its_topology_says_unknown_and_not_zero(facts):
-    found = facts(trees.hidden_topology())
-    assert len(found.cpus) == 4
-    assert {(cpu.core, cpu.cluster, cpu.llc, cpu.die, cpu.package, cpu.node) for cpu in found.cpus} == {
+    result = facts(trees.hidden_topology())
+    assert len(result.cpus) == 4
+    assert {(cpu.core, cpu.cluster, cpu.llc, cpu.die, cpu.package, cpu.node) for cpu in result.cpus} == {
         (None,) * 6
     }
-    assert "The host does not tell which CPUs share a core." in found.notes
-    assert (found.boost, found.smt, found.governor, found.board, found.clock_source) == (None,) * 5
-    assert (found.idle_state, found.idle_exit_us, found.irqbalance, found.rt_runtime_us) == (None,) * 4
+    assert "The host does not tell which CPUs share a core." in result.notes
+    assert (result.boost, result.smt, result.governor, result.board, result.clock_source) == (None,) * 5
+    assert (result.idle_state, result.idle_exit_us, result.irqbalance, result.rt_runtime_us) == (None,) * 4
 
 
 @pytest.mark.parametrize(
@@ -491,8 +491,8 @@ _LINES = st.lists(st.one_of(st.text(max_size=30), st.sampled_from(_ODD_LINES)), 
     )
 )
 def test_whatever_a_host_prints_gives_facts_and_no_accident(sections):
-    found = linux.parse({**sections, "system": ["uname_m x86_64"]})
-    assert found.arch == "x86_64"
+    result = linux.parse({**sections, "system": ["uname_m x86_64"]})
+    assert result.arch == "x86_64"
 
 
 def test_the_tightest_quota_of_a_group_and_its_parents_counts():

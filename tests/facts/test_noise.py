@@ -86,10 +86,10 @@ def test_a_quiet_machine_has_no_findings() -> None:
 def test_a_planted_source_of_noise_is_the_one_found_and_has_a_remedy(
     kind: str, severity: Severity, planted: dict[str, object]
 ) -> None:
-    (found,) = find_noise(replace(QUIET, **planted))
-    assert (found.kind, found.severity) == (kind, severity)
-    assert found.remedy
-    for field in found.evidence.split(", "):
+    (result,) = find_noise(replace(QUIET, **planted))
+    assert (result.kind, result.severity) == (kind, severity)
+    assert result.remedy
+    for field in result.evidence.split(", "):
         assert hasattr(QUIET, field) or hasattr(QUIET.load, field)
 
 
@@ -97,13 +97,13 @@ def test_a_planted_source_of_noise_is_the_one_found_and_has_a_remedy(
 def test_a_remedy_that_is_a_command_is_valid_shell(
     kind: str, severity: Severity, planted: dict[str, object]
 ) -> None:
-    (found,) = find_noise(replace(QUIET, **planted))
-    if found.remedy[0].isupper():
+    (result,) = find_noise(replace(QUIET, **planted))
+    if result.remedy[0].isupper():
         assert kind in SENTENCES
         return
-    command = found.remedy.partition(" # ")[0]
+    command = result.remedy.partition(" # ")[0]
     subprocess.run(["/bin/sh", "-n", "-c", command], check=True)
-    subprocess.run(["/bin/sh", "-n", "-c", found.remedy], check=True)
+    subprocess.run(["/bin/sh", "-n", "-c", result.remedy], check=True)
 
 
 def test_the_page_explains_every_finding() -> None:
@@ -118,15 +118,15 @@ def test_nothing_known_is_no_trouble_but_where_not_knowing_is() -> None:
 
 
 def test_boost_says_how_much_it_can_change() -> None:
-    (found,) = find_noise(replace(QUIET, boost=True))
-    assert "a factor of 2.6" in found.found
+    (result,) = find_noise(replace(QUIET, boost=True))
+    assert "a factor of 2.6" in result.found
 
 
 @pytest.mark.parametrize("driver", ["intel_pstate", "amd-pstate-epp"])
 def test_powersave_is_explained_where_the_cpu_chooses_the_frequency(driver: str) -> None:
-    found = find_noise(replace(QUIET, governor="powersave", frequency_driver=driver))
-    assert [one.kind for one in found] == ["governor", "driver"]
-    assert driver in found[1].found
+    result = find_noise(replace(QUIET, governor="powersave", frequency_driver=driver))
+    assert [one.kind for one in result] == ["governor", "driver"]
+    assert driver in result[1].found
 
 
 @pytest.mark.parametrize("source", ["tsc", "kvm-clock", "xen", "hyperv_clocksource_tsc_page"])
@@ -135,8 +135,8 @@ def test_a_clock_source_is_no_finding_where_the_agent_reads_the_counter_itself(s
 
 
 def test_without_a_steady_counter_the_clock_the_agent_falls_back_to_is_named() -> None:
-    (found,) = find_noise(replace(QUIET, clock_source="kvm-clock", cpu_flags=("fpu",)))
-    assert "falls back to the OS's clock (kvm-clock)" in found.found
+    (result,) = find_noise(replace(QUIET, clock_source="kvm-clock", cpu_flags=("fpu",)))
+    assert "falls back to the OS's clock (kvm-clock)" in result.found
 
 
 def test_the_microcode_of_a_virtual_machine_is_not_missed() -> None:
@@ -146,8 +146,8 @@ def test_the_microcode_of_a_virtual_machine_is_not_missed() -> None:
 
 
 def test_irqbalance_disturbs_more_where_no_cpu_is_isolated() -> None:
-    found = find_noise(replace(QUIET, irqbalance=True, isolated_cpus=()))
-    assert [(one.kind, one.severity) for one in found] == [("irqbalance", WARNING), ("isolation", INFO)]
+    result = find_noise(replace(QUIET, irqbalance=True, isolated_cpus=()))
+    assert [(one.kind, one.severity) for one in result] == [("irqbalance", WARNING), ("isolation", INFO)]
 
 
 def test_a_moment_is_busy_only_if_it_lasts() -> None:
@@ -157,9 +157,9 @@ def test_a_moment_is_busy_only_if_it_lasts() -> None:
 
 
 def test_steal_is_found_only_if_it_rises_between_two_readings() -> None:
-    (found,) = find_noise(QUIET, Load(steal_ticks=12))
-    assert (found.kind, found.severity) == ("steal", SERIOUS)
-    assert "5 clock ticks" in found.found
+    (result,) = find_noise(QUIET, Load(steal_ticks=12))
+    assert (result.kind, result.severity) == ("steal", SERIOUS)
+    assert "5 clock ticks" in result.found
 
 
 def test_the_most_serious_comes_first_and_is_what_a_run_notes() -> None:

@@ -140,9 +140,9 @@ def test_without_pidin_a_note_says_that_the_cpus_are_not_known():
     ],
 )
 def test_other_forms_of_pidin_info_are_read(lines, cpu, memory, processors):
-    found = qnx.parse_pidin(lines)
-    assert (found.cpu, found.memory_bytes, len(found.processors)) == (cpu, memory, processors)
-    assert found.release is not None
+    result = qnx.parse_pidin(lines)
+    assert (result.cpu, result.memory_bytes, len(result.processors)) == (cpu, memory, processors)
+    assert result.release is not None
 
 
 def test_without_any_voice_the_inventory_names_the_architecture():

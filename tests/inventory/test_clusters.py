@@ -209,8 +209,8 @@ def test_hosts_come_from_a_program_whenever_the_inventory_is_read(tmp_path: Path
         "groups: {all-n: {hosts: n*, labels: {x: y}}}\nhosts: {web: {labels: {rack: c}}, own: {user: me}}\n"
     )
     listing.write_text(LISTING)
-    found = {host.name: host for host in load(path).hosts}
-    assert {name: (host.address, dict(host.labels)) for name, host in found.items()} == {
+    result = {host.name: host for host in load(path).hosts}
+    assert {name: (host.address, dict(host.labels)) for name, host in result.items()} == {
         "web": ("192.0.2.7", {"rack": "c"}),
         "own": ("own", {}),
         "n1": ("n1", {"rack": "a", "x": "y"}),

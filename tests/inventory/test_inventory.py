@@ -58,8 +58,8 @@ def refused(load, tmp_path):
     return problems
 
 
-def by_name(found: Inventory) -> dict:
-    return {host.name: host for host in found.hosts}
+def by_name(result: Inventory) -> dict:
+    return {host.name: host for host in result.hosts}
 
 
 def test_a_host_goes_over_its_groups_over_the_defaults_and_mappings_merge_key_by_key(load):
@@ -200,20 +200,20 @@ hosts:
 
 
 def test_words_that_yaml_takes_for_something_else_stay_as_written(load):
-    found = load(
+    result = load(
         "hosts:\n  no: {labels: {a: 1.10, b: on, c: 022, d: 2024-01-02}}\n  0x10:\n  123: {cpus: [1, 0]}\n"
     )
-    assert [host.name for host in found.hosts] == ["no", "0x10", "123"]
-    assert dict(found.hosts[0].labels) == {"a": "1.10", "b": "on", "c": "022", "d": "2024-01-02"}
-    assert found.hosts[2].cpus == (0, 1)
-    assert found.hosts[2].host_id == "h-123"
+    assert [host.name for host in result.hosts] == ["no", "0x10", "123"]
+    assert dict(result.hosts[0].labels) == {"a": "1.10", "b": "on", "c": "022", "d": "2024-01-02"}
+    assert result.hosts[2].cpus == (0, 1)
+    assert result.hosts[2].host_id == "h-123"
 
 
 def test_anchors_and_merge_keys_work_and_the_own_key_wins(load):
-    found = load(
+    result = load(
         "defaults: &base {user: a, port: 1}\nhosts:\n  x: {<<: *base, port: 2}\n  y: {<<: [{user: c}, *base]}\n"
     )
-    assert [(host.user, host.port) for host in found.hosts] == [("a", 2), ("c", 1)]
+    assert [(host.user, host.port) for host in result.hosts] == [("a", 2), ("c", 1)]
 
 
 def test_a_key_with_nothing_behind_it_says_nothing(load):
@@ -345,11 +345,11 @@ _PIECES = st.lists(st.one_of(_WORDS, _SPACES, st.text(max_size=3)), max_size=40)
 @given(text=st.one_of(st.text(max_size=200), st.binary(max_size=60), _PIECES.map(" ".join)))
 def test_any_text_ends_in_an_inventory_or_an_inventory_error(load, text):
     try:
-        found = load(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+        result = load(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
     except InventoryError as err:
         assert str(err)
     else:
-        assert found.hosts
+        assert result.hosts
 
 
 def test_the_shipped_inventory_measures_this_machine():
@@ -373,8 +373,8 @@ def test_the_starter_loads_also_with_every_commented_line_made_real(load):
 def test_the_page_about_the_inventory_shows_one_that_loads_and_names_every_key(load):
     page = (ROOT / "docs/inventory.md").read_text()
     example = page.split("```yaml\n")[1].split("```")[0]
-    found = load(example)
-    assert [host.name for host in found.select(["arm", "!boards"])] == ["altra"]
+    result = load(example)
+    assert [host.name for host in result.select(["arm", "!boards"])] == ["altra"]
     for key in (*schema.ENTRY_KEYS, *schema.TOOLCHAIN_KEYS):
         assert f"`{key}`" in page
 
@@ -416,7 +416,7 @@ def test_a_missing_ssh_config_is_said(tmp_path):
 
 
 def test_a_build_host_is_named_and_comes_with_how_to_reach_it(load):
-    found = load(
+    result = load(
         """\
 defaults: {toolchain: {build_host: forge}}
 hosts:
@@ -424,7 +424,7 @@ hosts:
   forge: {address: forge.example.net, user: me, toolchain: {sdp: ~/qnx800}}
 """
     )
-    board, forge = found.hosts
+    board, forge = result.hosts
     assert board.build_host is not None
     assert (board.build_host.address, board.build_host.user) == ("forge.example.net", "me")
     assert board.build_host.toolchain.sdp == "~/qnx800"  # a home there, not here
@@ -445,8 +445,8 @@ def test_a_build_host_that_is_not_there_is_named(load, text, words):
 
 
 def test_a_release_is_of_qnx_and_stays_as_it_is_written(load):
-    found = load("groups: {boards: {os: qnx, os_release: 8.0, hosts: a}}\nhosts: {a: , b: }")
-    assert [host.os_release for host in found.hosts] == ["8.0", None]
+    result = load("groups: {boards: {os: qnx, os_release: 8.0, hosts: a}}\nhosts: {a: , b: }")
+    assert [host.os_release for host in result.hosts] == ["8.0", None]
 
 
 @pytest.mark.parametrize(

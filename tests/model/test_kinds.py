@@ -42,8 +42,8 @@ PHONE = (160, 160, 160, 160, 498, 498, 1024)
 def test_kinds_are_those_of_intel_or_by_capacity(
     kinds: Sequence[str | None], capacities: Sequence[int | None], named: Sequence[str]
 ) -> None:
-    found = core_kinds(zip(range(len(kinds)), kinds, capacities, strict=True))
-    assert tuple(found.values()) == named
+    result = core_kinds(zip(range(len(kinds)), kinds, capacities, strict=True))
+    assert tuple(result.values()) == named
 
 
 def test_a_relation_is_named_by_kinds_but_for_siblings() -> None:

@@ -35,8 +35,8 @@ def test_the_agent_takes_what_the_table_allows_and_no_more(option: Option) -> No
     above = format_decimal(high + step) if isinstance(high, float) else str(high + int(step))
     code, words = answer(f"--{option.flag}={above}")
     assert (code, f"--{option.flag} wants" in words) == (2, True)
-    if found := re.search(r"from (\d+) to (\d+)", words):
-        assert (int(found[1]), int(found[2])) == (low, high)
+    if result := re.search(r"from (\d+) to (\d+)", words):
+        assert (int(result[1]), int(result[2])) == (low, high)
 
 
 @pytest.mark.parametrize("option", WORDS, ids=lambda option: option.name)

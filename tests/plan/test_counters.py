@@ -46,8 +46,8 @@ def _like(facts: Facts, model: str, family: str = "8") -> Facts:
     ids=["Xeon", "Zen 5", "Zen 2", "Zen 1", "Raptor Lake", "N1", "V3", "A72", "A76"],
 )
 def test_coherence_is_what_the_cpu_can_count(facts: Facts, codes: tuple[str, ...]) -> None:
-    found = counters.agent_events(("coherence",), facts)
-    assert found[:3] == codes
+    result = counters.agent_events(("coherence",), facts)
+    assert result[:3] == codes
     assert counters.describe_missing(("coherence", "generic"), facts) is None
 
 

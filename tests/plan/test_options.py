@@ -50,7 +50,7 @@ def test_each_range_stands_once_in_the_code() -> None:
         *(r"\b1023\b", r"\b1 << 20\b.*sep|sep.*\b1 << 20\b", r"\(1, 98\)", r"2\*\*63"),
     )
     for pattern in patterns:
-        found = subprocess.run(
+        result = subprocess.run(
             [
                 "git",
                 "grep",
@@ -67,7 +67,7 @@ def test_each_range_stands_once_in_the_code() -> None:
             text=True,
             check=False,
         ).stdout.splitlines()
-        assert {line.split(":")[0] for line in found} <= {"fleet/plan/options.py"}, found
+        assert {line.split(":")[0] for line in result} <= {"fleet/plan/options.py"}, result
 
 
 def test_the_page_about_options_is_what_its_script_writes() -> None:
@@ -114,9 +114,9 @@ def test_the_page_about_options_is_what_its_script_writes() -> None:
     ],
 )
 def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object) -> None:
-    found = read(name, text)
-    assert found == value
-    assert type(found) is type(value)
+    result = read(name, text)
+    assert result == value
+    assert type(result) is type(value)
 
 
 @pytest.mark.parametrize(
