@@ -18,6 +18,7 @@ from fleet.session.context import lock_owner
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink, retry_pauses_s
 from fleet.store import Journal
+from fleet.store.burst_columns import BurstColumns
 from fleet.store.gate import check_machine
 from fleet.text import counted
 
@@ -52,8 +53,8 @@ def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
 
     From a damaged one every visit before the damage, and a note.
     """
-    journal.keep_columns(KEPT_BYTES // link.context.parallel)
-    run_state = run_so_far.read_run(journal.parts(), journal.keep)
+    journal.bursts = BurstColumns(KEPT_BYTES // link.context.parallel)
+    run_state = run_so_far.read_run(journal.parts(), journal.bursts.add)
     if run_state.damage:
         journal.refuse_after(run_state.lines)
         link.progress.note_once(
@@ -88,8 +89,8 @@ def publish_run(link: HostLink, run: Run, journal: Journal) -> Run:
     link.progress.enter("store")  # even if the session is cancelled: a complete run is stored
     journal.check()
     journal.sync_if_large()
-    bursts = run_so_far.decode_bursts(journal.parts()) if journal.columns is None else journal.columns
-    link.context.store.publish(run, bursts, batch=True)
+    in_memory = journal.bursts if journal.bursts and not journal.bursts.overflowed else None
+    link.context.store.publish(run, in_memory or run_so_far.decode_bursts(journal.parts()), batch=True)
     return run
 
 
@@ -165,8 +166,8 @@ class _Measurement:
             self.so_far = read_journal(link, self.run, self._journal)
 
     def _follow(self, record: Record, reader: Reader) -> None:
-        if isinstance(record, Burst):
-            self._journal.keep(record)
+        if isinstance(record, Burst) and self._journal.bursts is not None:
+            self._journal.bursts.add(record)
         self._link.progress.follow_record(record, reader)
 
     def recover(self, lost: LinkError) -> None:

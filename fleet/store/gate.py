@@ -1,61 +1,72 @@
-"""Takes rows and records as their tables have them, whoever wrote them, or raises DataError. Pure."""
+"""Checks rows, records and tables against their schema, whoever wrote them; raises DataError. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
-from typing import Annotated, Any, NotRequired, TypedDict
+from types import SimpleNamespace
+from typing import Annotated, Any, NotRequired, TypedDict, TypeVar
 
 from fleet.errors import DataError
 from fleet.late import msgspec, np, once, pa, pc
 from fleet.model import (
     Benchmark,
     Cache,
+    Descriptions,
     Estimator,
     Facts,
     Load,
     Node,
+    Parameters,
     RunState,
+    benchmark_from_description,
     check_descriptions,
     check_names,
     is_relation,
 )
 from fleet.store import schema
-from fleet.store.decoding import prepare_type
 from fleet.store.footer import Footer
 from fleet.store.ids import KEY
 from fleet.text import decoding_words
 
-EXACT_MAX = 2**53  # of whole numbers that float64 takes as they are
+EXACT_MAX = 2**53  # the largest integer up to which float64 is exact
 INT64_MAX = 2**63 - 1
 RECORD_BYTES = 64 << 20  # of a run's record, unpacked
-_TEXT = 2 << 20  # characters of a column
-_LONG = {"probe": 16 << 20, "failed_json": 19 << 20}
-_VALUES = {"failed_json": 1_500_000}  # of JSON: 100,000 failed visits
-_FEW_VALUES = 200_000
-_DEPTH = 10
+_MAX_TEXT = 2 << 20  # characters of a column
+_MAX_LONG_TEXT = {"probe": 16 << 20, "failed_json": 19 << 20}
+_MAX_VALUES = 200_000  # in a column of JSON
+_MAX_FAILED_VALUES = 1_500_000  # 100,000 failed visits
+_MAX_DEPTH = 10
 _SHORT = 4096  # characters
 WORD_BYTES = 500  # of a text that is repeated often
 
-UNPACKED, _PACKED = 32 << 20, 64  # bytes of a file's rows in memory: so many, and times those of the file
+UNPACKED, _PACKED = 32 << 20, 64  # a file's rows may take this many bytes, plus this many a byte of the file
 _CELL = 512  # bytes of a value, on average: a few of a row are long
 _TICKS = 1 << 26  # of a file, beside 8 for each of its bytes; samples of a coarse clock take next to none
 _GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
-_SAMPLE_COLUMNS = ("ticks", "other_ticks", "other_units")
-FEW_BYTES = 4 << 20  # in memory: of a column, or of a file that needs no other look
+_SAMPLE_LISTS = ("ticks", "other_ticks", "other_units")
+FEW_BYTES = 4 << 20  # in memory: of a column, or of a file that needs no further check
 _BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
-_REASON = 1000  # characters
-_CPUS = 1 << 16  # and numbers in a list
-_TEXTS, _LISTED_TEXT = 1 << 10, 1 << 13  # in a list, and characters of each: benchmarks, notes
+_MAX_REASON = 1000  # characters
+_MAX_CPUS = 1 << 16  # also of numbers in a list
+_MAX_TEXTS, _MAX_LISTED_TEXT = 1 << 10, 1 << 13  # in a list, and characters of each: benchmarks, notes
 _YEARS, _MOMENTS = (1970, 9998), ("started_utc", "ended_utc")
-_COUNTED = {"samples": "", "counters": "", "summaries": "", "pairs": "float"}
-"""Tables without a negative number, but for one type: of `pairs` the shares by which something changed."""
-_NUMBERS = {"int32": "i4", "int64": "i8", "float": "f4", "double": "f8"}
-_MOST = dict.fromkeys(("iterations", *_SAMPLE_COLUMNS), EXACT_MAX)
-_MOST |= dict.fromkeys(("ping_cpu", "pong_cpu"), _CPUS - 1)
-_LEAST = {"iterations": 1, "ns_per_tick": 1e-7}
+_SIGNED = {"samples": "", "counters": "", "summaries": "", "pairs": "float"}
+"""Tables whose numbers are never negative, except those of one type: relative changes in `pairs`."""
+_NUMBER_TYPES = ("int32", "int64", "float", "double")
+_LARGEST = dict.fromkeys(("iterations", *_SAMPLE_LISTS), EXACT_MAX)
+_LARGEST |= dict.fromkeys(("ping_cpu", "pong_cpu"), _MAX_CPUS - 1)
+_SMALLEST = {"iterations": 1, "ns_per_tick": 1e-7}
 _KEYS = frozenset(("run_id", "session_id", "host_id"))
+
+_POINT_LISTS = ("cpus", "other_ticks", "other_units")
+_POINT_NAMES = ("benchmark", "variant", "point", "unit", *schema.PARAMETERS)
+_SET_BY_BURST = ("pages", "state")  # parameters of a point that are known only after a burst
+BURST_COLUMNS = ("ping_cpu", "pong_cpu", "warmup", "ticks", *_POINT_NAMES, *_POINT_LISTS)
+"""The columns of `samples` that `check_bursts` needs."""
+
+_Type = TypeVar("_Type")
 
 
 class _Event(TypedDict):
@@ -73,7 +84,7 @@ class _Plan(TypedDict):
 
 
 class _Hello(TypedDict):
-    """Of a stored hello what is read again."""
+    """The part of a stored hello that is read again."""
 
     plan: NotRequired[_Plan]
     counters: NotRequired[list[_Event]]
@@ -87,7 +98,7 @@ class _Pairs(TypedDict):
 
 
 class _StoredPlan(TypedDict):
-    """Of a stored plan what is read by its name."""
+    """The part of a stored plan that is read by name."""
 
     pairs: NotRequired[_Pairs | None]
 
@@ -108,7 +119,14 @@ _JSON: Mapping[str, Any] = {
     "caches_json": list[Cache],
     "nodes_json": list[Node],
 }
-"""What the columns of JSON hold."""
+"""The types in columns of JSON."""
+
+
+@once
+def prepare_type(kind: type[_Type]) -> type[_Type]:
+    """Return the type, examined by msgspec: threads that use it while that goes on crash."""
+    msgspec.json.Decoder(kind)
+    return kind
 
 
 @contextmanager
@@ -123,7 +141,7 @@ def _decoding(what: str) -> Iterator[None]:
 
 @contextmanager
 def _raising_data_error() -> Iterator[None]:
-    """Make what the model says of benchmarks an error of the gate."""
+    """Turn a ValueError of the model into a DataError."""
     try:
         yield
     except ValueError as err:
@@ -131,35 +149,35 @@ def _raising_data_error() -> Iterator[None]:
 
 
 def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
-    """A row of a table, or these columns of it, with what may be missing as None. ValueError."""
+    """Return a row of a table, or these columns of it, with None for absent values. Raises DataError."""
     with _decoding(table):
-        found = msgspec.convert(values, _row_struct(table, None if names is None else tuple(names)))
-    return _check_row(table, found)
+        row = msgspec.convert(values, _row_struct(table, None if names is None else tuple(names)))
+    return _check_row(table, row)
 
 
 def decode_record(text: bytes, names: tuple[str, ...] | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The row of `runs` in a run's record, and its rows of `cpus`. Raises DataError.
+    """Return the row of `runs` and the rows of `cpus` in a run's record. Raises DataError.
 
     names: only these columns of `runs`, and no row of `cpus`.
     """
     with _decoding("record"):
-        found = msgspec.json.decode(text, type=_record_struct(names))
-    row = _check_row("runs", found.run)
+        record = msgspec.json.decode(text, type=_record_struct(names))
+    row = _check_row("runs", record.run)
     if names:
         return row, []
     shared = {"run_id": row["run_id"], "host_id": row["host_id"]}
-    return row, [_check_row("cpus", cpu) | shared for cpu in found.cpus]
+    return row, [_check_row("cpus", cpu) | shared for cpu in record.cpus]
 
 
 def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
-    """Decode the values of these columns of a row of `runs`, a list in JSON. Raises DataError."""
+    """Decode a JSON list of the values of these columns of `runs`. Raises DataError."""
     with _decoding("row"):
         row = _listed_row_decoder(names).decode(text)
     return _check_row("runs", row)
 
 
-def _check_row(table: str, found: Any) -> dict[str, Any]:
-    row = msgspec.structs.asdict(found)
+def _check_row(table: str, struct: Any) -> dict[str, Any]:
+    row = msgspec.structs.asdict(struct)
     for name in row.keys() & _JSON:
         text = row[name]
         if text is not None:
@@ -168,68 +186,69 @@ def _check_row(table: str, found: Any) -> dict[str, Any]:
         check_names(kind.partition("/")[0] for kind in row.get("benchmarks") or ())
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
-            raise DataError(f"{table}: {moment} is no moment of a run")
+            raise DataError(f"{table}: {moment} cannot be when a run began or ended")
     return row
 
 
 def parse_json_column(name: str, text: str) -> Any:
-    """What a column of JSON holds. Raises DataError."""
-    most = _VALUES.get(name, _FEW_VALUES)
-    if sum(map(text.count, ",[{")) > most:
-        raise DataError(f"{name}: more than {most} values")
+    """Parse a value of a column of JSON. Raises DataError."""
+    limit = _MAX_FAILED_VALUES if name == "failed_json" else _MAX_VALUES
+    if sum(map(text.count, ",[{")) > limit:
+        raise DataError(f"{name}: more than {limit} values")
     with _decoding(name):
         value = msgspec.json.decode(text)
-        known = msgspec.convert(value, prepare_type(_JSON[name]))
+        typed = msgspec.convert(value, prepare_type(_JSON[name]))
     if name == "hello_json":
         with _raising_data_error():
-            check_names(kind["benchmark"] for kind in known.get("plan", {}).get("benchmarks", ()))
-            check_descriptions(known.get("benchmarks", ()))
-    if name == "failed_json" and any(len(one["reason"]) > _REASON for one in known):
-        raise DataError(f"{name}: a reason has more than {_REASON} characters")
-    if nesting_depth(value, _DEPTH) > _DEPTH:
-        raise DataError(f"{name}: more than {_DEPTH} levels of objects and lists")
+            check_names(kind["benchmark"] for kind in typed.get("plan", {}).get("benchmarks", ()))
+            check_descriptions(typed.get("benchmarks", ()))
+    if name == "failed_json" and any(len(failed["reason"]) > _MAX_REASON for failed in typed):
+        raise DataError(f"{name}: a reason has more than {_MAX_REASON} characters")
+    if nesting_depth(value, _MAX_DEPTH) > _MAX_DEPTH:
+        raise DataError(f"{name}: more than {_MAX_DEPTH} levels of objects and lists")
     return value
 
 
-_parse_short_json = lru_cache(parse_json_column)  # many rows have the same
+_parse_short_json = lru_cache(parse_json_column)  # many rows have equal texts
 
 
 def nesting_depth(value: object, limit: int) -> int:
-    """How deep lists and objects are nested, without recursion and looking no deeper than `limit`."""
-    found, level = 0, [value]
-    while level and found <= limit:
+    """Return how deep lists and objects are nested; look no deeper than `limit`, and without recursion."""
+    depth, level = 0, [value]
+    while level and depth <= limit:
         inner: list[object] = []
         for item in level:
             inner.extend(item.values() if isinstance(item, dict) else item if isinstance(item, list) else ())
-        found, level = found + 1, inner
-    return found
+        depth, level = depth + 1, inner
+    return depth
 
 
-def check_machine(found: Facts | Load) -> None:
-    """Raise DataError where a fact of a host, or its load, is not of its column."""
-    load = found.load if isinstance(found, Facts) else found
+def check_machine(machine: Facts | Load) -> None:
+    """Raise DataError if a fact of a host, or its load, does not fit its column."""
+    load = machine.load if isinstance(machine, Facts) else machine
     values = {f"{name}_before": getattr(load, name) for name in load.__slots__}
     convert_row("runs", values, values)
-    if isinstance(found, Facts):
-        if len(json.dumps(found.probe)) > _LONG["probe"]:
-            raise DataError(f"its answer is of more than {_LONG['probe']} bytes")
+    if isinstance(machine, Facts):
+        if len(json.dumps(machine.probe)) > _MAX_LONG_TEXT["probe"]:
+            raise DataError(f"its answer has more than {_MAX_LONG_TEXT['probe']} bytes")
         lists = ("cpu_flags", "isolated_cpus", "nohz_full_cpus")
-        values = {name: getattr(found, name) for name in (*lists, *(column.name for column in schema.FACTS))}
-        convert_row("runs", {**values, **{name: list(values[name]) for name in lists}}, values)
-        for cpu in found.cpus:
+        values = {name: getattr(machine, name) for name in schema.FACTS}
+        values |= {name: list(getattr(machine, name)) for name in lists}
+        convert_row("runs", values, values)
+        for cpu in machine.cpus:
             values = {c.name: getattr(cpu, c.name) for c in schema.TABLES["cpus"] if c.name in cpu.__slots__}
             convert_row("cpus", values, values)
 
 
 def check_footer(name: str, footer: Footer, size: int) -> None:
-    """Raise DataError where a file of `size` bytes unpacks to more than any has, as its footer tells."""
+    """Raise DataError if a file of `size` bytes would, by its footer, unpack to more than fleet writes."""
     columns = [column for group in footer.groups for column in group.columns]
     words = {(word,) for word in schema.word_columns(name)}
     for column in columns:
         if column.path in words and column.unpacked > FEW_BYTES + WORD_BYTES * column.values:
             raise DataError(f"{column.path[0]} unpacks to {column.unpacked} bytes")
     lists = [
-        sum(column.values for column in group.columns if column.path[0] in _SAMPLE_COLUMNS)
+        sum(column.values for column in group.columns if column.path[0] in _SAMPLE_LISTS)
         for group in footer.groups
     ]
     rows, ticks = 8 * footer.rows * len(footer.paths), sum(lists)
@@ -242,107 +261,107 @@ def check_footer(name: str, footer: Footer, size: int) -> None:
 
 
 def check_memory(parts: Sequence[Any]) -> None:
-    """Raise DataError where tables that are to be held at once take more than rows of this one ever do."""
-    rows, held = sum(map(len, parts)), sum(part.nbytes for part in parts)
-    if held > UNPACKED + _CELL * parts[0].num_columns * rows:
-        raise DataError(f"{rows} rows unpack to more than {held} bytes")
+    """Raise DataError if tables that are held at once take more memory than such rows ever do."""
+    rows, size = sum(map(len, parts)), sum(part.nbytes for part in parts)
+    if size > UNPACKED + _CELL * parts[0].num_columns * rows:
+        raise DataError(f"{rows} rows unpack to more than {size} bytes")
 
 
 def check_table(name: str, table: Any) -> None:
-    """Raise DataError where columns of a table, as pyarrow has them, hold what they never do."""
-    _validate(table)
-    found = {field.name: table.column(field.name).combine_chunks() for field in table.schema}
-    for column in (one for one in schema.TABLES[name] if one.name in found):
-        values = found[column.name]
-        if values.null_count and not column.nullable:
-            raise DataError(f"{column.name} is null")
-        while pa.types.is_list(values.type):
-            values = values.flatten()
-            if values.null_count:
-                raise DataError(f"{column.name} has a null in a list")
-        if pa.types.is_dictionary(values.type):
-            longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
-            if longest > WORD_BYTES:
-                raise DataError(f"{column.name} is {longest} bytes long, and the limit is {WORD_BYTES}")
-        if column.name in ("relation", "benchmark"):
-            _check_words(name, column.name, {*values.unique().to_pylist()})
-        type_ = str(values.type)
-        if type_ in _NUMBERS and type_ != _COUNTED.get(name, type_):
-            _check_numbers(column.name, values)
-    if {"ticks", "warmup"} <= found.keys():
-        _check_lengths(found)
-
-
-def _validate(table: Any) -> None:
-    """Raise DataError for texts that are not UTF-8, and lists or words of dictionaries out of bounds."""
-    try:
+    """Raise DataError if columns of a pyarrow table hold values that fleet never writes."""
+    try:  # texts that are not UTF-8; lists, and words of dictionaries, out of bounds
         table.validate(full=True)
     except pa.ArrowInvalid as err:
         raise DataError(" ".join(str(err).split())) from err
+    columns = {field.name: table.column(field.name).combine_chunks() for field in table.schema}
+    for column in schema.TABLES[name]:
+        if column.name in columns:
+            _check_column(name, column, columns[column.name])
+    if {"ticks", "warmup"} <= columns.keys():
+        _check_lengths(columns)
 
 
-def _check_words(table: str, column: str, texts: set[str]) -> None:
-    """Raise DataError where a text is not a relation, or a benchmark; only pairs have kinds of cores."""
-    if column == "benchmark":
+def _check_column(table: str, column: schema.Column, values: Any) -> None:
+    if values.null_count and not column.nullable:
+        raise DataError(f"{column.name} is null")
+    while pa.types.is_list(values.type):
+        values = values.flatten()
+        if values.null_count:
+            raise DataError(f"{column.name} has a null in a list")
+    if pa.types.is_dictionary(values.type):
+        longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
+        if longest > WORD_BYTES:
+            raise DataError(f"{column.name} is {longest} bytes long, and the limit is {WORD_BYTES}")
+    if column.name == "benchmark" and table != "summaries":
         with _raising_data_error():
-            check_names(() if table == "summaries" else texts)
-        return
-    for text in sorted(texts):
-        if not is_relation(text) or (" " in text and table != "pairs"):
-            raise DataError(f"relation is {text!r}")
+            check_names({*values.unique().to_pylist()})
+    if column.name == "relation":
+        _check_relations(table, values.unique().to_pylist())
+    type_ = str(values.type)
+    if type_ in _NUMBER_TYPES and type_ != _SIGNED.get(table, type_):
+        _check_numbers(column.name, values)
+
+
+def _check_relations(table: str, relations: list[str]) -> None:
+    for relation in sorted(relations):
+        if not is_relation(relation) or (
+            " " in relation and table != "pairs"
+        ):  # only pairs have kinds of cores
+            raise DataError(f"relation is {relation!r}")
 
 
 def _check_numbers(name: str, values: Any) -> None:
-    least = _LEAST.get(name, 0)
-    numbers = values.fill_null(least).to_numpy()
-    most = _MOST.get(name, INT64_MAX)
-    if len(numbers) and not least <= numbers.min() <= numbers.max() <= most:
+    smallest, largest = _SMALLEST.get(name, 0), _LARGEST.get(name, INT64_MAX)
+    numbers = values.fill_null(smallest).to_numpy()
+    if len(numbers) and not smallest <= numbers.min() <= numbers.max() <= largest:
         raise DataError(f"{name} is {numbers.min()} to {numbers.max()}")
 
 
-def _check_lengths(found: Mapping[str, Any]) -> None:
-    ends, warmup = found["ticks"].offsets.to_numpy(), found["warmup"].to_numpy()
+def _check_lengths(columns: Mapping[str, Any]) -> None:
+    ends, warmup = columns["ticks"].offsets.to_numpy(), columns["warmup"].to_numpy()
     lengths = np.diff(ends)
     if lengths.max(initial=0) > _BURST_TICKS:
         raise DataError(f"a burst has {lengths.max()} ticks")
     if (warmup > lengths).any():
         raise DataError("warmup is more than the ticks")
-    zeros = np.flatnonzero(found["ticks"].values.to_numpy() == 0)
-    in_burst = np.searchsorted(zeros, ends[1:]) - np.searchsorted(zeros, ends[:-1] + warmup)
-    if (2 * in_burst > lengths - warmup).any():
+    if (2 * _count_zeros(columns["ticks"], warmup) > lengths - warmup).any():
         raise DataError("most samples of a burst took no time")
-    for name in found.keys() & {*_SAMPLE_COLUMNS[1:]}:
-        for at in np.flatnonzero(found[name].is_valid()).tolist():
-            if any(len(each) != lengths[at] for each in found[name][at]):
+    for name in columns.keys() & {*_SAMPLE_LISTS[1:]}:
+        for row in np.flatnonzero(columns[name].is_valid()).tolist():
+            if any(len(samples) != lengths[row] for samples in columns[name][row]):
                 raise DataError(f"{name} are not as many as ticks")
+
+
+def _count_zeros(ticks: Any, warmup: Any) -> Any:
+    """Return how many samples of each burst after its warm-ups are 0."""
+    zeros, ends = np.flatnonzero(np.asarray(ticks.values) == 0), np.asarray(ticks.offsets)
+    return np.searchsorted(zeros, ends[1:]) - np.searchsorted(zeros, ends[:-1] + warmup)
 
 
 @once
 def _record_struct(names: tuple[str, ...] | None) -> Any:
-    """The struct of a record: its CPUs do not repeat of which run and host they are."""
+    """Make the struct of a record, whose CPUs do not repeat the IDs of their run and host."""
     record = [("run", _row_struct("runs", names))]
     if names is None:
-        of_cpus = tuple(column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS)
-        cpus: Any = list.__class_getitem__(_row_struct("cpus", of_cpus))
-        record.append(("cpus", Annotated[cpus, msgspec.Meta(max_length=_CPUS)]))
+        cpu_names = tuple(column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS)
+        cpus: Any = list.__class_getitem__(_row_struct("cpus", cpu_names))
+        record.append(("cpus", Annotated[cpus, msgspec.Meta(max_length=_MAX_CPUS)]))
     return prepare_type(msgspec.defstruct("record", record))
 
 
 @once
 def _listed_row_decoder(names: tuple[str, ...]) -> Any:
-    """A decoder, which costs more to make than to use."""
     return msgspec.json.Decoder(_row_struct("runs", names, True))
 
 
 @once
 def _row_struct(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> Any:
-    there = {column.name: column for column in schema.TABLES[table]}
-    columns = [there[name] for name in names or there]
+    columns = {column.name: column for column in schema.TABLES[table]}
     fields = [
-        (one.name, _value_type(table, one) | None, None)
-        if one.nullable
-        else (one.name, _value_type(table, one))
-        for one in columns
+        (column.name, _value_type(table, column) | None, None)
+        if column.nullable
+        else (column.name, _value_type(table, column))
+        for column in map(columns.__getitem__, names or columns)
     ]
     return prepare_type(msgspec.defstruct(table, fields, kw_only=True, array_like=as_list))
 
@@ -350,22 +369,95 @@ def _row_struct(table: str, names: tuple[str, ...] | None, as_list: bool = False
 def _value_type(table: str, column: schema.Column) -> Any:
     if table == "runs" and column.name in ("state", "estimator"):
         return RunState if column.name == "state" else Estimator
+    is_list = column.type.startswith("list<")
     kind = column.type.removeprefix("list<").rstrip(">")
     if kind.startswith("int"):
-        most = schema.largest_int(table, column.name)
-        element: Any = Annotated[int, msgspec.Meta(ge=-most - 1, le=most)]
+        largest = schema.largest_int(table, column.name)
+        element: Any = Annotated[int, msgspec.Meta(ge=-largest - 1, le=largest)]
     elif column.name in _KEYS:
         element = Annotated[str, msgspec.Meta(pattern=KEY)]
     elif kind == "string":
-        longest = _LISTED_TEXT if column.type.startswith("list<") else _LONG.get(column.name, _TEXT)
+        longest = _MAX_LISTED_TEXT if is_list else _MAX_LONG_TEXT.get(column.name, _MAX_TEXT)
         element = Annotated[str, msgspec.Meta(max_length=longest)]
     elif kind.startswith("timestamp"):
         element = Annotated[datetime, msgspec.Meta(tz=True)]
     else:
         element = {"bool": bool, "float32": float, "float64": float}[kind]
-    most = _TEXTS if kind == "string" else _CPUS
-    return (
-        Annotated[list[element], msgspec.Meta(max_length=most)]
-        if column.type.startswith("list<")
-        else element
+    if not is_list:
+        return element
+    return Annotated[list[element], msgspec.Meta(max_length=_MAX_TEXTS if kind == "string" else _MAX_CPUS)]
+
+
+def check_bursts(table: Any, run: Mapping[str, Any]) -> None:
+    """Raise DataError unless these rows of `samples`, with BURST_COLUMNS, fit each other and their benchmark.
+
+    run: their row of `runs`. `agent.wire` checks the bursts that hosts send.
+    """
+    if run["estimator"] == "min":  # whose number is the smallest sample
+        ticks, warmup = (table.column(name).combine_chunks() for name in ("ticks", "warmup"))
+        if _count_zeros(ticks, np.asarray(warmup)).any():
+            raise DataError("the least sample of a burst took no time")
+    benchmarks = json.loads(run["hello_json"]).get("benchmarks", ())
+    descriptions = Descriptions(
+        {benchmark["name"]: benchmark_from_description(benchmark) for benchmark in benchmarks}
     )
+    _check_threads(table)
+    points: dict[tuple[str, str, str], Sequence[Any]] = {}
+    for row in _distinct_rows(table):
+        parameters = None
+        if row["point"] is not None:
+            parameters = Parameters(*(row[name] for name in schema.PARAMETERS))
+        elif any(row[name] is not None for name in ("unit", *schema.PARAMETERS, *_POINT_LISTS)):
+            raise DataError(f"{row['benchmark']}: a row without a point has columns of points")
+        if why := descriptions[row["benchmark"]].why_unfit(SimpleNamespace(**row, parameters=parameters)):
+            raise DataError(why)
+        if parameters is not None:
+            values = [row[name] for name in schema.PARAMETERS if name not in _SET_BY_BURST]
+            key = (row["benchmark"], row["variant"], row["point"])
+            if points.setdefault(key, values) != values:
+                raise DataError(f"point {row['point']} of {row['benchmark']} has different parameters")
+
+
+def _check_threads(table: Any) -> None:
+    """Raise DataError unless the CPUs of a burst begin with ping's, end with pong's, and have a list each."""
+    ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
+    cpus = table.column("cpus").combine_chunks()
+    count = np.where(ping == pong, 1, 2)
+    for row in np.flatnonzero(cpus.is_valid()).tolist():
+        numbers = cpus[row].as_py()
+        if (
+            not numbers
+            or (numbers[0], numbers[-1]) != (ping[row], pong[row])
+            or len({*numbers}) < len(numbers)
+        ):
+            raise DataError(f"cpus of a burst from {ping[row]} to {pong[row]} are {numbers!s:.100}")
+        count[row] = len(numbers)
+    for name in ("other_ticks", "other_units"):
+        lists = table.column(name).combine_chunks()
+        lengths = np.diff(lists.offsets)
+        if (np.asarray(lists.is_valid()) & (lengths != 0) & (lengths != count - 1)).any():
+            raise DataError(f"{name} has not a list for each further CPU")
+
+
+def _distinct_rows(table: Any) -> list[dict[str, Any]]:
+    """Return one row for each combination of names, parameters and numbers of threads."""
+    ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
+    keys = [ping == pong]
+    for name in (*_POINT_NAMES, *_POINT_LISTS):
+        column = table.column(name).combine_chunks()
+        if column.null_count == len(column):
+            continue
+        if name in _POINT_LISTS:
+            values = np.diff(column.offsets)
+        else:
+            codes = column.indices if pa.types.is_dictionary(column.type) else column
+            values = np.asarray(codes.fill_null(0))
+        keys += [np.asarray(column.is_valid()), values]
+    rows = np.zeros(len(table), "i8")
+    for key in keys:
+        if len(key) and (key != key[0]).any():
+            _, places = np.unique(key, return_inverse=True)
+            _, rows = np.unique(rows * (int(places.max()) + 1) + places, return_inverse=True)
+    _, first = np.unique(rows, return_index=True)
+    table = table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS])
+    return [row for place in sorted(first.tolist()) for row in table.slice(place, 1).to_pylist()]

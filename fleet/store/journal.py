@@ -1,4 +1,4 @@
-"""The journal of one run: every line of the agent, sealed, before anything else (docs/durability.md)."""
+"""The journal of a run: every line of its agents, with checksums, before anything else is done with it."""
 
 import fcntl
 import os
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Self
 
 from fleet.errors import LockedError, StoreError
-from fleet.model import Burst
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import seal_line, unseal_line
 from fleet.store.files import open_regular, storing, sync, write_all
@@ -22,10 +21,13 @@ SOON_PUBLISHED_BYTES = 1 << 20  # so much is in the tables, and on the disk, wel
 
 
 class Journal:
-    """Append-only files of lines, the parts, of one writer and thread. LockedError: another has it open."""
+    """Append-only files of lines, one for each part of the run; written by one thread of one process."""
 
     def __init__(self, inside: Path, folder: Path | None = None) -> None:
-        """Open the journal in the folder that `inside` leads to. folder: where it is, or soon will be."""
+        """Open the journal in the folder `inside`. folder: its path, now or soon.
+
+        Raises LockedError if another process has it open, StoreError.
+        """
         self.folder = folder or inside
         self._descriptor: int | None = None
         with storing("open the journal", self.folder):
@@ -46,12 +48,11 @@ class Journal:
         self._good: tuple[int, ...] = ()
         self._waiting = 0  # bytes the disk may not have
         self._named = False  # whether the disk has the names of the files, and run.json
-        self.columns: BurstColumns | None = None  # the bursts in its lines, while they are few
-        self._most_bytes = 0
+        self.bursts: BurstColumns | None = None  # decoded from its lines by whoever reads or writes them
 
     @property
     def _inside(self) -> Path:
-        """A path to the folder that was opened, whatever may be in its place by now."""
+        """A path to the folder that was opened, even if another is in its place by now."""
         return Path(f"/proc/self/fd/{self._handle}")
 
     @property
@@ -60,29 +61,21 @@ class Journal:
         return self._path(self._count)
 
     def begin_part(self) -> None:
-        """Close the present part, if anything stands in it, and begin the next."""
+        """Begin the next part, unless the present one is empty."""
         if self.path.exists() and self.path.stat().st_size:
             self._close_part()
             self._count += 1
 
-    def keep_columns(self, most_bytes: int) -> None:
-        """Begin anew to keep the bursts given to `keep`, until they take more than so much memory."""
-        self.columns, self._most_bytes = BurstColumns(), most_bytes
-
-    def keep(self, burst: Burst) -> None:
-        """Keep what a line was decoded to, so that publishing need not read it again."""
-        if self.columns is not None:
-            self.columns.add(burst)
-            if self.columns.nbytes > self._most_bytes:
-                self.columns = None
-
     def parts(self) -> list[Iterator[bytes | None]]:
-        """Every part's lines without newlines, torn ends and refusals left out; None: not as written."""
+        """Return the lines of every part, without newlines; None for one that is not as it was written.
+
+        Torn last lines, and lines refused by `refuse_after`, are left out.
+        """
         limits = chain(self._good, repeat(None))
         return [islice(_read_lines(path), limit) for path, limit in zip(self._paths(), limits, strict=False)]
 
     def refuse_after(self, good: Sequence[int]) -> None:
-        """Leave out of each part that is there whatever follows so many lines."""
+        """Refuse in each present part all that follows so many lines."""
         self._good = tuple(good)
 
     def check(self) -> None:
@@ -105,7 +98,7 @@ class Journal:
         return paths
 
     def _check_parts(self) -> None:
-        """Raise StoreError where a part is missing, since what follows it would be published without it."""
+        """Raise StoreError if a part is missing, since later parts would be published without it."""
         count = len(self._paths())
         if len(list(self.folder.glob("stream*.jsonl"))) > count:
             raise StoreError(
@@ -121,7 +114,7 @@ class Journal:
         return descriptor
 
     def append(self, line: bytes) -> None:
-        """Write a line, given without newline; return once the kernel has it whole. Raises StoreError."""
+        """Write a line, given without newline; return when the kernel has all of it. Raises StoreError."""
         if self._lock is None:
             raise StoreError(f"{self.path}: the journal is closed.")
         if self._descriptor is None:
@@ -141,13 +134,13 @@ class Journal:
             raise
 
     def sync_if_large(self) -> None:
-        """Bring to the disk what publishing, which is about to begin, may not do soon enough itself."""
+        """Bring to the disk, before publishing, what that may not do soon enough itself."""
         if self._descriptor is not None and self._waiting > SOON_PUBLISHED_BYTES:
             with storing("write the journal", self.path, kept=True):
                 self._sync(self._descriptor)
 
     def close(self) -> None:
-        """Bring everything to the disk, close, and let go of the lock. Safe to call twice."""
+        """Bring everything to the disk, close, and unlock. May be called twice."""
         try:
             self._close_part()
         finally:
@@ -171,7 +164,7 @@ class Journal:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Close; an error already under way is not hidden by one of closing."""
+        """Close; an error of closing does not hide one already raised."""
         try:
             self.close()
         except StoreError:
@@ -193,7 +186,7 @@ def _read_lines(path: Path) -> Iterator[bytes | None]:
 
 
 def _lock_folder(inside: Path, folder: Path) -> int:
-    """Open and lock the journal's lock file; the kernel lets go of it with the process."""
+    """Open and lock the journal's lock file; the kernel unlocks it when the process ends."""
     with storing("open the journal", folder / LOCK_FILE):
         descriptor = open_regular(inside / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:

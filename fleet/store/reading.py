@@ -13,12 +13,18 @@ from warnings import warn
 from fleet.errors import DamagedFileError, DataError, StoreError, StoreWarning, explain, is_lack_of_memory
 from fleet.late import pa, pc, pq
 from fleet.store import schema
-from fleet.store.bursts_gate import BURST_COLUMNS as CHECKED_TOGETHER
-from fleet.store.bursts_gate import check_bursts
 from fleet.store.checksums import read_footer
 from fleet.store.files import open_regular, require_regular
 from fleet.store.footer import Footer, find_metadata, may_contain, parse_footer
-from fleet.store.gate import FEW_BYTES, UNPACKED, check_footer, check_memory, check_table
+from fleet.store.gate import (
+    BURST_COLUMNS,
+    FEW_BYTES,
+    UNPACKED,
+    check_bursts,
+    check_footer,
+    check_memory,
+    check_table,
+)
 from fleet.store.places import Folder, Place
 from fleet.store.rows import RECORD, RunRecord, unpack_record, unpack_record_json
 
@@ -298,7 +304,7 @@ class TableFile:
         """The columns to read and check: where bursts are wanted, all that are checked together."""
         if self._table != "samples" or "ticks" not in shape.names:
             return shape
-        return _memory_schema("samples", [*shape.names, *CHECKED_TOGETHER])
+        return _memory_schema("samples", [*shape.names, *BURST_COLUMNS])
 
     @cached_property
     def _path_columns(self) -> Mapping[str, str]:

@@ -143,7 +143,7 @@ def make_runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         "probe": "\n".join(line for line in facts.probe.split("\n") if "fleet-agent-" not in line),
     }
     row |= _load_columns(facts.load, "before") | _load_columns(run.load_after, "after")
-    return row | _pick_values(facts, *(column.name for column in schema.FACTS))
+    return row | _pick_values(facts, *schema.FACTS)
 
 
 def _pick_values(noun: Any, *names: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Writes one run's bursts as a samples file, in chunks, each sorted, so that memory does not grow."""
+"""Writes and hashes a run's samples in chunks, each sorted, so that memory does not grow with the run."""
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -35,28 +36,33 @@ _SPLIT = (
 
 
 def write_samples(
-    path: Path,
-    run: Run,
-    bursts: Iterable[Burst] | BurstColumns,
-    counters: Callable[[Run, BurstColumns], None] | None = None,
+    path: Path, counters_path: Path, run: Run, bursts: Iterable[Burst] | BurstColumns
 ) -> RunRecord:
-    """Write `bursts` to a new file, on the disk; return its record. counters: takes each chunk. OSError."""
+    """Write bursts to a new file on the disk, and counts of events, if any, to another. Raises OSError.
+
+    Return the run's record, which is in the file.
+    """
     digest, samples, flagged = hashlib.sha256(), 0, 0
     sizes = list[int]()
     file: TableWriter | None = None
-    for chunk, last in _pack_chunks(bursts):
-        if counters is not None:
-            counters(run, chunk)
-        small = last and not sizes and chunk.samples < SMALL_SAMPLES
-        table = chunk.to_table(run)
-        _hash_table(digest, table)
-        if file is None:
-            file = _open_writer(path, table.schema, in_memory=last, small=small)
-        file.write(table, ROW_GROUP_BURSTS)
-        sizes.append(len(chunk))
-        samples, flagged = samples + chunk.samples, flagged + chunk.flagged
-    assert file is not None  # noqa: S101  there is at least one chunk
-    with file:
+    counters_file: TableWriter | None = None
+    with ExitStack() as files:
+        for chunk, is_last in _pack_chunks(bursts):
+            table, counters = chunk.to_table(run), chunk.counters_table(run)
+            _hash_table(digest, table)
+            if file is None:
+                small = is_last and chunk.samples < SMALL_SAMPLES
+                file = files.enter_context(_open_writer(path, table.schema, in_memory=is_last, small=small))
+            file.write(table, ROW_GROUP_BURSTS)
+            if counters is not None:
+                if counters_file is None:
+                    counters_file = files.enter_context(
+                        TableWriter(counters_path, counters.schema, in_memory=False)
+                    )
+                counters_file.write(counters)
+            sizes.append(len(chunk))
+            samples, flagged = samples + chunk.samples, flagged + chunk.flagged
+        assert file is not None  # noqa: S101  there is at least one chunk
         contents = Contents(sum(sizes), samples, flagged, digest.hexdigest())
         record = RunRecord(make_runs_row(run, contents), make_cpus_rows(run))
         file.describe(_metadata(record, sizes))
@@ -64,7 +70,7 @@ def write_samples(
 
 
 def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColumns, bool]]:
-    """The bursts in chunks, and whether each is the last; at least one."""
+    """Yield the bursts in chunks, at least one, and whether each is the last."""
     if isinstance(bursts, BurstColumns):
         yield bursts, True
         return
@@ -84,7 +90,7 @@ def _metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
 
 
 def _open_writer(path: Path, shape: Any, *, in_memory: bool, small: bool) -> TableWriter:
-    """A writer of samples; of few, zstd, statistics and checksums of pages cost time and save nothing."""
+    """Open a samples file. small: without zstd, statistics and page checksums, which would save nothing."""
     return TableWriter(
         path,
         shape,
@@ -99,7 +105,7 @@ def _open_writer(path: Path, shape: Any, *, in_memory: bool, small: bool) -> Tab
 
 
 def hash_samples(file: TableFile) -> str:
-    """The digest of the samples a file holds now; StoreError where it cannot be read."""
+    """Return the SHA-256 of the samples in a file. Raises StoreError."""
     digest = hashlib.sha256()
     for table in file.iter_as_stored(_read_chunk_sizes(file)):
         _hash_table(digest, table)
@@ -107,7 +113,7 @@ def hash_samples(file: TableFile) -> str:
 
 
 def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
-    """Write the samples of a file to a new one, on the disk, with another record. OSError, StoreError."""
+    """Copy the samples of a file to a new one, with another record. Raises OSError, StoreError."""
     sizes = _read_chunk_sizes(file)
     with _open_writer(path, schema.file_schema("samples"), in_memory=False, small=False) as writer:
         for table in file.iter_as_stored(sizes):
@@ -116,7 +122,7 @@ def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
 
 
 def _read_chunk_sizes(file: TableFile) -> list[int]:
-    """The chunks, in bursts, that are hashed apart."""
+    """Return the bursts of each chunk; chunks are hashed one after the other."""
     if not (text := file.metadata.get(b"fleet.chunks")):
         return [file.rows]
     sizes = [int(size) for size in text.split(b",")] if _CHUNKS.fullmatch(text) else []
@@ -126,7 +132,7 @@ def _read_chunk_sizes(file: TableFile) -> list[int]:
 
 
 def _hash_table(digest: Any, table: Any) -> None:
-    """Hash values, not the file, which pyarrow may write otherwise."""
+    """Hash the values, as pyarrow may write equal values as different files."""
     for name, chunked in zip(table.column_names, table.itercolumns(), strict=True):
         digest.update(name.encode())
         _hash_column(digest, chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks())

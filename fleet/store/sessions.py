@@ -7,16 +7,20 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 from warnings import warn
 
 from fleet.errors import DataError, LockedError, StoreError, StoreWarning
+from fleet.late import msgspec
 from fleet.model import RequestedOptions, Run
 from fleet.store.checksums import seal_json, unseal_json
-from fleet.store.decoding import decode
 from fleet.store.files import enter_state_folder, open_regular, read_regular, storing, sync
+from fleet.store.gate import prepare_type
 from fleet.store.ids import RUN_FILE, require_key
 from fleet.store.rows import to_dict, to_json
+from fleet.text import decoding_words
+
+_Noun = TypeVar("_Noun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +174,18 @@ def _write_note(folder: Path, name: str, intent: Intent) -> BinaryIO:
 
 def _intent_path(state_dir: Path, session_id: str) -> Path:
     return state_dir / "journal" / f"{require_key(session_id, 'session')}.json"
+
+
+def decode(kind: type[_Noun], value: object) -> _Noun:
+    """Convert the JSON value that `to_json` wrote of a `kind` back. Raises DataError that names the field."""
+    try:
+        return msgspec.convert(_drop_env(value), prepare_type(kind))
+    except msgspec.ValidationError as err:
+        raise DataError(decoding_words(err, kind.__name__)) from err
+
+
+def _drop_env(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    inner = {key: _drop_env(value[key]) for key in ("host", "build_host") if key in value}
+    return {key: item for key, item in (value | inner).items() if key != "env"}

@@ -1,9 +1,10 @@
-"""The store as the rest of the house sees it: one results root (docs/tables.md)."""
+"""A results root: its journals, and publishing runs whole or not at all (docs/tables.md)."""
 
 import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from fleet.errors import StoreError
@@ -12,23 +13,26 @@ from fleet.store import runs
 from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import seal_json
-from fleet.store.files import enter_state_folder, remove_folder, storing
+from fleet.store.files import discard, draft_path, enter_state_folder, remove_folder, storing
 from fleet.store.ids import RUN_FILE, require_key
 from fleet.store.journal import Journal
-from fleet.store.places import parse_place
-from fleet.store.publish import clear_leftovers, publish
+from fleet.store.places import SAMPLES_FILE, Folder, counters_name, parse_place, samples_name
+from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord, to_dict, to_json
 from fleet.store.run_tables import add_runs
 from fleet.store.runs import RunSummary
+from fleet.store.samples import write_samples
 from fleet.store.sessions import Sessions
 
 BATCH_RUNS = 64
 BATCH_S = 2.0
+LEFTOVER_AFTER_S = 24 * 3600  # no publication takes so long, and no two machines' clocks differ so much
+_publishing = threading.BoundedSemaphore(4)  # each holds a run's samples in memory; more are no quicker
 _NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after"}  # known only at the end
 
 
 class Store(Sessions):
-    """A results root, which several controllers may write to. state_dir: for journals and drafts, here."""
+    """A results root, which several controllers may write to. state_dir: for journals and drafts, local."""
 
     def __init__(self, root: str | Path) -> None:
         self.place = parse_place(root)
@@ -38,7 +42,7 @@ class Store(Sessions):
         self._flushed = time.monotonic()
 
     def make_ready(self) -> None:
-        """Make sure, before anything is measured, that journals can be written and the place answers."""
+        """Raise StoreError, before anything is measured, if journals or results cannot be written."""
         for name in ("journal", "staging"):
             with (
                 storing("keep journals there", self.state_dir / name),
@@ -50,7 +54,7 @@ class Store(Sessions):
             self.place.check_reachable()
 
     def new_journal(self, run: Run) -> Journal:
-        """Open the journal of a run that is about to begin. Raises StoreError if it has one already."""
+        """Open the journal of a new run. Raises StoreError if it has one already."""
         folder = self._journal_dir(run.run_id)
         if folder.exists():
             raise StoreError(f"{folder}: this run has a journal already; a new run needs a new id.")
@@ -68,7 +72,7 @@ class Store(Sessions):
         return journal
 
     def reopen_journal(self, run_id: str) -> Journal:
-        """Take over the journal of a run. Raises LockedError while another controller here has it open."""
+        """Open the journal of a begun run. Raises LockedError while another controller here has it open."""
         folder = self._journal_dir(run_id)
         with (
             storing("open the journal", folder),
@@ -77,22 +81,35 @@ class Store(Sessions):
             return Journal(journals / run_id, folder)
 
     def drop_journal(self, run_id: str) -> None:
-        """Remove the journal of a run of which nothing is to be kept."""
+        """Remove the journal of a run without publishing it."""
         folder = self._journal_dir(run_id)
         with storing("remove the journal", folder):
             self._remove(run_id)
 
     def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
-        """Publish a finished run, then remove its journal; return the name of its samples file.
+        """Publish a finished run and remove its journal; return the name of its samples file.
 
-        Publishing the same run again changes nothing; other bursts under its id raise StoreError. On any
-        failure the journal stays, readers see nothing half, and publishing again completes the work. batch:
-        leave the rows of `runs` and `cpus` to a later publication or to `flush`, which write many at once.
+        Publishing the run again completes what a failure left undone; other bursts under its ID raise
+        StoreError. After any failure the journal stays, and readers see nothing or all. batch: leave the rows
+        of `runs` and `cpus` to `flush` or a later call, which write many at once.
         """
-        name, record = publish(self.place, run, bursts)
+        name = samples_name(run.host.host_id, run.run_id)
+        with (
+            _publishing,
+            storing("publish the run", self.place, kept=True),
+            draft_path(self.state_dir, run.run_id) as staging,
+        ):
+            staging.mkdir()
+            samples, counters = staging / SAMPLES_FILE, staging / "counters.parquet"
+            record = write_samples(samples, counters, run, bursts)
+            placed = self.place.put(samples, name)
+            if not (placed and isinstance(self.place, Folder)):  # a bucket cannot tell who was first
+                record = self._read_same_record(name, record)
+            if counters.exists():
+                self.place.put(counters, counters_name(run.run_id))
         folder = self._journal_dir(run.run_id)
         with storing("remove the journal of the published run", folder, kept=True):
-            clear_leftovers(self.state_dir, run.run_id)
+            self._clear_leftovers(run.run_id)
             if folder.exists():
                 self._remove(run.run_id)
         with self._guard:
@@ -102,12 +119,37 @@ class Store(Sessions):
             try:
                 self.flush()
             except StoreError:
-                if not batch:  # else the rows wait for the next time
+                if not batch:  # else the rows wait for the next call
                     raise
         return name
 
+    def _read_same_record(self, name: str, record: RunRecord) -> RunRecord:
+        """Return the record of a published file. Raises StoreError unless it has the same samples."""
+        try:
+            published = TableFile(self.place, name, "samples").record
+        except StoreError as err:
+            raise StoreError(
+                f"{self.place}: cannot publish the run: {err} What arrived is kept in the journal."
+            ) from err
+        if published.row["content_sha256"] != record.row["content_sha256"]:
+            raise StoreError(
+                f"{self.place}: {name} is published already, with other samples; nothing was changed. "
+                f"The journal is kept: look at both before removing one."
+            )
+        return published
+
+    def _clear_leftovers(self, run_id: str) -> None:
+        """Remove from `staging` what killed controllers left of this run, or long ago of others."""
+        old = time.time() - LEFTOVER_AFTER_S
+        with enter_state_folder(self.state_dir, "staging") as staging:
+            for path in staging.iterdir():
+                is_ours = path.name.startswith(f"{run_id}-") or "-removed-" in path.name
+                with suppress(OSError):  # another controller was first, or it is not ours to remove
+                    if is_ours or path.lstat().st_mtime < old:
+                        discard(path)
+
     def flush(self) -> None:
-        """Write the rows that wait. Raises StoreError; they then wait for the next time."""
+        """Write the waiting rows of `runs` and `cpus`. On StoreError they wait for the next call."""
         with self._guard:
             records, self._waiting, self._flushed = self._waiting, [], time.monotonic()
         try:
@@ -120,21 +162,21 @@ class Store(Sessions):
             raise
 
     def complete_tables(self, session_id: str) -> None:
-        """Write the rows that a killed controller of this session did not. Raises StoreError."""
+        """Write the rows that a killed controller of this session did not write. Raises StoreError."""
         with storing("complete the tables runs and cpus", self.place):
             runs.complete_session(self.place, session_id)
 
     def list_runs(self, *, withdrawn: bool = False) -> list[RunSummary]:
-        """The runs whose samples can be read, oldest first. withdrawn: with those that were withdrawn."""
+        """List the runs whose samples can be read, oldest first. withdrawn: include the withdrawn ones."""
         listing = runs.Listing(self.place)
         return listing.all_runs if withdrawn else listing.runs
 
     def label(self, run_ids: Collection[str], labels: Mapping[str, str | None]) -> None:
-        """Set labels of published runs, None to remove one; their samples stay as written. StoreError."""
+        """Set labels of published runs; None removes one. Raises StoreError."""
         amend(self.place, run_ids, Amendment(labels=labels))
 
     def withdraw(self, run_ids: Collection[str], *, undo: bool = False) -> None:
-        """Keep the runs, but read them no longer; undo: read them again. Raises StoreError."""
+        """Leave the runs out of what is read, but keep them; undo: take them in again. Raises StoreError."""
         amend(self.place, run_ids, Amendment(withdrawn=not undo))
 
     def _remove(self, run_id: str) -> None:

@@ -16,8 +16,6 @@ from fleet.analysis import boundary
 from fleet.errors import DamagedFileError, StoreError, StoreWarning, UsageError
 from fleet.model import Burst, Cpu, Host, Parameters, Run
 from fleet.store import Store, files, new_run_id, places, reading
-from fleet.store.places import parse_place
-from fleet.store.publish import publish
 from fleet.store.rows import make_runs_row
 from fleet.store.runs import Listing
 from tests import builders
@@ -128,7 +126,8 @@ def test_a_record_that_cannot_be_read_is_named_by_every_command(
         patched.setattr(
             "fleet.store.samples.make_runs_row", lambda *of: {**make_runs_row(*of), **RECORDS[what]}
         )
-        name, _ = publish(parse_place(root), bad, builders.bursts_of(bad))
+        patched.setattr(Store, "flush", lambda _: None)
+        name = Store(root).publish(bad, builders.bursts_of(bad))
     os.utime(root / name, (0, 0))  # old enough to be added to `runs` by a reader
     with Fleet(tmp_path) as command:
         for view in (("runs",), ("show", "all"), ("compare", "label=a", "label=b")):

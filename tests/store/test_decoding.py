@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from fleet.model import Facts, Host, Plan, RequestedOptions, Run
 from fleet.store import Intent
-from fleet.store.decoding import decode
 from fleet.store.rows import to_json
+from fleet.store.sessions import decode
 from tests import builders
 
 ROOT = Path(__file__).parents[2]

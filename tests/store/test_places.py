@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import UsageError
-from fleet.store.places import Folder, parse_place
-from fleet.store.s3 import Bucket
+from fleet.store.places import Bucket, Folder, parse_place
 
 
 @pytest.mark.parametrize("text", ["results", "./s3", "/var/lib/fleet", "a:b", "C"])

@@ -16,10 +16,10 @@ from fleet.errors import DataError, StoreError, UsageError
 from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
 from fleet.store import Listing, Store, new_run_id, new_session_id, samples
 from fleet.store.places import Folder
-from fleet.store.publish import LEFTOVER_AFTER_S
 from fleet.store.reading import TableFile, read_record
 from fleet.store.rows import parse_record
 from fleet.store.runs import list_unfinished
+from fleet.store.store import LEFTOVER_AFTER_S
 from tests import builders
 
 

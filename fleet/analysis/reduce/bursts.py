@@ -12,12 +12,13 @@ import pandas as pd
 from fleet.analysis.base.tables import Bools, Floats, Ints, to_pandas
 from fleet.analysis.reduce.load import mean_of_both, ns_per_sample_tick, of_both
 from fleet.model import SHIPPED, Descriptions, Shape
-from fleet.store.schema import PARAMETER_COLUMNS, names_between
+from fleet.store.schema import PARAMETERS
 
-PARAMETERS = tuple(column.name for column in PARAMETER_COLUMNS)
-_OF_BURST, _OF_SAMPLES = ("run_id", "start_offset_ns"), ("iterations", "ns_per_tick")
-_OF_POINT, _OF_ALL = ("flags", "threads"), ("other_ticks", "core_ghz")
-SAMPLE_COLUMNS = names_between("samples", _OF_BURST, _OF_SAMPLES, _OF_POINT, _OF_ALL)
+SAMPLE_COLUMNS = (
+    *("run_id", "benchmark", "variant", "relation", "round", "ping_cpu", "pong_cpu", "start_offset_ns"),
+    *("iterations", "warmup", "ticks", "ns_per_tick", "flags", "point", "unit", *PARAMETERS),
+    *("other_ticks", "other_units", "core_ghz"),
+)
 LISTS = ("ticks", "other_ticks", "other_units")
 OF_OTHERS = ("least_share", "most_share", "other_rate")
 """What the threads of a burst did beside ping: `_join_units`."""

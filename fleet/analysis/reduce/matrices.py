@@ -9,10 +9,10 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, decode_categories, group_medians, number_groups
 from fleet.analysis.reduce.burst_levels import asymmetry, describe_rows, find_main_bursts
-from fleet.analysis.reduce.bursts import OF_OTHERS, PARAMETERS, SAMPLE_COLUMNS, Bursts, equal_rows, of_arrow
+from fleet.analysis.reduce.bursts import OF_OTHERS, SAMPLE_COLUMNS, Bursts, equal_rows, of_arrow
 from fleet.late import pa
 from fleet.model import SHIPPED, Benchmark, Descriptions, Shape
-from fleet.store.schema import arrow_schema
+from fleet.store.schema import PARAMETERS, arrow_schema
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
 KIND = ["run_id", "benchmark", "variant"]
