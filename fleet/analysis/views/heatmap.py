@@ -70,7 +70,7 @@ def draw_matrix(
         ]
         ruled = _lay_out_matrix(drawn.labels, drawn.labels, texts, drawn, canvas)
         if canvas.fits(ruled.plain):
-            flagged = "; *: pair with a flag" if marked else ""
+            flagged = "; *: pair with a flag of its own (Warnings)" if marked else ""
             return Text(f"{label}; rows ping, columns pong{flagged}\n").append_text(ruled)
     if canvas.colour or as_map:
         cells = (_draw_half_blocks if canvas.colour else _draw_signs)(drawn, order, label, marked)

@@ -32,8 +32,19 @@ def render_header(run: dict[str, Any], order: Layout) -> str:
         f"labels: {labels}" if labels else "",
         preset if run["preset"] else "",
         *describe_topology(order),
+        f"hyperthreading (SMT): {_describe_smt(run, order)}",
     )
     return "\n".join(one_line(line) for line in lines if line)
+
+
+def _describe_smt(run: dict[str, Any], order: Layout) -> str:
+    """Say whether a core runs several threads, by the fact `smt` and the topology."""
+    knows_cores = all(groups[-1] >= 0 for groups in order.groups)
+    if run["smt"] or (knows_cores and any(len(core) > 1 for core in order.blocks("core"))):
+        return "on"
+    if run["hypervisor"]:
+        return f"hidden by the hypervisor ({run['hypervisor']}), if the machine has it"
+    return "not reported by the host" if run["smt"] is None else "off, or not supported by the CPU"
 
 
 def render_pairs(

@@ -260,3 +260,22 @@ def test_sentences_and_the_last_columns_of_tables_fit_the_terminal() -> None:
     text = "  one two three four\nname  a  b  c  d\nshort"
     assert fitted(text, 12) == "  one two\n    three\n    four\nname  a  b  c\n      d\nshort"
     assert fitted(text, None) == text
+
+
+@pytest.mark.parametrize(
+    ("smt", "hypervisor", "answer"),
+    [
+        (True, None, "on"),
+        (False, None, "off, or not supported by the CPU"),
+        (False, "KVM", r"hidden by the hypervisor \(KVM\), if the machine has it"),
+        (None, None, "not reported by the host"),
+    ],
+)
+def test_whether_hyperthreading_is_on_is_said(
+    smt: bool | None, hypervisor: str | None, answer: str, tmp_path: Path
+) -> None:
+    run = builders.a_run(tuple(Cpu(number) for number in range(2)))
+    run = replace(run, facts=replace(run.facts, smt=smt, hypervisor=hypervisor))
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    text = show_run(tmp_path, run.run_id)
+    assert re.search(rf"^hyperthreading \(SMT\): {answer}$", text, re.MULTILINE)
