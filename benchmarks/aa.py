@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from fleet.analysis.compare.verdicts import compare_pairs, compare_relations
+from fleet.analysis.compare import compare_pairs, compare_relations
 
 PAIRS, BURSTS, SAMPLES = 64, 10, 5
 LIKENESS, SCATTER = 0.5, 0.02

@@ -14,11 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Floats
-from fleet.analysis.compare.accept import Outcome, judge_numbers, predict_next
-from fleet.analysis.compare.odd import LEAST_MACHINES, distances
-from fleet.analysis.compare.verdicts import THRESHOLD
-from fleet.analysis.reduce.interval import LEAST_RUNS
+from fleet.analysis.base import Floats
+from fleet.analysis.compare import LEAST_MACHINES, THRESHOLD, Outcome, distances, judge_numbers, predict_next
+from fleet.analysis.reduce import LEAST_RUNS
 
 RELATIONS = 8
 SLOWER = np.log(1.1)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fleet.analysis.reduce.burst_levels import describe_rows, find_main_bursts
+from fleet.analysis.reduce import describe_rows, find_main_bursts
 
 PRECISION = 0.01
 LOOKS = (10, 20, 40, 80, 90)  # bursts after which a run may end, and has to

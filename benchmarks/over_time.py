@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fleet.analysis.base.tables import Floats
+from fleet.analysis.base import Floats
 from fleet.analysis.compare import over_time
 
 HOSTS, RELATIONS = 20, 8

@@ -16,7 +16,7 @@ from asv.step_detect import detect_steps  # type: ignore[import-not-found]  # of
 from otava.series import Metric, Series  # type: ignore[import-not-found]
 
 from benchmarks import over_time
-from fleet.analysis.base.tables import Floats
+from fleet.analysis.base import Floats
 
 Dated = Iterable[tuple[int, int]]  # row and night
 

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fleet.analysis.exchange import tools
-from fleet.analysis.reduce.burst_levels import find_main_runs
+from fleet.analysis.exchange import read_matrices
+from fleet.analysis.reduce import find_main_runs
 
 ROOT = Path(__file__).parents[1]
 RESAMPLES = 4000
@@ -50,7 +50,7 @@ class Side:
     def number(self) -> float:
         """Run it once: one way in ns between the first two CPUs."""
         done = subprocess.run(self.command, capture_output=True, text=True, check=True)
-        (grid,) = tools.read_matrices(done.stdout, self.command[0], self.tool)[1]
+        (grid,) = read_matrices(done.stdout, self.command[0], self.tool)[1]
         return grid.symmetric()[grid.cpus[0], grid.cpus[1]]
 
 

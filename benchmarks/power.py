@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks import aa
-from fleet.analysis.compare.verdicts import compare_pairs, compare_relations
+from fleet.analysis.compare import compare_pairs, compare_relations
 
 ONE_IN = 10
 

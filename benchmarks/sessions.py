@@ -35,8 +35,7 @@ import pandas as pd
 from scipy import stats
 
 from benchmarks.interval import describe_runs
-from fleet.analysis.compare.judge import ALPHA
-from fleet.analysis.compare.verdicts import THRESHOLD, SideRuns, Verdict, judge_comparisons
+from fleet.analysis.compare import ALPHA, THRESHOLD, SideRuns, Verdict, judge_comparisons
 from fleet.session.alternate import Alternation
 
 SCATTER = 0.01

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fleet.analysis.base.tables import Floats
-from fleet.analysis.compare.odd import Distances, beside_the_same, distances, numbers
-from fleet.analysis.compare.verdicts import THRESHOLD
+from fleet.analysis.base import Floats
+from fleet.analysis.compare import THRESHOLD, Distances, beside_the_same, distances, numbers
 
 RELATIONS, CPUS = 8, 32
 CELLS = [

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.imports import load_published
-from fleet.analysis.reduce.flags import SIBLING_NEARER
+from fleet.analysis.exchange import load_published, read_matrices
+from fleet.analysis.reduce import SIBLING_NEARER
 from fleet.errors import FleetError
 
 FACTORS = (1.3, 1.6)
@@ -56,7 +55,7 @@ def print_folder(folder: Path) -> None:
     """Print what is found in each table of a folder."""
     for file in sorted(folder.glob("*.txt")):
         try:
-            _, grids = tools.read_matrices(file.read_text(), file.name)
+            _, grids = read_matrices(file.read_text(), file.name)
         except FleetError as err:
             print(f"{file.name}: {err}")
             continue

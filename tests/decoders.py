@@ -16,8 +16,7 @@ from fleet.agent import forecast
 from fleet.agent.wire import machine, run_so_far
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.line import WireError
-from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.imports import make_rows
+from fleet.analysis.exchange import TOOLS, make_rows, read_matrices
 from fleet.errors import DeployError, ProbeError, StoreError, UsageError
 from fleet.facts import gather, probe
 from fleet.model import BENCHMARKS, Facts, Host, Load
@@ -121,10 +120,10 @@ def run_file(data: bytes, folder: Path) -> None:
 def matrix(data: bytes, folder: Path) -> None:
     text = data.decode("utf-8", "replace")
     with suppress(UsageError):
-        tools.read_matrices(text, "x")
-    for tool in tools.TOOLS:
+        read_matrices(text, "x")
+    for tool in TOOLS:
         with suppress(UsageError):
-            for at, grid in enumerate(tools.read_matrices(text, "x", tool)[1]):
+            for at, grid in enumerate(read_matrices(text, "x", tool)[1]):
                 found = make_rows("x", tool, grid, {"benchmark": "cas", "source": "x"})
                 write_summary(folder, f"{tool}-{at}", found)
 

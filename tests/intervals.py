@@ -4,7 +4,7 @@ import itertools
 import math
 import statistics
 
-from fleet.analysis.reduce.interval import student_t
+from fleet.analysis.reduce import student_t
 
 
 def half_width(values: list[float]) -> float:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from fleet.analysis.reduce.ladders import size_text
+from fleet.analysis.reduce import size_text
 from fleet.model import Burst, Cache, Cpu, Hello, Host, Parameters, Run
 from fleet.store import Store, new_run_id
 from tests import builders

@@ -4,7 +4,9 @@ import builtins
 import errno
 import importlib
 import inspect
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
 
 EXCEPTIONS: Mapping[str, BaseException] = {
     "NameError": NameError("name 'planted' is not defined"),
@@ -17,6 +19,11 @@ EXCEPTIONS: Mapping[str, BaseException] = {
     "ImportError": ModuleNotFoundError("No module named 'planted'", name="planted"),
     "KeyboardInterrupt": KeyboardInterrupt(),
 }
+
+
+def home(function: Callable[..., object]) -> ModuleType:
+    """Return the module that a function is in, to make a constant of it small for a test."""
+    return sys.modules[function.__module__]
 
 
 def plant(function: str, kind: str) -> None:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-from fleet.analysis.reduce.load import load_samples
+from fleet.analysis.reduce import load_samples
 from fleet.errors import (
     EXIT_BUG,
     EXIT_INTERRUPTED,

@@ -251,3 +251,12 @@ def test_nothing_points_outside_the_project() -> None:
 
 def _ignored(path: Path) -> bool:
     return any(part.startswith(".") or part in {"build", "dist"} for part in path.relative_to(ROOT).parts)
+
+
+def test_tests_import_what_the_rooms_of_analysis_offer() -> None:
+    """A module that moves inside its room moves no test. `plots` is a name that docs/report.md offers."""
+    rooms = [PACKAGE / room for room in FLOORS if room.startswith("analysis/")]
+    inside = {name_of(path) for room in rooms for path in room.glob("*.py") if path.stem != "__init__"}
+    inside -= {"fleet.analysis.report.plots"}
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    assert not [(str(path), name) for path in tests for name in imports_of(path) if name in inside]

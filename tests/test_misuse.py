@@ -10,12 +10,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis.views import runs as views
+from fleet.analysis.views import render_runs
 from fleet.errors import EXIT_BUG, EXIT_READER_LEFT
 from fleet.model import Host, Run, RunState
 from fleet.store import Store
 from tests import builders
 from tests.command import ROOT, Done, journal_lines
+from tests.planting import home
 from tests.shared import agents_cache
 
 Say = Callable[..., tuple[int, str]]
@@ -152,7 +153,7 @@ def test_a_stderr_that_takes_nothing_does_not_change_the_exit_code(root: str) ->
 
 
 def test_a_bug_of_ours_has_its_exit_code(say: Say, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "render_runs", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(home(render_runs), "render_runs", lambda *_, **__: 1 / 0)
     exit_code, said = say("runs", "-r", root)
     assert (exit_code, "please report it" in said) == (EXIT_BUG, True)
 
@@ -271,7 +272,7 @@ def test_a_limit_of_memory_is_no_bug(say: Say, root: str, monkeypatch: pytest.Mo
     def fail_to_import(*_: object, **__: object) -> str:
         raise ImportError("x.so: failed to map segment from shared object")
 
-    monkeypatch.setattr(views, "render_runs", fail_to_import)
+    monkeypatch.setattr(home(render_runs), "render_runs", fail_to_import)
     monkeypatch.setattr(os, "_exit", sys.exit)
     exit_code, said = say("runs", "-r", root)
     assert (exit_code, "out of memory or threads: x.so" in said, "bug" in said) == (13, True, False)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.analysis.compare.comparison import compare
+from fleet.analysis.compare import compare
 from tests import needs
 
 FOLDER = Path(__file__).parent.parent / "notebooks"

@@ -11,8 +11,8 @@ from fleet.analysis.base.selection import select
 from fleet.analysis.boundary import skip_damaged_runs
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
-from fleet.analysis.compare.history import history
-from fleet.analysis.compare.siblings import siblings
+from fleet.analysis.compare.history import find_changes_over_time
+from fleet.analysis.compare.siblings import compare_siblings
 from fleet.analysis.exchange.imports import PREFIX, find_summary, lay_out_published, load_all_summaries
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.heatmap import Limits
@@ -109,12 +109,12 @@ class Results:
     @_skipping_damaged
     def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
         """What changed when, as `fleet compare SELECTION` says: `changes` of `compare.history.History`."""
-        return history(Listing(self._place), selection, threshold=threshold).changes
+        return find_changes_over_time(Listing(self._place), selection, threshold=threshold).changes
 
     @_skipping_damaged
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
         """How far equal machines are apart, as of `compare.siblings.Siblings`; `odd`: a finding."""
-        found = siblings(Listing(self._place), selection, threshold=threshold)
+        found = compare_siblings(Listing(self._place), selection, threshold=threshold)
         return pd.concat([one.rows.assign(group=at) for at, one in enumerate(found)], ignore_index=True)
 
     def _chosen(self, selection: Sequence[str]) -> tuple[Listing, list[str]]:

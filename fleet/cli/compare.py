@@ -109,10 +109,10 @@ def _compare_sides(root: "Listing", sides: list[str], width: int | None, **optio
 
 
 def _compare_siblings(root: "Listing", sides: list[str], width: int | None, **options: Any) -> _Answer:
-    from fleet.analysis.compare.siblings import siblings
+    from fleet.analysis.compare.siblings import compare_siblings
     from fleet.analysis.views import siblings as views
 
-    groups = siblings(root, sides, **options)
+    groups = compare_siblings(root, sides, **options)
     return _Answer(
         partial(views.render_siblings, groups, width),
         partial(views.siblings_as_json, groups),
@@ -123,10 +123,10 @@ def _compare_siblings(root: "Listing", sides: list[str], width: int | None, **op
 
 
 def _find_changes(root: "Listing", sides: list[str], _width: int | None, **options: Any) -> _Answer:
-    from fleet.analysis.compare.history import history
+    from fleet.analysis.compare.history import find_changes_over_time
     from fleet.analysis.views import over_time as views
 
-    past = history(root, sides, **options)
+    past = find_changes_over_time(root, sides, **options)
     text, json, csv = views.render_changes, views.changes_as_json, views.changes_as_csv
     return _Answer(partial(text, past), partial(json, past), partial(csv, past), past.judged, past.changed)
 

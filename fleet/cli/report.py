@@ -101,14 +101,14 @@ def _select_runs(
 ) -> list["RunSummary"]:
     """Return the runs of two sides or of a selection that measured these benchmarks. Raises UsageError."""
     from fleet.analysis.base.selection import has_measured
-    from fleet.analysis.compare.sides import sides
+    from fleet.analysis.compare.sides import resolve_sides
     from fleet.analysis.views.show import select_runs_to_show
     from fleet.errors import UsageError
     from fleet.plan.benchmark_names import describe_missing
 
     if compare:
         by_id = {run.run_id: run for run in root.runs}
-        ids = dict.fromkeys(run_id for side in sides(root, compare) for run_id in side.runs["run_id"])
+        ids = dict.fromkeys(run_id for side in resolve_sides(root, compare) for run_id in side.runs["run_id"])
         runs = [by_id[run_id] for run_id in ids]
     else:
         runs = list(select_runs_to_show(root, words).runs)

@@ -125,10 +125,10 @@ def selftest(
     Example: fleet selftest rpi5
     """
     from fleet.analysis.base.text import json_text, records
-    from fleet.analysis.compare.false_alarms import false_alarms
+    from fleet.analysis.compare.false_alarms import count_false_alarms
     from fleet.analysis.views.compare import render_false_alarms
 
-    rates = false_alarms(results, host=host)
+    rates = count_false_alarms(results, host=host)
     if json:
         typer.echo(json_text(records(rates)))
     else:

@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce.load import load_samples
-from fleet.analysis.reduce.matrices import pair_medians
-from fleet.analysis.reduce.pairs import load_pairs
+from fleet.analysis.reduce import load_pairs, load_samples, pair_medians
 from fleet.model import Host
 from fleet.store import Listing, Store, new_run_id
 from tests import builders, needs

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis import load_counters, load_pairs
-from fleet.analysis.reduce import cross_checks
-from fleet.analysis.reduce.load import load_runs, load_samples
+from fleet.analysis.reduce import CROSS_CHECK_MEANINGS, load_runs, load_samples
 from fleet.inventory.select import load
 from fleet.model import BENCHMARKS
 from fleet.store.places import parse_place
@@ -76,7 +75,7 @@ def test_numbers_of_different_benchmarks_fit_together(made_lab: Path) -> None:
     with Fleet(made_lab, {"COLUMNS": "80"}) as fleet:
         shown = fleet("show", EVERYTHING.name).stdout
         both_ways = fleet("show", EVERYTHING.name, "--ways", "-b", "message").stdout
-    assert not [key for key in cross_checks.CROSS_CHECK_MEANINGS if f"  {key}: " in shown]
+    assert not [key for key in CROSS_CHECK_MEANINGS if f"  {key}: " in shown]
     assert re.search(r"^package, ping +\d+ +3 +1$", shown, re.MULTILINE), "counted for each relation"
     assert "-0.0 ±" not in both_ways
     for words in ("message/mov", "taken for writing", "system, stores", "a CPU", "snoop_hit_modified"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.analysis.reduce.pairs import load_pairs
+from fleet.analysis.reduce import load_pairs
 from fleet.errors import UsageError
 from fleet.model import (
     Facts,

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fleet.analysis.report import card as cards
+from fleet.analysis import report
+from fleet.analysis.report import lay_out_card
 from fleet.model import Cpu, Topology, core_kinds
 from fleet.model.machine import Relations
 from fleet.store import schema
@@ -82,7 +83,7 @@ def test_both_cards_of_the_same_numbers_differ_only_in_the_foot(name: str, binar
     run_row |= {"started_utc": pd.Timestamp("2026-01-02")}
     table = pd.DataFrame([{"run_id": "", "cpu": one.cpu, "kind": None} | {
         level: getattr(one, level) for level in LEVELS} for one in cpus])  # fmt: skip
-    ours = cards.svg(cards.lay_out_card(run_row, table, rows))
+    ours = report.svg(lay_out_card(run_row, table, rows))
     groups = "\n".join(
         " ".join(str(-1 if getattr(one, level) is None else getattr(one, level)) for level in LEVELS)
         for one in cpus

@@ -1,6 +1,6 @@
 """`memcpy`: calls of the C library that copy few bytes."""
 
-from fleet.analysis.reduce.ladders import size_text
+from fleet.analysis.reduce import size_text
 from tests.native.agent import bursts, decode, measure, points, run, wrong
 from tests.native.preload import preload
 

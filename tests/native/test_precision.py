@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from fleet.analysis.reduce.burst_levels import find_main_bursts, halves
+from fleet.analysis.reduce import find_main_bursts, halves
 from tests import needs
 from tests.intervals import half_width
 from tests.native.build import AGENT

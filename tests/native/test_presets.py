@@ -6,8 +6,7 @@ import statistics
 
 import pytest
 
-from fleet.analysis.exchange.grid import Grid
-from fleet.analysis.exchange.tools import FORMATS, TOOLS
+from fleet.analysis.exchange import FORMATS, TOOLS, Grid
 from tests import needs
 from tests.native.agent import bursts, decode, run
 from tests.native.build import build

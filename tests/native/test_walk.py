@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.analysis.reduce.ladders import size_text
+from fleet.analysis.reduce import size_text
 from tests.native.agent import bursts, measure, points, two_cpus, wrong
 
 SHORT = ("-b", "walk", "--rounds", "1", "--samples", "2", "-v", "all")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleet.analysis.views.show import show_run
+from fleet.analysis.views import show_run
 from fleet.console.check import render_checks, render_checks_json
 from fleet.errors import AgentError, BuildError, DeployError
 from fleet.facts import probe

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce.load import load_runs, load_samples
+from fleet.analysis.reduce import load_runs, load_samples
 from fleet.errors import StoreError, StoreWarning
 from fleet.store import Store
 from fleet.store.places import Folder, parse_place

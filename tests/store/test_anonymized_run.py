@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis.exchange.imports import load_imports
-from fleet.analysis.reduce.load import load_samples
-from fleet.analysis.reduce.pairs import load_pairs
+from fleet.analysis.exchange import load_imports
+from fleet.analysis.reduce import load_pairs, load_samples
 from fleet.errors import StoreError
 from fleet.store import Listing, anonymized_run, schema
 from fleet.store.places import Folder, samples_name

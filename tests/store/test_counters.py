@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from fleet.analysis import load_counters, load_pairs
-from fleet.analysis.report.page import render
-from fleet.analysis.views.by_parameters import render_tables
-from fleet.analysis.views.counters import count_per_unit, tabulate_events
+from fleet.analysis.report import render
+from fleet.analysis.views import count_per_unit, render_tables, tabulate_events
 from fleet.model import Burst, Run
 from fleet.store import Store, samples
 from fleet.store.places import parse_place

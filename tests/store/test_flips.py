@@ -13,7 +13,7 @@ import pytest
 
 from fleet.agent.wire import run_so_far
 from fleet.analysis import load_counters, load_pairs, load_samples
-from fleet.analysis.exchange.imports import load_imports
+from fleet.analysis.exchange import load_imports
 from fleet.errors import FleetError, StoreWarning
 from fleet.model import Burst
 from fleet.store import Intent, Listing, Store, sessions

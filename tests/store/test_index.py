@@ -13,12 +13,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import pairs as reduce_pairs
-from fleet.analysis.reduce.load import load_cpus, load_runs
-from fleet.analysis.reduce.pairs import load_pairs, verify_pairs
-from fleet.analysis.report.page import render
-from fleet.analysis.views import warnings as views_warnings
-from fleet.analysis.views.warnings import load_marked_bursts, verify_marked_bursts
+from fleet.analysis.reduce import load_cpus, load_pairs, load_runs, verify_pairs
+from fleet.analysis.report import render
+from fleet.analysis.views import load_marked_bursts, verify_marked_bursts
 from fleet.errors import StoreError, StoreWarning
 from fleet.model import Host
 from fleet.store import Listing, Store, new_run_id, runs
@@ -27,6 +24,7 @@ from fleet.store.reading import TableFile
 from fleet.store.verify import verify
 from tests import builders
 from tests.command import Fleet
+from tests.planting import home
 from tests.store.test_one_reading import fill
 
 RUNS = 4
@@ -215,8 +213,8 @@ def test_a_run_that_changed_or_is_gone_is_not_taken_from_it(root: Path) -> None:
 
 
 def test_other_statistics_are_not_taken_from_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reduce_pairs, "STATS_VERSION", reduce_pairs.STATS_VERSION + 1)
-    assert set(load_pairs(root)["stats_version"]) == {reduce_pairs.STATS_VERSION}
+    monkeypatch.setattr(home(load_pairs), "STATS_VERSION", home(load_pairs).STATS_VERSION + 1)
+    assert set(load_pairs(root)["stats_version"]) == {home(load_pairs).STATS_VERSION}
 
 
 def test_rows_made_anew_replace_those_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +223,7 @@ def test_rows_made_anew_replace_those_before(root: Path, monkeypatch: pytest.Mon
             return int(db.execute("select count(*) from parts where kind = 'pairs'").fetchone()[0])
 
     before = parts()
-    monkeypatch.setattr(reduce_pairs, "STATS_VERSION", reduce_pairs.STATS_VERSION + 1)
+    monkeypatch.setattr(home(load_pairs), "STATS_VERSION", home(load_pairs).STATS_VERSION + 1)
     load_pairs(root)
     assert parts() == before
 
@@ -257,17 +255,17 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     assert run.run_id in problem
     assert str(listing.index.path) in problem
 
-    pairs = reduce_pairs.derive(listing.place, [run])
+    pairs = home(load_pairs).derive(listing.place, [run])
     slower = pairs.set_column(*_doubled(pairs, "median_ns"))
-    listing.index.keep_rows(reduce_pairs.PAIRS, reduce_pairs._marks([run]), slower)
+    listing.index.keep_rows(home(load_pairs).PAIRS, home(load_pairs)._marks([run]), slower)
     (problem,) = verify_pairs(Listing(root))
     assert run.run_id in problem
 
     load_marked_bursts(root, [run.run_id])
     assert verify_marked_bursts(Listing(root)) == []
     file = TableFile(listing.place, samples_name(*run.key), "samples")
-    every_burst = file.read(views_warnings.BURST_COLUMNS)
-    listing.index.keep_rows(views_warnings._MARKED, {run.key: stamp}, every_burst)
+    every_burst = file.read(home(load_marked_bursts).BURST_COLUMNS)
+    listing.index.keep_rows(home(load_marked_bursts)._MARKED, {run.key: stamp}, every_burst)
     (problem,) = verify_marked_bursts(Listing(root))
     assert f"the marked bursts of {run.run_id} are not those of its samples" in problem
 

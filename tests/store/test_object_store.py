@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce.load import load_cpus, load_runs, load_samples
+from fleet.analysis.reduce import load_cpus, load_runs, load_samples
 from fleet.errors import StoreError
 from fleet.model import Burst, Run, RunState
 from fleet.store import Listing, Store, new_run_id

@@ -13,13 +13,15 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from fleet.analysis.report.page import render
-from fleet.analysis.views.show import show_run
+from fleet.analysis.reduce import load_samples
+from fleet.analysis.report import render
+from fleet.analysis.views import show_run
 from fleet.cli.app import app
 from fleet.model import Cpu, Host
 from fleet.store import Listing, Store, new_run_id, places
 from fleet.store.places import Folder
 from tests import builders
+from tests.planting import home
 from tests.shared import agents_cache
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -139,9 +141,7 @@ def test_a_reading_does_not_change_while_it_is_held(tmp_path: Path) -> None:
 def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fleet.analysis.report import read_runs  # noqa: PLC0415
-
-    whole, parts, asked = read_runs.load.load_samples, read_runs.load.samples_in_parts, set[str]()
+    whole, parts, asked = home(load_samples).load_samples, home(load_samples).samples_in_parts, set[str]()
 
     def without_ticks(root: Listing, **how: Any) -> pd.DataFrame:
         assert "ticks" not in how["columns"]
@@ -151,8 +151,8 @@ def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
         asked.add(run_id)
         return parts(root, run_id, **how)
 
-    monkeypatch.setattr(read_runs.load, "load_samples", without_ticks)
-    monkeypatch.setattr(read_runs.load, "samples_in_parts", spied)
+    monkeypatch.setattr(home(load_samples), "load_samples", without_ticks)
+    monkeypatch.setattr(home(load_samples), "samples_in_parts", spied)
     listing = Listing(root)
     page = render(listing, [run.run_id for run in listing.runs])
     last = {run.host_id: run.run_id for run in listing.runs}

@@ -8,9 +8,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis.reduce.load import load_samples
-from fleet.analysis.reduce.matrices import pair_medians
-from fleet.analysis.reduce.pairs import load_pairs
+from fleet.analysis.reduce import load_pairs, load_samples, pair_medians
 from fleet.model import Parameters
 from fleet.store import Store, schema
 from fleet.store.places import parse_place

@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fleet.analysis.base.selection import find_run, last_session
-from fleet.analysis.reduce.load import load_samples
+from fleet.analysis.base import find_run, last_session
+from fleet.analysis.reduce import load_samples
 from fleet.errors import DataError, StoreError, UsageError
 from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
 from fleet.store import Listing, Store, new_run_id, new_session_id, samples

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis.reduce.load import load_samples
-from fleet.analysis.reduce.pairs import load_pairs
+from fleet.analysis.reduce import load_pairs, load_samples
 from fleet.store import Store, schema
 from fleet.store.imports import write_summary
 from fleet.store.rows import RECORD, make_cpus_rows, require_hello, unpack_record

@@ -1,1 +1,42 @@
 """Comparing runs: the sides, the statistical tests, verdicts and warnings."""
+
+from typing import TYPE_CHECKING
+
+from fleet.late import import_on_access
+
+if TYPE_CHECKING:
+    from fleet.analysis.compare.accept import Outcome, judge_numbers, predict_next
+    from fleet.analysis.compare.caveats import list_caveats, number_of_all, order_of
+    from fleet.analysis.compare.comparison import Comparison, compare, compare_burst_levels
+    from fleet.analysis.compare.false_alarms import count_false_alarms, orders
+    from fleet.analysis.compare.history import drop_changes_of_parts, find_changes_over_time
+    from fleet.analysis.compare.judge import (
+        ALPHA,
+        LeastSquares,
+        apply_student,
+        assign_passes,
+        chance_of_levels,
+        control_false_discovery,
+        detectable_change,
+        estimate_scatter,
+        fit_within_blocks,
+        judge_rows,
+        label_levels,
+        median_of_known,
+        moderate_variances,
+    )
+    from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, beside_the_same, distances, numbers
+    from fleet.analysis.compare.over_time import Change, changes, cleaned, pooled
+    from fleet.analysis.compare.siblings import compare_siblings
+    from fleet.analysis.compare.side_runs import SideRuns, largest_by_chance
+    from fleet.analysis.compare.sides import ComparisonSide, resolve_sides
+    from fleet.analysis.compare.verdicts import (
+        THRESHOLD,
+        Verdict,
+        compare_pairs,
+        compare_relations,
+        conclude,
+        judge_comparisons,
+    )
+
+__getattr__ = import_on_access(__name__)

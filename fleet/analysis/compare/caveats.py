@@ -27,7 +27,7 @@ def number_of_all(*sides: ComparisonSide) -> str:
     return ESTIMATOR_COLUMNS[str(estimators.pop())] if len(estimators) == 1 else "median_ns"
 
 
-def caveats(
+def list_caveats(
     a: ComparisonSide, b: ComparisonSide, pairs: _Pairs, *, unit: str, same_topology: bool
 ) -> list[str]:
     """The warnings, the most serious first. pairs: of both sides rows per unit and pair, with `flags`."""

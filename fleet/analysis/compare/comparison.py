@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.compare.caveats import caveats, number_of_all
+from fleet.analysis.compare.caveats import list_caveats, number_of_all
 from fleet.analysis.compare.judge import apply_student, fit_within_blocks, label_levels
 from fleet.analysis.compare.side_runs import CELL, CLASS, RunOrder, SideRuns, lay_out_pairs, lay_out_relations
-from fleet.analysis.compare.sides import NOTHING, ComparisonSide, blocks_of, sides
+from fleet.analysis.compare.sides import NOTHING, ComparisonSide, blocks_of, resolve_sides
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs, build_comparison_rows
@@ -125,7 +125,7 @@ def compare(
     sides, if read already. Of the same several hosts there is a comparison each. Raises UsageError.
     """
     root = open_listing(root)
-    first, *others = sides(root, texts, tables.runs if tables else None)
+    first, *others = resolve_sides(root, texts, tables.runs if tables else None)
     runs = pd.concat([first.runs, *(side.runs for side in others)])
     ids = runs["run_id"].tolist()
     if tables is None:
@@ -197,7 +197,7 @@ def _compared(
     same = same and (a.hosts == b.hosts or (len(models) == 1 and not any(map(pd.isna, models))))
     number = number_of_all(a, b)
     rows_a, rows_b = (_of_side(side, pairs, unit, number) for side in (a, b))
-    warnings = caveats(a, b, (rows_a, rows_b), unit=unit, same_topology=same)
+    warnings = list_caveats(a, b, (rows_a, rows_b), unit=unit, same_topology=same)
     if same:
         every = len(_cells(rows_a) | _cells(rows_b))
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)

@@ -25,7 +25,7 @@ SHARES = ("interval_share", "verdict_share", "pair_share")
 COLUMNS = ("host_id", *_KIND, "runs", "order", "splits", *SHARES)
 
 
-def false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.DataFrame:
+def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.DataFrame:
     """One row per host, benchmark, variant, runs a side and order of the runs.
 
     order: how runs were dealt to the sides: random, interleaved (A B B A), or blocks, one after the other.

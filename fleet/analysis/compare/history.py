@@ -67,7 +67,9 @@ class History:
         return bool(self.changes["changed"].any())
 
 
-def history(root: Root, texts: Sequence[str], *, threshold: float | None = None, only: Only = ALL) -> History:
+def find_changes_over_time(
+    root: Root, texts: Sequence[str], *, threshold: float | None = None, only: Only = ALL
+) -> History:
     """What changed when in the runs of a selection; of each host those like its last one.
 
     A night is the day on which a session began (UTC); of several runs of a night the mean counts. threshold:
@@ -87,7 +89,7 @@ def history(root: Root, texts: Sequence[str], *, threshold: float | None = None,
     clean = cleaned(logs, rows["host"].isin(virtual).to_numpy())
     relations = rows.groupby(CLASS, sort=False).ngroup().to_numpy()
     pool = pooled(clean.logs, *(np.asarray(each) for each in (rows.groupby("host").ngroup(), relations)))
-    kept = _without_parts(changes(pool.logs), pool)
+    kept = drop_changes_of_parts(changes(pool.logs), pool)
     matters, nights = threshold or THRESHOLD, tuple[Any, ...](table.columns)
     facts = _steps(runs) if kept else {}
     counts = (~np.isnan(logs)).sum(axis=1)
@@ -126,7 +128,7 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
         if len({*begun.values()}) < LEAST_NIGHTS:
             continue
         with suppress(UsageError):  # no numbers that are compared
-            steps = history(root, [",".join(run.run_id for run in runs)]).changes
+            steps = find_changes_over_time(root, [",".join(run.run_id for run in runs)]).changes
             steps = steps[steps["dated"].astype(bool)].sort_values("after")
             since |= {(host, step["benchmark"]): step["after"] for _, step in steps.iterrows()}
     last = [
@@ -137,7 +139,7 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(since=pd.Series(last, rows.index, dtype=object), is_usual=np.array(usual, dtype=bool))
 
 
-def _without_parts(found: Sequence[Change], pool: Pooled) -> list[Change]:
+def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]:
     """Without pooled rows that few of their members moved with, and without members where most did."""
     kept: list[Change] = []
     for one in sorted(found, key=lambda one: -int(pool.members[one.row].sum())):

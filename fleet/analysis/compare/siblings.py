@@ -63,7 +63,7 @@ class Siblings:
         return list(self.rows.loc[self.rows["odd"], "host"].unique())
 
 
-def siblings(
+def compare_siblings(
     root: Root, texts: Sequence[str], *, threshold: float | None = None, only: Only = ALL
 ) -> list[Siblings]:
     """The groups of equal machines, the largest first; a machine without siblings is a group of its own.

@@ -40,7 +40,7 @@ class ComparisonSide:
         return ComparisonSide(name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True))
 
 
-def sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = None) -> list[ComparisonSide]:
+def resolve_sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = None) -> list[ComparisonSide]:
     """The sides that `texts` name. UsageError: one has no run, or two share one. rows: of `runs`, if read."""
     listing = open_listing(root)
     stored = listing.runs

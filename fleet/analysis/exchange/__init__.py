@@ -1,1 +1,29 @@
 """Import and export: matrices of other tools, and the summaries made from them."""
+
+from typing import TYPE_CHECKING
+
+from fleet.late import import_on_access
+
+if TYPE_CHECKING:
+    from fleet.analysis.exchange.beside import lay_out_beside, render_beside
+    from fleet.analysis.exchange.export import (
+        export_matrix,
+        export_samples,
+        render_markdown,
+        render_openmetrics,
+    )
+    from fleet.analysis.exchange.grid import Grid
+    from fleet.analysis.exchange.imports import (
+        FOLDER,
+        ImportMetadata,
+        find_summary,
+        import_files,
+        load_imports,
+        load_published,
+        make_grid,
+        make_rows,
+    )
+    from fleet.analysis.exchange.summaries import render_list, render_summary
+    from fleet.analysis.exchange.tools import FORMATS, TOOLS, read_matrices
+
+__getattr__ = import_on_access(__name__)

@@ -6,7 +6,7 @@ import pandas as pd
 
 from fleet.analysis.base.text import is_none, records, within
 from fleet.analysis.compare.comparison import read_tables
-from fleet.analysis.compare.sides import sides
+from fleet.analysis.compare.sides import resolve_sides
 from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, find_summary
 from fleet.analysis.reduce.load import without_points
 from fleet.errors import UsageError
@@ -32,7 +32,7 @@ def lay_out_beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     Raises UsageError for a side that is not there.
     """
     named = [text for text in texts if not text.startswith(PREFIX)]
-    runs = {side.name: side for side in (sides(root, named) if named else [])}
+    runs = {side.name: side for side in (resolve_sides(root, named) if named else [])}
     parts = []
     for text in texts:
         own = runs[text].runs if text in runs else pd.DataFrame()

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fleet.analysis.base.text import change_shown, is_rate, measured, records, signed
-from fleet.analysis.compare.history import History, history
-from fleet.analysis.compare.siblings import MEAN, Siblings, siblings
+from fleet.analysis.compare.history import History, find_changes_over_time
+from fleet.analysis.compare.siblings import MEAN, Siblings, compare_siblings
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.reduce.comparison_rows import Only
 from fleet.analysis.views import over_time
@@ -88,7 +88,10 @@ def find(root: Root, selection: Sequence[str], benchmark: str | None = None) -> 
     """Ask what changed when in a selection, and which of its equal machines are odd."""
     try:
         only = Only(benchmark)
-        past, groups = history(root, selection, only=only), siblings(root, selection, only=only)
+        past, groups = (
+            find_changes_over_time(root, selection, only=only),
+            compare_siblings(root, selection, only=only),
+        )
     except UsageError:  # they have no numbers that are compared
         return Findings()
     cells = over_time.format_changes(past)

@@ -1,1 +1,35 @@
 """What the reading commands print: text for people, JSON and CSV for programs."""
+
+from typing import TYPE_CHECKING
+
+from fleet.late import import_on_access
+
+if TYPE_CHECKING:
+    from fleet.analysis.views.by_parameters import render_tables, tabulate_points
+    from fleet.analysis.views.compare import (
+        comparisons_as_csv,
+        comparisons_as_json,
+        render_comparisons,
+        render_false_alarms,
+        render_headline,
+    )
+    from fleet.analysis.views.counters import count_per_unit, tabulate_events
+    from fleet.analysis.views.gemm import add_peak_shares
+    from fleet.analysis.views.heatmap import NO_LIMIT, Canvas, draw_matrix
+    from fleet.analysis.views.history import draw_sparkline, render_relation_history
+    from fleet.analysis.views.ladders import render_ladder
+    from fleet.analysis.views.over_time import render_changes_headline
+    from fleet.analysis.views.overview import (
+        compute_host_medians,
+        describe_interval,
+        group_columns,
+        render_extremes,
+        render_host_table,
+    )
+    from fleet.analysis.views.runs import render_runs, runs_as_json
+    from fleet.analysis.views.show import select_runs_to_show, show_as_csv, show_as_json, show_run, show_runs
+    from fleet.analysis.views.siblings import render_siblings_headline
+    from fleet.analysis.views.topology import describe_topology
+    from fleet.analysis.views.warnings import load_marked_bursts, verify_marked_bursts
+
+__getattr__ = import_on_access(__name__)

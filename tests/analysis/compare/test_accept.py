@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.acceptance import judge_machine, simulate
-from fleet.analysis.compare.accept import Outcome, predict_next
+from fleet.analysis.compare import Outcome, predict_next
 from fleet.errors import EXIT_BELOW, UsageError
 from fleet.inventory.expected import read_expected
 from tests.command import Done

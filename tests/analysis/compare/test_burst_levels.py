@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.compare.comparison import compare, compare_burst_levels
-from fleet.analysis.views.compare import comparisons_as_json, render_comparisons
+from fleet.analysis.compare import compare, compare_burst_levels
+from fleet.analysis.views import comparisons_as_json, render_comparisons
 from fleet.store import Store
 from tests import builders
 

@@ -5,8 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.analysis.compare.caveats import caveats, number_of_all, order_of
-from fleet.analysis.compare.sides import ComparisonSide
+from fleet.analysis.compare import ComparisonSide, list_caveats, number_of_all, order_of
 
 
 def side(order: str = "abab", letter: str = "a", **columns: Any) -> ComparisonSide:
@@ -51,7 +50,7 @@ def caveats_of(
     unit: str = "run",
     same_topology: bool = True,
 ) -> list[str]:
-    return caveats(
+    return list_caveats(
         a or side("abbaba", "a"),
         b or side("abbaba", "b"),
         (pairs() if pairs_a is None else pairs_a, pairs() if pairs_b is None else pairs_b),

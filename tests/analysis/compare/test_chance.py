@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fleet.analysis.compare.side_runs import largest_by_chance
+from fleet.analysis.compare import largest_by_chance
 
 PAIRS, NOISE, MAPS = 120, 0.01, 150
 

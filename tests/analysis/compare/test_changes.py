@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from fleet.analysis.compare.judge import moderate_variances
-from fleet.analysis.compare.verdicts import compare_pairs, compare_relations
+from fleet.analysis.compare import compare_pairs, compare_relations, moderate_variances
 
 Unit = dict[tuple[str, int, int], float]  # relation, ping, pong -> ns
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fleet.analysis.compare.comparison import compare
-from fleet.analysis.reduce.comparison_rows import Only
-from fleet.analysis.views.compare import comparisons_as_csv, comparisons_as_json, render_comparisons
+from fleet.analysis.compare import compare
+from fleet.analysis.reduce import Only
+from fleet.analysis.views import comparisons_as_csv, comparisons_as_json, render_comparisons
 from fleet.errors import UsageError
 from fleet.model import Cpu, Host, Relation, Run, Topology
 from fleet.store import Store

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleet.analysis.compare import false_alarms
-from fleet.analysis.views.compare import render_false_alarms
+from fleet.analysis.compare import count_false_alarms, orders
+from fleet.analysis.views import render_false_alarms
 from fleet.errors import UsageError
 from fleet.model import Cpu
 from fleet.store import Store
 from tests import builders
 from tests.command import Fleet
+from tests.planting import home
 
 
 def keep(root: Path, count: int) -> None:
@@ -36,9 +37,9 @@ def keep_at(root: Path, levels: Iterable[float], **facts: object) -> None:
 def test_an_unchanged_machine_is_seldom_called_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(false_alarms, "SPLITS", 12)
+    monkeypatch.setattr(home(count_false_alarms), "SPLITS", 12)
     keep(tmp_path, 8)
-    found = false_alarms.false_alarms(tmp_path).set_index("order")
+    found = count_false_alarms(tmp_path).set_index("order")
     assert list(found.index) == ["random", "interleaved", "blocks"]
     assert (found["runs"] == 3).all()
     assert found.loc["random", "interval_share"] <= 0.35
@@ -46,7 +47,7 @@ def test_an_unchanged_machine_is_seldom_called_changed(
 
 
 def test_sides_never_share_a_run() -> None:
-    for order, a, b in false_alarms.orders(11, 3, np.random.default_rng(1)):
+    for order, a, b in orders(11, 3, np.random.default_rng(1)):
         assert len(set(a)) == len(set(b)) == 3, order
         assert not set(a) & set(b), order
         if order == "blocks":
@@ -56,7 +57,7 @@ def test_sides_never_share_a_run() -> None:
 def test_five_runs_are_too_few_and_it_says_what_to_do(tmp_path: Path) -> None:
     keep(tmp_path, 5)
     with pytest.raises(UsageError, match="needs 6 runs of one host with the same plan"):
-        false_alarms.false_alarms(tmp_path)
+        count_false_alarms(tmp_path)
 
 
 @pytest.mark.slow

@@ -6,11 +6,22 @@ import pytest
 from scipy import stats
 
 from benchmarks import aa, power, sessions
-from fleet.analysis.base.tables import Bools, Floats
-from fleet.analysis.compare import judge
-from fleet.analysis.compare.judge import LeastSquares
-from fleet.analysis.compare.side_runs import SideRuns
-from fleet.analysis.compare.verdicts import judge_comparisons
+from fleet.analysis.base import Bools, Floats
+from fleet.analysis.compare import (
+    LeastSquares,
+    SideRuns,
+    apply_student,
+    assign_passes,
+    chance_of_levels,
+    control_false_discovery,
+    detectable_change,
+    estimate_scatter,
+    fit_within_blocks,
+    judge_comparisons,
+    judge_rows,
+    label_levels,
+    moderate_variances,
+)
 
 A, B = np.log([50.0, 51.0, 49.5, 50.4]), np.log([52.0, 55.0, 53.0, 54.0])
 
@@ -21,11 +32,11 @@ def sides(a: int, b: int) -> Bools:
 
 def fit(a: Floats, b: Floats, blocks: np.ndarray | None = None) -> LeastSquares:  # type: ignore[type-arg]
     of_runs = np.zeros(len(a) + len(b), dtype=np.int64) if blocks is None else blocks
-    return judge.fit_within_blocks(np.concatenate([a, b])[None, :], sides(len(a), len(b)), of_runs)
+    return fit_within_blocks(np.concatenate([a, b])[None, :], sides(len(a), len(b)), of_runs)
 
 
 def interval(found: LeastSquares) -> tuple[float, float]:
-    low, high, _ = judge.apply_student(found.change, np.sqrt(found.variance * found.scale), found.freedom)
+    low, high, _ = apply_student(found.change, np.sqrt(found.variance * found.scale), found.freedom)
     return low[0], high[0]
 
 
@@ -62,22 +73,22 @@ def test_equal_values_are_known_no_better_than_the_clock_tells() -> None:
 
 def test_a_pass_ends_with_runs_of_both_sides_and_the_rest_joins_the_last() -> None:
     is_b = np.array([letter == "b" for letter in "abbaaabb"])
-    assert judge.assign_passes(is_b).tolist() == [0, 0, 1, 1, 2, 2, 2, 2]
-    assert judge.assign_passes(sides(3, 0)).tolist() == [0, 0, 0]
+    assert assign_passes(is_b).tolist() == [0, 0, 1, 1, 2, 2, 2, 2]
+    assert assign_passes(sides(3, 0)).tolist() == [0, 0, 0]
 
 
 def test_a_gap_of_eight_percent_or_six_times_the_scatter_is_another_level() -> None:
     rows = np.log([[50, 50.5, 54.6, 128, np.nan], [50, 50.5, 54, 57, 61]])
-    assert judge.label_levels(rows, 0.01).tolist() == [[0, 0, 1, 2, -1], [0, 0, 0, 0, 0]]
-    assert judge.label_levels(rows[:1], 0.02).tolist() == [[0, 0, 0, 1, -1]]
+    assert label_levels(rows, 0.01).tolist() == [[0, 0, 1, 2, -1], [0, 0, 0, 0, 0]]
+    assert label_levels(rows[:1], 0.02).tolist() == [[0, 0, 0, 1, -1]]
 
 
 def test_runs_at_other_levels_do_not_widen_the_usual_scatter() -> None:
     logs = np.random.default_rng(1).normal(0, 0.01, (200, 10))
-    plain = judge.estimate_scatter([(logs, sides(5, 5))])
+    plain = estimate_scatter([(logs, sides(5, 5))])
     assert 0.007 < plain < 0.013
     logs[:, [2, 7]] += np.log(2)
-    assert judge.estimate_scatter([(logs, sides(5, 5))]) < 2 * plain
+    assert estimate_scatter([(logs, sides(5, 5))]) < 2 * plain
 
 
 def test_a_variance_is_known_as_well_as_all_others_tell() -> None:
@@ -85,26 +96,26 @@ def test_a_variance_is_known_as_well_as_all_others_tell() -> None:
     chance, own, freedom, level = np.random.default_rng(3), 8.0, 10.0, 0.0004
     true = level * freedom / chance.chisquare(freedom, 4000)
     drawn = true * chance.chisquare(own, len(true)) / own
-    found, known = judge.moderate_variances(drawn, np.full(len(drawn), own))
+    found, known = moderate_variances(drawn, np.full(len(drawn), own))
     np.testing.assert_allclose(found, (freedom * level + own * drawn) / (freedom + own), rtol=0.1)
     assert known[0] == pytest.approx(freedom + own, rel=0.1)
 
 
 def test_equal_variances_are_known_far_better_and_two_stay_as_they_are() -> None:
-    found, known = judge.moderate_variances(np.full(3, 0.1), np.full(3, 4.0))
+    found, known = moderate_variances(np.full(3, 0.1), np.full(3, 4.0))
     assert np.ptp(found) == 0
     assert known.tolist() == [12, 12, 12]
-    pair = judge.moderate_variances(np.array([0.1, 0.3]), np.full(2, 4.0))
+    pair = moderate_variances(np.array([0.1, 0.3]), np.full(2, 4.0))
     assert [each.tolist() for each in pair] == [[0.1, 0.3], [4, 4]]
 
 
 def test_q_is_benjamini_and_hochbergs_and_what_is_missing_is_not_tested() -> None:
     p = np.array([0.001, 0.04, 0.03, 0.8])
-    np.testing.assert_allclose(judge.control_false_discovery(p), stats.false_discovery_control(p))
-    q = judge.control_false_discovery(np.array([0.01, np.nan, 0.02]))
+    np.testing.assert_allclose(control_false_discovery(p), stats.false_discovery_control(p))
+    q = control_false_discovery(np.array([0.01, np.nan, 0.02]))
     assert np.isnan(q[1])
     assert q[[0, 2]] == pytest.approx([0.02, 0.02])
-    assert len(judge.control_false_discovery(np.array([]))) == 0
+    assert len(control_false_discovery(np.array([]))) == 0
 
 
 @pytest.mark.parametrize(("runs", "scatter", "alpha"), [(3, 0.05, 0.05), (5, 0.02, 0.05), (5, 0.05, 0.005)])
@@ -113,16 +124,16 @@ def test_the_change_named_is_found_about_four_times_in_five(runs: int, scatter: 
     chance, matters = np.random.default_rng(5), float(np.log1p(0.03))
     named, later = chance.normal(0, scatter, (2, 4000, 2 * runs))
     is_b, one_block = sides(runs, runs), np.zeros(2 * runs, dtype=np.int64)
-    found = judge.fit_within_blocks(named, is_b, one_block)
+    found = fit_within_blocks(named, is_b, one_block)
     error = np.sqrt(found.variance * found.scale)
-    later[:, is_b] += judge.detectable_change(error, found.freedom, alpha, matters)[:, None]
-    found = judge.fit_within_blocks(later, is_b, one_block)
-    _, _, p = judge.apply_student(found.change, np.sqrt(found.variance * found.scale), found.freedom)
+    later[:, is_b] += detectable_change(error, found.freedom, alpha, matters)[:, None]
+    found = fit_within_blocks(later, is_b, one_block)
+    _, _, p = apply_student(found.change, np.sqrt(found.variance * found.scale), found.freedom)
     assert 0.6 < ((p < alpha) & (found.change > matters)).mean() < 0.9
 
 
 def test_the_chance_of_levels_is_the_binomial_tail_of_both_sides() -> None:
-    chance = judge.chance_of_levels(np.array([[5, 4]]), np.array([[5, 5]]), 0.1)
+    chance = chance_of_levels(np.array([[5, 4]]), np.array([[5, 5]]), 0.1)
     tails = stats.binom.sf(4, 5, 0.1) + stats.binom.sf(3, 5, 0.1)
     assert chance == pytest.approx(tails)
 
@@ -173,7 +184,7 @@ def test_how_often_other_hosts_switch_tells_a_change_from_another_level() -> Non
 def test_a_row_that_lacks_runs_is_judged_by_those_it_has() -> None:
     logs = np.random.default_rng(2).normal(0, 0.01, (2, 8))
     logs[0, [0, 5]] = np.nan
-    found, apart, majority = judge.judge_rows(logs, sides(4, 4), judge.label_levels(logs, 0.01), None)
+    found, apart, majority = judge_rows(logs, sides(4, 4), label_levels(logs, 0.01), None)
     assert found.freedom.tolist() == [4, 6]
     assert majority.total.tolist() == [[3, 3], [4, 4]]
     assert not apart.any()

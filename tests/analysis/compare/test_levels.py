@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.analysis.compare.comparison import Comparison, compare
-from fleet.analysis.reduce.comparison_rows import Only, history_of
-from fleet.analysis.views.compare import render_comparisons, render_headline
-from fleet.analysis.views.history import render_relation_history
+from fleet.analysis.compare import Comparison, compare
+from fleet.analysis.reduce import Only, history_of
+from fleet.analysis.views import render_comparisons, render_headline, render_relation_history
 from fleet.errors import UsageError
 from fleet.store import Listing
 from tests import memory

@@ -7,9 +7,8 @@ import pytest
 
 from benchmarks import over_time as simulated
 from fleet import open as open_results
-from fleet.analysis.base.tables import Floats
-from fleet.analysis.compare.history import _without_parts
-from fleet.analysis.compare.over_time import changes, cleaned, pooled
+from fleet.analysis.base import Floats
+from fleet.analysis.compare import changes, cleaned, drop_changes_of_parts, pooled
 from tests.command import Fleet
 
 
@@ -81,13 +80,13 @@ def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> Non
     logs = quiet(nights=12, seed=3)
     logs[relations == 1, 6:] += 0.03
     pool = pooled(logs, hosts, relations)
-    (one,) = _without_parts(changes(pool.logs), pool)
+    (one,) = drop_changes_of_parts(changes(pool.logs), pool)
     assert one.at == 6
     assert pool.members[one.row].tolist() == (relations == 1).tolist()
     alone = quiet(nights=12)
     alone[4, 6:] += 0.2
     pool = pooled(alone, hosts, relations)
-    assert [each.row for each in _without_parts(changes(pool.logs), pool)] == [4]
+    assert [each.row for each in drop_changes_of_parts(changes(pool.logs), pool)] == [4]
 
 
 def test_correlation_from_night_to_night_is_no_change() -> None:

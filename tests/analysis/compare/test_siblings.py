@@ -8,11 +8,15 @@ import pytest
 
 from benchmarks import siblings as simulated
 from fleet import open as open_results
-from fleet.analysis.base.tables import Floats
-from fleet.analysis.compare.judge import median_of_known
-from fleet.analysis.compare.odd import beside_the_same, distances, numbers
-from fleet.analysis.compare.siblings import siblings
-from fleet.analysis.compare.verdicts import THRESHOLD
+from fleet.analysis.base import Floats
+from fleet.analysis.compare import (
+    THRESHOLD,
+    beside_the_same,
+    compare_siblings,
+    distances,
+    median_of_known,
+    numbers,
+)
 from fleet.errors import UsageError
 from fleet.model import Host
 from fleet.store.store import Store
@@ -119,18 +123,18 @@ def test_notebooks_get_the_same_table(made_lab: Path) -> None:
 
 
 def test_healthy_nodes_are_not_odd_and_few_have_no_verdict(made_lab: Path) -> None:
-    (healthy,) = siblings(made_lab / "results", ["node*", "!node6"])
+    (healthy,) = compare_siblings(made_lab / "results", ["node*", "!node6"])
     assert healthy.judged
     assert healthy.odd == []
     assert 0.01 < healthy.smallest < 0.05
-    (few,) = siblings(made_lab / "results", ["node[1-3]"])
+    (few,) = compare_siblings(made_lab / "results", ["node[1-3]"])
     assert not few.judged
     assert few.caveats == ("node[1-3]: no verdict: 3 equal machines; it needs 4 or more.",)
 
 
 def test_an_unknown_selection_is_refused(made_lab: Path) -> None:
     with pytest.raises(UsageError, match="did you mean"):
-        siblings(made_lab / "results", ["nodee"])
+        compare_siblings(made_lab / "results", ["nodee"])
 
 
 def test_machines_of_an_unknown_cpu_model_equal_no_other(tmp_path: Path) -> None:
@@ -140,5 +144,5 @@ def test_machines_of_an_unknown_cpu_model_equal_no_other(tmp_path: Path) -> None
         run = a_run(run_id=run_id, host=host)
         run = replace(run, facts=replace(run.facts, cpu_model=model))
         store.publish(run, bursts_of(run, samples=3))
-    groups = [found.hosts for found in siblings(tmp_path, ["*"])]
+    groups = [found.hosts for found in compare_siblings(tmp_path, ["*"])]
     assert sorted(map(sorted, groups)) == [["host0"], ["host1"], ["host2", "host3"]]

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
-from fleet.analysis.compare.sides import sides
+from fleet.analysis.compare import resolve_sides
 from fleet.errors import UsageError
 from fleet.model import Host
 from fleet.store import Store
@@ -65,9 +65,9 @@ def test_a_side_is_runs_a_host_a_label_or_a_label_on_a_host(
 ) -> None:
     if not expected:
         with pytest.raises(UsageError, match="no run has"):
-            sides(root, [text])
+            resolve_sides(root, [text])
         return
-    (side,) = sides(root, [text])
+    (side,) = resolve_sides(root, [text])
     assert side.name == text
     assert list(side.runs["run_id"]) == expected
     assert side.hosts == sorted(
@@ -93,13 +93,13 @@ def test_a_side_that_means_nothing_or_shares_a_run_is_refused(
     root: Path, texts: Sequence[str], words: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        sides(root, texts)
+        resolve_sides(root, texts)
     assert words in str(refused.value)
 
 
 def test_the_runs_of_one_host_are_named_host_at_side(root: Path) -> None:
-    (label,) = sides(root, ["kernel=a"])
+    (label,) = resolve_sides(root, ["kernel=a"])
     part = label.of_host("rpi5")
     assert (part.name, list(part.runs["run_id"]), list(part.runs.index)) == ("rpi5@kernel=a", ["r2-b"], [0])
-    (named,) = sides(root, ["epyc@kernel=a"])
+    (named,) = resolve_sides(root, ["epyc@kernel=a"])
     assert named.of_host("epyc").name == "epyc@kernel=a"

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.compare.verdicts import conclude
+from fleet.analysis.compare import conclude
 
 NOTHING_FOUND = {
     "ratio": 1.001,

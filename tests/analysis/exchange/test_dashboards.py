@@ -6,10 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.exchange.export import render_markdown, render_openmetrics
-from fleet.analysis.reduce.comparison_rows import overview_history
-from fleet.analysis.views.overview import compute_host_medians
-from fleet.analysis.views.show import select_runs_to_show
+from fleet.analysis.exchange import render_markdown, render_openmetrics
+from fleet.analysis.reduce import overview_history
+from fleet.analysis.views import compute_host_medians, select_runs_to_show
 from fleet.store import Listing
 from tests import simulated
 from tests.command import Fleet

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.analysis.exchange import export as exports
-from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.export import export_matrix, export_samples
-from fleet.analysis.exchange.grid import Grid
+from fleet.analysis.exchange import FORMATS, TOOLS, Grid, export_matrix, export_samples, read_matrices
 from fleet.model import Parameters
 from fleet.store import Store
 from tests import builders
+from tests.planting import home
 
 CPUS = (0, 2, 11)
 CELLS = {(2, 0): 39.999, (11, 0): 120.5, (11, 2): 123456.75}
@@ -47,9 +45,9 @@ def test_core_latency_has_five_wide_whole_numbers(
     for row in CPUS:
         cells = ("      " if row == column else printf("%-5d ", int(both[row, column])) for column in CPUS)
         expected += printf("%-5d ", row) + "".join(cells) + "\n"
-    text = tools.TOOLS["core_latency"].write(grid)
+    text = TOOLS["core_latency"].write(grid)
     assert text == expected
-    (back,) = tools.read_matrices(text, "x")[1]
+    (back,) = read_matrices(text, "x")[1]
     assert back.benchmark == benchmark
     assert back.cells[11, 2] == 123456
 
@@ -59,11 +57,11 @@ def test_c2clat_has_four_wide_whole_numbers_and_zeros_on_the_diagonal() -> None:
     expected = printf("%4s", "CPU") + printf(" %4d %4d %4d\n", *CPUS)
     for row in ((0, 0, 39, 120), (2, 39, 0, 123456), (11, 120, 123456, 0)):
         expected += printf("%4d", row[0]) + printf(" %4d %4d %4d\n", *row[1:])
-    assert tools.TOOLS["c2clat"].write(Grid(CPUS, CELLS, "readwrite")) == expected
+    assert TOOLS["c2clat"].write(Grid(CPUS, CELLS, "readwrite")) == expected
 
 
 def test_the_csv_of_a_matrix_names_its_cpus_and_has_both_sides() -> None:
-    text = tools.FORMATS["csv"][0](Grid(CPUS, CELLS, "cas"))
+    text = FORMATS["csv"][0](Grid(CPUS, CELLS, "cas"))
     heading, *rows = [line.split(",") for line in text.splitlines()]
     assert heading == ["CPU", "0", "2", "11"]
     assert [row[0] for row in rows] == ["0", "2", "11"]
@@ -75,12 +73,12 @@ def test_the_csv_of_a_matrix_names_its_cpus_and_has_both_sides() -> None:
         assert float(values[row, column]) == float(values[column, row]) == pytest.approx(value, abs=0.005)
 
 
-@pytest.mark.parametrize("tool", [name for name in tools.FORMATS if name != "csv"])
+@pytest.mark.parametrize("tool", [name for name in FORMATS if name != "csv"])
 def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -> None:
     run = builders.a_run()
     bursts = list(builders.bursts_of(run))
     Store(tmp_path).publish(run, bursts)
-    usual = tools.FORMATS[tool][1]
+    usual = FORMATS[tool][1]
     text = "".join(export_matrix(tmp_path, run.run_id, tool, "cas"))
     assert text == "".join(export_matrix(tmp_path, run.run_id, tool, "cas", usual))
     mine = [burst for burst in bursts if burst.benchmark == "cas"]
@@ -92,7 +90,7 @@ def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -
         if {burst.ping_cpu, burst.pong_cpu} == ends
         for tick in burst.ticks[burst.warmup :]
     ]
-    (grid,) = tools.read_matrices(text, "x", tool)[1]
+    (grid,) = read_matrices(text, "x", tool)[1]
     cpus = sorted({cpu for burst in mine for cpu in (burst.ping_cpu, burst.pong_cpu)})
     names = dict(zip(cpus, grid.cpus, strict=True))
     printed = grid.cells[names[high], names[low]]
@@ -128,7 +126,7 @@ def test_samples_are_the_same_where_a_burst_is_cut(
     run = builders.a_run(benchmarks=("bandwidth",), rounds=len(bursts))
     Store(tmp_path).publish(run, bursts)
     whole = "".join(export_samples(tmp_path, [run.run_id], None))
-    monkeypatch.setattr(exports, "SAMPLES_AT_ONCE", at_once)
+    monkeypatch.setattr(home(export_samples), "SAMPLES_AT_ONCE", at_once)
     pieces = [*export_samples(tmp_path, [run.run_id], None)]
     assert "".join(pieces) == whole
     assert max(piece.count("\n") for piece in pieces) <= at_once + 1  # the first has the header

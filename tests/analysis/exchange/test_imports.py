@@ -7,18 +7,20 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis.exchange.beside import lay_out_beside, render_beside
-from fleet.analysis.exchange.export import export_matrix
-from fleet.analysis.exchange.imports import (
+from fleet.analysis.exchange import (
     ImportMetadata,
+    export_matrix,
     find_summary,
     import_files,
+    lay_out_beside,
     load_imports,
     load_published,
     make_grid,
+    render_beside,
+    render_list,
+    render_summary,
 )
-from fleet.analysis.exchange.summaries import render_list, render_summary
-from fleet.analysis.views.heatmap import Canvas
+from fleet.analysis.views import Canvas
 from fleet.errors import FleetError, UsageError
 from fleet.model import Topology
 from fleet.store import Store, schema

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.grid import Grid
+from fleet.analysis.exchange import TOOLS, Grid, read_matrices
 from fleet.errors import UsageError
 
 CORE_LATENCY = """\
@@ -47,7 +46,7 @@ C2CLAT = """\
 
 
 def test_core_latency_leaves_the_diagonal_empty() -> None:
-    tool, (grid,) = tools.read_matrices(CORE_LATENCY, "x")
+    tool, (grid,) = read_matrices(CORE_LATENCY, "x")
     assert (tool, grid.benchmark, grid.samples, grid.iterations) == ("core_latency", "cas", 500, 4000)
     assert grid.cpus == (0, 1, 2, 3)
     assert len(grid.cells) == 12
@@ -55,31 +54,31 @@ def test_core_latency_leaves_the_diagonal_empty() -> None:
 
 
 def test_core_latency_is_written_as_it_prints() -> None:
-    _, (grid,) = tools.read_matrices(CORE_LATENCY, "x")
-    written = tools.TOOLS["core_latency"].write(grid)
+    _, (grid,) = read_matrices(CORE_LATENCY, "x")
+    written = TOOLS["core_latency"].write(grid)
     assert [line.rstrip() for line in written.splitlines()] == CORE_LATENCY.splitlines()
 
 
 def test_two_benchmarks_in_one_text_are_two_matrices() -> None:
     both = CORE_LATENCY + CORE_LATENCY.replace("CAS", "Read/Write")
-    assert [grid.benchmark for grid in tools.read_matrices(both, "x")[1]] == ["cas", "readwrite"]
+    assert [grid.benchmark for grid in read_matrices(both, "x")[1]] == ["cas", "readwrite"]
 
 
 def test_a_row_that_a_paste_lost_is_missing_not_an_error() -> None:
     cut = "\n".join(CORE_LATENCY.splitlines()[:-1]) + "\n"
-    (grid,) = tools.read_matrices(cut, "x")[1]
+    (grid,) = read_matrices(cut, "x")[1]
     assert grid.cpus == (0, 1, 2, 3)
     assert len(grid.cells) == 9
 
 
 def test_the_screen_of_the_rust_tool_keeps_its_cpu_numbers() -> None:
-    tool, (grid,) = tools.read_matrices(RUST_SCREEN, "x")
+    tool, (grid,) = read_matrices(RUST_SCREEN, "x")
     assert (tool, grid.benchmark, grid.cpu_model) == ("core-to-core-latency", "cas", "Some CPU")
     assert grid.cells == {(2, 0): 11, (5, 0): 94, (5, 2): 93}
 
 
 def test_its_csv_beside_the_screen_gives_the_digits() -> None:
-    (grid,) = tools.read_matrices(RUST_SCREEN + RUST_CSV, "x")[1]
+    (grid,) = read_matrices(RUST_SCREEN + RUST_CSV, "x")[1]
     assert grid.cells == {(2, 0): 20.459379999999996, (5, 0): 20.151615000000003, (5, 2): 19.43073}
     assert grid.samples == 500
 
@@ -98,18 +97,18 @@ def test_its_csv_beside_the_screen_gives_the_digits() -> None:
     ids=["as written", "semicolons", "windows", "byte order mark", "empty lines", "ragged", "ragged, NaN"],
 )
 def test_every_shape_its_public_csv_files_have_is_read(text: str) -> None:
-    (grid,) = tools.read_matrices(text, "x", "core-to-core-latency")[1]
+    (grid,) = read_matrices(text, "x", "core-to-core-latency")[1]
     assert grid.cells == {(1, 0): 20.459379999999996, (2, 0): 20.151615000000003, (2, 1): 19.43073}
     assert grid.benchmark is None
 
 
 def test_its_csv_is_written_byte_for_byte() -> None:
-    (grid,) = tools.read_matrices(RUST_CSV, "x")[1]
-    assert tools.TOOLS["core-to-core-latency"].write(grid) == RUST_CSV
+    (grid,) = read_matrices(RUST_CSV, "x")[1]
+    assert TOOLS["core-to-core-latency"].write(grid) == RUST_CSV
 
 
 def test_benchmarks_below_each_other_are_told_apart_by_their_order() -> None:
-    grids = tools.read_matrices(RUST_CSV + RUST_CSV.replace("20.", "70."), "x")[1]
+    grids = read_matrices(RUST_CSV + RUST_CSV.replace("20.", "70."), "x")[1]
     assert [grid.benchmark for grid in grids] == ["cas", "readwrite"]
     assert grids[1].cells[2, 0] == 70.151615000000003
 
@@ -118,7 +117,7 @@ def test_benchmarks_below_each_other_are_told_apart_by_their_order() -> None:
     "text", [C2CLAT, "reset\nset autoscale fix\n$data << EOD\n   0   53\n   53   0\nEOD\nplot\n"]
 )
 def test_c2clat_has_zeros_on_the_diagonal_that_are_no_latencies(text: str) -> None:
-    tool, (grid,) = tools.read_matrices(text, "x")
+    tool, (grid,) = read_matrices(text, "x")
     assert (tool, grid.benchmark) == ("c2clat", "readwrite")
     assert grid.cells == {(0, 1): 53, (1, 0): 53}
 
@@ -127,7 +126,7 @@ def test_a_plot_of_c2clat_has_headings_and_names_its_writes() -> None:
     plot = (
         f'set title "Inter-core one-way write latency between CPU cores"\n$data << EOD\n{C2CLAT}EOD\nplot\n'
     )
-    (grid,) = tools.read_matrices(plot, "x")[1]
+    (grid,) = read_matrices(plot, "x")[1]
     assert (grid.benchmark, grid.cells) == ("cas", {(0, 1): 53, (1, 0): 53})
 
 
@@ -135,10 +134,10 @@ TITLED = "[CAS (ns)]\n CPU 0 1\n 0 0 71\n 1 71 0\n\n[RW (ns)]\n CPU 0 1\n 0 0 7\
 
 
 def test_titled_tables_of_c2clat_are_read_by_their_titles() -> None:
-    tool, grids = tools.read_matrices(TITLED, "x")
+    tool, grids = read_matrices(TITLED, "x")
     assert tool == "c2clat"
     assert {grid.benchmark: grid.cells[0, 1] for grid in grids} == {"cas": 71, "readwrite": 7}
-    (grid,) = tools.read_matrices(TITLED.partition("\n\n")[0], "x")[1]
+    (grid,) = read_matrices(TITLED.partition("\n\n")[0], "x")[1]
     assert grid.benchmark == "cas"
 
 
@@ -159,14 +158,14 @@ LABELLED = ",0,1,2\n0,,41.5,60.2\n1,41.5,,59.8\n2,60.2,59.8,\n"
     ],
 )
 def test_a_csv_with_cpu_numbers_as_first_row_and_column_is_read_by_them(text: str) -> None:
-    tool, (grid,) = tools.read_matrices(text, "m.csv")
+    tool, (grid,) = read_matrices(text, "m.csv")
     assert (tool, grid.cpus) == ("csv", (0, 1, 2))
     assert dict(grid.cells) == FOUR | {(row, column): value for (column, row), value in FOUR.items()}
 
 
 def test_labels_of_a_csv_may_have_gaps_and_be_two() -> None:
     for text, cpus in ((",8,9\n8,,41.5\n9,41.5,\n", (8, 9)), (",0,1\n0,,41.5\n1,41.5,\n", (0, 1))):
-        (grid,) = tools.read_matrices(text, "m.csv")[1]
+        (grid,) = read_matrices(text, "m.csv")[1]
         assert (grid.cpus, set(grid.cells.values())) == (cpus, {41.5})
 
 
@@ -188,18 +187,18 @@ def test_labels_of_a_csv_may_have_gaps_and_be_two() -> None:
 )
 def test_what_is_no_matrix_is_refused_and_not_stored_as_one(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        tools.read_matrices(text, "m.csv")
+        read_matrices(text, "m.csv")
 
 
 def test_columns_of_c2clat_may_be_siblings_beside_each_other() -> None:
     heading, rows = " CPU    0    2    1\n", "   0    0   50   60\n   2   50    0   70\n   1   60   70    0\n"
-    (grid,) = tools.read_matrices(heading + rows, "x")[1]
+    (grid,) = read_matrices(heading + rows, "x")[1]
     assert (grid.cpus, grid.cells[1, 2], grid.cells[0, 2]) == ((0, 1, 2), 70, 50)
 
 
 def test_c2clat_is_written_as_it_prints() -> None:
-    (grid,) = tools.read_matrices(C2CLAT, "x")[1]
-    assert tools.TOOLS["c2clat"].write(grid) == C2CLAT
+    (grid,) = read_matrices(C2CLAT, "x")[1]
+    assert TOOLS["c2clat"].write(grid) == C2CLAT
 
 
 @pytest.mark.parametrize(
@@ -219,7 +218,7 @@ def test_c2clat_is_written_as_it_prints() -> None:
 )
 def test_a_damaged_text_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=f"file.txt: .*{message}"):
-        tools.read_matrices(text, "file.txt")
+        read_matrices(text, "file.txt")
 
 
 LATENCIES = st.floats(min_value=1, max_value=1e9, allow_nan=False)
@@ -235,10 +234,10 @@ def grids(draw: st.DrawFn, *, gaps: bool) -> Grid:
     return Grid(cpus, cells, "readwrite")
 
 
-@given(st.sampled_from(sorted(tools.TOOLS)), st.booleans(), st.data())
+@given(st.sampled_from(sorted(TOOLS)), st.booleans(), st.data())
 def test_what_is_written_reads_back_as_the_tool_prints_it(tool: str, gaps: bool, data: st.DataObject) -> None:
     grid = data.draw(grids(gaps=gaps and tool == "core-to-core-latency"))
-    (back,) = tools.read_matrices(tools.TOOLS[tool].write(grid), "x", tool)[1]
+    (back,) = read_matrices(TOOLS[tool].write(grid), "x", tool)[1]
     assert back.cpus == grid.cpus
     shown = {"core-to-core-latency": float, "csv": lambda value: round(value, 2)}.get(tool, math.floor)
     assert dict(back.cells) == {where: shown(value) for where, value in grid.cells.items()}
@@ -246,8 +245,8 @@ def test_what_is_written_reads_back_as_the_tool_prints_it(tool: str, gaps: bool,
 
 @given(st.text(alphabet=" \n,;0123456789.±CPUNum:eE-naN)", max_size=200))
 def test_no_text_ends_in_anything_but_matrices_or_a_clear_error(text: str) -> None:
-    for tool in (None, *tools.TOOLS):
+    for tool in (None, *TOOLS):
         try:
-            assert tools.read_matrices(text, "x", tool)[1]
+            assert read_matrices(text, "x", tool)[1]
         except UsageError as err:
             assert str(err).startswith("x: ")

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fleet.analysis.base.tables import Floats
-from fleet.analysis.reduce.burst_levels import (
+from fleet.analysis.base import Floats
+from fleet.analysis.reduce import (
     DIRECTION_BURSTS,
     DRIFT_CHANGE,
     asymmetry,

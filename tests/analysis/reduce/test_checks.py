@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import smt
-from fleet.analysis.reduce.flags import not_nearest, with_pair_flags
-from fleet.analysis.reduce.topology_check import check_topology
+from fleet.analysis.reduce import check_topology, not_nearest, with_pair_flags
 
 Ns = Mapping[tuple[str, int, int], float]  # relation, ping, pong -> ns
 

@@ -8,11 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce.cross_checks import CHECKS, breaches, compared
-from fleet.analysis.reduce.load import load_cpus, load_run
-from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.report.page import render
-from fleet.analysis.views.show import show_run
+from fleet.analysis.reduce import CHECKS, breaches, compared, load_cpus, load_pairs, load_run, widened
+from fleet.analysis.report import render
+from fleet.analysis.views import show_run
 from fleet.store import schema
 from tests import memory
 from tests.memory import K, M

@@ -11,10 +11,8 @@ import pytest
 
 from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import BUSY_PPM
-from fleet.analysis.reduce.flags import MEANINGS, PAIR_FLAGS, with_pair_flags
-from fleet.analysis.reduce.load import load_samples
-from fleet.analysis.reduce.matrices import pair_medians
-from fleet.analysis.views.show import show_run
+from fleet.analysis.reduce import MEANINGS, PAIR_FLAGS, load_samples, pair_medians, with_pair_flags
+from fleet.analysis.views import show_run
 from fleet.model import Burst, Cpu, End, Estimator, Parameters
 from fleet.store import Store, new_run_id
 from fleet.store.rows import require_hello

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fleet.analysis.reduce.burst_levels import halves
-from fleet.analysis.reduce.interval import between_runs, effective_count, student_t
+from fleet.analysis.reduce import between_runs, effective_count, halves, student_t
 from tests.intervals import half_width
 
 

@@ -7,12 +7,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce.comparison_rows import Only
-from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps, size_text
-from fleet.analysis.reduce.load import load_cpus
-from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.views.ladders import render_ladder
-from fleet.analysis.views.show import show_run
+from fleet.analysis.reduce import (
+    Only,
+    find_plateaus,
+    load_cpus,
+    load_pairs,
+    select_ladder_steps,
+    size_text,
+    widened,
+)
+from fleet.analysis.views import render_ladder, show_run
 from tests import memory
 from tests.memory import LLC, K, M
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis.reduce.load import load_cpus, load_runs, load_samples, samples_long
+from fleet.analysis.reduce import load_cpus, load_runs, load_samples, samples_long
 from fleet.errors import StoreError, StoreWarning
 from fleet.model import Host
 from fleet.store import Store, new_run_id, schema

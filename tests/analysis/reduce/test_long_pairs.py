@@ -11,14 +11,13 @@ import pandas as pd
 import pytest
 
 from fleet.analysis import load_pairs, load_samples
-from fleet.analysis.exchange.export import export_matrix
-from fleet.analysis.reduce import pairs as pairs_module
-from fleet.analysis.reduce.load import load_run
-from fleet.analysis.reduce.pairs import pairs_of_run
+from fleet.analysis.exchange import export_matrix
+from fleet.analysis.reduce import load_run, pairs_of_run
 from fleet.errors import StoreError
 from fleet.model import PairChoice, Pairs, Parameters
 from fleet.store import Listing, Store, gate
 from tests import builders
+from tests.planting import home
 
 ROOT = Path(__file__).parents[3]
 
@@ -55,8 +54,8 @@ def test_an_export_in_parts_has_the_same_numbers_and_errors(
 
 
 def _in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs_module, "_HELD", 0)
-    monkeypatch.setattr(pairs_module, "SLICE_SAMPLES", 1)
+    monkeypatch.setattr(home(pairs_of_run), "_HELD", 0)
+    monkeypatch.setattr(home(pairs_of_run), "SLICE_SAMPLES", 1)
     monkeypatch.setattr("fleet.store.reading._BATCH_ROWS", 50)
     monkeypatch.setattr("fleet.analysis.reduce.long_pairs._FEW", 100)
 

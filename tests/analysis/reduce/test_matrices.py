@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce.load import load_samples
-from fleet.analysis.reduce.matrices import by_relation, matrix, pair_medians, relations
+from fleet.analysis.reduce import by_relation, load_samples, matrix, pair_medians, relations
 from fleet.model import Burst, Cpu
 from fleet.store import Store
 from tests import builders

@@ -10,16 +10,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import pairs
-from fleet.analysis.reduce.flags import with_pair_flags
-from fleet.analysis.reduce.load import load_samples
-from fleet.analysis.reduce.matrices import pair_medians
-from fleet.analysis.reduce.pairs import STATS_VERSION, history, load_pairs, widened
+from fleet.analysis.reduce import (
+    STATS_VERSION,
+    history,
+    load_pairs,
+    load_samples,
+    pair_medians,
+    widened,
+    with_pair_flags,
+)
 from fleet.errors import StoreError, StoreWarning
 from fleet.model import Host, Run
 from fleet.store import Listing, Store, new_run_id, schema
 from tests import builders
 from tests.hosts.s3 import BUCKET, ObjectStore
+from tests.planting import home
 
 ROOT = Path(__file__).parents[3]
 
@@ -47,13 +52,13 @@ def forget(root: Path) -> None:
 def derivations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The runs that are derived from now on."""
     runs: list[str] = []
-    real = pairs.derive
+    real = home(load_pairs).derive
 
     def spy(place, wanted):
         runs.extend(run.run_id for run in wanted)
         return real(place, wanted)
 
-    monkeypatch.setattr(pairs, "derive", spy)
+    monkeypatch.setattr(home(load_pairs), "derive", spy)
     return runs
 
 
@@ -74,7 +79,7 @@ def test_many_runs_are_reduced_by_several_processes_to_the_same(
         publish(tmp_path, name)
     expected, notes = load_pairs(tmp_path), list[str]()
     forget(tmp_path)
-    monkeypatch.setattr(pairs, "_MANY_RUNS", 3)
+    monkeypatch.setattr(home(load_pairs), "_MANY_RUNS", 3)
     runs = derivations(monkeypatch)
     found = load_pairs(Listing(tmp_path, notes.append))
     pd.testing.assert_frame_equal(found, expected, check_categorical=False)
@@ -90,7 +95,7 @@ def test_what_other_processes_leave_out_is_reduced_here(
         publish(tmp_path, name)
     expected = load_pairs(tmp_path)
     forget(tmp_path)
-    monkeypatch.setattr(pairs, "_MANY_RUNS", 3)
+    monkeypatch.setattr(home(load_pairs), "_MANY_RUNS", 3)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     pd.testing.assert_frame_equal(load_pairs(tmp_path), expected)
 
@@ -127,15 +132,15 @@ def test_filters_choose_runs_benchmarks_and_relations(root: Path) -> None:
 
 def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, sizes = load_pairs(root), list[int]()
-    real = pairs.of_arrow
+    real = home(load_pairs).of_arrow
 
     def spy(table, descriptions):
         sizes.append(len(table))
         return real(table, descriptions)
 
     forget(root)
-    monkeypatch.setattr(pairs, "SLICE_SAMPLES", 100)
-    monkeypatch.setattr(pairs, "of_arrow", spy)
+    monkeypatch.setattr(home(load_pairs), "SLICE_SAMPLES", 100)
+    monkeypatch.setattr(home(load_pairs), "of_arrow", spy)
     pd.testing.assert_frame_equal(load_pairs(root), whole)
     assert sum(sizes) == 5 * (28 + 8)
     assert max(sizes) <= 6 * 5  # bursts of the six pairs of one CPU: a slice is never less than that

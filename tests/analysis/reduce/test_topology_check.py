@@ -7,11 +7,9 @@ import pandas as pd
 import pytest
 
 from benchmarks import smt
-from fleet.analysis.reduce.load import load_samples
-from fleet.analysis.reduce.matrices import pair_medians
-from fleet.analysis.reduce.topology_check import check_topology
-from fleet.analysis.report.page import render
-from fleet.analysis.views.show import show_run
+from fleet.analysis.reduce import check_topology, load_samples, pair_medians
+from fleet.analysis.report import render
+from fleet.analysis.views import show_run
 from fleet.model import Cpu, Topology
 from fleet.store import Store
 from tests import builders

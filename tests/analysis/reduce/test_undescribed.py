@@ -4,9 +4,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, of_arrow
-from fleet.analysis.reduce.load import samples_long
-from fleet.analysis.views.by_parameters import tabulate_points
+from fleet.analysis.reduce import SAMPLE_COLUMNS, of_arrow, samples_long
+from fleet.analysis.views import tabulate_points
 from fleet.store.schema import arrow_schema
 
 

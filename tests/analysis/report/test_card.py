@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fleet.analysis.reduce.load import read_runs
-from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.report import card as cards
+from fleet.analysis.reduce import load_pairs, read_runs, widened
+from fleet.analysis.report import FORMATS, Card, lay_out_card, map_png, png, svg
 from fleet.store import Store
 from tests import simulated
 from tests.command import Done
@@ -40,7 +39,7 @@ def read(root: Path) -> tuple[dict[str, object], pd.DataFrame, pd.DataFrame]:
 
 
 @cache
-def machine(root: Path, count: int) -> cards.Card:
+def machine(root: Path, count: int) -> Card:
     """A card of so many CPUs, two threads a core, eight cores a cache, two sockets."""
     run, cpus, pairs = read(root)
     numbers = np.arange(count)
@@ -53,10 +52,10 @@ def machine(root: Path, count: int) -> cards.Card:
     relation = np.select(of, ["smt", "llc", "package"], "system")
     rows = pairs.iloc[np.zeros(len(a), int)].reset_index(drop=True)
     rows = rows.assign(ping_cpu=a, pong_cpu=b, relation=relation, median_ns=[WIDE[name] for name in relation])
-    return cards.lay_out_card(run | {"cpu_model": LONG}, cpus, rows)
+    return lay_out_card(run | {"cpu_model": LONG}, cpus, rows)
 
 
-def boxes(card: cards.Card) -> list[tuple[float, float, float, float, str]]:
+def boxes(card: Card) -> list[tuple[float, float, float, float, str]]:
     """Where each text is, in the widest sans-serif font here: left, upper edge, right, lower edge."""
     found = []
     for text in card.texts:
@@ -88,7 +87,7 @@ def test_the_scale_has_no_number_twice(root: Path) -> None:
 
 
 def test_the_svg_is_well_formed_says_everything_in_words_and_fetches_nothing(root: Path) -> None:
-    text = cards.svg(cards.lay_out_card(*read(root)))
+    text = svg(lay_out_card(*read(root)))
     tree = ET.fromstring(text)
     said = tree.findtext(f"{SVG}desc") or ""
     for word in ("<&]", "smt", "cas/cmpxchg", "governor powersave", "virtual machine"):
@@ -102,18 +101,18 @@ def test_the_svg_is_well_formed_says_everything_in_words_and_fetches_nothing(roo
 
 def test_the_map_in_it_has_the_shades_of_the_run(root: Path) -> None:
     card = machine(root, 384)
-    image = Image.open(BytesIO(cards.map_png(card.cells)))
+    image = Image.open(BytesIO(map_png(card.cells)))
     assert image.size == card.cells.shape
     assert (np.asarray(image) == card.cells).all()
 
 
 def test_the_same_run_gives_the_same_bytes(root: Path) -> None:
-    for write in cards.FORMATS.values():
-        assert write(cards.lay_out_card(*read(root))) == write(cards.lay_out_card(*read(root)))
+    for write in FORMATS.values():
+        assert write(lay_out_card(*read(root))) == write(lay_out_card(*read(root)))
 
 
 def test_the_png_is_as_large_as_the_svg_and_light(root: Path) -> None:
-    image = Image.open(BytesIO(cards.png(cards.lay_out_card(*read(root))))).convert("RGB")
+    image = Image.open(BytesIO(png(lay_out_card(*read(root))))).convert("RGB")
     assert image.size == (1200, 630)
     assert image.getpixel((5, 5)) == (255, 255, 255)
 

@@ -9,12 +9,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps
-from fleet.analysis.reduce.load import load_cpus
-from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.report import plots
-from fleet.analysis.report.ladders import ladders_of
-from fleet.analysis.report.page import render
+from fleet.analysis.reduce import find_plateaus, load_cpus, load_pairs, select_ladder_steps, widened
+from fleet.analysis.report import ladders_of, plots, render
 from tests import memory
 
 

@@ -10,10 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fleet.analysis.reduce.load import load_cpus, load_samples
-from fleet.analysis.reduce.matrices import matrix, pair_medians
-from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.report import figures, plots
+from fleet.analysis.reduce import Layout, layout, load_cpus, load_samples, matrix, pair_medians
+from fleet.analysis.report import draw, plots
 from tests import simulated
 
 STYLE = Path(plots.__file__).parent / "templates" / "base.css"
@@ -99,7 +97,7 @@ def test_a_wide_distribution_has_few_plain_numbers_below_it(axes: Axes, low: flo
 
 def test_a_name_with_dollars_is_a_name(tmp_path: Path) -> None:
     runs = pd.DataFrame({"host": ["$x^2$ <b>&"], "ns": [10.0]})
-    svg = figures.draw("dots", 'a "title" <b>', (340, 80), lambda axes: plots.run_dots(runs, axes=axes))
+    svg = draw("dots", 'a "title" <b>', (340, 80), lambda axes: plots.run_dots(runs, axes=axes))
     assert "$x^2$ &lt;b&gt;&amp;" in svg
     assert "<b>" not in svg
 

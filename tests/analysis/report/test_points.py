@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from fleet.analysis.report.page import render
+from fleet.analysis.report import render
 from tests import points
 from tests.analysis.markup import Markup
 

@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from fleet.analysis.base.selection import last_session
-from fleet.analysis.compare.history import history
-from fleet.analysis.compare.siblings import siblings
-from fleet.analysis.report import output
-from fleet.analysis.report.page import render
-from fleet.analysis.report.site import write_site
-from fleet.analysis.views import over_time, show
-from fleet.analysis.views import siblings as views
-from fleet.analysis.views.heatmap import NO_LIMIT
+from fleet.analysis.base import last_session
+from fleet.analysis.compare import compare_siblings, find_changes_over_time
+from fleet.analysis.report import check, render, write_site
+from fleet.analysis.views import (
+    NO_LIMIT,
+    render_changes_headline,
+    render_siblings_headline,
+    select_runs_to_show,
+    show_runs,
+)
 from fleet.errors import StoreError, UsageError
 from fleet.model import Failed, Host
 from fleet.store import Listing, Store
@@ -184,13 +185,13 @@ def test_the_page_opens_with_what_compare_finds(made_lab: Path) -> None:
     runs = [run.run_id for run in listing.runs if run.host_id == "lucca" or run.host_id.startswith("node")]
     front = Markup(render(listing, runs, selection=chosen).partition('id="medians"')[0]).text
     past, (_, nodes, *_) = (
-        history(listing, chosen),
-        sorted(siblings(listing, chosen), key=lambda one: one.hosts),
+        find_changes_over_time(listing, chosen),
+        sorted(compare_siblings(listing, chosen), key=lambda one: one.hosts),
     )
     for said in (
-        over_time.render_changes_headline(past),
+        render_changes_headline(past),
         "lucca, cas package: +5",
-        views.render_siblings_headline(nodes),
+        render_siblings_headline(nodes),
         "node6, cas/cmpxchg package: +9",
     ):
         assert said in front
@@ -286,23 +287,23 @@ def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 def test_only_a_report_is_replaced_unasked(tmp_path: Path, page: str) -> None:
     path = tmp_path / "report.html"
-    output.check(path)
+    check(path)
     write_output(path, [page], replace=True)
-    output.check(path)
+    check(path)
     write_output(path, [page + " "], replace=True)
     assert path.read_text() == page + " "
     path.write_text("<html>my thesis</html>")
     with pytest.raises(UsageError, match="is not a report of fleet; it was not changed"):
-        output.check(path)
-    output.check(path, force=True)
+        check(path)
+    check(path, force=True)
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_where_no_report_can_be_written_is_said_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a directory"):
-        output.check(tmp_path)
+        check(tmp_path)
     with pytest.raises(UsageError, match="there is no directory"):
-        output.check(tmp_path / "nowhere" / "report.html")
+        check(tmp_path / "nowhere" / "report.html")
 
 
 def test_a_link_is_followed_and_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
@@ -340,16 +341,16 @@ def test_of_many_runs_of_one_host_the_first_screen_has_the_map_of_the_last(tmp_p
 
 def test_a_name_of_no_page_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"card\.jpg: is no page"):
-        output.check(tmp_path / "card.jpg")
+        check(tmp_path / "card.jpg")
 
 
 def test_a_number_is_of_the_runs_since_the_last_change_in_table_page_and_site(
     made_lab: Path, tmp_path: Path
 ) -> None:
     listing = Listing(made_lab / "results")
-    runs = show.select_runs_to_show(listing, ["lucca", "milan"]).runs
-    table = show.show_runs(listing, show.select_runs_to_show(listing, ["lucca", "milan"]), NO_LIMIT)
-    alone = show.show_runs(listing, show.select_runs_to_show(listing, ["lucca"]), NO_LIMIT)
+    runs = select_runs_to_show(listing, ["lucca", "milan"]).runs
+    table = show_runs(listing, select_runs_to_show(listing, ["lucca", "milan"]), NO_LIMIT)
+    alone = show_runs(listing, select_runs_to_show(listing, ["lucca"]), NO_LIMIT)
     page = Markup(render(listing, [run.run_id for run in runs])).text
     write_site(listing, runs, tmp_path)
     (number,) = re.findall(r"lucca .* (\S+) ±\S+ +- +1\.\d%", table)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from matplotlib import image
 
-from fleet.analysis.base.selection import last_session
-from fleet.analysis.report.page import render
+from fleet.analysis.base import last_session
+from fleet.analysis.report import render
 from fleet.model import Host, Via
 from fleet.store import Store
 from tests import builders, simulated

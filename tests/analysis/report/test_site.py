@@ -16,10 +16,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from fleet.analysis.exchange import imports
-from fleet.analysis.reduce.load import without_points
-from fleet.analysis.reduce.pairs import load_pairs
-from fleet.analysis.report import site
+from fleet.analysis.exchange import FOLDER
+from fleet.analysis.reduce import load_pairs, without_points
+from fleet.analysis.report import STATE, write_site
 from fleet.errors import UsageError
 from fleet.store import Listing, Store
 from tests import simulated
@@ -42,7 +41,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def write(root: Path, folder: Path) -> str:
-    return site.write_site(root, Listing(root).runs, folder)
+    return write_site(root, Listing(root).runs, folder)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -94,7 +93,7 @@ def test_the_same_runs_give_the_same_bytes_and_nothing_is_written_again(root: Pa
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     before = times(tmp_path / "one")
     assert "0 of them made anew" in write(root, tmp_path / "one")
-    assert times(tmp_path / "one") == before | {site.STATE: times(tmp_path / "one")[site.STATE]}
+    assert times(tmp_path / "one") == before | {STATE: times(tmp_path / "one")[STATE]}
 
 
 @pytest.mark.slow
@@ -128,13 +127,13 @@ def test_what_fleet_did_not_make_is_not_touched(root: Path, tmp_path: Path) -> N
     other = tmp_path / "other"
     write(root, other)
     (tmp_path / "precious").write_text("precious")
-    state = json.loads((other / site.STATE).read_text())
+    state = json.loads((other / STATE).read_text())
     state["files"] |= {"../precious": "", "m/../../precious": "", str(tmp_path / "precious"): ""}
-    (other / site.STATE).write_text(json.dumps(state))
+    (other / STATE).write_text(json.dumps(state))
     write(root, other)
     assert (tmp_path / "precious").exists()
     for damaged in ("[]", "{", '{"files": 1, "machines": 2}'):
-        (other / site.STATE).write_text(damaged)
+        (other / STATE).write_text(damaged)
         with pytest.raises(UsageError, match="cannot be read"):
             write(root, other)
 
@@ -222,7 +221,7 @@ def test_the_check_of_a_gallery_takes_runs_and_matrices_and_no_others(
     for name, more in (("rome", ()), ("milan", ("--medians",))):
         words = ("export", "board", *more, "-o", f"{files / name}.parquet", "-r", str(root))
         assert fleet_here(*words).exit_code == 0
-    matrix = Path(imports.FOLDER) / "t7700.cas.txt"
+    matrix = Path(FOLDER) / "t7700.cas.txt"
     assert fleet_here("import", str(matrix), "--name", "t", "-r", str(friend)).exit_code == 0
     shutil.copy(friend / "summaries" / "t.parquet", files / "core2.parquet")
     text = (Path(__file__).parents[3] / "docs" / "gallery.yaml").read_text()
@@ -245,7 +244,7 @@ def test_the_check_of_a_gallery_takes_runs_and_matrices_and_no_others(
 
 def test_a_machine_has_its_changes_night_by_night(made_lab: Path, tmp_path: Path) -> None:
     root = Listing(made_lab / "results")
-    site.write_site(root, [run for run in root.runs if run.host_id == "lucca"], tmp_path)
+    write_site(root, [run for run in root.runs if run.host_id == "lucca"], tmp_path)
     text = (tmp_path / "m" / "lucca.html").read_text()
     page = Markup(text)
     assert page.errors == []
@@ -268,16 +267,16 @@ def test_a_change_found_later_is_drawn_on_a_page_whose_runs_are_the_same(
 ) -> None:
     root = Listing(made_lab / "results")
     runs = [run for run in root.runs if run.host_id == "lucca"]
-    site.write_site(root, runs, tmp_path)
+    write_site(root, runs, tmp_path)
     before = contents(tmp_path)
-    state = json.loads(before[site.STATE])
+    state = json.loads(before[STATE])
     ((slug, of_model),) = state["models"].items()
     state["models"][slug] = of_model | {"key": "", "marks": {"lucca": "another course"}}
-    (tmp_path / site.STATE).write_text(json.dumps(state))
+    (tmp_path / STATE).write_text(json.dumps(state))
     state["machines"]["lucca"]["key"] = "of another course"
-    (tmp_path / site.STATE).write_text(json.dumps(state))
+    (tmp_path / STATE).write_text(json.dumps(state))
     (tmp_path / "m" / "lucca.html").write_text("old")
-    assert "1 of them made anew" in site.write_site(root, runs, tmp_path)
+    assert "1 of them made anew" in write_site(root, runs, tmp_path)
     assert contents(tmp_path) == before
 
 
@@ -286,7 +285,7 @@ def test_changes_are_on_the_page_of_the_model_on_one_for_all_and_in_a_feed(
 ) -> None:
     root = Listing(made_lab / "results")
     chosen = [run for run in root.runs if run.host_id == "lucca" or run.host_id.startswith("node")]
-    site.write_site(root, chosen, tmp_path)
+    write_site(root, chosen, tmp_path)
     pages = contents(tmp_path)
     (mini,), (node,) = (
         [Markup(data.decode()) for name, data in pages.items() if kind in name]

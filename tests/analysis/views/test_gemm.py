@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from fleet.analysis.views.gemm import add_peak_shares
+from fleet.analysis.views import add_peak_shares
 from fleet.store import schema
 
 CPU = {"run_id": "r", "benchmark": "gemm", "variant": "avx512", "ping_cpu": 0, "pong_cpu": 0, "threads": 1}

@@ -6,12 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.base.selection import select
-from fleet.analysis.base.text import json_text
-from fleet.analysis.reduce.comparison_rows import history_of
-from fleet.analysis.reduce.pairs import load_pairs
-from fleet.analysis.views.history import render_relation_history
-from fleet.analysis.views.show import show_as_csv, show_as_json, show_run
+from fleet.analysis.base import json_text, select
+from fleet.analysis.reduce import history_of, load_pairs
+from fleet.analysis.views import render_relation_history, show_as_csv, show_as_json, show_run
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host
 from fleet.store import Listing, Store, new_run_id

@@ -8,16 +8,23 @@ from typing import Any
 
 import pytest
 
-from fleet.analysis.exchange.export import export_matrix, export_samples
-from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows, overview_history
-from fleet.analysis.reduce.cross_checks import breaches, compared
-from fleet.analysis.reduce.heatmap import SHADES
-from fleet.analysis.reduce.ladders import node_cells, setting_of
-from fleet.analysis.reduce.load import load_cpus, load_run
-from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.report import card as cards
-from fleet.analysis.report.page import render
-from fleet.analysis.views.show import show_as_json, show_run
+from fleet.analysis.exchange import export_matrix, export_samples
+from fleet.analysis.reduce import (
+    SHADES,
+    Only,
+    breaches,
+    build_comparison_rows,
+    compared,
+    load_cpus,
+    load_pairs,
+    load_run,
+    node_cells,
+    overview_history,
+    setting_of,
+    widened,
+)
+from fleet.analysis.report import card_of, render
+from fleet.analysis.views import show_as_json, show_run
 from fleet.errors import UsageError
 from fleet.model import BENCHMARKS, Burst, Host, Node, Parameters, Run
 from fleet.store import Store
@@ -216,11 +223,11 @@ def test_an_export_is_of_one_setting_and_other_tools_have_no_nodes(shown: tuple[
 
 
 def test_the_card_of_a_run_without_pairs_is_its_first_matrix(shown: tuple[Path, str], tmp_path: Path) -> None:
-    card = cards.card_of(*shown)
+    card = card_of(*shown)
     assert (card.cells[2] == SHADES).all()  # node 2 has no CPUs
     assert card.cells[0, 0] < card.cells[0, 1] < card.cells[0, 2] < SHADES
     assert ("remote", "200.2 ns") in [row[:2] for row in card.rows]
     run = publish(tmp_path, benchmarks=("bandwidth",))
-    words = [text.words for text in cards.card_of(tmp_path, run.run_id).texts]
+    words = [text.words for text in card_of(tmp_path, run.run_id).texts]
     assert {"n2", "GB/s", "199.8", "20.0", "bandwidth/mov read by node: GB/s"} <= {*words}
-    assert card.cells[0, 0] == cards.card_of(tmp_path, run.run_id).cells[0, 0]  # the fastest is dark
+    assert card.cells[0, 0] == card_of(tmp_path, run.run_id).cells[0, 0]  # the fastest is dark

@@ -8,13 +8,20 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
-from fleet.analysis.base.text import fitted, measured
-from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows, overview_history
-from fleet.analysis.reduce.comparison_rows import overview as cells_of_overview
-from fleet.analysis.reduce.pairs import history
-from fleet.analysis.views import overview, show
-from fleet.analysis.views.heatmap import Canvas
-from fleet.analysis.views.history import draw_sparkline
+from fleet.analysis.base import fitted, measured
+from fleet.analysis.reduce import Only, build_comparison_rows, history, overview_history
+from fleet.analysis.reduce import overview as cells_of_overview
+from fleet.analysis.views import (
+    Canvas,
+    compute_host_medians,
+    describe_interval,
+    draw_sparkline,
+    group_columns,
+    render_extremes,
+    render_host_table,
+    select_runs_to_show,
+    show_runs,
+)
 from fleet.errors import UsageError
 from fleet.model import SHIPPED
 from fleet.store import Listing, Store
@@ -35,17 +42,17 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_hosts_are_in_order_of_their_latency(root: Path) -> None:
-    shown = show.select_runs_to_show(Listing(root), [])
+    shown = select_runs_to_show(Listing(root), [])
     assert len(shown.runs) == 3
-    text = show.show_runs(root, shown, Canvas(80))
+    text = show_runs(root, shown, Canvas(80))
     assert re.findall(r"^(quick|slow|other) ", text, re.MULTILINE)[-1] == "slow"
     assert max(map(len, fitted(text, 80).splitlines())) <= 80
     assert text.count("siblings of one core") == 1
 
 
 def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path) -> None:
-    shown = show.select_runs_to_show(Listing(root), ["slow", "quick"])
-    table = overview.compute_host_medians(overview_history(root, shown.runs))
+    shown = select_runs_to_show(Listing(root), ["slow", "quick"])
+    table = compute_host_medians(overview_history(root, shown.runs))
     assert set(table["runs"]) == {4}
     past = history(root, host_id="slow", relation="smt")["median_ns"]
     row = table[(table["host_id"] == "slow") & (table["relation"] == "smt")].iloc[0]
@@ -56,36 +63,35 @@ def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path
 def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
     """Of hosts with fewer than three such runs nothing is said then."""
     listing = Listing(root)
-    new = show.select_runs_to_show(listing, []).runs[:1]
-    history = overview_history(root, show.select_runs_to_show(listing, ["slow", "quick", "other"]).runs)
+    new = select_runs_to_show(listing, []).runs[:1]
+    history = overview_history(root, select_runs_to_show(listing, ["slow", "quick", "other"]).runs)
     rows = history[history["run_id"] == new[0].run_id]
     alone, among = (
-        overview.compute_host_medians(rows, like).set_index(["benchmark", "relation"])
-        for like in (None, history)
+        compute_host_medians(rows, like).set_index(["benchmark", "relation"]) for like in (None, history)
     )
     assert (alone["median_ns"] == among["median_ns"]).all()
-    assert overview.describe_interval(alone) == "of the median pair, within the run"
-    assert overview.describe_interval(among).startswith("how far a run may be off")
+    assert describe_interval(alone) == "of the median pair, within the run"
+    assert describe_interval(among).startswith("how far a run may be off")
     same = history[history["host_id"] == new[0].host_id]
     for key, part in same.groupby(["benchmark", "relation"]):
         logs = np.log(part["median_ns"])
         assert (len(part), among.loc[key, "behind"]) == (4, 4)
         assert among.loc[key, "half"] == pytest.approx(np.expm1(t.ppf(0.975, 3) * logs.std()), rel=1e-3)
     two = same.groupby(["benchmark", "relation"]).tail(2)
-    assert overview.describe_interval(
-        overview.compute_host_medians(rows[rows["host_id"] == new[0].host_id], two)
-    ).endswith("the run")
+    assert describe_interval(compute_host_medians(rows[rows["host_id"] == new[0].host_id], two)).endswith(
+        "the run"
+    )
 
 
 def test_a_run_that_is_named_is_shown_alone(root: Path) -> None:
     run_id = Store(root).list_runs()[0].run_id
-    shown = show.select_runs_to_show(Listing(root), [run_id])
+    shown = select_runs_to_show(Listing(root), [run_id])
     assert shown.latest == (run_id,)
-    assert "comparable runs" not in show.show_runs(root, shown, Canvas(80))
+    assert "comparable runs" not in show_runs(root, shown, Canvas(80))
 
 
 def test_one_host_is_shown_in_detail_with_its_earlier_runs(root: Path) -> None:
-    text = show.show_runs(root, show.select_runs_to_show(Listing(root), ["quick"]), Canvas(80))
+    text = show_runs(root, select_runs_to_show(Listing(root), ["quick"]), Canvas(80))
     assert "4 comparable runs" in text
     assert re.search(r"^cas/cmpxchg +smt .* ±\d\.\d% .*[▁▂▃▄▅▆▇█]{4}$", text, re.MULTILINE)
 
@@ -95,19 +101,19 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
     for number in range(5):
         machine = fast if number == 3 else simulated.desktop("flips")
         simulated.publish(tmp_path, machine, number, rounds=4, session=f"s2026010{number}T000000Z-00000000")
-    shown = show.select_runs_to_show(Listing(tmp_path), ["flips"])
-    table = overview.compute_host_medians(overview_history(tmp_path, shown.runs))
+    shown = select_runs_to_show(Listing(tmp_path), ["flips"])
+    table = compute_host_medians(overview_history(tmp_path, shown.runs))
     for row in table.to_dict("records"):
         (usual, most), (other, one) = row["levels"]
         assert (most, one) == (4, 1)
         assert row["median_ns"] == usual
         assert usual == pytest.approx(4 * other, rel=0.15)
         assert row["half"] < 0.2
-    for text in (overview.render_host_table(table, Canvas(80)), overview.render_extremes(table, 100)):
+    for text in (render_host_table(table, Canvas(80)), render_extremes(table, 100)):
         assert re.search(
             r"flips, cas, smt: 4 runs at [\d.]+, 1 run at another level, median [\d.]+$", text, re.MULTILINE
         )
-    assert " 4 of 5 " in show.show_runs(tmp_path, shown, Canvas(80))
+    assert " 4 of 5 " in show_runs(tmp_path, shown, Canvas(80))
 
 
 def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
@@ -116,31 +122,27 @@ def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
         ns = {name: factor * ns for name, ns in simulated.builders.NS.items()}
         session = f"s2026010{number}T000000Z-00000000"
         simulated.publish(tmp_path, simulated.desktop("flips", ns=ns), number, rounds=4, session=session)
-    history = overview_history(tmp_path, show.select_runs_to_show(Listing(tmp_path), ["flips"]).runs)
-    table = overview.compute_host_medians(history, history)
+    history = overview_history(tmp_path, select_runs_to_show(Listing(tmp_path), ["flips"]).runs)
+    table = compute_host_medians(history, history)
     assert (table["behind"] == 1).all()
     assert (table["half"] < 0.2).all()
-    assert overview.describe_interval(table) == "of the median pair, within the run"
+    assert describe_interval(table) == "of the median pair, within the run"
 
 
 def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
-    table = overview.compute_host_medians(
-        overview_history(root, show.select_runs_to_show(Listing(root), []).runs)
-    )
-    coloured = overview.render_host_table(table, Canvas(80, colour=True))
-    plain = overview.render_host_table(table, Canvas(80))
+    table = compute_host_medians(overview_history(root, select_runs_to_show(Listing(root), []).runs))
+    coloured = render_host_table(table, Canvas(80, colour=True))
+    plain = render_host_table(table, Canvas(80))
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
 
 
 def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> None:
-    table = overview.compute_host_medians(
-        overview_history(root, show.select_runs_to_show(Listing(root), []).runs)
-    )
-    narrow = overview.render_host_table(table, Canvas(34))
+    table = compute_host_medians(overview_history(root, select_runs_to_show(Listing(root), []).runs))
+    narrow = render_host_table(table, Canvas(34))
     assert re.search(r"^slow +\d+\.\d +", narrow, re.MULTILINE)
     assert "half of them within ±" in narrow
-    assert "±95%" not in overview.render_host_table(table.assign(half=float("nan")), Canvas(34))
+    assert "±95%" not in render_host_table(table.assign(half=float("nan")), Canvas(34))
 
 
 def test_noise_looks_flat_and_change_does_not() -> None:
@@ -151,10 +153,8 @@ def test_noise_looks_flat_and_change_does_not() -> None:
 
 def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
-    table = overview.compute_host_medians(
-        overview_history(listing, show.select_runs_to_show(listing, ["all"]).runs)
-    )
-    columns = {group.title: list(group.columns) for group in overview.group_columns(table)}
+    table = compute_host_medians(overview_history(listing, select_runs_to_show(listing, ["all"]).runs))
+    columns = {group.title: list(group.columns) for group in group_columns(table)}
     assert columns["cas/cmpxchg or lse"] == [
         *("smt", "cluster E-E", "llc", "package P-P", "package P-E", "package E-E", "package", "system")
     ]
@@ -169,10 +169,8 @@ def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_columns_that_do_not_fit_stand_below(made_lab: Path, width: int) -> None:
     listing = Listing(made_lab / "results")
-    table = overview.compute_host_medians(
-        overview_history(listing, show.select_runs_to_show(listing, ["all"]).runs)
-    )
-    text = overview.render_host_table(table, Canvas(width))
+    table = compute_host_medians(overview_history(listing, select_runs_to_show(listing, ["all"]).runs))
+    text = render_host_table(table, Canvas(width))
     assert max(map(len, fitted(text, width).splitlines())) <= width
     shown = text.split("\nsmt: ")[0]
     for row in table.to_dict("records"):
@@ -181,7 +179,7 @@ def test_columns_that_do_not_fit_stand_below(made_lab: Path, width: int) -> None
 
 def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
-    runs = show.select_runs_to_show(listing, ["pisa", "rome"]).runs
+    runs = select_runs_to_show(listing, ["pisa", "rome"]).runs
     slow = overview_history(listing, runs, Only(cpus="E"))
     assert {*slow["relation"]} == {"cluster E-E", "package E-E"}
     assert {*overview_history(listing, runs, Only("cas", "8,9"))["relation"]} == {"cluster E-E", "llc"}
@@ -255,17 +253,15 @@ def test_loads_of_several_sizes_and_numbers_of_threads_are_told_apart() -> None:
 
 def test_details_are_those_of_a_host_that_has_what_was_asked_for(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
-    shown = show.select_runs_to_show(listing, ["all"])
-    assert show.show_runs(listing, shown, Canvas(80)).endswith("Details: fleet show lucca")
-    text = show.show_runs(listing, shown, Canvas(80), Only("bandwidth"))
+    shown = select_runs_to_show(listing, ["all"])
+    assert show_runs(listing, shown, Canvas(80)).endswith("Details: fleet show lucca")
+    text = show_runs(listing, shown, Canvas(80), Only("bandwidth"))
     assert text.endswith("Details: fleet show verona")
 
 
 def test_hosts_measured_with_different_variants_are_ranked_in_one_table(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
-    text = show.show_runs(
-        listing, show.select_runs_to_show(listing, ["rome", "siena"]), Canvas(), Only("cas")
-    )
+    text = show_runs(listing, select_runs_to_show(listing, ["rome", "siena"]), Canvas(), Only("cas"))
     assert text.count("\nhost ") == 1
     assert re.search(r"^ +cas/cmpxchg or lse$", text, re.MULTILINE)
     assert re.search(r"^siena +lse ", text, re.MULTILINE)

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from fleet.analysis.views.by_parameters import render_tables, tabulate_points
+from fleet.analysis.views import render_tables, tabulate_points
 
 COUNTS = {"variant": "mov", "relation": "llc", "bursts": 5, "flagged_bursts": 0}
 

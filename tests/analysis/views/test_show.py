@@ -7,13 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.base.text import fitted, pair_text
-from fleet.analysis.reduce.load import load_cpus, load_samples
-from fleet.analysis.reduce.matrices import matrix, pair_medians
-from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.views.heatmap import Canvas, draw_matrix
-from fleet.analysis.views.runs import render_runs, runs_as_json
-from fleet.analysis.views.show import show_as_json, show_run
+from fleet.analysis.base import fitted, pair_text
+from fleet.analysis.reduce import Layout, layout, load_cpus, load_samples, matrix, pair_medians
+from fleet.analysis.views import Canvas, draw_matrix, render_runs, runs_as_json, show_as_json, show_run
 from fleet.errors import StoreError
 from fleet.model import Cpu, Failed, Host, Run, Topology
 from fleet.plan.cpulist import format_cpus

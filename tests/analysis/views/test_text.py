@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.base.text import SHARED, change_shown, csv_text, json_text, measured, units_text
+from fleet.analysis.base import SHARED, change_shown, csv_text, json_text, measured, units_text
 from fleet.model import KINDS, SHIPPED, Relation
 
 

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce.topology import GROUPS, layout, layout_of
-from fleet.analysis.views.topology import describe_topology
+from fleet.analysis.reduce import GROUPS, layout, layout_of
+from fleet.analysis.views import describe_topology
 from fleet.model import Cpu
 from tests import builders
 
