@@ -18,6 +18,7 @@ SHADES = 32
 MOST_GROUPS = 32
 MOST_NUMBERS = 40  # CPUs; the numbers of a larger map would be too small to read
 LOG_BEYOND = 10  # highest to lowest value of a scale, from which its colours are logarithmic
+_HUE = 4  # half intervals from the middle to the ends of a scale on which nothing differs
 _GROUP_OF = 8  # CPUs to a group where the host reports no groups
 
 Limits = tuple[float, float]
@@ -129,12 +130,20 @@ def of_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | Non
 
 
 def colour_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
-    """The smallest value and the 98th percentile: one slow pair must not take all colours; (0, 1) of none."""
+    """Return the smallest value and the 98th percentile, so that one slow pair does not take all colours.
+
+    tables: as `matrix` returns them. Where their values differ by no more than their intervals are wide, the
+    scale is so wide that all have one hue. (0, 1) without values.
+    """
     values = np.concatenate([_values(table).ravel() for table in tables] or [np.empty(0)])
     values = values[np.isfinite(values)]
     if not len(values):
         return 0.0, 1.0
-    low, high = np.percentile(values, [0, 98])
+    low, high = map(float, np.percentile(values, [0, 98]))
+    noise = max(getattr(table, "attrs", {}).get("noise", 0.0) for table in tables)
+    if 0 < low < high < low * (1 + 2 * noise):
+        middle, half = (low + high) / 2, min(_HUE * noise, 0.9)
+        return middle * (1 - half), middle * (1 + half)
     return float(low), float(max(high, low * 1.01, low + 1e-9))
 
 

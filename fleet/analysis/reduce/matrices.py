@@ -232,10 +232,14 @@ def estimator_column(run: Mapping[str, Any]) -> str:
 def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -> pd.DataFrame:
     """Lay pairs of one benchmark out as rows ping, columns pong, in the order of `cpus`.
 
-    An unordered pair stands on both sides of the diagonal. NaN: not measured.
+    An unordered pair stands on both sides of the diagonal. NaN: not measured. `attrs["noise"]`: half the 95 %
+    interval of the median pair, relative, by which a colour scale tells what differs; 0 where none is known.
     """
-    numbers = grid(pairs, cpus, value)
-    return pd.DataFrame(numbers, pd.Index(list(cpus), name="ping_cpu"), pd.Index(list(cpus), name="pong_cpu"))
+    ping, pong = (pd.Index(list(cpus), name=name) for name in ("ping_cpu", "pong_cpu"))
+    table = pd.DataFrame(grid(pairs, cpus, value), ping, pong)
+    noise = pairs["spread"].median() if value == "median_ns" and "spread" in pairs else np.nan
+    table.attrs["noise"] = 0.0 if np.isnan(noise) else float(noise)
+    return table
 
 
 def grid(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:

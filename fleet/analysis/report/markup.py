@@ -28,11 +28,22 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"counted": counted, "number": number, "px": "{:.1f}".format}
+    found.filters |= {"counted": counted, "number": number, "spark": draw_spark, "px": "{:.1f}".format}
     found.filters |= {name: getattr(text, name) for name in ("within", "percent", "signed")}
     found.globals |= {"text": text, "heatmap": heatmap}
     found.filters["moment"] = lambda when: f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
     return found
+
+
+def draw_spark(blocks: str) -> Markup:
+    """Draw a course of block characters, oldest first, as a named line; return other text as it is."""
+    heights = ["▁▂▃▄▅▆▇█".find(block) for block in blocks]
+    if len(heights) < 2 or min(heights) < 0:
+        return Markup("{}").format(blocks)
+    points = " ".join(f"{4 * place + 2},{16 - 2 * height}" for place, height in enumerate(heights))
+    name = f"{counted(len(heights), 'run')}, oldest to newest, between their least and most"
+    svg = '<svg class="spark" role="img" aria-label="{}" width="{}" height="18"><polyline points="{}"/></svg>'
+    return Markup(svg).format(name, 4 * len(heights), points)  # noqa: S704  (escapes what it formats)
 
 
 def number(value: float | None) -> str:

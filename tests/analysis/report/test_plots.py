@@ -164,3 +164,14 @@ def test_names_of_cpus_along_an_axis_do_not_overlap(count: int) -> None:
             (label.get_window_extent() for label in labels), key=lambda box: getattr(box, f"{edge}0")
         )
         assert all(getattr(a, f"{edge}1") <= getattr(b, f"{edge}0") for a, b in pairwise(boxes))
+
+
+@pytest.mark.parametrize(("noise", "shades"), [(0.08, 4), (0.001, 33)])
+def test_colours_tell_apart_only_what_differs_by_more_than_the_noise(noise: float, shades: int) -> None:
+    table = pd.DataFrame([[np.nan, 58.4, 60.0], [58.4, np.nan, 61.0], [60.0, 61.0, np.nan]])
+    table.attrs["noise"] = noise
+    low, high = plots.colour_limits([table])
+    taken = 32 * (61.0 - 58.4) / (high - low)
+    assert taken <= shades
+    assert (taken > 16) == (noise < 0.01)
+    assert low <= 58.4
