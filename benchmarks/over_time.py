@@ -63,8 +63,8 @@ def found(logs: Floats, noise: str) -> list[over_time.Change]:
     """What is found in one session."""
     hosts, relations = np.divmod(np.arange(len(logs)), RELATIONS)
     switches = np.full(len(logs), noise in ("levels", "sticky"))
-    clean = over_time.cleaned(logs, switches).logs
-    return over_time.changes(over_time.pooled(clean, hosts, relations).logs)
+    clean = over_time.clean_series(logs, switches).logs
+    return over_time.find_changes(over_time.add_means(clean, hosts, relations).logs)
 
 
 def power(chance: np.random.Generator, nights: int, change: float) -> Floats:
@@ -110,7 +110,8 @@ def table(chance: np.random.Generator, sessions: int) -> None:
         for night in range(1, nights):
             noise[1, :, night] = 0.5 * noise[1, :, night - 1] + 0.75**0.5 * noise[1, :, night]
         best = [
-            over_time._best_split(over_time.cleaned(each, np.zeros(4000, dtype=bool)).logs) for each in noise
+            over_time._best_split(over_time.clean_series(each, np.zeros(4000, dtype=bool)).logs)
+            for each in noise
         ]
         left, correlated = (
             np.array([each.mean() for each in of]) for of in zip(*(one[2:4] for one in best), strict=True)
@@ -124,7 +125,7 @@ def table(chance: np.random.Generator, sessions: int) -> None:
         for noise in ("normal", "heavy"):
             p = []
             for _ in range(sessions):
-                rows = over_time.cleaned(series(chance, nights, noise), np.zeros(160, dtype=bool)).logs
+                rows = over_time.clean_series(series(chance, nights, noise), np.zeros(160, dtype=bool)).logs
                 p.append(over_time._tested(rows, [(row, np.arange(nights)) for row in range(160)])[0])
             of_noise.append(_AT / np.quantile(np.concatenate(p), _AT))
         splits.append(max(of_noise))

@@ -51,7 +51,7 @@ class Side:
         """Run it once: one way in ns between the first two CPUs."""
         done = subprocess.run(self.command, capture_output=True, text=True, check=True)
         (grid,) = read_matrices(done.stdout, self.command[0], self.tool)[1]
-        return grid.symmetric()[grid.cpus[0], grid.cpus[1]]
+        return grid.fill_both_halves()[grid.cpus[0], grid.cpus[1]]
 
 
 def contests(agent: Path, folder: Path) -> dict[tuple[str, str], tuple[Side, Side]]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fleet.analysis.base import Floats
-from fleet.analysis.compare import THRESHOLD, Distances, beside_the_same, distances, numbers
+from fleet.analysis.compare import THRESHOLD, Distances, compare_cpus, measure_distances, reduce_runs
 
 RELATIONS, CPUS = 8, 32
 CELLS = [
@@ -41,8 +41,8 @@ def session(chance: np.random.Generator, count: int, runs: int, kind: str, slowe
     of_runs = machine_logs[:, machines] + wide[machines] * chance.standard_normal((RELATIONS, len(machines)))
     if kind == "levels":
         of_runs += _LEVEL * (chance.random(of_runs.shape) < 0.1)
-    logs, _, noise = numbers(of_runs, machines, switches=kind == "levels")
-    return distances(logs, THRESHOLD, noise=noise)
+    logs, _, noise = reduce_runs(of_runs, machines, switches=kind == "levels")
+    return measure_distances(logs, THRESHOLD, noise=noise)
 
 
 def simulate_cpus(chance: np.random.Generator, count: int, slower: float) -> Distances:
@@ -52,7 +52,7 @@ def simulate_cpus(chance: np.random.Generator, count: int, slower: float) -> Dis
     pairs[0, 3] += slower
     pairs[0, :, 3] += slower
     pairs[:, range(CPUS), range(CPUS)] = np.nan
-    return distances(beside_the_same(pairs, np.zeros(CPUS, dtype=np.int64))[0], THRESHOLD, 0.5)
+    return measure_distances(compare_cpus(pairs, np.zeros(CPUS, dtype=np.int64))[0], THRESHOLD, 0.5)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -81,7 +81,7 @@ def last_lines(output: bytes) -> str:
     return "\n      ".join(line[:LINE_QUOTED] for line in lines) or "(no output)"
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Write "1 host", "2 hosts", "1,200 hosts"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
@@ -140,7 +140,7 @@ def _width(lines: Sequence[Sequence[str]], *, last_is_text: bool) -> int:
     return sum(widths) + 2 * (len(widths) - 1)
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def suggest_similar(word: str, known: Iterable[str]) -> str:
     """End a sentence about an unknown word: "; did you mean 'port'?", or "." if no known word is similar."""
     import difflib  # noqa: PLC0415  only a mistake needs it
 

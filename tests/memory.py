@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from fleet.analysis.reduce import size_text
+from fleet.analysis.reduce import format_size
 from fleet.model import Burst, Cache, Cpu, Hello, Host, Parameters, Run
 from fleet.store import Store, new_run_id
 from tests import builders
@@ -87,7 +87,7 @@ def bursts(loads: Costs, rates: Costs, llc: int = LLC, times: float = 1.0) -> It
     """Three rounds of every point; a burst of two threads has the ticks of both."""
     for visit in range(3):
         for size in SIZES:
-            level, name = find_level(size, llc), size_text(size)
+            level, name = find_level(size, llc), format_size(size)
             for order, cost in loads.items():
                 yield _burst(
                     visit,

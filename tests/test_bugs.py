@@ -42,7 +42,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "agent.deploy.deploy": ("run", "-q"),
     "store.gate.check_table": ("show", "all"),
     "store.rows.unpack_record": ("show", "all"),
-    "analysis.reduce.matrices.pairs_of": ("show", "all"),
+    "analysis.reduce.matrices.make_pairs": ("show", "all"),
     "analysis.views.overview.compute_host_medians": ("show", "all"),
     "analysis.views.topology.describe_topology": ("show", "h0"),
     "analysis.compare.comparison.compare": ("compare", "h0", "h1"),

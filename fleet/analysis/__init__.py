@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fleet.analysis.reduce.load import load_counters, load_cpus, load_runs, load_samples, samples_long
     from fleet.analysis.reduce.matrices import matrix, pair_medians
     from fleet.analysis.reduce.pairs import history, load_pairs
-    from fleet.analysis.reduce.topology import layout
+    from fleet.analysis.reduce.topology import make_layout
     from fleet.analysis.reduce.topology_check import check_topology
 
 __getattr__ = import_on_access(__name__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pandas as pd
 
-from fleet.analysis.base.selection import select
+from fleet.analysis.base.selection import select_runs
 from fleet.analysis.boundary import skip_damaged_runs
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
@@ -17,8 +17,8 @@ from fleet.analysis.exchange.imports import PREFIX, find_summary, lay_out_publis
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.heatmap import Limits
 from fleet.analysis.reduce.matrices import matrix as laid_out
-from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.reduce.pairs import as_float64, load_pairs
+from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Listing
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _skipping_damaged(method: _Method) -> _Method:
+def _skip_damaged(method: _Method) -> _Method:
     @wraps(method)
     def call(self: "Results", *arguments: Any, **named: Any) -> Any:
         return skip_damaged_runs(lambda: method(self, *arguments, **named))
@@ -49,28 +49,28 @@ class Results:
     def __repr__(self) -> str:
         return f"Results({str(self._place)!r})"
 
-    @_skipping_damaged
+    @_skip_damaged
     def runs(self, *selection: str) -> pd.DataFrame:
         """The table `runs`: a row per run, oldest first."""
-        now, ids = self._chosen(selection)
+        now, ids = self._select(selection)
         return load.load_runs(now, run_id=ids)
 
-    @_skipping_damaged
+    @_skip_damaged
     def pairs(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
         """A row per run, benchmark, variant, point and pair, in ns one way. benchmark: `cas`, `cas/llsc`."""
-        now, ids = self._chosen(selection)
-        rows = widened(load_pairs(now, run_id=ids))
-        return _with_unit(load.of_benchmark(rows, benchmark), _descriptions(now, ids))
+        now, ids = self._select(selection)
+        rows = as_float64(load_pairs(now, run_id=ids))
+        return _note_unit(load.select_benchmark(rows, benchmark), _load_descriptions(now, ids))
 
-    @_skipping_damaged
+    @_skip_damaged
     def samples(self, *selection: str, benchmark: str | None = None, warmups: bool = False) -> pd.DataFrame:
         """Every sample as a row, with its burst's columns and `latency_ns`. warmups: with them, marked."""
-        now, ids = self._chosen(selection)
-        bursts, descriptions = load.load_samples(now, run_id=ids), _descriptions(now, ids)
-        long = load.samples_long(load.of_benchmark(bursts, benchmark), descriptions)
-        return _with_unit(long if warmups else long[~long["is_warmup"]].reset_index(drop=True), descriptions)
+        now, ids = self._select(selection)
+        bursts, descriptions = load.load_samples(now, run_id=ids), _load_descriptions(now, ids)
+        long = load.samples_long(load.select_benchmark(bursts, benchmark), descriptions)
+        return _note_unit(long if warmups else long[~long["is_warmup"]].reset_index(drop=True), descriptions)
 
-    @_skipping_damaged
+    @_skip_damaged
     def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
         """The medians of a run's pairs, rows ping, columns pong, CPUs in the order of the topology.
 
@@ -82,9 +82,9 @@ class Results:
         """What others published, or one of them: a row per pair, `latency_ns`."""
         root = Listing(self._place)
         rows = load_all_summaries(root) if name is None else find_summary(root, name)
-        return _with_unit(load.of_benchmark(rows, benchmark).reset_index(drop=True), SHIPPED)
+        return _note_unit(load.select_benchmark(rows, benchmark).reset_index(drop=True), SHIPPED)
 
-    @_skipping_damaged
+    @_skip_damaged
     def heatmap(
         self,
         run: str | None = None,
@@ -101,64 +101,66 @@ class Results:
         drawn.set_title(title)
         return drawn
 
-    @_skipping_damaged
+    @_skip_damaged
     def compare(self, a: str, *others: str, threshold: float | None = None) -> list[Comparison]:
         """Compare each further side with `a`, as `fleet compare` does; threshold: as a share."""
         return compared(Listing(self._place), [a, *others], threshold=threshold)
 
-    @_skipping_damaged
+    @_skip_damaged
     def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
         """What changed when, as `fleet compare SELECTION` says: `changes` of `compare.history.History`."""
         return find_changes_over_time(Listing(self._place), selection, threshold=threshold).changes
 
-    @_skipping_damaged
+    @_skip_damaged
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
         """How far equal machines are apart, as of `compare.siblings.Siblings`; `odd`: a finding."""
-        found = compare_siblings(Listing(self._place), selection, threshold=threshold)
-        return pd.concat([one.rows.assign(group=at) for at, one in enumerate(found)], ignore_index=True)
+        groups = compare_siblings(Listing(self._place), selection, threshold=threshold)
+        return pd.concat(
+            [group.rows.assign(group=number) for number, group in enumerate(groups)], ignore_index=True
+        )
 
-    def _chosen(self, selection: Sequence[str]) -> tuple[Listing, list[str]]:
+    def _select(self, selection: Sequence[str]) -> tuple[Listing, list[str]]:
         """What the root holds now, and the ids of the runs selected."""
         now = Listing(self._place)
-        return now, [run.run_id for run in select(now.runs, selection, self._place)]
+        return now, [run.run_id for run in select_runs(now.runs, selection, self._place)]
 
     def _matrix(self, run: str | None, benchmark: str | None) -> tuple[pd.DataFrame, Layout, str]:
         if run is not None and run.startswith(PREFIX):
             name = run.removeprefix(PREFIX)
-            rows = _first_kind(self.summaries(name, benchmark))
-            return _laid_out(rows, lay_out_published(rows), "latency_ns", name, SHIPPED)
-        now, ids = self._chosen([run] if run is not None else [])
+            rows = _keep_first_kind(self.summaries(name, benchmark))
+            return _lay_out(rows, lay_out_published(rows), "latency_ns", name, SHIPPED)
+        now, ids = self._select([run] if run is not None else [])
         if not ids:
             raise UsageError(f"{self._place}: no run is stored here.")
-        descriptions = _descriptions(now, ids[-1:])
-        rows = load.without_points(widened(load_pairs(now, run_id=ids[-1])), descriptions)
+        descriptions = _load_descriptions(now, ids[-1:])
+        rows = load.drop_points(as_float64(load_pairs(now, run_id=ids[-1])), descriptions)
         rows = rows[rows["benchmark"].map(lambda name: descriptions[name].view is View.MATRIX).astype(bool)]
-        rows = load.of_benchmark(rows, benchmark)
+        rows = load.select_benchmark(rows, benchmark)
         if rows.empty:
             raise UsageError(f"{ids[-1]}: has no pairs of CPUs.")
-        rows = _first_kind(rows)
+        rows = _keep_first_kind(rows)
         cpus = sorted({*rows["ping_cpu"], *rows["pong_cpu"]})
-        order = layout(load.load_cpus(now, run_id=ids[-1]), cpus)
-        return _laid_out(rows, order, "median_ns", rows["host_id"].iloc[0], descriptions)
+        order = make_layout(load.load_cpus(now, run_id=ids[-1]), cpus)
+        return _lay_out(rows, order, "median_ns", rows["host_id"].iloc[0], descriptions)
 
 
-def _descriptions(listing: Listing, run_ids: Sequence[str]) -> Descriptions:
-    return load.merge_descriptions(load.published(listing, run_id=run_ids))
+def _load_descriptions(listing: Listing, run_ids: Sequence[str]) -> Descriptions:
+    return load.merge_descriptions(load.list_published(listing, run_id=run_ids))
 
 
-def _first_kind(rows: pd.DataFrame) -> pd.DataFrame:
+def _keep_first_kind(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows[["benchmark", "variant"]] == rows[["benchmark", "variant"]].iloc[0]).all(axis=1)]
 
 
-def _laid_out(
+def _lay_out(
     rows: pd.DataFrame, order: Layout, number: str, name: str, descriptions: Descriptions
 ) -> tuple[pd.DataFrame, Layout, str]:
     unit = descriptions[rows["benchmark"].iloc[0]].label
     title = f"{name}, {'/'.join(rows[['benchmark', 'variant']].iloc[0])}: {unit}"
-    return _with_unit(laid_out(rows, order.cpus, number), descriptions, unit), order, title
+    return _note_unit(laid_out(rows, order.cpus, number), descriptions, unit), order, title
 
 
-def _with_unit(table: pd.DataFrame, descriptions: Descriptions, unit: str | None = None) -> pd.DataFrame:
+def _note_unit(table: pd.DataFrame, descriptions: Descriptions, unit: str | None = None) -> pd.DataFrame:
     """Note what the numbers of a table are, where that is one thing."""
     labels = {descriptions[str(name)].label for name in table.get("benchmark", pd.Series()).unique()}
     table.attrs["unit"] = unit or ", or ".join(sorted(labels))

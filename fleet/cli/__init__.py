@@ -74,9 +74,9 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _wrap(text: str) -> str:
-    from fleet.analysis.base.text import fitted
+    from fleet.analysis.base.text import wrap_to_width
 
-    return fitted(text, cli.terminal(sys.stderr)["width"])
+    return wrap_to_width(text, cli.terminal(sys.stderr)["width"])
 
 
 def _warn(

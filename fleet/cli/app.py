@@ -271,24 +271,24 @@ def open_listing(results: str) -> "Listing":
 
 def print_text(text: str, *, err: bool = False) -> None:
     """Print a text, wrapped to the terminal."""
-    from fleet.analysis.base.text import fitted
+    from fleet.analysis.base.text import wrap_to_width
 
-    typer.echo(fitted(text, terminal(sys.stderr if err else None)["width"]), err=err)
+    typer.echo(wrap_to_width(text, terminal(sys.stderr if err else None)["width"]), err=err)
 
 
 def print_paged(text: str) -> None:
     """Print a text, wrapped; if it is longer than the terminal, through $PAGER."""
-    from fleet.analysis.base.text import fitted
+    from fleet.analysis.base.text import wrap_to_width
 
     width = terminal()["width"]
-    text = fitted(text, width)
+    text = wrap_to_width(text, width)
     if sys.stdout.isatty() and sys.stdin.isatty() and text.count("\n") + 2 > shutil.get_terminal_size().lines:
         os.environ.setdefault("LESS", "FRX")  # leave at once what fits, keep colours, keep the screen
         failure = _run_pager(text)
         if failure is None:
             return
         if os.environ.get("PAGER"):
-            typer.echo(fitted(f"fleet: {failure}; the text follows.", width), err=True)
+            typer.echo(wrap_to_width(f"fleet: {failure}; the text follows.", width), err=True)
     typer.echo(text)
 
 

@@ -132,14 +132,14 @@ def _find_changes(root: "Listing", sides: list[str], _width: int | None, **optio
 
 
 def _set_beside(root: "Listing", sides: list[str], limits: Sequence[str | None]) -> _Answer:
-    from fleet.analysis.base.text import csv_text, json_text
+    from fleet.analysis.base.text import format_csv, format_json
     from fleet.analysis.exchange import beside
 
     if any(limit is not None for limit in limits):
         raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")
     rows = beside.lay_out_beside(root, sides)
     text = partial(beside.render_beside, rows)
-    return _Answer(text, lambda: json_text(rows), lambda: csv_text(rows).rstrip("\n"))
+    return _Answer(text, lambda: format_json(rows), lambda: format_csv(rows).rstrip("\n"))
 
 
 def read_share(text: str | None) -> float | None:

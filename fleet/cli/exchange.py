@@ -217,8 +217,7 @@ def _select_to_export(
     root: "Listing", select: list[str] | None, *, only_last: bool = False
 ) -> list["RunSummary"]:
     """Return the selected runs, by default all. only_last: the last, and say so."""
-    from fleet.analysis.base.selection import ALL
-    from fleet.analysis.base.selection import select as select_runs
+    from fleet.analysis.base.selection import ALL, select_runs
 
     runs = select_runs(root.runs, select or [ALL], root.place)
     if only_last and len(runs) > 1:
@@ -231,16 +230,16 @@ def _format_medians(
     root: "Listing", select: list[str] | None, benchmark: str | None, render: "Callable[[Any], str]"
 ) -> str:
     """Render the medians of hosts, by default of the last session. Raises UsageError where there are none."""
-    from fleet.analysis.reduce.comparison_rows import Only, overview_history
-    from fleet.analysis.reduce.load import merge_descriptions, without_points
+    from fleet.analysis.reduce.comparison_rows import Only, load_overview_history
+    from fleet.analysis.reduce.load import drop_points, merge_descriptions
     from fleet.analysis.views import show
     from fleet.analysis.views.overview import compute_host_medians
     from fleet.errors import UsageError
 
     runs = show.select_runs_to_show(root, select or []).runs
     descriptions = merge_descriptions(runs)
-    rows = overview_history(root, runs, Only(benchmark), descriptions)
-    table = compute_host_medians(without_points(rows, descriptions))
+    rows = load_overview_history(root, runs, Only(benchmark), descriptions)
+    table = compute_host_medians(drop_points(rows, descriptions))
     if table.empty:
         raise UsageError("these runs have no latencies between CPUs; -F samples has all that was measured.")
     return render(table)

@@ -55,7 +55,7 @@ def report(
     from fleet.analysis.report import output as files
     from fleet.errors import UsageError
     from fleet.store.files import write_output
-    from fleet.text import counted
+    from fleet.text import format_count
 
     file, benchmarks = Path(output), join_lists(benchmark)
     to_stdout, to_folder = output == "-", output.endswith("/") or file.is_dir()
@@ -91,7 +91,7 @@ def report(
         sys.stdout.write(page)
         return
     write_output(file, [page], replace=True)
-    typer.echo(f"{output}: {counted(len(ids), 'run')}, {len(page.encode()) / 1e6:.1f} MB")
+    typer.echo(f"{output}: {format_count(len(ids), 'run')}, {len(page.encode()) / 1e6:.1f} MB")
     if open_:
         typer.launch(file.absolute().as_uri())
 

@@ -33,8 +33,7 @@ def runs(
 
     Example: fleet runs rpi5 --relation smt
     """
-    from fleet.analysis.base.selection import has_measured
-    from fleet.analysis.base.selection import select as select_runs
+    from fleet.analysis.base.selection import has_measured, select_runs
     from fleet.analysis.views import runs as views
     from fleet.errors import UsageError
     from fleet.plan.benchmark_names import describe_missing
@@ -63,15 +62,15 @@ def runs(
         else:
             cli.print_paged(views.render_runs(listed, width=width))
         return
-    from fleet.analysis.base.text import json_text
-    from fleet.analysis.reduce.comparison_rows import history_of
+    from fleet.analysis.base.text import format_json
+    from fleet.analysis.reduce.comparison_rows import load_history
     from fleet.analysis.reduce.load import merge_descriptions
     from fleet.analysis.views.history import render_relation_history
 
     name, descriptions = point or str(relation), merge_descriptions(listed)
-    rows = history_of(root, listed, name, benchmarks, descriptions, point=point is not None)
+    rows = load_history(root, listed, name, benchmarks, descriptions, point=point is not None)
     if json:
-        typer.echo(json_text(rows))
+        typer.echo(format_json(rows))
     else:
         cli.print_paged(render_relation_history(rows, width, descriptions))
 

@@ -24,12 +24,12 @@ def label(
 
     Example: fleet label rome@kernel=old bios=2.1
     """
-    from fleet.analysis.base.selection import select as select_runs
+    from fleet.analysis.base.selection import select_runs
     from fleet.errors import UsageError
     from fleet.hostnames import join_names
     from fleet.plan.options import parse_labels
     from fleet.store import Store
-    from fleet.text import counted
+    from fleet.text import format_count
 
     removed = [text[:-1] for text in labels if text.endswith("=")]
     values = parse_labels([text for text in labels if not text.endswith("=")])
@@ -39,7 +39,7 @@ def label(
     runs = select_runs(store.list_runs(), [select], store.place)
     store.label([run.run_id for run in runs], {**values, **dict.fromkeys(removed)})
     hosts = join_names(run.host_name for run in runs)
-    print_text(f"Labelled {counted(len(runs), 'run')} of {hosts}: {' '.join(labels)}.")
+    print_text(f"Labelled {format_count(len(runs), 'run')} of {hosts}: {' '.join(labels)}.")
 
 
 @app.command(short_help="Keep runs, but read them no longer.")
@@ -55,10 +55,10 @@ def withdraw(
 
     Example: fleet withdraw r20261121T170344Z-10246bc8
     """
-    from fleet.analysis.base.selection import select as select_runs
+    from fleet.analysis.base.selection import select_runs
     from fleet.analysis.views.runs import render_runs
     from fleet.store import Listing, Store
-    from fleet.text import counted
+    from fleet.text import format_count
 
     store, root = Store(results), Listing(results)
     counting = {run.run_id for run in root.runs}
@@ -70,7 +70,7 @@ def withdraw(
     runs = select_runs(listed, select, store.place)
     store.withdraw([run.run_id for run in runs], undo=undo)
     done = "Read again" if undo else "Withdrawn, and kept"
-    print_text(f"{done}: {counted(len(runs), 'run')}. `fleet withdraw` lists those withdrawn.")
+    print_text(f"{done}: {format_count(len(runs), 'run')}. `fleet withdraw` lists those withdrawn.")
 
 
 @app.command(rich_help_panel=UPKEEP, short_help="Read all that is stored and name every damaged file.")
@@ -91,7 +91,7 @@ def verify(
     from fleet.store.places import parse_place
     from fleet.store.runs import Listing
     from fleet.store.verify import verify as verify_place
-    from fleet.text import as_json, counted
+    from fleet.text import as_json, format_count
 
     place = parse_place(root or results)
     result = verify_place(place)
@@ -103,11 +103,11 @@ def verify(
         typer.echo(as_json(asdict(result)))
     else:
         counts = (
-            counted(result.runs, "run"),
-            counted(result.samples, "sample"),
-            counted(result.files, "file"),
+            format_count(result.runs, "run"),
+            format_count(result.samples, "sample"),
+            format_count(result.files, "file"),
         )
-        verdict = counted(len(problems), "problem") if problems else "all as written"
+        verdict = format_count(len(problems), "problem") if problems else "all as written"
         verdict = verdict if result.files or problems else "nothing is stored there"
         typer.echo("\n".join([*problems, f"{', '.join(counts)}: {verdict}."]))
     raise typer.Exit(StoreError.exit_code if problems else 0)
@@ -124,13 +124,13 @@ def selftest(
 
     Example: fleet selftest rpi5
     """
-    from fleet.analysis.base.text import json_text, records
+    from fleet.analysis.base.text import format_json, to_records
     from fleet.analysis.compare.false_alarms import count_false_alarms
     from fleet.analysis.views.compare import render_false_alarms
 
     rates = count_false_alarms(results, host=host)
     if json:
-        typer.echo(json_text(records(rates)))
+        typer.echo(format_json(to_records(rates)))
     else:
         print_text(render_false_alarms(rates, terminal()["width"]))
 

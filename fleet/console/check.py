@@ -10,7 +10,7 @@ from fleet.hostnames import join_names
 from fleet.model import Facts, Finding, Severity
 from fleet.plan.conflicts import needs_pairs
 from fleet.session.check import CheckedHost, RunPreview
-from fleet.text import as_json, counted
+from fleet.text import as_json, format_count
 
 _FOLD_FINDINGS_ABOVE = 3  # hosts
 
@@ -62,11 +62,11 @@ def _describe_cost(intended: RunPreview) -> str:
     forecast = intended.forecast
     if forecast is None:
         return f"; no forecast: {intended.why}"
-    counts = [counted(forecast.pairs, "pair")] if needs_pairs(intended.plan.benchmarks) else []
-    counts += [counted(forecast.points, "point")] if forecast.points else []
-    counts += [f"{counted(forecast.bursts, 'burst')} or more", f"about {forecast.time_text}"]
+    counts = [format_count(forecast.pairs, "pair")] if needs_pairs(intended.plan.benchmarks) else []
+    counts += [format_count(forecast.points, "point")] if forecast.points else []
+    counts += [f"{format_count(forecast.bursts, 'burst')} or more", f"about {forecast.time_text}"]
     counts += [forecast.memory_text] if forecast.memory_text else []
-    return f" on {counted(forecast.cpus, 'CPU')}: {', '.join(counts)}"
+    return f" on {format_count(forecast.cpus, 'CPU')}: {', '.join(counts)}"
 
 
 def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
@@ -79,11 +79,13 @@ def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
     kinds = sorted(names_by_kind.items(), key=lambda item: -len(item[1]))
     texts = []
     for lines, names in kinds[:MESSAGES_SHOWN]:
-        head = f"{counted(len(names), 'host')}: {join_names(names)}"
+        head = f"{format_count(len(names), 'host')}: {join_names(names)}"
         texts.append("\n  ".join([head, *(line.strip() for line in lines)]))
     if rest := kinds[MESSAGES_SHOWN:]:
         hosts = sum(len(names) for _, names in rest)
-        texts.append(f"{counted(len(rest), 'other kind')} of machine, {counted(hosts, 'host')}: see --json.")
+        texts.append(
+            f"{format_count(len(rest), 'other kind')} of machine, {format_count(hosts, 'host')}: see --json."
+        )
     return texts
 
 
@@ -109,7 +111,7 @@ def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
         name, first = next(iter(by_name.items()))
         differ = len({finding.found for finding in by_name.values()}) > 1
         similar = f" (on {name}; similar on the others)" if differ else ""
-        hosts = f"{similar}\n      {counted(len(by_name), 'host')}: {join_names(by_name)}"
+        hosts = f"{similar}\n      {format_count(len(by_name), 'host')}: {join_names(by_name)}"
         lines.append(_render_finding(first, hosts))
     return ["Findings\n" + "\n".join(lines)] if lines else []
 

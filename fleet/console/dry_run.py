@@ -10,7 +10,7 @@ from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan
 from fleet.plan.kinds import format_cpus_or_kind
 from fleet.plan.options import resolve_defaults
 from fleet.session.dry_run import Cost, PlannedHost
-from fleet.text import as_json, counted, table
+from fleet.text import as_json, format_count, table
 
 _TYPICAL = (
     "Machines unknown: {hosts}. Assumed: caches of 48 KiB and 2 MiB a core and 32 MiB for all; "
@@ -42,7 +42,7 @@ def _describe_sampling(plan: Plan) -> str:
     parts = [f"as {plan.preset} does"] if plan.preset else []
     if plan.rounds is not None or plan.preset is None:
         more = " or more" if plan.rounds else " or more, 3 where these take long"
-        parts.append(counted(options.rounds, "round") + (more if options.precision else ""))
+        parts.append(format_count(options.rounds, "round") + (more if options.precision else ""))
     parts += [f"over {options.spread_s:g} s"] if options.spread_s else []
     parts += [f"until ±{100 * options.precision:.3g}%"] if options.precision else []
     for name, value in (("samples", plan.samples), ("round trips a sample", plan.iterations)):
@@ -78,7 +78,7 @@ def _render_costs(plans: Sequence[PlannedHost]) -> str:
         lines = ["Measuring takes about"]
         for was_measured, cpus, text in sorted(names_by_cost, key=lambda key: (not key[0], *key[1:])):
             names = f"{join_names(names_by_cost[was_measured, cpus, text])} " if was_measured else ""
-            width = counted(cpus, "CPU")
+            width = format_count(cpus, "CPU")
             lines.append(f"  {names}({width}): {text}" if names else f"  {width}: {text}")
     unknown = [planned.host.name for planned in plans if not planned.was_measured]
     return "\n".join(lines + ([_TYPICAL.format(hosts=join_names(unknown))] if unknown else []))
@@ -88,7 +88,7 @@ def _describe_cost(cost: Cost) -> str:
     forecast = cost.forecast
     if forecast is None:
         return cost.why
-    points = counted(forecast.points, "point") if forecast.points else ""
+    points = format_count(forecast.points, "point") if forecast.points else ""
     return ", ".join(filter(None, (forecast.time_text, points, forecast.memory_text)))
 
 

@@ -69,14 +69,14 @@ class LiveTable:
 
     def _draw_maps(self, host: str, medians: LiveMedians, height: int) -> Iterator[Text]:
         """Draw a heat map of the pairs' last bursts for each benchmark, as many as fit."""
-        from fleet.analysis.reduce.topology import layout_of  # noqa: PLC0415
+        from fleet.analysis.reduce.topology import lay_out_cpus  # noqa: PLC0415
         from fleet.analysis.views.heatmap import Canvas, draw_matrix  # noqa: PLC0415
 
         numbers = [cpu.cpu for cpu in medians.cpus]
         for benchmark, cells in sorted(medians.latest.items()):
             matrix = np.array(cells, dtype=np.float64).reshape(len(numbers), -1)
             columns = np.flatnonzero(np.isfinite(matrix).any(axis=0))
-            layout = layout_of(medians.cpus, [numbers[column] for column in columns])
+            layout = lay_out_cpus(medians.cpus, [numbers[column] for column in columns])
             order = [numbers.index(cpu) for cpu in layout.cpus]
             canvas = Canvas(self._console.width, self._console.color_system is not None, height - 1)
             label = medians.labels[benchmark]

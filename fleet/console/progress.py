@@ -13,7 +13,7 @@ from fleet.hostnames import strip_host_name
 from fleet.model import Host
 from fleet.session import events
 from fleet.session.outcome import Outcome, State
-from fleet.text import console_class, counted
+from fleet.text import console_class, format_count
 
 TALLIES = 10  # lines that count the hosts of a large session
 FAILURES_NAMED = 50
@@ -107,7 +107,7 @@ class Lines(_LineWriter):
                 if self._with_notes:
                     self._write(host, strip_host_name(host, text))
             case events.HostFinished(outcome):
-                bursts = f", {counted(outcome.bursts, 'burst')}" if outcome.bursts else ""
+                bursts = f", {format_count(outcome.bursts, 'burst')}" if outcome.bursts else ""
                 self._write(outcome.host, f"{outcome.state}{bursts} in {outcome.seconds:.1f} s")
 
     def _count_bursts(self, event: events.BurstsReceived) -> None:
@@ -133,7 +133,7 @@ class Tallies(_LineWriter):
         super().__init__(hosts, clock)
         self._counting = threading.Lock()
         self._steps = 0
-        self._named = 0
+        self._name_blocks = 0
 
     def __call__(self, event: events.Event) -> None:
         """Count the event's host."""
@@ -144,8 +144,8 @@ class Tallies(_LineWriter):
 
     def _finish(self, outcome: Outcome) -> None:
         failed = outcome.state is not State.COMPLETE
-        self._named += failed
-        if failed and self._named <= FAILURES_NAMED:
+        self._name_blocks += failed
+        if failed and self._name_blocks <= FAILURES_NAMED:
             self.write(f"{outcome.host.name}: {outcome.state} in stage {outcome.stage}")
         with self.rows.guard:
             rows = self.rows.by_name.values()

@@ -13,7 +13,7 @@ from fleet.session.clean import CleanedHost
 from fleet.session.outcome import Outcome, State
 from fleet.session.resume import Remaining
 from fleet.store import Listing, Store
-from fleet.text import as_json, counted, table
+from fleet.text import as_json, format_count, table
 
 MANY = 20  # hosts; above it people want groups, not rows
 NOTES_AS_THEY_ARRIVE = 3  # hosts; of more, notes are shown at the end, equal ones once
@@ -68,7 +68,7 @@ def render_medians(
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
         return ""
-    from fleet.analysis.base.selection import by_host, comparable  # noqa: PLC0415  numpy takes a while
+    from fleet.analysis.base.selection import group_by_host, keep_comparable  # noqa: PLC0415  numpy takes a while
     from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
     from fleet.analysis.views.show import render_maps, render_overview  # noqa: PLC0415
 
@@ -79,8 +79,8 @@ def render_medians(
         others = [run for run in root.runs if run.host_id in hosts and not many]
         earlier = [
             run
-            for runs_of_host in by_host(others).values()
-            for run in comparable(runs_of_host)[-MOST_EARLIER_RUNS:]
+            for runs_of_host in group_by_host(others).values()
+            for run in keep_comparable(runs_of_host)[-MOST_EARLIER_RUNS:]
             if run.run_id not in stored
         ]
         parts = [render_overview(root, runs, canvas, earlier, ends=many)]
@@ -94,9 +94,9 @@ def render_medians(
 def _render_ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
     stored = [outcome for outcome in outcomes if outcome.is_stored]
     settled = all(outcome.is_settled for outcome in outcomes)
-    bursts = counted(sum(outcome.bursts for outcome in stored), "burst")
+    bursts = format_count(sum(outcome.bursts for outcome in stored), "burst")
     is_single_session = len({outcome.host.name for outcome in outcomes}) == len(outcomes)
-    total = counted(len(outcomes), "host" if is_single_session else "run")
+    total = format_count(len(outcomes), "host" if is_single_session else "run")
     details = f", {bursts}, {seconds:.1f} s" if stored else ""
     lines = [f"{len(stored)} of {total} stored{details}."]
     if stored:
@@ -139,12 +139,14 @@ def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
     for text, names in groups[:MESSAGES_SHOWN]:
         stage, message = stages[names[0]], shorten_message(text.partition(": ")[2])
         if len(names) > 1:
-            stage = f"{counted(len(names), 'host')}, {stage}"
+            stage = f"{format_count(len(names), 'host')}, {stage}"
             message = f"{join_names(names)}\n  the first: {message}"
         texts.append(f"{stage}: {message}")
     if rest := groups[MESSAGES_SHOWN:]:
         hosts = sum(len(group.names) for group in rest)
-        texts.append(f"{counted(len(rest), 'other failure')} on {counted(hosts, 'host')}: see --json.")
+        texts.append(
+            f"{format_count(len(rest), 'other failure')} on {format_count(hosts, 'host')}: see --json."
+        )
     return texts
 
 
@@ -160,11 +162,12 @@ def _group_notes(outcomes: Sequence[Outcome]) -> list[str]:
         numbers_alike=True,
     )
     lines = [
-        f"{counted(len(group.names), 'host')} ({join_names(group.names, 60)}): {shorten_message(group.text)}"
+        f"{format_count(len(group.names), 'host')} ({join_names(group.names, 60)}): "
+        f"{shorten_message(group.text)}"
         for group in groups[:MESSAGES_SHOWN]
     ]
     hidden = len(groups) - MESSAGES_SHOWN
-    lines += [f"and {counted(hidden, 'other note')}: see --json."] if hidden > 0 else []
+    lines += [f"and {format_count(hidden, 'other note')}: see --json."] if hidden > 0 else []
     return ["Notes\n" + "\n".join(f"  {line}" for line in lines)] if lines else []
 
 
@@ -210,8 +213,10 @@ def render_cleaned(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> 
             blocks.append((host.outcome.host, "\n".join(lines) or "nothing of ours is there"))
     parts = [f"{join_names(names)}:\n{indent(text, '  ')}" for text, names in group_messages(blocks)]
     parts += render_failures([host.outcome for host in cleaned])
-    paths = counted(sum(len(host.removed) for host in cleaned), "path")
-    parts.append(f"{paths} {'to be removed' if dry_run else 'removed'} on {counted(len(blocks), 'host')}.")
+    paths = format_count(sum(len(host.removed) for host in cleaned), "path")
+    parts.append(
+        f"{paths} {'to be removed' if dry_run else 'removed'} on {format_count(len(blocks), 'host')}."
+    )
     return "\n\n".join(parts)
 
 

@@ -12,7 +12,7 @@ from fleet.inventory.document import Document, Path, format_path
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, find_arch
 from fleet.plan.kinds import Kind, integer, word_from
 from fleet.plan.options import BY_NAME, OPTIONS
-from fleet.text import LABEL_KEY, nearest, quote
+from fleet.text import LABEL_KEY, quote, suggest_similar
 
 SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
 NO_SECRETS = "this file must hold no secret; use an SSH agent, or a key file named in `identity_files`"
@@ -117,7 +117,7 @@ def _keys(fields: Mapping[str, _Schema]) -> _Schema:
     def choose_schema(key: str, path: Path, document: Document) -> _Schema:
         if key in fields:
             return _optional(fields[key])
-        advice = f"{nearest(key, fields)} Known here: {', '.join(sorted(fields))}"
+        advice = f"{suggest_similar(key, fields)} Known here: {', '.join(sorted(fields))}"
         document.problem((*path, key), f"unknown key{advice}")
         return lambda *_: None
 

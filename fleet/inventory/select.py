@@ -15,7 +15,7 @@ from fleet.model import BuildPlace, Host, RequestedOptions, RequestedToolchain, 
 from fleet.plan.conflicts import describe_conflict, find_conflicts
 from fleet.plan.kinds import parse_age
 from fleet.plan.options import BY_NAME, options_from_entry
-from fleet.text import nearest, printable
+from fleet.text import printable, suggest_similar
 
 if TYPE_CHECKING:
     from fleet.inventory.document import Document
@@ -79,7 +79,7 @@ class Inventory:
         names = {host.name for host in self.hosts if any(fnmatchcase(host.name, glob) for glob in globs)}
         names.update(self.groups.get(pattern, ()))
         if not names and pattern not in self.groups:
-            similar = nearest(pattern, [*(host.name for host in self.hosts), *self.groups])
+            similar = suggest_similar(pattern, [*(host.name for host in self.hosts), *self.groups])
             raise UsageError(
                 f"{self.path}: no host or group is called {pattern!r}{similar} See `fleet hosts`."
             )
@@ -90,7 +90,8 @@ class Inventory:
         names = {host.name for host in hosts if fnmatchcase(host.labels[key], value)}
         if not names:
             labels = sorted({f"{name}={text}" for host in self.hosts for name, text in host.labels.items()})
-            advice = f"{nearest(f'{key}={value}', labels)} Known labels: {', '.join(labels[:20]) or 'none'}."
+            advice = suggest_similar(f"{key}={value}", labels)
+            advice += f" Known labels: {', '.join(labels[:20]) or 'none'}."
             raise UsageError(f"{self.path}: no host has the label {key}={value}{advice}")
         return names
 
@@ -256,7 +257,7 @@ class _Resolver:
             for index, child in enumerate(self.groups[group].get("children", ())):
                 if child not in self.groups:
                     path = ("groups", group, "children", index)
-                    self.problem(path, f"no group is called {child!r}{nearest(child, self.groups)}")
+                    self.problem(path, f"no group is called {child!r}{suggest_similar(child, self.groups)}")
         if self.document.problems:
             return {}
         members = {group: set[str]() for group in self._sort_parents_first()}
@@ -280,7 +281,9 @@ class _Resolver:
                     name for name in self.entries if fnmatchcase(name, pattern)
                 }
                 if not matches and not self.unasked_program:
-                    self.problem(path, f"no host is called {pattern!r}{nearest(pattern, self.entries)}")
+                    self.problem(
+                        path, f"no host is called {pattern!r}{suggest_similar(pattern, self.entries)}"
+                    )
                 members |= matches
         return members
 
@@ -372,7 +375,7 @@ class _Resolver:
             return replace(host, build_host=hosts[name])
         if not self.unasked_program:
             path = ("hosts", self.entries[host.name][0], "toolchain")
-            self.problem(path, f"no host is called {name!r}{nearest(name, hosts)}")
+            self.problem(path, f"no host is called {name!r}{suggest_similar(name, hosts)}")
         return host
 
 

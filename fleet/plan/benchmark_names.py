@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fleet.errors import UsageError
-from fleet.text import nearest
+from fleet.text import suggest_similar
 
 ALL = "all"
 
@@ -63,5 +63,5 @@ def split_variants(text: str) -> tuple[str, str]:
 
 def describe_missing(text: str, kinds: Sequence[str]) -> str:
     """Return what to say of names that choose none of these kinds."""
-    similar = nearest(text, {*kinds, *(kind.partition("/")[0] for kind in kinds)})
+    similar = suggest_similar(text, {*kinds, *(kind.partition("/")[0] for kind in kinds)})
     return f"--benchmark {text}: not measured{similar} There are {', '.join(kinds) or 'none'}."

@@ -16,7 +16,7 @@ from fleet.plan.options import (
     resolve_defaults,
 )
 from fleet.plan.variants import why_not_measured
-from fleet.text import counted
+from fleet.text import format_count
 
 _MOST_MESSAGES = 20
 
@@ -95,7 +95,9 @@ def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> 
     )
     if messages:
         lines, more = [*messages][:_MOST_MESSAGES], len(messages) - _MOST_MESSAGES
-        raise UsageError("\n".join([*lines, f"and {counted(more, 'more conflict')}"] if more > 0 else lines))
+        raise UsageError(
+            "\n".join([*lines, f"and {format_count(more, 'more conflict')}"] if more > 0 else lines)
+        )
 
 
 def _conflict_message(host: Host, requested: RequestedOptions, conflict: Conflict) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.model import Facts
-from fleet.text import nearest
+from fleet.text import suggest_similar
 
 MAX_EVENTS = 16  # events at once (agent/machine/counters.h)
 _RAW = 4  # PERF_TYPE_RAW
@@ -57,7 +57,8 @@ def parse_events(text: str) -> tuple[str, ...]:
         if name not in (*_GROUPS, *NAMES) and not _RAW_CODE.fullmatch(name):
             choices = (*_GROUPS, *NAMES)
             raise ValueError(
-                f"unknown event {name[:40]!r}{nearest(name, choices)} There are {', '.join(choices)}, and "
+                f"unknown event {name[:40]!r}{suggest_similar(name, choices)} There are "
+                f"{', '.join(choices)}, and "
                 "raw codes such as r04d2"
             )
     if (needed := max(len(_expand_groups(names, family)) for family in _FAMILIES.values())) > MAX_EVENTS:

@@ -12,7 +12,7 @@ from fleet.model import KINDS, PairChoice, Pairs
 from fleet.plan import counters
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
 from fleet.plan.variants import VARIANTS, check_variant
-from fleet.text import nearest, quote
+from fleet.text import quote, suggest_similar
 
 _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _UNITS_MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10_080}
@@ -108,7 +108,9 @@ def word_from(words: type[StrEnum]) -> Kind:
 def require_choice(text: str, choices: tuple[str, ...]) -> str:
     """Return the text if it is one of `choices`. Raises ValueError."""
     if text not in choices:
-        raise ValueError(f"must be {_join_choices(choices)}, not {quote(text)}{nearest(text, choices)}")
+        raise ValueError(
+            f"must be {_join_choices(choices)}, not {quote(text)}{suggest_similar(text, choices)}"
+        )
     return text
 
 

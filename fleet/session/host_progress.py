@@ -12,7 +12,7 @@ from fleet.plan.merge import cpus_to_measure
 from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
 from fleet.session.live_medians import LiveMedians, Medians
 from fleet.session.outcome import Outcome, State
-from fleet.text import counted, hide_secrets
+from fleet.text import format_count, hide_secrets
 
 MOST_NOTES = 500  # of a host, which may send any number
 NOTE_LIMIT = 2_000  # characters
@@ -91,7 +91,7 @@ class HostProgress:
         else:
             first = min(run.failed, key=lambda one: one.given_up is None)  # one that killed its agent
             why = (
-                f"{counted(len(run.failed), 'burst')} failed, the others are stored; the first failure: "
+                f"{format_count(len(run.failed), 'burst')} failed, the others are stored; the first failure: "
                 f"{' '.join(filter(None, (first.benchmark, first.point)))} "
                 f"{first.ping_cpu}-{first.pong_cpu}: {first.reason}."
             )

@@ -20,7 +20,7 @@ from fleet.session.link import HostLink, retry_pauses_s
 from fleet.store import Journal
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.gate import check_machine
-from fleet.text import counted
+from fleet.text import format_count
 
 MAX_DEATHS = 5  # of agents by a signal, in one session
 KEPT_BYTES = 64 << 20  # of decoded bursts in memory, for all hosts at once
@@ -59,7 +59,7 @@ def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
         journal.refuse_after(run_state.lines)
         link.progress.note_once(
             f"The journal of {run.run_id} is damaged: {run_state.damage}. "
-            f"{counted(run_state.refused, 'line')} "
+            f"{format_count(run_state.refused, 'line')} "
             f"{'is' if run_state.refused == 1 else 'are'} refused; every visit before is kept."
         )
     return run_state

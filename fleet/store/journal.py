@@ -47,7 +47,7 @@ class Journal:
         self._length = 0
         self._good: tuple[int, ...] = ()
         self._waiting = 0  # bytes the disk may not have
-        self._named = False  # whether the disk has the names of the files, and run.json
+        self._name_blocks = False  # whether the disk has the names of the files, and run.json
         self.bursts: BurstColumns | None = None  # decoded from its lines by whoever reads or writes them
 
     @property
@@ -110,7 +110,7 @@ class Journal:
         with storing("open the journal", self.path):
             descriptor = open_regular(self._inside / self.path.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             self._length = os.fstat(descriptor).st_size
-        self._synced, self._named = time.monotonic(), False
+        self._synced, self._name_blocks = time.monotonic(), False
         return descriptor
 
     def append(self, line: bytes) -> None:
@@ -174,10 +174,10 @@ class Journal:
     def _sync(self, descriptor: int) -> None:
         os.fsync(descriptor)
         self._synced, self._waiting = time.monotonic(), 0
-        if not self._named:
+        if not self._name_blocks:
             for path in (self.folder / RUN_FILE, self.folder, self.folder.parent):
                 sync(path)
-            self._named = True
+            self._name_blocks = True
 
 
 def _read_lines(path: Path) -> Iterator[bytes | None]:

@@ -1,6 +1,6 @@
 """`memcpy`: calls of the C library that copy few bytes."""
 
-from fleet.analysis.reduce import size_text
+from fleet.analysis.reduce import format_size
 from tests.native.agent import bursts, decode, measure, points, run, wrong
 from tests.native.preload import preload
 
@@ -9,13 +9,13 @@ SHORT = ("-b", "memcpy", "-c", "0", "--rounds", "1", "--samples", "2")
 
 def test_each_size_is_copied_aligned_unaligned_and_with_others() -> None:
     records = measure(*SHORT)
-    sizes = [size_text(16 << power) for power in range(9)]
+    sizes = [format_size(16 << power) for power in range(9)]
     kinds = ("aligned", "unaligned", "shuffled")
     assert wrong(records) == []
     assert points(records) == [f"{kind}.{size}" for size in sizes for kind in kinds]
     for burst in bursts(records):
         parameters = burst["parameters"]
-        assert burst["point"] == f"{parameters['operation']}.{size_text(parameters['bytes'])}"
+        assert burst["point"] == f"{parameters['operation']}.{format_size(parameters['bytes'])}"
         assert burst["unit"] == "call"
 
 

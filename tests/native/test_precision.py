@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from fleet.analysis.reduce import find_main_bursts, halves
+from fleet.analysis.reduce import estimate_halves, find_main_bursts
 from tests import needs
 from tests.intervals import half_width
 from tests.native.build import AGENT
@@ -92,7 +92,7 @@ def test_agent_and_analysis_find_the_same_main_level_of_the_same_bursts(rule):
         assert (level.count, level.others) == (len(own), len(others))
         assert level.median == pytest.approx(np.median(own), rel=1e-9)
         if level.count > 1:
-            expected = float(halves(own[None, :])[0] / own.mean())
+            expected = float(estimate_halves(own[None, :])[0] / own.mean())
             assert level.half_ppm == pytest.approx(expected * 1e6, abs=1.5, rel=1e-4)
         if level.others:
             assert level.other == pytest.approx(np.median(others), rel=1e-9)

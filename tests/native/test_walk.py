@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.analysis.reduce import size_text
+from fleet.analysis.reduce import format_size
 from tests.native.agent import bursts, measure, points, two_cpus, wrong
 
 SHORT = ("-b", "walk", "--rounds", "1", "--samples", "2", "-v", "all")
@@ -13,14 +13,14 @@ def test_it_goes_through_a_line_of_each_page_in_base_pages_and_in_huge_ones() ->
     records = measure(*SHORT, *two_cpus())
     assert wrong(records) == []
     page = records[0]["page_bytes"]
-    sizes = {size_text(page * 16 << power) for power in range(13)}
+    sizes = {format_size(page * 16 << power) for power in range(13)}
     for choice in records[0]["plan"]["benchmarks"]:
         for pages in {name.partition(".")[2] for name in choice["points"]}:
             assert {name.partition(".")[0] for name in choice["points"] if name.endswith(pages)} == sizes
     assert any(name.endswith(".base") for name in points(records))
     for burst in bursts(records):
         parameters = burst["parameters"]
-        assert burst["point"] == f"{size_text(parameters['bytes'])}.{parameters['pages']}"
+        assert burst["point"] == f"{format_size(parameters['bytes'])}.{parameters['pages']}"
         assert parameters["stride_bytes"] == page + 64
 
 

@@ -141,7 +141,7 @@ def test_a_reading_does_not_change_while_it_is_held(tmp_path: Path) -> None:
 def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, parts, asked = home(load_samples).load_samples, home(load_samples).samples_in_parts, set[str]()
+    whole, parts, asked = home(load_samples).load_samples, home(load_samples).load_samples_in_parts, set[str]()
 
     def without_ticks(root: Listing, **how: Any) -> pd.DataFrame:
         assert "ticks" not in how["columns"]
@@ -152,7 +152,7 @@ def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
         return parts(root, run_id, **how)
 
     monkeypatch.setattr(home(load_samples), "load_samples", without_ticks)
-    monkeypatch.setattr(home(load_samples), "samples_in_parts", spied)
+    monkeypatch.setattr(home(load_samples), "load_samples_in_parts", spied)
     listing = Listing(root)
     page = render(listing, [run.run_id for run in listing.runs])
     last = {run.host_id: run.run_id for run in listing.runs}

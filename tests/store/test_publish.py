@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fleet.analysis.base import find_run, last_session
+from fleet.analysis.base import find_last_session, find_run
 from fleet.analysis.reduce import load_samples
 from fleet.errors import DataError, StoreError, UsageError
 from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
@@ -233,7 +233,7 @@ def test_a_run_is_found_by_id_by_its_beginning_and_by_host(store: Store) -> None
 
 def test_the_last_session_is_all_its_runs(store: Store) -> None:
     with pytest.raises(UsageError, match="nothing is published"):
-        last_session(store.list_runs(), store.place)
+        find_last_session(store.list_runs(), store.place)
     sessions = ("s20260101T000000Z-ffff0000", "s20260102T000000Z-00000000", "s20260102T000000Z-00000000")
     runs = [
         replace(builders.a_run(run_id=f"r20260102T00000{number}Z-00000000"), session_id=session_id)
@@ -241,7 +241,7 @@ def test_the_last_session_is_all_its_runs(store: Store) -> None:
     ]
     for run in runs:
         store.publish(run, builders.bursts_of(run))
-    assert last_session(store.list_runs(), store.place) == [run.run_id for run in runs[1:]]
+    assert find_last_session(store.list_runs(), store.place) == [run.run_id for run in runs[1:]]
 
 
 def test_finding_in_an_empty_root_says_what_to_do(store: Store) -> None:

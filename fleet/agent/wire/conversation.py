@@ -8,7 +8,7 @@ from statistics import median, median_high, median_low
 from fleet.agent.wire.line import WireError, quote_start, split_noise
 from fleet.agent.wire.records import TEXT_LIMIT, Alive, Exit, Record, decode_record, list_planned
 from fleet.model import Burst, End, Failed, Hello, Note, Parameters, Shape, View
-from fleet.text import counted
+from fleet.text import format_count
 
 PairKey = tuple[str | int, ...]  # the words that begin a line
 _FAILED = {None: 2**64 - 1, "memory": 2**64 - 2, "variant": 2**64 - 3, "point": 2**64 - 4}
@@ -237,7 +237,8 @@ class Reader:
             return
         if len(burst.counters) != threads or any(len(counts) != len(events) for counts in burst.counters):
             raise WireError(
-                f"burst: counters must be {counted(threads, 'list')} of {counted(len(events), 'count')}"
+                f"burst: counters must be {format_count(threads, 'list')} of "
+                f"{format_count(len(events), 'count')}"
             )
 
     def _changed_parameters(self, burst: Burst) -> str:

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
-    from fleet.analysis.base.selection import find_run, last_session, select
+    from fleet.analysis.base.selection import find_last_session, find_run, select_runs
     from fleet.analysis.base.tables import Bools, Floats
     from fleet.analysis.base.text import (
         SHARED,
-        change_shown,
-        csv_text,
-        fitted,
-        json_text,
-        measured,
-        pair_text,
-        units_text,
+        convert_change,
+        describe_units,
+        format_csv,
+        format_json,
+        format_pair,
+        format_value,
+        wrap_to_width,
     )
 
 __getattr__ = import_on_access(__name__)

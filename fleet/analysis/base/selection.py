@@ -18,18 +18,18 @@ from fleet.plan.kinds import parse_age
 from fleet.store import Failure, Listing, RunSummary, Store
 from fleet.store.places import Place
 from fleet.store.runs import list_unfinished
-from fleet.text import nearest, one_line
+from fleet.text import one_line, suggest_similar
 
 ALL = "all"
 _SHOWN = 8
 _NEWEST_SHOWN = 5
 
 
-def select(listed: Sequence[RunSummary], texts: Sequence[str], place: Place) -> list[RunSummary]:
+def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place) -> list[RunSummary]:
     """Runs that match any text and no `!text`, in their order; no text: all. Raises UsageError for no run."""
-    wanted = [text for text in texts if not text.startswith("!")]
+    included = [text for text in texts if not text.startswith("!")]
     unwanted = [text[1:] for text in texts if text.startswith("!")]
-    chosen = _match_any(listed, wanted or [ALL], place)
+    chosen = _match_any(listed, included or [ALL], place)
     if unwanted:
         chosen -= _match_any(listed, unwanted, place, chosen)
     if texts and not chosen:
@@ -37,7 +37,7 @@ def select(listed: Sequence[RunSummary], texts: Sequence[str], place: Place) -> 
     return [run for run in listed if run.run_id in chosen]
 
 
-def matching(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
+def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
     """The ids of the runs that one text means. Raises UsageError where there are none."""
     if text == ALL:
         return {run.run_id for run in listed}
@@ -49,16 +49,16 @@ def matching(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
         raise UsageError(f"the selection {text!r}: {err}") from err
     if is_of_age is not None:
         return {run.run_id for run in listed if is_of_age(run.started_utc)}
-    host, at, label = text.rpartition("@")
+    host, mark, label = text.rpartition("@")
     if "=" in host:  # the @ is in the label's value
-        host, at, label = "", "", text
+        host, mark, label = "", "", text
     if "=" in label:
-        return _labelled(listed, text, host if at else "*", label)
+        return _match_label(listed, text, host if mark else "*", label)
     if "," in text and "[" not in text:
         parts = {part for part in text.split(",") if part}
         ids = {run.run_id for run in listed} & parts
         return ids | _match_any(listed, parts - ids, place, ids)
-    names = _host_matcher(text)
+    names = _make_host_matcher(text)
     found = {run.run_id for run in listed if names(run)}
     found = found or {run.run_id for run in listed if fnmatchcase(run.run_id, text)}
     return found or {find_run(list(listed), text, place)}
@@ -74,7 +74,7 @@ def _match_any(
     ids, errors = set[str](), list[DamagedFileError]()
     for text in texts:
         try:
-            ids |= matching(listed, text, place)
+            ids |= match_runs(listed, text, place)
         except DamagedFileError as err:
             errors.append(err)
     if errors and not (ids or others):
@@ -82,10 +82,10 @@ def _match_any(
     return ids
 
 
-def last_session(listed: list[RunSummary], place: Place) -> list[str]:
+def find_last_session(listed: list[RunSummary], place: Place) -> list[str]:
     """The runs of the session that began last, in their order. Raises UsageError for an empty root."""
     if not listed:
-        raise UsageError(_nothing_in(place))
+        raise UsageError(_describe_empty_root(place))
     last = max(listed, key=lambda run: (run.started_utc, run.run_id)).session_id
     return [run.run_id for run in listed if run.session_id == last]
 
@@ -139,18 +139,20 @@ def find_run(listed: list[RunSummary], text: str, place: Place) -> str:
         return begun[0]
     if begun:
         raise UsageError(
-            f"{text!r} is the beginning of {len(begun)} runs: {_some(begun)}. Type more of it, or '{text}*'."
+            f"{text!r} is the beginning of {len(begun)} runs: {_list_newest(begun)}. Type more of it, or "
+            f"'{text}*'."
         )
     _refuse_missing_host(listed, text, place)
     if not listed:
-        raise UsageError(_nothing_in(place))
+        raise UsageError(_describe_empty_root(place))
     listing, readable_keys = Listing(place), {run.key for run in listed}
     for host_id, run_id in listing.samples.keys() - readable_keys:
         if text == host_id or run_id.startswith(text):
             listing.find_runs([run_id])  # says why it cannot be read, if it is not withdrawn
     hosts = sorted({summary.host_name for summary in listed})
     raise UsageError(
-        f"no run and no host {text!r} in {place}{nearest(text, hosts)} Hosts: {_some(hosts)}. `fleet runs` "
+        f"no run and no host {text!r} in {place}{suggest_similar(text, hosts)} Hosts: "
+        f"{_list_newest(hosts)}. `fleet runs` "
         "lists all."
     )
 
@@ -165,31 +167,31 @@ def _refuse_missing_host(listed: Sequence[RunSummary], name: str, place: Place) 
             )
 
 
-def _nothing_in(place: Place) -> str:
+def _describe_empty_root(place: Place) -> str:
     if Listing(place).all_runs:
         return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
     return f"{place}: nothing is published here yet. `fleet run` measures; --results names another root."
 
 
-def comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:
+def keep_comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:
     """Of runs of one host the published ones like the last: its benchmarks, CPU model and number of CPUs."""
     published = [run for run in listed if run.state is not RunState.UNFINISHED]
-    return [run for run in published if _kind(run) == _kind(published[-1])]
+    return [run for run in published if _identify_kind(run) == _identify_kind(published[-1])]
 
 
-def comparable_of_all(
+def select_comparable(
     listed: Sequence[RunSummary], texts: Sequence[str], place: Place, benchmark: str | None = None
 ) -> list[RunSummary]:
     """Of each selected host the comparable runs of those with `benchmark`. Raises UsageError for none."""
-    chosen = by_host(select(listed, texts, place)).values()
-    every = [run for of_host in chosen for run in comparable(of_host)]
-    found = [run for run in every if benchmark is None or has_measured(run, benchmark)]
+    chosen = group_by_host(select_runs(listed, texts, place)).values()
+    every = [run for of_host in chosen for run in keep_comparable(of_host)]
+    runs = [run for run in every if benchmark is None or has_measured(run, benchmark)]
     if not every:
         raise UsageError(f"{place}: no runs are stored here. `fleet run` measures; --results names a root.")
-    if not found:
+    if not runs:
         kinds = sorted({kind for run in every for kind in run.benchmarks})
         raise UsageError(describe_missing(str(benchmark), kinds))
-    return found
+    return runs
 
 
 def has_measured(run: RunSummary, benchmark: str) -> bool:
@@ -197,19 +199,19 @@ def has_measured(run: RunSummary, benchmark: str) -> bool:
     return bool(select_kinds(benchmark, run.benchmarks))
 
 
-def by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
+def group_by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
     """The runs by host id, in their order."""
-    found: dict[str, list[RunSummary]] = {}
+    groups: dict[str, list[RunSummary]] = {}
     for run in listed:
-        found.setdefault(run.host_id, []).append(run)
-    return found
+        groups.setdefault(run.host_id, []).append(run)
+    return groups
 
 
-def _kind(run: RunSummary) -> tuple[object, ...]:
+def _identify_kind(run: RunSummary) -> tuple[object, ...]:
     return run.benchmarks, run.target, run.cpus, run.cpu_model
 
 
-def _host_matcher(pattern: str) -> Callable[[RunSummary], bool]:
+def _make_host_matcher(pattern: str) -> Callable[[RunSummary], bool]:
     """Whether a run is of a host that the pattern names: a name or id, a glob, or a range of them."""
     try:
         globs = expand_range(pattern)
@@ -218,23 +220,26 @@ def _host_matcher(pattern: str) -> Callable[[RunSummary], bool]:
     return lambda run: any(fnmatchcase(name, glob) for name in (run.host_name, run.host_id) for glob in globs)
 
 
-def _labelled(listed: Sequence[RunSummary], text: str, host: str, label: str) -> set[str]:
+def _match_label(listed: Sequence[RunSummary], text: str, host: str, label: str) -> set[str]:
     key, _, value = label.partition("=")
-    names = _host_matcher(host)
-    found = {
+    names = _make_host_matcher(host)
+    ids = {
         run.run_id
         for run in listed
         if names(run) and any(k == key and (v == value or fnmatchcase(v, value)) for k, v in run.labels)
     }
-    if not found:
-        there = sorted({f"{k}={v}" for run in listed for k, v in run.labels})
-        shown = ", ".join(there[:_SHOWN]) + (", …" if len(there) > _SHOWN else "")
+    if not ids:
+        labels = sorted({f"{k}={v}" for run in listed for k, v in run.labels})
+        listed_labels = ", ".join(labels[:_SHOWN]) + (", …" if len(labels) > _SHOWN else "")
         raise UsageError(
-            one_line(f"no run has the label {text!r}{nearest(text, there)} Labels: {shown or 'none'}.")
+            one_line(
+                f"no run has the label {text!r}{suggest_similar(text, labels)} Labels: "
+                f"{listed_labels or 'none'}."
+            )
         )
-    return found
+    return ids
 
 
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[-_NEWEST_SHOWN:])
-    return shown if len(names) <= _NEWEST_SHOWN else f"..., {shown}"
+def _list_newest(names: list[str]) -> str:
+    newest = ", ".join(names[-_NEWEST_SHOWN:])
+    return newest if len(names) <= _NEWEST_SHOWN else f"..., {newest}"

@@ -34,23 +34,31 @@ SHARED = {
 }
 
 
-def fitted(text: str, width: int | None) -> str:
+def wrap_to_width(text: str, width: int | None) -> str:
     """Wrap sentences and the last columns of tables that are wider than the terminal; but no colours."""
-    return text if width is None else "\n".join(_fitted(line, width) for line in text.split("\n"))
+    return text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
 
 
-def _fitted(line: str, width: int) -> str:
+def _wrap_line(line: str, width: int) -> str:
     words = line.lstrip(" ")
     if len(line) <= width or "\x1b" in line:
         return line
     if "  " not in words:
         indent = " " * (len(line) - len(words))
         return fill(words, width, initial_indent=indent, subsequent_indent=f"{indent}  ", **_WORDS)
-    at = line.rindex("  ") + 2  # of a table the last column is wrapped in place, or below if there is no room
-    if at + LAST_COLUMN <= width:
-        return fill(line[at:], width, initial_indent=line[:at], subsequent_indent=" " * at, **_WORDS)
-    below = fill(line[at:], width, initial_indent=" " * 6, subsequent_indent=" " * 6, **_WORDS)
-    return f"{line[:at].rstrip()}\n{below}"
+    column_start = (
+        line.rindex("  ") + 2
+    )  # of a table the last column is wrapped in place, or below if there is no room
+    if column_start + LAST_COLUMN <= width:
+        return fill(
+            line[column_start:],
+            width,
+            initial_indent=line[:column_start],
+            subsequent_indent=" " * column_start,
+            **_WORDS,
+        )
+    below = fill(line[column_start:], width, initial_indent=" " * 6, subsequent_indent=" " * 6, **_WORDS)
+    return f"{line[:column_start].rstrip()}\n{below}"
 
 
 def is_too_wide(text: str, width: int | None) -> bool:
@@ -58,60 +66,64 @@ def is_too_wide(text: str, width: int | None) -> bool:
     return width is not None and max(map(len, text.splitlines())) > width
 
 
-def span_text(first: datetime, last: datetime) -> str:
+def format_span(first: datetime, last: datetime) -> str:
     """From one moment to another, to the minute."""
     begin, end = (f"{when.astimezone(UTC):%Y-%m-%d %H:%M}" for when in (first, last))
     return begin if begin == end else f"{begin} to {end.removeprefix(begin[:10]).strip()}"
 
 
-def within(share: float | None) -> str:
+def format_half_width(share: float | None) -> str:
     """Half the width of an interval, as ±1.2%; - without one."""
     return "-" if is_none(share) else f"±{share:.1%}"
 
 
-def signed(share: float, digits: int = 1) -> str:
+def format_change(share: float, digits: int = 1) -> str:
     """A change, as +1.2%; - without one."""
     return "-" if is_none(share) else f"{share:+.{digits}%}"
 
 
-def interval(low: float, high: float, digits: int = 1) -> str:
+def format_interval(low: float, high: float, digits: int = 1) -> str:
     """From one change to another; - without one."""
-    return "-" if is_none(low) or is_none(high) else f"{signed(low, digits)} to {signed(high, digits)}"
+    return (
+        "-"
+        if is_none(low) or is_none(high)
+        else f"{format_change(low, digits)} to {format_change(high, digits)}"
+    )
 
 
-def percent(share: float | None) -> str:
+def format_share(share: float | None) -> str:
     """A share: 0.004 -> "0.4%", 0.31 -> "31%", 0 -> "0%"; "-" where there is none."""
     if share is None or is_none(share):
         return "-"
     return f"{share:.1%}" if 0 < share < 0.0995 else f"{share:.0%}"
 
 
-def labels_text(labels: Mapping[str, str], *, without: Container[str] = ()) -> str:
+def format_labels(labels: Mapping[str, str], *, without: Container[str] = ()) -> str:
     """Labels as on the command line: "kernel=6.12 rack=b2". without: keys to leave out."""
     return one_line(" ".join(f"{key}={value}" for key, value in labels.items() if key not in without))
 
 
-def labels_alike(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
+def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The labels that all of several runs have, with the same value; of a single run none."""
     if len(every) < 2:
         return {}
-    alike = set.intersection(*(set(labels.items()) for labels in every))
-    return {key: value for key, value in every[0].items() if (key, value) in alike}
+    common = set.intersection(*(set(labels.items()) for labels in every))
+    return {key: value for key, value in every[0].items() if (key, value) in common}
 
 
-def with_labels_alike(listed: str, alike: Mapping[str, str]) -> str:
+def add_common_labels(listed: str, alike: Mapping[str, str]) -> str:
     """A table of runs, and below it the labels that all of them have."""
-    return f"{listed}\nlabels of all: {labels_text(alike)}" if alike else listed
+    return f"{listed}\nlabels of all: {format_labels(alike)}" if alike else listed
 
 
-def pair_text(row: Mapping[str, Any]) -> str:
+def format_pair(row: Mapping[str, Any]) -> str:
     """The CPUs of a row of `pairs`, after its point: 3-40, or of one CPU 3."""
     ping, pong, point = row["ping_cpu"], row["pong_cpu"], row.get("point")
     cpus = f"{ping}-{pong}" if ping != pong else str(ping)
     return f"{point} {cpus}" if point else cpus
 
 
-def in_words(relations: Iterable[str]) -> str:
+def explain_relations(relations: Iterable[str]) -> str:
     """The legend of these relations, each word once: "smt: siblings of one core; package: ..."."""
     of_each = [
         re.split("[ -]", name) for name in sorted({*relations}, key=relation_sort_key) if is_relation(name)
@@ -127,7 +139,7 @@ def is_rate(benchmark: Benchmark) -> bool:
     return benchmark.rate is not None
 
 
-def units_text(benchmarks: Iterable[str], descriptions: Descriptions = SHIPPED) -> str:
+def describe_units(benchmarks: Iterable[str], descriptions: Descriptions = SHIPPED) -> str:
     """What the numbers of these benchmarks are: "GB/s", or "cas: one-way latency in ns; bandwidth: GB/s"."""
     names = list(dict.fromkeys(benchmarks))
     of_heading: dict[str, list[str]] = {}
@@ -135,30 +147,32 @@ def units_text(benchmarks: Iterable[str], descriptions: Descriptions = SHIPPED) 
         of_heading.setdefault(descriptions[name].heading, []).append(name)
     if len(of_heading) == 1:
         return next(iter(of_heading))
-    return "; ".join(f"{', '.join(found)}: {heading}" for heading, found in of_heading.items())
+    return "; ".join(f"{', '.join(names_alike)}: {heading}" for heading, names_alike in of_heading.items())
 
 
-def sides_text(benchmarks: Iterable[str], unit: str = "run", descriptions: Descriptions = SHIPPED) -> str:
+def describe_sides(benchmarks: Iterable[str], unit: str = "run", descriptions: Descriptions = SHIPPED) -> str:
     """What A and B are in a comparison: of which values, and which mean of them."""
     values = f"the median of their pairs, at the level of most bursts and {unit}s"
-    return f"{units_text(benchmarks, descriptions)}; geometric mean over {unit}s of {values}"
+    return f"{describe_units(benchmarks, descriptions)}; geometric mean over {unit}s of {values}"
 
 
-def shown_value(benchmark: Benchmark, ns: Any) -> Any:
+def convert_to_shown(benchmark: Benchmark, ns: Any) -> Any:
     """Return what is shown for the ns of a unit, one or several: these, or a rate, infinite for no time."""
     with np.errstate(divide="ignore"):
         return np.float64(1) / ns if is_rate(benchmark) else ns
 
 
-def measured(benchmark: Benchmark, ns: float) -> str:
+def format_value(benchmark: Benchmark, ns: float) -> str:
     """A benchmark's number for people, with as many digits as it needs: GB/s, Gop/s, or ns."""
     if benchmark.view in (View.MATRIX, View.CPUS):
         return f"{ns:.1f}"
-    value = shown_value(benchmark, ns)
+    value = convert_to_shown(benchmark, ns)
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
 
 
-def change_shown(row: Mapping[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[float, float, float]:
+def convert_change(
+    row: Mapping[str, Any], descriptions: Descriptions = SHIPPED
+) -> tuple[float, float, float]:
     """The relative change of what is shown, times or rates, and its interval, NaN where the row has none."""
     none = float("nan")
     ratio, low, high = (none if is_none(row[name]) else row[name] for name in ("ratio", "low", "high"))
@@ -172,7 +186,7 @@ def is_none(value: float | None) -> bool:
     return value is None or value != value  # noqa: PLR0124  (NaN)
 
 
-def rendered(text: Any, width: int | None, *, colour: bool) -> str:
+def render_rich(text: Any, width: int | None, *, colour: bool) -> str:
     """Turn a rich Text into characters, with colour codes if asked for."""
     if not colour:
         return printable(text.plain)
@@ -184,27 +198,27 @@ def rendered(text: Any, width: int | None, *, colour: bool) -> str:
     return page.getvalue()
 
 
-def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+def to_records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     """Rows as dictionaries of plain values: arrays as lists; null, and NaN in an array, as None."""
     columns = {}
     for name, column in frame.items():
         values = column.tolist()
         if column.dtype == object:
-            values = [*map(_plain, values)]
-        for at in column.isna().to_numpy().nonzero()[0].tolist():
-            values[at] = None
+            values = [*map(_to_plain, values)]
+        for place in column.isna().to_numpy().nonzero()[0].tolist():
+            values[place] = None
         columns[str(name)] = values
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _plain(value: Any) -> Any:
-    found = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(found, list):
-        return [_plain(each) for each in found]
-    return None if isinstance(found, float) and is_none(found) else found
+def _to_plain(value: Any) -> Any:
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(plain, list):
+        return [_to_plain(item) for item in plain]
+    return None if isinstance(plain, float) and is_none(plain) else plain
 
 
-def csv_text(rows: "pd.DataFrame", *, header: bool = True) -> str:
+def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
     """Rows as CSV, no number rounded, arrays as JSON; control characters are escaped, formulas quoted."""
     import pandas as pd  # noqa: PLC0415
 
@@ -224,27 +238,27 @@ def csv_text(rows: "pd.DataFrame", *, header: bool = True) -> str:
 
 def _format_cell(value: Any) -> str:
     """Write a date or time in ISO 8601, and anything else that is not text as JSON."""
-    return str(_plain_value(value)) if isinstance(value, date) else json.dumps(_plain(value))
+    return str(_to_plain_value(value)) if isinstance(value, date) else json.dumps(_to_plain(value))
 
 
-def json_text(value: Any) -> str:
+def format_json(value: Any) -> str:
     """JSON for programs, where tables, times, numpy's numbers and arrays may stand for plain values."""
-    return as_json(value, _plain_value)
+    return as_json(value, _to_plain_value)
 
 
-def _plain_value(value: Any) -> Any:
+def _to_plain_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, date):
         return value.isoformat()
-    return records(value) if hasattr(value, "columns") else value.tolist()
+    return to_records(value) if hasattr(value, "columns") else value.tolist()
 
 
-def kind_of(row: Mapping[str, Any]) -> str:
+def name_kind(row: Mapping[str, Any]) -> str:
     """The benchmark and variant of a row, as `cas/cmpxchg`."""
     return f"{row['benchmark']}/{row['variant']}"
 
 
-def indented(text: str) -> str:
+def indent(text: str) -> str:
     """Each line two columns further right."""
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())

@@ -6,7 +6,7 @@ from fleet.late import import_on_access
 
 if TYPE_CHECKING:
     from fleet.analysis.compare.accept import Outcome, judge_numbers, predict_next
-    from fleet.analysis.compare.caveats import list_caveats, number_of_all, order_of
+    from fleet.analysis.compare.caveats import choose_number_column, list_caveats, spell_order
     from fleet.analysis.compare.comparison import Comparison, compare, compare_burst_levels
     from fleet.analysis.compare.false_alarms import count_false_alarms, orders
     from fleet.analysis.compare.history import drop_changes_of_parts, find_changes_over_time
@@ -25,10 +25,16 @@ if TYPE_CHECKING:
         median_of_known,
         moderate_variances,
     )
-    from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, beside_the_same, distances, numbers
-    from fleet.analysis.compare.over_time import Change, changes, cleaned, pooled
+    from fleet.analysis.compare.odd import (
+        LEAST_MACHINES,
+        Distances,
+        compare_cpus,
+        measure_distances,
+        reduce_runs,
+    )
+    from fleet.analysis.compare.over_time import Change, add_means, clean_series, find_changes
     from fleet.analysis.compare.siblings import compare_siblings
-    from fleet.analysis.compare.side_runs import SideRuns, largest_by_chance
+    from fleet.analysis.compare.side_runs import SideRuns, find_chance_limits
     from fleet.analysis.compare.sides import ComparisonSide, resolve_sides
     from fleet.analysis.compare.verdicts import (
         THRESHOLD,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.selection import comparable_of_all
+from fleet.analysis.base.selection import select_comparable
 from fleet.analysis.base.tables import Bools, Floats
-from fleet.analysis.base.text import is_rate, records
-from fleet.analysis.compare.caveats import number_of_all
+from fleet.analysis.base.text import is_rate, to_records
+from fleet.analysis.compare.caveats import choose_number_column
 from fleet.analysis.compare.judge import (
     ALPHA,
     ROUNDING,
@@ -20,18 +20,18 @@ from fleet.analysis.compare.judge import (
     label_levels,
     moderate_variances,
 )
-from fleet.analysis.compare.odd import LEAST_MACHINES, distances, mean
+from fleet.analysis.compare.odd import LEAST_MACHINES, mean_of_known, measure_distances
 from fleet.analysis.compare.siblings import equal_facts
 from fleet.analysis.compare.side_runs import CLASS
-from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
+from fleet.analysis.compare.sides import ComparisonSide, read_selected_runs, reduce_each_host
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.reduce.load import merge_descriptions, published
+from fleet.analysis.reduce.load import list_published, merge_descriptions
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
 from fleet.store.runs import Root, open_listing
-from fleet.text import counted
+from fleet.text import format_count
 
 
 class Outcome(StrEnum):
@@ -84,26 +84,26 @@ def accept(
     Raises UsageError for a selection without runs.
     """
     listing = open_listing(root)
-    last_runs = {run.host_id: run.run_id for run in comparable_of_all(listing.runs, texts, listing.place)}
-    measured = comparable_of_all(listing.runs, texts, listing.place, only.benchmark)
-    listing, runs, cpus = selected(listing, ["all"], only.benchmark)
+    last_runs = {run.host_id: run.run_id for run in select_comparable(listing.runs, texts, listing.place)}
+    measured = select_comparable(listing.runs, texts, listing.place, only.benchmark)
+    listing, runs, cpus = read_selected_runs(listing, ["all"], only.benchmark)
     chosen = {run.host_id: run.run_id for run in measured}
     facts = equal_facts(runs, cpus)
     last = runs.groupby("host_id")["run_id"].transform("last") == runs["run_id"]
     is_equal = facts.isin(facts[runs["run_id"].isin(chosen.values())])
     runs = runs[is_equal & (last | runs["host_id"].isin(chosen))].assign(facts=facts)
-    descriptions = merge_descriptions(published(listing, run_id=runs["run_id"]))
-    number = number_of_all(ComparisonSide("", runs))
+    descriptions = merge_descriptions(list_published(listing, run_id=runs["run_id"]))
+    number = choose_number_column(ComparisonSide("", runs))
     cpus = cpus[cpus["run_id"].isin(runs["run_id"])]
-    parts = [found for *_, found in relations_of_hosts(listing, runs, cpus, number, only, descriptions)]
+    parts = [found for *_, found in reduce_each_host(listing, runs, cpus, number, only, descriptions)]
     table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
     tables = [
         _expect(runs, table, run, ranges, descriptions)
-        for run in records(runs[runs["run_id"].isin(chosen.values())])
+        for run in to_records(runs[runs["run_id"].isin(chosen.values())])
         if run["run_id"] in table.columns
     ]
     rows = judge_numbers(pd.concat(tables, ignore_index=True), threshold or THRESHOLD)
-    models = {run["run_id"]: run["cpu_model"] for run in records(runs)}
+    models = {run["run_id"]: run["cpu_model"] for run in to_records(runs)}
     own = {run_id: part.drop(columns="run_id") for run_id, part in rows.groupby("run_id", sort=False)}
     return [
         Acceptance(host, run_id, models.get(run_id), own.get(run_id, rows[:0]), descriptions)
@@ -144,12 +144,12 @@ def _expect(
         if run["hypervisor"] is not None:  # it may be at one of several levels
             values = np.where(_at_level_of(own, values), values, np.nan)
         if ids is others and len(values):  # as --siblings finds them
-            values = np.where(distances(values, THRESHOLD).found(THRESHOLD), np.nan, values)
+            values = np.where(measure_distances(values, THRESHOLD).found(THRESHOLD), np.nan, values)
         counts = (~np.isnan(values)).sum(axis=1)
         enough = is_open & (counts >= least)
         names = ("mean", "error", "freedom")
         predicted = dict(zip(names, predict_next(values[enough]), strict=True))
-        words = [counted(int(count), noun) for count in counts[enough]]
+        words = [format_count(int(count), noun) for count in counts[enough]]
         parts.append(numbers[enough].assign(source=words, **predicted))
         is_told |= enough
     parts.append(rows[is_open & ~is_told])
@@ -169,7 +169,7 @@ def predict_next(logs: Floats) -> tuple[Floats, Floats, Floats]:
     of the mean and of the value itself; the variance is moderated over the rows.
     """
     counts = (~np.isnan(logs)).sum(axis=1)
-    centre = mean(logs, axis=1)
+    centre = mean_of_known(logs, axis=1)
     squares = np.nansum((logs - centre[:, None]) ** 2, axis=1)
     variances = np.maximum(squares / (counts - 1), ROUNDING)
     variances, freedom = moderate_variances(variances, counts - 1.0)

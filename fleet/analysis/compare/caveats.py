@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pandas as pd
 
-from fleet.analysis.base.text import percent, records
+from fleet.analysis.base.text import format_share, to_records
 from fleet.analysis.compare.sides import ComparisonSide
-from fleet.analysis.reduce.flags import MEANINGS, flag_counts
+from fleet.analysis.reduce.flags import MEANINGS, count_flags
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.matrices import ESTIMATOR_COLUMNS
-from fleet.text import counted
+from fleet.text import format_count
 
 MANY_FLAGGED = 0.2  # of a side's pairs
 BUSIER = 0.5  # runnable threads per CPU more on one side than on the other
@@ -20,10 +20,10 @@ _SAMPLING = ["preset", "estimator"]
 _Pairs = tuple[pd.DataFrame, pd.DataFrame]
 
 
-def number_of_all(*sides: ComparisonSide) -> str:
+def choose_number_column(*sides: ComparisonSide) -> str:
     """The column to compare: that of the runs' estimator if they share one, else the median."""
     runs = pd.concat([side.runs for side in sides])
-    estimators = {row["estimator"] if row["preset"] else "median" for row in records(runs[_SAMPLING])}
+    estimators = {row["estimator"] if row["preset"] else "median" for row in to_records(runs[_SAMPLING])}
     return ESTIMATOR_COLUMNS[str(estimators.pop())] if len(estimators) == 1 else "median_ns"
 
 
@@ -32,24 +32,24 @@ def list_caveats(
 ) -> list[str]:
     """The warnings, the most serious first. pairs: of both sides rows per unit and pair, with `flags`."""
     return [
-        *_too_few(pairs, unit),
-        *_in_blocks(a, b),
-        *_hosts(a, b, unit, same_topology=same_topology),
-        *_unlike_numbers(a, b),
-        *_variants(pairs),
-        *_busier(a, b),
-        *_partial(a, b),
-        *_flagged(pairs),
+        *_warn_of_few_runs(pairs, unit),
+        *_warn_of_order(a, b),
+        *_warn_of_hosts(a, b, unit, same_topology=same_topology),
+        *_warn_of_sampling(a, b),
+        *_warn_of_variants(pairs),
+        *_warn_of_load(a, b),
+        *_warn_of_partial_runs(a, b),
+        *_warn_of_flags(pairs),
     ]
 
 
-def order_of(a: ComparisonSide, b: ComparisonSide) -> str:
+def spell_order(a: ComparisonSide, b: ComparisonSide) -> str:
     """The sides in order of time, as ABBA."""
     starts = pd.concat([a.runs.assign(side="A"), b.runs.assign(side="B")])
     return "".join(starts.sort_values(["started_utc", "run_id"], kind="stable")["side"])
 
 
-def _too_few(pairs: _Pairs, unit: str) -> Iterator[str]:
+def _warn_of_few_runs(pairs: _Pairs, unit: str) -> Iterator[str]:
     missing = [
         f"{LEAST_RUNS - count} more of {letter}"
         for letter, count in zip("AB", (rows["unit"].nunique() for rows in pairs), strict=True)
@@ -62,8 +62,8 @@ def _too_few(pairs: _Pairs, unit: str) -> Iterator[str]:
         )
 
 
-def _in_blocks(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
-    order, least = order_of(a, b), min(len(a.runs), len(b.runs))
+def _warn_of_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+    order, least = spell_order(a, b), min(len(a.runs), len(b.runs))
     count = sum(one != then for one, then in pairwise(order))
     periods = [period for period in (2, 4) if order[period:] == order[:-period]]
     if least >= LEAST_RUNS and periods and a.hosts == b.hosts:
@@ -79,7 +79,7 @@ def _in_blocks(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
         )
 
 
-def _hosts(a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topology: bool) -> Iterator[str]:
+def _warn_of_hosts(a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topology: bool) -> Iterator[str]:
     if unit == "host":
         yield "The sides are different sets of hosts: each counts once; relations are matched by name."
     elif a.hosts != b.hosts:
@@ -89,14 +89,14 @@ def _hosts(a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topology: bo
         yield "The topology of the host differs between the sides: pairs are not compared."
 
 
-def _unlike_numbers(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+def _warn_of_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     runs = pd.concat([a.runs, b.runs])
     summaries = runs[~runs["state"].isin(_MEASURED)]
     if len(summaries):
-        yield f"{counted(len(summaries), 'run')} without samples: no evidence of a change."
+        yield f"{format_count(len(summaries), 'run')} without samples: no evidence of a change."
     schemes = {
         f"{row['preset']} ({row['estimator']})" if row["preset"] else "default (median)"
-        for row in records(runs[_SAMPLING])
+        for row in to_records(runs[_SAMPLING])
     }
     if len(schemes) > 1:
         yield (
@@ -107,7 +107,7 @@ def _unlike_numbers(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
         yield f"The clocks differ: {', '.join(sorted(runs['clock'].unique()))}."
 
 
-def _variants(pairs: _Pairs) -> Iterator[str]:
+def _warn_of_variants(pairs: _Pairs) -> Iterator[str]:
     kinds = [rows.groupby("benchmark", sort=False)["variant"].unique().to_dict() for rows in pairs]
     for benchmark in dict.fromkeys([*kinds[0], *kinds[1]]):
         variants = [set(kind.get(benchmark, ())) for kind in kinds]
@@ -118,7 +118,7 @@ def _variants(pairs: _Pairs) -> Iterator[str]:
             yield (f"{benchmark}: A was measured with {a}, B with {b}. Only common variants are compared.")
 
 
-def _busier(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+def _warn_of_load(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     loads = [(side.runs["load_1m_before"] / side.runs["cpus_measured"]).median() for side in (a, b)]
     if abs(loads[1] - loads[0]) > BUSIER:
         yield (
@@ -127,20 +127,22 @@ def _busier(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
         )
 
 
-def _partial(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+def _warn_of_partial_runs(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     for letter, side in (("A", a), ("B", b)):
         partial = side.runs[side.runs["state"] == "partial"]
         if len(partial):
             failed = int(partial["failed_bursts"].sum())
-            lost = f"{counted(failed, 'burst')} failed" if failed else "not all pairs were measured"
-            yield f"Partial: {counted(len(partial), 'run')} of {letter}; {lost}."
+            lost = f"{format_count(failed, 'burst')} failed" if failed else "not all pairs were measured"
+            yield f"Partial: {format_count(len(partial), 'run')} of {letter}; {lost}."
 
 
-def _flagged(pairs: _Pairs) -> Iterator[str]:
+def _warn_of_flags(pairs: _Pairs) -> Iterator[str]:
     sides = dict(zip("AB", (rows["flags"] for rows in pairs), strict=True))
-    counts = {letter: flag_counts(flags) for letter, flags in sides.items()}
+    counts = {letter: count_flags(flags) for letter, flags in sides.items()}
     for flag in _OF_LEVELS:
         shares = {letter: counts[letter].get(flag, 0) / max(len(sides[letter]), 1) for letter in sides}
-        many = [f"{percent(share)} of {letter}" for letter, share in shares.items() if share > MANY_FLAGGED]
+        many = [
+            f"{format_share(share)} of {letter}" for letter, share in shares.items() if share > MANY_FLAGGED
+        ]
         if many:
             yield f"{flag}: {MEANINGS[flag]} ({', '.join(many)})."

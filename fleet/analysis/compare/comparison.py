@@ -8,28 +8,28 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.compare.caveats import list_caveats, number_of_all
+from fleet.analysis.compare.caveats import choose_number_column, list_caveats
 from fleet.analysis.compare.judge import apply_student, fit_within_blocks, label_levels
 from fleet.analysis.compare.side_runs import CELL, CLASS, RunOrder, SideRuns, lay_out_pairs, lay_out_relations
-from fleet.analysis.compare.sides import NOTHING, ComparisonSide, blocks_of, resolve_sides
+from fleet.analysis.compare.sides import NOTHING, ComparisonSide, assign_blocks, resolve_sides
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs, build_comparison_rows
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import (
     drop_contradicting,
+    list_published,
     load_cpus,
     merge_descriptions,
-    published,
 )
-from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.plan.benchmark_names import select_kinds
 from fleet.store.runs import Root, open_listing
-from fleet.text import counted
+from fleet.text import format_count
 
 _LEAST_SWITCHING = 2  # runs
 _MOST_PAIRS = 100
@@ -102,9 +102,9 @@ class Tables:
 def read_tables(root: Root, runs: pd.DataFrame) -> Tables:
     """Read what belongs to these rows of `runs`."""
     listing, ids = open_listing(root), runs["run_id"].tolist()
-    summaries = published(listing, run_id=ids)
+    summaries = list_published(listing, run_id=ids)
     descriptions = merge_descriptions(summaries)
-    pairs = drop_contradicting(widened(load_pairs(listing, run_id=ids)), summaries, descriptions)
+    pairs = drop_contradicting(as_float64(load_pairs(listing, run_id=ids)), summaries, descriptions)
     return Tables(runs, load_cpus(listing, run_id=ids), pairs, descriptions)
 
 
@@ -135,8 +135,8 @@ def compare(
     pairs = build_comparison_rows(only.of(rows, cpus), cpus, point, descriptions)
     if pairs.empty:
         raise UsageError(f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists them.")
-    topologies, turns = _topologies(cpus, ids), _turns(runs)
-    matched = [pair for side in others for pair in _matched(first, side)]
+    topologies, turns = _read_topologies(cpus, ids), _number_turns(runs)
+    matched = [pair for side in others for pair in _match_hosts(first, side)]
     measured = frozenset(pairs["run_id"])
     whole, hosts = [], dict[str, None]()
     for a, b in matched:
@@ -148,11 +148,14 @@ def compare(
     if not whole:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
     compared = _judge_together(
-        [_compared(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks) for a, b in whole]
+        [
+            _lay_out_comparison(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks)
+            for a, b in whole
+        ]
     )
     found = []
     for one in compared:
-        left_out = [] if only.cpus else _left_out(one, pairs, only.benchmark, descriptions)
+        left_out = [] if only.cpus else _name_ladders_left_out(one, pairs, only.benchmark, descriptions)
         notes = (*one.caveats, *left_out, *([without] if hosts else ()))
         found.append(replace(one, caveats=notes, descriptions=descriptions))
     return found
@@ -173,7 +176,7 @@ def _judge_together(
     ]
 
 
-def _matched(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonSide, ComparisonSide]]:
+def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonSide, ComparisonSide]]:
     """The sides as they are; or, where both have runs of the same several hosts, host by host."""
     shared = [host for host in a.hosts if host in b.hosts]
     if not shared or (len(a.hosts) == 1 and len(b.hosts) == 1):
@@ -181,7 +184,7 @@ def _matched(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonSide,
     return [(a.of_host(host), b.of_host(host)) for host in shared]
 
 
-def _compared(
+def _lay_out_comparison(
     a: ComparisonSide,
     b: ComparisonSide,
     pairs: pd.DataFrame,
@@ -195,22 +198,22 @@ def _compared(
     same = unit == "run" and len({topologies[run] for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
     models = {*a.runs["cpu_model"], *b.runs["cpu_model"]}
     same = same and (a.hosts == b.hosts or (len(models) == 1 and not any(map(pd.isna, models))))
-    number = number_of_all(a, b)
-    rows_a, rows_b = (_of_side(side, pairs, unit, number) for side in (a, b))
+    number = choose_number_column(a, b)
+    rows_a, rows_b = (_select_side(side, pairs, unit, number) for side in (a, b))
     warnings = list_caveats(a, b, (rows_a, rows_b), unit=unit, same_topology=same)
     if same:
-        every = len(_cells(rows_a) | _cells(rows_b))
-        rows_a, rows_b = _in_every_unit(rows_a, rows_b)
-        if less := every - len(_cells(rows_a)):
+        every = len(_list_pairs(rows_a) | _list_pairs(rows_b))
+        rows_a, rows_b = _keep_common_pairs(rows_a, rows_b)
+        if less := every - len(_list_pairs(rows_a)):
             warnings.append(f"Pairs or points left out, since not every run has them: {less}.")
     own = [rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b)]
     levels = compare_burst_levels(own[0] if same else own[0][:0], own[1])
     blocks, one_host = None, a.hosts == b.hosts
     if by is not None:
-        blocks, left_out = _blocks(a, b, unit, by)
+        blocks, left_out = _find_blocks(a, b, unit, by)
         rows_a, rows_b = (rows[rows["unit"].isin(list(blocks))] for rows in (rows_a, rows_b))
         warnings += left_out
-    around = environment.differences(a.runs, b.runs)
+    around = environment.find_differences(a.runs, b.runs)
     none = pd.DataFrame()
     comparison = Comparison(a, b, unit, threshold, none, none, none, levels, around, tuple(warnings))
     session = comparison.sides if one_host and unit == "run" else None
@@ -237,19 +240,21 @@ def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.Da
     rows = rows[rows["benchmark"].isin(unlike)]
     medians = rows.groupby(["unit", "side", *CLASS], sort=False, observed=True)[number].median()
     means = medians.groupby(["benchmark", "relation", "side", "variant"], sort=False, observed=True)
-    return means.agg(_usual).rename("ns").reset_index()
+    return means.agg(_average_usual_runs).rename("ns").reset_index()
 
 
-def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[dict[str, str], list[str]]:
+def _find_blocks(
+    a: ComparisonSide, b: ComparisonSide, unit: str, by: str
+) -> tuple[dict[str, str], list[str]]:
     if unit != "run":
         raise UsageError(f"--blocks {by}: the sides are different hosts, whose runs are in no common block.")
-    blocks = blocks_of(a, b, by)
+    blocks = assign_blocks(a, b, by)
     missing = len(a.runs) + len(b.runs) - len(blocks)
-    words = f"{counted(missing, 'run')} left out: no block with runs of both sides."
+    words = f"{format_count(missing, 'run')} left out: no block with runs of both sides."
     return blocks, [words] if missing else []
 
 
-def _left_out(
+def _name_ladders_left_out(
     one: Comparison, compared: pd.DataFrame, benchmark: str | None, descriptions: Descriptions
 ) -> list[str]:
     """Ladders of which no level is known, of those asked for."""
@@ -262,7 +267,7 @@ def _left_out(
     return [text] if names else []
 
 
-def _of_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
+def _select_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
     """The side's rows with their `unit`; a host's number of a pair is that of the level most runs are at."""
     rows = pairs[pairs["run_id"].isin(side.runs["run_id"])]
     if unit == "run":
@@ -271,19 +276,25 @@ def _of_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) 
     merged = (
         rows.assign(unit=hosts)
         .groupby(["unit", *CELL], sort=False)
-        .agg(**{number: (number, _usual), "spread": ("spread", "median"), "flags": ("flags", "first")})
+        .agg(
+            **{
+                number: (number, _average_usual_runs),
+                "spread": ("spread", "median"),
+                "flags": ("flags", "first"),
+            }
+        )
     )
     return merged.reset_index()
 
 
-def _usual(runs: pd.Series) -> float:
+def _average_usual_runs(runs: pd.Series) -> float:
     """The geometric mean of the runs at the level of most."""
     logs = np.log(runs.to_numpy(dtype=float))[None, :]
     labels = label_levels(logs)[0]
     return float(np.exp(logs[0, labels == np.bincount(labels).argmax()].mean()))
 
 
-def _in_every_unit(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _keep_common_pairs(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of those pairs that every run of both sides has, so that the same pairs are compared."""
     rows = pd.concat([a, b])
     units = rows["unit"].nunique()
@@ -295,11 +306,11 @@ def _in_every_unit(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.D
     return kept[0], kept[1]
 
 
-def _cells(rows: pd.DataFrame) -> set[tuple[object, ...]]:
+def _list_pairs(rows: pd.DataFrame) -> set[tuple[object, ...]]:
     return set(rows[CELL].drop_duplicates().itertuples(index=False, name=None))
 
 
-def _topologies(cpus: pd.DataFrame, run_ids: Sequence[str]) -> dict[str, frozenset[object]]:
+def _read_topologies(cpus: pd.DataFrame, run_ids: Sequence[str]) -> dict[str, frozenset[object]]:
     rows = cpus[["cpu", *GROUPS, "kind"]].astype(object).where(cpus.notna(), None)
     found: dict[str, list[object]] = {run_id: [] for run_id in run_ids}
     for run_id, row in zip(cpus["run_id"], rows.itertuples(index=False, name=None), strict=True):
@@ -307,7 +318,7 @@ def _topologies(cpus: pd.DataFrame, run_ids: Sequence[str]) -> dict[str, frozens
     return {run_id: frozenset(row) for run_id, row in found.items()}
 
 
-def _turns(runs: pd.DataFrame) -> dict[str, tuple[str, int]]:
+def _number_turns(runs: pd.DataFrame) -> dict[str, tuple[str, int]]:
     """The session of each run, and its place among the runs of its host in it."""
     ordered = runs.sort_values(["started_utc", "run_id"], kind="stable")
     places = ordered.groupby(["session_id", "host_id"]).cumcount()

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.text import records
+from fleet.analysis.base.text import to_records
 from fleet.analysis.compare.comparison import read_tables
 from fleet.analysis.compare.judge import ALPHA
 from fleet.analysis.compare.side_runs import lay_out_pairs, lay_out_relations
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.reduce.load import load_runs, without_points
+from fleet.analysis.reduce.load import drop_points, load_runs
 from fleet.analysis.reduce.matrices import estimator_column
 from fleet.errors import UsageError
 from fleet.store.runs import Root
-from fleet.text import nearest
+from fleet.text import suggest_similar
 
 SIZES = (3, 5, 10)
 SPLITS = 12  # of each order, at most; they share runs, so more would tell little more
@@ -38,7 +38,7 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
     if host is not None:
         known = set(runs["host_id"]) | set(runs["host_name"])
         if host not in known:
-            raise UsageError(f"{root}: no run of a host {host!r} is stored{nearest(host, known)}")
+            raise UsageError(f"{root}: no run of a host {host!r} is stored{suggest_similar(host, known)}")
         runs = runs[(runs["host_id"] == host) | (runs["host_name"] == host)]
     chance = np.random.default_rng(seed)
     rows = [row for _, group in _alike(runs) for row in _of_group(root, group, chance)]
@@ -81,8 +81,8 @@ def _alike(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
 
 def _of_group(root: Root, runs: pd.DataFrame, chance: np.random.Generator) -> Iterator[dict[str, Any]]:
     tables = read_tables(root, runs)
-    pairs = without_points(tables.pairs, tables.descriptions).assign(unit=lambda rows: rows["run_id"])
-    number = estimator_column(records(runs)[0])
+    pairs = drop_points(tables.pairs, tables.descriptions).assign(unit=lambda rows: rows["run_id"])
+    number = estimator_column(to_records(runs)[0])
     by_run = [rows for _, rows in pairs.groupby("run_id", sort=False)]
     found = []
     for size in (size for size in SIZES if 2 * size <= len(by_run)):
@@ -92,7 +92,7 @@ def _of_group(root: Root, runs: pd.DataFrame, chance: np.random.Generator) -> It
             found.append(alarms.assign(runs=size, order=order, splits=1))
     tallies = pd.concat(found).groupby([*_KIND, "runs", "order"], sort=False)
     rows = tallies[[*SHARES]].mean().assign(splits=tallies["splits"].sum()).reset_index()
-    yield from records(rows.assign(host_id=runs["host_id"][0]))
+    yield from to_records(rows.assign(host_id=runs["host_id"][0]))
 
 
 def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:

@@ -10,21 +10,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.selection import by_host
-from fleet.analysis.compare.caveats import number_of_all
-from fleet.analysis.compare.odd import mean
-from fleet.analysis.compare.over_time import LEAST_NIGHTS, Change, Pooled, changes, cleaned, pooled
+from fleet.analysis.base.selection import group_by_host
+from fleet.analysis.compare.caveats import choose_number_column
+from fleet.analysis.compare.odd import mean_of_known
+from fleet.analysis.compare.over_time import (
+    LEAST_NIGHTS,
+    Change,
+    Pooled,
+    add_means,
+    clean_series,
+    find_changes,
+)
 from fleet.analysis.compare.side_runs import CLASS
-from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
+from fleet.analysis.compare.sides import ComparisonSide, read_selected_runs, reduce_each_host
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
-from fleet.analysis.reduce.environment import of_rows
-from fleet.analysis.reduce.load import merge_descriptions, published
+from fleet.analysis.reduce.environment import describe_rows_environments
+from fleet.analysis.reduce.load import list_published, merge_descriptions
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
 from fleet.model import Descriptions
 from fleet.store.runs import Root
-from fleet.text import counted
+from fleet.text import format_count
 
 _ROW = ["host", *CLASS]
 Step = tuple[str, str, str]  # a fact, and its values before and after
@@ -75,21 +82,21 @@ def find_changes_over_time(
     A night is the day on which a session began (UTC); of several runs of a night the mean counts. threshold:
     as of `compare`. Raises UsageError.
     """
-    listing, runs, cpus = selected(root, texts, only.benchmark)
+    listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     runs["night"] = runs.groupby("session_id")["started_utc"].transform("min").dt.date
-    number, night_of = number_of_all(ComparisonSide("", runs)), runs.set_index("run_id")["night"]
-    descriptions = merge_descriptions(published(listing, run_id=runs["run_id"]))
+    number, night_of = choose_number_column(ComparisonSide("", runs)), runs.set_index("run_id")["night"]
+    descriptions = merge_descriptions(list_published(listing, run_id=runs["run_id"]))
     parts = []
-    for host, _, found in relations_of_hosts(listing, runs, cpus, number, only, descriptions):
+    for host, _, found in reduce_each_host(listing, runs, cpus, number, only, descriptions):
         night, log = found["run_id"].map(night_of), np.log(found["median_ns"])
         parts.append(found.assign(host=host, night=night, log=log))
     table = pd.concat(parts).groupby([*_ROW, "night"], sort=True)["log"].mean().unstack("night")
     rows, logs = table.index.to_frame(index=False), table.to_numpy()
     virtual = set(runs.loc[runs["hypervisor"].notna(), "host_id"])
-    clean = cleaned(logs, rows["host"].isin(virtual).to_numpy())
+    clean = clean_series(logs, rows["host"].isin(virtual).to_numpy())
     relations = rows.groupby(CLASS, sort=False).ngroup().to_numpy()
-    pool = pooled(clean.logs, *(np.asarray(each) for each in (rows.groupby("host").ngroup(), relations)))
-    kept = drop_changes_of_parts(changes(pool.logs), pool)
+    pool = add_means(clean.logs, *(np.asarray(each) for each in (rows.groupby("host").ngroup(), relations)))
+    kept = drop_changes_of_parts(find_changes(pool.logs), pool)
     matters, nights = threshold or THRESHOLD, tuple[Any, ...](table.columns)
     facts = _steps(runs) if kept else {}
     counts = (~np.isnan(logs)).sum(axis=1)
@@ -121,7 +128,7 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
     `is_usual`, whether the run is from then on.
     """
     nights, since = dict[str, date](), dict[tuple[str, str], date]()
-    for host, runs in by_host(published(root, run_id=rows["run_id"].unique().tolist())).items():
+    for host, runs in group_by_host(list_published(root, run_id=rows["run_id"].unique().tolist())).items():
         begun = dict[str, date]()
         for run in sorted(runs, key=lambda run: run.started_utc):
             nights[run.run_id] = begun.setdefault(run.session_id, run.started_utc.date())
@@ -149,7 +156,7 @@ def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]
         if own.sum() > 1:
             members = pool.logs[: pool.members.shape[1]][own]
             before, after = members[:, one.begin : one.at], members[:, one.at : one.end + 1]
-            moved = mean(after, axis=1) - mean(before, axis=1)
+            moved = mean_of_known(after, axis=1) - mean_of_known(before, axis=1)
             if (moved * np.sign(one.moved) > abs(one.moved) / 2).mean() < _MOST:
                 continue
         kept.append(one)
@@ -194,7 +201,7 @@ def _steps(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
     found = dict[str, dict[date, set[Step]]]()
     for host, of_host in runs.groupby("host_id"):
         last = of_host.groupby("night").tail(1)
-        around = of_rows(last)
+        around = describe_rows_environments(last)
         nights = list(last["night"])
         found[str(host)] = {
             night: {
@@ -212,7 +219,7 @@ def _else(hosts: Sequence[str], night: date, steps: Mapping[str, Mapping[date, s
         others = sum(any(step in of for of in steps[host].values()) for host in steps.keys() - {*hosts})
         what, before, after = step
         beside = f"; {others} others without this change" if others else ""
-        yield f"{what} {before} → {after} ({count} of {counted(len(hosts), 'host')}{beside})"
+        yield f"{what} {before} → {after} ({count} of {format_count(len(hosts), 'host')}{beside})"
 
 
 def _of_nights(

@@ -56,7 +56,7 @@ class Distances(NamedTuple):
         return np.asarray((self.q < level) & (np.abs(self.moved) > np.log1p(threshold)))
 
 
-def numbers(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Floats, Bools, Floats]:
+def reduce_runs(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Floats, Bools, Floats]:
     """The number of each machine, the median of its runs at the usual level; which have others; their noise.
 
     runs: a row per number, a column per run, NaN where it lacks the number; machines: of each run, from 0.
@@ -75,7 +75,7 @@ def numbers(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Fl
         found[:, machine] = np.where((~np.isnan(runs[:, own])).sum(axis=1) >= enough, values, np.nan)
         elsewhere[:, machine] = left_out[:, own].any(axis=1)
     if len(runs) > 1:
-        found = np.vstack([found, mean(found - median_of_known(found, axis=1)[:, None], axis=0)])
+        found = np.vstack([found, mean_of_known(found - median_of_known(found, axis=1)[:, None], axis=0)])
     return found, elsewhere, _noise(np.where(kept, runs, np.nan), machines, count)
 
 
@@ -86,7 +86,7 @@ def _noise(runs: Floats, machines: Ints, count: int) -> Floats:
         own = runs[:, machines == machine]
         each = (~np.isnan(own)).sum(axis=1)
         freedom[machine] = np.maximum(each - 1, 0).sum()
-        squares = np.nansum((own - mean(own, axis=1)[:, None]) ** 2)
+        squares = np.nansum((own - mean_of_known(own, axis=1)[:, None]) ** 2)
         variances[machine] = max(squares / max(freedom[machine], 1.0), ROUNDING)
         times[machine] = np.pi / (2 * max(float(each.mean()), 1.0) + np.pi - 2)  # of the variance of a run
     known = freedom > 0
@@ -113,10 +113,12 @@ def _at_usual_level(logs: Floats, machines: Ints) -> Bools:
     return kept
 
 
-def distances(logs: Floats, threshold: float, share: float = 1.0, noise: Floats | None = None) -> Distances:
+def measure_distances(
+    logs: Floats, threshold: float, share: float = 1.0, noise: Floats | None = None
+) -> Distances:
     """Hold each machine against the others, without those that are odd.
 
-    logs: NaN where a machine has no number. share: of the error rate. noise: as `numbers` returns it; the
+    logs: NaN where a machine has no number. share: of the error rate. noise: as `reduce_runs` returns it; the
     variance of a machine is larger by as much as its runs vary more than those of most. Externally
     studentised: the machine itself is no part of what it is held against; the variance between machines is
     shrunk over rows. What may be odd, then what is, is left out, and all are tested again. Of a mean the
@@ -125,7 +127,7 @@ def distances(logs: Floats, threshold: float, share: float = 1.0, noise: Floats 
     """
     out, more = np.zeros(logs.shape, dtype=bool), np.zeros(logs.shape[1])
     if noise is not None and not np.isnan(noise).all():
-        more = np.nan_to_num(np.maximum(noise - mean(noise, axis=0), 0.0))
+        more = np.nan_to_num(np.maximum(noise - mean_of_known(noise, axis=0), 0.0))
     for level in [_MAYBE] + [ALPHA] * _ROUNDS:
         tested = _tested(logs, out, share, more)
         strange = np.where(tested.found(threshold, level), np.abs(tested.moved / tested.error), 0.0)
@@ -174,7 +176,7 @@ def _freedom_of(sizes: Floats) -> float:
     return float(np.interp(-tail / bulk * np.exp(-_KNOWN / len(sizes) ** 0.5), -_RATIOS, _FREEDOMS))
 
 
-def beside_the_same(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
+def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     """How far each CPU is from the same CPU of the others beside its node, and each node from the same node.
 
     pairs: logarithms, machines x CPUs x CPUs, NaN where a pair was not measured. nodes: of the CPUs, from 0.
@@ -190,7 +192,7 @@ def beside_the_same(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     return own - np.array(of_nodes)[nodes], np.array(of_nodes)
 
 
-def mean(values: Floats, axis: int) -> Floats:
+def mean_of_known(values: Floats, axis: int) -> Floats:
     """The mean of the values that are there; NaN of none."""
     there = ~np.isnan(values)
     counts = there.sum(axis=axis)

@@ -90,7 +90,7 @@ class Change(NamedTuple):
     dated: bool
 
 
-def cleaned(logs: Floats, switches: Bools) -> Cleaned:
+def clean_series(logs: Floats, switches: Bools) -> Cleaned:
     """Move levels to the commonest, and clip outliers; switches: of each row, whether it may switch levels.
 
     A level that is left and met again is none of a change, nor what is between. At a level of few nights they
@@ -146,7 +146,7 @@ def _running_median(values: Floats) -> Floats:
     return np.concatenate([np.repeat(found[0], half), found, np.repeat(found[-1], half)])
 
 
-def pooled(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
+def add_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     """The rows, then the means: of each relation over hosts, of each host over relations, of all.
 
     hosts, relations: of the rows, from 0. Of fewer than two rows there is none.
@@ -167,7 +167,7 @@ def pooled(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     return Pooled(np.vstack([logs, means[len(logs) :]]), members)
 
 
-def changes(logs: Floats) -> list[Change]:
+def find_changes(logs: Floats) -> list[Change]:
     """The changes of all rows at one error rate, by row and night.
 
     Of all splits with three nights on either side the largest t, its variance shrunk over rows and widened by

@@ -8,21 +8,21 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
-from fleet.analysis.compare.caveats import number_of_all
+from fleet.analysis.compare.caveats import choose_number_column
 from fleet.analysis.compare.judge import ALPHA, apply_student, detectable_change
-from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, beside_the_same, distances, numbers
+from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, compare_cpus, measure_distances, reduce_runs
 from fleet.analysis.compare.side_runs import CLASS
-from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
+from fleet.analysis.compare.sides import ComparisonSide, read_selected_runs, reduce_each_host
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
-from fleet.analysis.reduce.environment import of_rows
+from fleet.analysis.reduce.environment import describe_rows_environments
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.reduce.load import merge_descriptions, published, without_points
+from fleet.analysis.reduce.load import drop_points, list_published, merge_descriptions
 from fleet.analysis.reduce.matrices import grid
 from fleet.hostnames import join_names
 from fleet.model import Descriptions, View
 from fleet.store.runs import Root
-from fleet.text import counted
+from fleet.text import format_count
 
 _EQUAL = ("cpu_model", "cpu_stepping", "cpus_measured", "smt", "target")
 _GIB = 1 << 30
@@ -72,13 +72,13 @@ def compare_siblings(
     target and memory to the GiB. An unknown CPU model equals no other.
     threshold: as of `compare`. Raises UsageError.
     """
-    listing, runs, cpus = selected(root, texts, only.benchmark)
+    listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     keys = equal_facts(runs, cpus)
     last = keys.groupby(runs["host_id"]).transform("last")
     runs = runs[keys == last].assign(key=keys)
-    number = number_of_all(ComparisonSide("", runs))
+    number = choose_number_column(ComparisonSide("", runs))
     parts = (part for _, part in runs.groupby("key", sort=False))
-    descriptions = merge_descriptions(published(listing, run_id=runs["run_id"]))
+    descriptions = merge_descriptions(list_published(listing, run_id=runs["run_id"]))
     groups = sorted(parts, key=lambda part: -part["host_id"].nunique())
     return [
         _group(listing, part, cpus, number, threshold or THRESHOLD, only, descriptions) for part in groups
@@ -109,14 +109,14 @@ def _group(
     places = {host: at for at, host in enumerate(hosts)}
     machines = runs.set_index("run_id")["host_id"].reindex(table.columns).map(places)
     switches = bool(runs["hypervisor"].notna().any())
-    logs, elsewhere, noise = numbers(np.log(table.to_numpy()), machines.to_numpy(), switches=switches)
+    logs, elsewhere, noise = reduce_runs(np.log(table.to_numpy()), machines.to_numpy(), switches=switches)
     names = [*table.index, *[("", "", MEAN)] * (len(logs) > len(table))]
     share, of_cpus = 1.0, list[pd.DataFrame]()
     few = runs["host_id"].value_counts() < LEAST_RUNS
     if maps and len(hosts) >= LEAST_MACHINES and not (few.any() and (switches or elsewhere.any())):
         share = 0.5
         of_cpus.append(_rows(hosts, *_of_cpus(maps, *layout, threshold), threshold))
-    found = distances(logs, threshold, share, noise)
+    found = measure_distances(logs, threshold, share, noise)
     rows = pd.concat([_rows(hosts, names, found, threshold, np.exp(logs)), *of_cpus], ignore_index=True)
     known = ~np.isnan(found.p)
     smallest = np.nan
@@ -128,7 +128,7 @@ def _group(
     last = runs.iloc[-1]
     memory = f"{np.ceil(last['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(last["memory_bytes"]) else ""
     model = "unknown CPU" if pd.isna(last["cpu_model"]) else last["cpu_model"]
-    words = (model, counted(last["cpus_measured"], "CPU"), memory)
+    words = (model, format_count(last["cpus_measured"], "CPU"), memory)
     about = ", ".join(filter(None, words))
     return Siblings(
         hosts, about, len(runs), threshold, rows, smallest, _unlike(runs, rows), tuple(caveats), descriptions
@@ -145,9 +145,9 @@ def _read(
     places = cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()
     alike = len(places) == places["cpu"].nunique()
     parts, maps = [], dict[tuple[str, str], list[Floats]]()
-    for _, pairs, found in relations_of_hosts(root, runs, cpus, number, only, descriptions):
+    for _, pairs, found in reduce_each_host(root, runs, cpus, number, only, descriptions):
         parts.append(found)
-        single = without_points(pairs, descriptions)
+        single = drop_points(pairs, descriptions)
         for kind, rows in single.groupby(CLASS[:2], sort=False):
             if alike and descriptions[str(kind[0])].view is View.MATRIX:
                 own = maps.setdefault((str(kind[0]), str(kind[1])), [])
@@ -162,13 +162,13 @@ def _of_cpus(
 ) -> tuple[list[tuple[str, str, str]], Distances]:
     names, parts = [], []
     for kind, stack in maps.items():
-        own, of_nodes = beside_the_same(stack, nodes)
+        own, of_nodes = compare_cpus(stack, nodes)
         names += [(*kind, f"CPU {cpu}") for cpu in cpus]
         parts.append(own)
         if len(of_nodes) > 1:
             names += [(*kind, f"node {node}") for node in range(len(of_nodes))]
             parts.append(of_nodes)
-    return names, distances(np.concatenate(parts), threshold, 0.5)
+    return names, measure_distances(np.concatenate(parts), threshold, 0.5)
 
 
 def _rows(
@@ -226,7 +226,7 @@ def _elsewhere(hosts: Sequence[str], table: pd.DataFrame, elsewhere: Bools) -> I
 def _unlike(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """The facts of each odd host's last run that most of the others' last runs agree on, and it does not."""
     last = runs.groupby("host_id").tail(1).sort_values("host_id")
-    hosts, found, around = list(last["host_id"]), [], of_rows(last)
+    hosts, found, around = list(last["host_id"]), [], describe_rows_environments(last)
     for host in dict.fromkeys(rows.loc[rows["odd"], "host"]):
         at = hosts.index(host)
         for what, values in around.items():

@@ -101,7 +101,7 @@ def _order_runs(rows: pd.DataFrame, ns: pd.DataFrame, order: RunOrder) -> SideRu
     return replace(laid_out, blocks=pd.factorize(np.array([order.blocks[unit] for _, unit in runs]))[0])
 
 
-def largest_by_chance(a: Floats, b: Floats, relations: Iterable[object]) -> Floats:
+def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Floats:
     """Return the change of each pair beside its relation that is no evidence: beyond it, one map in twenty.
 
     a, b: logarithms, a row per pair, a column per run. With three runs a side the scatter between runs

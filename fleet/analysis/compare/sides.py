@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fleet.analysis.base.selection import comparable_of_all, matching
+from fleet.analysis.base.selection import match_runs, select_comparable
 from fleet.analysis.compare.judge import assign_passes
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows
-from fleet.analysis.reduce.load import drop_contradicting, load_cpus, load_runs, published
-from fleet.analysis.reduce.matrices import by_relation
-from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.reduce.load import drop_contradicting, list_published, load_cpus, load_runs
+from fleet.analysis.reduce.matrices import reduce_by_relation
+from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.errors import StoreError, UsageError
 from fleet.model import SHIPPED, Descriptions
 from fleet.store import Listing
@@ -48,7 +48,7 @@ def resolve_sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = 
         raise UsageError(f"{root}: no runs are stored here. `fleet run` measures; --results names a root.")
     if twice := sorted({text for text in texts if texts.count(text) > 1}):
         raise UsageError(f"the side {twice[0]!r} is named twice; a side cannot be compared with itself.")
-    chosen = {text: matching(stored, text, listing.place) for text in texts}
+    chosen = {text: match_runs(stored, text, listing.place) for text in texts}
     every = {run_id for ids in chosen.values() for run_id in ids}
     runs = load_runs(listing, run_id=every) if rows is None else rows
     found = [
@@ -68,16 +68,16 @@ def resolve_sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = 
     return found
 
 
-def selected(
+def read_selected_runs(
     root: Root, texts: Sequence[str], benchmark: str | None
 ) -> tuple[Listing, pd.DataFrame, pd.DataFrame]:
     """The listing, and rows of `runs` and `cpus`; of each host runs like its last one. Raises UsageError."""
     listing = open_listing(root)
-    ids = [run.run_id for run in comparable_of_all(listing.runs, texts, listing.place, benchmark)]
+    ids = [run.run_id for run in select_comparable(listing.runs, texts, listing.place, benchmark)]
     return listing, load_runs(listing, run_id=ids), load_cpus(listing, run_id=ids)
 
 
-def relations_of_hosts(
+def reduce_each_host(
     root: Root,
     runs: pd.DataFrame,
     cpus: pd.DataFrame,
@@ -91,10 +91,10 @@ def relations_of_hosts(
         ids = of_host["run_id"].tolist()
         own = cpus[cpus["run_id"].isin(ids)]
         pairs = drop_contradicting(
-            widened(load_pairs(root, run_id=ids)), published(root, run_id=ids), descriptions
+            as_float64(load_pairs(root, run_id=ids)), list_published(root, run_id=ids), descriptions
         )
         pairs = only.of(pairs, own)
-        found = by_relation(
+        found = reduce_by_relation(
             build_comparison_rows(pairs, own, descriptions=descriptions), ["run_id", *CLASS], number
         )
         empty &= found.empty
@@ -103,14 +103,16 @@ def relations_of_hosts(
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
 
 
-def blocks_of(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, str]:
+def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, str]:
     """The block of each run that is in one with runs of both sides; what changes between them is left out.
 
     by: "time", passes, or the name of a label. UsageError for no label, or no block.
     """
     runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
-    placed = map(str, assign_passes(runs["is_b"].to_numpy())) if by == BY_TIME else _by_label(runs, by)
+    placed = (
+        map(str, assign_passes(runs["is_b"].to_numpy())) if by == BY_TIME else _read_label_values(runs, by)
+    )
     named = dict(zip(runs["run_id"], placed, strict=True))
     sides = runs.assign(block=runs["run_id"].map(named)).groupby("block")["is_b"].nunique()
     blocks = {run: block for run, block in named.items() if sides[block] == 2}
@@ -119,7 +121,7 @@ def blocks_of(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, str]:
     return blocks
 
 
-def _by_label(runs: pd.DataFrame, name: str) -> Iterator[str]:
+def _read_label_values(runs: pd.DataFrame, name: str) -> Iterator[str]:
     for run_id, labels in zip(runs["run_id"], runs["labels_json"], strict=True):
         value = json.loads(labels).get(name)
         if value is None:

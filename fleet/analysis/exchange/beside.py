@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from fleet.analysis.base.text import is_none, records, within
+from fleet.analysis.base.text import format_half_width, is_none, to_records
 from fleet.analysis.compare.comparison import read_tables
 from fleet.analysis.compare.sides import resolve_sides
 from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, find_summary
-from fleet.analysis.reduce.load import without_points
+from fleet.analysis.reduce.load import drop_points
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, View
 from fleet.store.runs import Root
-from fleet.text import counted, one_line, table
+from fleet.text import format_count, one_line, table
 
 ALL = "all pairs"
 _KIND = ["benchmark", "variant", "relation"]
@@ -40,7 +40,7 @@ def lay_out_beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
         if text in runs:
             tables = read_tables(root, own)
             descriptions = tables.descriptions
-            pairs = without_points(tables.pairs, descriptions).astype(dict.fromkeys(_KIND, "object"))
+            pairs = drop_points(tables.pairs, descriptions).astype(dict.fromkeys(_KIND, "object"))
             numbers = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)
             rows = numbers.agg(latency_ns=("median_ns", "median"), half=("spread", "median")).reset_index()
             rows = rows.assign(estimator="median")
@@ -72,11 +72,13 @@ def render_beside(rows: pd.DataFrame) -> str:
         if part.loc[part["relation"] != ALL, "relation"].nunique() == 1:
             part = part[part["relation"] != ALL]  # noqa: PLW2901
         lines = []
-        for row in records(part):
+        for row in to_records(part):
             ratio = "-" if is_none(row["ratio"]) or row["side"] == first else f"x{row['ratio']:.3f}"
-            source = counted(row["runs"], "run") if row["runs"] else "summary"
+            source = format_count(row["runs"], "run") if row["runs"] else "summary"
             about = (row["side"], source, row["variant"] or "-", row["of"] or "-", row["relation"])
-            lines.append((*about, str(row["cells"]), f"{row['median_ns']:.1f}", within(row["half"]), ratio))
+            lines.append(
+                (*about, str(row["cells"]), f"{row['median_ns']:.1f}", format_half_width(row["half"]), ratio)
+            )
         titles = ("side", "from", "variant", "of", "relation", "cells", "median", "±95%", "ratio")
         parts.append(f"{benchmark}: one-way latency in ns\n{table(titles, lines, right={5, 6, 7, 8})}")
     within_run = "±95%: half the interval of the median pair within its run; "

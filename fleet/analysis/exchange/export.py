@@ -9,21 +9,21 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Ints
-from fleet.analysis.base.text import csv_text, kind_of, records, shown_value, within
+from fleet.analysis.base.text import convert_to_shown, format_csv, format_half_width, name_kind, to_records
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid, write_matrix_csv
 from fleet.analysis.exchange.imports import PREFIX, find_summary, make_grid
-from fleet.analysis.reduce.ladders import node_cells, node_matrix
+from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
 from fleet.analysis.reduce.load import (
     add_run_columns,
     is_chosen_benchmark,
     load_cpus,
     load_run,
     load_runs,
-    samples_in_parts,
+    load_samples_in_parts,
     samples_long,
 )
-from fleet.analysis.reduce.pairs import load_pairs, pairs_of_run, widened
+from fleet.analysis.reduce.pairs import as_float64, load_pairs, pairs_of_run
 from fleet.analysis.views.overview import describe_interval
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions, Pairs, View, read_descriptions
@@ -72,7 +72,7 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
                 rows = rows[is_chosen_benchmark(rows, benchmark)]  # noqa: PLW2901  settings too
             if rows.empty:
                 continue
-            yield csv_text(rows, header=header)
+            yield format_csv(rows, header=header)
             header = False
     if header:
         missing = f"--benchmark {benchmark}: " if benchmark else ""
@@ -90,13 +90,15 @@ def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value
     placed = _load_node_cells(root, run_id, kinds, descriptions) if tool == "csv" else {}
     chosen = _choose_kind([*_list_pair_kinds(kinds, descriptions), *placed], benchmark, run_id)
     if chosen in placed:
-        rows, columns, cells = node_matrix(placed[chosen], f"{value}_ns")
-        values = {ends: shown_value(descriptions[chosen.partition("/")[0]], ns) for ends, ns in cells.items()}
+        rows, columns, cells = lay_out_node_matrix(placed[chosen], f"{value}_ns")
+        values = {
+            ends: convert_to_shown(descriptions[chosen.partition("/")[0]], ns) for ends, ns in cells.items()
+        }
         return write_matrix_csv("node", rows, columns, values)
     pairs = pairs_of_run(root, run_id, chosen, ordered=ordered)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
-    parts = samples_in_parts(root, run_id, benchmark=chosen, columns=["iterations"])
+    parts = load_samples_in_parts(root, run_id, benchmark=chosen, columns=["iterations"])
     both = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
     ends = [*map(tuple, (both if ordered else np.sort(both, axis=1)[:, ::-1]).tolist())]
     return Grid(
@@ -118,14 +120,14 @@ def _load_node_cells(
     names = [name for name in {kind.partition("/")[0] for kind in kinds} if descriptions[name].node]
     if not names:
         return {}
-    pairs = widened(load_pairs(root, run_id=run_id, benchmark=names))
-    cells = node_cells(pairs, load_cpus(root, run_id=run_id), descriptions)
+    pairs = as_float64(load_pairs(root, run_id=run_id, benchmark=names))
+    cells = select_node_cells(pairs, load_cpus(root, run_id=run_id), descriptions)
     return dict(iter(cells.groupby(_name_kinds(cells) + " " + cells["setting"].astype(str), sort=False)))
 
 
 def _list_measured_kinds(root: Root, run_id: str) -> list[str]:
     """List each benchmark/variant of the stored samples, whatever the host said it would measure."""
-    parts = samples_in_parts(root, run_id, columns=["benchmark", "variant"])
+    parts = load_samples_in_parts(root, run_id, columns=["benchmark", "variant"])
     return list(dict.fromkeys(kind for part in parts for kind in _name_kinds(part)))
 
 
@@ -168,7 +170,7 @@ def _choose_kind(there: Sequence[str], benchmark: str | None, what: str) -> str:
 def _read_samples(root: Root, run_id: str, kinds: Sequence[str | None]) -> Iterator[pd.DataFrame]:
     """Yield a row per sample of a run, at most about SAMPLES_AT_ONCE at once. kinds: with None for all."""
     run, descriptions = load_runs(root, run_id=run_id), read_descriptions(load_run(root, run_id)["hello"])
-    parts = (part for kind in kinds for part in samples_in_parts(root, run_id, benchmark=kind))
+    parts = (part for kind in kinds for part in load_samples_in_parts(root, run_id, benchmark=kind))
     for bursts in parts:
         step = max(1, SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
         for begin in range(0, len(bursts), step):
@@ -218,7 +220,7 @@ def render_openmetrics(table: pd.DataFrame) -> str:
         f"# UNIT {_METRIC} seconds",
         f"# HELP {_METRIC} Median one-way latency between CPUs of a relation.",
     ]
-    for row in records(table):
+    for row in to_records(table):
         labels = {"host": row["host_name"], **{name: row[name] for name in _KIND}}
         listed = ",".join(f'{name}="{_escape_label(str(value))}"' for name, value in labels.items())
         lines.append(f"{_METRIC}{{{listed}}} {row['median_ns'] * _NS:.6g}")
@@ -231,9 +233,14 @@ def render_markdown(table: pd.DataFrame) -> str:
         f"| host | benchmark | relation | runs | ns, one way | ±95% {describe_interval(table)} |",
         "| --- | --- | --- | ---: | ---: | ---: |",
     ]
-    for row in records(table):
-        names = (row["host_name"], kind_of(row), row["relation"])
-        cells = (*map(_escape_cell, names), row["runs"], f"{row['median_ns']:.1f}", within(row["half"]))
+    for row in to_records(table):
+        names = (row["host_name"], name_kind(row), row["relation"])
+        cells = (
+            *map(_escape_cell, names),
+            row["runs"],
+            f"{row['median_ns']:.1f}",
+            format_half_width(row["half"]),
+        )
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join([*lines, ""])
 

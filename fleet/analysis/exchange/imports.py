@@ -15,12 +15,12 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.selection import select
-from fleet.analysis.base.text import is_none, records
+from fleet.analysis.base.selection import select_runs
+from fleet.analysis.base.text import is_none, to_records
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.reduce.load import load_cpus
-from fleet.analysis.reduce.topology import GROUPS, Layout, layout
+from fleet.analysis.reduce.topology import GROUPS, Layout, make_layout
 from fleet.errors import StoreError, UsageError
 from fleet.model import BENCHMARKS, Cpu, Topology, View
 from fleet.plan.cpulist import format_cpus, parse_cpu_numbers
@@ -31,7 +31,7 @@ from fleet.store.ids import require_key
 from fleet.store.imports import FILES, write_summary
 from fleet.store.reading import read_files
 from fleet.store.runs import Root, open_listing
-from fleet.text import counted, printable
+from fleet.text import format_count, printable
 
 _CPU_COLUMNS = [field.name for field in fields(Cpu)]
 PREFIX = "summary:"  # how a command line tells a summary from a run or a host
@@ -142,7 +142,7 @@ def renumber(grid: Grid, cpus: Sequence[int]) -> Grid:
 
 def make_grid(rows: pd.DataFrame) -> Grid:
     """Make the matrix of one benchmark and variant of a summary from its rows."""
-    first = records(rows.head(1))[0]
+    first = to_records(rows.head(1))[0]
     ends = zip(rows["ping_cpu"].astype(int), rows["pong_cpu"].astype(int), strict=True)
     return Grid(
         cpus=tuple(sorted({int(cpu) for side in ("ping_cpu", "pong_cpu") for cpu in rows[side]})),
@@ -163,7 +163,7 @@ def load_published_cpus(rows: pd.DataFrame) -> pd.DataFrame:
 
 def lay_out_published(rows: pd.DataFrame) -> Layout:
     """Order the CPUs of a summary by topology, of an import by number. rows: as of `load_published`."""
-    return layout(
+    return make_layout(
         load_published_cpus(rows), sorted({*rows["ping_cpu"].astype(int), *rows["pong_cpu"].astype(int)})
     )
 
@@ -243,15 +243,15 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
             rows += matrix_rows
             cpus, cells = len(numbered.cpus), len(numbered.cells)
             half = "" if cells > cpus * (cpus - 1) // 2 else " (half a matrix)"
-            size = f"{counted(cpus, 'CPU')}, {counted(cells, 'cell')}{half}"
+            size = f"{format_count(cpus, 'CPU')}, {format_count(cells, 'cell')}{half}"
     stored = "Stored" if write_summary(root, name, rows) else "Is here already:"
     return f"{stored} {PREFIX}{name}: {', '.join(kinds)}, {size}. See it: fleet show {PREFIX}{name}"
 
 
 def _load_topology(root: str | Path, text: str) -> Topology:
     store = Store(root)
-    run = select(store.list_runs(), [text], store.place)[-1]
-    rows = records(load_cpus(root, run_id=run.run_id)[["cpu", *GROUPS]])
+    run = select_runs(store.list_runs(), [text], store.place)[-1]
+    rows = to_records(load_cpus(root, run_id=run.run_id)[["cpu", *GROUPS]])
     cpus = [{name: None if is_none(value) else int(value) for name, value in row.items()} for row in rows]
     return Topology(tuple(Cpu(**row) for row in cpus))  # type: ignore[arg-type]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.text import records
+from fleet.analysis.base.text import to_records
 from fleet.analysis.exchange.imports import PREFIX, require_free_name
-from fleet.analysis.reduce.load import without_points
+from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.errors import UsageError
 from fleet.late import pa
@@ -26,7 +26,7 @@ from fleet.store.places import Folder, Place, samples_name
 from fleet.store.reading import TableFile, read_table_name
 from fleet.store.runs import Root, open_listing
 from fleet.store.writing import write_table
-from fleet.text import counted
+from fleet.text import format_count
 
 SUFFIXES = (".parquet", ".zip")
 _MOST_RUNS, _MOST_BYTES = 10_000, 8 << 30
@@ -73,7 +73,8 @@ def export_runs(
     left = [word for word in ("labels", "hostname") if word not in keep]
     without = ", ".join([*left, "ids of machine, boot and session, user, notes, the probe's answer, uptime"])
     lines.append(
-        f"{output}: {counted(len(chosen), 'run')}, {output.stat().st_size / 1e6:.1f} MB. Left out: {without}."
+        f"{output}: {format_count(len(chosen), 'run')}, {output.stat().st_size / 1e6:.1f} MB. Left out: "
+        f"{without}."
     )
     return "\n".join(lines)
 
@@ -105,7 +106,7 @@ def make_summary(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Desc
 
     row: the anonymized run; pairs: its table. Raises UsageError if there is no pair.
     """
-    pairs = without_points(pairs, descriptions)
+    pairs = drop_points(pairs, descriptions)
     pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]
     if pairs.empty:
         raise UsageError(f"{row['run_id']}: has no latencies between CPUs; export it without --medians.")
@@ -120,7 +121,7 @@ def make_summary(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Desc
     shared = pairs["relation"].astype(str).str.partition(" ")[0]
     pairs = pairs.assign(relation=shared, latency_ns=pairs["median_ns"])
     own = ["benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "samples"]
-    rows = [constants | row for row in records(pairs[[*own, "latency_ns", "low_ns", "high_ns"]])]
+    rows = [constants | row for row in to_records(pairs[[*own, "latency_ns", "low_ns", "high_ns"]])]
     return pa.Table.from_pylist(rows, schema.arrow_schema("summaries"))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.text import json_text, rendered, within
+from fleet.analysis.base.text import format_half_width, format_json, render_rich
 from fleet.analysis.exchange.imports import (
     PREFIX,
     compute_half_widths,
@@ -34,7 +34,7 @@ def format_summaries_json(root: Root, names: Sequence[str]) -> str:
         if names
         else [load_all_summaries(root)]
     )
-    return json_text(pd.concat(tables, ignore_index=True))
+    return format_json(pd.concat(tables, ignore_index=True))
 
 
 def _require_summaries(names: Sequence[str]) -> list[str]:
@@ -90,11 +90,13 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
         title = f"{_name_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share"
         drawn = draw_matrix(grid(part, order.cpus, "latency_ns"), order, canvas)
         parts.append(f"{title}\n{table(titles, lines, right={*range(1, len(titles))})}")
-        parts.append(rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n"))
+        parts.append(render_rich(drawn, canvas.width, colour=canvas.colour).rstrip("\n"))
     return "\n\n".join(parts)
 
 
-_NUMBERS = {name: (name, "{:.1f}".format) for name in ("median", "min", "max")} | {"half": ("±95%", within)}
+_NUMBERS = {name: (name, "{:.1f}".format) for name in ("median", "min", "max")} | {
+    "half": ("±95%", format_half_width)
+}
 
 
 def _name_kind(row: "pd.Series[Any]") -> str:

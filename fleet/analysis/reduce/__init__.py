@@ -8,52 +8,58 @@ if TYPE_CHECKING:
     from fleet.analysis.reduce.burst_levels import (
         DIRECTION_BURSTS,
         DRIFT_CHANGE,
-        asymmetry,
         describe_rows,
+        estimate_halves,
+        find_asymmetry,
         find_drift,
         find_main_bursts,
         find_main_runs,
         half_sample_modes,
-        halves,
     )
-    from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, of_arrow
+    from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
     from fleet.analysis.reduce.comparison_rows import (
         Only,
         build_comparison_rows,
-        history_of,
-        overview,
-        overview_history,
+        load_history,
+        load_overview_history,
+        select_overview_rows,
     )
-    from fleet.analysis.reduce.cross_checks import CHECKS, CROSS_CHECK_MEANINGS, breaches, compared
-    from fleet.analysis.reduce.flags import MEANINGS, PAIR_FLAGS, SIBLING_NEARER, not_nearest, with_pair_flags
+    from fleet.analysis.reduce.cross_checks import CHECKS, CROSS_CHECK_MEANINGS, check_run, select_breaches
+    from fleet.analysis.reduce.flags import (
+        MEANINGS,
+        PAIR_FLAGS,
+        SIBLING_NEARER,
+        add_pair_flags,
+        compare_with_nearest,
+    )
     from fleet.analysis.reduce.heatmap import SHADES
-    from fleet.analysis.reduce.interval import LEAST_RUNS, between_runs, effective_count, student_t
+    from fleet.analysis.reduce.interval import LEAST_RUNS, count_effective, half_width_between_runs, student_t
     from fleet.analysis.reduce.ladders import (
         find_plateaus,
-        node_cells,
+        format_size,
+        name_setting,
         select_ladder_steps,
-        setting_of,
-        size_text,
+        select_node_cells,
     )
     from fleet.analysis.reduce.load import (
+        drop_points,
         load_cpus,
         load_run,
         load_runs,
         load_samples,
         read_runs,
         samples_long,
-        without_points,
     )
-    from fleet.analysis.reduce.matrices import by_relation, matrix, pair_medians, relations
+    from fleet.analysis.reduce.matrices import matrix, pair_medians, reduce_by_relation, relations
     from fleet.analysis.reduce.pairs import (
         STATS_VERSION,
+        as_float64,
         history,
         load_pairs,
         pairs_of_run,
         verify_pairs,
-        widened,
     )
-    from fleet.analysis.reduce.topology import GROUPS, Layout, layout, layout_of
+    from fleet.analysis.reduce.topology import GROUPS, Layout, lay_out_cpus, make_layout
     from fleet.analysis.reduce.topology_check import check_topology
 
 __getattr__ = import_on_access(__name__)

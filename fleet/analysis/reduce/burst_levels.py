@@ -8,8 +8,8 @@ way (agent/base/level.c).
 import numpy as np
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians
-from fleet.analysis.reduce.bursts import equal_rows
-from fleet.analysis.reduce.interval import effective_count, likeness, t_factor
+from fleet.analysis.reduce.bursts import group_rows_by_length
+from fleet.analysis.reduce.interval import count_effective, estimate_likeness, look_up_t
 
 REACH = 1.15  # values within this factor of the mode are at the main level
 FEW = 0.1  # a larger share of bursts at another level is reported
@@ -59,7 +59,7 @@ def find_main_bursts(medians: Floats, counts: Ints, visits: Ints, units: Ints) -
     values = np.bincount(place, medians / group_medians(medians, row)[row]) / np.bincount(place)
     logs, visits_of_units = np.log(values), np.unique(keys // visit_count, return_counts=True)[1]
     modes = np.empty(len(visits_of_units))
-    for which, rows in equal_rows(logs, visits_of_units):
+    for which, rows in group_rows_by_length(logs, visits_of_units):
         modes[which] = half_sample_modes(rows)
     main: Bools = (np.abs(logs - np.repeat(modes, visits_of_units)) <= np.log(REACH))[place]
     has_none = np.bincount(row, main, len(counts)) == 0
@@ -76,14 +76,18 @@ def describe_rows(medians: Floats, counts: Ints, times: Floats, main: Bools) -> 
     row = np.repeat(np.arange(len(counts)), counts)
     main_counts = np.bincount(row, main, len(counts)).astype(np.int64)
     median, mean, half, other, moved = np.full((5, len(counts)), np.nan)
-    for which, rows in equal_rows(medians[main], main_counts):
-        median[which], mean[which], half[which] = np.median(rows, axis=1), rows.mean(axis=1), halves(rows)
+    for which, rows in group_rows_by_length(medians[main], main_counts):
+        median[which], mean[which], half[which] = (
+            np.median(rows, axis=1),
+            rows.mean(axis=1),
+            estimate_halves(rows),
+        )
     share = 1 - main_counts / counts
-    for which, rows in equal_rows(medians[~main], counts - main_counts):
+    for which, rows in group_rows_by_length(medians[~main], counts - main_counts):
         if rows.size:
             other[which] = np.where(share[which] > FEW, np.median(rows, axis=1), np.nan)
     for (which, rows), (_, moments) in zip(
-        equal_rows(medians, counts), equal_rows(times, counts), strict=True
+        group_rows_by_length(medians, counts), group_rows_by_length(times, counts), strict=True
     ):
         moved[which] = np.where(share[which] > FEW, np.nan, find_drift(rows, moments))
     spread = np.divide(half, mean, out=np.full(len(counts), np.nan), where=mean > 0)
@@ -92,14 +96,14 @@ def describe_rows(medians: Floats, counts: Ints, times: Floats, main: Bools) -> 
     return {"median_ns": median, **ends, "spread": spread, **others}
 
 
-def halves(rows: Floats) -> Floats:
+def estimate_halves(rows: Floats) -> Floats:
     """Compute half the 95 % interval of each row's mean, as `interval` does; NaN for a single burst."""
     count = rows.shape[1]
     if count < 2:
         return np.full(len(rows), np.nan)
     away = rows - rows.mean(axis=1, keepdims=True)
-    effective = effective_count(count, likeness(away))
-    half: Floats = t_factor(count, effective) * np.sqrt((away**2).sum(axis=1) / (count - 1) / effective)
+    effective = count_effective(count, estimate_likeness(away))
+    half: Floats = look_up_t(count, effective) * np.sqrt((away**2).sum(axis=1) / (count - 1) / effective)
     return half
 
 
@@ -130,7 +134,7 @@ def find_drift(bursts: Floats, times: Floats) -> Floats:
     return change
 
 
-def asymmetry(medians: Floats, turned: Bools, pair: Ints, pairs: int) -> Floats:
+def find_asymmetry(medians: Floats, turned: Bools, pair: Ints, pairs: int) -> Floats:
     """Compute how much longer a pair takes when its higher CPU pings, as a share; NaN where not proved.
 
     medians: of each burst; turned: whether its higher CPU pinged; pair: its pair's number, below `pairs`.
@@ -139,9 +143,9 @@ def asymmetry(medians: Floats, turned: Bools, pair: Ints, pairs: int) -> Floats:
     direction = 2 * pair + turned
     counts = np.bincount(direction, minlength=2 * pairs)
     median, low, high = np.full((3, 2 * pairs), np.nan)
-    for which, rows in equal_rows(medians[np.argsort(direction, kind="stable")], counts):
+    for which, rows in group_rows_by_length(medians[np.argsort(direction, kind="stable")], counts):
         if rows.shape[1] >= DIRECTION_BURSTS:
-            mean, half = rows.mean(axis=1), halves(rows)
+            mean, half = rows.mean(axis=1), estimate_halves(rows)
             median[which], low[which], high[which] = np.median(rows, axis=1), mean - half, mean + half
     apart = (low[1::2] > high[::2]) | (high[1::2] < low[::2])
     ratio = median[1::2] / median[::2]

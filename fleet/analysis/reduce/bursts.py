@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, to_pandas
-from fleet.analysis.reduce.load import mean_of_both, ns_per_sample_tick, of_both
+from fleet.analysis.reduce.load import average_both_threads, compute_ns_per_tick, is_pair_benchmark
 from fleet.model import SHIPPED, Descriptions, Shape
 from fleet.store.schema import PARAMETERS
 
@@ -35,7 +35,7 @@ class Bursts:
     latencies: Floats
     counts: Ints
 
-    def in_order(self, order: Ints) -> "Bursts":
+    def reorder(self, order: Ints) -> "Bursts":
         """The same bursts in another order."""
         counts = self.counts[order]
         if (counts == counts[:1]).all():  # much faster
@@ -47,18 +47,18 @@ class Bursts:
         return Bursts(self.about.iloc[order].reset_index(drop=True), taken, counts)
 
 
-def of_arrow(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
+def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     """Take the bursts of an Arrow table with the columns COLUMNS, without making a list of any of a pair."""
     lists = table.column("ticks").combine_chunks()
     counts, ticks = np.diff(lists.offsets), lists.flatten().to_numpy()
     samples = to_pandas(table.select([name for name in SAMPLE_COLUMNS if name not in LISTS]))
-    pairs = of_both(samples["benchmark"], descriptions)
+    pairs = is_pair_benchmark(samples["benchmark"], descriptions)
     others = Lists(table.column("other_ticks").combine_chunks())
     units = Lists(table.column("other_units").combine_chunks())
     both = pairs & others.known
-    ticks = mean_of_both(ticks, others.flat(both), np.repeat(both, counts))
+    ticks = average_both_threads(ticks, others.flat(both), np.repeat(both, counts))
     warmup = np.minimum(samples["warmup"].to_numpy(dtype=np.int64), counts)
-    left, factor = counts - warmup, ns_per_sample_tick(samples, descriptions)
+    left, factor = counts - warmup, compute_ns_per_tick(samples, descriptions)
     if (counts == counts[:1]).all() and (warmup == warmup[:1]).all() and len(counts):
         rows = ticks.reshape(len(counts), -1)[:, warmup[0] :].astype(np.float64)
         latencies = (rows * factor[:, None]).ravel()
@@ -97,7 +97,7 @@ def _join_threads(
     """Make the samples of groups the time of a unit by all threads; others: their ticks but for ping's."""
     names = samples["benchmark"]
     groups = [name for name in names.unique() if descriptions[str(name)].shape is Shape.GROUP]
-    first, factor = np.cumsum(counts) - counts, ns_per_sample_tick(samples, descriptions)
+    first, factor = np.cumsum(counts) - counts, compute_ns_per_tick(samples, descriptions)
     for row in np.flatnonzero(others.known & names.isin(groups) & (counts > 0)):
         own = latencies[first[row] : first[row] + counts[row]]
         each = np.stack([own, *(one[-counts[row] :] * factor[row] for one in others.of_row(row))])
@@ -143,7 +143,7 @@ def _join_units(
     return found
 
 
-def equal_rows(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
+def group_rows_by_length(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
     """Group rows of `counts` values, stored one after the other, by length: their indices and a matrix."""
     first = np.cumsum(counts) - counts
     for count in np.unique(counts):

@@ -24,7 +24,7 @@ class Ports:
     load: int
     store: int
 
-    def bytes_of(self, operation: str) -> int | None:
+    def bytes_per_cycle(self, operation: str) -> int | None:
         """Bytes moved in a cycle, as `bandwidth` counts them; None where no limit is known."""
         both = 2 * min(self.load, self.store)  # each byte is loaded and stored, and counts twice
         known = {"read": self.load, **dict.fromkeys(("write", "nt"), self.store)}
@@ -39,7 +39,7 @@ class Core:
     operations: Mapping[str, int]
 
 
-def _core(avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Ports) -> Core:
+def _make_core(avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Ports) -> Core:
     """A core whose units multiply and add so many bytes of fp32 in a cycle, if it has AVX-512 by that.
 
     Those of AVX2 are 64 bytes together at most.
@@ -49,24 +49,24 @@ def _core(avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Port
     fp32 = fma_bytes // 4 * 2
     operations = {"avx512": fp32, "avx512-bf16": 2 * fp32, "avx512-vnni": 4 * fp32}
     operations |= {"avx2": min(fp32, 32), "amx-bf16": 1024, "amx-int8": 2048}
-    return Core(MappingProxyType(ports), MappingProxyType(operations | _arm(6)))
+    return Core(MappingProxyType(ports), MappingProxyType(operations | _count_arm_units(6)))
 
 
-def _arm(pipelines: int) -> dict[str, int]:
+def _count_arm_units(pipelines: int) -> dict[str, int]:
     return {"bfmmla": 32 * pipelines, "i8mm": 64 * pipelines, "neon": 8 * pipelines}
 
 
 _WIDE = Ports(128, 64)
-_ZEN_1 = _core(Ports(32, 16), Ports(32, 16), Ports(32, 16), 32)
-_ZEN_2_TO_4 = _core(Ports(64, 32), Ports(64, 32), Ports(32, 16), 64)
-_SKYLAKE = _core(_WIDE, Ports(64, 32), Ports(32, 16), 128)
-_ICE_LAKE = _core(_WIDE, Ports(64, 64), Ports(32, 32), 128)
+_ZEN_1 = _make_core(Ports(32, 16), Ports(32, 16), Ports(32, 16), 32)
+_ZEN_2_TO_4 = _make_core(Ports(64, 32), Ports(64, 32), Ports(32, 16), 64)
+_SKYLAKE = _make_core(_WIDE, Ports(64, 32), Ports(32, 16), 128)
+_ICE_LAKE = _make_core(_WIDE, Ports(64, 64), Ports(32, 32), 128)
 _WIDEST = {
-    "intel": _core(_WIDE, Ports(96, 64), Ports(48, 32), 128),
-    "amd": _core(_WIDE, Ports(64, 64), Ports(32, 32), 128),
-    "": _core(_WIDE, Ports(96, 64), Ports(64, 32), 128, neon=Ports(128, 64)),
+    "intel": _make_core(_WIDE, Ports(96, 64), Ports(48, 32), 128),
+    "amd": _make_core(_WIDE, Ports(64, 64), Ports(32, 32), 128),
+    "": _make_core(_WIDE, Ports(96, 64), Ports(64, 32), 128, neon=Ports(128, 64)),
 }
-_NEOVERSE = {pipelines: Core(_WIDEST[""].ports, _arm(pipelines)) for pipelines in (2, 4)}
+_NEOVERSE = {pipelines: Core(_WIDEST[""].ports, _count_arm_units(pipelines)) for pipelines in (2, 4)}
 _MODELS: tuple[tuple[str, int, Sequence[Any], Core], ...] = (
     ("intel", 6, range(85, 86), _SKYLAKE),
     ("intel", 6, range(106, 109), _ICE_LAKE),
@@ -78,10 +78,10 @@ _MODELS: tuple[tuple[str, int, Sequence[Any], Core], ...] = (
 )
 
 
-def core_of(run: Mapping[str, Any]) -> Core:
+def find_core(run: Mapping[str, Any]) -> Core:
     """The core of the CPU in this row of `runs`."""
     name = f"{run.get('cpu_vendor')} {run.get('cpu_model')}".lower()
-    vendor = next(known for known in _WIDEST if known in name)
+    vendor = next(candidate for candidate in _WIDEST if candidate in name)
     family, model = (str(run.get(key)) for key in ("cpu_family", "cpu_model_number"))
     for of, its_family, models, core in _MODELS:
         if of in name and str(its_family) == family and model in map(str, models):

@@ -14,10 +14,16 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.text import is_none, records
-from fleet.analysis.reduce.core_limits import core_of
-from fleet.analysis.reduce.ladders import MEMORY, find_plateaus, is_local, node_cells, select_ladder_steps
-from fleet.analysis.reduce.load import without_points
+from fleet.analysis.base.text import is_none, to_records
+from fleet.analysis.reduce.core_limits import find_core
+from fleet.analysis.reduce.ladders import (
+    MEMORY,
+    find_plateaus,
+    is_local,
+    select_ladder_steps,
+    select_node_cells,
+)
+from fleet.analysis.reduce.load import drop_points
 from fleet.model import SHIPPED, Descriptions, View
 
 WHOLE_CYCLES = 0.02  # of the cycles of a load from L1
@@ -54,7 +60,7 @@ class Numbers:
     def of(self, benchmark: str, **parameters: Any) -> pd.DataFrame:
         """A benchmark's rows that have these parameters; without any, those that stand for a pair."""
         rows = self.pairs[self.pairs["benchmark"] == benchmark]
-        rows = rows if parameters else without_points(rows)
+        rows = rows if parameters else drop_points(rows)
         for name, value in parameters.items():
             rows = rows[rows[name] == value]
         return rows
@@ -71,7 +77,7 @@ def can_compare(benchmarks: Collection[str], descriptions: Descriptions = SHIPPE
     )
 
 
-def compared(
+def check_run(
     run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
     """Every comparison of one run: `check`, `value`, `says` (the numbers) and `breach`, whether it is one.
@@ -86,165 +92,165 @@ def compared(
         pairs,
         select_ladder_steps(pairs, descriptions),
         find_plateaus(pairs, cpus, descriptions),
-        node_cells(pairs, cpus, descriptions),
+        select_node_cells(pairs, cpus, descriptions),
     )
-    found = [(check, *one) for check, (_, each) in CHECKS.items() for one in each(numbers)]
-    return pd.DataFrame(found, columns=list(CROSS_CHECK_COLUMNS)).astype({"breach": bool})
+    comparisons = [(check, *one) for check, (_, each) in CHECKS.items() for one in each(numbers)]
+    return pd.DataFrame(comparisons, columns=list(CROSS_CHECK_COLUMNS)).astype({"breach": bool})
 
 
-def breaches(found: pd.DataFrame) -> pd.DataFrame:
+def select_breaches(comparisons: pd.DataFrame) -> pd.DataFrame:
     """Those of the comparisons that are breaches."""
-    return found[found["breach"]].reset_index(drop=True)
+    return comparisons[comparisons["breach"]].reset_index(drop=True)
 
 
-def _cycles(numbers: Numbers) -> Found:
+def _check_cycles(numbers: Numbers) -> Found:
     rows = numbers.levels[(numbers.levels["benchmark"] == "chase") & (numbers.levels["level"] == "L1")]
-    for row in records(rows[rows["core_ghz"].notna()]):
+    for row in to_records(rows[rows["core_ghz"].notna()]):
         cycles = row["median_ns"] * row["core_ghz"]
         off = abs(cycles / max(round(cycles), 1) - 1)
-        fits = FEWEST_CYCLES - 0.1 < cycles < MOST_CYCLES + 0.1 and off <= max(WHOLE_CYCLES, _uncertain(row))
+        fits = FEWEST_CYCLES - 0.1 < cycles < MOST_CYCLES + 0.1 and off <= max(WHOLE_CYCLES, _add_spread(row))
         yield 1 + off, f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles", not fits
 
 
-def _order(numbers: Numbers) -> Found:
+def _check_order(numbers: Numbers) -> Found:
     rows = numbers.levels[numbers.levels["setting"].isin(["random", "window", "read"])]
     keys = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
     for key, ladder in rows.groupby(keys, sort=False):
-        for near, far in pairwise(records(ladder.sort_values("least_bytes", kind="stable"))):
+        for near, far in pairwise(to_records(ladder.sort_values("least_bytes", kind="stable"))):
             fall = near["median_ns"] / far["median_ns"]
-            most = (1 + FALL) * (1 + _uncertain(near) + _uncertain(far))
+            limit = (1 + FALL) * (1 + _add_spread(near) + _add_spread(far))
             ratio = f"1/{fall:.2f} of" if fall > 1 else f"{1 / fall:.2f} times"
-            yield fall, f"{_name(key)}: {far['level']} takes {ratio} {near['level']}", fall > most
+            yield fall, f"{_format_key(key)}: {far['level']} takes {ratio} {near['level']}", fall > limit
 
 
-def _ports(numbers: Numbers) -> Found:
+def _check_ports(numbers: Numbers) -> Found:
     rows = numbers.steps[numbers.steps["benchmark"] == "bandwidth"]
-    for row in records(rows[rows["core_ghz"].notna()]):
-        known = core_of(numbers.run).ports.get(row["variant"])
-        a_cycle = known.bytes_of(row["operation"]) if known else None
+    for row in to_records(rows[rows["core_ghz"].notna()]):
+        ports = find_core(numbers.run).ports.get(row["variant"])
+        a_cycle = ports.bytes_per_cycle(row["operation"]) if ports else None
         if a_cycle is None:
             continue
         rate, limit = 1 / row["median_ns"], a_cycle * row["core_ghz"] * row["threads"]
-        over = rate > OVER * limit * (1 + _uncertain(row))
+        over = rate > OVER * limit * (1 + _add_spread(row))
         yield rate / limit, f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most", over
 
 
-def _groups(numbers: Numbers) -> Found:
+def _check_groups(numbers: Numbers) -> Found:
     moved = numbers.levels[numbers.levels["benchmark"] == "bandwidth"]
-    yield from _together(moved, ["benchmark", "variant", "setting", "level"], "GB/s")
+    yield from _check_together(moved, ["benchmark", "variant", "setting", "level"], "GB/s")
     multiplied = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     points = multiplied["point"].map(lambda name: re.sub(r"\.x\d+$", "", str(name)))
-    yield from _together(multiplied.assign(point=points), ["benchmark", "variant", "point"], "Gop/s")
+    yield from _check_together(multiplied.assign(point=points), ["benchmark", "variant", "point"], "Gop/s")
 
 
-def _together(rows: pd.DataFrame, keys: list[str], unit: str) -> Found:
+def _check_together(rows: pd.DataFrame, keys: list[str], unit: str) -> Found:
     for key, part in rows.groupby(keys, sort=False):
         alone = part[part["threads"] == 1]
-        for row in records(part[part["threads"] > 1]) if len(alone) else ():
-            best = records(alone.sort_values("median_ns"))[0]
+        for row in to_records(part[part["threads"] > 1]) if len(alone) else ():
+            best = to_records(alone.sort_values("median_ns"))[0]
             over = best["median_ns"] / row["threads"] / row["median_ns"]
-            says = f"{_name(key)}: {1 / row['median_ns']:.0f} {unit} by {int(row['threads'])} CPUs, "
+            says = f"{_format_key(key)}: {1 / row['median_ns']:.0f} {unit} by {int(row['threads'])} CPUs, "
             says += f"{1 / best['median_ns']:.0f} by one"
-            yield over, says, over > (1 + FALL) * (1 + _uncertain(row) + _uncertain(best))
+            yield over, says, over > (1 + FALL) * (1 + _add_spread(row) + _add_spread(best))
 
 
-def _shared(numbers: Numbers) -> Found:
+def _check_shared(numbers: Numbers) -> Found:
     rows = numbers.levels[(numbers.levels["level"] == MEMORY) & (numbers.levels["threads"] > 1)]
     for key, part in rows.groupby(["benchmark", "variant", "threads"], sort=False):
-        own, one = (part[part["setting"] == name] for name in ("read", "read one"))
-        if len(own) and len(one):
-            slower = float(one["median_ns"].median() / own["median_ns"].median())
-            uncertain = _uncertain(records(own)[0]) + _uncertain(records(one)[0])
-            says = f"{_name(key)} CPUs: one buffer takes {slower:.2f} times as long as own ones"
+        own, others = (part[part["setting"] == name] for name in ("read", "read one"))
+        if len(own) and len(others):
+            slower = float(others["median_ns"].median() / own["median_ns"].median())
+            uncertain = _add_spread(to_records(own)[0]) + _add_spread(to_records(others)[0])
+            says = f"{_format_key(key)} CPUs: one buffer takes {slower:.2f} times as long as own ones"
             yield slower, says, slower > (1 + FALL) * (1 + uncertain)
 
 
-def _against(
+def _compare_rows(
     rows: pd.DataFrame, others: pd.DataFrame, by: Sequence[str], limits: tuple[float, float]
 ) -> Found:
     """Rows against others that are alike in these columns: of the medians, the ratio and its limits."""
-    known: dict[Any, pd.DataFrame] = dict(iter(others.groupby([*by], sort=False)))
+    others_by_key: dict[Any, pd.DataFrame] = dict(iter(others.groupby([*by], sort=False)))
     for key, part in rows.groupby([*by], sort=False):
-        if key in known:
-            (ns, spread), (to_ns, to_spread) = _median(part), _median(known[key])
+        if key in others_by_key:
+            (ns, spread), (to_ns, to_spread) = _compute_median(part), _compute_median(others_by_key[key])
             ratio, open_by = ns / to_ns, 1 + spread + to_spread
-            named, to = (_point(records(one)[0]) for one in (part, known[key]))
+            named, to = (_name_point(to_records(one)[0]) for one in (part, others_by_key[key]))
             says = f"{part['relation'].iloc[0]} {named}: {ns:.1f} ns, {to} {to_ns:.1f} ns ({ratio:.2f})"
             fits = limits[0] / open_by <= ratio <= limits[1] * open_by
             yield max(ratio, 1 / ratio), says, not fits
 
 
-def _point(row: Mapping[str, Any]) -> str:
+def _name_point(row: Mapping[str, Any]) -> str:
     return str(row["benchmark"] if is_none(row["point"]) else row["point"])
 
 
-def _written(numbers: Numbers) -> Found:
+def _check_written(numbers: Numbers) -> Found:
     fetched = numbers.of("fetch", state="written", order="chase")
-    yield from _against(fetched, numbers.of("cas"), ["relation"], PER_FETCH)
+    yield from _compare_rows(fetched, numbers.of("cas"), ["relation"], PER_FETCH)
 
 
-def _contended(numbers: Numbers) -> Found:
+def _check_contended(numbers: Numbers) -> Found:
     for operation, limits in PER_CAS.items():
         rows = numbers.of("contend", operation=operation, sharing="one", threads=2)
-        yield from _against(rows, numbers.of("cas"), ["relation"], limits)
+        yield from _compare_rows(rows, numbers.of("cas"), ["relation"], limits)
 
 
-def _answered(numbers: Numbers) -> Found:
+def _check_answered(numbers: Numbers) -> Found:
     round_trips = numbers.of("readwrite")
     round_trips = round_trips.assign(median_ns=2 * round_trips["median_ns"])
     answered = numbers.of("sharing", operation="watch-all", threads=2)
-    yield from _against(answered, round_trips, ["relation"], PER_ANSWER)
+    yield from _compare_rows(answered, round_trips, ["relation"], PER_ANSWER)
 
 
-def _places(numbers: Numbers) -> Found:
-    alike = ["variant", "operation", "relation", "threads"]
-    for (near, far), least in PLACES.items():
+def _check_places(numbers: Numbers) -> Found:
+    columns = ["variant", "operation", "relation", "threads"]
+    for (near, far), limit in PLACES.items():
         rows = numbers.of("contend", sharing=near)
         rows = rows[rows["operation"] != "store"]  # a core merges them
-        yield from _against(rows, numbers.of("contend", sharing=far), alike, (least, math.inf))
+        yield from _compare_rows(rows, numbers.of("contend", sharing=far), columns, (limit, math.inf))
 
 
-def _own_lines(numbers: Numbers) -> Found:
+def _check_own_lines(numbers: Numbers) -> Found:
     rows = numbers.of("contend", sharing="own")
-    each = rows.assign(median_ns=rows["median_ns"] * rows["threads"]).groupby("threads")
-    fewest, *more = (part for _, part in each) if len(rows) else (rows,)
+    by_threads = rows.assign(median_ns=rows["median_ns"] * rows["threads"]).groupby("threads")
+    fewest, *more = (part for _, part in by_threads) if len(rows) else (rows,)
     for part in more:
-        yield from _against(part, fewest, ["variant", "operation"], (0.0, OWN_LINES))
+        yield from _compare_rows(part, fewest, ["variant", "operation"], (0.0, OWN_LINES))
 
 
-def _idle(numbers: Numbers) -> Found:
+def _check_idle(numbers: Numbers) -> Found:
     chased = numbers.of("chase", order="window")
-    yield from _against(numbers.of("loaded", operation="idle"), chased, [*ALIKE, "bytes"], IDLE)
+    yield from _compare_rows(numbers.of("loaded", operation="idle"), chased, [*ALIKE, "bytes"], IDLE)
 
 
-def _rate(numbers: Numbers) -> Found:
+def _check_rate(numbers: Numbers) -> Found:
     moved = numbers.levels[(numbers.levels["benchmark"] == "bandwidth") & (numbers.levels["level"] == MEMORY)]
     rows = numbers.pairs[(numbers.pairs["benchmark"] == "loaded") & numbers.pairs["load_mbps"].isna()]
-    for row in records(rows):
+    for row in to_records(rows):
         alone = moved[(moved["setting"] == row["operation"]) & (moved["threads"] == row["threads"] - 1)]
         if len(alone):
-            ns, spread = _median(alone)
+            ns, spread = _compute_median(alone)
             says = f"{row['point']}: {row['other_rate']:.1f} GB/s, {1 / ns:.1f} without the chase"
             share = row["other_rate"] * ns
             yield share, says, share > MORE_THAN_ALONE * (1 + spread)
 
 
-def _rising(numbers: Numbers) -> Found:
+def _check_rising(numbers: Numbers) -> Found:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "loaded"]
     for _, same in rows.groupby(["variant", "bytes", "threads", "ping_cpu", "memory_node"], dropna=False):
         idle = same[same["operation"] == "idle"]
         for _, part in same[same["operation"] != "idle"].groupby(["operation", "load_node"], dropna=False):
             for less, more in pairwise(
-                records(pd.concat([idle, part]).sort_values("other_rate", kind="stable"))
+                to_records(pd.concat([idle, part]).sort_values("other_rate", kind="stable"))
             ):
                 fall = less["median_ns"] / more["median_ns"]
                 says = (
                     f"{more['point']}: {more['median_ns']:.1f} ns, {less['point']} {less['median_ns']:.1f} ns"
                 )
-                yield fall, says, fall > (1 + FALL) * (1 + _uncertain(less) + _uncertain(more))
+                yield fall, says, fall > (1 + FALL) * (1 + _add_spread(less) + _add_spread(more))
 
 
-def _messages(numbers: Numbers) -> Found:
+def _check_messages(numbers: Numbers) -> Found:
     if is_none(numbers.run["clock_cost_ticks"]):
         return
     reading = numbers.run["clock_cost_ticks"] * 1e9 / numbers.run["ticks_per_second"]
@@ -252,7 +258,10 @@ def _messages(numbers: Numbers) -> Found:
     for relation, part in numbers.of("message").groupby("relation", sort=False):
         if relation not in hand_offs:
             continue
-        (ns, spread), (hand_off_ns, hand_off_spread) = _median(part), _median(hand_offs[relation])
+        (ns, spread), (hand_off_ns, hand_off_spread) = (
+            _compute_median(part),
+            _compute_median(hand_offs[relation]),
+        )
         more, open_ns = ns - hand_off_ns, ns * spread + hand_off_ns * hand_off_spread
         says = (
             f"{relation!s}: message {ns:.1f} ns, readwrite {hand_off_ns:.1f} ns, a reading {reading:.1f} ns"
@@ -260,121 +269,135 @@ def _messages(numbers: Numbers) -> Found:
         yield max(ns / hand_off_ns, 1.0), says, not -open_ns <= more <= READINGS * reading + open_ns
 
 
-def _own(numbers: Numbers) -> Found:
+def _check_own(numbers: Numbers) -> Found:
     fetched = numbers.of("fetch", state="own", order="chase")
-    yield from _against(fetched, numbers.of("chase", order="random"), [*ALIKE, "bytes"], OWN)
+    yield from _compare_rows(fetched, numbers.of("chase", order="random"), [*ALIKE, "bytes"], OWN)
 
 
-def _from_memory(numbers: Numbers) -> Found:
+def _check_from_memory(numbers: Numbers) -> Found:
     """Against the largest chase, if it is of the level of memory."""
     chased = numbers.of("chase", order="random")
     levels = numbers.levels[(numbers.levels["benchmark"] == "chase") & (numbers.levels["level"] == MEMORY)]
-    least = levels["least_bytes"].min() if len(levels) else LEAST_MEMORY
-    for _, like in chased[chased["bytes"] >= least].groupby(ALIKE):
-        most = like[like["bytes"] == like["bytes"].max()]
-        yield from _against(numbers.of("fetch", state="memory", order="chase"), most, ALIKE, FROM_MEMORY)
+    least_bytes = levels["least_bytes"].min() if len(levels) else LEAST_MEMORY
+    for _, like in chased[chased["bytes"] >= least_bytes].groupby(ALIKE):
+        largest = like[like["bytes"] == like["bytes"].max()]
+        yield from _compare_rows(
+            numbers.of("fetch", state="memory", order="chase"), largest, ALIKE, FROM_MEMORY
+        )
 
 
-def _interleaved(numbers: Numbers) -> Found:
+def _check_interleaved(numbers: Numbers) -> Found:
     shared = numbers.of("interleave", operation="nt", sharing="shared")
     for _, part in shared[shared["block_bytes"] >= PAGE].groupby("block_bytes", sort=True):
         own = numbers.of("interleave", operation="nt", sharing="own")
-        yield from _against(part, own, ["operation"], (0.0, SEPARATE))
+        yield from _compare_rows(part, own, ["operation"], (0.0, SEPARATE))
 
 
-def _products(numbers: Numbers) -> Found:
+def _check_products(numbers: Numbers) -> Found:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     for key, part in rows.groupby(["variant", "threads", "ping_cpu", "pong_cpu"], sort=False):
         is_peak = _are_peaks(part)
-        for row in records(part[~is_peak]) if is_peak.any() else ():
-            peak, spread = _median(part[is_peak])
+        for row in to_records(part[~is_peak]) if is_peak.any() else ():
+            peak, spread = _compute_median(part[is_peak])
             share = peak / row["median_ns"]
             peak_ghz = part[is_peak]["core_ghz"].median()
             if not is_none(peak_ghz) and not is_none(row["core_ghz"]):
                 share *= peak_ghz / row["core_ghz"]
             says = f"gemm/{key[0]} {row['point']}: {share:.0%} of the peak of its unit"
-            yield share, says, share > OVER * (1 + spread + _known(row))
+            yield share, says, share > OVER * (1 + spread + _read_spread(row))
 
 
 def _are_peaks(rows: pd.DataFrame) -> "pd.Series[Any]":
     return rows["point"].map(lambda name: str(name).startswith("peak")).astype(bool)
 
 
-def _units(numbers: Numbers) -> Found:
+def _check_units(numbers: Numbers) -> Found:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
-    limits = core_of(numbers.run).operations
+    limits = find_core(numbers.run).operations
     rows = rows[rows["core_ghz"].notna() & rows["variant"].isin(list(limits))]
-    for row in records(rows[_are_peaks(rows)]):
+    for row in to_records(rows[_are_peaks(rows)]):
         limit = limits[row["variant"]]
         reached = 1 / row["median_ns"] / row["threads"] / row["core_ghz"]
         says = f"gemm/{row['variant']}: {reached:.0f} operations a cycle, {limit} at most"
-        yield reached / limit, says, reached > OVER * limit * (1 + _uncertain(row))
+        yield reached / limit, says, reached > OVER * limit * (1 + _add_spread(row))
 
 
-def _nodes(numbers: Numbers) -> Found:
+def _check_nodes(numbers: Numbers) -> Found:
     for key, cells in numbers.nodes.groupby(["benchmark", "variant", "setting"], sort=False, observed=True):
         own: dict[Any, pd.DataFrame] = dict(iter(cells[is_local(cells)].groupby("cpu_node")))
         for ends, part in cells[~is_local(cells)].groupby(["cpu_node", "memory_node"]):
             if ends[0] in own:
-                (ns, spread), (own_ns, own_spread) = _median(part), _median(own[ends[0]])
+                (ns, spread), (own_ns, own_spread) = _compute_median(part), _compute_median(own[ends[0]])
                 far, times = f"node {ends[1]} from node {ends[0]}", f"{ns / own_ns:.2f} of its own"
-                says = f"{_name(key)}: {far} takes {times}"
+                says = f"{_format_key(key)}: {far} takes {times}"
                 yield own_ns / ns, says, own_ns > (1 + FALL) * ns * (1 + spread + own_spread)
 
 
-def _median(rows: pd.DataFrame) -> tuple[float, float]:
+def _compute_median(rows: pd.DataFrame) -> tuple[float, float]:
     """The median of pairs in ns, and half the interval of the median pair; 0 where none is known."""
     spread = rows["spread"].median()
     return float(rows["median_ns"].median()), 0.0 if is_none(spread) else float(spread)
 
 
-def _known(row: Mapping[str, Any]) -> float:
+def _read_spread(row: Mapping[str, Any]) -> float:
     return 0.0 if is_none(row["spread"]) else float(row["spread"])
 
 
-def _uncertain(row: Mapping[str, Any]) -> float:
+def _add_spread(row: Mapping[str, Any]) -> float:
     return UNKNOWN if is_none(row["spread"]) else float(row["spread"])
 
 
-def _name(key: Any) -> str:
-    benchmark, variant, what, *rest = key
+def _format_key(key: Any) -> str:
+    benchmark, variant, setting, *rest = key
     counted = bool(rest) and isinstance(rest[0], Integral) and int(rest[0]) > 1
     many = [f"x{rest[0]}"] if counted else list(rest[:1])
-    return " ".join([f"{benchmark}/{variant}", str(what), *(word for word in map(str, many) if word != "1")])
+    return " ".join(
+        [f"{benchmark}/{variant}", str(setting), *(word for word in map(str, many) if word != "1")]
+    )
 
 
 # Each check: what a breach is, the same for every run, and the comparisons.
 CHECKS: Mapping[str, tuple[str, Callable[[Numbers], Found]]] = {
-    "l1_cycles": ("a load from L1 does not take a whole number of cycles from 3 to 6", _cycles),
-    "ladder_order": ("a farther level of memory is faster than a nearer one", _order),
-    "port_limit": ("memory is faster than the loads and stores of a core can be", _ports),
-    "group_rate": ("CPUs together move or multiply more than the sum of each alone", _groups),
-    "one_buffer": ("reading one buffer is slower than reading a buffer each", _shared),
-    "fetch_cas": ("fetching a written line takes less than 0.6 or more than 1.3 times cas", _written),
-    "contend_cas": ("of two CPUs, a turn is not cas, an addition takes more or a lock less", _contended),
-    "sharing_readwrite": ("a write that one CPU answers is no round trip of readwrite", _answered),
-    "contend_places": ("sharing a line or a word costs less than not sharing it", _places),
-    "contend_own": ("an operation on a line of its own takes longer beside more CPUs", _own_lines),
-    "loaded_idle": ("a load without load differs from a chase over the same by over 2%", _idle),
-    "loaded_rate": ("CPUs get over 3% more of the memory beside a chase than alone", _rate),
-    "loaded_order": ("a load takes less beside CPUs that use more of the memory", _rising),
-    "message_readwrite": ("a message takes less than readwrite, or over 4 clock readings more", _messages),
-    "fetch_own": ("fetching own lines differs from a chase over them by over 10%", _own),
-    "fetch_memory": ("fetching from memory differs from a chase by over 20%", _from_memory),
-    "interleave_nt": ("stores past the caches to separate pages disturb each other", _interleaved),
-    "node_order": ("memory of another NUMA node is nearer than a node's own", _nodes),
-    "gemm_peak": ("a product of matrices is faster than its unit's peak", _products),
-    "gemm_units": ("a peak of products is higher than the units of a core can reach", _units),
+    "l1_cycles": ("a load from L1 does not take a whole number of cycles from 3 to 6", _check_cycles),
+    "ladder_order": ("a farther level of memory is faster than a nearer one", _check_order),
+    "port_limit": ("memory is faster than the loads and stores of a core can be", _check_ports),
+    "group_rate": ("CPUs together move or multiply more than the sum of each alone", _check_groups),
+    "one_buffer": ("reading one buffer is slower than reading a buffer each", _check_shared),
+    "fetch_cas": ("fetching a written line takes less than 0.6 or more than 1.3 times cas", _check_written),
+    "contend_cas": (
+        "of two CPUs, a turn is not cas, an addition takes more or a lock less",
+        _check_contended,
+    ),
+    "sharing_readwrite": ("a write that one CPU answers is no round trip of readwrite", _check_answered),
+    "contend_places": ("sharing a line or a word costs less than not sharing it", _check_places),
+    "contend_own": ("an operation on a line of its own takes longer beside more CPUs", _check_own_lines),
+    "loaded_idle": ("a load without load differs from a chase over the same by over 2%", _check_idle),
+    "loaded_rate": ("CPUs get over 3% more of the memory beside a chase than alone", _check_rate),
+    "loaded_order": ("a load takes less beside CPUs that use more of the memory", _check_rising),
+    "message_readwrite": (
+        "a message takes less than readwrite, or over 4 clock readings more",
+        _check_messages,
+    ),
+    "fetch_own": ("fetching own lines differs from a chase over them by over 10%", _check_own),
+    "fetch_memory": ("fetching from memory differs from a chase by over 20%", _check_from_memory),
+    "interleave_nt": ("stores past the caches to separate pages disturb each other", _check_interleaved),
+    "node_order": ("memory of another NUMA node is nearer than a node's own", _check_nodes),
+    "gemm_peak": ("a product of matrices is faster than its unit's peak", _check_products),
+    "gemm_units": ("a peak of products is higher than the units of a core can reach", _check_units),
 }
 CROSS_CHECK_MEANINGS = {check: text for check, (text, _) in CHECKS.items()}
 
 
-def summary(found: pd.DataFrame) -> list[tuple[str, ...]]:
+def summarize_checks(comparisons: pd.DataFrame) -> list[tuple[str, ...]]:
     """A line per check that could be made: its name, the worst numbers, comparisons and breaches."""
-    parts = ((check, found[found["check"] == check]) for check in CROSS_CHECK_MEANINGS if len(found))
-    return [(check, *_line(part)) for check, part in parts if len(part)]
+    parts = (
+        (check, comparisons[comparisons["check"] == check])
+        for check in CROSS_CHECK_MEANINGS
+        if len(comparisons)
+    )
+    return [(check, *_format_line(part)) for check, part in parts if len(part)]
 
 
-def _line(part: pd.DataFrame) -> tuple[str, str, str]:
+def _format_line(part: pd.DataFrame) -> tuple[str, str, str]:
     worst = part.sort_values(["breach", "value"], ascending=False, kind="stable").iloc[0]
     return str(worst["says"]), str(len(part)), str(part["breach"].sum())

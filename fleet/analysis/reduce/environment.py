@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.text import records
-from fleet.analysis.reduce.load import Texts, decoded
+from fleet.analysis.base.text import to_records
+from fleet.analysis.reduce.load import Texts, decode_run_row
 from fleet.hostnames import join_names
 from fleet.store.schema import ENVIRONMENT
-from fleet.text import counted
+from fleet.text import format_count
 
 UNKNOWN, DEFAULT = "unknown", "default"
 _OBJECTS = {"labels": "label", "mitigations": "mitigation", "plan": "plan"}
@@ -28,64 +28,72 @@ _ALSO = (
 _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a difference
 
 
-def environments(runs: Sequence[Mapping[str, Any]], also: Sequence[str] = ()) -> dict[str, list[str]]:
+def describe_environments(
+    runs: Sequence[Mapping[str, Any]], also: Sequence[str] = ()
+) -> dict[str, list[str]]:
     """ENVIRONMENT and `also`, then labels, mitigations and plan ("label.kernel"): of each a text per run."""
-    found = {name: [_text(run[name]) for run in runs] for name in (*also, *ENVIRONMENT)}
-    found["ticks_per_second"] = [
+    environments = {name: [_format_value(run[name]) for run in runs] for name in (*also, *ENVIRONMENT)}
+    environments["ticks_per_second"] = [
         f"{float(format(run['ticks_per_second'], f'.{_CLOCK_RATE}g')):.0f}" for run in runs
     ]
-    for at, run in enumerate(runs):
+    for place, run in enumerate(runs):
         for column, kind in _OBJECTS.items():
             for key, value in run[column].items():
                 name = f"{kind}.{key}"
-                if name not in found:
-                    found[name] = [UNKNOWN] * len(runs)
-                found[name][at] = _requested(value) if kind == "plan" else _text(value)
-    return {name: texts for name, texts in found.items() if name not in _NO_EFFECT}
+                if name not in environments:
+                    environments[name] = [UNKNOWN] * len(runs)
+                environments[name][place] = (
+                    _format_requested(value) if kind == "plan" else _format_value(value)
+                )
+    return {name: texts for name, texts in environments.items() if name not in _NO_EFFECT}
 
 
-def of_rows(runs: pd.DataFrame) -> dict[str, list[str]]:
+def describe_rows_environments(runs: pd.DataFrame) -> dict[str, list[str]]:
     """The same of rows of the `runs` table."""
     texts = Texts()
     needed = runs[[*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS)]]
-    return environments([decoded(row, texts) for row in records(needed)])
+    return describe_environments([decode_run_row(row, texts) for row in to_records(needed)])
 
 
-def differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
+def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """A row per difference: `what`, `a`, `b` (values as text, most frequent first), `between`.
 
     between: no value is on both sides; else it varies within a side. a, b: rows of the `runs` table.
     """
     rows = list[dict[str, object]]()
-    for name, of_runs in of_rows(pd.concat([a, b])).items():
+    for name, of_runs in describe_rows_environments(pd.concat([a, b])).items():
         values = [Counter(of_runs[: len(a)]), Counter(of_runs[len(a) :])]
         if set(values[0]) != set(values[1]):
             between = not set(values[0]) & set(values[1])
-            rows.append({"what": name, "a": _listed(values[0]), "b": _listed(values[1]), "between": between})
-    known = all(side["boot_id"].notna().all() for side in (a, b))
-    if known and set(a["host_id"]) == set(b["host_id"]) and not set(a["boot_id"]) & set(b["boot_id"]):
-        boots = [counted(side["boot_id"].nunique(), f"{of}boot") for side, of in ((a, ""), (b, "other "))]
+            rows.append(
+                {"what": name, "a": _list_values(values[0]), "b": _list_values(values[1]), "between": between}
+            )
+    knows_boots = all(side["boot_id"].notna().all() for side in (a, b))
+    if knows_boots and set(a["host_id"]) == set(b["host_id"]) and not set(a["boot_id"]) & set(b["boot_id"]):
+        boots = [
+            format_count(side["boot_id"].nunique(), f"{of}boot") for side, of in ((a, ""), (b, "other "))
+        ]
         rows.append({"what": "boot", "a": boots[0], "b": boots[1], "between": True})
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
 
 
-def _listed(values: Counter[str]) -> str:
+def _list_values(values: Counter[str]) -> str:
     if len(values) == 1:
         return next(iter(values))
     return ", ".join(f"{value} ({count} runs)" for value, count in values.most_common())
 
 
-def _requested(value: Any) -> str:
+def _format_requested(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     if not isinstance(value, Mapping) or "which" not in value:  # that is of an option of a later version
-        return DEFAULT if value is None else _text(value)
+        return DEFAULT if value is None else _format_value(value)
     if value.get("listed"):
         return " ".join(f"{a}-{b}" for a, b in value["listed"])
     return f"{value['which']}:{value['per_relation']}" if value.get("per_relation") else str(value["which"])
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     match value:
         case None:
             return UNKNOWN
@@ -96,7 +104,7 @@ def _text(value: Any) -> str:
         case float():
             return f"{value:.6g}"
         case list() | tuple():
-            return " ".join(map(_text, value)) or "none"
+            return " ".join(map(_format_value, value)) or "none"
         case _:
             return str(value)
 
@@ -110,39 +118,39 @@ class Property:
     odd: tuple[bool, ...]
     differs: bool
 
-    def by_value(self, hosts: Sequence[str]) -> list[tuple[str, str]]:
+    def group_hosts(self, hosts: Sequence[str]) -> list[tuple[str, str]]:
         """Each value with the hosts whose runs have it, the most frequent value first. hosts: of each run."""
-        found: dict[str, list[str]] = {}
+        hosts_by_value: dict[str, list[str]] = {}
         for value, host in zip(self.values, hosts, strict=True):
-            found.setdefault(value, []).append(host)
-        ordered = sorted(found.items(), key=lambda item: -len(item[1]))
-        return [(value, _counted(names)) for value, names in ordered]
+            hosts_by_value.setdefault(value, []).append(host)
+        ordered = sorted(hosts_by_value.items(), key=lambda item: -len(item[1]))
+        return [(value, _count_runs_by_host(names)) for value, names in ordered]
 
 
-def _counted(hosts: Sequence[str]) -> str:
+def _count_runs_by_host(hosts: Sequence[str]) -> str:
     """Hosts, each with the number of its runs: "web[01-17]", "rome (3 runs), milan"."""
     runs = {host: hosts.count(host) for host in dict.fromkeys(hosts)}
-    once = [host for host, count in runs.items() if count == 1]
-    more = [f"{host} ({counted(count, 'run')})" for host, count in runs.items() if count > 1]
-    return ", ".join([*more, *([join_names(once, _NAMES_WIDTH)] if once else [])])
+    single = [host for host, count in runs.items() if count == 1]
+    more = [f"{host} ({format_count(count, 'run')})" for host, count in runs.items() if count > 1]
+    return ", ".join([*more, *([join_names(single, _NAMES_WIDTH)] if single else [])])
 
 
-def properties(runs: Sequence[Mapping[str, Any]]) -> list[Property]:
+def list_properties(runs: Sequence[Mapping[str, Any]]) -> list[Property]:
     """A row per property any run knows, those that differ first; values in the order of `runs`."""
-    found = environments(runs, _ALSO)
+    environments = describe_environments(runs, _ALSO)
     if len(runs) > 1:  # there are hundreds of features of a CPU: only those that not every run has
         flags = [set(run["cpu_flags"]) for run in runs]
         common = set.intersection(*flags)
         others = (" ".join(sorted(own - common)) or "no others" for own in flags)
-        found["cpu_flags"] = [f"{len(common)} in common; {text}" for text in others]
-    rows = [_row(name, values) for name, values in found.items()]
-    known = [row for row in rows if not set(row.values) <= {UNKNOWN, DEFAULT}]
-    return sorted(known, key=lambda row: not row.differs)
+        environments["cpu_flags"] = [f"{len(common)} in common; {text}" for text in others]
+    rows = [_make_property(name, values) for name, values in environments.items()]
+    told = [row for row in rows if not set(row.values) <= {UNKNOWN, DEFAULT}]
+    return sorted(told, key=lambda row: not row.differs)
 
 
-def _row(name: str, values: list[str]) -> Property:
-    ((most, count),) = Counter(values).most_common(1)
+def _make_property(name: str, values: list[str]) -> Property:
+    ((commonest, count),) = Counter(values).most_common(1)
     differs = count < len(values) and name not in _ALWAYS_OTHERWISE
     agreed = differs and count > len(values) / 2
-    odd = tuple(agreed and value != most for value in values)
+    odd = tuple(agreed and value != commonest for value in values)
     return Property(name.replace("_", " ").replace(".", " ", 1), tuple(values), odd, differs)

@@ -39,7 +39,7 @@ MEANINGS: Mapping[str, str] = {
 MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed", "uneven")
 
 
-def flag_counts(flags: "pd.Series[Any]") -> dict[str, int]:
+def count_flags(flags: "pd.Series[Any]") -> dict[str, int]:
     """How many rows have each flag, the most frequent first; flags: those of each row, comma-separated."""
     counts: Counter[str] = Counter()
     for joined, count in Counter(flags.tolist()).most_common():
@@ -47,18 +47,18 @@ def flag_counts(flags: "pd.Series[Any]") -> dict[str, int]:
     return dict(counts.most_common())
 
 
-def with_pair_flags(
+def add_pair_flags(
     pairs: pd.DataFrame, precision: Floats | float | None = None, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
     """The rows of `pair_medians` with the flags of pairs, too; precision: asked for, a share, NaN: none."""
-    asked = np.asarray(precision, dtype=float)
+    requested = np.asarray(precision, dtype=float)
     raised = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
         "drift": pairs["drift"].notna().to_numpy(),
-        "not_converged": ~(pairs["spread"].to_numpy(dtype=float) <= asked) & ~np.isnan(asked),
-        "smt_pair": _smt_pair(pairs, descriptions),
+        "not_converged": ~(pairs["spread"].to_numpy(dtype=float) <= requested) & ~np.isnan(requested),
+        "smt_pair": _is_odd_smt_pair(pairs, descriptions),
         "outliers": (pairs["outliers"] > MANY_OUTLIERS).to_numpy(),
-        "underfed": _underfed(pairs),
+        "underfed": _is_underfed(pairs),
     }
     texts = pairs["flags"].tolist()
     for row in np.flatnonzero(np.any([*raised.values()], axis=0)).tolist():
@@ -67,31 +67,31 @@ def with_pair_flags(
     return pairs.assign(flags=texts)
 
 
-def _underfed(pairs: pd.DataFrame) -> Bools:
+def _is_underfed(pairs: pd.DataFrame) -> Bools:
     """Loads of which less came than was asked for, and than comes of their like at full."""
     marks = np.zeros(len(pairs), dtype=bool)
     if "other_rate" not in pairs:
         return marks
-    at = np.flatnonzero(pairs["other_rate"].notna().to_numpy())
-    loads = pairs.iloc[at]
-    rate, asked, threads = (loads[name].to_numpy(dtype=float) for name in _OF_LOAD)
+    places = np.flatnonzero(pairs["other_rate"].notna().to_numpy())
+    loads = pairs.iloc[places]
+    rate, requested_rate, threads = (loads[name].to_numpy(dtype=float) for name in _OF_LOAD)
     kinds = number_groups(loads, _LOAD)
-    full = group_medians(np.where(np.isnan(asked), rate, np.nan), kinds)[kinds]
-    marks[at] = rate < (1 - UNDERFED) * np.fmin(asked / 1000 * (threads - 1), full)
+    full = group_medians(np.where(np.isnan(requested_rate), rate, np.nan), kinds)[kinds]
+    marks[places] = rate < (1 - UNDERFED) * np.fmin(requested_rate / 1000 * (threads - 1), full)
     return marks
 
 
-def _smt_pair(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
+def _is_odd_smt_pair(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
     """Siblings that are not each other's nearest, and pairs far nearer than the others of their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
-    at = np.flatnonzero(has_one_number(pairs, descriptions))
-    single = pairs.iloc[at]
-    nearer = not_nearest(single, number_groups(single, _KIND))
-    marks[at] = _strangely_near(single) | (nearer < SIBLING_NEARER)
+    places = np.flatnonzero(has_one_number(pairs, descriptions))
+    single = pairs.iloc[places]
+    nearer = compare_with_nearest(single, number_groups(single, _KIND))
+    marks[places] = _is_strangely_near(single) | (nearer < SIBLING_NEARER)
     return marks
 
 
-def not_nearest(rows: pd.DataFrame, of: Ints) -> Floats:
+def compare_with_nearest(rows: pd.DataFrame, of: Ints) -> Floats:
     """For each pair of siblings: the latency to their nearest other CPU, as a multiple of the pair's own.
 
     rows: pairs; of: the number of their run, benchmark and variant. NaN for rows that are no
@@ -101,26 +101,26 @@ def not_nearest(rows: pd.DataFrame, of: Ints) -> Floats:
     relation = rows["relation"].to_numpy(dtype=object)
     ping, pong = (rows[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
     ns = rows["median_ns"].to_numpy(dtype=float)
-    others = ~_alone(rows)
+    others = ~_is_checked_alone(rows)
     size = max(ping.max(initial=0), pong.max(initial=0)) + 1
     ping, pong = of * size + ping, of * size + pong
     nearest = np.full(max(ping.max(initial=0), pong.max(initial=0)) + 1, np.inf)
     for ends in (ping, pong):
         np.fmin.at(nearest, ends[others], ns[others])
     closest = np.minimum(nearest[ping], nearest[pong])
-    known = (relation == "smt") & np.isfinite(closest)
-    return np.where(known, closest / ns, np.nan)
+    is_sibling = (relation == "smt") & np.isfinite(closest)
+    return np.where(is_sibling, closest / ns, np.nan)
 
 
-def _alone(rows: pd.DataFrame) -> Bools:
+def _is_checked_alone(rows: pd.DataFrame) -> Bools:
     """Which are siblings, that are checked on their own, or single CPUs."""
     words = (relation.partition(" ")[0] for relation in rows["relation"].tolist())
     return np.array([word in ("smt", "self") for word in words], dtype=bool)
 
 
-def _strangely_near(rows: pd.DataFrame) -> Bools:
+def _is_strangely_near(rows: pd.DataFrame) -> Bools:
     ns = rows["median_ns"].to_numpy(dtype=float)
     classes = number_groups(rows, [*_KIND, "relation"])
     usual, size = group_medians(ns, classes)[classes], np.bincount(classes)[classes]
-    near: Bools = ~_alone(rows) & (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
+    near: Bools = ~_is_checked_alone(rows) & (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
     return near

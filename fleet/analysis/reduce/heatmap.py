@@ -42,27 +42,27 @@ class Heatmap:
     tiers: tuple[tuple[tuple[str, int], ...], ...] = ()
     faint: Bools | None = None
 
-    def shades(self, limits: Limits | None = None) -> Ints:
+    def choose_shades(self, limits: Limits | None = None) -> Ints:
         """Each cell's shade, 0 to SHADES - 1, -1 for none. limits: another scale, as of several maps."""
-        share = shares(self.values, limits or self.limits)
+        share = place_on_scale(self.values, limits or self.limits)
         if self.faint is not None:
             share = np.where(self.faint & np.isfinite(share), 0.5, share)
         return np.nan_to_num(share * (SHADES - 1) + 0.5, nan=-1).astype(np.int64)
 
-    def texts(self, number: str, missing: str) -> list[list[str]]:
+    def format_cells(self, number: str, missing: str) -> list[list[str]]:
         """The text of each cell. number: a format, such as "{:.1f}"."""
         return [
             [number.format(value) if np.isfinite(value) else missing for value in row] for row in self.values
         ]
 
-    def sides(self) -> list[list[tuple[str, int]]]:
+    def name_sides(self) -> list[list[tuple[str, int]]]:
         """For each row the names of `tiers` that begin there, each with its number of rows."""
         begins: list[list[tuple[str, int]]] = [[] for _ in self.labels]
         for tier in self.tiers:
-            at = 0
+            start = 0
             for name, count in tier:
-                begins[at].append((name, count))
-                at += count
+                begins[start].append((name, count))
+                start += count
         return begins
 
 
@@ -72,70 +72,72 @@ def is_log(limits: Limits) -> bool:
     return low > 0 and high > LOG_BEYOND * low
 
 
-def shares(values: Floats, limits: Limits) -> Floats:
+def place_on_scale(values: Floats, limits: Limits) -> Floats:
     """Where each value lies on a scale: 0 at its lower end and below, 1 at its upper end and above."""
     low, high = limits
     if is_log(limits):
-        found: Floats = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
-        return found
+        shares: Floats = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
+        return shares
     return np.clip((values - low) / (high - low), 0, 1)
 
 
-def value_at(share: float, limits: Limits) -> float:
+def find_value(share: float, limits: Limits) -> float:
     """The value at a place of a scale, from 0 to 1."""
     low, high = limits
     return float(low * (high / low) ** share) if is_log(limits) else low + share * (high - low)
 
 
-def of_cpus(table: npt.ArrayLike, order: Layout, limits: Limits | None = None) -> Heatmap:
+def map_cpus(table: npt.ArrayLike, order: Layout, limits: Limits | None = None) -> Heatmap:
     """A cell per pair. table: as `matrix` or `grid` returns it, with rows and columns as `order.cpus`."""
     labels = tuple(str(cpu) for cpu in order.cpus)
-    ends = limits or colour_limits([table])
-    return Heatmap(labels, order.borders(), _values(table), ends, tiers=order.tiers())
+    ends = limits or choose_limits([table])
+    return Heatmap(labels, order.borders(), _finite_values(table), ends, tiers=order.tiers())
 
 
-def of_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[int, int], float]) -> Heatmap:
-    """A cell per node of CPUs and node of memory, as of `node_matrix`; square, so some rows may be empty."""
+def map_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[int, int], float]) -> Heatmap:
+    """Make a cell per node of CPUs and node of memory; square, so some rows may be empty."""
     nodes = list(dict.fromkeys((*rows, *columns)))
     values = np.array([[cells.get((row, column), np.nan) for column in nodes] for row in nodes])
     labels, borders = tuple(f"n{node}" for node in nodes), (False,) * len(nodes)
-    return Heatmap(labels, borders, values, colour_limits([values]))
+    return Heatmap(labels, borders, values, choose_limits([values]))
 
 
-def of_groups(table: npt.ArrayLike, order: Layout, most: int = MOST_GROUPS) -> Heatmap:
+def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MOST_GROUPS) -> Heatmap:
     """A cell per two groups of CPUs, at most `most`: the median of their pairs, or of those within one."""
-    blocks, groups = blocks_of(order, most)
-    places, cells = {cpu: place for place, cpu in enumerate(order.cpus)}, _values(table)
-    at = [[places[cpu] for cpu in block] for block in blocks]
-    values = np.array([[_median(cells[np.ix_(a, b)]) for b in at] for a in at])
+    blocks, groups = choose_blocks(order, limit)
+    places, cells = {cpu: place for place, cpu in enumerate(order.cpus)}, _finite_values(table)
+    places_by_block = [[places[cpu] for cpu in block] for block in blocks]
+    values = np.array(
+        [[_compute_median(cells[np.ix_(a, b)]) for b in places_by_block] for a in places_by_block]
+    )
     labels = tuple(format_cpus(block) for block in blocks)
     borders = (False,) * len(blocks)
-    return Heatmap(labels, borders, values, colour_limits([table]), groups, _tiers_of(order, blocks))
+    return Heatmap(labels, borders, values, choose_limits([table]), groups, _count_tiers(order, blocks))
 
 
-def of_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | None = None) -> Heatmap:
+def map_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | None = None) -> Heatmap:
     """A cell per pair, in per cent. change: relative, 0.1 for 10 % slower.
 
     The limits are symmetric: the 98th percentile, at least 1 %.
 
     chance: of each cell the largest change, relative, that is no evidence; such cells get no colour.
     """
-    sizes = np.abs(_values(change))
-    known = sizes[np.isfinite(sizes)]
-    limit = 100 * max(float(np.percentile(known, 98)), 0.01) if len(known) else 1.0
-    drawn = of_cpus(100 * _values(change), order, (-limit, limit))
+    sizes = np.abs(_finite_values(change))
+    finite = sizes[np.isfinite(sizes)]
+    limit = 100 * max(float(np.percentile(finite, 98)), 0.01) if len(finite) else 1.0
+    drawn = map_cpus(100 * _finite_values(change), order, (-limit, limit))
     if chance is None:
         return drawn
-    return replace(drawn, faint=np.abs(_values(change)) <= _values(chance))
+    return replace(drawn, faint=np.abs(_finite_values(change)) <= _finite_values(chance))
 
 
-def colour_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
+def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     """Return the smallest value and the 98th percentile, so that one slow pair does not take all colours.
 
     tables: as `matrix` returns them. Where their values differ by no more than their intervals are wide, the
     scale is so wide that all have one hue. (0, 1) without values.
     """
-    values = np.concatenate([_values(table).ravel() for table in tables] or [np.empty(0)])
+    values = np.concatenate([_finite_values(table).ravel() for table in tables] or [np.empty(0)])
     values = values[np.isfinite(values)]
     if not len(values):
         return 0.0, 1.0
@@ -147,18 +149,20 @@ def colour_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     return float(low), float(max(high, low * 1.01, low + 1e-9))
 
 
-def blocks_of(order: Layout, most: int = MOST_GROUPS) -> tuple[tuple[tuple[int, ...], ...], str]:
-    """The groups of `of_groups`, and what they are."""
-    level = order.finest(most)
+def choose_blocks(order: Layout, limit: int = MOST_GROUPS) -> tuple[tuple[tuple[int, ...], ...], str]:
+    """Return the groups of `map_groups`, and what they are."""
+    level = order.finest(limit)
     if level is not None:
         names = {"llc": "CPUs that share a last-level cache", "node": "NUMA nodes"}
         return order.blocks(level), names.get(level, f"{level}s")
-    size = max(_GROUP_OF, -(-len(order.cpus) // most))
-    blocks = tuple(order.cpus[at : at + size] for at in range(0, len(order.cpus), size))
+    size = max(_GROUP_OF, -(-len(order.cpus) // limit))
+    blocks = tuple(order.cpus[start : start + size] for start in range(0, len(order.cpus), size))
     return blocks, f"{size} consecutive CPUs each; the host reports no groups"
 
 
-def _tiers_of(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> tuple[tuple[tuple[str, int], ...], ...]:
+def _count_tiers(
+    order: Layout, blocks: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[tuple[str, int], ...], ...]:
     """The outermost groups, counted in blocks; none where a block is in two of them."""
     ends = set(np.cumsum([len(block) for block in blocks]))
     for tier in order.tiers()[:1]:
@@ -170,10 +174,10 @@ def _tiers_of(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> tuple[tuple
     return ()
 
 
-def _median(values: Floats) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else float("nan")
+def _compute_median(values: Floats) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else float("nan")
 
 
-def _values(table: npt.ArrayLike) -> Floats:
+def _finite_values(table: npt.ArrayLike) -> Floats:
     return np.asarray(table, dtype=np.float64)

@@ -33,7 +33,7 @@ def student_t(freedom: int) -> float:
     return x + first / freedom + second / freedom**2 + third / freedom**3
 
 
-def likeness(away: Floats) -> Floats:
+def estimate_likeness(away: Floats) -> Floats:
     """What neighbours would correlate by if that were all that makes a row's values resemble each other.
 
     away: rows of distances from the mean, in order of time. By the sum of correlations at all distances, up
@@ -48,12 +48,12 @@ def likeness(away: Floats) -> Floats:
         if not more.any():
             break
         total += np.where(more, two, 0)
-    whole = np.where(total > 0, squares + total, squares)
-    found: Floats = np.divide(total, whole, out=np.full(len(away), -1.0), where=squares > 0)
-    return found
+    denominator = np.where(total > 0, squares + total, squares)
+    correlation: Floats = np.divide(total, denominator, out=np.full(len(away), -1.0), where=squares > 0)
+    return correlation
 
 
-def effective_count(count: int, autocorrelation: Floats | float) -> Floats:
+def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
     """How many independent values have a mean as variable as that of `count` in a row.
 
     count (1 - r) / (1 + r) where neighbours correlate by r (first-order autoregression). A short row shows
@@ -61,29 +61,29 @@ def effective_count(count: int, autocorrelation: Floats | float) -> Floats:
     a margin. Negative r is not made use of.
     """
     r = np.clip(autocorrelation + LIKENESS_MARGIN / sqrt(count), 0.0, MOST_LIKENESS)
-    found: Floats = count * (1 - r) / (1 + r)
-    return found
+    effective: Floats = count * (1 - r) / (1 + r)
+    return effective
 
 
-def t_factor(count: int, effective: Floats | float) -> Floats:
+def look_up_t(count: int, effective: Floats | float) -> Floats:
     """Student's t for a mean of `count` values that are worth `effective` independent ones."""
     freedom: Ints = np.maximum(effective, min(float(count), LEAST_EFFECTIVE)).astype(np.int64) - 1
-    each, at = np.unique(freedom, return_inverse=True)
-    return np.array([student_t(int(one)) for one in each])[at]
+    freedoms, places = np.unique(freedom, return_inverse=True)
+    return np.array([student_t(int(one)) for one in freedoms])[places]
 
 
-def geometric_mean(values: Floats) -> float:
+def compute_geometric_mean(values: Floats) -> float:
     """Compute the geometric mean of positive values."""
     return float(np.exp(np.log(values).mean()))
 
 
-def between_runs(values: Floats) -> float:
+def half_width_between_runs(values: Floats) -> float:
     """Compute half the 95 % interval of what runs have in common, relative; NaN for fewer than LEAST_RUNS."""
-    return float(np.expm1(np.log1p(beside_runs(values)) / sqrt(len(values))))
+    return float(np.expm1(np.log1p(half_width_beside_runs(values)) / sqrt(len(values))))
 
 
-def beside_runs(values: Floats) -> float:
-    """Compute how far a single run may be from what runs like it have in common, as `between_runs` does."""
+def half_width_beside_runs(values: Floats) -> float:
+    """Compute how far a single run may be from what runs like it have in common; NaN for too few."""
     if len(values) < LEAST_RUNS:
         return float("nan")
     return float(np.expm1(student_t(len(values) - 1) * np.log(values).std(ddof=1)))

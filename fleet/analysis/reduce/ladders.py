@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Bools
-from fleet.analysis.base.text import records
+from fleet.analysis.base.text import to_records
 from fleet.model import SHIPPED, Descriptions, View
 
 MEMORY = "mem"
@@ -23,14 +23,14 @@ NODE_CELL = ["benchmark", "variant", "setting", "cpu_node", "memory_node"]
 NodeMatrix = dict[tuple[int, int], float]  # by the node of CPUs and that of memory
 
 
-def by_node(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
-    """Which rows of `pairs` have their memory on a NUMA node that was asked for; see `node_cells`."""
-    found = np.zeros(len(pairs), dtype=bool)
+def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
+    """Which rows of `pairs` have their memory on a NUMA node that was asked for; see `select_node_cells`."""
+    is_placed = np.zeros(len(pairs), dtype=bool)
     for name in pairs["benchmark"].unique():
         node = descriptions[str(name)].node
         if node is not None and node.name in pairs:
-            found |= ((pairs["benchmark"] == name) & pairs[node.name].notna()).to_numpy(dtype=bool)
-    return found
+            is_placed |= ((pairs["benchmark"] == name) & pairs[node.name].notna()).to_numpy(dtype=bool)
+    return is_placed
 
 
 def select_ladder_steps(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
@@ -40,10 +40,10 @@ def select_ladder_steps(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPE
     """
     views = {name: descriptions[str(name)].view for name in pairs["benchmark"].unique()}
     of_memory = pairs["benchmark"].map(views).eq(View.LADDER)
-    rows = pairs[of_memory & pairs["bytes"].notna() & ~by_node(pairs, descriptions)]
+    rows = pairs[of_memory & pairs["bytes"].notna() & ~is_node_placed(pairs, descriptions)]
     threads = rows["threads"].fillna(1).astype(int)
     points = zip(rows["point"], rows["bytes"], strict=True)
-    settings = [setting_of(str(point), int(size)) for point, size in points]
+    settings = [name_setting(str(point), int(size)) for point, size in points]
     rows = rows.assign(bytes=rows["bytes"].astype(int), threads=threads, setting=settings)
     return rows.sort_values([*LADDER, "bytes"], kind="stable").reset_index(drop=True)
 
@@ -60,16 +60,16 @@ def find_plateaus(
     `flagged_bursts`: their sums; `flags`: all of them. No rows where no cache sizes are known.
     """
     rows = select_ladder_steps(pairs, descriptions)
-    found = [
+    parts = [
         part.assign(level=name, cache_bytes=cache)
         for _, group in (rows.groupby(_SET, sort=False, observed=True) if len(rows) else ())
-        for name, cache, sizes in _levels(group, memory_levels(cpus, group))
+        for name, cache, sizes in _split_levels(group, list_memory_levels(cpus, group))
         if len(part := group[group["bytes"].isin(sizes)])
     ]
-    if not found:
+    if not parts:
         return pd.DataFrame([], columns=[*_PLATEAU, *_OF_PLATEAU])
-    whole = pd.concat(found, ignore_index=True).groupby(_PLATEAU, sort=False, observed=True)
-    table: pd.DataFrame = whole.agg(**_OF_PLATEAU).reset_index()
+    by_plateau = pd.concat(parts, ignore_index=True).groupby(_PLATEAU, sort=False, observed=True)
+    table: pd.DataFrame = by_plateau.agg(**_OF_PLATEAU).reset_index()
     return table
 
 
@@ -89,7 +89,7 @@ _OF_PLATEAU: dict[str, Any] = {
 }
 
 
-def memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, int]]:
+def list_memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, int]]:
     """The data caches of the CPUs of a ladder, nearest first, if known: name, and bytes that a CPU may fill.
 
     group: the rows of a ladder. A cache that several of its CPUs share is divided by them.
@@ -98,10 +98,10 @@ def memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, in
     rows = cpus[(cpus["run_id"] == first["run_id"])]
     own = rows[rows["cpu"] == first["ping_cpu"]]
     caches = [cache for text in own["caches_json"] for cache in json.loads(text)]
-    caches = [one for one in caches if one["kind"] != "Instruction" and one["size_bytes"]]
-    caches.sort(key=lambda one: int(one["level"]))
+    caches = [cache for cache in caches if cache["kind"] != "Instruction" and cache["size_bytes"]]
+    caches.sort(key=lambda cache: int(cache["level"]))
     measured = max(int(rows["measured"].sum()), 1)
-    found = []
+    levels = []
     for cache in caches:
         last = cache is caches[-1] and int(cache["level"]) >= 3  # a last L2 is called L2
         among = len(cache["shared_cpus"]) or 1
@@ -110,11 +110,11 @@ def memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, in
         if first["sharing"] != "one":
             sharing = max(1, min(among, threads, -(-threads * among // measured)))
         size = max(int(cache["size_bytes"]) // sharing, 1)
-        found.append(("LLC" if last else f"L{cache['level']}", size))
-    return found
+        levels.append(("LLC" if last else f"L{cache['level']}", size))
+    return levels
 
 
-def size_text(count: int) -> str:
+def format_size(count: int) -> str:
     """Bytes in the largest unit that divides them: 24576 -> "24K"."""
     unit = 0
     while unit < len(_UNITS) - 1 and count and count % 1024 == 0:
@@ -122,36 +122,38 @@ def size_text(count: int) -> str:
     return f"{count}{_UNITS[unit]}"
 
 
-def settings_in_order(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[str]:
+def sort_settings(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[str]:
     """The settings of one benchmark's rows, each once, in the order of its description."""
     columns = descriptions[str(rows["benchmark"].iloc[0])].parameters_with_role("column") if len(rows) else []
     words = [word for parameter in columns for word in parameter.words]
-    known = {name: place for place, name in enumerate(words)}
+    places = {name: place for place, name in enumerate(words)}
     names = rows["setting"].unique()
-    return sorted(names, key=lambda name: (known.get(name.split(" ")[0], len(known)), name))
+    return sorted(names, key=lambda name: (places.get(name.split(" ")[0], len(places)), name))
 
 
-def _levels(group: pd.DataFrame, caches: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, set[int]]]:
+def _split_levels(
+    group: pd.DataFrame, caches: Sequence[tuple[str, int]]
+) -> Iterator[tuple[str, int, set[int]]]:
     """Each level of one set of CPUs and its sizes; `group` has the ladders of all their settings and runs."""
-    curve = _curve(group)
+    curve = _compute_curve(group)
     largest, behind = 0, set[int]()
     for name, cache in caches:
         inside = [size for size in curve if _OUTSIDE * largest <= size <= cache // _INSIDE]
         largest = max(largest, cache)
-        end = _end([curve[size] for size in inside])
+        end = _find_end([curve[size] for size in inside])
         behind = {size for size in curve if size >= inside[end]} if end < len(inside) else set()
         yield name, cache, set(inside[:end])
     beyond = {size for size in curve if largest and size >= _OUTSIDE * largest}
     yield MEMORY, 0, beyond or behind
 
 
-def _end(curve: Sequence[float]) -> int:
+def _find_end(curve: Sequence[float]) -> int:
     """How many of a level's sizes come before the first step up; those after it all stay up."""
     cuts = range(1, len(curve))
-    return next((at for at in cuts if min(curve[at:]) > STEP * max(curve[:at])), len(curve))
+    return next((cut for cut in cuts if min(curve[cut:]) > STEP * max(curve[:cut])), len(curve))
 
 
-def _curve(group: pd.DataFrame) -> dict[int, float]:
+def _compute_curve(group: pd.DataFrame) -> dict[int, float]:
     """By size, ascending: how many times slower than the fastest size, the median of the settings."""
     slower: dict[int, list[float]] = {}
     for _, rows in group.groupby("setting", sort=False):
@@ -161,49 +163,55 @@ def _curve(group: pd.DataFrame) -> dict[int, float]:
     return {size: float(np.median(times)) for size, times in sorted(slower.items())}
 
 
-def setting_of(point: str, size: int) -> str:
+def name_setting(point: str, size: int) -> str:
     """The name of a point without its size, pages, threads and node, and without the usual sharing."""
-    left_out = {size_text(size), "base", "huge", "own"}
+    left_out = {format_size(size), "base", "huge", "own"}
     named = re.sub(r"\.n\d+-n(?=\d+$)", ".load on node ", point)
     words = (word for word in named.split(".") if word not in left_out)
     return " ".join(word for word in words if not (word[:1] in "xn" and word[1:].isdigit()))
 
 
-def node_cells(pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
+def select_node_cells(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> pd.DataFrame:
     """The rows that have their memory on a node that was asked for, in their columns and those of NODE_CELL.
 
     A cell has the CPUs of one node and the memory of another. `cpu_node`: of ping, -1 if unknown.
     `setting`: as of a ladder, with x1 for one CPU; of several CPUs only the largest group of a cell is kept.
     pairs: of any runs; cpus: of the same.
     """
-    rows = pairs[by_node(pairs, descriptions)]
+    rows = pairs[is_node_placed(pairs, descriptions)]
     if rows.empty:
         return rows.assign(cpu_node=0, setting="")
-    known = dict(zip(zip(cpus["run_id"], cpus["cpu"], strict=True), cpus["node"].fillna(-1), strict=True))
+    node_of_cpu = dict(
+        zip(zip(cpus["run_id"], cpus["cpu"], strict=True), cpus["node"].fillna(-1), strict=True)
+    )
     ends = zip(rows["run_id"], rows["ping_cpu"], strict=True)
     names = {name: descriptions[str(name)].node for name in rows["benchmark"].unique()}
-    memory = [row[node.name] for row in records(rows) if (node := names[row["benchmark"]])]
+    memory = [row[node.name] for row in to_records(rows) if (node := names[row["benchmark"]])]
     threads = rows["threads"].fillna(1).astype(int)
     points = zip(rows["point"], rows["bytes"], threads, strict=True)
     rows = rows.assign(
-        cpu_node=[int(known.get(end, -1)) for end in ends],
+        cpu_node=[int(node_of_cpu.get(end, -1)) for end in ends],
         memory_node=[int(node) for node in memory],
-        setting=[setting_of(str(point), int(size)) + " x1" * (count == 1) for point, size, count in points],
+        setting=[name_setting(str(point), int(size)) + " x1" * (count == 1) for point, size, count in points],
         threads=threads,
     )
-    most = rows.groupby(["run_id", *NODE_CELL], observed=True)["threads"].transform("max")
-    return rows[rows["threads"] == most]
+    most_threads = rows.groupby(["run_id", *NODE_CELL], observed=True)["threads"].transform("max")
+    return rows[rows["threads"] == most_threads]
 
 
-def node_matrix(cells: pd.DataFrame, column: str = "median_ns") -> tuple[list[int], list[int], NodeMatrix]:
+def lay_out_node_matrix(
+    cells: pd.DataFrame, column: str = "median_ns"
+) -> tuple[list[int], list[int], NodeMatrix]:
     """Of one setting the nodes of rows (CPUs), of columns (memory; those without CPUs last), the medians."""
-    found = {
+    medians = {
         (int(str(row)), int(str(node))): float(part[column].median())
         for row, of_row in cells.groupby("cpu_node")
         for node, part in of_row.groupby("memory_node")
     }
-    rows = sorted({row for row, _ in found})
-    return rows, sorted({node for _, node in found}, key=lambda node: (node not in rows, node)), found
+    rows = sorted({row for row, _ in medians})
+    return rows, sorted({node for _, node in medians}, key=lambda node: (node not in rows, node)), medians
 
 
 def is_local(cells: pd.DataFrame) -> "pd.Series[Any]":

@@ -49,22 +49,22 @@ def load_samples(
     Each filter is one value or several, and None takes all. No rows where nothing matches.
     """
     listing = open_listing(root)
-    runs = published(listing, **which)
+    runs = list_published(listing, **which)
     names = [samples_name(run.host_id, run.run_id) for run in runs]
-    where = rows_wanted(benchmark=benchmark, relation=relation)
+    where = make_filters(benchmark=benchmark, relation=relation)
     return to_pandas(
         read_files(listing.place, names, "samples", columns=columns, where=where, skip_damaged=len(names) > 1)
     )
 
 
-def samples_in_parts(
+def load_samples_in_parts(
     root: Root, run_id: str, *, benchmark: str | None = None, columns: Sequence[str] | None = None
 ) -> Iterator[pd.DataFrame]:
     """The same of one run, a few thousand bursts at a time; benchmark: `cas` or `cas/llsc`."""
     listing = open_listing(root)
     name, _, variant = (benchmark or "").partition("/")
-    where = rows_wanted(benchmark=name or None, variant=variant or None)
-    for run in published(listing, run_id=run_id):
+    where = make_filters(benchmark=name or None, variant=variant or None)
+    for run in list_published(listing, run_id=run_id):
         file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
         for table in file.iter_tables(columns, where):
             yield to_pandas(table)
@@ -73,8 +73,8 @@ def samples_in_parts(
 def load_runs(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
     listing = open_listing(root)
-    found = _records(listing, published(listing, **which))
-    return to_pandas(_table("runs", _runs_rows(found)))
+    run_records = _read_records(listing, list_published(listing, **which))
+    return to_pandas(_make_table("runs", _make_runs_rows(run_records)))
 
 
 RUN_COLUMNS = ("host_name", "started_utc", "cpu_model", "kernel", "labels")
@@ -94,12 +94,12 @@ def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([merged[[*RUN_COLUMNS]].set_index(rows.index), rows], axis=1)
 
 
-def _runs_rows(found: _Records) -> list[dict[str, Any]]:
+def _make_runs_rows(run_records: _Records) -> list[dict[str, Any]]:
     """Rows of `runs`, with the labels that the runs have now."""
-    return [{**record.row, "labels_json": to_json(dict(run.labels))} for run, record in found]
+    return [{**record.row, "labels_json": to_json(dict(run.labels))} for run, record in run_records]
 
 
-def _cpus_rows(records: _Records) -> list[Mapping[str, Any]]:
+def _make_cpus_rows(records: _Records) -> list[Mapping[str, Any]]:
     return [cpu for _, record in records for cpu in record.cpus]
 
 
@@ -111,26 +111,26 @@ def load_run(root: Root, run_id: str) -> dict[str, Any]:
 def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]], pd.DataFrame, pd.DataFrame]:
     """Read several as `load_run` does, in this order; and their rows of `runs` and `cpus`, oldest first."""
     records, runs = _decode_runs(root, run_ids)
-    tables = _table("runs", _runs_rows(records)), _table("cpus", _cpus_rows(records))
+    tables = _make_table("runs", _make_runs_rows(records)), _make_table("cpus", _make_cpus_rows(records))
     return runs, to_pandas(tables[0]), to_pandas(tables[1])
 
 
 def _decode_runs(root: Root, run_ids: Sequence[str]) -> tuple[_Records, list[dict[str, Any]]]:
     """Read the records of runs, oldest first, and make their rows of `runs`, decoded, in the order asked."""
     listing = open_listing(root)
-    runs = published(listing, run_id=run_ids)
-    records = _records(listing, runs)
-    rows = _runs_rows(records)
+    runs = list_published(listing, run_id=run_ids)
+    records = _read_records(listing, runs)
+    rows = _make_runs_rows(records)
     texts = Texts()
-    found = {row["run_id"]: decoded(row, texts) for row in rows}
+    decoded_rows = {row["run_id"]: decode_run_row(row, texts) for row in rows}
     for run in runs:
-        if run.run_id not in found:
+        if run.run_id not in decoded_rows:
             file = TableFile(listing.place, samples_name(run.host_id, run.run_id), "samples")
-            found[run.run_id] = decoded(file.record.row, texts)  # raises what was warned of
+            decoded_rows[run.run_id] = decode_run_row(file.record.row, texts)  # raises what was warned of
     for run_id in run_ids:
-        if run_id not in found:
+        if run_id not in decoded_rows:
             raise StoreError(f"{root}: run {run_id} is not published.")
-    return records, [found[run_id] for run_id in run_ids]
+    return records, [decoded_rows[run_id] for run_id in run_ids]
 
 
 class Texts(dict[str, Any]):
@@ -140,7 +140,7 @@ class Texts(dict[str, Any]):
         return self.setdefault(text, json.loads(text))
 
 
-def decoded(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
+def decode_run_row(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
     """A row of `runs` with its JSON columns decoded, under their short names."""
     return {
         key.removesuffix("_json"): texts[value] if value is not None and key.endswith("_json") else value
@@ -151,23 +151,23 @@ def decoded(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
 def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `cpus` table: one row per run and CPU."""
     listing = open_listing(root)
-    found = _records(listing, published(listing, **which))
-    return to_pandas(_table("cpus", _cpus_rows(found)))
+    run_records = _read_records(listing, list_published(listing, **which))
+    return to_pandas(_make_table("cpus", _make_cpus_rows(run_records)))
 
 
 def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `counters` table: a row per burst, thread and event; no rows where nothing was counted."""
     listing = open_listing(root)
-    runs = published(listing, **which) if listing.counters else []
+    runs = list_published(listing, **which) if listing.counters else []
     names = [name for run in runs if (name := counters_name(run.run_id)) in listing.counters]
     return to_pandas(read_files(listing.place, names, "counters", skip_damaged=True))
 
 
-def published(
+def list_published(
     root: Root, *, run_id: Chosen = None, host_id: Chosen = None, labels: Mapping[str, str] | None = None
 ) -> list[RunSummary]:
     """The published runs that match, oldest first. Opens no file that an earlier listing has seen."""
-    ids, hosts, listing = several(run_id), several(host_id), open_listing(root)
+    ids, hosts, listing = as_set(run_id), as_set(host_id), open_listing(root)
     runs = [
         run
         for run in (listing.runs if ids is None else listing.find_runs(ids))
@@ -179,14 +179,14 @@ def published(
     return runs
 
 
-def several(chosen: Chosen) -> frozenset[str] | None:
+def as_set(chosen: Chosen) -> frozenset[str] | None:
     """A filter as a set; None for all."""
     return None if chosen is None else frozenset([chosen] if isinstance(chosen, str) else chosen)
 
 
-def rows_wanted(**chosen: Chosen) -> dict[str, frozenset[str]]:
+def make_filters(**chosen: Chosen) -> dict[str, frozenset[str]]:
     """Filters by the names of columns, as the reader of tables takes them; without those that take all."""
-    return {column: values for column, one in chosen.items() if (values := several(one)) is not None}
+    return {column: values for column, choice in chosen.items() if (values := as_set(choice)) is not None}
 
 
 def samples_long(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
@@ -195,22 +195,24 @@ def samples_long(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) ->
     samples: as `load_samples` returns it. Every column but `ticks` and `warmup` is repeated; added are
     `sample` (position in its burst), `is_warmup` (bool), `ticks` (int64) and `latency_ns` (float64).
     """
-    latency, burst, is_warmup = latencies(samples, descriptions)
+    latency, burst, is_warmup = compute_latencies(samples, descriptions)
     long = samples.drop(columns=["ticks", "warmup"]).iloc[burst]
     return long.reset_index(drop=True).assign(
         sample=np.arange(len(burst)) - np.searchsorted(burst, burst),
         is_warmup=is_warmup,
-        ticks=flat_ticks(samples),
+        ticks=flatten_ticks(samples),
         latency_ns=latency,
     )
 
 
-def latencies(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> tuple[Floats, Ints, Bools]:
+def compute_latencies(
+    samples: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> tuple[Floats, Ints, Bools]:
     """Every sample's one-way ns in stored order, the position of its burst, and whether it is a warm-up."""
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
     burst = np.repeat(np.arange(len(samples)), counts)
     place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    latency: Floats = sample_ticks(samples, descriptions) * ns_per_sample_tick(samples, descriptions)[burst]
+    latency: Floats = combine_ticks(samples, descriptions) * compute_ns_per_tick(samples, descriptions)[burst]
     return latency, burst, place < samples["warmup"].to_numpy()[burst]
 
 
@@ -244,7 +246,7 @@ def drop_contradicting(
     return rows
 
 
-def of_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
+def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
     """Return the rows of these benchmarks, given as to `parse_benchmark_names`; all for None.
 
     Raises UsageError if there are none.
@@ -272,48 +274,48 @@ def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]"
     return chosen
 
 
-def without_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
+def drop_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """The rows of which each CPU or pair has one number: no points, or the one that stands for the others."""
-    kept = has_one_number(rows, descriptions)
-    return rows if kept.all() else rows[kept]
+    has_one = has_one_number(rows, descriptions)
+    return rows if has_one.all() else rows[has_one]
 
 
 def has_one_number(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
     """Which these are; rows: with `benchmark` and, of the tables `samples` and `pairs`, `point`."""
     benchmarks = {name: descriptions[str(name)] for name in rows["benchmark"].unique()}
     single = {name for name, known in benchmarks.items() if known.view in (View.MATRIX, View.CPUS)}
-    kept: Bools = rows["benchmark"].isin(single).to_numpy()
+    has_one: Bools = rows["benchmark"].isin(single).to_numpy()
     if "point" in rows:
         usual = {name: one.point for name, one in benchmarks.items()}
         kinds = zip(rows["benchmark"].tolist(), rows["point"].tolist(), strict=True)
         chosen = np.array([usual[name] == point for name, point in kinds], dtype=bool)
-        kept = kept & (rows["point"].isna().to_numpy() | chosen)
-    return kept
+        has_one = has_one & (rows["point"].isna().to_numpy() | chosen)
+    return has_one
 
 
-def flat_ticks(samples: pd.DataFrame) -> Ints:
+def flatten_ticks(samples: pd.DataFrame) -> Ints:
     """The ticks of all bursts in one array, in order."""
     return np.concatenate([np.empty(0, dtype=np.int64), *samples["ticks"]]).astype(np.int64, copy=False)
 
 
-def sample_ticks(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Ints | Floats:
+def combine_ticks(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Ints | Floats:
     """The same; the mean of both threads' for a pair of which both take times."""
-    flat = flat_ticks(samples)
+    flat = flatten_ticks(samples)
     if "other_ticks" not in samples:
         return flat
-    both = of_both(samples["benchmark"], descriptions) & samples["other_ticks"].notna().to_numpy()
+    both = is_pair_benchmark(samples["benchmark"], descriptions) & samples["other_ticks"].notna().to_numpy()
     others = [ticks for lists in samples["other_ticks"][both] for ticks in lists]
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
-    return mean_of_both(flat, np.concatenate(others) if others else flat[:0], np.repeat(both, counts))
+    return average_both_threads(flat, np.concatenate(others) if others else flat[:0], np.repeat(both, counts))
 
 
-def of_both(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED) -> Bools:
+def is_pair_benchmark(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED) -> Bools:
     """Which rows are of a benchmark of pairs; they have other_ticks if both threads took times."""
     pairs = [name for name in benchmarks.unique() if descriptions[str(name)].shape is Shape.PAIR]
     return benchmarks.isin(pairs).to_numpy()
 
 
-def mean_of_both(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:
+def average_both_threads(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:
     """Samples, those that `both` marks as the mean with the other thread's."""
     if not both.any():
         return ticks
@@ -324,7 +326,7 @@ def mean_of_both(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:
     return means
 
 
-def ns_per_sample_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Floats:
+def compute_ns_per_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Floats:
     """What a tick of a sample adds to its latency, of a unit or one way of a round trip, per burst."""
     names, codes = pd.factorize(samples["benchmark"])[::-1]
     ways = np.array([descriptions[str(name)].latencies for name in names], dtype=np.int64)[codes]
@@ -332,14 +334,14 @@ def ns_per_sample_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIPP
     return factor
 
 
-def _records(listing: Listing, runs: Sequence[RunSummary]) -> _Records:
+def _read_records(listing: Listing, runs: Sequence[RunSummary]) -> _Records:
     """What the samples files say of these runs; one that cannot be read is left out, a single one raises."""
     if len(runs) == 1:
         name = samples_name(runs[0].host_id, runs[0].run_id)
         return [(runs[0], TableFile(listing.place, name, "samples").record)]
-    found = listing.read_records(runs)
-    return [(run, found[run.run_id]) for run in runs if run.run_id in found]
+    run_records = listing.read_records(runs)
+    return [(run, run_records[run.run_id]) for run in runs if run.run_id in run_records]
 
 
-def _table(table: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+def _make_table(table: str, rows: Sequence[Mapping[str, Any]]) -> Any:
     return pa.Table.from_pylist(rows, arrow_schema(table))

@@ -11,9 +11,16 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats, Ints
-from fleet.analysis.base.text import records
-from fleet.analysis.reduce.bursts import of_arrow
-from fleet.analysis.reduce.matrices import OF_SAMPLES, PAIR, by_pair, middles_of, pair_numbers, pairs_of
+from fleet.analysis.base.text import to_records
+from fleet.analysis.reduce.bursts import read_bursts
+from fleet.analysis.reduce.matrices import (
+    OF_SAMPLES,
+    PAIR,
+    compute_medians,
+    make_pairs,
+    order_by_pair,
+    pair_numbers,
+)
 from fleet.late import pc
 from fleet.model import SHIPPED, Descriptions
 
@@ -56,43 +63,45 @@ def _quantile(values: Floats, counts: Ints, share: float) -> float:
     return float(low + (place - int(place)) * (high - low))
 
 
-def reduced_in_parts(
+def reduce_in_parts(
     tables: Iterable[Any], descriptions: Descriptions = SHIPPED, *, ordered: bool = False
 ) -> pd.DataFrame:
     """As `matrices.reduced`; tables: with COLUMNS, each fit to be held."""
     about, counts, middles, far = list[pd.DataFrame](), list[Ints](), list[Floats](), list[Ints]()
     samples: dict[tuple[object, ...], _Samples] = {}
     for table in tables:
-        kept = table.filter(pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup")))
-        bursts = of_arrow(kept, descriptions)
+        measured = table.filter(
+            pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup"))
+        )
+        bursts = read_bursts(measured, descriptions)
         about.append(bursts.about)
         counts.append(bursts.counts)
-        middle, beyond = middles_of(bursts)
+        middle, beyond = compute_medians(bursts)
         middles.append(middle)
         far.append(beyond)
         numbers = pair_numbers(bursts.about, ordered=ordered)
-        bursts = bursts.in_order(np.argsort(numbers, kind="stable"))
+        bursts = bursts.reorder(np.argsort(numbers, kind="stable"))
         begins = np.flatnonzero(np.diff(np.sort(numbers), prepend=-1))
         ends = np.cumsum(bursts.counts)
         of_pairs = np.split(bursts.latencies, ends[begins[1:] - 1])
         keys = _pairs(bursts.about.iloc[begins], ordered=ordered)
         for key, latencies in zip(keys, of_pairs, strict=len(begins) > 0):
             samples.setdefault(key, _Samples()).add(latencies.copy())
-    whole = pd.concat(about, ignore_index=True)
-    order = by_pair(whole, ordered=ordered)
+    bursts_of_all = pd.concat(about, ignore_index=True)
+    order = order_by_pair(bursts_of_all, ordered=ordered)
     sizes, beyond = (np.concatenate(each)[order] for each in (counts, far))
     middle, of_samples = np.concatenate(middles)[order], partial(_columns, samples, ordered)
-    about_all = whole.iloc[order].reset_index(drop=True)
-    return pairs_of(about_all, sizes, middle, beyond, of_samples, descriptions, ordered=ordered)
+    about_all = bursts_of_all.iloc[order].reset_index(drop=True)
+    return make_pairs(about_all, sizes, middle, beyond, of_samples, descriptions, ordered=ordered)
 
 
 def _pairs(bursts: pd.DataFrame, *, ordered: bool) -> list[tuple[object, ...]]:
     """Name the pair of each burst: the values of PAIR, unless `ordered` the lower CPU first."""
-    rows = records(bursts[PAIR])
+    rows = to_records(bursts[PAIR])
     keys = [(list(row.values())[:-2], [row["ping_cpu"], row["pong_cpu"]]) for row in rows]
     return [(*kind, *(ends if ordered else sorted(ends))) for kind, ends in keys]
 
 
 def _columns(samples: Mapping[Any, _Samples], ordered: bool, first: pd.DataFrame) -> dict[str, Any]:
-    found = [samples[key].numbers() for key in _pairs(first, ordered=ordered)]
-    return dict(zip(OF_SAMPLES, map(np.array, zip(*found, strict=True)), strict=True))
+    numbers = [samples[key].numbers() for key in _pairs(first, ordered=ordered)]
+    return dict(zip(OF_SAMPLES, map(np.array, zip(*numbers, strict=True)), strict=True))

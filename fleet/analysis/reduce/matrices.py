@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, decode_categories, group_medians, number_groups
-from fleet.analysis.reduce.burst_levels import asymmetry, describe_rows, find_main_bursts
-from fleet.analysis.reduce.bursts import OF_OTHERS, SAMPLE_COLUMNS, Bursts, equal_rows, of_arrow
+from fleet.analysis.reduce.burst_levels import describe_rows, find_asymmetry, find_main_bursts
+from fleet.analysis.reduce.bursts import OF_OTHERS, SAMPLE_COLUMNS, Bursts, group_rows_by_length, read_bursts
 from fleet.late import pa
 from fleet.model import SHIPPED, Benchmark, Descriptions, Shape
 from fleet.store.schema import PARAMETERS, arrow_schema
@@ -32,24 +32,31 @@ def pair_medians(
     """
     shape = arrow_schema("samples", SAMPLE_COLUMNS)
     rows = pa.Table.from_pandas(samples.reindex(columns=list(SAMPLE_COLUMNS)), shape, preserve_index=False)
-    return reduced(of_arrow(rows, descriptions), descriptions, ordered=ordered)
+    return reduce_bursts(read_bursts(rows, descriptions), descriptions, ordered=ordered)
 
 
-def reduced(bursts: Bursts, descriptions: Descriptions = SHIPPED, *, ordered: bool = False) -> pd.DataFrame:
+def reduce_bursts(
+    bursts: Bursts, descriptions: Descriptions = SHIPPED, *, ordered: bool = False
+) -> pd.DataFrame:
     """The same of bursts as arrays."""
-    bursts = bursts.in_order(by_pair(bursts.about, ordered=ordered))
-    found = partial(_of_samples, bursts)
-    return pairs_of(
-        bursts.about, bursts.counts, *middles_of(bursts), found, ordered=ordered, descriptions=descriptions
+    bursts = bursts.reorder(order_by_pair(bursts.about, ordered=ordered))
+    summarize = partial(_summarize_samples, bursts)
+    return make_pairs(
+        bursts.about,
+        bursts.counts,
+        *compute_medians(bursts),
+        summarize,
+        ordered=ordered,
+        descriptions=descriptions,
     )
 
 
-def by_pair(about: pd.DataFrame, *, ordered: bool = False) -> Ints:
+def order_by_pair(about: pd.DataFrame, *, ordered: bool = False) -> Ints:
     """The order of bursts by pair, those of one by time."""
     return np.lexsort((about["start_offset_ns"].to_numpy(), pair_numbers(about, ordered=ordered)))
 
 
-def pairs_of(
+def make_pairs(
     about: pd.DataFrame,
     samples: Ints,
     middles: Floats,
@@ -59,10 +66,10 @@ def pairs_of(
     *,
     ordered: bool = False,
 ) -> pd.DataFrame:
-    """The same of what is known of each burst, as `by_pair` orders them.
+    """Make pairs of bursts that `order_by_pair` has ordered.
 
-    samples: how many each has. middles, far: as of `middles_of`. of_samples: the columns OF_SAMPLES of pairs,
-    from the first burst of each, with `samples` of them all.
+    samples: how many each has. middles, far: as of `compute_medians`. of_samples: the columns OF_SAMPLES of
+    pairs, from the first burst of each, with `samples` of them all.
     """
     key = pair_numbers(about, ordered=ordered)
     begins = np.flatnonzero(np.diff(key, prepend=-1))
@@ -72,7 +79,7 @@ def pairs_of(
     first["samples"] = np.bincount(pair, samples, len(begins)).astype(np.int64)
     ends = _ends(first, ordered=ordered)
     # Bursts of other benchmarks that were part of the same visit have the same number.
-    visits = 2 * about["round"].to_numpy(dtype=np.int64) + _turned(about)
+    visits = 2 * about["round"].to_numpy(dtype=np.int64) + _turn_directions(about)
     main = find_main_bursts(middles, counts, visits, _units(first, ends, descriptions))
     numbers = describe_rows(middles, counts, about["start_offset_ns"].to_numpy(dtype=np.float64), main)
     times = middles / numbers["median_ns"][pair]
@@ -84,15 +91,15 @@ def pairs_of(
             "relation": first["relation"],
             "bursts": counts,
             **numbers,
-            "asymmetry": asymmetry(middles, _turned(about) & (not ordered), pair, len(begins)),
-            **_flags(about["flags"], pair, len(begins)),
+            "asymmetry": find_asymmetry(middles, _turn_directions(about) & (not ordered), pair, len(begins)),
+            **_join_flags(about["flags"], pair, len(begins)),
             "samples": first["samples"],
             **of_samples(first),
         }
     )
     outliers = np.bincount(pair, far, len(begins)) / table["samples"]
-    whole = table.assign(**_parameters(first, about, pair, times), outliers=outliers)
-    return whole.sort_values(PAIR, kind="stable", ignore_index=True)
+    pairs_table = table.assign(**_parameters(first, about, pair, times), outliers=outliers)
+    return pairs_table.sort_values(PAIR, kind="stable", ignore_index=True)
 
 
 def _ends(about: pd.DataFrame, *, ordered: bool) -> Ints:
@@ -120,21 +127,21 @@ def _parameters(first: pd.DataFrame, about: pd.DataFrame, pair: Ints, times: Flo
     sizes = np.bincount(pair, minlength=len(first))
     begins = np.cumsum(sizes) - sizes
     near = order[np.arange(len(pair)) - begins[pair] < sizes[pair] / 2 + 1]
-    found = group_medians((ghz * times)[near], pair[near])
-    of_bursts["core_ghz"] = np.clip(found, *(ends.reduceat(ghz, begins) for ends in (np.fmin, np.fmax)))
+    core_ghz = group_medians((ghz * times)[near], pair[near])
+    of_bursts["core_ghz"] = np.clip(core_ghz, *(ends.reduceat(ghz, begins) for ends in (np.fmin, np.fmax)))
     return {name: first[name] for name in PARAMETERS} | of_bursts
 
 
-def _turned(about: pd.DataFrame) -> Bools:
+def _turn_directions(about: pd.DataFrame) -> Bools:
     turned: Bools = (about["ping_cpu"] > about["pong_cpu"]).to_numpy()
     return turned
 
 
-def middles_of(bursts: Bursts) -> tuple[Floats, Ints]:
+def compute_medians(bursts: Bursts) -> tuple[Floats, Ints]:
     """Of each burst its median, and how many of its samples are above OUTLIER times that."""
     middles = np.empty(len(bursts.counts))
     far = np.empty(len(bursts.counts), dtype=np.int64)
-    for which, rows in equal_rows(bursts.latencies, bursts.counts):
+    for which, rows in group_rows_by_length(bursts.latencies, bursts.counts):
         middles[which] = _quantile(np.sort(rows, axis=1), 0.5)  # numpy sorts faster than it finds medians
         far[which] = (rows > OUTLIER * middles[which, None]).sum(axis=1)
     return middles, far
@@ -153,10 +160,10 @@ def _units(first: pd.DataFrame, ends: Ints, descriptions: Descriptions) -> Ints:
     return number_groups(units, [*units])
 
 
-def _of_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]:
+def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]:
     sizes = first["samples"].to_numpy()
     columns = {name: np.full(len(sizes), np.nan) for name in OF_SAMPLES}
-    for pairs, rows in equal_rows(bursts.latencies, sizes):
+    for pairs, rows in group_rows_by_length(bursts.latencies, sizes):
         ordered = np.sort(rows, axis=1)
         low, high, mean = ordered[:, 0].copy(), ordered[:, -1].copy(), ordered.mean(axis=1)
         tenth, middle, last = (_quantile(ordered, share) for share in (0.10, 0.5, 0.99))
@@ -173,19 +180,19 @@ def _quantile(ordered: Floats, share: float) -> Floats:
     place = share * (ordered.shape[1] - 1)
     low = int(place)
     high = min(low + 1, ordered.shape[1] - 1)
-    found: Floats = ordered[:, low] + (place - low) * (ordered[:, high] - ordered[:, low])
-    return found
+    quantiles: Floats = ordered[:, low] + (place - low) * (ordered[:, high] - ordered[:, low])
+    return quantiles
 
 
-def _flags(flags: "pd.Series[Any]", pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
+def _join_flags(flags: "pd.Series[Any]", pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
     """How many bursts of each pair have a flag, and all their flags once."""
     marked = (flags != "").to_numpy(dtype=bool)
-    found: list[set[str]] = [set() for _ in range(pairs)]
+    flags_by_pair: list[set[str]] = [set() for _ in range(pairs)]
     for number, text in dict.fromkeys(zip(pair[marked].tolist(), flags[marked].tolist(), strict=True)):
-        found[number].update(text.split(","))
+        flags_by_pair[number].update(text.split(","))
     return {
         "flagged_bursts": np.bincount(pair[marked], minlength=pairs),
-        "flags": [",".join(sorted(each)) for each in found],
+        "flags": [",".join(sorted(own_flags)) for own_flags in flags_by_pair],
     }
 
 
@@ -197,13 +204,13 @@ def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
     `spread`: the median pair's; `widest`: the worst pair's; NaN unless `number` is the median, whose they
     are. `flagged_share`: of the bursts, those with a flag.
     """
-    table = by_relation(pairs, [*KIND[1:], "relation"], number)
+    table = reduce_by_relation(pairs, [*KIND[1:], "relation"], number)
     order = number_groups(table, KIND[1:])
     ordered = table.assign(order=order).sort_values(["order", "median_ns"], kind="stable")
     return ordered.drop(columns="order").reset_index(drop=True)
 
 
-def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
+def reduce_by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
     """The same for each combination of `keys` there is, in the order of `pairs`."""
     spread = pairs["spread"] if number == "median_ns" else np.nan
     groups = pairs.assign(number=pairs[number].astype(float), spread=spread).groupby(
@@ -253,8 +260,11 @@ def grids(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, coun
     places = {cpu: place for place, cpu in enumerate(cpus)}
     ping, pong = ([places.get(cpu, -1) for cpu in pairs[end].tolist()] for end in ("ping_cpu", "pong_cpu"))
     at, column = np.array([ping, pong], dtype=np.int64), pairs[value].to_numpy(dtype=float)
-    known = (at >= 0).all(axis=0)
-    cell, column = (runs[known] * len(places) + at[0, known]) * len(places) + at[1, known], column[known]
+    is_inside = (at >= 0).all(axis=0)
+    cell, column = (
+        (runs[is_inside] * len(places) + at[0, is_inside]) * len(places) + at[1, is_inside],
+        column[is_inside],
+    )
     if len(cell) > len(np.unique(cell)):
         cell, number = np.unique(cell, return_inverse=True)
         column = group_medians(column, number)

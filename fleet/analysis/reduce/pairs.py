@@ -19,19 +19,19 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats, Ints, decode_categories, to_pandas
-from fleet.analysis.reduce.bursts import LISTS, SAMPLE_COLUMNS, of_arrow
-from fleet.analysis.reduce.flags import with_pair_flags
+from fleet.analysis.reduce.bursts import LISTS, SAMPLE_COLUMNS, read_bursts
+from fleet.analysis.reduce.flags import add_pair_flags
 from fleet.analysis.reduce.load import (
     Chosen,
     Runs,
     drop_contradicting,
+    drop_points,
+    list_published,
+    make_filters,
     merge_descriptions,
-    published,
-    rows_wanted,
-    without_points,
 )
-from fleet.analysis.reduce.long_pairs import reduced_in_parts
-from fleet.analysis.reduce.matrices import by_relation, reduced, visits_together
+from fleet.analysis.reduce.long_pairs import reduce_in_parts
+from fleet.analysis.reduce.matrices import reduce_bursts, reduce_by_relation, visits_together
 from fleet.errors import DamagedFileError
 from fleet.late import pa
 from fleet.model import SHIPPED, Descriptions, add_core_kinds, core_kinds
@@ -69,14 +69,14 @@ def load_pairs(
     and kept in the index; of many runs the listing's `note` is told how far that is.
     """
     listing = open_listing(root)
-    runs = published(listing, **which)
+    runs = list_published(listing, **which)
 
     def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
         missing = set(keys)
         for batch in _together([run for run in runs if run.key in missing]):
-            yield from _derived(listing.place, batch, alone=len(batch) == len(runs))
+            yield from _derive_missing(listing.place, batch, alone=len(batch) == len(runs))
 
-    where = rows_wanted(benchmark=benchmark, relation=relation)
+    where = make_filters(benchmark=benchmark, relation=relation)
     missing = listing.index.find_missing(PAIRS, _marks(runs))
     if len(missing) >= _MANY_RUNS:
         _derive_in_processes(listing, [run_id for _, run_id in missing])
@@ -90,7 +90,7 @@ def verify_pairs(root: Root) -> list[str]:
 
     def derive(keys: Sequence[Key]) -> Iterator[tuple[Sequence[Key], Any]]:
         for batch in _together([runs[key] for key in keys]):
-            yield from _derived(listing.place, batch, alone=False)
+            yield from _derive_missing(listing.place, batch, alone=False)
 
     return verify_derived(listing, PAIRS, _marks(listing.all_runs), derive)
 
@@ -105,15 +105,15 @@ def verify_derived(
 
     marks, derive: as of `load_derived`.
     """
-    kept, tables = listing.index.read_rows(kind, marks, kind.columns, {})
+    stored, tables = listing.index.read_rows(kind, marks, kind.columns, {})
     rows, problems = concat_tables(tables, kind.table, kind.columns), list[str]()
-    for keys, derived in derive([key for key in marks if key in kept]):
+    for keys, derived in derive([key for key in marks if key in stored]):
         for _, run_id in keys:
             where = {"run_id": {run_id}}
             of_run = (select_rows(table, kind.table, kind.columns, where) for table in (rows, derived))
             if not _are_alike(*(table.to_pandas() for table in of_run)):
-                what = f"the {kind.name} of {run_id} are not those of its samples"
-                problems.append(f"{listing.index.path}: {what}. {INDEX_REMEDY}")
+                complaint = f"the {kind.name} of {run_id} are not those of its samples"
+                problems.append(f"{listing.index.path}: {complaint}. {INDEX_REMEDY}")
     return problems
 
 
@@ -141,11 +141,11 @@ def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
     reading_end, writing_end = os.pipe()
     workers = []
     try:
-        for at in range(count):
-            with tempfile.TemporaryFile("w+") as asked:
-                json.dump([listing.place.address, run_ids[at::count]], asked)
-                asked.seek(0)
-                streams: Any = {"stdin": asked, "stdout": writing_end, "stderr": subprocess.DEVNULL}
+        for part in range(count):
+            with tempfile.TemporaryFile("w+") as request:
+                json.dump([listing.place.address, run_ids[part::count]], request)
+                request.seek(0)
+                streams: Any = {"stdin": request, "stdout": writing_end, "stderr": subprocess.DEVNULL}
                 workers.append(subprocess.Popen(command, **streams))
         os.close(writing_end)
         done = 0
@@ -167,7 +167,7 @@ def derive_into_index() -> None:
     runs = listing.find_runs(run_ids)
     marks = _marks(runs)
     for batch in _together(runs):
-        for keys, pairs in _derived(listing.place, batch, alone=False):
+        for keys, pairs in _derive_missing(listing.place, batch, alone=False):
             listing.index.keep_rows(PAIRS, {key: marks[key] for key in keys}, pairs)
             sys.stdout.write(f"{len(keys)}\n")
             sys.stdout.flush()
@@ -192,7 +192,9 @@ def _plan(run: RunSummary) -> tuple[object, ...]:
     return run.agent_build, run.benchmarks, run.descriptions
 
 
-def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterator[tuple[list[Key], Any]]:
+def _derive_missing(
+    place: Place, runs: Sequence[RunSummary], *, alone: bool
+) -> Iterator[tuple[list[Key], Any]]:
     """Yield runs with their pairs in one table; leave damaged ones out.
 
     Raises DamagedFileError if all of them are damaged and `alone`: no others are selected.
@@ -225,27 +227,31 @@ def history(
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of `relations`.
     """
     root = open_listing(root)
-    runs = published(root, **which)
+    runs = list_published(root, **which)
     ids = [run.run_id for run in runs]
     descriptions = merge_descriptions(runs)
     pairs = load_pairs(root, run_id=ids, benchmark=benchmark, relation=relation, columns=OF_HISTORY)
-    return by_run(runs, without_points(drop_contradicting(pairs, runs, descriptions), descriptions))
+    return reduce_by_run(runs, drop_points(drop_contradicting(pairs, runs, descriptions), descriptions))
 
 
-def by_run(runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] = _CLASS) -> pd.DataFrame:
+def reduce_by_run(
+    runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] = _CLASS
+) -> pd.DataFrame:
     """The rows of `history` for these pairs or other cells; keys: what a row of a run is of."""
-    found = by_relation(pairs, ["run_id", *keys])
-    known = {run.run_id: run for run in runs}
-    of = [known[run_id] for run_id in found["run_id"]]
+    relations = reduce_by_relation(pairs, ["run_id", *keys])
+    runs_by_id = {run.run_id: run for run in runs}
+    of = [runs_by_id[run_id] for run_id in relations["run_id"]]
     names = ("started_utc", "host_id", "host_name", "run_id")
     table: dict[Any, Any] = {name: [getattr(run, name) for run in of] for name in names}
     table |= {"labels": [dict(run.labels) for run in of]}
-    found = pd.DataFrame(table | {name: column for name, column in found.items() if name not in names})
+    relations = pd.DataFrame(
+        table | {name: column for name, column in relations.items() if name not in names}
+    )
     order = ["started_utc", "run_id", "benchmark", "variant", "median_ns"]
-    return found.sort_values(order, kind="stable").reset_index(drop=True)
+    return relations.sort_values(order, kind="stable").reset_index(drop=True)
 
 
-def widened(pairs: pd.DataFrame) -> pd.DataFrame:
+def as_float64(pairs: pd.DataFrame) -> pd.DataFrame:
     """The same rows with float64 that print as short as the float32 they were, and plain strings."""
     wide: dict[Any, Any] = {
         name: _wide(column.to_numpy()) for name, column in pairs.items() if column.dtype == np.float32
@@ -270,18 +276,18 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> Any:
     rows = [record.row for record in records]
     descriptions = runs[0].descriptions
     if len(files) == 1:
-        pairs = _of_file(files[0], descriptions=descriptions)
+        pairs = _reduce_file(files[0], descriptions=descriptions)
     else:
-        whole = concat_tables([file.read(SAMPLE_COLUMNS) for file in files], "samples", SAMPLE_COLUMNS)
-        pairs = reduced(of_arrow(whole, descriptions), descriptions)
-    asked = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
+        bursts = concat_tables([file.read(SAMPLE_COLUMNS) for file in files], "samples", SAMPLE_COLUMNS)
+        pairs = reduce_bursts(read_bursts(bursts, descriptions), descriptions)
+    precisions = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
     hosts = {run.run_id: run.host_id for run in runs}
     kinds = {
         run.run_id: core_kinds((cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus)
         for run, record in zip(runs, records, strict=True)
     }
-    pairs = of_kinds(pairs, kinds)
-    pairs = with_pair_flags(pairs, pairs["run_id"].map(asked).to_numpy(dtype=float), descriptions)
+    pairs = select_kinds(pairs, kinds)
+    pairs = add_pair_flags(pairs, pairs["run_id"].map(precisions).to_numpy(dtype=float), descriptions)
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     pairs = pairs.assign(host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION)
     shape = schema.arrow_schema("pairs")
@@ -291,15 +297,15 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> Any:
 def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
     """As `matrices.pair_medians` of a published run, however many samples it has; kind: as `cas/llsc`."""
     listing = open_listing(root)
-    (run,) = published(listing, run_id=run_id)
+    (run,) = list_published(listing, run_id=run_id)
     benchmark, _, variant = kind.partition("/")
     file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
-    return _of_file(
-        file, rows_wanted(benchmark=benchmark, variant=variant), run.descriptions, ordered=ordered
+    return _reduce_file(
+        file, make_filters(benchmark=benchmark, variant=variant), run.descriptions, ordered=ordered
     )
 
 
-def _of_file(
+def _reduce_file(
     file: TableFile,
     where: Where | None = None,
     descriptions: Descriptions = SHIPPED,
@@ -307,13 +313,13 @@ def _of_file(
     ordered: bool = False,
 ) -> pd.DataFrame:
     parts = [
-        _reduced(part, descriptions, ordered=ordered)
+        _reduce_slices(part, descriptions, ordered=ordered)
         for part in slices(file, SLICE_SAMPLES, where or {}, descriptions)
     ]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
+def select_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
     """The rows with the kinds of their cores in `relation`. kinds: of each run, by CPU."""
     if not any(kinds.values()):
         return rows
@@ -337,32 +343,34 @@ class _Slice(NamedTuple):
     last: int
 
 
-def _reduced(part: Iterator[Any], descriptions: Descriptions, *, ordered: bool) -> pd.DataFrame:
+def _reduce_slices(part: Iterator[Any], descriptions: Descriptions, *, ordered: bool) -> pd.DataFrame:
     held, size = [], 0
     for table in part:
         held.append(table)
         size += sum(table.column(name).nbytes for name in LISTS)
         if size > _HELD:
-            return reduced_in_parts(chain(held, part), descriptions, ordered=ordered)
-    return reduced(
-        of_arrow(concat_tables(held, "samples", SAMPLE_COLUMNS), descriptions), descriptions, ordered=ordered
+            return reduce_in_parts(chain(held, part), descriptions, ordered=ordered)
+    return reduce_bursts(
+        read_bursts(concat_tables(held, "samples", SAMPLE_COLUMNS), descriptions),
+        descriptions,
+        ordered=ordered,
     )
 
 
 def slices(
-    file: TableFile, most: int, where: Where, descriptions: Descriptions = SHIPPED
+    file: TableFile, limit: int, where: Where, descriptions: Descriptions = SHIPPED
 ) -> Iterator[Iterator[Any]]:
     """A samples file in slices of about `most` samples, tables one by one; a pair is in one slice."""
-    if (samples := file.values("ticks")) <= most:
+    if (samples := file.values("ticks")) <= limit:
         yield iter([file.read(SAMPLE_COLUMNS, where)])
         return
-    for part in _planned(file, most * file.rows / samples, where, descriptions):
+    for part in _plan_slices(file, limit * file.rows / samples, where, descriptions):
         inside = {**where, "benchmark": part.benchmarks, "relation": {part.relation}}
-        tables = (_of_cpus(table, part) for table in file.iter_tables(SAMPLE_COLUMNS, inside))
+        tables = (_add_cpu_columns(table, part) for table in file.iter_tables(SAMPLE_COLUMNS, inside))
         yield (table for table in tables if len(table))
 
 
-def _planned(file: TableFile, most: float, where: Where, descriptions: Descriptions) -> list[_Slice]:
+def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Descriptions) -> list[_Slice]:
     """Slices of at most `most` bursts, or of one CPU; only the small columns are read."""
     counts: Counter[tuple[str, str, int]] = Counter()
     for table in file.iter_tables(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
@@ -378,7 +386,7 @@ def _planned(file: TableFile, most: float, where: Where, descriptions: Descripti
     ordered = sorted(joined.items(), key=lambda item: (sorted(item[0][0]), *item[0][1:]))
     for (benchmarks, relation, low), count in ordered:
         part = _Slice(benchmarks, relation, low, low)
-        if planned and planned[-1][:2] == part[:2] and filled + count <= most:
+        if planned and planned[-1][:2] == part[:2] and filled + count <= limit:
             planned[-1] = planned[-1]._replace(last=part.last)
         else:
             planned.append(part)
@@ -387,7 +395,7 @@ def _planned(file: TableFile, most: float, where: Where, descriptions: Descripti
     return planned
 
 
-def _of_cpus(table: Any, part: _Slice) -> Any:
+def _add_cpu_columns(table: Any, part: _Slice) -> Any:
     low = _lower_cpus(table)
     inside = (low >= part.first) & (low <= part.last)
     return table if inside.all() else table.filter(pa.array(inside))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.text import is_none, records
+from fleet.analysis.base.text import is_none, to_records
 from fleet.model import Cpu, core_kinds
 
 NAMES = {"package": "socket", "node": "node", "die": "die", "llc": "cache", "cluster": "cluster"}
@@ -33,12 +33,12 @@ class Layout:
 
     def blocks(self, level: str) -> tuple[tuple[int, ...], ...]:
         """The CPUs of each group of `level`, in display order."""
-        found: list[list[int]] = []
+        groups: list[list[int]] = []
         for position, cpu in enumerate(self.cpus):
             if position == 0 or self.border(position, level):
-                found.append([])
-            found[-1].append(cpu)
-        return tuple(tuple(block) for block in found)
+                groups.append([])
+            groups[-1].append(cpu)
+        return tuple(tuple(block) for block in groups)
 
     def ruling(self) -> str | None:
         """The finest level whose groups hold four CPUs on average, or two: its borders are drawn."""
@@ -50,7 +50,7 @@ class Layout:
     def borders(self) -> tuple[bool, ...]:
         """For each CPU, whether a line separates it from the one before."""
         level = self.ruling()
-        return tuple(level is not None and self.border(at, level) for at in range(len(self.cpus)))
+        return tuple(level is not None and self.border(place, level) for place in range(len(self.cpus)))
 
     def tiers(self) -> tuple[tuple[tuple[str, int], ...], ...]:
         """The groups to name beside a map, outermost first: of each its name, if any, and how many CPUs.
@@ -64,58 +64,60 @@ class Layout:
         levels = dict.fromkeys(level for level in known if counts[str(level)] <= len(self.cpus) // 2)
         if len(levels) == 2 and outer and inner and counts[outer] == counts[inner]:
             levels.pop(inner)
-        return tuple(self._named(level) for level in levels if level)
+        return tuple(self._name_blocks(level) for level in levels if level)
 
-    def _named(self, level: str) -> tuple[tuple[str, int], ...]:
-        blocks, depth, found, at = self.blocks(level), GROUPS.index(level), [], 0
+    def _name_blocks(self, level: str) -> tuple[tuple[str, int], ...]:
+        blocks, depth, names, start = self.blocks(level), GROUPS.index(level), [], 0
         for block in blocks:
-            number = self.groups[at][depth]
-            found.append((f"{NAMES[level]} {number}" if number >= 0 else "", len(block)))
-            at += len(block)
-        return tuple(found)
+            number = self.groups[start][depth]
+            names.append((f"{NAMES[level]} {number}" if number >= 0 else "", len(block)))
+            start += len(block)
+        return tuple(names)
 
-    def finest(self, most: int) -> str | None:
+    def finest(self, limit: int) -> str | None:
         """The finest level above cores with 2 to `most` groups; of equal levels, the outermost."""
         counts = {level: len(self.blocks(level)) for level in GROUPS[:-1]}
-        fitting = [count for count in counts.values() if 2 <= count <= most]
+        fitting = [count for count in counts.values() if 2 <= count <= limit]
         return next((level for level in counts if counts[level] == max(fitting)), None) if fitting else None
 
 
-def layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
+def make_layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
     """Order `measured` CPUs by their GROUPS, then number; cpus: one run's rows. One not there comes last."""
-    return layouts(cpus.assign(run_id=""), {"": measured})[""]
+    return load_layouts(cpus.assign(run_id=""), {"": measured})[""]
 
 
-def layouts(cpus: pd.DataFrame, measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
+def load_layouts(cpus: pd.DataFrame, measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
     """The same of several runs by their ids, those that are alike made once."""
     names = ("kind", "capacity", *GROUPS)
-    there = [name for name in ("run_id", "cpu", *names) if name in cpus]
+    columns = [name for name in ("run_id", "cpu", *names) if name in cpus]
     of_runs: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
-    for row in records(cpus[there]):
+    for row in to_records(cpus[columns]):
         if row["run_id"] in of_runs:
             of_runs[row["run_id"]].append((int(row["cpu"]), tuple(map(row.get, names))))
-    made = cache(
-        lambda rows, numbers: _ordered(
+    make = cache(
+        lambda rows, numbers: _order_cpus(
             {cpu: of[2:] for cpu, of in rows}, numbers, core_kinds((cpu, *of[:2]) for cpu, of in rows)
         )
     )
-    return {run_id: made(tuple(rows), tuple(measured[run_id])) for run_id, rows in of_runs.items()}
+    return {run_id: make(tuple(rows), tuple(measured[run_id])) for run_id, rows in of_runs.items()}
 
 
-def kinds_of(cpus: pd.DataFrame) -> dict[int, str]:
+def find_core_kinds(cpus: pd.DataFrame) -> dict[int, str]:
     """The kind of each CPU's core, where there are several. cpus: one run's rows of the `cpus` table."""
     if not {"kind", "capacity"} <= set(cpus):
         return {}
-    return core_kinds(tuple(row.values()) for row in records(cpus[["cpu", "kind", "capacity"]]))
+    return core_kinds(tuple(row.values()) for row in to_records(cpus[["cpu", "kind", "capacity"]]))
 
 
-def layout_of(cpus: Sequence[Cpu], measured: Sequence[int]) -> Layout:
+def lay_out_cpus(cpus: Sequence[Cpu], measured: Sequence[int]) -> Layout:
     """The same of CPUs that are not in a table yet."""
     rows = {cpu.cpu: [getattr(cpu, name) for name in GROUPS] for cpu in cpus}
-    return _ordered(rows, measured, core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
+    return _order_cpus(rows, measured, core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
 
 
-def _ordered(rows: Mapping[int, Sequence[Any]], measured: Sequence[int], kinds: Mapping[int, str]) -> Layout:
+def _order_cpus(
+    rows: Mapping[int, Sequence[Any]], measured: Sequence[int], kinds: Mapping[int, str]
+) -> Layout:
     """rows: of each CPU the numbers of its GROUPS; None or NaN where it is in none."""
     unknown = (None,) * len(GROUPS)
     of_levels = ([row[at] for row in rows.values()] for at, _ in enumerate(GROUPS))

@@ -15,10 +15,10 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base.tables import number_groups
-from fleet.analysis.reduce.flags import SIBLING_NEARER, not_nearest
-from fleet.analysis.reduce.load import without_points
-from fleet.analysis.reduce.matrices import by_relation
-from fleet.analysis.reduce.pairs import OF_HISTORY, load_pairs, widened
+from fleet.analysis.reduce.flags import SIBLING_NEARER, compare_with_nearest
+from fleet.analysis.reduce.load import drop_points
+from fleet.analysis.reduce.matrices import reduce_by_relation
+from fleet.analysis.reduce.pairs import OF_HISTORY, as_float64, load_pairs
 from fleet.model import SHIPPED, Descriptions, relation_sort_key
 from fleet.store.runs import Listing, Root, open_listing
 
@@ -41,7 +41,11 @@ def check_topology(
     pairs: pd.DataFrame, history: pd.DataFrame | None = None, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
     """Every finding about one run. pairs: as `pair_medians` returns them. history: of `host_history`."""
-    past = {} if history is None else {"": [row for rows in medians_of(history).values() for row in rows]}
+    past = (
+        {}
+        if history is None
+        else {"": [row for rows in group_medians_by_run(history).values() for row in rows]}
+    )
     return pd.DataFrame(
         check_runs(pairs.assign(run_id=""), past, descriptions)[""], columns=list(FINDING_COLUMNS)
     )
@@ -50,59 +54,59 @@ def check_topology(
 Medians = Sequence[tuple[str, str, str, float]]  # of a run: benchmark, variant, relation, ns
 
 
-def medians_of(relations: pd.DataFrame) -> dict[str, Medians]:
-    """The medians of each run, by its id; relations: as `by_relation` returns them."""
-    found: dict[str, list[tuple[str, str, str, float]]] = {}
+def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
+    """The medians of each run, by its id; relations: as `reduce_by_relation` returns them."""
+    medians: dict[str, list[tuple[str, str, str, float]]] = {}
     for run_id, *row in _values(relations, "run_id", *_KIND, "relation", "median_ns"):
-        found.setdefault(run_id, []).append((row[0], row[1], row[2], row[3]))
-    return dict(found)
+        medians.setdefault(run_id, []).append((row[0], row[1], row[2], row[3]))
+    return dict(medians)
 
 
 def check_runs(
     pairs: pd.DataFrame, past: Mapping[str, Medians], descriptions: Descriptions = SHIPPED
 ) -> dict[str, list[tuple[object, ...]]]:
     """The findings about several runs, in COLUMNS, by the run's id. past: of each, what earlier runs had."""
-    pairs = without_points(pairs, descriptions)
+    pairs = drop_points(pairs, descriptions)
     now: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
     medians = pairs.groupby([*_RUN, "relation"], sort=False)["median_ns"].median().reset_index()
     for run_id, *kind, ns in _values(medians, *_RUN, "relation", "median_ns"):
         now[run_id][kind[0], kind[1], kind[2]] = ns
-    found: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+    comparisons: dict[str, list[tuple[object, ...]]] = defaultdict(list)
     for run_id, *finding in _siblings(pairs):
-        found[run_id].append(tuple(finding))
+        comparisons[run_id].append(tuple(finding))
     for run_id, of_run in now.items():
-        found[run_id] += _disorder(of_run)
+        comparisons[run_id] += _disorder(of_run)
     for run_id, *finding in _asymmetry(pairs):
-        found[run_id].append(tuple(finding))
+        comparisons[run_id].append(tuple(finding))
     for run_id, of_run in now.items():
-        found[run_id] += _off_history(of_run, past.get(run_id, ()))
-    return found
+        comparisons[run_id] += _off_history(of_run, past.get(run_id, ()))
+    return comparisons
 
 
 def host_history(root: Root, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """The relations of the host's last few runs before this one; run: its row of the `runs` table."""
     root = open_listing(root)
-    pairs = load_pairs(root, run_id=earlier_runs(root, [run])[run["run_id"]], columns=OF_HISTORY)
-    return by_relation(without_points(widened(pairs), descriptions), ["run_id", *_KIND, "relation"])
+    pairs = load_pairs(root, run_id=find_earlier_runs(root, [run])[run["run_id"]], columns=OF_HISTORY)
+    return reduce_by_relation(drop_points(as_float64(pairs), descriptions), ["run_id", *_KIND, "relation"])
 
 
-def earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def find_earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Of each run, a row of the `runs` table, the ids of the host's last few before it."""
     hosts: dict[str, list[tuple[datetime, str]]] = {run["host_id"]: [] for run in runs}
     for past in root.runs:
         if past.host_id in hosts:
             hosts[past.host_id].append((past.started_utc, past.run_id))
-    found = {}
+    earlier = {}
     for run in runs:
         listed = hosts[run["host_id"]]
-        at = bisect_left(listed, (run["started_utc"], run["run_id"]))
-        found[run["run_id"]] = [run_id for _, run_id in listed[max(at - MOST_HISTORY, 0) : at]]
-    return found
+        place = bisect_left(listed, (run["started_utc"], run["run_id"]))
+        earlier[run["run_id"]] = [run_id for _, run_id in listed[max(place - MOST_HISTORY, 0) : place]]
+    return earlier
 
 
 def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """Findings behind the ids of their runs."""
-    pairs = pairs.assign(factor=not_nearest(pairs, number_groups(pairs, _RUN)))
+    pairs = pairs.assign(factor=compare_with_nearest(pairs, number_groups(pairs, _RUN)))
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
     for *run, a, b, ns, factor in _values(pairs[pairs["factor"] < SIBLING_NEARER], *columns):
         says = f"{a}-{b} ({ns:.1f} ns, another CPU at {factor * ns:.1f})"
@@ -124,10 +128,10 @@ def _disorder(medians: Mapping[Any, float]) -> Iterator[tuple[object, ...]]:
 
 
 def _off_history(now: Mapping[Any, float], past: Medians) -> Iterator[tuple[object, ...]]:
-    known: dict[tuple[str, str, str], list[float]] = {}  # a number a run
+    numbers: dict[tuple[str, str, str], list[float]] = {}  # a number a run
     for *key, ns in past:
-        known.setdefault((key[0], key[1], key[2]), []).append(ns)
-    for kind, before in known.items():
+        numbers.setdefault((key[0], key[1], key[2]), []).append(ns)
+    for kind, before in numbers.items():
         if len(before) < LEAST_HISTORY or kind not in now:
             continue
         usual = median(before)

@@ -20,15 +20,15 @@ from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
 from fleet.analysis.base.tables import Ints
-from fleet.analysis.base.text import measured, records, shown_value, within
-from fleet.analysis.reduce.comparison_rows import key_nodes
-from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, flag_counts
-from fleet.analysis.reduce.heatmap import SHADES, Heatmap, is_log, of_cpus, of_nodes, value_at
-from fleet.analysis.reduce.ladders import find_plateaus, node_cells, node_matrix
-from fleet.analysis.reduce.load import read_runs, without_points
+from fleet.analysis.base.text import convert_to_shown, format_half_width, format_value, to_records
+from fleet.analysis.reduce.comparison_rows import select_key_nodes
+from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, count_flags
+from fleet.analysis.reduce.heatmap import SHADES, Heatmap, find_value, is_log, map_cpus, map_nodes
+from fleet.analysis.reduce.ladders import find_plateaus, lay_out_node_matrix, select_node_cells
+from fleet.analysis.reduce.load import drop_points, read_runs
 from fleet.analysis.reduce.matrices import estimator_column, matrix, relations
-from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.reduce.pairs import as_float64, load_pairs
+from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import CARD, CARDS
 from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
@@ -37,7 +37,7 @@ from fleet.errors import UsageError
 from fleet.model import Descriptions, View, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store.runs import Root
-from fleet.text import counted, one_line
+from fleet.text import format_count, one_line
 
 _SIZE = (1200, 630)
 _X, _Y, _SIDE = 64.0, 52.0, 520.0  # of the map
@@ -84,7 +84,7 @@ class Card:
 def card_of(root: Root, run_id: str) -> Card:
     """The card of a run's first benchmark of pairs, else by NUMA node. UsageError for none, or StoreError."""
     (run,), _, cpus = read_runs(root, [run_id])
-    return lay_out_card(run, cpus, widened(load_pairs(root, run_id=run_id)))
+    return lay_out_card(run, cpus, as_float64(load_pairs(root, run_id=run_id)))
 
 
 def lay_out_card(
@@ -95,12 +95,12 @@ def lay_out_card(
     foot: the line below, for one that has no agent, day and id.
     """
     descriptions = read_descriptions(run["hello"])
-    pairs = without_points(every, descriptions)
+    pairs = drop_points(every, descriptions)
     pairs = pairs[
         pairs["benchmark"].map(lambda name: descriptions[str(name)].view is View.MATRIX).astype(bool)
     ]
     if by_node := pairs.empty:
-        pairs = node_cells(every, cpus, descriptions)
+        pairs = select_node_cells(every, cpus, descriptions)
     named = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
     there = named.unique().tolist()
     kind = next((kind for kind in (*run["benchmarks"], *there) if kind in there), None)
@@ -110,24 +110,24 @@ def lay_out_card(
     pairs, what = pairs[named == kind], kind.rstrip("/")
     name = str(pairs["benchmark"].iloc[0])
     if by_node:
-        pairs = key_nodes(pairs, descriptions)
+        pairs = select_key_nodes(pairs, descriptions)
         what = f"{what} {pairs['about'].iloc[0]}"
-        order = layout(cpus, cpus["cpu"][cpus["measured"]].tolist())
-        drawn = of_nodes(*node_matrix(pairs, estimator_column(run)))
+        order = make_layout(cpus, cpus["cpu"][cpus["measured"]].tolist())
+        drawn = map_nodes(*lay_out_node_matrix(pairs, estimator_column(run)))
     else:
-        order = layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
-        drawn = of_cpus(matrix(pairs, order.cpus, estimator_column(run)), order)
+        order = make_layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
+        drawn = map_cpus(matrix(pairs, order.cpus, estimator_column(run)), order)
     table = [("memory" if by_node else "shared", *_TITLES)]
-    for row in records(relations(pairs, estimator_column(run)).astype({"pairs": str})):
-        number = f"{measured(descriptions[name], row['median_ns'])} {_unit(name, descriptions)}"
-        table.append((row["relation"], number, within(row["spread"]), row["pairs"]))
+    for row in to_records(relations(pairs, estimator_column(run)).astype({"pairs": str})):
+        number = f"{format_value(descriptions[name], row['median_ns'])} {_unit(name, descriptions)}"
+        table.append((row["relation"], number, format_half_width(row["spread"]), row["pairs"]))
     model = one_line(run["cpu_model"] or "unknown CPU model")
     what = one_line(f"{what}: {descriptions[name].heading}")
     memory = BY_NODE if by_node else _memory(find_plateaus(every, cpus, descriptions), descriptions)
     words = _words(model, _counts(order), what, table, memory, foot or _foot(run, pairs))
     texts = [*_map_texts(drawn, name, descriptions), *words]
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
-    shades, cell = drawn.shades(), _SIDE / len(drawn.labels)
+    shades, cell = drawn.choose_shades(), _SIDE / len(drawn.labels)
     cells, title = np.where(shades < 0, SHADES, shades), f"{model}, {what}: {listed}"
     edges = [at * cell for at, border in enumerate(drawn.borders) if border]
     return Card(kind, title, cells, edges, texts, table)
@@ -141,9 +141,9 @@ def _counts(order: Layout) -> str:
     """Sockets, cores and threads where they are known, else CPUs."""
     sockets, cores = ({groups[at] for groups in order.groups} for at in (0, -1))
     if -1 in sockets | cores:
-        return counted(len(order.cpus), "CPU")
+        return format_count(len(order.cpus), "CPU")
     found = ((sockets, "socket"), (cores, "core"), (order.cpus, "thread"))
-    return ", ".join(counted(len(each), name) for each, name in found)
+    return ", ".join(format_count(len(each), name) for each, name in found)
 
 
 def _memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
@@ -152,13 +152,14 @@ def _memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
     keys = ["benchmark", "variant", "setting", "ping_cpu"]
     one = one[(one[keys] == one[keys].iloc[:1].squeeze()).all(axis=1)] if len(one) else one
     listed = [
-        f"{row['level']} {measured(descriptions[row['benchmark']], row['median_ns'])}" for row in records(one)
+        f"{row['level']} {format_value(descriptions[row['benchmark']], row['median_ns'])}"
+        for row in to_records(one)
     ]
     return one_line(f"memory, {one['setting'].iloc[0]}: {', '.join(listed)} ns") if listed else ""
 
 
 def _foot(run: dict[str, Any], pairs: pd.DataFrame) -> str:
-    counts = flag_counts(pairs["flags"])
+    counts = count_flags(pairs["flags"])
     flags = [f"{flag} {counts[flag]}" for flag in MEANINGS if flag in counts and flag not in MINOR_IF_FEW]
     found = (
         f"fleet {VERSION}",
@@ -210,12 +211,12 @@ def _map_texts(drawn: Heatmap, benchmark: str, descriptions: Descriptions) -> It
             if shown := next((one for one in names if 13 * _EM * len(one) + 4 <= high - low), ""):
                 yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", shown)
                 yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", shown, upright=True)
-    size, values = min(24.0, cell / 3.6), shown_value(descriptions[benchmark], drawn.values)
+    size, values = min(24.0, cell / 3.6), convert_to_shown(descriptions[benchmark], drawn.values)
     for at, label in enumerate(drawn.labels if numbered else ()):
         middle = (at + 0.5) * cell
         yield Text(_X + middle, _Y - 8, 13, "muted", "middle", label)
         yield Text(_X - 8, _Y + middle + 5, 13, "muted", "end", label)
-        for other, (value, shade) in enumerate(zip(values[at], drawn.shades()[at], strict=True)):
+        for other, (value, shade) in enumerate(zip(values[at], drawn.choose_shades()[at], strict=True)):
             if shade >= 0:
                 kind, words = (
                     "black" if is_light_shade(shade) else "white",
@@ -223,9 +224,9 @@ def _map_texts(drawn: Heatmap, benchmark: str, descriptions: Descriptions) -> It
                 )
                 x, y = _X + (other + 0.5) * cell, _Y + middle + 0.36 * size
                 yield Text(x, y, size, kind, "middle", words)
-    low, high = sorted(shown_value(descriptions[benchmark], end) for end in drawn.limits)
+    low, high = sorted(convert_to_shown(descriptions[benchmark], end) for end in drawn.limits)
     for at in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
-        value = shown_value(descriptions[benchmark], value_at(1 - at / 4, drawn.limits))
+        value = convert_to_shown(descriptions[benchmark], find_value(1 - at / 4, drawn.limits))
         words = f"{value:.{1 if high < 1000 else 0}f}"
         yield Text(_X + _SIDE + 38, _Y + 11 + at * (_SIDE - 13) / 4, 13, "muted", "start", words)
     words = f"{_unit(benchmark, descriptions)}{', log' if is_log(drawn.limits) else ''}"

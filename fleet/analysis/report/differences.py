@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.text import change_shown, records
+from fleet.analysis.base.text import convert_change, to_records
 from fleet.analysis.compare.comparison import Comparison, Tables, compare
-from fleet.analysis.compare.side_runs import largest_by_chance
-from fleet.analysis.reduce.heatmap import Heatmap, of_changes
+from fleet.analysis.compare.side_runs import find_chance_limits
+from fleet.analysis.reduce.heatmap import Heatmap, map_changes
 from fleet.analysis.reduce.matrices import grids, matrix
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
@@ -79,7 +79,7 @@ def differences(
         )
         small = len(comparisons) > _MANY
         residuals = _residuals(comparison, a, b, pairs, small=small) if _alike(a, b) else []
-        drawn.append(Difference(comparison, records(comparison.relations), residuals))
+        drawn.append(Difference(comparison, to_records(comparison.relations), residuals))
     some = [comparison for comparison in comparisons if len(comparison.relations)]
     return Differences(
         sides, drawn, _forests(comparisons), render_headlines(some), format_open_relations(some)
@@ -88,12 +88,14 @@ def differences(
 
 def _forests(compared: Sequence[Comparison]) -> list[Forest]:
     """A forest per benchmark and relation that two comparisons or more have a verdict of."""
-    effects = [row for rows in {one.sides: one.fleet for one in compared}.values() for row in records(rows)]
+    effects = [
+        row for rows in {one.sides: one.fleet for one in compared}.values() for row in to_records(rows)
+    ]
     pooled = {(row["benchmark"], row["variant"], row["relation"]): row for row in effects}
     found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for one in compared:
         label = one.b.hosts[0] if one.a.hosts == one.b.hosts else one.b.name
-        for row in records(one.relations):
+        for row in to_records(one.relations):
             if row["low"] is not None:
                 key = (row["benchmark"], row["variant"], row["relation"])
                 found.setdefault(key, []).append(_forest_row(row, label, one.descriptions))
@@ -107,7 +109,7 @@ def _forests(compared: Sequence[Comparison]) -> list[Forest]:
 
 
 def _forest_row(row: Mapping[str, Any], name: str, descriptions: Descriptions) -> dict[str, Any]:
-    change, low, high = change_shown(row, descriptions)
+    change, low, high = convert_change(row, descriptions)
     return {"name": name, "change": change, "low": low, "high": high, "pooled": "hosts" in row}
 
 
@@ -141,7 +143,7 @@ def _residuals(
         shift = matrix(first.assign(ratio=first["relation"].map(ratios)), order.cpus, "ratio")
         moved = np.mean(logs[len(a) :], axis=0) - np.mean(logs[: len(a)], axis=0)
         change = pd.DataFrame(np.exp(moved), index=shift.index, columns=shift.columns) / shift - 1
-        drawn = of_changes(change, order, _chance(rows, len(a), order))
+        drawn = map_changes(change, order, _chance(rows, len(a), order))
         residuals.append(Residual(part.name, drawn, thumbnail(drawn, CHANGES) if small else None))
     return residuals
 
@@ -151,5 +153,5 @@ def _chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
     keys = ["relation", "ping_cpu", "pong_cpu", "run"]
     rows = pairs[[*keys, "ns"]].set_index(keys).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())
-    half = largest_by_chance(logs[:, :first], logs[:, first:], rows.index.get_level_values("relation"))
+    half = find_chance_limits(logs[:, :first], logs[:, first:], rows.index.get_level_values("relation"))
     return matrix(rows.index.to_frame(index=False).assign(half=half), order.cpus, "half")

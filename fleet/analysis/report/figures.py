@@ -57,7 +57,7 @@ def draw(
 
 def thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
     """A heat map as a data URI of a PNG with one pixel a cell; what was not measured is transparent."""
-    shades = drawn.shades()
+    shades = drawn.choose_shades()
     pixels = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES), bytes=True)[shades]
     pixels[shades < 0, 3] = 0
     buffer = io.BytesIO()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fleet.analysis.base.text import change_shown, is_rate, measured, records, signed
+from fleet.analysis.base.text import convert_change, format_change, format_value, is_rate, to_records
 from fleet.analysis.compare.history import History, find_changes_over_time
 from fleet.analysis.compare.siblings import MEAN, Siblings, compare_siblings
 from fleet.analysis.compare.side_runs import CLASS
@@ -95,7 +95,7 @@ def find(root: Root, selection: Sequence[str], benchmark: str | None = None) -> 
     except UsageError:  # they have no numbers that are compared
         return Findings()
     cells = over_time.format_changes(past)
-    days = [row["after"] if row["dated"] else row["end"] for row in records(past.changes)]
+    days = [row["after"] if row["dated"] else row["end"] for row in to_records(past.changes)]
     answers = [
         _answer_changes(past, cells),
         *(_answer_odd(group) for group in groups if len(group.hosts) > 1),
@@ -105,7 +105,7 @@ def find(root: Root, selection: Sequence[str], benchmark: str | None = None) -> 
     for host, mark in (*_mark_changes(past, cells), *(mark for group in groups for mark in _mark_odd(group))):
         marks.setdefault(host, []).append(one_line(mark))
     courses = dict[str, list[Course]]()
-    for change, words in zip(records(past.changes), cells, strict=True):
+    for change, words in zip(to_records(past.changes), cells, strict=True):
         for host in change["hosts"]:
             courses.setdefault(host, []).append(_draw_course(past, change, words, host))
     return Findings(answers, changes, courses, marks)
@@ -113,7 +113,7 @@ def find(root: Root, selection: Sequence[str], benchmark: str | None = None) -> 
 
 def _answer_changes(past: History, cells: Sequence[tuple[str, ...]]) -> Answer:
     findings = []
-    for row, (when, where, change, interval, beside) in zip(records(past.changes), cells, strict=True):
+    for row, (when, where, change, interval, beside) in zip(to_records(past.changes), cells, strict=True):
         text = f"{interval}; {when}" + f"; {beside}" * bool(beside)
         findings.append(Finding(f"{where}: {change}", text, row["hosts"]))
     return Answer(
@@ -139,7 +139,7 @@ def _answer_odd(group: Siblings) -> Answer:
 
 
 def _mark_changes(past: History, cells: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-    for row, (when, where, change, *_) in zip(records(past.changes), cells, strict=True):
+    for row, (when, where, change, *_) in zip(to_records(past.changes), cells, strict=True):
         if row["changed"]:
             day = f"since {row['after']}" if row["dated"] else when
             for host in row["hosts"]:
@@ -168,7 +168,7 @@ def _draw_course(past: History, change: Mapping[str, Any], words: tuple[str, ...
     usual = series[[night not in far for night in dates]]
     before = usual[[change["begin"] <= night <= change["before"] for night in usual.index]]
     level = float((before if len(before) else series).mean())
-    after, low, high = level + np.log1p(change_shown(change, descriptions))
+    after, low, high = level + np.log1p(convert_change(change, descriptions))
     bottom, top = (end([*series, level, low, high]) for end in (min, max))
 
     days = max((dates[-1] - dates[0]).days, 1)
@@ -182,8 +182,8 @@ def _draw_course(past: History, change: Mapping[str, Any], words: tuple[str, ...
 
     def text(log: float) -> str:
         if not kind:
-            return signed(float(np.expm1(log)))
-        return measured(descriptions[kind], float(np.exp(-log if is_rate(descriptions[kind]) else log)))
+            return format_change(float(np.expm1(log)))
+        return format_value(descriptions[kind], float(np.exp(-log if is_rate(descriptions[kind]) else log)))
 
     def ticks() -> Iterator[tuple[float, str]]:
         for night, facts in sorted(past.facts.get(host, {}).items()):

@@ -9,14 +9,14 @@ import pandas as pd
 
 from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.compare.history import mark_usual
-from fleet.analysis.reduce.comparison_rows import OVERVIEW, in_order, overview
-from fleet.analysis.reduce.matrices import by_relation, estimator_column
+from fleet.analysis.reduce.comparison_rows import OVERVIEW, select_overview_rows, sort_overview
+from fleet.analysis.reduce.matrices import estimator_column, reduce_by_relation
 from fleet.analysis.report.read_runs import MANY_RUNS, Reading
 from fleet.analysis.views.overview import Group, group_columns
 from fleet.analysis.views.warnings import ORDER
 from fleet.model import SHIPPED, Descriptions
 from fleet.store.runs import Root
-from fleet.text import counted
+from fleet.text import format_count
 
 
 class Affected(NamedTuple):
@@ -57,7 +57,7 @@ def _by_host(affected: Sequence[Affected], readings: Sequence[Reading]) -> Itera
     last = {reading.run["host_id"]: reading for reading in readings}
     found = [one.reading.run["host_id"] for one in affected]
     for host in dict.fromkeys(found):
-        yield Affected(last[host], f"{found.count(host)} of {counted(hosts.count(host), 'run')}")
+        yield Affected(last[host], f"{found.count(host)} of {format_count(hosts.count(host), 'run')}")
 
 
 def read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
@@ -67,7 +67,11 @@ def read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd
         if (number := estimator_column(reading.run)) != "median_ns":
             own = pairs["run_id"] == reading.run["run_id"]
             pairs = pairs.assign(median_ns=pairs["median_ns"].where(~own, pairs[number]))
-    rows = in_order(by_relation(overview(pairs, tables.cpus, tables.descriptions), ["run_id", *OVERVIEW]))
+    rows = sort_overview(
+        reduce_by_relation(
+            select_overview_rows(pairs, tables.cpus, tables.descriptions), ["run_id", *OVERVIEW]
+        )
+    )
     by_id = {reading.run["run_id"]: reading.run for reading in readings}
     for name in ("host_id", "host_name"):
         rows[name] = [by_id[run_id][name] for run_id in rows["run_id"]]
@@ -78,7 +82,7 @@ def read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd
 def group_tables(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[list[Group]]:
     """Group columns by the table they share; a host alone has one for those of the same names."""
     shared: dict[object, list[Group]] = {}
-    for group in group_columns(in_order(table), descriptions):
+    for group in group_columns(sort_overview(table), descriptions):
         shared.setdefault(
             tuple(group.columns) if table["host_id"].nunique() == 1 else group.title, []
         ).append(group)

@@ -10,7 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from fleet.analysis.base.text import is_rate
-from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps, settings_in_order
+from fleet.analysis.reduce.ladders import find_plateaus, select_ladder_steps, sort_settings
 from fleet.analysis.report import figures, plots
 from fleet.analysis.views.ladders import describe_cpus, explain_marks, group_like_cpus, tabulate_levels
 from fleet.model import SHIPPED, Descriptions, View
@@ -98,7 +98,7 @@ def _ladders(rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Description
 def picture(reading: Any, ladder: Ladder, place: int) -> Markup:
     """The figure: lines over the size of the memory, with intervals, caches and levels."""
     descriptions = reading.descriptions
-    order = settings_in_order(ladder.steps, descriptions)
+    order = sort_settings(ladder.steps, descriptions)
     cells = [
         f"{line[0]} {', '.join(map(' '.join, zip(ladder.titles[3:], line[3:], strict=True)))}"
         for line in ladder.lines

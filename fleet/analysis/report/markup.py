@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from fleet.analysis.base import text
 from fleet.analysis.reduce import heatmap
-from fleet.text import counted, one_line
+from fleet.text import format_count, one_line
 
 
 def filled(template: str, **values: Any) -> str:
@@ -28,8 +28,12 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"counted": counted, "number": number, "spark": draw_spark, "px": "{:.1f}".format}
-    found.filters |= {name: getattr(text, name) for name in ("within", "percent", "signed")}
+    found.filters |= {"counted": format_count, "number": number, "spark": draw_spark, "px": "{:.1f}".format}
+    found.filters |= {
+        "within": text.format_half_width,
+        "percent": text.format_share,
+        "signed": text.format_change,
+    }
     found.globals |= {"text": text, "heatmap": heatmap}
     found.filters["moment"] = lambda when: f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
     return found
@@ -41,7 +45,7 @@ def draw_spark(blocks: str) -> Markup:
     if len(heights) < 2 or min(heights) < 0:
         return Markup("{}").format(blocks)
     points = " ".join(f"{4 * place + 2},{16 - 2 * height}" for place, height in enumerate(heights))
-    name = f"{counted(len(heights), 'run')}, oldest to newest, between their least and most"
+    name = f"{format_count(len(heights), 'run')}, oldest to newest, between their least and most"
     svg = '<svg class="spark" role="img" aria-label="{}" width="{}" height="18"><polyline points="{}"/></svg>'
     return Markup(svg).format(name, 4 * len(heights), points)  # noqa: S704  (escapes what it formats)
 

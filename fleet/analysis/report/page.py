@@ -15,8 +15,8 @@ from matplotlib.colors import Colormap
 from fleet.analysis.base import text
 from fleet.analysis.base.tables import Ints
 from fleet.analysis.reduce import heatmap
-from fleet.analysis.reduce.comparison_rows import OVERVIEW, in_order
-from fleet.analysis.reduce.environment import properties
+from fleet.analysis.reduce.comparison_rows import OVERVIEW, sort_overview
+from fleet.analysis.reduce.environment import list_properties
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report import figures, plots
 from fleet.analysis.report.differences import Difference, Forest, Residual, differences
@@ -84,7 +84,7 @@ def render(
     usual = compute_host_medians(overall)
     starts = [reading.run["started_utc"] for reading in readings]
     found = _maps_by_kind(detailed)
-    shared = {kind: heatmap.colour_limits([table for _, table in of_kind]) for kind, of_kind in found.items()}
+    shared = {kind: heatmap.choose_limits([table for _, table in of_kind]) for kind, of_kind in found.items()}
     thumbnails = _thumbnails(found, shared)
     return filled(
         "page.html",
@@ -92,7 +92,7 @@ def render(
         generator=f"{GENERATOR} {VERSION}",
         made=datetime.now(UTC),
         readings=readings,
-        span=text.span_text(min(starts), max(starts)),
+        span=text.format_span(min(starts), max(starts)),
         kinds=select_kinds(
             benchmark or ALL,
             dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"]),
@@ -100,7 +100,7 @@ def render(
         warnings=warnings(readings),
         tables=group_tables(usual, tables_read.descriptions),
         within=describe_interval(usual) if len(usual) else "",
-        since=list(dict.fromkeys(since_text(row) for row in text.records(usual) if row["since"])),
+        since=list(dict.fromkeys(since_text(row) for row in text.to_records(usual) if row["since"])),
         latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
         dots=_history(overall, readings, tables_read.descriptions) if len(readings) > 1 else {},
         detailed=detailed,
@@ -112,7 +112,7 @@ def render(
         differences=differences(root, readings, tables_read, sides) if sides else None,
         findings=Findings() if sides else find(root, selection or [",".join(run_ids)], benchmark),
         course_size=COURSE_SIZE,
-        environment=properties([reading.run for reading in readings]),
+        environment=list_properties([reading.run for reading in readings]),
         viridis=figures.palette("viridis"),
         diverging=figures.palette(plots.CHANGES),
         topology_of=describe_topology,
@@ -150,7 +150,7 @@ def _thumbnails(
     several = [kind for kind in found if len(found[kind]) > 1]
     return {
         kind: [
-            (reading, figures.thumbnail(heatmap.of_cpus(table, reading.order, shared[kind]), "viridis"))
+            (reading, figures.thumbnail(heatmap.map_cpus(table, reading.order, shared[kind]), "viridis"))
             for reading, table in found[kind]
         ]
         for kind in sorted(several, key=lambda kind: -len(found[kind]))
@@ -162,7 +162,7 @@ def _history(
 ) -> dict[str, list[tuple[str, Markup]]]:
     """By group of the overview a panel a column: runs are dots on hosts' lines, rounds in detail ticks."""
     found: dict[str, list[tuple[str, Markup]]] = {}
-    for (benchmark, variant, about), group in in_order(rows).groupby(list(OVERVIEW[:3]), sort=False):
+    for (benchmark, variant, about), group in sort_overview(rows).groupby(list(OVERVIEW[:3]), sort=False):
         kind = f"{benchmark}/{variant}".rstrip("/")
         in_detail = [
             part.rounds.assign(host=figures.short(reading.run["host_name"]))
@@ -174,7 +174,7 @@ def _history(
         for column, runs in group.groupby("relation", sort=False):
             shown = runs.assign(
                 host=runs["host_name"].map(figures.short),
-                ns=text.shown_value(descriptions[str(benchmark)], runs["median_ns"]),
+                ns=text.convert_to_shown(descriptions[str(benchmark)], runs["median_ns"]),
             )
             rounds = [one[one["relation"] == column] for one in in_detail]
             ticks = pd.concat(rounds) if rounds else None
@@ -202,11 +202,11 @@ def _map(reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readin
     """The map of a part; readings: all of the page, of which a few leave room for numbers of pairs."""
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     common, order = shared[part.name], reading.order
-    drawn = heatmap.of_cpus(part.table, order)
+    drawn = heatmap.map_cpus(part.table, order)
     number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
     fits, few = len(order.cpus) <= heatmap.MOST_NUMBERS, len(readings) <= MANY_RUNS
     named = fits or (few and len(order.cpus) <= _MOST_PAIR_TIPS)
-    tips = _pair_tips(text.records(part.pairs), order, part.number) if named else {}
+    tips = _pair_tips(text.to_records(part.pairs), order, part.number) if named else {}
     if fits and few:
         return Map(drawn.limits, drawn, number, tips, None)
     shapes = (
@@ -219,7 +219,7 @@ def _map(reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readin
         f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; "
         "its numbers are in the tables and in fleet show"
     )
-    grouped = None if fits else heatmap.of_groups(part.table, order)
+    grouped = None if fits else heatmap.map_groups(part.table, order)
     return Map(drawn.limits, grouped, number, {}, _map_picture(title, drawn, scales, shapes))
 
 
@@ -227,7 +227,7 @@ def _front(reading: Reading) -> tuple[str, Markup] | None:
     """The picture of a run with its caption, for the first screen: its first map, or ladder."""
     for part in reading.parts:
         if part.table is not None and len(reading.order.cpus) >= _LEAST_MAP:
-            drawn = heatmap.of_cpus(part.table, reading.order)
+            drawn = heatmap.map_cpus(part.table, reading.order)
             title = f"Map of {part.name} on {reading.name}, small; the section of the run has it with numbers"
             return f"{part.name}: dark is fast", _map_picture(title, drawn, [("own", drawn)], side=_FRONT)
     if reading.ladders:
@@ -318,7 +318,7 @@ def _pair_tips(rows: Sequence[dict[str, Any]], order: Layout, number: str) -> di
     places, found = {cpu: place for place, cpu in enumerate(order.cpus)}, {}
     for row in rows:
         ping, pong = row["ping_cpu"], row["pong_cpu"]
-        half = f" {text.within(row['spread'])}".removesuffix(" -") if number == "median_ns" else ""
+        half = f" {text.format_half_width(row['spread'])}".removesuffix(" -") if number == "median_ns" else ""
         flags = f", {row['flags']}" if row["flags"] else ""
         tip = one_line(f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns{half}{flags}")
         found[places[ping], places[pong]] = tip
@@ -327,7 +327,7 @@ def _pair_tips(rows: Sequence[dict[str, Any]], order: Layout, number: str) -> di
 
 def _block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[str, str]]:
     """A tip for the pairs between two groups of CPUs: what they share, their median, lowest and highest."""
-    blocks, _ = heatmap.blocks_of(order)
+    blocks, _ = heatmap.choose_blocks(order)
     of_cpu = {cpu: at for at, block in enumerate(blocks) for cpu in block}
     first, second = (pairs[name].map(of_cpu).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     block = np.minimum(first, second) * len(blocks) + np.maximum(first, second)

@@ -18,8 +18,8 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fleet.analysis.base.tables import Floats, Ints
-from fleet.analysis.reduce.heatmap import MOST_NUMBERS, Heatmap, Limits, colour_limits, is_log, of_cpus
-from fleet.analysis.reduce.ladders import size_text
+from fleet.analysis.reduce.heatmap import MOST_NUMBERS, Heatmap, Limits, choose_limits, is_log, map_cpus
+from fleet.analysis.reduce.ladders import format_size
 from fleet.analysis.reduce.topology import Layout
 from fleet.text import one_line
 
@@ -53,7 +53,7 @@ _TICKS = [4096 * 8**at for at in range(12)]  # sizes that are named
 _CHANGES = ("#4b2991", "#9a8fc0", "#c8c8c8", "#e9a55a", "#b35806")
 CHANGES = LinearSegmentedColormap.from_list("changes", _CHANGES, N=256)
 
-__all__ = ["colour_limits", "ecdf", "forest", "heatmap", "ladder", "run_dots"]
+__all__ = ["choose_limits", "ecdf", "forest", "heatmap", "ladder", "run_dots"]
 
 
 def heatmap(
@@ -63,7 +63,7 @@ def heatmap(
 
     table: as `matrix` returns it. limits: the ends of the colour scale, the same to compare several maps.
     """
-    drawn = of_cpus(table, order, limits)
+    drawn = map_cpus(table, order, limits)
     count = len(drawn.labels)
     axes = _axes(axes, _INCHES_BESIDE + _INCHES_A_CELL * count if count <= MOST_NUMBERS else 0.0)
     scale = (LogNorm if is_log(drawn.limits) else Normalize)(*drawn.limits, clip=True)
@@ -252,7 +252,7 @@ def _a_line_each(axes: Axes, names: Iterable[str], steps: Sequence[float], what:
 def _label_sizes(axes: Axes, sizes: Ints) -> None:
     least, most = int(sizes.min()), int(sizes.max())
     ticks = [tick for tick in _TICKS if least / 1.5 <= tick <= most * 1.5]
-    axes.set_xticks(ticks, [size_text(size) for size in ticks])
+    axes.set_xticks(ticks, [format_size(size) for size in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(least / 1.5, most * 1.5)
 
@@ -294,7 +294,7 @@ def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats) -> None:
     figure.draw_without_rendering()  # lays the axes out
     extent = axes.get_window_extent()
     room = min(extent.width, extent.height) / figure.dpi * 72 / len(drawn.labels)
-    texts = drawn.texts("{:.1f}", "")
+    texts = drawn.format_cells("{:.1f}", "")
     longest = max((len(text) for row in texts for text in row), default=0)
     size = min(_LARGEST_NUMBER, 0.9 * room / (_WIDTH_OF_DIGIT * max(longest, 2)))
     if size < _SMALLEST_NUMBER:

@@ -19,7 +19,7 @@ from fleet.analysis.report.plots import name_steps
 from fleet.analysis.views.gemm import add_peak_shares
 from fleet.analysis.views.ladders import describe_cpus
 from fleet.model import SHIPPED, Descriptions, View
-from fleet.text import counted
+from fleet.text import format_count
 
 _WIDTH, _HEIGHT = 340, 280  # CSS pixels; as wide as a telephone shows without scrolling
 _IN_A_LINE = 2  # entries of the legend
@@ -131,7 +131,7 @@ def _draw(every: Sequence[Products], axes: Axes) -> None:
     known = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
     grey = partial(Line2D, [], [], color="#888888")
     styles = zip(every, itertools.cycle(_STYLES))
-    known += [grey(linestyle=style, label=counted(one.threads, "CPU")) for one, style in styles]
+    known += [grey(linestyle=style, label=format_count(one.threads, "CPU")) for one, style in styles]
     marks = {name: _FROM_MEMORY[name] for name in dict.fromkeys(dots["operation"])}
     known += [grey(linestyle="none", marker=mark, label=name) for name, mark in marks.items()]
     above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.3}

@@ -14,20 +14,20 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.base.tables import Floats, Ints
-from fleet.analysis.base.text import kind_of, records
+from fleet.analysis.base.text import name_kind, to_records
 from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.reduce import load
-from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, compared, summary
-from fleet.analysis.reduce.ladders import by_node
-from fleet.analysis.reduce.matrices import by_relation, estimator_column, matrix
-from fleet.analysis.reduce.pairs import load_pairs, of_kinds, widened
-from fleet.analysis.reduce.topology import Layout, layouts
+from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, check_run, summarize_checks
+from fleet.analysis.reduce.ladders import is_node_placed
+from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_relation
+from fleet.analysis.reduce.pairs import as_float64, load_pairs, select_kinds
+from fleet.analysis.reduce.topology import Layout, load_layouts
 from fleet.analysis.reduce.topology_check import (
     FINDING_COLUMNS,
     Medians,
     check_runs,
-    earlier_runs,
-    medians_of,
+    find_earlier_runs,
+    group_medians_by_run,
 )
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
@@ -126,13 +126,13 @@ def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> 
     run_names = name_runs(rows)
     last = {row["host_id"]: row["run_id"] for row in rows}
     few = len(rows) <= MANY_RUNS
-    before = earlier_runs(listing, rows)
+    before = find_earlier_runs(listing, rows)
     ids = sorted({run_id for ids in before.values() for run_id in ids} - before.keys())
     past: dict[str, Medians] = {}
     for at in range(0, len(ids), _AT_ONCE):
-        summaries = load.published(listing, run_id=ids[at : at + _AT_ONCE])
+        summaries = load.list_published(listing, run_id=ids[at : at + _AT_ONCE])
         descriptions = load.merge_descriptions(summaries)
-        pairs = widened(load_pairs(listing, run_id=[run.run_id for run in summaries]))
+        pairs = as_float64(load_pairs(listing, run_id=[run.run_id for run in summaries]))
         past |= _medians(load.drop_contradicting(pairs, summaries, descriptions), descriptions)
     found: list[Reading] = []
     read: list[pd.DataFrame] = []
@@ -150,7 +150,7 @@ def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> 
     pairs = pd.concat(read, ignore_index=True)
     order = pd.Index(runs["run_id"]).get_indexer(pairs["run_id"])
     pairs = pairs.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
-    summaries = load.published(listing, run_id=run_ids)
+    summaries = load.list_published(listing, run_id=run_ids)
     descriptions = load.merge_descriptions(summaries)
     pairs = load.drop_contradicting(pairs, summaries, descriptions)
     return found, Tables(runs, cpus, pairs, descriptions)
@@ -161,13 +161,13 @@ def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     names = {}
     for host in dict.fromkeys(row["host_id"] for row in rows):
         runs = [row for row in rows if row["host_id"] == host]
-        alike = text.labels_alike([run["labels"] for run in runs])
+        alike = text.find_common_labels([run["labels"] for run in runs])
         days = len({f"{run['started_utc']:%Y-%m-%d}" for run in runs}) == len(runs)
         for run in runs:
             when = (
                 f"{run['started_utc']:{'%Y-%m-%d' if days else '%Y-%m-%d %H:%M:%S'}}" if len(runs) > 1 else ""
             )
-            labels = text.labels_text(run["labels"], without=alike) if len(runs) > 1 else ""
+            labels = text.format_labels(run["labels"], without=alike) if len(runs) > 1 else ""
             names[run["run_id"]] = " ".join(filter(None, (run["host_name"], when, labels)))
     return names
 
@@ -187,7 +187,7 @@ def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _medians(pairs: pd.DataFrame, descriptions: Descriptions) -> dict[str, Medians]:
-    return medians_of(by_relation(load.without_points(pairs, descriptions), _BY_RELATION))
+    return group_medians_by_run(reduce_by_relation(load.drop_points(pairs, descriptions), _BY_RELATION))
 
 
 def _rows(
@@ -202,16 +202,18 @@ def _rows(
 ) -> _Rows:
     """before: of each run the ids of those before it. past: their medians; those of `runs` are added."""
     ids = [run["run_id"] for run in runs]
-    pairs = load.of_benchmark(widened(load_pairs(listing, run_id=ids)), benchmark).reset_index(drop=True)
+    pairs = load.select_benchmark(as_float64(load_pairs(listing, run_id=ids)), benchmark).reset_index(
+        drop=True
+    )
     others = [run_id for run_id in ids if run_id not in detailed]
     brief = load_marked_bursts(listing, others)
     in_detail = [load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS) for run_id in detailed]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for number in dict.fromkeys(map(estimator_column, runs)):
         own = [run["run_id"] for run in runs if estimator_column(run) == number]
-        table = by_relation(pairs[pairs["run_id"].isin(own)], _BY_RELATION, number)
-        for row in records(table.sort_values("median_ns", kind="stable")):
-            found.setdefault(row["run_id"], {}).setdefault(kind_of(row), []).append(row)
+        table = reduce_by_relation(pairs[pairs["run_id"].isin(own)], _BY_RELATION, number)
+        for row in to_records(table.sort_values("median_ns", kind="stable")):
+            found.setdefault(row["run_id"], {}).setdefault(name_kind(row), []).append(row)
     past |= _medians(pairs, descriptions)
     earlier = {run_id: [row for one in before[run_id] for row in past.get(one, ())] for run_id in ids}
     places = dict.fromkeys(ids, slice(0)) | rows_by_run(pairs)
@@ -220,7 +222,7 @@ def _rows(
     return _Rows(
         pairs,
         places,
-        layouts(cpus, {run_id: np.unique(ends[places[run_id]]).tolist() for run_id in ids}),
+        load_layouts(cpus, {run_id: np.unique(ends[places[run_id]]).tolist() for run_id in ids}),
         select_marked_rows(
             pairs, pd.concat([brief, *in_detail]), {run["run_id"]: run["bursts"] for run in runs}
         ),
@@ -263,12 +265,12 @@ def _reading(
     if detailed or can_compare(kinds, descriptions):
         pairs = rows.pairs[rows.places[run_id]].reset_index(drop=True)
         cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
-        checked = compared(run, pairs, cpus, descriptions)
+        checked = check_run(run, pairs, cpus, descriptions)
         ladders, products = (
             ladders_of(pairs, cpus, kinds, descriptions),
             products_of(pairs, cpus, descriptions),
         )
-        reading = replace(reading, ladders=ladders, products=products, checks=summary(checked))
+        reading = replace(reading, ladders=ladders, products=products, checks=summarize_checks(checked))
     if detailed:
         reading = _in_detail(listing, reading, pairs, parts, kinds, rows, descriptions)
         reading = replace(reading, points=[*reading.points, *tabulate_nodes(pairs, cpus, run, descriptions)])
@@ -286,13 +288,15 @@ def _in_detail(
     descriptions: Descriptions,
 ) -> Reading:
     run_id = reading.run["run_id"]
-    found, points, placed = [], [], by_node(pairs, descriptions)
+    found, points, placed = [], [], is_node_placed(pairs, descriptions)
     for kind in kinds:
         benchmark, _, variant = kind.partition("/")
         own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant) & ~placed]
         if kind in parts:
-            stored = load.samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
-            bursts = (of_kinds(part.assign(run_id=run_id), {run_id: reading.order.kinds}) for part in stored)
+            stored = load.load_samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
+            bursts = (
+                select_kinds(part.assign(run_id=run_id), {run_id: reading.order.kinds}) for part in stored
+            )
             found.append(_part_in_detail(parts[kind], own, bursts, reading.order, descriptions))
         elif len(own) and descriptions[kind].view is not View.LADDER:
             points.append(
@@ -315,7 +319,7 @@ def _part_in_detail(
     rounds = list[pd.DataFrame]()
     of_relations = {row["relation"]: _Thinned(_MOST_DRAWN) for row in part.relations}
     for samples in parts:
-        latency, burst, is_warmup = load.latencies(samples, descriptions)
+        latency, burst, is_warmup = load.compute_latencies(samples, descriptions)
         latency, burst = latency[~is_warmup], burst[~is_warmup]
         relation = samples["relation"].astype(str).to_numpy()
         for name, kept in of_relations.items():

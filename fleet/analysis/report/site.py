@@ -19,16 +19,16 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.selection import by_host
+from fleet.analysis.base.selection import group_by_host
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.base.text import is_none, measured, records, shown_value, within
+from fleet.analysis.base.text import convert_to_shown, format_half_width, format_value, is_none, to_records
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, load_published_cpus
 from fleet.analysis.exchange.run_files import make_summary
-from fleet.analysis.reduce.comparison_rows import overview_history
+from fleet.analysis.reduce.comparison_rows import load_overview_history
 from fleet.analysis.reduce.load import merge_descriptions, read_runs
 from fleet.analysis.reduce.matrices import relations
-from fleet.analysis.reduce.pairs import STATS_VERSION, load_pairs, widened
+from fleet.analysis.reduce.pairs import STATS_VERSION, as_float64, load_pairs
 from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import COURSE_SIZE, Findings, find
 from fleet.analysis.report.markup import filled
@@ -46,7 +46,7 @@ from fleet.store.places import Place, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.runs import Root, open_listing
 from fleet.store.writing import write_table
-from fleet.text import counted, one_line
+from fleet.text import format_count, one_line
 
 STATE = ".fleet-site.json"
 _AT_ONCE = 16  # machines whose pairs are held
@@ -76,7 +76,7 @@ def write_site(
 
     summaries: the rows of each by its name. UsageError where a file of another is there.
     """
-    listing, hosts = open_listing(root), by_host(runs)
+    listing, hosts = open_listing(root), group_by_host(runs)
     tables = {f"{name}{_OF_SUMMARY}": own for name, own in summaries.items()}
     before = _state(folder)
     made_of = {host: _key([[run.run_id, dict(run.labels)] for run in own]) for host, own in hosts.items()}
@@ -139,14 +139,14 @@ def write_site(
     state = {"machines": machines, "models": about, "files": files}
     _put(folder, STATE, json.dumps(state, indent=0, sort_keys=True))
     anew = f"{len(new) + len(others)} of them made anew"
-    return f"{folder}: {counted(len(rows), 'machine')}, {anew}, {len(files)} files"
+    return f"{folder}: {format_count(len(rows), 'machine')}, {anew}, {len(files)} files"
 
 
 def _whole(
     rows: Sequence[Row], found: Sequence[dict[str, Any]], title: str | None
 ) -> Iterator[tuple[str, str]]:
     """The files about all machines. found: the changes, in any order."""
-    subject = title or f"Core-to-core latency and memory of {counted(len(rows), 'machine')}"
+    subject = title or f"Core-to-core latency and memory of {format_count(len(rows), 'machine')}"
     changes = sorted(found, key=lambda one: (one["on"], one["slug"], one["cells"]), reverse=True)
     lines = [(link(f"model/{one['slug']}.html", one["model"]), *one["cells"]) for one in changes]
     listed = Section("", "Of each CPU model at one error rate.", ("CPU model", *over_time.TITLES), lines)
@@ -221,9 +221,9 @@ def _machines(
     for at in range(0, len(names), _AT_ONCE):
         batch = names[at : at + _AT_ONCE]
         every = [run for host in batch for run in hosts[host]]
-        past = mark_usual(root, overview_history(root, every, descriptions=merge_descriptions(every)))
+        past = mark_usual(root, load_overview_history(root, every, descriptions=merge_descriptions(every)))
         runs, _, cpus = read_runs(root, [hosts[host][-1].run_id for host in batch])
-        pairs = widened(load_pairs(root, run_id=[run["run_id"] for run in runs]))
+        pairs = as_float64(load_pairs(root, run_id=[run["run_id"] for run in runs]))
         for host, run in zip(batch, runs, strict=True):
             own = pairs[pairs["run_id"] == run["run_id"]].reset_index(drop=True)
             of_run = cpus[cpus["run_id"] == run["run_id"]].reset_index(drop=True)
@@ -288,8 +288,8 @@ def _machine(
         kernel=one_line(run["kernel"] or ""),
         benchmark=kind,
         shared=", ".join(
-            f"{one['relation']} {measured(descriptions[one['benchmark']], one['median_ns'])}"
-            for one in records(shared)
+            f"{one['relation']} {format_value(descriptions[one['benchmark']], one['median_ns'])}"
+            for one in to_records(shared)
         ),
         far=round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
         memory=_number(usual, "chase", "mem", descriptions),
@@ -307,7 +307,7 @@ def _machine(
         "facts": facts,
         "lines": _lines(usual, past, descriptions),
         "card": card,
-        "since": dict.fromkeys(since_text(one) for one in records(usual) if one["since"]),
+        "since": dict.fromkeys(since_text(one) for one in to_records(usual) if one["since"]),
         "findings": findings.about_host(host),
         "courses": findings.courses.get(host, ()),
     }
@@ -329,7 +329,7 @@ def _number(last: pd.DataFrame, benchmark: str, level: str, descriptions: Descri
     """The best number of a level of memory, as it is shown: ns of a load, GB/s."""
     found = last[(last["benchmark"] == benchmark) & (last["relation"] == level)]
     return (
-        round(float(shown_value(descriptions[benchmark], found["median_ns"].min())), 3)
+        round(float(convert_to_shown(descriptions[benchmark], found["median_ns"].min())), 3)
         if len(found)
         else None
     )
@@ -339,13 +339,15 @@ def _lines(usual: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions) 
     """List each number that is usual: what it is, the number, ±95 %, pairs, and all runs."""
     courses = {key: part["median_ns"].to_numpy(dtype=float) for key, part in past.groupby(_CELL, sort=False)}
     found = []
-    for row in records(usual):
+    for row in to_records(usual):
         values = courses[tuple(row[key] for key in _CELL)]
-        ends = [measured(descriptions[row["benchmark"]], ns) for ns in (values.min(), values.max())]
+        ends = [format_value(descriptions[row["benchmark"]], ns) for ns in (values.min(), values.max())]
         what = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
-        number = measured(descriptions[row["benchmark"]], row["median_ns"])
+        number = format_value(descriptions[row["benchmark"]], row["median_ns"])
         counts = str(row["pairs"]), str(len(values))
-        found.append((what, row["relation"], number, within(row["spread"]), *counts, *ends, _course(values)))
+        found.append(
+            (what, row["relation"], number, format_half_width(row["spread"]), *counts, *ends, _course(values))
+        )
     return found
 
 

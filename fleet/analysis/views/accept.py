@@ -12,7 +12,7 @@ from fleet.analysis.compare.accept import Acceptance, Outcome
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.errors import UsageError
 from fleet.model import Descriptions
-from fleet.text import counted, one_line
+from fleet.text import format_count, one_line
 
 _LISTED = 3  # numbers of a machine
 NEEDS = "a number needs 3 earlier runs, 3 other equal machines, or a range in expected.yaml"
@@ -24,7 +24,7 @@ def acceptances_text(found: Sequence[Acceptance]) -> str:
     rows = pd.concat([acceptance.rows for acceptance in found])
     named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]["benchmark"].unique()
     if len(named):
-        units = text.units_text(named, found[0].descriptions)
+        units = text.describe_units(named, found[0].descriptions)
         lines += ["", f"{units}. Expected: where 19 of 20 such machines or runs are."]
     return "\n".join(lines)
 
@@ -36,7 +36,7 @@ def acceptance_line(acceptance: Acceptance) -> str:
     words = list(_describe_rows(named.sort_values("q", na_position="first"), acceptance.descriptions))
     if outcome is Outcome.AS_EXPECTED:
         judged = rows[rows["outcome"] == outcome]
-        count = counted(len(judged.drop_duplicates(CLASS)), "number")
+        count = format_count(len(judged.drop_duplicates(CLASS)), "number")
         words = [f"{count} held against {' and '.join(_name_sources(judged['source']))}"]
     elif outcome is Outcome.CANNOT_TELL:
         words = [NEEDS if len(rows) else "it has not measured this"]
@@ -56,15 +56,15 @@ def _name_sources(sources: "pd.Series[str]") -> list[str]:
 
 
 def _describe_rows(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:
-    for row in text.records(rows):
+    for row in text.to_records(rows):
         benchmark = descriptions[row["benchmark"]]
         limits = [row["low"], row["high"]]
         if text.is_rate(benchmark):
             limits.reverse()
-        low, high = (None if limit is None else text.measured(benchmark, limit) for limit in limits)
+        low, high = (None if limit is None else text.format_value(benchmark, limit) for limit in limits)
         span = f"{low} to {high}" if low and high else f"at most {high}" if high else f"at least {low}"
-        value = text.measured(benchmark, row["ns"])
-        yield f"{text.kind_of(row)} {row['relation']} {value}, expected {span} ({row['source']})"
+        value = text.format_value(benchmark, row["ns"])
+        yield f"{text.name_kind(row)} {row['relation']} {value}, expected {span} ({row['source']})"
 
 
 def acceptances_json(found: Sequence[Acceptance]) -> str:
@@ -72,7 +72,7 @@ def acceptances_json(found: Sequence[Acceptance]) -> str:
     machines: list[dict[str, Any]] = [
         {"host": one.host, "run_id": one.run_id, "outcome": one.outcome, "rows": one.rows} for one in found
     ]
-    return text.json_text(machines)
+    return text.format_json(machines)
 
 
 def acceptances_csv(found: Sequence[Acceptance]) -> str:
@@ -83,7 +83,7 @@ def acceptances_csv(found: Sequence[Acceptance]) -> str:
         rows.insert(0, "host", acceptance.host)
         rows.insert(1, "run_id", acceptance.run_id)
         parts.append(rows)
-    return text.csv_text(pd.concat(parts)).rstrip("\n")
+    return text.format_csv(pd.concat(parts)).rstrip("\n")
 
 
 def propose_ranges(found: Sequence[Acceptance]) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.text import is_none, measured, records
+from fleet.analysis.base.text import format_value, is_none, to_records
 from fleet.analysis.reduce.bursts import OF_OTHERS
-from fleet.analysis.reduce.ladders import size_text
+from fleet.analysis.reduce.ladders import format_size
 from fleet.analysis.views.ladders import describe_bursts
 from fleet.model import SHIPPED, Benchmark, Descriptions, Parameter, View, relation_sort_key
 from fleet.text import one_line, table
@@ -79,7 +79,7 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
         lines = []
         for row in _in_order(cells[key], rows):
             numbers = [cells[key][row].get(column) for column in across]
-            texts = ["-" if ns is None else measured(descriptions[known.name], ns) for ns in numbers]
+            texts = ["-" if ns is None else format_value(descriptions[known.name], ns) for ns in numbers]
             below = [[one[key][row].get(column) for one in others] for column in across if others]
             by_title = dict(zip(shown, numbers, strict=True))
             if known.view is View.BLOCKS:
@@ -150,7 +150,7 @@ def _cells(
     names = [one.name for part in parameters for one in part]
     medians = pairs.groupby(names, sort=False, dropna=False, observed=True)[number].median()
     found: dict[Key, dict[Key, dict[Key, float]]] = {}
-    for values in records(medians.reset_index()):
+    for values in to_records(medians.reset_index()):
         table, row, column = (tuple(values[one.name] for one in part) for part in parameters)
         found.setdefault(table, {}).setdefault(row, {})[column] = values[number]
     return found
@@ -175,7 +175,7 @@ def _shown(parameter: Parameter, value: Any) -> str:
     if value is None:
         return parameter.none or ""
     if parameter.type == "bytes":
-        return size_text(int(value))
+        return format_size(int(value))
     value = value / 1000 if parameter.name.endswith(_RATE) else value
     return f"{value:g}" if parameter.type == "count" else str(value)
 

@@ -15,7 +15,7 @@ from fleet.analysis.reduce.comparison_rows import are_pairs, is_level
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import fold_names, join_names
 from fleet.model import SHIPPED, Descriptions, View
-from fleet.text import counted, one_line, table
+from fleet.text import format_count, one_line, table
 
 COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
 _NAMES_LENGTH = 60  # characters of host names in a sentence
@@ -52,7 +52,7 @@ def render_comparisons(comparisons: Sequence[Comparison], width: int | None = No
 def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
     """Render a list of comparisons; shares as fractions, one-way latencies in ns, null where unknown."""
     names = ("unit", "threshold", "relations", "pairs", "levels", "unlike", "environment", "caveats", "fleet")
-    return text.json_text(
+    return text.format_json(
         [
             {"a": _describe_side(comparison.a), "b": _describe_side(comparison.b)}
             | {name: getattr(comparison, name) for name in names}
@@ -67,7 +67,7 @@ def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
         comparison.relations.assign(a=comparison.a.name, b=comparison.b.name, unit=comparison.unit)
         for comparison in comparisons
     ]
-    return text.csv_text(pd.concat(rows)).rstrip("\n")
+    return text.format_csv(pd.concat(rows)).rstrip("\n")
 
 
 def render_false_alarms(alarms: pd.DataFrame, width: int | None = None) -> str:
@@ -75,13 +75,13 @@ def render_false_alarms(alarms: pd.DataFrame, width: int | None = None) -> str:
     titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs")
     rows = [
         (
-            *(row["host_id"], text.kind_of(row), row["order"], str(row["runs"]), str(row["splits"])),
-            *(text.percent(row[name]) for name in SHARES),
+            *(row["host_id"], text.name_kind(row), row["order"], str(row["runs"]), str(row["splits"])),
+            *(text.format_share(row[name]) for name in SHARES),
         )
-        for row in text.records(alarms)
+        for row in text.to_records(alarms)
     ]
     shares = [
-        f"{text.percent(np.average(part['verdict_share'], weights=part['splits']))} ({order})"
+        f"{text.format_share(np.average(part['verdict_share'], weights=part['splits']))} ({order})"
         for order, part in alarms.groupby("order", sort=False)
     ]
     lines = (
@@ -130,7 +130,7 @@ def format_open_relations(comparisons: Sequence[Comparison]) -> list[tuple[str, 
     rows = [
         (f"{name}, {sides[1]}" if len(groups) > 1 and name != sides[1] else name, row)
         for name, sides, relations in tables
-        for row in text.records(relations)
+        for row in text.to_records(relations)
         if row["verdict"] != Verdict.EQUIVALENT
     ]
     rows.sort(key=lambda named: list(Verdict).index(named[1]["verdict"]))
@@ -147,21 +147,21 @@ def _group_by_sides(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], 
 
 def _format_relation(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
     """Return the cells of COLUMNS; for a row of all hosts their number for pairs, and no A and B."""
-    change, low, high = text.change_shown(row, descriptions)
+    change, low, high = text.convert_change(row, descriptions)
     names = (
         _format_sides(row, descriptions)
         if "pairs" in row
-        else (text.kind_of(row), row["relation"], str(row["hosts"]), "-", "-")
+        else (text.name_kind(row), row["relation"], str(row["hosts"]), "-", "-")
     )
     unexplained = {Verdict.EQUIVALENT, Verdict.NONE}  # the headline or a warning gives their reason once
     why = "" if row["verdict"] in unexplained else f": {row['why']}"
-    return (*names, text.signed(change), text.interval(low, high), f"{row['verdict']}{why}")
+    return (*names, text.format_change(change), text.format_interval(low, high), f"{row['verdict']}{why}")
 
 
 def _format_sides(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
     """Return the cells of COLUMNS up to B."""
-    a, b = (text.measured(descriptions[row["benchmark"]], row[name]) for name in ("a_ns", "b_ns"))
-    return (text.kind_of(row), row["relation"], str(row["pairs"]), a, b)
+    a, b = (text.format_value(descriptions[row["benchmark"]], row[name]) for name in ("a_ns", "b_ns"))
+    return (text.name_kind(row), row["relation"], str(row["pairs"]), a, b)
 
 
 def _summarize_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
@@ -170,7 +170,7 @@ def _summarize_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str
     for comparison in group:
         for verdict in comparison.relations["verdict"]:
             hosts_by_verdict.setdefault(Verdict(verdict), []).append(comparison.b.hosts[0])
-    rows = text.records(
+    rows = text.to_records(
         pd.concat([comparison.relations.assign(host=comparison.b.hosts[0]) for comparison in group])
     )
     notes = {
@@ -184,7 +184,7 @@ def _summarize_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str
     ]
     parts += _describe_split_relations(rows, descriptions)
     return one_line(
-        f"{sides[1]} against {sides[0]}, {len(group)} hosts: {counted(len(rows), 'relation')}, "
+        f"{sides[1]} against {sides[0]}, {len(group)} hosts: {format_count(len(rows), 'relation')}, "
         f"{', '.join(parts)}"
     )
 
@@ -195,19 +195,19 @@ def _summarize_relations(comparison: Comparison) -> str:
         return (
             f"no verdict: measured with different instructions: {unlike}" if unlike else "nothing in common"
         )
-    rows, descriptions = text.records(comparison.relations), comparison.descriptions
+    rows, descriptions = text.to_records(comparison.relations), comparison.descriptions
     split = _describe_split_relations(rows, descriptions)
     if not comparison.judged:
         return ", ".join(("no verdict, too few runs", *split))
     changes = [
-        (text.change_shown(row, descriptions)[0], row["relation"])
+        (text.convert_change(row, descriptions)[0], row["relation"])
         for row in rows
         if row["verdict"] == Verdict.CHANGED
     ]
     change, relation = max(changes, key=lambda pair: abs(pair[0]), default=(0.0, ""))
     widest = _describe_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL)
     notes = {
-        Verdict.CHANGED: f" (at most {text.signed(change)}, {relation})",
+        Verdict.CHANGED: f" (at most {text.format_change(change)}, {relation})",
         Verdict.EQUIVALENT: f" (within ±{comparison.threshold * 100:g}%)",
         Verdict.AT_ANOTHER_LEVEL: f" ({widest})",
     }
@@ -215,7 +215,7 @@ def _summarize_relations(comparison: Comparison) -> str:
     parts = [
         f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
     ]
-    return ", ".join((counted(len(rows), "relation"), *parts, *split))
+    return ", ".join((format_count(len(rows), "relation"), *parts, *split))
 
 
 def _describe_widest_levels(
@@ -226,7 +226,7 @@ def _describe_widest_levels(
     if not several:
         return ""
     widest = max(several, key=lambda row: abs(np.log(row["b_ns"] / row["a_ns"])))
-    a, b = (text.measured(descriptions[widest["benchmark"]], widest[name]) for name in ("a_ns", "b_ns"))
+    a, b = (text.format_value(descriptions[widest["benchmark"]], widest[name]) for name in ("a_ns", "b_ns"))
     host = f"{widest['host']} " if "host" in widest else ""
     counts = [row["more"] for row in several if not text.is_none(row["more"])]
     needed = f"about {max(counts):.0f} runs" if counts else "more runs than 200"
@@ -251,7 +251,7 @@ def _render_answer(ordered: Sequence[Comparison], width: int | None) -> Iterator
     for (a, b), group in _group_by_sides(ordered).items():
         if len(group[0].fleet):
             heads = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
-            cells = (_format_relation(row, group[0].descriptions) for row in text.records(group[0].fleet))
+            cells = (_format_relation(row, group[0].descriptions) for row in text.to_records(group[0].fleet))
             laid_out = table(heads, [(*row[:3], *row[5:]) for row in cells], right={2, 3, 4}, width=width)
             yield f"{one_line(f'All hosts, {b} against {a}')}\n{laid_out}"
 
@@ -269,7 +269,7 @@ def _merge_caveats(ordered: Sequence[Comparison]) -> Iterator[str]:
 def _list_differences(comparison: Comparison) -> list[_Difference]:
     return [
         (bool(row["between"]), row["what"], str(row["a"]), str(row["b"]))
-        for row in text.records(comparison.environment)
+        for row in text.to_records(comparison.environment)
     ]
 
 
@@ -278,10 +278,10 @@ def _render_comparison(
 ) -> Iterator[str]:
     head = [render_headline(comparison)]
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
-        when = text.span_text(side.runs["started_utc"].min(), side.runs["started_utc"].max())
+        when = text.format_span(side.runs["started_utc"].min(), side.runs["started_utc"].max())
         hosts = side.hosts[0] if len(side.hosts) == 1 else f"{len(side.hosts)} hosts"
         head.append(
-            one_line(f"  {letter}  {side.name}: {counted(len(side.runs), 'run')} of {hosts}, {when} UTC")
+            one_line(f"  {letter}  {side.name}: {format_count(len(side.runs), 'run')} of {hosts}, {when} UTC")
         )
     yield "\n".join(head)
     if len(comparison.unlike):
@@ -300,13 +300,13 @@ def _render_comparison(
 def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
     """Show both sides' numbers of different variants, and the command that makes them comparable."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
-    for row in text.records(comparison.unlike):
-        number = text.measured(comparison.descriptions[row["benchmark"]], row["ns"])
+    for row in text.to_records(comparison.unlike):
+        number = text.format_value(comparison.descriptions[row["benchmark"]], row["ns"])
         sides = rows.setdefault((row["benchmark"], row["relation"]), {})
         sides[row["side"]] = ", ".join(filter(None, (sides.get(row["side"]), f"{number} {row['variant']}")))
     lines = [(*names, sides.get("a", "-"), sides.get("b", "-")) for names, sides in rows.items()]
     benchmarks = dict.fromkeys(comparison.unlike["benchmark"])
-    units = text.units_text(benchmarks, comparison.descriptions)
+    units = text.describe_units(benchmarks, comparison.descriptions)
     hosts = " ".join(fold_names((*comparison.a.hosts, *comparison.b.hosts)))
     # Every benchmark but those of the clock itself has the variant c11 on every architecture.
     again = [name for name in benchmarks if comparison.descriptions[name].view is not View.CPUS]
@@ -328,15 +328,15 @@ def _render_environment(
         rows = [row[1:] for row in _list_differences(comparison) if row in differences and row[0] is between]
         if rows:
             listed = table(("", "A", "B"), rows)
-            if text.is_too_wide(text.indented(listed), width):
+            if text.is_too_wide(text.indent(listed), width):
                 listed = "\n".join(f"{name}\n  A  {a}\n  B  {b}" for name, a, b in rows)
-            yield f"{title}{title_end}\n{text.indented(listed)}"
+            yield f"{title}{title_end}\n{text.indent(listed)}"
 
 
 def _render_verdicts(comparison: Comparison, width: int | None) -> str:
     is_first = is_finding(comparison.relations)
     rows = pd.concat([comparison.relations[is_first], comparison.relations[~is_first]])
-    lines = (_format_relation(row, comparison.descriptions) for row in text.records(rows))
+    lines = (_format_relation(row, comparison.descriptions) for row in text.to_records(rows))
     return table(COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
 
 
@@ -347,10 +347,10 @@ def _render_numbers(comparison: Comparison) -> str:
     rows = [
         (
             *_format_sides(row, descriptions),
-            text.signed(text.change_shown(row, descriptions)[0]),
-            *(text.within(row[name]) for name in ("a_within", "b_within")),
+            text.format_change(text.convert_change(row, descriptions)[0]),
+            *(text.format_half_width(row[name]) for name in ("a_within", "b_within")),
         )
-        for row in text.records(comparison.relations)
+        for row in text.to_records(comparison.relations)
     ]
     return table(titles, rows, right=set(range(2, 8)))
 
@@ -376,12 +376,12 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
         if rows["why"].str.contains("would show").any():
             how += " Would show: in 8 of 10 comparisons."
     shared = rows["relation"].where(are_pairs(rows["relation"]), rows["relation"].str.partition(" ")[0])
-    words = [text.in_words(shared)]
+    words = [text.explain_relations(shared)]
     if rows["relation"].map(is_level).any():
         words.append("L1, L2, LLC, mem: levels of memory")
     if rows["relation"].str.contains(r" x(?:[2-9]|\d\d+)$").any():
         words.append("x2: by two threads at once")
-    sides = text.sides_text(rows["benchmark"], units, comparisons[0].descriptions)
+    sides = text.describe_sides(rows["benchmark"], units, comparisons[0].descriptions)
     return "\n".join(filter(None, ("; ".join(filter(None, words)), f"A, B: {sides}{how}")))
 
 
@@ -401,17 +401,17 @@ def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
     if len(unlike):
         rows = [
             (
-                *(text.kind_of(row), text.pair_text(row), row["relation"]),
+                *(text.name_kind(row), text.format_pair(row), row["relation"]),
                 *(
-                    text.measured(comparison.descriptions[row["benchmark"]], row[name])
+                    text.format_value(comparison.descriptions[row["benchmark"]], row[name])
                     for name in ("a_ns", "b_ns")
                 ),
                 *(f"{row[name] - 1:+.1%}" for name in ("ratio", "usual")),
             )
-            for row in text.records(unlike.head(_PAIRS_LISTED))
+            for row in text.to_records(unlike.head(_PAIRS_LISTED))
         ]
         titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
-        yield text.indented(table(titles, rows, right={3, 4, 5, 6}))
+        yield text.indent(table(titles, rows, right={3, 4, 5, 6}))
     if len(unlike) > _PAIRS_LISTED:
         yield f"  {len(unlike) - _PAIRS_LISTED} more with --json"
 
@@ -423,14 +423,17 @@ def _describe_side(side: ComparisonSide) -> dict[str, Any]:
 def _render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: Descriptions) -> str:
     """List the pairs with most bursts at another level, as `compare_burst_levels` returns them."""
     rows = []
-    for row in text.records(levels.head(_LEVELS_LISTED)):
+    for row in text.to_records(levels.head(_LEVELS_LISTED)):
         numbers = (
-            "-" if text.is_none(row[name]) else text.measured(descriptions[row["benchmark"]], row[name])
+            "-" if text.is_none(row[name]) else text.format_value(descriptions[row["benchmark"]], row[name])
             for name in ("a_ns", "b_ns", "a_other_ns", "b_other_ns")
         )
-        shares = (text.percent(row[name]) for name in ("a_share", "b_share"))
-        moved = text.signed(row["moved"], 0), text.interval(row["moved_low"], row["moved_high"], 0)
-        rows.append((text.kind_of(row), text.pair_text(row), *numbers, *shares, *moved))
+        shares = (text.format_share(row[name]) for name in ("a_share", "b_share"))
+        moved = (
+            text.format_change(row["moved"], 0),
+            text.format_interval(row["moved_low"], row["moved_high"], 0),
+        )
+        rows.append((text.name_kind(row), text.format_pair(row), *numbers, *shares, *moved))
     names = "benchmark pair A B other_A other_B share_A share_B B_-_A its_interval"
     titles = [name.replace("_", " ") for name in names.split()]
     room = None if width is None else width - 2
@@ -438,6 +441,6 @@ def _render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: 
     more = len(levels) - _LEVELS_LISTED
     return (
         "Bursts at another level, not judged (other: their median; share: of the bursts)\n"
-        + text.indented(listed)
-        + (f"\n  {counted(more, 'more pair')} with --json" if more > 0 else "")
+        + text.indent(listed)
+        + (f"\n  {format_count(more, 'more pair')} with --json" if more > 0 else "")
     )

@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.text import is_none, records
+from fleet.analysis.base.text import is_none, to_records
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.model import SHIPPED, Descriptions, View, relation_sort_key
-from fleet.text import counted
+from fleet.text import format_count
 
 _PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
 _SAME_WORK = (View.LADDER, View.BLOCKS, View.PRODUCTS)  # of all their threads
@@ -67,7 +67,7 @@ def tabulate_events(
     points = [point for kind in planned for point in kind.get("points") or ()]
     shown = [name for name in ("point", "thread") if found[name].nunique() > 1] or ["thread"]
     places = {point: at for at, point in enumerate(dict.fromkeys(points))}
-    rows = sorted(records(found), key=lambda row: places.get(row["point"], -1))
+    rows = sorted(to_records(found), key=lambda row: places.get(row["point"], -1))
     relations = sorted(found["relation"].unique(), key=relation_sort_key)
     of_each = {each: [row for row in rows if row["relation"] == each] for each in relations}
     if "point" not in shown and len(relations) > 1:  # short tables are easier to compare in one
@@ -80,7 +80,7 @@ def tabulate_events(
     ]
     unit = descriptions[first["benchmark"]].unit.replace("_", " ")
     notes = [f"0 everywhere: {', '.join(never)}"] if never else []
-    notes += [f"medians of {counted(int(found['bursts'].max()), 'count')}"]
+    notes += [f"medians of {format_count(int(found['bursts'].max()), 'count')}"]
     notes += ["mean of the threads"] if alike else []
     notes += ["-: the CPU had no counter free"] if found["per_unit"].isna().any() else []
     notes += ["~: counted for a part of the time, the rest is estimated"] if found["scaled"].any() else []

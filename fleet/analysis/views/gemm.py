@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.text import is_none, records, within
+from fleet.analysis.base.text import format_half_width, is_none, to_records
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import describe_bursts, describe_cpus, describe_pages, group_like_cpus
 from fleet.model import SHIPPED, Descriptions, View
@@ -62,12 +62,12 @@ def _table(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     threads = int(rows["threads"].iloc[0])
     each = ("a CPU",) * (threads > 1)
     lines = []
-    for row in records(alike):
+    for row in to_records(alike):
         rates = (f"{row['gops']:.1f}", *(f"{row['gops'] / threads:.1f}" for _ in each))
         share = "-" if is_none(row["share"]) else f"{row['share']:.1%}"
         per_cycle = "-" if is_none(row["per_cycle"]) else f"{row['per_cycle']:.1f}"
         # The size, where one was asked for: .64M of stream.256x256x256.64M.huge.x1.
         size = row["point"].removeprefix(row["operation"]).split(".")[2:-2][:1]
         name = ".".join((row["operation"], *size))
-        lines.append((name, row["shape"], *rates, within(row["spread"]), share, per_cycle))
+        lines.append((name, row["shape"], *rates, format_half_width(row["spread"]), share, per_cycle))
     return ("point", "shape", "Gop/s", *each, "±95%", "of peak", "op/cycle"), lines

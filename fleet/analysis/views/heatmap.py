@@ -11,7 +11,15 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from fleet.analysis.reduce.heatmap import MOST_GROUPS, SHADES, Heatmap, is_log, of_cpus, of_groups, value_at
+from fleet.analysis.reduce.heatmap import (
+    MOST_GROUPS,
+    SHADES,
+    Heatmap,
+    find_value,
+    is_log,
+    map_cpus,
+    map_groups,
+)
 from fleet.analysis.reduce.topology import Layout
 
 MOST_CPUS = 64
@@ -60,13 +68,13 @@ def draw_matrix(
     label: what its numbers are. marked: pairs to point out. as_map: the shape rather than
     the numbers, where colour or numbers do not fit.
     """
-    drawn = of_cpus(table, order)
+    drawn = map_cpus(table, order)
     many = len(order.cpus) > min(MOST_CPUS, canvas.height or MOST_CPUS)
     numbers = () if many or (as_map and not canvas.colour) else ("{:.1f}", "{:.0f}")
     for number in numbers:
         texts = [
             [text + _mark(a, b, marked) for b, text in zip(order.cpus, row, strict=True)]
-            for a, row in zip(order.cpus, drawn.texts(number, "-"), strict=True)
+            for a, row in zip(order.cpus, drawn.format_cells(number, "-"), strict=True)
         ]
         ruled = _lay_out_matrix(drawn.labels, drawn.labels, texts, drawn, canvas)
         if canvas.fits(ruled.plain):
@@ -104,7 +112,9 @@ def _lay_out_matrix(
     head = line("", columns, plain)
     rule = Text("".join("+" if mark == "|" else "-" for mark in head.plain))
     lines = [head, rule]
-    for name, line_cells, shades, border in zip(rows, cells, drawn.shades(), drawn.borders, strict=True):
+    for name, line_cells, shades, border in zip(
+        rows, cells, drawn.choose_shades(), drawn.borders, strict=True
+    ):
         coloured = [_style(shade) if canvas.colour and shade >= 0 else "" for shade in shades]
         lines += [rule] * border + [line(name, line_cells, coloured)]
     return Text("\n").join([*lines, Text()])
@@ -117,9 +127,9 @@ def _draw_half_blocks(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -
     text = Text(f"{what}, by colour; rows ping, columns pong{flagged}\n")
     for share in np.linspace(0, 1, _LEGEND_STEPS):
         text.append("  ", _style(round(share * (SHADES - 1))))
-        text.append(f" {value_at(share, drawn.limits):.0f}  ")
+        text.append(f" {find_value(share, drawn.limits):.0f}  ")
     text.append("\n").append(_column_labels(drawn, label))
-    shades = drawn.shades()
+    shades = drawn.choose_shades()
     begins = [at for at, border in enumerate(drawn.borders) if border]
     for block in map(list, np.split(np.arange(len(shades)), begins)):
         for upper, lower in zip(block[::2], [*block[1::2], None], strict=False):
@@ -156,7 +166,7 @@ def _draw_signs(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text
         f"{_column_labels(drawn, label)}"
     )
     for name, cpu, shades, border in zip(
-        drawn.labels, order.cpus, drawn.shades(), drawn.borders, strict=True
+        drawn.labels, order.cpus, drawn.choose_shades(), drawn.borders, strict=True
     ):
         known = (_SIGNS[shade * (len(_SIGNS) - 1) // (SHADES - 1)] if shade >= 0 else " " for shade in shades)
         signs = [
@@ -208,10 +218,10 @@ def colour_by_rank(text: str, rank: float) -> str:
 def _draw_groups(table: npt.ArrayLike, order: Layout, canvas: Canvas, what: str) -> Text:
     """Groups of CPUs in numbers, as many as fit."""
     for most in (MOST_GROUPS, MOST_GROUPS // 2, MOST_GROUPS // 4, 2):
-        drawn = of_groups(table, order, most)
+        drawn = map_groups(table, order, most)
         letters = [_letter(number) for number in range(len(drawn.labels))]
         rows = [f"{label} {letter}" for label, letter in zip(drawn.labels, letters, strict=True)]
-        body = _lay_out_matrix(rows, letters, drawn.texts("{:.1f}", "-"), drawn, canvas)
+        body = _lay_out_matrix(rows, letters, drawn.format_cells("{:.1f}", "-"), drawn, canvas)
         if canvas.fits(body.plain):
             break
     return Text(

@@ -11,7 +11,7 @@ import pandas as pd
 from fleet.analysis.base import text
 from fleet.analysis.reduce.burst_levels import find_main_runs
 from fleet.analysis.reduce.comparison_rows import are_pairs
-from fleet.analysis.reduce.interval import between_runs, geometric_mean
+from fleet.analysis.reduce.interval import compute_geometric_mean, half_width_between_runs
 from fleet.analysis.views.overview import since_text
 from fleet.model import SHIPPED, Descriptions
 from fleet.store import RunSummary
@@ -32,8 +32,8 @@ def render_relation_history(
     names = ["started (UTC)", "host", "run", "benchmark", *["of"] * several]
     numbers = ["pairs", "median", "min", "max", "p99", "±95%", "flagged"]
     titles, right = [*names, *numbers, "labels"], range(len(names), len(names) + len(numbers))
-    rows = text.records(found)
-    alike = text.labels_alike([row["labels"] for row in rows])
+    rows = text.to_records(found)
+    alike = text.find_common_labels([row["labels"] for row in rows])
     lines = [_line(row, descriptions, several=several, alike=alike) for row in rows]
     drop = ("p99", "min", "max", "run", "flagged", "pairs")
     listed = table(titles, lines, right=right, width=width, drop=drop)
@@ -43,8 +43,8 @@ def render_relation_history(
     of = {("median", "min", "max"): parts, ("p99", "±95%"): f"the median {part}", ("flagged",): "bursts"}
     named = (([name for name in names if name in shown], what) for names, what in of.items())
     meant = [f"{', '.join(names)}: of {what}" for names, what in named if names]
-    what = "; ".join((text.units_text(found["benchmark"], descriptions), *meant))
-    whole = text.with_labels_alike(listed, alike) + _courses(found)
+    what = "; ".join((text.describe_units(found["benchmark"], descriptions), *meant))
+    whole = text.add_common_labels(listed, alike) + _courses(found)
     words = {name.partition(" ")[0] for name in relations}
     end = one_line(f"What changed when: fleet compare {rows[-1]['host_name']}")
     return f"{', '.join(sorted(words)) if several else relations[0]}: {what}\n{whole}\n\n{end}"
@@ -71,12 +71,14 @@ def render_history(
         since = part.loc[part["is_usual"], "median_ns"].to_numpy(dtype=float)
         usual = since[find_main_runs(since)]
         ends = sorted((values.min(), values.max()), reverse=text.is_rate(descriptions[str(name)]))
-        numbers = [text.measured(descriptions[str(name)], ns) for ns in (geometric_mean(usual), *ends)]
+        numbers = [
+            text.format_value(descriptions[str(name)], ns) for ns in (compute_geometric_mean(usual), *ends)
+        ]
         of = f"{len(usual)} of {len(values)}"
         what = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
-        half = text.within(between_runs(usual))
+        half = text.format_half_width(half_width_between_runs(usual))
         rows.append((what, str(relation), numbers[0], half, of, *numbers[1:], draw_sparkline(values)))
-    changed = dict.fromkeys(since_text(row) for row in text.records(found) if row["since"])
+    changed = dict.fromkeys(since_text(row) for row in text.to_records(found) if row["since"])
     first, last = runs[0].started_utc, runs[-1].started_utc
     titles = ("benchmark", "of", "usual", "±95%", "runs", "min", "max", "oldest to newest")
     return (
@@ -105,10 +107,10 @@ def _line(
         ("max_ns", "min_ns") if text.is_rate(descriptions[row["benchmark"]]) else ("min_ns", "max_ns")
     )
     started = f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-    run = (started, row["host_name"], row["run_id"], text.kind_of(row), *[row["relation"]] * several)
+    run = (started, row["host_name"], row["run_id"], text.name_kind(row), *[row["relation"]] * several)
     numbers = (
-        text.measured(descriptions[row["benchmark"]], row[name])
+        text.format_value(descriptions[row["benchmark"]], row[name])
         for name in ("median_ns", least, most, "p99_ns")
     )
-    ends = (text.within(row["spread"]), text.percent(row["flagged_share"]))
-    return (*run, str(row["pairs"]), *numbers, *ends, text.labels_text(row["labels"], without=alike))
+    ends = (text.format_half_width(row["spread"]), text.format_share(row["flagged_share"]))
+    return (*run, str(row["pairs"]), *numbers, *ends, text.format_labels(row["labels"], without=alike))

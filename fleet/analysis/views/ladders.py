@@ -5,10 +5,18 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.text import is_none, is_rate, is_too_wide, measured, percent, records, within
-from fleet.analysis.reduce.ladders import MEMORY, STEP, select_ladder_steps, settings_in_order, size_text
+from fleet.analysis.base.text import (
+    format_half_width,
+    format_share,
+    format_value,
+    is_none,
+    is_rate,
+    is_too_wide,
+    to_records,
+)
+from fleet.analysis.reduce.ladders import MEMORY, STEP, format_size, select_ladder_steps, sort_settings
 from fleet.model import SHIPPED, Descriptions, relation_sort_key
-from fleet.text import counted, table
+from fleet.text import format_count, table
 
 _NONE = "-"
 _ENDS = ["ping_cpu", "pong_cpu"]
@@ -38,7 +46,10 @@ def render_ladder(
     ]
     parts += explain_marks(levels)
     if levels["spread"].notna().any():
-        middle, worst = within(levels["spread"].median()), within(levels["spread"].max())
+        middle, worst = (
+            format_half_width(levels["spread"].median()),
+            format_half_width(levels["spread"].max()),
+        )
         parts.append(f"interval: half the plateaus within {middle}, all within {worst}")
     if all_sizes or not len(levels):
         for _, group in rows.groupby(["threads", *_ENDS], sort=True):
@@ -47,15 +58,15 @@ def render_ladder(
     if known.unit == "byte":
         ending += "; bytes that instructions move: what a write fetches before is not counted"
     if not all_sizes and len(levels):
-        ending += f"; --ladder: all {counted(rows['bytes'].nunique(), 'size')}"
+        ending += f"; --ladder: all {format_count(rows['bytes'].nunique(), 'size')}"
     return "\n".join((*parts, ending))
 
 
 def describe_bursts(rows: pd.DataFrame) -> str:
     """How many bursts a table is made of, and the share of them that are flagged."""
     bursts, flagged = int(rows["bursts"].sum()), int(rows["flagged_bursts"].sum())
-    share = f", {percent(flagged / bursts)} of them flagged" if flagged else ""
-    return f"medians of {counted(bursts, 'burst')}{share}"
+    share = f", {format_share(flagged / bursts)} of them flagged" if flagged else ""
+    return f"medians of {format_count(bursts, 'burst')}{share}"
 
 
 def tabulate_levels(
@@ -65,7 +76,7 @@ def tabulate_levels(
 
     group: plateaus, `alike`. cache: as much of it as one CPU may fill; sizes: those measured in it.
     """
-    columns, cycles = settings_in_order(group, descriptions), in_cycles and _has_cycles(group, descriptions)
+    columns, cycles = sort_settings(group, descriptions), in_cycles and _has_cycles(group, descriptions)
     lines = []
     names = group.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
     for level in sorted(names, key=lambda name: name == MEMORY):
@@ -74,8 +85,8 @@ def tabulate_levels(
             int(of_level["cache_bytes"].max()),
             (of_level["least_bytes"].min(), of_level["most_bytes"].max()),
         )
-        sizes = "-".join(dict.fromkeys(size_text(int(size)) for size in ends))
-        line = [level, size_text(cache) if cache else _NONE, sizes]
+        sizes = "-".join(dict.fromkeys(format_size(int(size)) for size in ends))
+        line = [level, format_size(cache) if cache else _NONE, sizes]
         for column in columns:
             line += _cell(of_level[of_level["setting"] == column], descriptions, cycles=cycles)
         lines.append(tuple(line))
@@ -102,10 +113,10 @@ def _has_cycles(rows: pd.DataFrame, descriptions: Descriptions) -> bool:
 def _sizes(
     rows: pd.DataFrame, width: int | None, descriptions: Descriptions, *, in_cycles: bool = True
 ) -> str:
-    columns, cycles = settings_in_order(rows, descriptions), in_cycles and _has_cycles(rows, descriptions)
+    columns, cycles = sort_settings(rows, descriptions), in_cycles and _has_cycles(rows, descriptions)
     lines = []
     for size in sorted(rows["bytes"].unique()):
-        line = [size_text(int(size))]
+        line = [format_size(int(size))]
         for column in columns:
             line += _cell(
                 rows[(rows["bytes"] == size) & (rows["setting"] == column)], descriptions, cycles=cycles
@@ -126,7 +137,7 @@ def _cell(rows: pd.DataFrame, descriptions: Descriptions, *, cycles: bool) -> li
     uneven = "rise" in rows and bool((rows["rise"] > STEP).any())
     in_cycles = [_NONE if is_none(ghz) else f"{middle * ghz:.1f}"] if cycles else []
     levels = [ns for ns in (middle, rows["other_ns"].median()) if not is_none(ns)]
-    shown = "|".join(measured(descriptions[rows["benchmark"].iloc[0]], ns) for ns in levels)
+    shown = "|".join(format_value(descriptions[rows["benchmark"].iloc[0]], ns) for ns in levels)
     return [("~" if uneven else "") + shown, *in_cycles]
 
 
@@ -159,7 +170,7 @@ def describe_pages(rows: pd.DataFrame) -> str:
 def describe_cpus(rows: pd.DataFrame) -> str:
     """The CPUs of a table: one, several that were measured one after the other, or groups at once."""
     threads, kind = int(rows["threads"].iloc[0]), str(rows["relation"].iloc[0]).partition(" ")[2]
-    ends = [(row["ping_cpu"], row["pong_cpu"]) for row in records(rows[_ENDS].drop_duplicates())]
+    ends = [(row["ping_cpu"], row["pong_cpu"]) for row in to_records(rows[_ENDS].drop_duplicates())]
     of_kind = f" ({kind})" if kind else ""
     if threads == 1:
         cpus = sorted({ping for ping, _ in ends})
@@ -168,4 +179,4 @@ def describe_cpus(rows: pd.DataFrame) -> str:
         return f"one CPU{of_kind}: median of {len(cpus)}, {cpus[0]} to {cpus[-1]}, one after the other"
     if len(ends) == 1:
         return f"{threads} CPUs{of_kind}, {ends[0][0]} to {ends[0][1]}, all together"
-    return f"{threads} CPUs{of_kind} together: median of {counted(len(ends), 'group')}"
+    return f"{threads} CPUs{of_kind} together: median of {format_count(len(ends), 'group')}"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.text import measured, shown_value
-from fleet.analysis.reduce.heatmap import Heatmap, colour_limits
-from fleet.analysis.reduce.ladders import NodeMatrix, node_cells, node_matrix, settings_in_order
+from fleet.analysis.base.text import convert_to_shown, format_value
+from fleet.analysis.reduce.heatmap import Heatmap, choose_limits
+from fleet.analysis.reduce.ladders import NodeMatrix, lay_out_node_matrix, select_node_cells, sort_settings
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import describe_bursts
 from fleet.model import SHIPPED, Descriptions
@@ -23,7 +23,9 @@ def tabulate_nodes(
 ) -> list[PointTables]:
     """The matrices of each benchmark and variant of a run; none of those that were not measured by node."""
     told = run.get("nodes") or []
-    cells = node_cells(pairs, cpus, descriptions).groupby(["benchmark", "variant"], sort=False, observed=True)
+    cells = select_node_cells(pairs, cpus, descriptions).groupby(
+        ["benchmark", "variant"], sort=False, observed=True
+    )
     return [_tables(part, told, descriptions) for _, part in cells]
 
 
@@ -31,23 +33,23 @@ def _tables(cells: pd.DataFrame, told: list[dict[str, Any]], descriptions: Descr
     name, variant = str(cells["benchmark"].iloc[0]), cells["variant"].iloc[0]
     distances = {(one["node"], far): str(how) for one in told for far, how in one["distances"]}
     tables = []
-    for setting in settings_in_order(cells, descriptions):
+    for setting in sort_settings(cells, descriptions):
         part = cells[cells["setting"] == setting]
-        rows, columns, found = node_matrix(part)
-        others = node_matrix(part, "other_rate")[2]
+        rows, columns, found = lay_out_node_matrix(part)
+        others = lay_out_node_matrix(part, "other_rate")[2]
         rates = {cell: f" at {rate:.1f} GB/s" for cell, rate in others.items() if rate > 0}
         lines = []
         for row in rows:
             line = [f"node {row}"]
             for node in columns:
                 ns, far = found.get((row, node)), distances.get((row, node))
-                shown = "-" if ns is None else measured(descriptions[name], ns)
+                shown = "-" if ns is None else format_value(descriptions[name], ns)
                 far_text = f" ({far})" if far else ""
                 line.append(shown + "*" * (row == node) + far_text + rates.get((row, node), ""))
             lines.append(tuple(line))
         titles = ("CPUs", *(f"node {node}" for node in columns))
         values = np.array([[found.get((row, node), np.nan) for node in columns] for row in rows])
-        shades = Heatmap(titles, (), values, colour_limits([values])).shades().tolist()
+        shades = Heatmap(titles, (), values, choose_limits([values])).choose_shades().tolist()
         tables.append(PointTable(f"{setting}{_ratio(name, found, descriptions)}", titles, lines, shades))
     without = sorted({*cells["memory_node"]} - {*cells["cpu_node"]})
     note = [
@@ -63,7 +65,7 @@ def _tables(cells: pd.DataFrame, told: list[dict[str, Any]], descriptions: Descr
 
 def _ratio(name: str, found: NodeMatrix, descriptions: Descriptions) -> str:
     """What remote memory is to a node's own, and the worst pair; empty where there is none."""
-    shown = {cell: shown_value(descriptions[name], ns) for cell, ns in found.items()}
+    shown = {cell: convert_to_shown(descriptions[name], ns) for cell, ns in found.items()}
     ratios = {
         (row, node): value / shown[row, row]
         for (row, node), value in shown.items()

@@ -6,11 +6,18 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.text import change_shown, csv_text, interval, json_text, records, signed
+from fleet.analysis.base.text import (
+    convert_change,
+    format_change,
+    format_csv,
+    format_interval,
+    format_json,
+    to_records,
+)
 from fleet.analysis.compare.history import History
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import join_names
-from fleet.text import counted, one_line, table
+from fleet.text import format_count, one_line, table
 
 TITLES = ("when", "where", "change", "95 % interval", "what else changed in that run")
 _NIGHTS_LISTED = 10
@@ -31,7 +38,7 @@ def render_changes(history: History) -> str:
 def changes_as_json(history: History) -> str:
     """Render an object; dates as text, shares as fractions."""
     names = ("hosts", "relations", "runs", "judged", "threshold", "caveats")
-    return json_text(
+    return format_json(
         {name: getattr(history, name) for name in (*names, "nights", "changes", "odd", "elsewhere")}
     )
 
@@ -40,33 +47,33 @@ def changes_as_csv(history: History) -> str:
     """Render a row per change."""
     changes = history.changes
     joined = {"hosts": changes["hosts"].map(" ".join), "else": changes["else"].map("; ".join)}
-    return csv_text(changes.assign(**joined)).rstrip("\n")
+    return format_csv(changes.assign(**joined)).rstrip("\n")
 
 
 def render_changes_headline(history: History) -> str:
     """Say in a sentence how many hosts were measured in how many nights, and what changed."""
     counts = (len(history.hosts), history.relations, history.runs, len(history.nights))
-    words = map(counted, counts, ("host", "relation", "run", "night"))
+    words = map(format_count, counts, ("host", "relation", "run", "night"))
     about = f"{join_names(history.hosts, 60)}: {', '.join(words)}"
     if not history.judged:
         return one_line(f"{about}: no verdict")
     dated, changed = history.changes["dated"], history.changes["changed"]
     parts = [
-        counted(int((dated & changed).sum()), "change"),
+        format_count(int((dated & changed).sum()), "change"),
         f"{int((~dated & changed).sum())} gradual",
         f"{int((~changed).sum())} below {history.threshold * 100:g}%",
-        counted(history.odd["night"].nunique(), "odd night"),
+        format_count(history.odd["night"].nunique(), "odd night"),
     ]
     return one_line(f"{about}: {', '.join([parts[0], *(part for part in parts[1:] if part[0] != '0')])}")
 
 
 def format_changes(history: History) -> list[tuple[str, ...]]:
     """Return the cells of TITLES for each change."""
-    return [_format_change(row, history) for row in records(history.changes)]
+    return [_format_change(row, history) for row in to_records(history.changes)]
 
 
 def _format_change(row: dict[str, Any], history: History) -> tuple[str, ...]:
-    change, low, high = change_shown(row, history.descriptions)
+    change, low, high = convert_change(row, history.descriptions)
     if not row["dated"]:
         when = f"gradual, {_format_span(row['begin'], row['end'])}"
     elif row["first"] == row["last"]:
@@ -77,7 +84,13 @@ def _format_change(row: dict[str, Any], history: History) -> tuple[str, ...]:
     is_everywhere = 1 < len(history.hosts) == len(row["hosts"])
     hosts = f"all {len(history.hosts)}" if is_everywhere else join_names(row["hosts"], 40)
     beside = "; ".join(row["else"]) or ("nothing known" if row["dated"] else "")
-    return (when, f"{hosts}, {_name_relation(row)}", signed(change), interval(low, high), beside)
+    return (
+        when,
+        f"{hosts}, {_name_relation(row)}",
+        format_change(change),
+        format_interval(low, high),
+        beside,
+    )
 
 
 def _name_relation(row: dict[str, Any]) -> str:
@@ -98,7 +111,7 @@ def _list_nights(rows: pd.DataFrame) -> Iterator[str]:
     rows = rows.assign(apart=(rows["ratio"] - 1).abs()).sort_values("apart", ascending=False)
     groups = list(rows.groupby(["host", "night"], sort=False))
     for (host, night), group in groups[:_NIGHTS_LISTED]:
-        first = records(group)[0]
+        first = to_records(group)[0]
         more = f", and {len(group) - 1} more" if len(group) > 1 else ""
         yield one_line(f"  {night}  {host} {_name_relation(first)} {first['ratio'] - 1:+.0%}{more}")
     if len(groups) > _NIGHTS_LISTED:

@@ -12,15 +12,28 @@ import pandas as pd
 
 from fleet.analysis.base.selection import MissingHost
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.base.text import in_words, measured, percent, records, span_text, units_text, within
+from fleet.analysis.base.text import (
+    describe_units,
+    explain_relations,
+    format_half_width,
+    format_share,
+    format_span,
+    format_value,
+    to_records,
+)
 from fleet.analysis.reduce.burst_levels import REACH, find_main_runs
 from fleet.analysis.reduce.comparison_rows import ALL, Only
-from fleet.analysis.reduce.interval import LEAST_RUNS, beside_runs, between_runs, geometric_mean
+from fleet.analysis.reduce.interval import (
+    LEAST_RUNS,
+    compute_geometric_mean,
+    half_width_beside_runs,
+    half_width_between_runs,
+)
 from fleet.analysis.views.heatmap import Canvas, colour_by_rank
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Benchmark, Descriptions, RunState
 from fleet.store import RunSummary
-from fleet.text import counted, one_line, shorten_name
+from fleet.text import format_count, one_line, shorten_name
 from fleet.text import table as laid_out
 
 _RANKED_FROM = 3  # hosts; fewer need no colours
@@ -154,7 +167,7 @@ def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descri
     for group in group_columns(table, descriptions):
         for column, cells in group.columns.items():
             ordered = sorted(cells.values(), key=lambda cell: cell.ns)
-            middle = measured(group.benchmark, float(np.median([cell.ns for cell in ordered])))
+            middle = format_value(group.benchmark, float(np.median([cell.ns for cell in ordered])))
             ends = ((cell.text, cell.host) for cell in (ordered[0], ordered[-1]))
             rows.append((group.title, column, f"{len(ordered):,}", middle, *chain(*ends)))
     text = laid_out(titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest"))
@@ -184,11 +197,13 @@ def render_heading(runs: Sequence[RunSummary], left_out: int = 0, missing: Seque
     """Say how many hosts and runs are shown, from when, and which hosts are left out or missing."""
     hosts = len({run.host_name for run in runs})
     total = hosts + left_out + sum(not host.has_runs for host in missing)
-    counted_hosts = f"{hosts} of {counted(total, 'host')}" if total > hosts else counted(hosts, "host")
-    when = span_text(runs[0].started_utc, runs[-1].started_utc)
+    counted_hosts = (
+        f"{hosts} of {format_count(total, 'host')}" if total > hosts else format_count(hosts, "host")
+    )
+    when = format_span(runs[0].started_utc, runs[-1].started_utc)
     partial = sum(run.state is RunState.PARTIAL for run in runs)
     return (
-        f"{counted_hosts}, {counted(len(runs), 'run')}, {when} UTC"
+        f"{counted_hosts}, {format_count(len(runs), 'run')}, {when} UTC"
         + f", {partial} partial" * bool(partial)
         + "; all: fleet show all" * bool(left_out)
         + f"; missing: {', '.join(map(str, missing))}" * bool(missing)
@@ -200,15 +215,15 @@ def _over_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
     values = rows["median_ns"].to_numpy(dtype=float)
     is_main = find_main_runs(values)
     main, others = values[is_main], values[~is_main]
-    number, levels = geometric_mean(main), [(geometric_mean(main), len(main))]
+    number, levels = compute_geometric_mean(main), [(compute_geometric_mean(main), len(main))]
     if len(others):
         levels.append((float(np.median(others)), len(others)))
     half, behind = float(rows["spread"].to_numpy(dtype=float)[is_main][-1]), len(main)
     near = main if like is None else like[np.abs(np.log(like / number)) <= np.log(REACH)]
     if len(main) >= LEAST_RUNS:
-        half = between_runs(main)
+        half = half_width_between_runs(main)
     elif len(near) >= LEAST_RUNS:
-        half, behind = beside_runs(near), len(near)
+        half, behind = half_width_beside_runs(near), len(near)
     return {"median_ns": number, "levels": levels, "behind": behind, "half": half}
 
 
@@ -227,7 +242,12 @@ def _cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tuple[str
     for benchmark, host, name, ns, half in rows[names].itertuples(index=False, name=None):
         place = (bisect_left(ordered, ns) + bisect_right(ordered, ns) - 1) / 2
         rank = place / (len(ordered) - 1) if len(ordered) >= _RANKED_FROM else None
-        yield host, Cell(measured(descriptions[benchmark], ns), within(half), rank, _shortened(name), ns)
+        yield (
+            host,
+            Cell(
+                format_value(descriptions[benchmark], ns), format_half_width(half), rank, _shortened(name), ns
+            ),
+        )
 
 
 class _Listed:
@@ -265,7 +285,7 @@ class _Listed:
         names = [_shortened(rows["host_name"].iloc[0]) for rows in own]
         bursts = (sum(one.bursts[host] for one in shown) for host in hosts)
         flagged = (sum(one.flagged[host] * one.bursts[host] for one in shown) for host in hosts)
-        ends = {"flagged": [percent(some / every) for some, every in zip(flagged, bursts, strict=True)]}
+        ends = {"flagged": [format_share(some / every) for some, every in zip(flagged, bursts, strict=True)]}
         if max(rows["runs"].max() for rows in self._own.values()) > 1:
             ends["runs"] = [str(rows["runs"].max()) for rows in own]
         margin = max(len("host"), *map(len, names))
@@ -321,14 +341,14 @@ def _legend(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: 
     yield from _about_levels(table, descriptions)
     if table["half"].isna().all():
         return
-    usual, most = (within(getattr(table["half"], what)()) for what in ("median", "max"))
+    usual, most = (format_half_width(getattr(table["half"], what)()) for what in ("median", "max"))
     shares = "" if with_intervals else f"; half of them within {usual}, all within {most}"
     yield f"±95%: {describe_interval(table)}{shares}"
 
 
 def _about_changes(table: pd.DataFrame) -> Iterator[str]:
     """Name the hosts whose numbers are from the runs since their last change."""
-    changed = list(dict.fromkeys(since_text(row) for row in records(table) if row["since"]))
+    changed = list(dict.fromkeys(since_text(row) for row in to_records(table) if row["since"]))
     if changed:
         more = f", and {len(changed) - _LISTED} more" if len(changed) > _LISTED else ""
         yield one_line(f"numbers since the last change: {'; '.join(changed[:_LISTED])}{more}")
@@ -341,26 +361,25 @@ def since_text(row: Mapping[str, Any]) -> str:
 
 def _about_levels(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:
     """Name the hosts of which some runs are at another level than the number."""
-    switching = [row for row in records(table) if len(row["levels"]) > 1]
+    switching = [row for row in to_records(table) if len(row["levels"]) > 1]
     for row in switching[:_LISTED]:
         (main, runs), (other, others) = (
-            (measured(descriptions[row["benchmark"]], ns), count) for ns, count in row["levels"]
+            (format_value(descriptions[row["benchmark"]], ns), count) for ns, count in row["levels"]
         )
         what = f"{row['host_name']}, {row['benchmark']}, {row['relation']}"
-        levels = (
-            f"{counted(runs, 'run')} at {main}, {counted(others, 'run')} at another level, median {other}"
-        )
+        levels = f"{format_count(runs, 'run')} at {main}, {format_count(others, 'run')} at another level"
+        levels += f", median {other}"
         yield one_line(f"levels differ between runs: {what}: {levels}")
     if len(switching) > _LISTED:
         yield f"levels differ between runs of {len(switching) - _LISTED} more"
 
 
 def _relations(table: pd.DataFrame) -> Iterable[str]:
-    return filter(None, [in_words(table["relation"])])
+    return filter(None, [explain_relations(table["relation"])])
 
 
 def _numbers(table: pd.DataFrame, descriptions: Descriptions) -> str:
-    return f"numbers: {units_text(table['benchmark'], descriptions)}, median of the pairs"
+    return f"numbers: {describe_units(table['benchmark'], descriptions)}, median of the pairs"
 
 
 def _shortened(name: str) -> str:

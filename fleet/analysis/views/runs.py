@@ -4,7 +4,7 @@ from collections.abc import Container, Sequence
 from dataclasses import asdict
 from datetime import UTC
 
-from fleet.analysis.base.text import json_text, labels_alike, labels_text, with_labels_alike
+from fleet.analysis.base.text import add_common_labels, find_common_labels, format_json, format_labels
 from fleet.store import RunSummary
 from fleet.text import table
 
@@ -17,15 +17,15 @@ def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
         return "No runs are stored here. `fleet run` measures; --results names another root."
     titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state", "labels")
     drop = ("target", "bursts", "pairs", "started (UTC)", "benchmarks")
-    alike = labels_alike([dict(run.labels) for run in runs])
+    alike = find_common_labels([dict(run.labels) for run in runs])
     listed = table(titles, [_run_line(run, alike) for run in runs], right={5, 6}, width=width, drop=drop)
-    return with_labels_alike(listed, alike)
+    return add_common_labels(listed, alike)
 
 
 def runs_as_json(runs: Sequence[RunSummary]) -> str:
     """The runs as a list of objects, oldest first."""
     rows = [asdict(run) | {"labels": dict(run.labels)} for run in runs]
-    return json_text([{key: value for key, value in row.items() if key != "descriptions"} for row in rows])
+    return format_json([{key: value for key, value in row.items() if key != "descriptions"} for row in rows])
 
 
 def _run_line(run: RunSummary, alike: Container[str]) -> tuple[str, ...]:
@@ -35,4 +35,4 @@ def _run_line(run: RunSummary, alike: Container[str]) -> tuple[str, ...]:
     kinds, more = run.benchmarks, len(run.benchmarks) - _MOST_KINDS + 1
     kinds = (*kinds[:-more], f"+{more}") if more > 1 else kinds
     what = (run.run_id, run.host_name, str(started)[:19], run.target, ",".join(kinds))  # strftime is slow
-    return (*what, *counts, f"{run.state}{failed}", labels_text(dict(run.labels), without=alike))
+    return (*what, *counts, f"{run.state}{failed}", format_labels(dict(run.labels), without=alike))

@@ -11,7 +11,7 @@ from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.analysis.views.topology import describe_topology
 from fleet.model import SHIPPED, Descriptions
-from fleet.text import counted, one_line, table
+from fleet.text import format_count, one_line, table
 
 PAIRS_LISTED = 3
 _FEW_CPUS = 16
@@ -23,7 +23,7 @@ def render_header(run: dict[str, Any], order: Layout) -> str:
     clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
     if run["clock_cost_ticks"] is not None:
         clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
-    cpus, labels = counted(run["cpus_measured"], "CPU"), text.labels_text(run["labels"])
+    cpus, labels = format_count(run["cpus_measured"], "CPU"), text.format_labels(run["labels"])
     preset = f"preset {run['preset']}: the number of a pair is its {_IN_WORDS[run['estimator']]}"
     lines = (
         f"{run['host_name']}  {run['run_id']}  {run['started_utc']:%Y-%m-%d %H:%M} UTC  {run['state']}",
@@ -64,13 +64,13 @@ def render_pairs(
     lines = [f"{name}: {heading}{what}, by what two CPUs share"]
     titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged")
     rows = []
-    for row in text.records(relations(pairs, number)):
+    for row in text.to_records(relations(pairs, number)):
         numbers = (f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns"))
-        ends = (text.within(row["spread"]), text.percent(row["flagged_share"]))
+        ends = (text.format_half_width(row["spread"]), text.format_share(row["flagged_share"]))
         rows.append((row["relation"], str(row["pairs"]), *numbers, *ends))
     lines.append(table(titles, rows, right=set(range(1, 8))))
     if legend:
-        lines.append(text.in_words(row[0] for row in rows))
+        lines.append(text.explain_relations(row[0] for row in rows))
         lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
     lines.append(_reached(pairs, number))
     lines += [*_extremes(pairs, number, canvas.width), *describe_burst_levels(pairs)]
@@ -90,16 +90,16 @@ def render_matrix(
     values = grid(pairs, order.cpus, estimator_column(run))
     label = descriptions[pairs["benchmark"].iloc[0]].label
     drawn = draw_matrix(values, order, canvas, label=label, marked=_flagged(pairs), as_map=as_map)
-    return text.rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
+    return text.render_rich(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
 def render_cpus(pairs: pd.DataFrame, order: Layout, descriptions: Descriptions = SHIPPED) -> str:
     """A benchmark of single CPUs: a row for each; of many CPUs, for those furthest from the median."""
-    first, costs = pairs.iloc[0], {row["ping_cpu"]: row for row in text.records(pairs)}
+    first, costs = pairs.iloc[0], {row["ping_cpu"]: row for row in text.to_records(pairs)}
     low, middle, high = (getattr(pairs["median_ns"], what)() for what in ("min", "median", "max"))
     heading = descriptions[first["benchmark"]].heading
     title = f"{first['benchmark']}/{first['variant']}: {heading}, per CPU"
-    summary = f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over {counted(len(costs), 'CPU')}"
+    summary = f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over {format_count(len(costs), 'CPU')}"
     shown = [cpu for cpu in order.cpus if cpu in costs]
     if len(shown) > _FEW_CPUS:
         shown = sorted(shown, key=lambda cpu: -abs(costs[cpu]["median_ns"] / middle - 1))[:PAIRS_LISTED]
@@ -107,7 +107,10 @@ def render_cpus(pairs: pd.DataFrame, order: Layout, descriptions: Descriptions =
     rows = []
     for row in map(costs.__getitem__, shown):
         numbers = (f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "p99_ns"))
-        ends = (text.within(row["spread"]), text.percent(row["flagged_bursts"] / row["bursts"]))
+        ends = (
+            text.format_half_width(row["spread"]),
+            text.format_share(row["flagged_bursts"] / row["bursts"]),
+        )
         rows.append((str(row["ping_cpu"]), *numbers, *ends))
     listed = table(("cpu", "median", "min", "p99", "±95%", "flagged"), rows, right=set(range(6)))
     meant = "±95%: within the run; flagged: of bursts"
@@ -116,16 +119,16 @@ def render_cpus(pairs: pd.DataFrame, order: Layout, descriptions: Descriptions =
 
 def _reached(pairs: pd.DataFrame, number: str) -> str:
     few, many = int(pairs["bursts"].min()), int(pairs["bursts"].max())
-    bursts = (counted(few, "burst") if few == many else f"{few} to {many} bursts") + " a pair"
+    bursts = (format_count(few, "burst") if few == many else f"{few} to {many} bursts") + " a pair"
     if number != "median_ns":
         return f"interval: none; only medians have one ({bursts})"
     if pairs["spread"].isna().all():
         return f"interval: none; it needs at least 2 bursts a pair ({bursts})"
     middle, worst = pairs["spread"].median(), pairs["spread"].max()
     if len(pairs) == 1:
-        return f"interval: {text.within(worst)} ({bursts})"
-    all_pairs = f"all within {text.within(worst)} ({bursts})"
-    return f"interval: half the pairs within {text.within(middle)}, {all_pairs}"
+        return f"interval: {text.format_half_width(worst)} ({bursts})"
+    all_pairs = f"all within {text.format_half_width(worst)} ({bursts})"
+    return f"interval: half the pairs within {text.format_half_width(middle)}, {all_pairs}"
 
 
 def _flagged(pairs: pd.DataFrame) -> frozenset[tuple[int, int]]:
@@ -143,7 +146,7 @@ def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
             ordered = part.sort_values(number, kind="stable")
             ends = (ordered.head(PAIRS_LISTED), ordered.tail(PAIRS_LISTED).iloc[::-1])
             texts = [  # the heading has the point
-                [f"{row['ping_cpu']}-{row['pong_cpu']} {row[number]:.1f}" for row in text.records(end)]
+                [f"{row['ping_cpu']}-{row['pong_cpu']} {row[number]:.1f}" for row in text.to_records(end)]
                 for end in ends
             ]
             rows.append((part[number].median(), str(relation), texts))
@@ -163,15 +166,16 @@ def describe_burst_levels(pairs: pd.DataFrame) -> list[str]:
     """Describe the pairs with bursts at another level, those with the largest share first."""
     switching = pairs[pairs["other_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
     lines = [
-        f"levels of {text.pair_text(row)}: {row['median_ns']:.1f} {text.within(row['spread'])}, "
-        f"and {text.percent(row['other_share'])} of bursts at another level, median {row['other_ns']:.1f}"
-        for row in text.records(switching.head(PAIRS_LISTED))
+        f"levels of {text.format_pair(row)}: {row['median_ns']:.1f} {text.format_half_width(row['spread'])}, "
+        f"and {text.format_share(row['other_share'])} of bursts at another level, median "
+        f"{row['other_ns']:.1f}"
+        for row in text.to_records(switching.head(PAIRS_LISTED))
     ]
     if len(switching) > PAIRS_LISTED:
-        more = counted(len(switching) - PAIRS_LISTED, "more pair")
+        more = format_count(len(switching) - PAIRS_LISTED, "more pair")
         lines.append(f"{more} with bursts at another level (fleet show --json)")
     return lines
 
 
 def _kind(row: Any) -> str:
-    return text.kind_of(row) + ("" if text.is_none(row["point"]) else f" {row['point']}")
+    return text.name_kind(row) + ("" if text.is_none(row["point"]) else f" {row['point']}")

@@ -8,28 +8,28 @@ import pandas as pd
 
 from fleet.analysis.base.selection import (
     MissingHost,
-    by_host,
-    comparable,
-    last_session,
+    find_last_session,
+    group_by_host,
+    keep_comparable,
     list_missing_hosts,
-    select,
+    select_runs,
 )
-from fleet.analysis.base.text import csv_text, indented, json_text, records
+from fleet.analysis.base.text import format_csv, format_json, indent, to_records
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.reduce import load
-from fleet.analysis.reduce.comparison_rows import ALL, Only, overview_history
-from fleet.analysis.reduce.cross_checks import compared
+from fleet.analysis.reduce.comparison_rows import ALL, Only, load_overview_history
+from fleet.analysis.reduce.cross_checks import check_run
 from fleet.analysis.reduce.ladders import (
     LADDER,
     NODE_CELL,
-    by_node,
     find_plateaus,
-    node_cells,
+    is_node_placed,
     select_ladder_steps,
+    select_node_cells,
 )
 from fleet.analysis.reduce.matrices import estimator_column, relations
-from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.reduce.pairs import as_float64, load_pairs
+from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.reduce.topology_check import check_topology, host_history
 from fleet.analysis.views import overview, sections
 from fleet.analysis.views.by_parameters import render_tables, tabulate_points
@@ -72,7 +72,7 @@ def show_as_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> Iterat
     """
     for place, run_id in enumerate(run_ids):
         yield "[\n" if place == 0 else ",\n"
-        yield indented(json_text(_object(_load(root, run_id, only))))
+        yield indent(format_json(_object(_load(root, run_id, only))))
     yield "\n]\n"
 
 
@@ -101,12 +101,12 @@ def show_run(
     parts = _parts(found, canvas, all_sizes=all_sizes, as_map=as_map)
     if len(earlier) > 1:
         past = load.merge_descriptions(earlier)
-        cells = mark_usual(root, overview_history(root, earlier, only, past))
+        cells = mark_usual(root, load_overview_history(root, earlier, only, past))
         parts.insert(1, render_history(earlier, cells, past))
     if both_ways:
         none = "No messages were measured, so there are no directions to show."
         parts.append(render_directions(root, found.run) or none)
-    checked = compared(found.run, found.pairs, found.cpus, descriptions)
+    checked = check_run(found.run, found.pairs, found.cpus, descriptions)
     findings = check_topology(found.pairs, host_history(root, found.run, descriptions), descriptions)
     rows = select_marked_rows(found.pairs, found.bursts, {run_id: len(found.bursts)})[run_id]
     parts.append(render_warnings(list_warnings(found.run, rows, checked, findings)))
@@ -116,7 +116,9 @@ def show_run(
 def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) -> list[str]:
     legend, descriptions = True, found.descriptions
     parts = [sections.render_header(found.run, found.order)]
-    for name, rows in found.pairs[~by_node(found.pairs, descriptions)].groupby("benchmark", sort=False):
+    for name, rows in found.pairs[~is_node_placed(found.pairs, descriptions)].groupby(
+        "benchmark", sort=False
+    ):
         for variant, part in rows.groupby("variant", sort=False):
             match descriptions[str(name)].view:
                 case View.CPUS:
@@ -169,7 +171,7 @@ def render_maps(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> st
     except UsageError:
         return ""
     maps, descriptions = [], found.descriptions
-    kinds = load.without_points(found.pairs, descriptions).groupby(["benchmark", "variant"], sort=False)
+    kinds = load.drop_points(found.pairs, descriptions).groupby(["benchmark", "variant"], sort=False)
     for (name, variant), part in kinds:
         if descriptions[str(name)].view is View.MATRIX:
             drawn = sections.render_matrix(part, found.order, canvas, found.run, descriptions, as_map=True)
@@ -179,9 +181,9 @@ def render_maps(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> st
 
 def show_as_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
     """Return the pairs of several runs as CSV: what each run was, then the table `pairs`, unrounded."""
-    rows = widened(load_pairs(root, run_id=run_ids))
+    rows = as_float64(load_pairs(root, run_id=run_ids))
     rows = only.of(rows, load.load_cpus(root, run_id=run_ids) if only.cpus else rows)
-    return csv_text(load.add_run_columns(rows, load.load_runs(root, run_id=run_ids))).removesuffix("\n")
+    return format_csv(load.add_run_columns(rows, load.load_runs(root, run_id=run_ids))).removesuffix("\n")
 
 
 def _object(found: "_Found") -> dict[str, Any]:
@@ -190,18 +192,18 @@ def _object(found: "_Found") -> dict[str, Any]:
         "run": {key: value for key, value in found.run.items() if key != "probe"},
         "cpus": list(found.order.cpus),
         "number": number,
-        "relations": records(relations(load.without_points(found.pairs, descriptions), number)),
-        "plateaus": records(found.plateaus.drop(columns=["host_id", "run_id"])),
-        "ladder": records(
+        "relations": to_records(relations(load.drop_points(found.pairs, descriptions), number)),
+        "plateaus": to_records(found.plateaus.drop(columns=["host_id", "run_id"])),
+        "ladder": to_records(
             select_ladder_steps(found.pairs, descriptions)[
                 [*LADDER, "bytes", "pages", "median_ns", "low_ns", "high_ns"]
             ]
         ),
-        "nodes": records(
-            node_cells(found.pairs, found.cpus, descriptions)[[*NODE_CELL, "threads", *_OF_CELL]]
+        "nodes": to_records(
+            select_node_cells(found.pairs, found.cpus, descriptions)[[*NODE_CELL, "threads", *_OF_CELL]]
         ),
-        "counters": records(found.counters),
-        "pairs": records(found.pairs.drop(columns=["host_id", "run_id", "stats_version"])),
+        "counters": to_records(found.counters),
+        "pairs": to_records(found.pairs.drop(columns=["host_id", "run_id", "stats_version"])),
     }
 
 
@@ -221,13 +223,13 @@ class _Found:
 
 def _load(root: Root, run_id: str, only: Only) -> _Found:
     (run,), _, cpus = load.read_runs(root, [run_id])
-    pairs = _as_planned(widened(load_pairs(root, run_id=run_id)), run["benchmarks"])
+    pairs = _as_planned(as_float64(load_pairs(root, run_id=run_id)), run["benchmarks"])
     pairs = only.of(pairs, cpus)
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
     bursts = load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
     counters = count_per_unit(load.load_counters(root, run_id=run_id), pairs)
     descriptions = read_descriptions(run["hello"])
-    levels, order = find_plateaus(pairs, cpus, descriptions), layout(cpus, measured)
+    levels, order = find_plateaus(pairs, cpus, descriptions), make_layout(cpus, measured)
     return _Found(run, bursts, pairs, cpus, levels, order, counters, descriptions)
 
 
@@ -243,11 +245,11 @@ def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
     """The last session without `texts`, else the comparable runs of each host selected. Raises UsageError."""
     listed = root.runs
     if texts:
-        hosts = by_host(select(listed, texts, root.place))
+        hosts = group_by_host(select_runs(listed, texts, root.place))
     else:
-        last = set(last_session(listed, root.place))
-        hosts = by_host([run for run in listed if run.run_id in last])
-    kept = {host: comparable(runs) for host, runs in hosts.items()}
+        last = set(find_last_session(listed, root.place))
+        hosts = group_by_host([run for run in listed if run.run_id in last])
+    kept = {host: keep_comparable(runs) for host, runs in hosts.items()}
     ids = {run.run_id for runs in kept.values() for run in runs}
     counting = tuple(run for run in listed if run.run_id in ids)
     latest = tuple(runs[-1].run_id for runs in kept.values())
@@ -293,7 +295,7 @@ def _medians(
     descriptions: Descriptions,
     earlier: Sequence[RunSummary] = (),
 ) -> pd.DataFrame:
-    known = overview_history(root, [*earlier, *runs], only, descriptions)
+    known = load_overview_history(root, [*earlier, *runs], only, descriptions)
     if not earlier:
         return overview.compute_host_medians(mark_usual(root, known))
     return overview.compute_host_medians(known[known["run_id"].isin({run.run_id for run in runs})], known)

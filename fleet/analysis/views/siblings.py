@@ -10,7 +10,7 @@ from fleet.analysis.compare.siblings import MEAN, Siblings
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import join_names
 from fleet.model import Descriptions
-from fleet.text import counted, one_line, table
+from fleet.text import format_count, one_line, table
 
 TITLES = ("host", "benchmark", "of", "this", "others", "apart", "95 % interval", "q")
 _NUMBERS_LISTED = 20  # of a group
@@ -24,13 +24,13 @@ def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str
         parts.append(f"Without siblings: {join_names(alone)}")
     rows = pd.concat([_select_numbers(group) for group in several]) if several else pd.DataFrame()
     if len(rows):
-        units = text.units_text(filter(None, rows["benchmark"]), several[0].descriptions)
+        units = text.describe_units(filter(None, rows["benchmark"]), several[0].descriptions)
         legend = f"Others: {units}; mean of the others ± standard deviation"
         if (rows["relation"] == MEAN).any():
             legend += "; all: the mean over relations"
         if rows["relation"].str.startswith("CPU ").any():
             legend += "; a CPU: against the same CPU of the others, beside its machine"
-        words = text.in_words(name for name in rows["relation"] if name != MEAN)
+        words = text.explain_relations(name for name in rows["relation"] if name != MEAN)
         parts.append("\n".join(filter(None, (words, f"{legend}."))))
     parts.append(render_warnings([caveat for group in groups for caveat in group.caveats]))
     return "\n\n".join(filter(None, parts))
@@ -40,7 +40,7 @@ def siblings_as_json(groups: Sequence[Siblings]) -> str:
     """Render a list of groups; latencies one way in ns, shares as fractions, null where unknown."""
     names = ("hosts", "about", "runs", "threshold", "judged", "odd", "smallest", "rows", "environment")
     rows = [{name: getattr(group, name) for name in (*names, "caveats")} for group in groups]
-    return text.json_text(
+    return text.format_json(
         [row | {"smallest": None if text.is_none(row["smallest"]) else row["smallest"]} for row in rows]
     )
 
@@ -48,7 +48,7 @@ def siblings_as_json(groups: Sequence[Siblings]) -> str:
 def siblings_as_csv(groups: Sequence[Siblings]) -> str:
     """Render a row per host and number, with its group's number."""
     rows = [group.rows.assign(group=place) for place, group in enumerate(groups)]
-    return text.csv_text(pd.concat(rows)).rstrip("\n")
+    return text.format_csv(pd.concat(rows)).rstrip("\n")
 
 
 def render_siblings_headline(group: Siblings) -> str:
@@ -56,19 +56,19 @@ def render_siblings_headline(group: Siblings) -> str:
     answer = "none is odd" if group.judged else "no verdict"
     if group.odd:
         answer = f"{len(group.odd)} odd: {join_names(group.odd, 60)}"
-    about = f"{len(group.hosts)} equal machines, {counted(group.runs, 'run')}"
+    about = f"{len(group.hosts)} equal machines, {format_count(group.runs, 'run')}"
     return one_line(f"{join_names(group.hosts, 60)}: {about}: {answer}")
 
 
 def format_odd_numbers(group: Siblings) -> list[tuple[str, ...]]:
     """Return the cells of TITLES for each number of an odd machine."""
-    return [_format_number(row, group.descriptions) for row in text.records(_select_numbers(group))]
+    return [_format_number(row, group.descriptions) for row in text.to_records(_select_numbers(group))]
 
 
 def odd_environments(group: Siblings) -> Iterator[tuple[str, str]]:
     """Yield each odd host whose facts differ from most others', and how, in words."""
     for host, facts in group.environment.groupby("host", sort=False):
-        words = (f"{row['what']} {row['value']}, others {row['others']}" for row in text.records(facts))
+        words = (f"{row['what']} {row['value']}, others {row['others']}" for row in text.to_records(facts))
         yield str(host), one_line(f"also differs in {'; '.join(words)}")
 
 
@@ -99,9 +99,17 @@ def _format_number(row: dict[str, Any], descriptions: Descriptions) -> tuple[str
     numbers = ["-", "-"]
     if not text.is_none(row["ns"]):
         benchmark = descriptions[row["benchmark"]]
-        numbers = [text.measured(benchmark, row[name]) for name in ("ns", "others_ns")]
-        numbers[1] += f" {text.within(row['scatter'])}" * (not text.is_none(row["scatter"]))
-    change, low, high = text.change_shown(row, descriptions)
-    kind = text.kind_of(row) if row["benchmark"] else "-"
+        numbers = [text.format_value(benchmark, row[name]) for name in ("ns", "others_ns")]
+        numbers[1] += f" {text.format_half_width(row['scatter'])}" * (not text.is_none(row["scatter"]))
+    change, low, high = text.convert_change(row, descriptions)
+    kind = text.name_kind(row) if row["benchmark"] else "-"
     q = "-" if text.is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
-    return (row["host"], kind, row["relation"], *numbers, text.signed(change), text.interval(low, high), q)
+    return (
+        row["host"],
+        kind,
+        row["relation"],
+        *numbers,
+        text.format_change(change),
+        text.format_interval(low, high),
+        q,
+    )

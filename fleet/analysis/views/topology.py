@@ -6,7 +6,7 @@ from itertools import pairwise
 from fleet.analysis.reduce.topology import GROUPS, Layout
 from fleet.model import KINDS
 from fleet.plan.cpulist import format_cpus
-from fleet.text import counted
+from fleet.text import format_count
 
 _LONGEST = 110  # characters
 _FEW_CORES = 8
@@ -43,7 +43,7 @@ def _siblings(order: Layout) -> str:
     if not cores:
         return "none among these CPUs"
     alone = len(order.cpus) - sum(map(len, cores))
-    rest = f"; {counted(alone, 'CPU')} {'has' if alone == 1 else 'have'} none" if alone else ""
+    rest = f"; {format_count(alone, 'CPU')} {'has' if alone == 1 else 'have'} none" if alone else ""
     if len(cores) > _FEW_CORES and (rule := _rule(cores)):
         return rule + rest
     named = " ".join("-".join(map(str, core)) for core in cores[:_FEW_CORES])

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats, to_pandas
-from fleet.analysis.base.text import pair_text, percent, records, within
+from fleet.analysis.base.text import format_half_width, format_pair, format_share, to_records
 from fleet.analysis.reduce import cross_checks
-from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
-from fleet.analysis.reduce.load import published
+from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, count_flags
+from fleet.analysis.reduce.load import list_published
 from fleet.analysis.reduce.pairs import verify_derived
 from fleet.analysis.reduce.topology_check import FINDING_MEANINGS
 from fleet.late import pa, pc
@@ -23,7 +23,7 @@ from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key, Place, samples_name
 from fleet.store.reading import TableFile, concat_tables, read_undamaged
 from fleet.store.runs import Root, open_listing
-from fleet.text import counted, one_line
+from fleet.text import format_count, one_line
 
 HEADING = "Warnings"
 _WIDE = 0.05  # widest interval without a warning, where no precision was requested
@@ -45,12 +45,12 @@ _OF_PAIRS = (
 )  # columns of `pairs` that warnings show
 # By flag of a pair: the column that ranks the pairs, and what to show of one.
 _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
-    "multimodal": ("other_share", lambda row: f"{percent(row['other_share'])} of bursts"),
+    "multimodal": ("other_share", lambda row: f"{format_share(row['other_share'])} of bursts"),
     "smt_pair": ("median_ns", lambda row: f"{row['median_ns']:.1f} ns, {row['relation']}"),
     "drift": ("drift", lambda row: f"{row['drift']:+.1%}"),
     "underfed": ("other_rate", lambda row: f"{row['other_rate']:.1f} GB/s"),
-    "outliers": ("outliers", lambda row: percent(row["outliers"])),
-    "not_converged": ("spread", lambda row: within(row["spread"])),
+    "outliers": ("outliers", lambda row: format_share(row["outliers"])),
+    "not_converged": ("spread", lambda row: format_half_width(row["spread"])),
 }
 
 
@@ -101,7 +101,7 @@ def _derive_marked(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key
 def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     """The bursts of runs with a flag, or that lost time to a hypervisor, with BURST_COLUMNS."""
     listing = open_listing(root)
-    runs = published(listing, run_id=run_ids)
+    runs = list_published(listing, run_id=run_ids)
     marks = {run.key: listing.samples[run.key] for run in runs}
     rows = load_derived(listing.index, _MARKED, marks, partial(_derive_marked, listing.place), BURST_COLUMNS)
     return to_pandas(rows).astype({"flags": object})
@@ -121,7 +121,7 @@ def select_marked_rows(
     of_pairs = Counter(pairs["run_id"].astype(str).tolist())
     some = (pairs["flags"] != "").to_numpy(dtype=bool) | (pairs["spread"].to_numpy() > _WIDE)
     rows: dict[str, list[dict[str, Any]]] = {}
-    for row in records(pairs[list(_OF_PAIRS)][some]):
+    for row in to_records(pairs[list(_OF_PAIRS)][some]):
         rows.setdefault(row["run_id"], []).append(row)
     lost = [bursts[name].notna().to_numpy() for name in _STEAL]
     few = bursts[(bursts["flags"] != "").to_numpy(dtype=bool) | np.any(lost, axis=0)]
@@ -138,7 +138,7 @@ NOTHING = MarkedRows([], 0, pd.DataFrame(), 0)
 def list_warnings(
     run: dict[str, Any], rows: MarkedRows, checked: pd.DataFrame, findings: pd.DataFrame
 ) -> list[RunWarning]:
-    """The warnings of one run, the most serious first; checked: of `compared`, findings: `check_topology`."""
+    """List the warnings of a run, the most serious first. checked: as of `check_run`."""
     return [
         *_failed(run, rows),
         *_flags(run, rows),
@@ -177,7 +177,7 @@ def _in_one(reasons: Sequence[str]) -> str:
 
 
 def _flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
-    counts = flag_counts(rows.bursts["flags"]) if len(rows.bursts) else {}
+    counts = count_flags(rows.bursts["flags"]) if len(rows.bursts) else {}
     for flag, text in MEANINGS.items() if counts or rows.pairs else ():
         if flag in _MEASURES and (found := [row for row in rows.pairs if flag in row["flags"].split(",")]):
             yield from _pair_flag(flag, text, run, found, rows.of_pairs)
@@ -189,8 +189,8 @@ def _flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
                 marked = rows.bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(","))
                 busy = marked.to_numpy(dtype=bool)
                 taken, of = int((busy & (_steal_shares(rows.bursts) >= _LACK)).sum()), int(busy.sum())
-                cause = f"the hypervisor took it from {taken} of {counted(of, 'burst')}" * bool(taken)
-            yield RunWarning(flag, text, percent(share), cause, minor=minor)
+                cause = f"the hypervisor took it from {taken} of {format_count(of, 'burst')}" * bool(taken)
+            yield RunWarning(flag, text, format_share(share), cause, minor=minor)
 
 
 def _steal_shares(bursts: pd.DataFrame) -> Floats:
@@ -209,10 +209,11 @@ def _steal(rows: MarkedRows) -> Iterator[RunWarning]:
     if len(felt):
         worst = bursts.iloc[order[: len(felt)][:_LISTED]].assign(share=felt[:_LISTED])
         listed = ", ".join(
-            f"{row['benchmark']} {pair_text(row)} in round {row['round']} ({percent(row['share'])})"
-            for row in records(worst)
+            f"{row['benchmark']} {format_pair(row)} in round {row['round']} ({format_share(row['share'])})"
+            for row in to_records(worst)
         )
-        extent = f"{percent(len(felt) / rows.of_bursts)}, on average {percent(felt.mean())} of their time"
+        extent = f"{format_share(len(felt) / rows.of_bursts)}, on average "
+        extent += f"{format_share(felt.mean())} of their time"
         minor = len(felt) <= _FEW_BURSTS * rows.of_bursts
         yield RunWarning("steal", "bursts lost CPU time to the hypervisor", extent, listed, minor=minor)
 
@@ -226,7 +227,7 @@ def _pair_flag(
     if flag == "drift" and (by_chance := round(_CHANCE * of_pairs)):
         extent += f", about {by_chance} expected by chance"
     if flag == "not_converged":
-        extent += f" wider than {within(run['precision'])}"
+        extent += f" wider than {format_half_width(run['precision'])}"
     if len(found) > by_chance:
         yield RunWarning(
             flag, text, extent, _worst(found, *_MEASURES[flag], fastest=flag in ("smt_pair", "underfed"))
@@ -238,7 +239,7 @@ def _wide(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
     if run["precision"] is None and wide:
         worst, extent = _worst(wide, *_MEASURES["not_converged"]), f"{len(wide)} of {rows.of_pairs}"
-        yield RunWarning("", f"pairs have an interval wider than {within(_WIDE)}", extent, worst)
+        yield RunWarning("", f"pairs have an interval wider than {format_half_width(_WIDE)}", extent, worst)
 
 
 def _worst(
@@ -247,12 +248,12 @@ def _worst(
     """The pairs with the largest size of `column`, or the smallest if `fastest`."""
     known = [row for row in pairs if row[column] is not None]
     worst = sorted(known, key=lambda row: abs(row[column]) if fastest else -abs(row[column]))[:_LISTED]
-    return ", ".join(f"{row['benchmark']} {pair_text(row)} ({value(row)})" for row in worst)
+    return ", ".join(f"{row['benchmark']} {format_pair(row)} ({value(row)})" for row in worst)
 
 
 def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
     """One warning per check of numbers that must fit together, its worst breaches first."""
-    found = cross_checks.breaches(checked) if len(checked) else checked
+    found = cross_checks.select_breaches(checked) if len(checked) else checked
     for check, text in cross_checks.CROSS_CHECK_MEANINGS.items() if len(found) else ():
         part = found[found["check"] == check].sort_values("value", ascending=False, kind="stable")
         yield from _listed(check, text, part["says"].tolist(), "case", "; ")
@@ -271,4 +272,4 @@ def _topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
 def _listed(check: str, text: str, cases: Sequence[str], what: str, between: str) -> Iterator[RunWarning]:
     more = f" and {len(cases) - _LISTED} more" if len(cases) > _LISTED else ""
     if cases:
-        yield RunWarning(check, text, counted(len(cases), what), between.join(cases[:_LISTED]) + more)
+        yield RunWarning(check, text, format_count(len(cases), what), between.join(cases[:_LISTED]) + more)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.text import records
-from fleet.analysis.reduce.load import samples_in_parts
+from fleet.analysis.base.text import to_records
+from fleet.analysis.reduce.load import load_samples_in_parts
 from fleet.store.runs import Root
 from fleet.text import table
 
@@ -35,8 +35,8 @@ def compute_directions(root: Root, run_id: str) -> pd.DataFrame:
     medians of the bursts' medians), `mean_ns`, `least_ns` and `most_ns` (between which the offset of the
     higher CPU's clock must be, since no message arrives before it was sent).
     """
-    parts = samples_in_parts(root, run_id, benchmark="message", columns=_COLUMNS)
-    rows = (row for part in parts for row in records(part.dropna(subset=["other_ticks"])))
+    parts = load_samples_in_parts(root, run_id, benchmark="message", columns=_COLUMNS)
+    rows = (row for part in parts for row in to_records(part.dropna(subset=["other_ticks"])))
     bursts = pd.DataFrame(
         [_of_burst(row) for row in rows if len(row["ticks"]) > row["warmup"]],
         columns=[*_PAIR, "up_ns", "down_ns", "up_min", "down_min"],
@@ -65,7 +65,7 @@ def render_directions(root: Root, run: dict[str, Any]) -> str:
     for (variant, point), rows in found.groupby(["variant", "point"], sort=False):
         title = f"message/{variant}, point {point}: ns by the receiver's clock, in both directions"
         lines = []
-        for row in records(rows):
+        for row in to_records(rows):
             numbers = (f"{row[name]:.1f}" for name in ("up_ns", "down_ns", "mean_ns"))
             middle = round((row["most_ns"] + row["least_ns"]) / 2, 1) + 0.0  # no -0.0
             offset = f"{middle:+.1f} ± {(row['most_ns'] - row['least_ns']) / 2:.1f}"

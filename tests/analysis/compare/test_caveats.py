@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.analysis.compare import ComparisonSide, list_caveats, number_of_all, order_of
+from fleet.analysis.compare import ComparisonSide, choose_number_column, list_caveats, spell_order
 
 
 def side(order: str = "abab", letter: str = "a", **columns: Any) -> ComparisonSide:
@@ -97,13 +97,13 @@ def test_missing_runs_are_counted_side_by_side(a: int, b: int, words: str) -> No
 )
 def test_an_order_of_the_sides_that_hides_what_changed_is_pointed_out(order: str, words: str | None) -> None:
     a, b = side(order, "a"), side(order, "b")
-    assert order_of(a, b) == order.upper()
+    assert spell_order(a, b) == order.upper()
     assert [words in text for text in caveats_of(a, b)] == ([True] if words else [])
 
 
 def test_runs_of_one_second_are_ordered_by_their_id() -> None:
     a, b = (side("abab", letter, started_utc="2026-01-02T03:00:00Z") for letter in "ab")
-    assert order_of(a, b) == "ABAB"
+    assert spell_order(a, b) == "ABAB"
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,13 @@ def test_runs_sampled_in_different_ways_are_named() -> None:
     b = side("abbaba", "b", preset=["c2clat", "c2clat", None], estimator=["min", "min", "median"])
     (text,) = caveats_of(b=b)
     assert "different sampling, c2clat (min), default (median): " in text
-    assert number_of_all(b, b) == "median_ns"
+    assert choose_number_column(b, b) == "median_ns"
     same = side("abbaba", "b", preset="c2clat", estimator="min")
-    assert number_of_all(same, same) == "min_ns"
-    assert number_of_all(side(), same) == "median_ns"
-    assert number_of_all(side(), side(estimator="min")) == "median_ns", "without a preset it is our own"
+    assert choose_number_column(same, same) == "min_ns"
+    assert choose_number_column(side(), same) == "median_ns"
+    assert choose_number_column(side(), side(estimator="min")) == "median_ns", (
+        "without a preset it is our own"
+    )
 
 
 def test_clocks_that_differ_are_named() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fleet.analysis.compare import Comparison, compare
-from fleet.analysis.reduce import Only, history_of
+from fleet.analysis.reduce import Only, load_history
 from fleet.analysis.views import render_comparisons, render_headline, render_relation_history
 from fleet.errors import UsageError
 from fleet.store import Listing
@@ -102,16 +102,16 @@ def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
 def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
     runs = Listing(tmp_path).list_with_unfinished()
-    found = history_of(tmp_path, runs, "L2 read", None)
+    found = load_history(tmp_path, runs, "L2 read", None)
     assert list(found["median_ns"] > 0.0045) == [side == "b" for side in "abba" * (RUNS // 2)]
-    every = history_of(tmp_path, runs, "mem", "chase")
+    every = load_history(tmp_path, runs, "mem", "chase")
     assert set(every["relation"]) == {"mem random", "mem rising"}
     assert "mem random" in render_relation_history(every)
-    at = history_of(tmp_path, runs, "read.own.768K.huge.x2", None, point=True)
+    at = load_history(tmp_path, runs, "read.own.768K.huge.x2", None, point=True)
     assert "read.own.768K.huge.x2: GB/s" in render_relation_history(at)
     assert len(at) == 2 * RUNS
     with pytest.raises(UsageError, match="--relation L7: no such relation"):
-        history_of(tmp_path, runs, "L7", None)
+        load_history(tmp_path, runs, "L7", None)
 
 
 @pytest.mark.slow

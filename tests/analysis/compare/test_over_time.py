@@ -8,7 +8,7 @@ import pytest
 from benchmarks import over_time as simulated
 from fleet import open as open_results
 from fleet.analysis.base import Floats
-from fleet.analysis.compare import changes, cleaned, drop_changes_of_parts, pooled
+from fleet.analysis.compare import add_means, clean_series, drop_changes_of_parts, find_changes
 from tests.command import Fleet
 
 
@@ -20,7 +20,7 @@ def test_a_step_has_a_date_and_a_slow_change_has_none() -> None:
     logs = quiet()
     logs[3, 17:] += 0.05
     logs[8] += np.linspace(0, 0.08, 30)
-    step, gradual = changes(logs)
+    step, gradual = find_changes(logs)
     assert (step.row, step.at, step.dated) == (3, 17, True)
     assert step.first <= 17 <= step.last
     assert step.low < 0.05 < step.high
@@ -29,10 +29,10 @@ def test_a_step_has_a_date_and_a_slow_change_has_none() -> None:
 
 
 def test_nothing_is_found_where_nothing_changed_nor_in_a_few_nights() -> None:
-    assert changes(quiet()) == []
+    assert find_changes(quiet()) == []
     logs = quiet(nights=7)
     logs[3, 4:] += 0.2
-    assert changes(logs) == []
+    assert find_changes(logs) == []
 
 
 def test_missing_nights_are_just_missing() -> None:
@@ -40,7 +40,7 @@ def test_missing_nights_are_just_missing() -> None:
     logs[3, 17:] += 0.05
     logs[3, [2, 9, 17, 18, 25]] = np.nan
     logs[5, :12] = np.nan
-    (step,) = changes(logs)
+    (step,) = find_changes(logs)
     assert (step.row, step.at) == (3, 19)
 
 
@@ -49,19 +49,19 @@ def test_changes_of_a_row_that_follow_one_another_are_all_found(second: float) -
     logs = quiet(nights=60)
     logs[3, 20:] += 0.05
     logs[3, 40:] += second
-    assert [(one.row, one.at, one.dated) for one in changes(logs)] == [(3, 20, True), (3, 40, True)]
+    assert [(one.row, one.at, one.dated) for one in find_changes(logs)] == [(3, 20, True), (3, 40, True)]
 
 
 def test_levels_met_again_are_one_and_a_lasting_switch_is_named() -> None:
     logs = quiet(rows=2)
     logs[0, [4, 5, 6, 12, 13, 20, 21, 22]] += np.log(2)
     logs[1, 18:] += np.log(2)
-    clean = cleaned(logs, np.array([True, True]))
+    clean = clean_series(logs, np.array([True, True]))
     assert np.ptp(clean.logs, axis=1).max() < 0.05
     ((row, night, moved),) = clean.elsewhere
     assert (row, night) == (1, 18)
     assert moved == pytest.approx(np.log(2), abs=0.01)
-    kept = cleaned(logs, np.array([False, False]))
+    kept = clean_series(logs, np.array([False, False]))
     assert kept.elsewhere == []
     assert np.ptp(kept.logs[1]) > 0.6, "of a machine that does not switch it is a change"
 
@@ -70,23 +70,23 @@ def test_odd_nights_are_named_and_hide_no_change() -> None:
     logs = quiet()
     logs[3, 17:] += 0.05
     logs[3, [5, 24]] += np.log(1.3)
-    clean = cleaned(logs, np.zeros(12, dtype=bool))
+    clean = clean_series(logs, np.zeros(12, dtype=bool))
     assert [(row, night) for row, night, _ in clean.odd] == [(3, 5), (3, 24)]
-    assert [(one.row, one.at) for one in changes(clean.logs)] == [(3, 17)]
+    assert [(one.row, one.at) for one in find_changes(clean.logs)] == [(3, 17)]
 
 
 def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> None:
     hosts, relations = np.divmod(np.arange(12), 3)
     logs = quiet(nights=12, seed=3)
     logs[relations == 1, 6:] += 0.03
-    pool = pooled(logs, hosts, relations)
-    (one,) = drop_changes_of_parts(changes(pool.logs), pool)
+    pool = add_means(logs, hosts, relations)
+    (one,) = drop_changes_of_parts(find_changes(pool.logs), pool)
     assert one.at == 6
     assert pool.members[one.row].tolist() == (relations == 1).tolist()
     alone = quiet(nights=12)
     alone[4, 6:] += 0.2
-    pool = pooled(alone, hosts, relations)
-    assert [each.row for each in drop_changes_of_parts(changes(pool.logs), pool)] == [4]
+    pool = add_means(alone, hosts, relations)
+    assert [each.row for each in drop_changes_of_parts(find_changes(pool.logs), pool)] == [4]
 
 
 def test_correlation_from_night_to_night_is_no_change() -> None:

@@ -11,11 +11,11 @@ from fleet import open as open_results
 from fleet.analysis.base import Floats
 from fleet.analysis.compare import (
     THRESHOLD,
-    beside_the_same,
+    compare_cpus,
     compare_siblings,
-    distances,
+    measure_distances,
     median_of_known,
-    numbers,
+    reduce_runs,
 )
 from fleet.errors import UsageError
 from fleet.model import Host
@@ -34,14 +34,14 @@ def machines(count: int, seed: int = 1) -> Floats:
 def test_the_odd_machine_is_no_part_of_what_it_is_held_against() -> None:
     logs = machines(8)
     logs[2, 5] += 0.2
-    found = distances(logs, THRESHOLD)
+    found = measure_distances(logs, THRESHOLD)
     assert np.argwhere(found.found(THRESHOLD)).tolist() == [[2, 5]]
     assert found.moved[2, 5] == pytest.approx(logs[2, 5] - np.delete(logs[2], 5).mean())
     assert list(found.others[2]) == [6] * 5 + [7] + [6] * 2, "the others are held against those without it"
 
 
 def test_three_machines_get_distances_and_no_verdict() -> None:
-    found = distances(machines(3), THRESHOLD)
+    found = measure_distances(machines(3), THRESHOLD)
     assert np.isnan(found.q).all()
     assert not np.isnan(found.moved).any()
 
@@ -51,33 +51,33 @@ def test_a_level_of_some_runs_or_of_several_machines_is_left_out() -> None:
     whose = np.repeat(np.arange(4), 3)
     switched = runs.copy()
     switched[0, [0, 4]] += np.log(2)
-    found, elsewhere, _ = numbers(switched, whose)
+    found, elsewhere, _ = reduce_runs(switched, whose)
     assert np.exp(found[0]) == pytest.approx(50, rel=0.02)
     assert elsewhere[0].tolist() == [True, True, False, False]
     slow = runs.copy()
     slow[0, :3] += np.log(2)
-    found, elsewhere, _ = numbers(slow, whose)
+    found, elsewhere, _ = reduce_runs(slow, whose)
     assert np.exp(found[0, 0]) == pytest.approx(100, rel=0.02), "all runs of one machine alone"
     assert not elsewhere.any()
 
 
 def test_where_levels_switch_two_runs_have_no_number() -> None:
     runs, whose = np.log([[50.0, 50.1, 50.2, 50.1, 50.0]]), np.array([0, 0, 0, 1, 1])
-    assert not np.isnan(numbers(runs, whose)[0]).any()
-    assert np.isnan(numbers(runs, whose, switches=True)[0][0]).tolist() == [False, True]
+    assert not np.isnan(reduce_runs(runs, whose)[0]).any()
+    assert np.isnan(reduce_runs(runs, whose, switches=True)[0][0]).tolist() == [False, True]
 
 
 def test_a_machine_whose_runs_vary_more_than_those_of_most_must_be_further_apart() -> None:
     chance, whose = np.random.default_rng(3), np.repeat(np.arange(30), 3)
     runs = 0.002 * chance.standard_normal((8, 90))
     runs[:, :3] = [-0.06, 0.0, 0.06]
-    logs, _, noise = numbers(runs, whose)
+    logs, _, noise = reduce_runs(runs, whose)
     assert noise[0] == pytest.approx(0.06**2 * 0.44, rel=0.2)
     assert noise[1:].max() < 1e-5
     for machine, odd in ((0, False), (1, True)):
         slow = logs.copy()
         slow[2, machine] += 0.04
-        assert distances(slow, THRESHOLD, noise=noise).found(THRESHOLD)[2, machine] == odd
+        assert measure_distances(slow, THRESHOLD, noise=noise).found(THRESHOLD)[2, machine] == odd
 
 
 def test_a_cpu_is_held_beside_its_node_and_a_node_against_the_same_node() -> None:
@@ -87,7 +87,7 @@ def test_a_cpu_is_held_beside_its_node_and_a_node_against_the_same_node() -> Non
     pairs[1, 4:, :] += 0.2
     pairs[1, :4, 4:] += 0.2
     pairs[:, range(8), range(8)] = np.nan
-    cpus, nodes = beside_the_same(pairs, np.repeat([0, 1], 4))
+    cpus, nodes = compare_cpus(pairs, np.repeat([0, 1], 4))
     assert cpus[3, 0] == pytest.approx(0.1)
     assert np.abs(np.delete(cpus, 3, axis=0)).max() < 0.01
     assert nodes[1, 1] == pytest.approx(0.2)

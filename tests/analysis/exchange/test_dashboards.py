@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.exchange import render_markdown, render_openmetrics
-from fleet.analysis.reduce import overview_history
+from fleet.analysis.reduce import load_overview_history
 from fleet.analysis.views import compute_host_medians, select_runs_to_show
 from fleet.store import Listing
 from tests import simulated
@@ -25,7 +25,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def table(root: Path) -> pd.DataFrame:
     found = compute_host_medians(
-        overview_history(root / "results", select_runs_to_show(Listing(root / "results"), ["all"]).runs)
+        load_overview_history(root / "results", select_runs_to_show(Listing(root / "results"), ["all"]).runs)
     )
     return found.assign(host_name='quo"ted|')
 

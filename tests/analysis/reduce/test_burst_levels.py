@@ -10,13 +10,13 @@ from fleet.analysis.base import Floats
 from fleet.analysis.reduce import (
     DIRECTION_BURSTS,
     DRIFT_CHANGE,
-    asymmetry,
     describe_rows,
+    estimate_halves,
+    find_asymmetry,
     find_drift,
     find_main_bursts,
     find_main_runs,
     half_sample_modes,
-    halves,
 )
 from tests.intervals import half_width
 
@@ -141,16 +141,18 @@ def test_the_median_of_more_than_a_tenth_of_the_bursts_elsewhere_is_reported(oth
 def test_the_interval_is_the_one_that_stops_a_run(row: list[float]) -> None:
     expected = half_width(row)
     assert expected is not None
-    assert halves(np.array([row, row]))[1] == pytest.approx(expected * np.mean(row), rel=1e-6, abs=1e-9)
+    assert estimate_halves(np.array([row, row]))[1] == pytest.approx(
+        expected * np.mean(row), rel=1e-6, abs=1e-9
+    )
 
 
 def test_a_single_burst_has_no_interval_and_two_equal_ones_an_empty_one() -> None:
     assert np.isnan(describe([50.0])["spread"][0])
-    assert np.isnan(halves(np.array([[50.0], [60.0]]))).tolist() == [True, True]
+    assert np.isnan(estimate_halves(np.array([[50.0], [60.0]]))).tolist() == [True, True]
     assert describe([50.0, 50.0])["spread"][0] == 0
     r = 1.3 / 2**0.5 - 0.5  # two values show a correlation of -0.5
     worth = 2 * (1 - r) / (1 + r)
-    assert halves(np.array([[50.0, 51.0]]))[0] == pytest.approx(12.7062 * (0.5 / worth) ** 0.5)
+    assert estimate_halves(np.array([[50.0, 51.0]]))[0] == pytest.approx(12.7062 * (0.5 / worth) ** 0.5)
 
 
 def test_bursts_that_switch_levels_do_not_drift() -> None:
@@ -269,7 +271,7 @@ def asymmetry_of(forth: list[float], back: list[float]) -> float:
     middles = np.array([*forth, *back, 5.0])
     turned = np.array([False] * len(forth) + [True] * len(back) + [False])
     pair = np.array([1] * (len(forth) + len(back)) + [2])
-    found = asymmetry(middles, turned, pair, 3)
+    found = find_asymmetry(middles, turned, pair, 3)
     assert np.isnan(found[[0, 2]]).all()
     return float(found[1])
 

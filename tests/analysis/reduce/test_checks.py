@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import smt
-from fleet.analysis.reduce import check_topology, not_nearest, with_pair_flags
+from fleet.analysis.reduce import add_pair_flags, check_topology, compare_with_nearest
 
 Ns = Mapping[tuple[str, int, int], float]  # relation, ping, pong -> ns
 
@@ -33,7 +33,7 @@ def table(ns: Ns, **columns: Any) -> pd.DataFrame:
 
 
 def flags(pairs: pd.DataFrame, precision: float | None = None) -> list[str]:
-    return with_pair_flags(pairs, precision)["flags"].tolist()
+    return add_pair_flags(pairs, precision)["flags"].tolist()
 
 
 PAIR = {("llc", 0, 1): 50.0}
@@ -86,8 +86,10 @@ def test_siblings_must_be_1_3_times_nearer_than_any_other_cpu_of_theirs(nearest:
 def test_how_much_further_the_next_cpu_is_counts_both_ends() -> None:
     pairs = table({("smt", 0, 1): 10.0, ("llc", 0, 2): 40.0, ("llc", 1, 2): 30.0, ("self", 0, 0): 1.0})
     one = np.zeros(4, dtype=np.int64)
-    assert np.array_equal(not_nearest(pairs, one), [3.0, np.nan, np.nan, np.nan], equal_nan=True)
-    assert np.isnan(not_nearest(table({("smt", 0, 1): 10.0}), one[:1])).all(), "without any other partner"
+    assert np.array_equal(compare_with_nearest(pairs, one), [3.0, np.nan, np.nan, np.nan], equal_nan=True)
+    assert np.isnan(compare_with_nearest(table({("smt", 0, 1): 10.0}), one[:1])).all(), (
+        "without any other partner"
+    )
 
 
 @pytest.mark.parametrize(("pairs", "ns", "marked"), [(4, 24.9, True), (4, 25.1, False), (3, 10.0, False)])
@@ -109,10 +111,10 @@ def test_runs_benchmarks_and_variants_are_judged_apart() -> None:
     parts = [table(PAIR | {("llc", 0, cpu): 50.0 for cpu in range(2, 6)})]
     for column in ("run_id", "benchmark", "variant"):
         parts.append(parts[0].assign(**{column: "other", "median_ns": 5.0}))
-    found = with_pair_flags(pd.concat(parts), None)
+    found = add_pair_flags(pd.concat(parts), None)
     assert (found["flags"] == "").all()
     together = pd.concat([parts[0], parts[0].assign(median_ns=5.0).head(1)])
-    assert (with_pair_flags(together, None)["flags"] == "smt_pair").sum() == 1
+    assert (add_pair_flags(together, None)["flags"] == "smt_pair").sum() == 1
 
 
 # The topology

@@ -8,7 +8,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import CHECKS, breaches, compared, load_cpus, load_pairs, load_run, widened
+from fleet.analysis.reduce import (
+    CHECKS,
+    as_float64,
+    check_run,
+    load_cpus,
+    load_pairs,
+    load_run,
+    select_breaches,
+)
 from fleet.analysis.report import render
 from fleet.analysis.views import show_run
 from fleet.store import schema
@@ -21,9 +29,9 @@ RUN = {"clock_cost_ticks": 50, "ticks_per_second": 2_500_000_000}  # a reading t
 
 
 def of_run(root: Path) -> pd.DataFrame:
-    pairs = widened(load_pairs(root))
+    pairs = as_float64(load_pairs(root))
     (run_id,) = pairs["run_id"].unique()
-    return breaches(compared(load_run(root, run_id), pairs, load_cpus(root)))
+    return select_breaches(check_run(load_run(root, run_id), pairs, load_cpus(root)))
 
 
 def changed(costs: memory.Costs, setting: str, **levels: float) -> dict[str, dict[str, float]]:
@@ -36,7 +44,7 @@ def of_rows(*rows: dict[str, Any], **of_run: Any) -> pd.DataFrame:
     usual = {"host_id": "h", "run_id": "r", "relation": "llc", "variant": "v", "ping_cpu": 0, "pong_cpu": 1}
     frame = pd.DataFrame([{**usual, "flags": "", **row} for row in rows]).reindex(columns=columns)
     cpus = pd.DataFrame(columns=[column.name for column in schema.TABLES["cpus"]])
-    return breaches(compared({**RUN, **of_run}, frame, cpus))
+    return select_breaches(check_run({**RUN, **of_run}, frame, cpus))
 
 
 def test_numbers_that_fit_together_are_no_finding(tmp_path: Path) -> None:
@@ -70,11 +78,11 @@ def test_a_ladder_rises(tmp_path: Path) -> None:
 
 def test_nothing_is_faster_than_the_ports_of_a_core(tmp_path: Path) -> None:
     memory.publish(tmp_path, rates=changed(memory.BYTES, "read", L1=1 / 450))
-    pairs = widened(load_pairs(tmp_path)).assign(variant="avx")
-    found = breaches(compared(RUN, pairs, load_cpus(tmp_path)))
+    pairs = as_float64(load_pairs(tmp_path)).assign(variant="avx")
+    found = select_breaches(check_run(RUN, pairs, load_cpus(tmp_path)))
     assert set(found["check"]) == {"port_limit"}
     assert "read.own.8K.huge.x1: 450 GB/s, 384 at most" in set(found["says"])
-    fits = breaches(compared(RUN, pairs.assign(variant="avx512"), load_cpus(tmp_path)))
+    fits = select_breaches(check_run(RUN, pairs.assign(variant="avx512"), load_cpus(tmp_path)))
     assert fits.empty
 
 
@@ -128,22 +136,22 @@ def test_a_known_model_has_the_limits_of_its_own_core(
 
 def test_a_group_moves_no_more_than_its_cpus_alone(tmp_path: Path) -> None:
     memory.publish(tmp_path)
-    pairs = widened(load_pairs(tmp_path))
+    pairs = as_float64(load_pairs(tmp_path))
     both = (pairs["threads"] == 2) & (pairs["operation"] == "write") & (pairs["bytes"] >= 32 * M)
     pairs.loc[both, "median_ns"] /= 1.2
-    found = breaches(compared(RUN, pairs, load_cpus(tmp_path)))
+    found = select_breaches(check_run(RUN, pairs, load_cpus(tmp_path)))
     assert list(found["check"]) == ["group_rate"]
     assert found["says"][0] == "bandwidth/avx2 write mem: 80 GB/s by 2 CPUs, 33 by one"
 
 
 def test_one_buffer_is_no_slower_than_a_buffer_each(tmp_path: Path) -> None:
     memory.publish(tmp_path)
-    pairs = widened(load_pairs(tmp_path))
+    pairs = as_float64(load_pairs(tmp_path))
     one = pairs[(pairs["threads"] == 2) & (pairs["operation"] == "read")]
     one = one.assign(sharing="one", point=one["point"].str.replace(".own.", ".one."))
     for slower, checks in ((1.0, []), (1.3, ["one_buffer"])):
         rows = pd.concat([pairs, one.assign(median_ns=one["median_ns"] * slower)])
-        assert list(breaches(compared(RUN, rows, load_cpus(tmp_path)))["check"]) == checks
+        assert list(select_breaches(check_run(RUN, rows, load_cpus(tmp_path)))["check"]) == checks
 
 
 FETCHED = {"benchmark": "fetch", "order": "chase", "operation": "read", "pages": "base"}
@@ -352,12 +360,12 @@ def test_a_peak_at_a_lower_frequency_than_its_product_is_no_breach() -> None:
 
 def test_threads_get_no_more_of_the_memory_beside_a_chase_than_alone(tmp_path: Path) -> None:
     memory.publish(tmp_path)
-    pairs = widened(load_pairs(tmp_path))
+    pairs = as_float64(load_pairs(tmp_path))
     beside = pairs[pairs["point"].str.startswith("read.own")][:1].assign(benchmark="loaded", load_mbps=None)
     alone = 1 / dict(memory.BYTES)["read"]["mem"]
     for rate, checks in ((1.02 * alone, []), (1.04 * alone, ["loaded_rate"])):
         full = beside.assign(operation="read", threads=2, other_rate=rate, point="read.full.x2.64M.huge")
-        found = breaches(compared(RUN, pd.concat([pairs, full]), load_cpus(tmp_path)))
+        found = select_breaches(check_run(RUN, pd.concat([pairs, full]), load_cpus(tmp_path)))
         assert list(found["check"]) == checks
 
 

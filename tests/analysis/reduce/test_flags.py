@@ -11,7 +11,7 @@ import pytest
 
 from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import BUSY_PPM
-from fleet.analysis.reduce import MEANINGS, PAIR_FLAGS, load_samples, pair_medians, with_pair_flags
+from fleet.analysis.reduce import MEANINGS, PAIR_FLAGS, add_pair_flags, load_samples, pair_medians
 from fleet.analysis.views import show_run
 from fleet.model import Burst, Cpu, End, Estimator, Parameters
 from fleet.store import Store, new_run_id
@@ -41,7 +41,7 @@ def shown(root: Path, bursts: list[Burst], cpus: tuple[Cpu, ...] = (), **changes
 
 def judged(root: Path, bursts: list[Burst], precision: float | None = None) -> dict[str, object]:
     Store(root).publish(builders.a_run(), bursts)
-    (row,) = with_pair_flags(pair_medians(load_samples(root)), precision).to_dict("records")
+    (row,) = add_pair_flags(pair_medians(load_samples(root)), precision).to_dict("records")
     return dict(row)
 
 
@@ -110,7 +110,7 @@ def test_siblings_that_are_not_nearest_are_named(tmp_path: Path) -> None:
     ns = {(0, 1): 6.0, (4, 5): 6.0, (0, 4): 45.0, (1, 5): 45.0, (2, 6): 6.0, (3, 7): 6.0}
     bursts = list(builders.bursts_of(run, noise=0.005, ns=lambda a, b: ns.get((a, b), 45.0)))
     Store(tmp_path).publish(run, bursts)
-    table = with_pair_flags(pair_medians(load_samples(tmp_path)))
+    table = add_pair_flags(pair_medians(load_samples(tmp_path)))
     named = table[table["flags"].str.contains("smt_pair")]
     assert set(zip(named["ping_cpu"], named["pong_cpu"], strict=True)) == {(0, 1), (4, 5), (0, 4), (1, 5)}
     text = show_run(tmp_path, run.run_id)
@@ -124,7 +124,7 @@ def test_siblings_that_are_not_nearest_are_named(tmp_path: Path) -> None:
 def test_a_true_topology_raises_no_smt_pair(tmp_path: Path) -> None:
     run = builders.a_run(builders.hybrid_laptop())
     Store(tmp_path).publish(run, builders.bursts_of(run))
-    table = with_pair_flags(pair_medians(load_samples(tmp_path)))
+    table = add_pair_flags(pair_medians(load_samples(tmp_path)))
     assert not table["flags"].str.contains("smt_pair").any()
 
 

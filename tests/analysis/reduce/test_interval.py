@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fleet.analysis.reduce import between_runs, effective_count, halves, student_t
+from fleet.analysis.reduce import count_effective, estimate_halves, half_width_between_runs, student_t
 from tests.intervals import half_width
 
 
@@ -19,12 +19,12 @@ def test_students_t_is_that_of_the_tables(freedom: int, expected: float) -> None
 @given(st.lists(st.floats(1, 1000), min_size=2, max_size=40))
 def test_rows_give_the_interval_of_whole_lists(values: list[float]) -> None:
     expected = pytest.approx(half_width(values), rel=1e-5, abs=1e-7)
-    assert float(halves(np.array([values]))[0]) / statistics.mean(values) == expected
+    assert float(estimate_halves(np.array([values]))[0]) / statistics.mean(values) == expected
 
 
 def test_neighbours_that_resemble_each_other_widen_the_interval() -> None:
     mixed, sorted_ = [3.0, 1.0, 4.0, 2.0, 6.0, 5.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    wide, narrow = halves(np.array([sorted_, mixed]))
+    wide, narrow = estimate_halves(np.array([sorted_, mixed]))
     assert wide > 1.5 * narrow
 
 
@@ -38,8 +38,8 @@ def test_students_t_is_right_to_three_decimals_for_any_freedom(freedom: int) -> 
 def test_no_freedom_and_no_values_have_no_interval() -> None:
     assert math.isnan(student_t(0))
     assert math.isnan(student_t(-1))
-    assert math.isnan(halves(np.array([[5.0]]))[0])
-    assert halves(np.array([[5.0, 5.0]]))[0] == 0
+    assert math.isnan(estimate_halves(np.array([[5.0]]))[0])
+    assert estimate_halves(np.array([[5.0, 5.0]]))[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_the_more_neighbours_resemble_each_other_the_fewer_values_they_are_worth
     count: int, r: float, expected: float
 ) -> None:
     """n (1 - r) / (1 + r), where r is raised by 1.3 / sqrt(n) and held between 0 and 0.8."""
-    assert effective_count(count, r) == pytest.approx(expected)
+    assert count_effective(count, r) == pytest.approx(expected)
 
 
 def test_between_runs_is_students_t_over_the_logarithms_of_three_runs_or_more() -> None:
     values = np.array([50.0, 54.0, 51.0, 57.0])
     logs = np.log(values)
     high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))[1]
-    assert between_runs(values) == pytest.approx(math.expm1(high - logs.mean()), rel=1e-3)
-    assert math.isnan(between_runs(values[:2]))
+    assert half_width_between_runs(values) == pytest.approx(math.expm1(high - logs.mean()), rel=1e-3)
+    assert math.isnan(half_width_between_runs(values[:2]))

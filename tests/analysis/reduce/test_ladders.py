@@ -9,12 +9,12 @@ import pytest
 
 from fleet.analysis.reduce import (
     Only,
+    as_float64,
     find_plateaus,
+    format_size,
     load_cpus,
     load_pairs,
     select_ladder_steps,
-    size_text,
-    widened,
 )
 from fleet.analysis.views import render_ladder, show_run
 from tests import memory
@@ -22,7 +22,7 @@ from tests.memory import LLC, K, M
 
 
 def levels(root: Path) -> pd.DataFrame:
-    found = find_plateaus(widened(load_pairs(root)), load_cpus(root))
+    found = find_plateaus(as_float64(load_pairs(root)), load_cpus(root))
     return found.set_index(["setting", "threads", "level"]).sort_index()
 
 
@@ -70,7 +70,7 @@ def test_a_level_ends_where_the_ladder_steps_up(tmp_path: Path) -> None:
 def test_one_slow_size_ends_no_level_but_is_marked(tmp_path: Path) -> None:
     costs = {"random": {**memory.LOADS["random"]}}
     memory.publish(tmp_path, loads=costs)
-    pairs = widened(load_pairs(tmp_path))
+    pairs = as_float64(load_pairs(tmp_path))
     pairs.loc[pairs["point"] == "random.256K.huge", "median_ns"] *= 2
     found = find_plateaus(pairs, load_cpus(tmp_path)).set_index(["setting", "threads", "level"])
     slow = found.loc["random", 1, "L2"]
@@ -108,7 +108,7 @@ def test_show_has_the_levels_first_and_every_size_on_demand(tmp_path: Path) -> N
 
 def test_kinds_of_cores_have_tables_of_their_own(tmp_path: Path) -> None:
     memory.publish(tmp_path)
-    pairs = widened(load_pairs(tmp_path))
+    pairs = as_float64(load_pairs(tmp_path))
     fast = pairs[pairs["benchmark"] == "chase"].assign(relation="self P")
     slow = fast.assign(relation="self E", ping_cpu=1, pong_cpu=1, median_ns=2 * fast["median_ns"])
     both = pd.concat([fast, slow], ignore_index=True)
@@ -119,7 +119,7 @@ def test_kinds_of_cores_have_tables_of_their_own(tmp_path: Path) -> None:
 
 def test_a_size_that_jumps_shows_its_levels(tmp_path: Path) -> None:
     memory.publish(tmp_path)
-    pairs = widened(load_pairs(tmp_path))
+    pairs = as_float64(load_pairs(tmp_path))
     jumps = (pairs["benchmark"] == "chase") & (pairs["order"] == "random") & (pairs["bytes"] == 8 * M)
     pairs.loc[jumps, "other_ns"] = 123.0
     chase = pairs[pairs["benchmark"] == "chase"]
@@ -131,13 +131,13 @@ def test_a_size_that_jumps_shows_its_levels(tmp_path: Path) -> None:
 
 def test_other_benchmarks_have_no_ladders(tmp_path: Path) -> None:
     memory.publish(tmp_path)
-    pairs = widened(load_pairs(tmp_path))
+    pairs = as_float64(load_pairs(tmp_path))
     assert len(select_ladder_steps(pairs.assign(benchmark="cas"))) == 0
     assert find_plateaus(pairs[:0], load_cpus(tmp_path)).empty
 
 
 def test_sizes_are_written_as_in_the_names_of_points() -> None:
-    assert [size_text(n) for n in (4096, 1536 * K, 3 * M, 1 << 30, 1 << 41, 5)] == [
+    assert [format_size(n) for n in (4096, 1536 * K, 3 * M, 1 << 30, 1 << 41, 5)] == [
         "4K",
         "1536K",
         "3M",

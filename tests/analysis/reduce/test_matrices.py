@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import by_relation, load_samples, matrix, pair_medians, relations
+from fleet.analysis.reduce import load_samples, matrix, pair_medians, reduce_by_relation, relations
 from fleet.model import Burst, Cpu
 from fleet.store import Store
 from tests import builders
@@ -99,7 +99,7 @@ def test_groups_of_pairs_are_reduced_as_pandas_does_it() -> None:
         }
     )
     pairs.loc[pairs["run_id"] == "c", "spread"] = np.nan
-    found = by_relation(pairs, ["run_id", "relation"])
+    found = reduce_by_relation(pairs, ["run_id", "relation"])
     groups = pairs.assign(relation=pairs["relation"].astype(str)).groupby(["run_id", "relation"], sort=False)
     usual = groups.agg(
         pairs=("spread", "size"),
@@ -115,4 +115,4 @@ def test_groups_of_pairs_are_reduced_as_pandas_does_it() -> None:
     usual["flagged_share"] /= usual["bursts"]
     assert found["spread"].isna().any()
     pd.testing.assert_frame_equal(found, usual.astype(found.dtypes.to_dict()), rtol=1e-7)
-    assert by_relation(pairs[:0], ["run_id", "relation"]).empty
+    assert reduce_by_relation(pairs[:0], ["run_id", "relation"]).empty

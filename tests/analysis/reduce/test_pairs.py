@@ -12,12 +12,12 @@ import pytest
 
 from fleet.analysis.reduce import (
     STATS_VERSION,
+    add_pair_flags,
+    as_float64,
     history,
     load_pairs,
     load_samples,
     pair_medians,
-    widened,
-    with_pair_flags,
 )
 from fleet.errors import StoreError, StoreWarning
 from fleet.model import Host, Run
@@ -63,8 +63,8 @@ def derivations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_they_are_what_the_samples_say(root: Path) -> None:
-    expected = with_pair_flags(pair_medians(load_samples(root)))
-    found = widened(load_pairs(root)).drop(columns=["host_id", "stats_version"])
+    expected = add_pair_flags(pair_medians(load_samples(root)))
+    found = as_float64(load_pairs(root)).drop(columns=["host_id", "stats_version"])
     keys = ["benchmark", "ping_cpu", "pong_cpu"]
     expected, found = (
         frame.sort_values(keys).reset_index(drop=True) for frame in (expected[found.columns], found)
@@ -132,7 +132,7 @@ def test_filters_choose_runs_benchmarks_and_relations(root: Path) -> None:
 
 def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, sizes = load_pairs(root), list[int]()
-    real = home(load_pairs).of_arrow
+    real = home(load_pairs).read_bursts
 
     def spy(table, descriptions):
         sizes.append(len(table))
@@ -140,7 +140,7 @@ def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.
 
     forget(root)
     monkeypatch.setattr(home(load_pairs), "SLICE_SAMPLES", 100)
-    monkeypatch.setattr(home(load_pairs), "of_arrow", spy)
+    monkeypatch.setattr(home(load_pairs), "read_bursts", spy)
     pd.testing.assert_frame_equal(load_pairs(root), whole)
     assert sum(sizes) == 5 * (28 + 8)
     assert max(sizes) <= 6 * 5  # bursts of the six pairs of one CPU: a slice is never less than that

@@ -4,7 +4,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fleet.analysis.reduce import SAMPLE_COLUMNS, of_arrow, samples_long
+from fleet.analysis.reduce import SAMPLE_COLUMNS, read_bursts, samples_long
 from fleet.analysis.views import tabulate_points
 from fleet.store.schema import arrow_schema
 
@@ -21,7 +21,7 @@ def test_no_time_is_halved_or_joined_with_another_threads(other_ticks: object) -
     rows = pa.Table.from_pandas(
         frame, pa.schema([field.with_nullable(True) for field in arrow_schema("samples", SAMPLE_COLUMNS)])
     )
-    assert of_arrow(rows).latencies.tolist() == [10.0, 20.0]
+    assert read_bursts(rows).latencies.tolist() == [10.0, 20.0]
     assert samples_long(frame)["latency_ns"].tolist() == [10.0, 20.0]
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fleet.analysis.reduce import load_pairs, read_runs, widened
+from fleet.analysis.reduce import as_float64, load_pairs, read_runs
 from fleet.analysis.report import FORMATS, Card, lay_out_card, map_png, png, svg
 from fleet.store import Store
 from tests import simulated
@@ -35,7 +35,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read(root: Path) -> tuple[dict[str, object], pd.DataFrame, pd.DataFrame]:
     run_id = Store(root).list_runs()[-1].run_id
     (run,), _, cpus = read_runs(root, [run_id])
-    return run, cpus, widened(load_pairs(root, run_id=run_id))
+    return run, cpus, as_float64(load_pairs(root, run_id=run_id))
 
 
 @cache

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from fleet.analysis.reduce import find_plateaus, load_cpus, load_pairs, select_ladder_steps, widened
+from fleet.analysis.reduce import as_float64, find_plateaus, load_cpus, load_pairs, select_ladder_steps
 from fleet.analysis.report import ladders_of, plots, render
 from tests import memory
 
@@ -34,7 +34,7 @@ def test_a_report_has_the_levels_first_and_a_figure_of_each_ladder(tmp_path: Pat
 
 def test_the_marks_in_a_table_of_levels_are_explained_where_they_occur(tmp_path: Path) -> None:
     run = memory.publish(tmp_path)
-    pairs, cpus = widened(load_pairs(tmp_path)), load_cpus(tmp_path)
+    pairs, cpus = as_float64(load_pairs(tmp_path)), load_cpus(tmp_path)
     kinds = sorted({f"{row.benchmark}/{row.variant}" for row in pairs.itertuples()}, reverse=True)
     ladder = ladders_of(pairs, cpus, kinds)[0]
     assert ladder.legend == f"{ladder.heading} by the level of the memory"
@@ -68,7 +68,7 @@ def test_runs_are_compared_by_level(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rate", [False, True])
 def test_a_ladder_is_drawn_with_its_caches_and_levels(tmp_path: Path, rate: bool) -> None:
     memory.publish(tmp_path)
-    pairs = widened(load_pairs(tmp_path, benchmark="bandwidth" if rate else "chase"))
+    pairs = as_float64(load_pairs(tmp_path, benchmark="bandwidth" if rate else "chase"))
     steps, levels = select_ladder_steps(pairs), find_plateaus(pairs, load_cpus(tmp_path))
     steps, levels = (rows[rows["threads"] == 1] for rows in (steps, levels))
     axes = plots.ladder(steps, levels, Figure().add_subplot(), rate=rate)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fleet.analysis.reduce import Layout, layout, load_cpus, load_samples, matrix, pair_medians
+from fleet.analysis.reduce import Layout, load_cpus, load_samples, make_layout, matrix, pair_medians
 from fleet.analysis.report import draw, plots
 from tests import simulated
 
@@ -25,7 +25,7 @@ def axes() -> Axes:
 def a_map(root: Path, machine: simulated.Machine) -> tuple[pd.DataFrame, Layout]:
     run = simulated.publish(root, machine, rounds=1, samples=2)
     pairs = pair_medians(load_samples(root, run_id=run.run_id))
-    order = layout(load_cpus(root, run_id=run.run_id), [cpu.cpu for cpu in machine.cpus])
+    order = make_layout(load_cpus(root, run_id=run.run_id), [cpu.cpu for cpu in machine.cpus])
     return matrix(pairs, order.cpus), order
 
 
@@ -50,10 +50,10 @@ def test_a_big_map_has_no_numbers_in_its_cells(tmp_path: Path, axes: Axes) -> No
 def test_one_slow_pair_does_not_take_all_the_colours() -> None:
     values = np.full((20, 20), 50.0)
     values[3, 4], values[5, 6] = 4000.0, 30.0
-    low, high = plots.colour_limits([pd.DataFrame(values)])
+    low, high = plots.choose_limits([pd.DataFrame(values)])
     assert low == 30
     assert high < 60
-    assert plots.colour_limits([]) == (0.0, 1.0)
+    assert plots.choose_limits([]) == (0.0, 1.0)
 
 
 def test_every_run_is_a_dot_and_several_have_a_bar_at_their_median(axes: Axes) -> None:
@@ -170,7 +170,7 @@ def test_names_of_cpus_along_an_axis_do_not_overlap(count: int) -> None:
 def test_colours_tell_apart_only_what_differs_by_more_than_the_noise(noise: float, shades: int) -> None:
     table = pd.DataFrame([[np.nan, 58.4, 60.0], [58.4, np.nan, 61.0], [60.0, 61.0, np.nan]])
     table.attrs["noise"] = noise
-    low, high = plots.colour_limits([table])
+    low, high = plots.choose_limits([table])
     taken = 32 * (61.0 - 58.4) / (high - low)
     assert taken <= shades
     assert (taken > 16) == (noise < 0.01)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.analysis.base import last_session
+from fleet.analysis.base import find_last_session
 from fleet.analysis.compare import compare_siblings, find_changes_over_time
 from fleet.analysis.report import check, render, write_site
 from fleet.analysis.views import (
@@ -34,7 +34,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     simulated.publish(root, desk, 0, benchmarks=("cas", "clock"))
     simulated.publish(root, desk, 1)
     simulated.publish(root, simulated.desktop("desk-vm", ns=slower, facts={"hypervisor": "kvm"}), 2)
-    return render(root, last_session(Store(root).list_runs(), Store(root).place))
+    return render(root, find_last_session(Store(root).list_runs(), Store(root).place))
 
 
 @pytest.fixture(scope="module")

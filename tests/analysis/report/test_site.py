@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from fleet.analysis.exchange import FOLDER
-from fleet.analysis.reduce import load_pairs, without_points
+from fleet.analysis.reduce import drop_points, load_pairs
 from fleet.analysis.report import STATE, write_site
 from fleet.errors import UsageError
 from fleet.store import Listing, Store
@@ -150,7 +150,7 @@ def test_a_machine_has_its_medians_as_a_file_to_import(root: Path, tmp_path: Pat
     assert (done.exit_code, done.stderr) == (0, "")
     taken = pd.read_parquet(tmp_path / "other" / "summaries" / "desk.parquet")
     last = [run.run_id for run in Listing(root).runs if run.host_id == "desk"][-1]
-    own = without_points(load_pairs(root, run_id=last))
+    own = drop_points(load_pairs(root, run_id=last))
     assert sorted(taken["latency_ns"]) == pytest.approx(sorted(own["median_ns"]))
     assert taken["low_ns"].notna().all()
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.base import json_text, select
-from fleet.analysis.reduce import history_of, load_pairs
+from fleet.analysis.base import format_json, select_runs
+from fleet.analysis.reduce import load_history, load_pairs
 from fleet.analysis.views import render_relation_history, show_as_csv, show_as_json, show_run
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host
@@ -34,14 +34,14 @@ def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
     listed = Listing(store.place).list_with_unfinished()
 
     def names(*texts: str) -> list[str]:
-        return [run.host_name for run in select(listed, texts, store.place)]
+        return [run.host_name for run in select_runs(listed, texts, store.place)]
 
     assert len(names()) == 4
     assert names("a") == ["a", "a"]
     assert names("[ab]", "!a") == ["b", "b"]
     assert names("rack=*", "!hour=3") == ["a", "b"]
     assert names("a@hour=3") == ["a"]
-    assert [run.run_id for run in select(listed, [listed[1].run_id], store.place)] == [listed[1].run_id]
+    assert [run.run_id for run in select_runs(listed, [listed[1].run_id], store.place)] == [listed[1].run_id]
     with pytest.raises(UsageError, match="no run and no host 'rpi5' in"):
         names("rpi5")
     with pytest.raises(UsageError, match="'a !a' leaves no run"):
@@ -49,13 +49,13 @@ def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
 
 
 def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
-    found = history_of(root, Listing(root).list_with_unfinished(), "smt", None)
+    found = load_history(root, Listing(root).list_with_unfinished(), "smt", None)
     text = render_relation_history(found)
     assert text.endswith(f"What changed when: fleet compare {found['host_name'].iloc[-1]}")
     lines = re.findall(r"^2026-01-02 0(\d):00:00  (\w) +r\S+ +cas/cmpxchg +4 +([\d.]+) ", text, re.MULTILINE)
     assert [(hour, host) for hour, host, _ in lines] == [("1", "a"), ("2", "b"), ("3", "a")]
     assert all(5.5 < float(median) < 6.5 for *_, median in lines)
-    rows = json.loads(json_text(found))
+    rows = json.loads(format_json(found))
     assert [row["labels"]["hour"] for row in rows] == ["1", "2", "3"]
     assert "\x1b" not in text
 
@@ -63,9 +63,9 @@ def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
 def test_a_past_that_is_not_there_says_what_to_do(root: Path) -> None:
     listed = Listing(root).list_with_unfinished()
     with pytest.raises(UsageError, match=r"--relation smtt: no such relation; did you mean 'smt'"):
-        history_of(root, listed, "smtt", None)
+        load_history(root, listed, "smtt", None)
     with pytest.raises(UsageError, match=r"--benchmark readwrite: not measured. There are cas/cmpxchg"):
-        history_of(root, listed, "smt", "readwrite")
+        load_history(root, listed, "smt", "readwrite")
 
 
 def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -> None:

@@ -12,16 +12,16 @@ from fleet.analysis.exchange import export_matrix, export_samples
 from fleet.analysis.reduce import (
     SHADES,
     Only,
-    breaches,
+    as_float64,
     build_comparison_rows,
-    compared,
+    check_run,
     load_cpus,
+    load_overview_history,
     load_pairs,
     load_run,
-    node_cells,
-    overview_history,
-    setting_of,
-    widened,
+    name_setting,
+    select_breaches,
+    select_node_cells,
 )
 from fleet.analysis.report import card_of, render
 from fleet.analysis.views import show_as_json, show_run
@@ -127,7 +127,7 @@ def test_json_has_each_cell(shown: tuple[Path, str]) -> None:
 
 
 def rows(root: Path) -> tuple[Any, Any]:
-    return widened(load_pairs(root)), load_cpus(root)
+    return as_float64(load_pairs(root)), load_cpus(root)
 
 
 def test_each_cell_is_compared(shown: tuple[Path, str]) -> None:
@@ -144,8 +144,8 @@ def test_a_name_with_node_0_has_no_size_of_0(shown: tuple[Path, str]) -> None:
 
 
 def test_each_node_of_a_load_has_a_matrix_of_its_own() -> None:
-    assert setting_of("read.full.x2.256M.huge.n0-n11", SIZE) == "read full load on node 11"
-    assert setting_of("idle.x2.256M.huge.n0", SIZE) == "idle"
+    assert name_setting("read.full.x2.256M.huge.n0-n11", SIZE) == "read full load on node 11"
+    assert name_setting("idle.x2.256M.huge.n0", SIZE) == "idle"
 
 
 def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None
 
 
 def test_an_overview_has_own_and_other_memory(shown: tuple[Path, str]) -> None:
-    found = overview_history(shown[0], open_listing(shown[0]).runs, Only("chase"))
+    found = load_overview_history(shown[0], open_listing(shown[0]).runs, Only("chase"))
     assert [(row.relation, round(row.median_ns)) for row in found.itertuples()] == [
         ("local", 91),
         ("remote", 200),
@@ -175,15 +175,15 @@ def test_an_overview_has_own_and_other_memory(shown: tuple[Path, str]) -> None:
 
 def test_a_node_that_is_nearer_than_the_own_one_is_a_breach(tmp_path: Path) -> None:
     run = publish(tmp_path, slower=0.5)
-    found = breaches(compared(load_run(tmp_path, run.run_id), *rows(tmp_path)))
+    found = select_breaches(check_run(load_run(tmp_path, run.run_id), *rows(tmp_path)))
     assert [*found["check"]] == ["node_order"]
     assert "node 0 from node 1 takes 0.82 of its own" in found["says"].iloc[0]
 
 
 def test_other_memory_that_is_farther_is_none(shown: tuple[Path, str]) -> None:
-    found = compared(load_run(*shown), *rows(shown[0]))
+    found = check_run(load_run(*shown), *rows(shown[0]))
     assert (found["check"] == "node_order").sum() == 8
-    assert breaches(found).empty
+    assert select_breaches(found).empty
 
 
 def test_a_report_has_the_matrices(shown: tuple[Path, str]) -> None:
@@ -196,7 +196,7 @@ def test_a_report_has_the_matrices(shown: tuple[Path, str]) -> None:
 
 def test_cells_of_unknown_cpus_have_no_node(shown: tuple[Path, str]) -> None:
     pairs, cpus = rows(shown[0])
-    assert {*node_cells(pairs, cpus[:0])["cpu_node"]} == {-1}
+    assert {*select_node_cells(pairs, cpus[:0])["cpu_node"]} == {-1}
 
 
 @pytest.mark.parametrize(("name", "cells"), [("chase", NS), ("bandwidth", GBS), ("bandwidth read", GBS)])

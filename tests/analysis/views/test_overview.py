@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
-from fleet.analysis.base import fitted, measured
-from fleet.analysis.reduce import Only, build_comparison_rows, history, overview_history
-from fleet.analysis.reduce import overview as cells_of_overview
+from fleet.analysis.base import format_value, wrap_to_width
+from fleet.analysis.reduce import Only, build_comparison_rows, history, load_overview_history
+from fleet.analysis.reduce import select_overview_rows as cells_of_overview
 from fleet.analysis.views import (
     Canvas,
     compute_host_medians,
@@ -46,13 +46,13 @@ def test_hosts_are_in_order_of_their_latency(root: Path) -> None:
     assert len(shown.runs) == 3
     text = show_runs(root, shown, Canvas(80))
     assert re.findall(r"^(quick|slow|other) ", text, re.MULTILINE)[-1] == "slow"
-    assert max(map(len, fitted(text, 80).splitlines())) <= 80
+    assert max(map(len, wrap_to_width(text, 80).splitlines())) <= 80
     assert text.count("siblings of one core") == 1
 
 
 def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path) -> None:
     shown = select_runs_to_show(Listing(root), ["slow", "quick"])
-    table = compute_host_medians(overview_history(root, shown.runs))
+    table = compute_host_medians(load_overview_history(root, shown.runs))
     assert set(table["runs"]) == {4}
     past = history(root, host_id="slow", relation="smt")["median_ns"]
     row = table[(table["host_id"] == "slow") & (table["relation"] == "smt")].iloc[0]
@@ -64,7 +64,7 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
     """Of hosts with fewer than three such runs nothing is said then."""
     listing = Listing(root)
     new = select_runs_to_show(listing, []).runs[:1]
-    history = overview_history(root, select_runs_to_show(listing, ["slow", "quick", "other"]).runs)
+    history = load_overview_history(root, select_runs_to_show(listing, ["slow", "quick", "other"]).runs)
     rows = history[history["run_id"] == new[0].run_id]
     alone, among = (
         compute_host_medians(rows, like).set_index(["benchmark", "relation"]) for like in (None, history)
@@ -102,7 +102,7 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
         machine = fast if number == 3 else simulated.desktop("flips")
         simulated.publish(tmp_path, machine, number, rounds=4, session=f"s2026010{number}T000000Z-00000000")
     shown = select_runs_to_show(Listing(tmp_path), ["flips"])
-    table = compute_host_medians(overview_history(tmp_path, shown.runs))
+    table = compute_host_medians(load_overview_history(tmp_path, shown.runs))
     for row in table.to_dict("records"):
         (usual, most), (other, one) = row["levels"]
         assert (most, one) == (4, 1)
@@ -122,7 +122,7 @@ def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
         ns = {name: factor * ns for name, ns in simulated.builders.NS.items()}
         session = f"s2026010{number}T000000Z-00000000"
         simulated.publish(tmp_path, simulated.desktop("flips", ns=ns), number, rounds=4, session=session)
-    history = overview_history(tmp_path, select_runs_to_show(Listing(tmp_path), ["flips"]).runs)
+    history = load_overview_history(tmp_path, select_runs_to_show(Listing(tmp_path), ["flips"]).runs)
     table = compute_host_medians(history, history)
     assert (table["behind"] == 1).all()
     assert (table["half"] < 0.2).all()
@@ -130,7 +130,7 @@ def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
 
 
 def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
-    table = compute_host_medians(overview_history(root, select_runs_to_show(Listing(root), []).runs))
+    table = compute_host_medians(load_overview_history(root, select_runs_to_show(Listing(root), []).runs))
     coloured = render_host_table(table, Canvas(80, colour=True))
     plain = render_host_table(table, Canvas(80))
     assert "\x1b[" in coloured
@@ -138,7 +138,7 @@ def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
 
 
 def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> None:
-    table = compute_host_medians(overview_history(root, select_runs_to_show(Listing(root), []).runs))
+    table = compute_host_medians(load_overview_history(root, select_runs_to_show(Listing(root), []).runs))
     narrow = render_host_table(table, Canvas(34))
     assert re.search(r"^slow +\d+\.\d +", narrow, re.MULTILINE)
     assert "half of them within ±" in narrow
@@ -153,7 +153,7 @@ def test_noise_looks_flat_and_change_does_not() -> None:
 
 def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
-    table = compute_host_medians(overview_history(listing, select_runs_to_show(listing, ["all"]).runs))
+    table = compute_host_medians(load_overview_history(listing, select_runs_to_show(listing, ["all"]).runs))
     columns = {group.title: list(group.columns) for group in group_columns(table)}
     assert columns["cas/cmpxchg or lse"] == [
         *("smt", "cluster E-E", "llc", "package P-P", "package P-E", "package E-E", "package", "system")
@@ -169,22 +169,22 @@ def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_columns_that_do_not_fit_stand_below(made_lab: Path, width: int) -> None:
     listing = Listing(made_lab / "results")
-    table = compute_host_medians(overview_history(listing, select_runs_to_show(listing, ["all"]).runs))
+    table = compute_host_medians(load_overview_history(listing, select_runs_to_show(listing, ["all"]).runs))
     text = render_host_table(table, Canvas(width))
-    assert max(map(len, fitted(text, width).splitlines())) <= width
+    assert max(map(len, wrap_to_width(text, width).splitlines())) <= width
     shown = text.split("\nsmt: ")[0]
     for row in table.to_dict("records"):
-        assert f" {measured(SHIPPED[row['benchmark']], row['median_ns'])}" in shown
+        assert f" {format_value(SHIPPED[row['benchmark']], row['median_ns'])}" in shown
 
 
 def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
     runs = select_runs_to_show(listing, ["pisa", "rome"]).runs
-    slow = overview_history(listing, runs, Only(cpus="E"))
+    slow = load_overview_history(listing, runs, Only(cpus="E"))
     assert {*slow["relation"]} == {"cluster E-E", "package E-E"}
-    assert {*overview_history(listing, runs, Only("cas", "8,9"))["relation"]} == {"cluster E-E", "llc"}
+    assert {*load_overview_history(listing, runs, Only("cas", "8,9"))["relation"]} == {"cluster E-E", "llc"}
     with pytest.raises(UsageError, match=r"--cpus big: .*; kinds of cores there: E, P\."):
-        overview_history(listing, runs, Only(cpus="big"))
+        load_overview_history(listing, runs, Only(cpus="big"))
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
     beside = cells_of_overview(rows, pd.DataFrame())
     assert [*beside["benchmark"]] == ["loaded", "loaded", "load"]
     assert [*beside["relation"]] == ["idle", "read", "read"]
-    assert measured(SHIPPED["load"], beside["median_ns"].iloc[2]) == "32.0"
+    assert format_value(SHIPPED["load"], beside["median_ns"].iloc[2]) == "32.0"
 
 
 def test_loads_of_several_sizes_and_numbers_of_threads_are_told_apart() -> None:

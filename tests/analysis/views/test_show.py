@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.base import fitted, pair_text
-from fleet.analysis.reduce import Layout, layout, load_cpus, load_samples, matrix, pair_medians
+from fleet.analysis.base import format_pair, wrap_to_width
+from fleet.analysis.reduce import Layout, load_cpus, load_samples, make_layout, matrix, pair_medians
 from fleet.analysis.views import Canvas, draw_matrix, render_runs, runs_as_json, show_as_json, show_run
 from fleet.errors import StoreError
 from fleet.model import Cpu, Failed, Host, Run, Topology
@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
 
 
 def laid_out(root: Path, run: Run) -> Layout:
-    return layout(load_cpus(root, run_id=run.run_id), [cpu.cpu for cpu in run.facts.cpus])
+    return make_layout(load_cpus(root, run_id=run.run_id), [cpu.cpu for cpu in run.facts.cpus])
 
 
 def test_siblings_stand_side_by_side_and_sockets_apart(server: tuple[Path, Run]) -> None:
@@ -248,14 +248,14 @@ def test_groups_of_one_cpu_get_no_lines() -> None:
 
 
 def test_a_pair_is_named_by_its_cpus_and_a_clock_by_its_one() -> None:
-    named = [pair_text({"ping_cpu": 3, "pong_cpu": pong}) for pong in (40, 3)]
+    named = [format_pair({"ping_cpu": 3, "pong_cpu": pong}) for pong in (40, 3)]
     assert named == ["3-40", "3"]
 
 
 def test_sentences_and_the_last_columns_of_tables_fit_the_terminal() -> None:
     text = "  one two three four\nname  a  b  c  d\nshort"
-    assert fitted(text, 12) == "  one two\n    three\n    four\nname  a  b  c\n      d\nshort"
-    assert fitted(text, None) == text
+    assert wrap_to_width(text, 12) == "  one two\n    three\n    four\nname  a  b  c\n      d\nshort"
+    assert wrap_to_width(text, None) == text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.base import SHARED, change_shown, csv_text, json_text, measured, units_text
+from fleet.analysis.base import SHARED, convert_change, describe_units, format_csv, format_json, format_value
 from fleet.model import KINDS, SHIPPED, Relation
 
 
@@ -22,13 +22,13 @@ from fleet.model import KINDS, SHIPPED, Relation
     ],
 )
 def test_a_number_has_the_unit_and_the_digits_of_its_benchmark(benchmark: str, ns: float, text: str) -> None:
-    assert measured(SHIPPED[benchmark], ns) == text
+    assert format_value(SHIPPED[benchmark], ns) == text
 
 
 def test_what_takes_less_time_for_an_operation_is_a_higher_rate() -> None:
     row = {"benchmark": "gemm", "ratio": 0.8, "low": None, "high": None}
-    assert change_shown(row)[0] == pytest.approx(0.25)
-    assert change_shown({**row, "benchmark": "fetch"})[0] == pytest.approx(-0.2)
+    assert convert_change(row)[0] == pytest.approx(0.25)
+    assert convert_change({**row, "benchmark": "fetch"})[0] == pytest.approx(-0.2)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_takes_less_time_for_an_operation_is_a_higher_rate() -> None:
     ],
 )
 def test_the_units_of_several_benchmarks_are_named(benchmarks: list[str], text: str) -> None:
-    assert units_text(benchmarks) == text
+    assert describe_units(benchmarks) == text
 
 
 def test_every_relation_has_its_words() -> None:
@@ -52,5 +52,5 @@ def test_what_is_unknown_in_an_array_is_null_for_programs() -> None:
     levels = [np.array([0.5, math.nan], dtype=np.float32), None, np.array(["A", "B"])]
     rows = pd.DataFrame({"levels": pd.Series(levels, dtype=object), "ns": [1.0, math.nan, 2.0]})
     known = [{"levels": [0.5, None], "ns": 1}, {"levels": None, "ns": None}, {"levels": ["A", "B"], "ns": 2}]
-    assert json.loads(json_text(rows)) == known
-    assert csv_text(rows) == 'levels,ns\n"[0.5, null]",1.0\n,\n"[""A"", ""B""]",2.0\n'
+    assert json.loads(format_json(rows)) == known
+    assert format_csv(rows) == 'levels,ns\n"[0.5, null]",1.0\n,\n"[""A"", ""B""]",2.0\n'

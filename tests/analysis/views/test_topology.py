@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import GROUPS, layout, layout_of
+from fleet.analysis.reduce import GROUPS, lay_out_cpus, make_layout
 from fleet.analysis.views import describe_topology
 from fleet.model import Cpu
 from tests import builders
@@ -11,7 +11,7 @@ from tests import builders
 
 def lines(cpus: tuple[Cpu, ...]) -> list[str]:
     frame = pd.DataFrame([{"cpu": cpu.cpu, **{name: getattr(cpu, name) for name in GROUPS}} for cpu in cpus])
-    return describe_topology(layout(frame, [cpu.cpu for cpu in cpus]))
+    return describe_topology(make_layout(frame, [cpu.cpu for cpu in cpus]))
 
 
 def test_a_desktop_names_its_siblings() -> None:
@@ -48,10 +48,10 @@ def test_siblings_of_any_numbering(cores: list[int | None], expected: str | None
 
 
 def test_sockets_and_caches_are_numbered_from_0_also_of_a_part_of_the_machine() -> None:
-    whole = layout_of(builders.two_sockets(), range(128))
+    whole = lay_out_cpus(builders.two_sockets(), range(128))
     names = [[name for name, _ in tier] for tier in whole.tiers()]
     assert names == [["socket 0", "socket 1"], [f"cache {number}" for number in range(8)]]
-    second = layout_of(builders.two_sockets(), range(48, 64))
+    second = lay_out_cpus(builders.two_sockets(), range(48, 64))
     assert [[name for name, _ in tier] for tier in second.tiers()] == [["cache 6", "cache 7"]]
 
 
