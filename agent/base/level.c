@@ -35,8 +35,8 @@ static double squared_half_sample_mode(const double *sorted, size_t count)
 	return low * (high > low * REACH * REACH ? low : high);
 }
 
-struct level find_main_level(float *const *ns, uint32_t rounds, const size_t *visits, size_t count,
-			     double *work)
+struct level find_main_level(const float *ns, size_t width, uint32_t rounds, const size_t *visits,
+			     size_t count, double *work)
 {
 	struct level level = {.half_ppm = UINT32_MAX};
 	double *values = work, *own = values + rounds, *others = own + rounds, *bursts = others;
@@ -45,13 +45,13 @@ struct level find_main_level(float *const *ns, uint32_t rounds, const size_t *vi
 	memset(work, 0, 3 * (size_t)rounds * sizeof *work);
 	for (const size_t *visit = visits; visit < visits + count; visit++, known = 0) {
 		for (uint32_t i = 0; i < rounds; i++)
-			if (ns[i][*visit] >= 0)
-				own[known++] = ns[i][*visit];
+			if (ns[i * width + *visit] >= 0)
+				own[known++] = ns[i * width + *visit];
 		double usual = make_positive(known ? median(own, known) : 1);
 
 		for (uint32_t i = 0; i < rounds; i++)
-			if (ns[i][*visit] >= 0) {
-				values[i] += make_positive(ns[i][*visit]) / usual;
+			if (ns[i * width + *visit] >= 0) {
+				values[i] += make_positive(ns[i * width + *visit]) / usual;
 				bursts[i]++;
 			}
 	}
@@ -64,7 +64,7 @@ struct level find_main_level(float *const *ns, uint32_t rounds, const size_t *vi
 	double mode2 = squared_half_sample_mode(own, known);
 
 	for (uint32_t i = 0; i < rounds; i++) {
-		double burst = ns[i][visits[0]], value2 = values[i] * values[i];
+		double burst = ns[i * width + visits[0]], value2 = values[i] * values[i];
 
 		if (burst < 0)
 			continue;

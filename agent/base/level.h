@@ -14,11 +14,11 @@ struct level {
 };
 
 /* Finds the main level of visits[0], which is made together with the other `count` - 1 visits. ns:
- * by round and visit. The value of a round is the mean of its bursts, each divided by the median of
- * its visit. The bursts of rounds within 15 % of the half-sample mode are at the main level; if
- * visits[0] has none there, all of its bursts are. work: room for 3 x rounds.
+ * a row per round, of `width` visits. The value of a round is the mean of its bursts, each divided
+ * by the median of its visit. The bursts of rounds within 15 % of the half-sample mode are at the
+ * main level; if visits[0] has none there, all of its bursts are. work: room for 3 x rounds.
  * fleet/analysis/reduce/burst_levels.py has the same rule. */
-struct level find_main_level(float *const *ns, uint32_t rounds, const size_t *visits, size_t count,
-			     double *work);
+struct level find_main_level(const float *ns, size_t width, uint32_t rounds, const size_t *visits,
+			     size_t count, double *work);
 
 #endif

@@ -13,7 +13,7 @@ struct run {
 	const struct clock_facts *clock;
 	const struct format *format;
 	struct history *histories; /* of the plan's visits */
-	float **ns;                /* by round and visit: a burst's median sample, or NO_VALUE */
+	float *ns;                 /* a row of visits per round: a burst's median, or NO_VALUE */
 	uint32_t rounds;           /* of ns */
 	uint64_t done;             /* bursts that an earlier agent has made, in all rounds */
 	uint64_t done_minimum;     /* of those bursts: in the minimum rounds, or given up */

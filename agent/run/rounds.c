@@ -17,19 +17,20 @@ uint64_t history_sample_units(const struct history *history)
 
 void rounds_store_median(struct run *run, const struct history *history, uint32_t round, double ns)
 {
-	while (run->rounds <= round) {
-		float **rows = realloc(run->ns, (run->rounds + 1) * sizeof *rows);
+	size_t width = run->plan->visit_count;
 
-		run->ns = rows ? rows : run->ns;
-		if (!rows || !(rows[run->rounds] = calloc(run->plan->visit_count, sizeof **rows))) {
+	for (; run->rounds <= round; run->rounds++) {
+		float *rows = realloc(run->ns, (run->rounds + 1) * width * sizeof *rows);
+
+		if (!rows) {
 			stop_record_reason("out of memory");
 			return;
 		}
-		for (size_t i = 0; i < run->plan->visit_count; i++)
-			rows[run->rounds][i] = NO_VALUE;
-		run->rounds++;
+		for (size_t i = run->rounds * width; i < (run->rounds + 1) * width; i++)
+			rows[i] = NO_VALUE;
+		run->ns = rows;
 	}
-	run->ns[round][history - run->histories] = (float)ns;
+	run->ns[round * width + (size_t)(history - run->histories)] = (float)ns;
 }
 
 /* Reports whether the run has enough rounds; judged after the least number, and that doubled again
@@ -98,7 +99,8 @@ void rounds_find_levels(const struct run *run, struct totals *totals)
 	for (size_t i = 0; work && visits && i < plan->visit_count; i++) {
 		size_t count = plan_list_companions(plan, i, visits);
 
-		totals->levels[i] = find_main_level(run->ns, run->rounds, visits, count, work);
+		totals->levels[i] = find_main_level(run->ns, plan->visit_count, run->rounds, visits,
+						    count, work);
 		uint32_t ppm = totals->levels[i].half_ppm;
 
 		totals->converged += ppm <= plan->precision_ppm;

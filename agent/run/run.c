@@ -362,8 +362,6 @@ int run_prepare(struct run *run, const char *done, struct refusal *refusal)
 
 void run_free(struct run *run)
 {
-	for (uint32_t i = 0; i < run->rounds; i++)
-		free(run->ns[i]);
 	free(run->ns);
 	free(run->histories);
 }

@@ -41,11 +41,13 @@ def rule(tmp_path_factory):
 
 def find_level(rule, *rows):
     """Find the level of the first row, as the agent does. rows: visits to a pair; NONE: a burst failed."""
-    ns = [(ctypes.c_float * len(rows))(*column) for column in zip(*rows, strict=True)]
-    by_round = (ctypes.POINTER(ctypes.c_float) * len(ns))(*ns)
+    rounds, width = len(rows[0]), ctypes.c_size_t(len(rows))
+    ns = (ctypes.c_float * (rounds * len(rows)))(
+        *(value for column in zip(*rows, strict=True) for value in column)
+    )
     visits = (ctypes.c_size_t * len(rows))(*range(len(rows)))
-    work = (ctypes.c_double * (3 * len(ns)))()
-    return rule.find_main_level(by_round, len(ns), visits, ctypes.c_size_t(len(rows)), work)
+    work = (ctypes.c_double * (3 * rounds))()
+    return rule.find_main_level(ns, width, rounds, visits, width, work)
 
 
 # From Student's tables, two-sided 95 %.

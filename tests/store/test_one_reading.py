@@ -141,7 +141,8 @@ def test_a_reading_does_not_change_while_it_is_held(tmp_path: Path) -> None:
 def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, parts, asked = home(load_samples).load_samples, home(load_samples).load_samples_in_parts, set[str]()
+    module, asked = home(load_samples), set[str]()
+    whole, parts = module.load_samples, module.load_samples_in_parts
 
     def without_ticks(root: Listing, **how: Any) -> pd.DataFrame:
         assert "ticks" not in how["columns"]
