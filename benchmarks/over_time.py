@@ -126,7 +126,7 @@ def table(chance: np.random.Generator, sessions: int) -> None:
             p = []
             for _ in range(sessions):
                 rows = over_time.clean_series(series(chance, nights, noise), np.zeros(160, dtype=bool)).logs
-                p.append(over_time._tested(rows, [(row, np.arange(nights)) for row in range(160)])[0])
+                p.append(over_time._test_parts(rows, [(row, np.arange(nights)) for row in range(160)])[0])
             of_noise.append(_AT / np.quantile(np.concatenate(p), _AT))
         splits.append(max(of_noise))
         print(nights, of_noise, flush=True)

@@ -51,20 +51,26 @@ class Results:
 
     @_skip_damaged
     def runs(self, *selection: str) -> pd.DataFrame:
-        """The table `runs`: a row per run, oldest first."""
+        """Return the table `runs`: a row per run, oldest first."""
         now, ids = self._select(selection)
         return load.load_runs(now, run_id=ids)
 
     @_skip_damaged
     def pairs(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
-        """A row per run, benchmark, variant, point and pair, in ns one way. benchmark: `cas`, `cas/llsc`."""
+        """Return a row per run, benchmark, variant, point and pair, in ns one way.
+
+        benchmark: `cas`, `cas/llsc`.
+        """
         now, ids = self._select(selection)
         rows = as_float64(load_pairs(now, run_id=ids))
         return _note_unit(load.select_benchmark(rows, benchmark), _load_descriptions(now, ids))
 
     @_skip_damaged
     def samples(self, *selection: str, benchmark: str | None = None, warmups: bool = False) -> pd.DataFrame:
-        """Every sample as a row, with its burst's columns and `latency_ns`. warmups: with them, marked."""
+        """Return every sample as a row, with its burst's columns and `latency_ns`.
+
+        warmups: keep them, marked.
+        """
         now, ids = self._select(selection)
         bursts, descriptions = load.load_samples(now, run_id=ids), _load_descriptions(now, ids)
         long = load.samples_long(load.select_benchmark(bursts, benchmark), descriptions)
@@ -72,14 +78,14 @@ class Results:
 
     @_skip_damaged
     def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
-        """The medians of a run's pairs, rows ping, columns pong, CPUs in the order of the topology.
+        """Return the medians of a run's pairs: rows ping, columns pong, CPUs in the order of the topology.
 
         run: a selection, of which the last counts, or "summary:NAME"; None: all. benchmark: None: the first.
         """
         return self._matrix(run, benchmark)[0]
 
     def summaries(self, name: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
-        """What others published, or one of them: a row per pair, `latency_ns`."""
+        """Return the imported summaries, or the one named: a row per pair, with `latency_ns`."""
         root = Listing(self._place)
         rows = load_all_summaries(root) if name is None else find_summary(root, name)
         return _note_unit(load.select_benchmark(rows, benchmark).reset_index(drop=True), SHIPPED)
@@ -108,19 +114,22 @@ class Results:
 
     @_skip_damaged
     def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
-        """What changed when, as `fleet compare SELECTION` says: `changes` of `compare.history.History`."""
+        """Find changes over time, as `fleet compare SELECTION`; see `compare.history.History.changes`."""
         return find_changes_over_time(Listing(self._place), selection, threshold=threshold).changes
 
     @_skip_damaged
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
-        """How far equal machines are apart, as of `compare.siblings.Siblings`; `odd`: a finding."""
+        """Return how far equal machines are apart: `rows` of `compare.siblings.Siblings`.
+
+        `odd`: a finding.
+        """
         groups = compare_siblings(Listing(self._place), selection, threshold=threshold)
         return pd.concat(
             [group.rows.assign(group=number) for number, group in enumerate(groups)], ignore_index=True
         )
 
     def _select(self, selection: Sequence[str]) -> tuple[Listing, list[str]]:
-        """What the root holds now, and the ids of the runs selected."""
+        """Return the listing of the root as it is now, and the ids of the runs selected."""
         now = Listing(self._place)
         return now, [run.run_id for run in select_runs(now.runs, selection, self._place)]
 

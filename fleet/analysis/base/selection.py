@@ -26,7 +26,10 @@ _NEWEST_SHOWN = 5
 
 
 def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place) -> list[RunSummary]:
-    """Runs that match any text and no `!text`, in their order; no text: all. Raises UsageError for no run."""
+    """Select the runs that match any text and no `!text`, in their order; no text: all.
+
+    Raises UsageError if no run is left.
+    """
     included = [text for text in texts if not text.startswith("!")]
     unwanted = [text[1:] for text in texts if text.startswith("!")]
     chosen = _match_any(listed, included or [ALL], place)
@@ -38,7 +41,7 @@ def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place
 
 
 def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
-    """The ids of the runs that one text means. Raises UsageError where there are none."""
+    """Return the ids of the runs that one text means. Raises UsageError where there are none."""
     if text == ALL:
         return {run.run_id for run in listed}
     if any(run.run_id == text for run in listed):
@@ -83,7 +86,7 @@ def _match_any(
 
 
 def find_last_session(listed: list[RunSummary], place: Place) -> list[str]:
-    """The runs of the session that began last, in their order. Raises UsageError for an empty root."""
+    """Return the run ids of the session that began last, in order. Raises UsageError for an empty root."""
     if not listed:
         raise UsageError(_describe_empty_root(place))
     last = max(listed, key=lambda run: (run.started_utc, run.run_id)).session_id
@@ -126,7 +129,7 @@ def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = 
 
 
 def find_run(listed: list[RunSummary], text: str, place: Place) -> str:
-    """The run id that `text` means: a run id, the beginning of exactly one, or a host's latest run."""
+    """Return the run id that `text` means: a run id, the beginning of exactly one, or a host's latest run."""
     if any(summary.run_id == text for summary in listed):
         return text
     of_host = [summary.run_id for summary in listed if text in (summary.host_name, summary.host_id)]
@@ -174,7 +177,7 @@ def _describe_empty_root(place: Place) -> str:
 
 
 def keep_comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:
-    """Of runs of one host the published ones like the last: its benchmarks, CPU model and number of CPUs."""
+    """Keep a host's published runs that have its last one's benchmarks, target, CPU model and CPU count."""
     published = [run for run in listed if run.state is not RunState.UNFINISHED]
     return [run for run in published if _identify_kind(run) == _identify_kind(published[-1])]
 
@@ -182,7 +185,7 @@ def keep_comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:
 def select_comparable(
     listed: Sequence[RunSummary], texts: Sequence[str], place: Place, benchmark: str | None = None
 ) -> list[RunSummary]:
-    """Of each selected host the comparable runs of those with `benchmark`. Raises UsageError for none."""
+    """Select each host's comparable runs that have `benchmark`. Raises UsageError if there are none."""
     chosen = group_by_host(select_runs(listed, texts, place)).values()
     every = [run for of_host in chosen for run in keep_comparable(of_host)]
     runs = [run for run in every if benchmark is None or has_measured(run, benchmark)]
@@ -200,7 +203,7 @@ def has_measured(run: RunSummary, benchmark: str) -> bool:
 
 
 def group_by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
-    """The runs by host id, in their order."""
+    """Group runs by host id, in their order."""
     groups: dict[str, list[RunSummary]] = {}
     for run in listed:
         groups.setdefault(run.host_id, []).append(run)
@@ -212,7 +215,7 @@ def _identify_kind(run: RunSummary) -> tuple[object, ...]:
 
 
 def _make_host_matcher(pattern: str) -> Callable[[RunSummary], bool]:
-    """Whether a run is of a host that the pattern names: a name or id, a glob, or a range of them."""
+    """Make a test of whether a run's host matches the pattern: a name or id, a glob, or a range of them."""
     try:
         globs = expand_range(pattern)
     except ValueError as err:

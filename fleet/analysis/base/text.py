@@ -62,28 +62,28 @@ def _wrap_line(line: str, width: int) -> str:
 
 
 def is_too_wide(text: str, width: int | None) -> bool:
-    """Whether a line of it is wider than the terminal."""
+    """Report whether a line of the text is wider than the terminal."""
     return width is not None and max(map(len, text.splitlines())) > width
 
 
 def format_span(first: datetime, last: datetime) -> str:
-    """From one moment to another, to the minute."""
+    """Format the time from one moment to another, to the minute."""
     begin, end = (f"{when.astimezone(UTC):%Y-%m-%d %H:%M}" for when in (first, last))
     return begin if begin == end else f"{begin} to {end.removeprefix(begin[:10]).strip()}"
 
 
 def format_half_width(share: float | None) -> str:
-    """Half the width of an interval, as ±1.2%; - without one."""
+    """Format half the width of an interval, as ±1.2%; - without one."""
     return "-" if is_none(share) else f"±{share:.1%}"
 
 
 def format_change(share: float, digits: int = 1) -> str:
-    """A change, as +1.2%; - without one."""
+    """Format a change, as +1.2%; - without one."""
     return "-" if is_none(share) else f"{share:+.{digits}%}"
 
 
 def format_interval(low: float, high: float, digits: int = 1) -> str:
-    """From one change to another; - without one."""
+    """Format the interval from one change to another; - without one."""
     return (
         "-"
         if is_none(low) or is_none(high)
@@ -92,19 +92,19 @@ def format_interval(low: float, high: float, digits: int = 1) -> str:
 
 
 def format_share(share: float | None) -> str:
-    """A share: 0.004 -> "0.4%", 0.31 -> "31%", 0 -> "0%"; "-" where there is none."""
+    """Format a share: 0.004 -> "0.4%", 0.31 -> "31%", 0 -> "0%"; "-" where there is none."""
     if share is None or is_none(share):
         return "-"
     return f"{share:.1%}" if 0 < share < 0.0995 else f"{share:.0%}"
 
 
 def format_labels(labels: Mapping[str, str], *, without: Container[str] = ()) -> str:
-    """Labels as on the command line: "kernel=6.12 rack=b2". without: keys to leave out."""
+    """Format labels as on the command line: "kernel=6.12 rack=b2". without: keys to leave out."""
     return one_line(" ".join(f"{key}={value}" for key, value in labels.items() if key not in without))
 
 
 def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """The labels that all of several runs have, with the same value; of a single run none."""
+    """Find the labels that several runs have in common, with the same value; none for a single run."""
     if len(every) < 2:
         return {}
     common = set.intersection(*(set(labels.items()) for labels in every))
@@ -112,19 +112,19 @@ def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def add_common_labels(listed: str, alike: Mapping[str, str]) -> str:
-    """A table of runs, and below it the labels that all of them have."""
+    """Add the labels that all runs have below a table of them."""
     return f"{listed}\nlabels of all: {format_labels(alike)}" if alike else listed
 
 
 def format_pair(row: Mapping[str, Any]) -> str:
-    """The CPUs of a row of `pairs`, after its point: 3-40, or of one CPU 3."""
+    """Format the CPUs of a row of `pairs` after its point: 3-40, or 3 for a single CPU."""
     ping, pong, point = row["ping_cpu"], row["pong_cpu"], row.get("point")
     cpus = f"{ping}-{pong}" if ping != pong else str(ping)
     return f"{point} {cpus}" if point else cpus
 
 
 def explain_relations(relations: Iterable[str]) -> str:
-    """The legend of these relations, each word once: "smt: siblings of one core; package: ..."."""
+    """Render the legend of these relations, each word once: "smt: siblings of one core; package: ..."."""
     of_each = [
         re.split("[ -]", name) for name in sorted({*relations}, key=relation_sort_key) if is_relation(name)
     ]
@@ -135,12 +135,12 @@ def explain_relations(relations: Iterable[str]) -> str:
 
 
 def is_rate(benchmark: Benchmark) -> bool:
-    """Whether a benchmark's numbers are shown as rates: GB/s for the ns of a byte, Gop/s of an operation."""
+    """Report whether a benchmark's numbers are shown as rates: GB/s for ns a byte, or Gop/s."""
     return benchmark.rate is not None
 
 
 def describe_units(benchmarks: Iterable[str], descriptions: Descriptions = SHIPPED) -> str:
-    """What the numbers of these benchmarks are: "GB/s", or "cas: one-way latency in ns; bandwidth: GB/s"."""
+    """Name the units of these benchmarks: "GB/s", or "cas: one-way latency in ns; bandwidth: GB/s"."""
     names = list(dict.fromkeys(benchmarks))
     of_heading: dict[str, list[str]] = {}
     for name in names:
@@ -151,19 +151,19 @@ def describe_units(benchmarks: Iterable[str], descriptions: Descriptions = SHIPP
 
 
 def describe_sides(benchmarks: Iterable[str], unit: str = "run", descriptions: Descriptions = SHIPPED) -> str:
-    """What A and B are in a comparison: of which values, and which mean of them."""
+    """Describe the numbers A and B of a comparison: their unit, their values, and the mean taken of them."""
     values = f"the median of their pairs, at the level of most bursts and {unit}s"
     return f"{describe_units(benchmarks, descriptions)}; geometric mean over {unit}s of {values}"
 
 
 def convert_to_shown(benchmark: Benchmark, ns: Any) -> Any:
-    """Return what is shown for the ns of a unit, one or several: these, or a rate, infinite for no time."""
+    """Convert ns to what is shown, one value or an array: ns, or a rate, infinite for no time."""
     with np.errstate(divide="ignore"):
         return np.float64(1) / ns if is_rate(benchmark) else ns
 
 
 def format_value(benchmark: Benchmark, ns: float) -> str:
-    """A benchmark's number for people, with as many digits as it needs: GB/s, Gop/s, or ns."""
+    """Format a benchmark's number for people, with as many digits as it needs: GB/s, Gop/s, or ns."""
     if benchmark.view in (View.MATRIX, View.CPUS):
         return f"{ns:.1f}"
     value = convert_to_shown(benchmark, ns)
@@ -173,7 +173,7 @@ def format_value(benchmark: Benchmark, ns: float) -> str:
 def convert_change(
     row: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> tuple[float, float, float]:
-    """The relative change of what is shown, times or rates, and its interval, NaN where the row has none."""
+    """Return the relative change of what is shown, times or rates, and its interval; NaN for none."""
     none = float("nan")
     ratio, low, high = (none if is_none(row[name]) else row[name] for name in ("ratio", "low", "high"))
     if is_rate(descriptions[row["benchmark"]]):
@@ -182,7 +182,7 @@ def convert_change(
 
 
 def is_none(value: float | None) -> bool:
-    """Whether a value is missing: None or NaN."""
+    """Report whether a value is missing: None or NaN."""
     return value is None or value != value  # noqa: PLR0124  (NaN)
 
 
@@ -199,7 +199,7 @@ def render_rich(text: Any, width: int | None, *, colour: bool) -> str:
 
 
 def to_records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Rows as dictionaries of plain values: arrays as lists; null, and NaN in an array, as None."""
+    """Convert rows to dictionaries of plain values: arrays as lists; null, and NaN in an array, as None."""
     columns = {}
     for name, column in frame.items():
         values = column.tolist()
@@ -219,7 +219,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
-    """Rows as CSV, no number rounded, arrays as JSON; control characters are escaped, formulas quoted."""
+    """Format rows as CSV, no number rounded, arrays as JSON; escape control characters, quote formulas."""
     import pandas as pd  # noqa: PLC0415
 
     columns = {}
@@ -242,7 +242,7 @@ def _format_cell(value: Any) -> str:
 
 
 def format_json(value: Any) -> str:
-    """JSON for programs, where tables, times, numpy's numbers and arrays may stand for plain values."""
+    """Format JSON for programs; tables, times, numpy's numbers and arrays may stand for plain values."""
     return as_json(value, _to_plain_value)
 
 
@@ -255,10 +255,10 @@ def _to_plain_value(value: Any) -> Any:
 
 
 def name_kind(row: Mapping[str, Any]) -> str:
-    """The benchmark and variant of a row, as `cas/cmpxchg`."""
+    """Name the benchmark and variant of a row, as `cas/cmpxchg`."""
     return f"{row['benchmark']}/{row['variant']}"
 
 
 def indent(text: str) -> str:
-    """Each line two columns further right."""
+    """Indent each line by two columns."""
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())

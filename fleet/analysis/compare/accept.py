@@ -95,7 +95,7 @@ def accept(
     descriptions = merge_descriptions(list_published(listing, run_id=runs["run_id"]))
     number = choose_number_column(ComparisonSide("", runs))
     cpus = cpus[cpus["run_id"].isin(runs["run_id"])]
-    parts = [found for *_, found in reduce_each_host(listing, runs, cpus, number, only, descriptions)]
+    parts = [medians for *_, medians in reduce_each_host(listing, runs, cpus, number, only, descriptions)]
     table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
     tables = [
         _expect(runs, table, run, ranges, descriptions)
@@ -126,27 +126,31 @@ def _expect(
     is_last = runs.groupby("host_id")["run_id"].transform("last") == runs["run_id"]
     others = runs[~is_own & is_last & (runs["facts"] == run["facts"])]["run_id"]
     numbers = logs.index.to_frame(index=False).assign(run_id=run["run_id"], ns=np.exp(own))
-    by_hand = [next((one for one in ranges if one.matches(run, *key)), None) for key in logs.index]
-    limits = [
-        (np.nan, np.nan) if one is None else one.limits_ns(is_rate=is_rate(descriptions[str(key[0])]))
-        for one, key in zip(by_hand, logs.index, strict=True)
+    by_hand = [
+        next((expected for expected in ranges if expected.matches(run, *key)), None) for key in logs.index
     ]
-    sources = [one.source if one else "" for one in by_hand]
+    limits = [
+        (np.nan, np.nan)
+        if expected is None
+        else expected.limits_ns(is_rate=is_rate(descriptions[str(key[0])]))
+        for expected, key in zip(by_hand, logs.index, strict=True)
+    ]
+    sources = [expected.source if expected else "" for expected in by_hand]
     rows = numbers.assign(source=sources).join(pd.DataFrame(limits, columns=["low", "high"]))
     parts = [rows[rows["source"] != ""]]
     is_open = (rows["source"] == "").to_numpy()
     is_told = ~is_open
-    for ids, least, noun in (
+    for ids, minimum, noun in (
         (earlier, LEAST_RUNS, "earlier run"),
         (others, LEAST_MACHINES - 1, "equal machine"),
     ):
         values = logs[[name for name in ids if name in logs.columns]].to_numpy()
         if run["hypervisor"] is not None:  # it may be at one of several levels
-            values = np.where(_at_level_of(own, values), values, np.nan)
+            values = np.where(_are_at_own_level(own, values), values, np.nan)
         if ids is others and len(values):  # as --siblings finds them
             values = np.where(measure_distances(values, THRESHOLD).found(THRESHOLD), np.nan, values)
         counts = (~np.isnan(values)).sum(axis=1)
-        enough = is_open & (counts >= least)
+        enough = is_open & (counts >= minimum)
         names = ("mean", "error", "freedom")
         predicted = dict(zip(names, predict_next(values[enough]), strict=True))
         words = [format_count(int(count), noun) for count in counts[enough]]
@@ -156,7 +160,7 @@ def _expect(
     return pd.DataFrame(pd.concat(parts, ignore_index=True))
 
 
-def _at_level_of(own: Floats, others: Floats) -> Bools:
+def _are_at_own_level(own: Floats, others: Floats) -> Bools:
     """Report which values of each row are at the level of that row's own value."""
     labels = label_levels(np.column_stack([own, others]))
     return np.asarray(labels[:, 1:] == labels[:, :1])

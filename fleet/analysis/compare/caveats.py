@@ -21,7 +21,7 @@ _Pairs = tuple[pd.DataFrame, pd.DataFrame]
 
 
 def choose_number_column(*sides: ComparisonSide) -> str:
-    """The column to compare: that of the runs' estimator if they share one, else the median."""
+    """Choose the column to compare: that of the estimator if all runs share one, else the median."""
     runs = pd.concat([side.runs for side in sides])
     estimators = {row["estimator"] if row["preset"] else "median" for row in to_records(runs[_SAMPLING])}
     return ESTIMATOR_COLUMNS[str(estimators.pop())] if len(estimators) == 1 else "median_ns"
@@ -30,7 +30,7 @@ def choose_number_column(*sides: ComparisonSide) -> str:
 def list_caveats(
     a: ComparisonSide, b: ComparisonSide, pairs: _Pairs, *, unit: str, same_topology: bool
 ) -> list[str]:
-    """The warnings, the most serious first. pairs: of both sides rows per unit and pair, with `flags`."""
+    """List the warnings, the most serious first. pairs: both sides' rows per unit and pair, with `flags`."""
     return [
         *_warn_of_few_runs(pairs, unit),
         *_warn_of_order(a, b),
@@ -44,7 +44,7 @@ def list_caveats(
 
 
 def spell_order(a: ComparisonSide, b: ComparisonSide) -> str:
-    """The sides in order of time, as ABBA."""
+    """Spell the sides in order of time, as ABBA."""
     starts = pd.concat([a.runs.assign(side="A"), b.runs.assign(side="B")])
     return "".join(starts.sort_values(["started_utc", "run_id"], kind="stable")["side"])
 
@@ -63,15 +63,15 @@ def _warn_of_few_runs(pairs: _Pairs, unit: str) -> Iterator[str]:
 
 
 def _warn_of_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
-    order, least = spell_order(a, b), min(len(a.runs), len(b.runs))
-    count = sum(one != then for one, then in pairwise(order))
+    order, smaller_count = spell_order(a, b), min(len(a.runs), len(b.runs))
+    count = sum(side != then for side, then in pairwise(order))
     periods = [period for period in (2, 4) if order[period:] == order[:-period]]
-    if least >= LEAST_RUNS and periods and a.hosts == b.hosts:
+    if smaller_count >= LEAST_RUNS and periods and a.hosts == b.hosts:
         yield (
             f"The order of the sides repeats itself every {periods[0]} runs: what disturbs runs as regularly "
             "looks like a difference. --alternate draws an order that does not (docs/comparing.md)."
         )
-    if least >= 2 and count < least:
+    if smaller_count >= 2 and count < smaller_count:
         how = "in two separate blocks of time" if count == 1 else "hardly interleaved"
         yield (
             f"The sides were measured {how}: anything else that changed with time looks like a difference "

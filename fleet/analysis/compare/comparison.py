@@ -62,30 +62,30 @@ class Comparison:
 
     @property
     def judged(self) -> bool:
-        """Whether there are enough runs for a verdict."""
+        """Report whether there are enough runs for a verdict."""
         return bool(self.relations["p"].notna().any())
 
     @property
     def reports_pairs(self) -> bool:
-        """Whether pairs are tested beside relations: a relation of one pair is that pair."""
+        """Report whether pairs are tested beside relations: a relation of one pair is that pair."""
         return bool(len(self.pairs) and self.relations["pairs"].max() > 1)
 
     @property
     def sides(self) -> tuple[str, str]:
-        """The names of the sides, without the host of a comparison host by host."""
+        """Return the names of the sides, without the host of a comparison host by host."""
         a, b = (side.name.removeprefix(f"{side.hosts[0]}@") for side in (self.a, self.b))
         return a, b
 
     @property
     def changed(self) -> bool:
-        """Whether a relation, of this host or of all, is known to have changed."""
+        """Report whether a relation, of this host or of all, is known to have changed."""
         return any(
             len(rows) and (rows["verdict"] == Verdict.CHANGED).any() for rows in (self.relations, self.fleet)
         )
 
     @property
     def at_another_level(self) -> bool:
-        """Whether the sides of a relation are at different levels, which may be chance."""
+        """Report whether the sides of a relation are at different levels, which may be chance."""
         return bool(len(self.relations) and (self.relations["verdict"] == Verdict.AT_ANOTHER_LEVEL).any())
 
 
@@ -100,7 +100,7 @@ class Tables:
 
 
 def read_tables(root: Root, runs: pd.DataFrame) -> Tables:
-    """Read what belongs to these rows of `runs`."""
+    """Read the tables of these rows of `runs`."""
     listing, ids = open_listing(root), runs["run_id"].tolist()
     summaries = list_published(listing, run_id=ids)
     descriptions = merge_descriptions(summaries)
@@ -138,46 +138,48 @@ def compare(
     topologies, turns = _read_topologies(cpus, ids), _number_turns(runs)
     matched = [pair for side in others for pair in _match_hosts(first, side)]
     measured = frozenset(pairs["run_id"])
-    whole, hosts = [], dict[str, None]()
+    comparable, hosts = [], dict[str, None]()
     for a, b in matched:
         if any(measured.isdisjoint(side.runs["run_id"]) for side in (a, b)):
             hosts |= dict.fromkeys((*a.hosts, *b.hosts))
         else:
-            whole.append((a, b))
+            comparable.append((a, b))
     without = f"{join_names(hosts)}: not compared: no latencies{only} on both sides."
-    if not whole:
+    if not comparable:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
     compared = _judge_together(
         [
             _lay_out_comparison(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks)
-            for a, b in whole
+            for a, b in comparable
         ]
     )
-    found = []
-    for one in compared:
-        left_out = [] if only.cpus else _name_ladders_left_out(one, pairs, only.benchmark, descriptions)
-        notes = (*one.caveats, *left_out, *([without] if hosts else ()))
-        found.append(replace(one, caveats=notes, descriptions=descriptions))
-    return found
+    comparisons = []
+    for comparison in compared:
+        left_out = (
+            [] if only.cpus else _name_ladders_left_out(comparison, pairs, only.benchmark, descriptions)
+        )
+        notes = (*comparison.caveats, *left_out, *([without] if hosts else ()))
+        comparisons.append(replace(comparison, caveats=notes, descriptions=descriptions))
+    return comparisons
 
 
 def _judge_together(
     laid_out: Sequence[tuple[Comparison, SideRuns, SideRuns]],
 ) -> list[Comparison]:
     """Fill in the tables of a command's comparisons: all relations at one error rate, all pairs at one."""
-    comparisons, threshold = [one for one, *_ in laid_out], laid_out[0][0].threshold
-    questions = 1 + any(one.reports_pairs for one in comparisons)
+    comparisons, threshold = [comparison for comparison, *_ in laid_out], laid_out[0][0].threshold
+    questions = 1 + any(comparison.reports_pairs for comparison in comparisons)
     tables, fleets = judge_comparisons([runs for _, runs, _ in laid_out], threshold, questions=questions)
     layouts = [runs for *_, runs in laid_out]
     pairs, _ = judge_comparisons(layouts, threshold, questions=questions, are_pairs=True)
     return [
-        replace(one, relations=table, pairs=of_pairs, fleet=fleets.get(runs.sides, one.fleet))
-        for (one, runs, _), table, of_pairs in zip(laid_out, tables, pairs, strict=True)
+        replace(comparison, relations=table, pairs=of_pairs, fleet=fleets.get(runs.sides, comparison.fleet))
+        for (comparison, runs, _), table, of_pairs in zip(laid_out, tables, pairs, strict=True)
     ]
 
 
 def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonSide, ComparisonSide]]:
-    """The sides as they are; or, where both have runs of the same several hosts, host by host."""
+    """Return the two sides; or a pair for each host where both have runs of the same several hosts."""
     shared = [host for host in a.hosts if host in b.hosts]
     if not shared or (len(a.hosts) == 1 and len(b.hosts) == 1):
         return [(a, b)]
@@ -193,7 +195,7 @@ def _lay_out_comparison(
     threshold: float,
     by: str | None,
 ) -> tuple[Comparison, SideRuns, SideRuns]:
-    """The comparison with rows that are not judged yet, and the numbers of its relations and pairs."""
+    """Return the comparison, its rows not judged yet, and the numbers of its relations and of its pairs."""
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
     same = unit == "run" and len({topologies[run] for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
     models = {*a.runs["cpu_model"], *b.runs["cpu_model"]}
@@ -229,8 +231,8 @@ def _lay_out_comparison(
 def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
     """Return the numbers of benchmarks that both sides measured, but with no variant in common.
 
-    a, b, number: as of `lay_out_relations`. Columns: `benchmark`, `relation`, `side` (a or b), `variant` and
-    `ns`, the mean of the runs or hosts at the level of most.
+    a, b, number: see `lay_out_relations`. Columns: `benchmark`, `relation`, `side` (a or b), `variant` and
+    `ns`, the mean of the runs or hosts at the most common level.
     """
     kinds = [rows.groupby("benchmark", sort=False, observed=True)["variant"].agg(set) for rows in (a, b)]
     unlike = [
@@ -255,10 +257,10 @@ def _find_blocks(
 
 
 def _name_ladders_left_out(
-    one: Comparison, compared: pd.DataFrame, benchmark: str | None, descriptions: Descriptions
+    comparison: Comparison, compared: pd.DataFrame, benchmark: str | None, descriptions: Descriptions
 ) -> list[str]:
-    """Ladders of which no level is known, of those asked for."""
-    kinds = {kind for side in (one.a, one.b) for row in side.runs["benchmarks"] for kind in row}
+    """Name the requested ladders of which no level is known."""
+    kinds = {kind for side in (comparison.a, comparison.b) for row in side.runs["benchmarks"] for kind in row}
     if benchmark is not None:
         kinds = {*select_kinds(benchmark, kinds)}
     ladders = {kind.partition("/")[0] for kind in kinds if descriptions[kind].view is View.LADDER}
@@ -268,7 +270,10 @@ def _name_ladders_left_out(
 
 
 def _select_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
-    """The side's rows with their `unit`; a host's number of a pair is that of the level most runs are at."""
+    """Return the side's rows with their `unit`.
+
+    A host's number of a pair is that of its most common level.
+    """
     rows = pairs[pairs["run_id"].isin(side.runs["run_id"])]
     if unit == "run":
         return rows.assign(unit=rows["run_id"])
@@ -288,22 +293,22 @@ def _select_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: s
 
 
 def _average_usual_runs(runs: pd.Series) -> float:
-    """The geometric mean of the runs at the level of most."""
+    """Return the geometric mean of the runs at the most common level."""
     logs = np.log(runs.to_numpy(dtype=float))[None, :]
     labels = label_levels(logs)[0]
     return float(np.exp(logs[0, labels == np.bincount(labels).argmax()].mean()))
 
 
 def _keep_common_pairs(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of those pairs that every run of both sides has, so that the same pairs are compared."""
+    """Keep the pairs that every run of both sides has, so that the same pairs are compared."""
     rows = pd.concat([a, b])
     units = rows["unit"].nunique()
     counts = rows.groupby(CELL)["unit"].nunique()
     shared = counts.index[counts == units]
     if not len(shared):
         return a, b
-    kept = [side[pd.MultiIndex.from_frame(side[CELL]).isin(shared)] for side in (a, b)]
-    return kept[0], kept[1]
+    common_rows = [side[pd.MultiIndex.from_frame(side[CELL]).isin(shared)] for side in (a, b)]
+    return common_rows[0], common_rows[1]
 
 
 def _list_pairs(rows: pd.DataFrame) -> set[tuple[object, ...]]:
@@ -312,14 +317,14 @@ def _list_pairs(rows: pd.DataFrame) -> set[tuple[object, ...]]:
 
 def _read_topologies(cpus: pd.DataFrame, run_ids: Sequence[str]) -> dict[str, frozenset[object]]:
     rows = cpus[["cpu", *GROUPS, "kind"]].astype(object).where(cpus.notna(), None)
-    found: dict[str, list[object]] = {run_id: [] for run_id in run_ids}
+    topologies: dict[str, list[object]] = {run_id: [] for run_id in run_ids}
     for run_id, row in zip(cpus["run_id"], rows.itertuples(index=False, name=None), strict=True):
-        found[run_id].append(row)
-    return {run_id: frozenset(row) for run_id, row in found.items()}
+        topologies[run_id].append(row)
+    return {run_id: frozenset(row) for run_id, row in topologies.items()}
 
 
 def _number_turns(runs: pd.DataFrame) -> dict[str, tuple[str, int]]:
-    """The session of each run, and its place among the runs of its host in it."""
+    """Return each run's session and its place among the runs of its host in it."""
     ordered = runs.sort_values(["started_utc", "run_id"], kind="stable")
     places = ordered.groupby(["session_id", "host_id"]).cumcount()
     return dict(zip(ordered["run_id"], zip(ordered["session_id"], places, strict=True), strict=True))
@@ -356,7 +361,7 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
 
 
 def _estimate_difference(a: Floats, b: Floats) -> tuple[float, float, float]:
-    """The difference of the means of two sides with its 95 % interval, which needs three runs of each."""
+    """Return the difference of two sides' means and its 95 % interval, which needs three runs of each."""
     if min(len(a), len(b)) < LEAST_RUNS:
         return float(b.mean() - a.mean()), float("nan"), float("nan")
     is_b = np.repeat([False, True], [len(a), len(b)])

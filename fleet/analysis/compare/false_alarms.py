@@ -26,7 +26,7 @@ COLUMNS = ("host_id", *_KIND, "runs", "order", "splits", *SHARES)
 
 
 def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.DataFrame:
-    """One row per host, benchmark, variant, runs a side and order of the runs.
+    """Count false alarms: a row per host, benchmark, variant, runs a side and order of the runs.
 
     order: how runs were dealt to the sides: random, interleaved (A B B A), or blocks, one after the other.
     `interval_share`: of the relations compared, those whose interval excludes no change (5 % expected);
@@ -36,14 +36,16 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
     """
     runs = every = load_runs(root)
     if host is not None:
-        known = set(runs["host_id"]) | set(runs["host_name"])
-        if host not in known:
-            raise UsageError(f"{root}: no run of a host {host!r} is stored{suggest_similar(host, known)}")
+        names = set(runs["host_id"]) | set(runs["host_name"])
+        if host not in names:
+            raise UsageError(f"{root}: no run of a host {host!r} is stored{suggest_similar(host, names)}")
         runs = runs[(runs["host_id"] == host) | (runs["host_name"] == host)]
     chance = np.random.default_rng(seed)
-    rows = [row for _, group in _alike(runs) for row in _of_group(root, group, chance)]
+    rows = [
+        row for _, group in _group_unchanged_runs(runs) for row in _count_group_alarms(root, group, chance)
+    ]
     if not rows:
-        others = sorted({group["host_name"].iloc[0] for _, group in _alike(every)})
+        others = sorted({group["host_name"].iloc[0] for _, group in _group_unchanged_runs(every)})
         raise UsageError(
             f"{root}: the A/A test needs {2 * LEAST_RUNS} runs of one host with the same plan, "
             "agent, kernel and boot. Repeat a run: fleet run HOST --repeat 20"
@@ -53,7 +55,7 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
 
 
 def orders(count: int, size: int, chance: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
-    """Splits of `count` runs, oldest first, into two sides of `size`: name, indices of A, indices of B."""
+    """Split `count` runs, oldest first, into two sides of `size`: yield name, indices of A, indices of B."""
     for _ in range(SPLITS):
         dealt = chance.permutation(count)[: 2 * size]
         yield "random", dealt[:size], dealt[size:]
@@ -62,7 +64,7 @@ def orders(count: int, size: int, chance: np.random.Generator) -> Iterator[tuple
         window = np.arange(first, first + 2 * size)
         yield "interleaved", window[to_a], window[~to_a]
     ends = [(a, b) for a in range(size, count - size + 1) for b in range(a, count - size + 1)]
-    for a, b in (ends[at] for at in _some(len(ends), chance)):
+    for a, b in (ends[index] for index in _some(len(ends), chance)):
         yield "blocks", np.arange(a - size, a), np.arange(b, b + size)
 
 
@@ -70,8 +72,8 @@ def _some(count: int, chance: np.random.Generator) -> list[int]:
     return sorted(map(int, chance.permutation(count)[:SPLITS]))
 
 
-def _alike(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
-    """Groups of runs between which nothing known changed, oldest first, if there are enough."""
+def _group_unchanged_runs(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
+    """Yield groups of enough runs, oldest first, between which nothing known changed."""
     plan = runs["plan_json"].str.replace(r'"seed":\d+,?', "", regex=True)
     keys = [runs["host_id"], plan, runs["agent_build"], runs["kernel"].fillna(""), runs["boot_id"].fillna("")]
     for key, group in runs.sort_values(["started_utc", "run_id"], kind="stable").groupby(keys, sort=False):
@@ -79,24 +81,26 @@ def _alike(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
             yield key, group.reset_index(drop=True)
 
 
-def _of_group(root: Root, runs: pd.DataFrame, chance: np.random.Generator) -> Iterator[dict[str, Any]]:
+def _count_group_alarms(
+    root: Root, runs: pd.DataFrame, chance: np.random.Generator
+) -> Iterator[dict[str, Any]]:
     tables = read_tables(root, runs)
     pairs = drop_points(tables.pairs, tables.descriptions).assign(unit=lambda rows: rows["run_id"])
     number = estimator_column(to_records(runs)[0])
     by_run = [rows for _, rows in pairs.groupby("run_id", sort=False)]
-    found = []
+    splits = []
     for size in (size for size in SIZES if 2 * size <= len(by_run)):
         for order, a, b in orders(len(by_run), size, chance):
-            sides = [pd.concat([by_run[at] for at in side]) for side in (a, b)]
+            sides = [pd.concat([by_run[index] for index in side]) for side in (a, b)]
             alarms = _alarms(sides[0], sides[1], number)
-            found.append(alarms.assign(runs=size, order=order, splits=1))
-    tallies = pd.concat(found).groupby([*_KIND, "runs", "order"], sort=False)
+            splits.append(alarms.assign(runs=size, order=order, splits=1))
+    tallies = pd.concat(splits).groupby([*_KIND, "runs", "order"], sort=False)
     rows = tallies[[*SHARES]].mean().assign(splits=tallies["splits"].sum()).reset_index()
     yield from to_records(rows.assign(host_id=runs["host_id"][0]))
 
 
 def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
-    """Of one split and each of its benchmarks the shares SHARES, found as `compare` does."""
+    """Return the shares SHARES of each benchmark in one split, as `compare` finds them."""
     relations, pairs = lay_out_relations(a, b, number), lay_out_pairs(a, b, number)
     questions = 1 + int(relations.rows["pairs"].max() > 1)
     (judged,), _ = judge_comparisons([relations], THRESHOLD, questions=questions)

@@ -1,4 +1,4 @@
-"""Reads stored runs into nights, and says what changed when, as `over_time` tells, and what else did."""
+"""Reads stored runs into nights, finds changes by `over_time`, and lists which facts changed with them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,17 +41,17 @@ _APART = 2  # nights between the dates of a change and of a wider one that it is
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What changed in the runs of some hosts.
+    """Changes in the runs of some hosts.
 
     nights: those with a run. changes: a row per change, the oldest first: `hosts` (a tuple), `benchmark`,
-    `variant`, `relation` (of all relations: empty), `before`, `after` (the nights beside it), `first`, `last`
+    `variant`, `relation` (empty for all relations), `before`, `after` (the nights beside it), `first`, `last`
     (the interval of `after`), `begin`, `end` (the nights compared), `ratio` with its 95 % interval `low`,
     `high`, `q`, `dated` (a step; else gradual), `changed` (beyond the threshold) and `else`: facts that
     changed in that run. odd: a row per host, relation and `night` far from the nights around it, by `ratio`.
-    elsewhere: a row per host and relation that is at another level since `night`. logs: the logarithms of
-    ns that this is said of, a row per host and relation, a column per night. facts: of each host and night
-    the facts that changed since the host's night before, with their values; empty where no change was found.
-    descriptions: of the benchmarks.
+    elsewhere: a row per host and relation that is at another level since `night`. logs: the logarithms of ns
+    behind these, a row per host and relation, a column per night. facts: by host and night, the facts that
+    changed since the host's night before, with their values; empty where no change was found. descriptions:
+    of the benchmarks.
     """
 
     hosts: tuple[str, ...]
@@ -70,35 +70,37 @@ class History:
 
     @property
     def changed(self) -> bool:
-        """Whether a change is beyond the threshold."""
+        """Report whether a change is beyond the threshold."""
         return bool(self.changes["changed"].any())
 
 
 def find_changes_over_time(
     root: Root, texts: Sequence[str], *, threshold: float | None = None, only: Only = ALL
 ) -> History:
-    """What changed when in the runs of a selection; of each host those like its last one.
+    """Find the changes over time in a selection; of each host only runs like its last one count.
 
-    A night is the day on which a session began (UTC); of several runs of a night the mean counts. threshold:
-    as of `compare`. Raises UsageError.
+    A night is the day on which a session began (UTC); several runs of a night count as their mean. threshold:
+    see `compare`. Raises UsageError.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     runs["night"] = runs.groupby("session_id")["started_utc"].transform("min").dt.date
     number, night_of = choose_number_column(ComparisonSide("", runs)), runs.set_index("run_id")["night"]
     descriptions = merge_descriptions(list_published(listing, run_id=runs["run_id"]))
     parts = []
-    for host, _, found in reduce_each_host(listing, runs, cpus, number, only, descriptions):
-        night, log = found["run_id"].map(night_of), np.log(found["median_ns"])
-        parts.append(found.assign(host=host, night=night, log=log))
+    for host, _, medians in reduce_each_host(listing, runs, cpus, number, only, descriptions):
+        night, log = medians["run_id"].map(night_of), np.log(medians["median_ns"])
+        parts.append(medians.assign(host=host, night=night, log=log))
     table = pd.concat(parts).groupby([*_ROW, "night"], sort=True)["log"].mean().unstack("night")
     rows, logs = table.index.to_frame(index=False), table.to_numpy()
     virtual = set(runs.loc[runs["hypervisor"].notna(), "host_id"])
     clean = clean_series(logs, rows["host"].isin(virtual).to_numpy())
     relations = rows.groupby(CLASS, sort=False).ngroup().to_numpy()
-    pool = add_means(clean.logs, *(np.asarray(each) for each in (rows.groupby("host").ngroup(), relations)))
-    kept = drop_changes_of_parts(find_changes(pool.logs), pool)
+    pool = add_means(
+        clean.logs, *(np.asarray(groups) for groups in (rows.groupby("host").ngroup(), relations))
+    )
+    changes = drop_changes_of_parts(find_changes(pool.logs), pool)
     matters, nights = threshold or THRESHOLD, tuple[Any, ...](table.columns)
-    facts = _steps(runs) if kept else {}
+    facts = _steps(runs) if changes else {}
     counts = (~np.isnan(logs)).sum(axis=1)
     short = rows.loc[counts < LEAST_NIGHTS, "host"].unique()
     words = f"{join_names(short)}: relations with fewer than {LEAST_NIGHTS} nights have no verdict"
@@ -110,9 +112,9 @@ def find_changes_over_time(
         nights,
         bool((counts >= LEAST_NIGHTS).any()),
         matters,
-        _table(kept, pool, rows, nights, facts, matters),
-        _of_nights(clean.odd, rows, nights),
-        _of_nights(clean.elsewhere, rows, nights),
+        _table(changes, pool, rows, nights, facts, matters),
+        _tabulate_nights(clean.odd, rows, nights),
+        _tabulate_nights(clean.elsewhere, rows, nights),
         table,
         facts,
         (words,) if len(short) else (),
@@ -147,32 +149,32 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]:
-    """Without pooled rows that few of their members moved with, and without members where most did."""
-    kept: list[Change] = []
-    for one in sorted(found, key=lambda one: -int(pool.members[one.row].sum())):
-        own = pool.members[one.row]
-        if any(_is_part(one, wider, pool) for wider in kept):
+    """Drop changes of means that few of their members moved with, and those that are part of a wider one."""
+    remaining: list[Change] = []
+    for change in sorted(found, key=lambda change: -int(pool.members[change.row].sum())):
+        own = pool.members[change.row]
+        if any(_is_part(change, wider, pool) for wider in remaining):
             continue
         if own.sum() > 1:
             members = pool.logs[: pool.members.shape[1]][own]
-            before, after = members[:, one.begin : one.at], members[:, one.at : one.end + 1]
+            before, after = members[:, change.begin : change.at], members[:, change.at : change.end + 1]
             moved = mean_of_known(after, axis=1) - mean_of_known(before, axis=1)
-            if (moved * np.sign(one.moved) > abs(one.moved) / 2).mean() < _MOST:
+            if (moved * np.sign(change.moved) > abs(change.moved) / 2).mean() < _MOST:
                 continue
-        kept.append(one)
-    return sorted(kept, key=lambda one: (one.at, one.row))
+        remaining.append(change)
+    return sorted(remaining, key=lambda change: (change.at, change.row))
 
 
-def _is_part(one: Change, wider: Change, pool: Pooled) -> bool:
-    inside = bool((pool.members[wider.row] >= pool.members[one.row]).all())
+def _is_part(change: Change, wider: Change, pool: Pooled) -> bool:
+    inside = bool((pool.members[wider.row] >= pool.members[change.row]).all())
     dates = (wider.first, wider.last) if wider.dated else (wider.begin, wider.end)
-    own = (one.first, one.last) if one.dated else (one.begin, one.end)
+    own = (change.first, change.last) if change.dated else (change.begin, change.end)
     near = own[0] - _APART <= dates[1] and dates[0] - _APART <= own[1]
-    return inside and near and (one.moved > 0) == (wider.moved > 0)
+    return inside and near and (change.moved > 0) == (wider.moved > 0)
 
 
 def _table(
-    found: Sequence[Change],
+    changes: Sequence[Change],
     pool: Pooled,
     rows: pd.DataFrame,
     nights: Sequence[Any],
@@ -180,50 +182,59 @@ def _table(
     threshold: float,
 ) -> pd.DataFrame:
     listed = []
-    for one in found:
-        own = rows[pool.members[one.row]]
+    for change in changes:
+        own = rows[pool.members[change.row]]
         kinds = own[CLASS].drop_duplicates()
         hosts = tuple(own["host"].unique())
-        known = np.flatnonzero(~np.isnan(pool.logs[one.row]))
+        measured = np.flatnonzero(~np.isnan(pool.logs[change.row]))
         kind = kinds.iloc[0] if len(kinds) == 1 else ("", "", "")
-        places = (known[known < one.at][-1], one.at, one.first, one.last, one.begin, one.end)
-        numbers = np.exp([one.moved, one.low, one.high]).tolist()
-        changed = abs(one.moved) > np.log1p(threshold)
-        beside = tuple(_else(hosts, nights[one.at], facts)) if one.dated else ()
-        about = (hosts, *kind, *(nights[at] for at in places), *numbers)
-        listed.append((*about, one.q, one.dated, changed, beside))
+        places = (
+            measured[measured < change.at][-1],
+            change.at,
+            change.first,
+            change.last,
+            change.begin,
+            change.end,
+        )
+        numbers = np.exp([change.moved, change.low, change.high]).tolist()
+        changed = abs(change.moved) > np.log1p(threshold)
+        beside = tuple(_else(hosts, nights[change.at], facts)) if change.dated else ()
+        about = (hosts, *kind, *(nights[place] for place in places), *numbers)
+        listed.append((*about, change.q, change.dated, changed, beside))
     columns = ("hosts", *CLASS, *("before", "after", "first", "last", "begin", "end", "ratio", "low", "high"))
     return pd.DataFrame(listed, columns=[*columns, "q", "dated", "changed", "else"])
 
 
 def _steps(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
-    """Of each host and night which facts changed since the night before that it was measured in."""
-    found = dict[str, dict[date, set[Step]]]()
+    """Return the facts that changed, by host and night, since the night before on which it was measured."""
+    steps = dict[str, dict[date, set[Step]]]()
     for host, of_host in runs.groupby("host_id"):
         last = of_host.groupby("night").tail(1)
         around = describe_rows_environments(last)
         nights = list(last["night"])
-        found[str(host)] = {
+        steps[str(host)] = {
             night: {
-                (what, each[at], each[at + 1]) for what, each in around.items() if each[at] != each[at + 1]
+                (fact, values[index], values[index + 1])
+                for fact, values in around.items()
+                if values[index] != values[index + 1]
             }
-            for at, night in enumerate(nights[1:])
+            for index, night in enumerate(nights[1:])
         }
-    return found
+    return steps
 
 
 def _else(hosts: Sequence[str], night: date, steps: Mapping[str, Mapping[date, set[Step]]]) -> Iterator[str]:
-    """What else changed in that night, on how many of these hosts, and on how many others in any night."""
+    """Yield each fact that changed that night; count these hosts, and others where it did in any night."""
     counts = Counter(step for host in hosts for step in steps[host].get(night, ()))
     for step, count in counts.most_common():
         others = sum(any(step in of for of in steps[host].values()) for host in steps.keys() - {*hosts})
-        what, before, after = step
+        fact, before, after = step
         beside = f"; {others} others without this change" if others else ""
-        yield f"{what} {before} → {after} ({count} of {format_count(len(hosts), 'host')}{beside})"
+        yield f"{fact} {before} → {after} ({count} of {format_count(len(hosts), 'host')}{beside})"
 
 
-def _of_nights(
-    found: Sequence[tuple[int, int, float]], rows: pd.DataFrame, nights: Sequence[Any]
+def _tabulate_nights(
+    distances: Sequence[tuple[int, int, float]], rows: pd.DataFrame, nights: Sequence[Any]
 ) -> pd.DataFrame:
-    listed = [(*rows.iloc[row], nights[at], float(np.exp(apart))) for row, at, apart in found]
+    listed = [(*rows.iloc[row], nights[index], float(np.exp(apart))) for row, index, apart in distances]
     return pd.DataFrame(listed, columns=[*_ROW, "night", "ratio"])

@@ -118,12 +118,12 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
         columns = blocks == block
         left[:, columns] -= left[:, columns].mean(axis=1, keepdims=True)
         side[columns] -= side[columns].mean()
-    known, freedom = float(side @ side), len(is_b) - len(np.unique(blocks)) - 1
-    if known <= 1e-12 or freedom < 1:
+    squares, freedom = float(side @ side), len(is_b) - len(np.unique(blocks)) - 1
+    if squares <= 1e-12 or freedom < 1:
         return LeastSquares(*np.full((4, len(values)), np.nan))
-    change = left @ side / known
+    change = left @ side / squares
     variance = ((left - np.outer(change, side)) ** 2).sum(axis=1) / freedom
-    scale, degrees = np.full_like(change, 1 / known), np.full_like(change, freedom)
+    scale, degrees = np.full_like(change, 1 / squares), np.full_like(change, freedom)
     return LeastSquares(change, scale, np.maximum(variance, ROUNDING), degrees)
 
 
@@ -182,19 +182,23 @@ def judge_rows(
     are_apart = np.zeros(len(rows), dtype=bool)
     patterns, numbers = np.unique(labels, axis=0, return_inverse=True)
     for number, levels in enumerate(patterns):  # rows whose runs are at the same levels are fitted at once
-        alike = numbers == number
-        known = levels >= 0
+        has_pattern = numbers == number
+        is_measured = levels >= 0
         counts = np.zeros((2, levels.max(initial=0) + 1), dtype=np.int64)
-        np.add.at(counts, (is_b[known].astype(int), levels[known]), 1)
+        np.add.at(counts, (is_b[is_measured].astype(int), levels[is_measured]), 1)
         main = counts.argmax(axis=1)
-        majority[:3, alike] = np.array([main, counts.max(axis=1), counts.sum(axis=1)])[:, None]
+        majority[:3, has_pattern] = np.array([main, counts.max(axis=1), counts.sum(axis=1)])[:, None]
         for side in np.flatnonzero(counts.any(axis=1)):
-            majority[3, alike, side] = rows[alike][:, (is_b == side) & (levels == main[side])].mean(axis=1)
-        groups, are_apart[alike] = _choose_blocks(levels, counts, is_b, usual, are_asked=blocks is not None)
+            majority[3, has_pattern, side] = rows[has_pattern][
+                :, (is_b == side) & (levels == main[side])
+            ].mean(axis=1)
+        groups, are_apart[has_pattern] = _choose_blocks(
+            levels, counts, is_b, usual, are_asked=blocks is not None
+        )
         keep = groups >= 0
         if min((keep & is_b).sum(), (keep & ~is_b).sum()) >= LEAST_AT_LEVEL:
-            values = (rows[alike] - session)[:, keep]
-            fit[:, alike] = fit_within_blocks(values, is_b[keep], groups[keep])
+            values = (rows[has_pattern] - session)[:, keep]
+            fit[:, has_pattern] = fit_within_blocks(values, is_b[keep], groups[keep])
     return LeastSquares(*fit), are_apart, SideLevels(*majority)
 
 

@@ -1,4 +1,4 @@
-"""Which of equal machines are odd: each number against the same of the others, on logarithms.
+"""Finds odd ones among equal machines: each number is held against that of the others, on logarithms.
 
 Pure: a row per number (a relation, a CPU), a column per machine. `siblings` reads runs and groups machines.
 """
@@ -31,11 +31,11 @@ _RATIOS = special.stdtrit(_FREEDOMS, (1 + _TAIL) / 2) / special.stdtrit(_FREEDOM
 
 
 class Distances(NamedTuple):
-    """How far each number is from the mean of the others.
+    """Distances of each number from the mean of the others.
 
-    moved: the distance. mean: of the others, `others` of them. scatter: their standard deviation as it is
-    tested, of so many degrees of `freedom`. p: that the machine is as the others; q: of all p here. Both NaN
-    where there are fewer than three others.
+    moved: the distance. mean: of the others, `others` of them. scatter: their standard deviation as tested,
+    with `freedom` degrees of freedom. p: that the machine is as the others; q: of all p here. Both NaN where
+    there are fewer than three others.
     """
 
     moved: Floats
@@ -48,69 +48,74 @@ class Distances(NamedTuple):
 
     @property
     def error(self) -> Floats:
-        """The standard error of each distance."""
+        """Return the standard error of each distance."""
         return np.asarray(self.scatter * np.sqrt(1 + 1 / np.maximum(self.others, 1)))
 
     def found(self, threshold: float, level: float = ALPHA) -> Bools:
-        """Which are odd: q below the level, and beyond the threshold, a share."""
+        """Report which are odd: q below the level, and beyond the threshold, a share."""
         return np.asarray((self.q < level) & (np.abs(self.moved) > np.log1p(threshold)))
 
 
 def reduce_runs(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Floats, Bools, Floats]:
-    """The number of each machine, the median of its runs at the usual level; which have others; their noise.
+    """Return each machine's number, whether it has runs at other levels, and its noise.
 
-    runs: a row per number, a column per run, NaN where it lacks the number; machines: of each run, from 0.
-    Below the rows, where there are several, is their mean. switches: a machine may switch levels. If so, or
-    if one does, a machine with fewer than three runs has no number: all may be at another level by chance.
-    noise: the variance of a machine's numbers for that its runs vary; NaN where it has one run of each.
+    A number is the median of the machine's runs at the usual level. runs: a row per number, a column per run,
+    NaN where it lacks the number; machines: of each run, from 0. Several rows are followed by their mean.
+    switches: a machine may switch levels. If so, or if one does, a machine with fewer than three runs has no
+    number: all may be at another level by chance. noise: the part of the variance of a machine's numbers that
+    its runs cause; NaN where it has one run of each.
     """
     count = int(machines.max()) + 1
-    kept = np.array([_at_usual_level(row, machines) for row in runs])
-    left_out = ~np.isnan(runs) & ~kept
+    is_usual = np.array([_are_at_usual_level(row, machines) for row in runs])
+    left_out = ~np.isnan(runs) & ~is_usual
     enough = LEAST_RUNS if switches or left_out.any() else 1
-    found, elsewhere = np.full((len(runs), count), np.nan), np.zeros((len(runs), count), dtype=bool)
+    numbers, elsewhere = np.full((len(runs), count), np.nan), np.zeros((len(runs), count), dtype=bool)
     for machine in range(count):
         own = machines == machine
-        values = median_of_known(np.where(kept[:, own], runs[:, own], np.nan), axis=1)
-        found[:, machine] = np.where((~np.isnan(runs[:, own])).sum(axis=1) >= enough, values, np.nan)
+        values = median_of_known(np.where(is_usual[:, own], runs[:, own], np.nan), axis=1)
+        numbers[:, machine] = np.where((~np.isnan(runs[:, own])).sum(axis=1) >= enough, values, np.nan)
         elsewhere[:, machine] = left_out[:, own].any(axis=1)
     if len(runs) > 1:
-        found = np.vstack([found, mean_of_known(found - median_of_known(found, axis=1)[:, None], axis=0)])
-    return found, elsewhere, _noise(np.where(kept, runs, np.nan), machines, count)
+        numbers = np.vstack(
+            [numbers, mean_of_known(numbers - median_of_known(numbers, axis=1)[:, None], axis=0)]
+        )
+    return numbers, elsewhere, _noise(np.where(is_usual, runs, np.nan), machines, count)
 
 
 def _noise(runs: Floats, machines: Ints, count: int) -> Floats:
-    """Of each machine the variance of a median of its runs, as all rows tell it, shrunk over machines."""
+    """Return the variance of a median of each machine's runs, from all rows, shrunk over machines."""
     variances, freedom, times = np.zeros((3, count))
     for machine in range(count):
         own = runs[:, machines == machine]
-        each = (~np.isnan(own)).sum(axis=1)
-        freedom[machine] = np.maximum(each - 1, 0).sum()
+        counts = (~np.isnan(own)).sum(axis=1)
+        freedom[machine] = np.maximum(counts - 1, 0).sum()
         squares = np.nansum((own - mean_of_known(own, axis=1)[:, None]) ** 2)
         variances[machine] = max(squares / max(freedom[machine], 1.0), ROUNDING)
-        times[machine] = np.pi / (2 * max(float(each.mean()), 1.0) + np.pi - 2)  # of the variance of a run
-    known = freedom > 0
-    found = np.full(count, np.nan)
-    found[known] = moderate_variances(variances[known], freedom[known])[0] * times[known]
-    return found
+        times[machine] = np.pi / (2 * max(float(counts.mean()), 1.0) + np.pi - 2)  # of the variance of a run
+    has_freedom = freedom > 0
+    noise = np.full(count, np.nan)
+    noise[has_freedom] = (
+        moderate_variances(variances[has_freedom], freedom[has_freedom])[0] * times[has_freedom]
+    )
+    return noise
 
 
-def _at_usual_level(logs: Floats, machines: Ints) -> Bools:
-    """Which runs of one number are compared.
+def _are_at_usual_level(logs: Floats, machines: Ints) -> Bools:
+    """Report which runs of one number are compared.
 
-    Machines that switch between levels do so in some of their runs, or several do: such levels are left out.
-    One that all runs of a single machine are at, and no others, is what makes it odd, and stays.
+    A level other than the commonest is left out if a machine is at it in only some of its runs, or if several
+    machines are at it. One that all runs of a single machine are at, and no others, makes it odd, and stays.
     """
-    kept = ~np.isnan(logs)
-    values, of = logs[kept], machines[kept]
+    is_compared = ~np.isnan(logs)
+    values, of = logs[is_compared], machines[is_compared]
     labels = label_levels(values[None, :])[0]
     if labels.any():
         usual = labels == np.bincount(labels).argmax()
         for level in np.unique(labels[~usual]):
             owners = np.unique(of[labels == level])
             usual |= (labels == level) & (len(owners) == 1 and bool((labels[of == owners[0]] == level).all()))
-        kept[kept] = usual
-    return kept
+        is_compared[is_compared] = usual
+    return is_compared
 
 
 def measure_distances(
@@ -129,7 +134,7 @@ def measure_distances(
     if noise is not None and not np.isnan(noise).all():
         more = np.nan_to_num(np.maximum(noise - mean_of_known(noise, axis=0), 0.0))
     for level in [_MAYBE] + [ALPHA] * _ROUNDS:
-        tested = _tested(logs, out, share, more)
+        tested = _test_machines(logs, out, share, more)
         strange = np.where(tested.found(threshold, level), np.abs(tested.moved / tested.error), 0.0)
         rank = np.argsort(np.argsort(-strange, axis=1), axis=1)
         new = (strange > 0) & (rank < logs.shape[1] // _REMOVED)
@@ -139,35 +144,37 @@ def measure_distances(
     return tested
 
 
-def _tested(logs: Floats, out: Bools, share: float, more: Floats) -> Distances:
-    there = ~np.isnan(logs)
-    used = there & ~out
+def _test_machines(logs: Floats, out: Bools, share: float, more: Floats) -> Distances:
+    has_number = ~np.isnan(logs)
+    used = has_number & ~out
     usual = np.nan_to_num(median_of_known(logs, axis=1))[:, None]
     values = np.where(used, logs - usual, 0.0)
     others = used.sum(axis=1, keepdims=True) - used
-    known = there & (others >= LEAST_MACHINES - 1)
+    is_tested = has_number & (others >= LEAST_MACHINES - 1)
     count = np.maximum(others, 1)
     middle = (values.sum(axis=1, keepdims=True) - values) / count
     squares = (values**2).sum(axis=1, keepdims=True) - values**2 - count * middle**2
     variance, freedom = np.ones(logs.shape), np.full(logs.shape, np.nan)
-    found = np.maximum(squares / np.maximum(count - 1, 1), ROUNDING)[known]
-    variance[known], freedom[known] = moderate_variances(found, (others - 1.0)[known])
+    raw_variance = np.maximum(squares / np.maximum(count - 1, 1), ROUNDING)[is_tested]
+    variance[is_tested], freedom[is_tested] = moderate_variances(raw_variance, (others - 1.0)[is_tested])
     variance += more
     moved = np.where(others > 0, logs - usual - middle, np.nan)
     size = np.abs(moved) / np.sqrt(variance * (1 + 1 / count))
-    sizes = np.where(known & used, size, np.nan)
-    freedom = np.minimum(freedom, [_freedom_of(np.delete(sizes, at, axis=1)) for at in range(logs.shape[1])])
+    sizes = np.where(is_tested & used, size, np.nan)
+    freedom = np.minimum(
+        freedom, [_estimate_freedom(np.delete(sizes, machine, axis=1)) for machine in range(logs.shape[1])]
+    )
     p, q = np.full((2, *logs.shape), np.nan)
-    p[known] = 2 * special.stdtr(freedom[known], -size[known])
-    if known.any():
-        q[known] = np.minimum(control_false_discovery(p[known]) / share, 1.0)
+    p[is_tested] = 2 * special.stdtr(freedom[is_tested], -size[is_tested])
+    if is_tested.any():
+        q[is_tested] = np.minimum(control_false_discovery(p[is_tested]) / share, 1.0)
     return Distances(moved, middle + usual, others, np.sqrt(variance), freedom, p, q)
 
 
-def _freedom_of(sizes: Floats) -> float:
-    """The degrees of freedom of the Student's distribution whose bulk and tail are as far apart.
+def _estimate_freedom(sizes: Floats) -> float:
+    """Return the degrees of freedom of Student's distribution whose bulk and tail are as far apart as these.
 
-    Less about two standard errors of how far apart they are, which few distances tell badly.
+    About two standard errors are taken off that distance, which few sizes estimate badly.
     """
     sizes = sizes[~np.isnan(sizes)]
     if not len(sizes):
@@ -177,11 +184,11 @@ def _freedom_of(sizes: Floats) -> float:
 
 
 def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
-    """How far each CPU is from the same CPU of the others beside its node, and each node from the same node.
+    """Return how far each CPU, less its node, and each node is from the same one of the other machines.
 
     pairs: logarithms, machines x CPUs x CPUs, NaN where a pair was not measured. nodes: of the CPUs, from 0.
-    A row per CPU, or node; a column per machine. Of a CPU: the median over its partners of the pair less the
-    median of the same pair over machines; of a node: the mean of the middle half of its CPUs.
+    A row per CPU, or node; a column per machine. CPU: the median over its partners of the pair less the
+    median of the same pair over machines; node: the mean of the middle half of its CPUs.
     """
     own = median_of_known(pairs - median_of_known(pairs, axis=0), axis=2).T
     of_nodes = []
@@ -193,7 +200,7 @@ def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
 
 
 def mean_of_known(values: Floats, axis: int) -> Floats:
-    """The mean of the values that are there; NaN of none."""
-    there = ~np.isnan(values)
-    counts = there.sum(axis=axis)
-    return np.asarray(np.where(there, values, 0.0).sum(axis=axis) / np.where(counts > 0, counts, np.nan))
+    """Return the mean of the values that are not NaN; NaN of none."""
+    is_known = ~np.isnan(values)
+    counts = is_known.sum(axis=axis)
+    return np.asarray(np.where(is_known, values, 0.0).sum(axis=axis) / np.where(counts > 0, counts, np.nan))

@@ -1,4 +1,4 @@
-"""What changed when: change points of many series of nights, on arrays of logarithms.
+"""Finds change points in many series of nights, on arrays of logarithms.
 
 Pure: a row per series, a column per night, NaN where a night is missing. `history` reads runs into series.
 """
@@ -91,103 +91,106 @@ class Change(NamedTuple):
 
 
 def clean_series(logs: Floats, switches: Bools) -> Cleaned:
-    """Move levels to the commonest, and clip outliers; switches: of each row, whether it may switch levels.
+    """Move levels to the commonest, and clip outliers; switches: whether each row may switch levels.
 
-    A level that is left and met again is none of a change, nor what is between. At a level of few nights they
-    are odd. A single lasting switch of a row that may switch, or has levels beside, is to another level.
+    A level that is left and met again is not a change, nor is what lies between. Nights at a rare level are
+    odd. A single lasting switch of a row that may switch, or has levels beside, is to another level.
     """
-    found = Cleaned(logs.copy(), [], [])
+    cleaned = Cleaned(logs.copy(), [], [])
     levels = label_levels(logs)
     for row, values in enumerate(logs):
         nights = np.flatnonzero(~np.isnan(values))
         if len(nights) < LEAST_NIGHTS:
             continue
-        known, labels = values[nights], levels[row, nights]
+        series, labels = values[nights], levels[row, nights]
         if labels.any():
-            known = _at_one_level(known, labels, switches[row], nights, row, found)
-        if len(known) >= _CLIPPED:
-            usual = _running_median(known)
-            apart = known - usual
+            series = _move_to_one_level(series, labels, switches[row], nights, row, cleaned)
+        if len(series) >= _CLIPPED:
+            usual = _running_median(series)
+            apart = series - usual
             scale = max(_MAD * float(np.median(np.abs(apart))), ROUNDING**0.5)
-            found.add_odd(row, nights, apart, np.abs(apart) > _FAR * scale)
-            known = usual + np.clip(apart, -_NEAR * scale, _NEAR * scale)
-        found.logs[row, nights] = known
-    return found
+            cleaned.add_odd(row, nights, apart, np.abs(apart) > _FAR * scale)
+            series = usual + np.clip(apart, -_NEAR * scale, _NEAR * scale)
+        cleaned.logs[row, nights] = series
+    return cleaned
 
 
-def _at_one_level(
-    known: Floats, labels: Ints, switches: bool, nights: Ints, row: int, found: Cleaned
+def _move_to_one_level(
+    series: Floats, labels: Ints, switches: bool, nights: Ints, row: int, cleaned: Cleaned
 ) -> Floats:
     begins = np.flatnonzero(np.diff(labels, prepend=-1))
     order = labels[begins]
     counts = np.bincount(labels)
     usual = int(counts.argmax())
-    means = np.array([known[labels == level].mean() for level in range(len(counts))])
+    means = np.array([series[labels == level].mean() for level in range(len(counts))])
     again = [level for level in range(len(counts)) if (order == level).sum() > 1]
-    seldom = counts <= max(1, _SELDOM * len(known))
+    seldom = counts <= max(1, _SELDOM * len(series))
     if not again and not switches:
-        return known
+        return series
     last = labels[-1]
     if (order == last).sum() == 1 and len(order) > 1 and not seldom[last]:
         before = order[-2]
         if not switches and seldom[np.delete(order, -1)].sum() >= len(set(order)) - 2 > 0:
-            kept = labels == last  # odd nights, then a step
-            moved = np.where(kept, known, known - means[labels] + means[before])
-            found.add_odd(row, nights, known - means[before], seldom[labels])
-            return np.where(seldom[labels], moved, known)
-        found.elsewhere.append((row, int(nights[begins[-1]]), float(means[last] - means[before])))
-    found.add_odd(row, nights, known - means[usual], seldom[labels])
-    return np.asarray(known - means[labels] + means[usual])
+            is_last = labels == last  # odd nights, then a step
+            moved = np.where(is_last, series, series - means[labels] + means[before])
+            cleaned.add_odd(row, nights, series - means[before], seldom[labels])
+            return np.where(seldom[labels], moved, series)
+        cleaned.elsewhere.append((row, int(nights[begins[-1]]), float(means[last] - means[before])))
+    cleaned.add_odd(row, nights, series - means[usual], seldom[labels])
+    return np.asarray(series - means[labels] + means[usual])
 
 
 def _running_median(values: Floats) -> Floats:
     half = _WINDOW // 2
-    found = np.median(np.lib.stride_tricks.sliding_window_view(values, _WINDOW), axis=1)
-    return np.concatenate([np.repeat(found[0], half), found, np.repeat(found[-1], half)])
+    medians = np.median(np.lib.stride_tricks.sliding_window_view(values, _WINDOW), axis=1)
+    return np.concatenate([np.repeat(medians[0], half), medians, np.repeat(medians[-1], half)])
 
 
 def add_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
-    """The rows, then the means: of each relation over hosts, of each host over relations, of all.
+    """Add means below the rows: of each relation over hosts, of each host over relations, of all.
 
-    hosts, relations: of the rows, from 0. Of fewer than two rows there is none.
+    hosts, relations: of the rows, from 0. Fewer than two rows have no mean.
     """
-    groups = [relations == each for each in np.unique(relations)] + [
-        hosts == each for each in np.unique(hosts)
+    groups = [relations == relation for relation in np.unique(relations)] + [
+        hosts == host for host in np.unique(hosts)
     ]
     groups = [group for group in [*groups, np.ones(len(logs), dtype=bool)] if group.sum() > 1]
     unlike = list({group.tobytes(): group for group in groups}.values())
     members = np.array([*np.eye(len(logs), dtype=bool), *unlike])
-    there = ~np.isnan(logs)
+    is_measured = ~np.isnan(logs)
     middle = np.array(
-        [np.median(row[known]) if known.any() else 0.0 for row, known in zip(logs, there, strict=True)]
+        [
+            np.median(row[nights]) if nights.any() else 0.0
+            for row, nights in zip(logs, is_measured, strict=True)
+        ]
     )
-    apart = np.where(there, logs - middle[:, None], 0.0)
-    counts = members.astype(float) @ there
+    apart = np.where(is_measured, logs - middle[:, None], 0.0)
+    counts = members.astype(float) @ is_measured
     means = members.astype(float) @ apart / np.where(counts > 0, counts, np.nan)
     return Pooled(np.vstack([logs, means[len(logs) :]]), members)
 
 
 def find_changes(logs: Floats) -> list[Change]:
-    """The changes of all rows at one error rate, by row and night.
+    """Find the changes of all rows at one error rate, by row and night.
 
-    Of all splits with three nights on either side the largest t, its variance shrunk over rows and widened by
-    the correlation from night to night, that too shrunk. Long rows are judged by their stretches as well.
-    Rows with q < 0.05 are split further at the same p.
+    Of all splits with three nights on either side the largest t counts, its variance shrunk over rows and
+    widened by the correlation from night to night, itself shrunk. Long rows are judged by their stretches as
+    well. Rows with q < 0.05 are split further at the same p.
     """
-    whole = [np.flatnonzero(~np.isnan(row)) for row in logs]
-    kept = [(row, nights) for row, nights in enumerate(whole) if len(nights) >= LEAST_NIGHTS]
-    if not kept:
+    measured_nights = [np.flatnonzero(~np.isnan(row)) for row in logs]
+    long_rows = [(row, nights) for row, nights in enumerate(measured_nights) if len(nights) >= LEAST_NIGHTS]
+    if not long_rows:
         return []
-    p, at, widened = _judged(logs, kept)
+    p, best_cuts, widened = _test_with_stretches(logs, long_rows)
     q = control_false_discovery(p)
     limit = ALPHA * float(np.mean(q < ALPHA))  # of p, by that of q
     if limit == 0.0:
         return []
-    parts, ends = kept, dict[int, list[int]]()
+    parts, ends = long_rows, dict[int, list[int]]()
     while True:
         further, same = [], []
-        for (row, nights), each, cut in zip(parts, p, at, strict=True):
-            if each > limit:
+        for (row, nights), part_p, cut in zip(parts, p, best_cuts, strict=True):
+            if part_p > limit:
                 same.append((row, nights))
                 continue
             ends.setdefault(row, []).append(int(nights[cut]))
@@ -195,72 +198,76 @@ def find_changes(logs: Floats) -> list[Change]:
         if not further:
             break
         parts = same + [part for part in further if len(part[1]) >= 2 * _SIDE]
-        p, at, _ = _judged(logs, parts)
+        p, best_cuts, _ = _test_with_stretches(logs, parts)
     about = {
-        row: (each, wide) for (row, _), each, wide in zip(kept, q.tolist(), widened.tolist(), strict=True)
+        row: (row_q, wide)
+        for (row, _), row_q, wide in zip(long_rows, q.tolist(), widened.tolist(), strict=True)
     }
-    found = []
+    changes = []
     for row, cuts in sorted(ends.items()):
-        found += _of_row(logs[row], row, whole[row], sorted(cuts), *about[row], len(kept))
-    return found
+        changes += _describe_row_changes(
+            logs[row], row, measured_nights[row], sorted(cuts), *about[row], len(long_rows)
+        )
+    return changes
 
 
-def _judged(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
-    """As `_tested`; half of the error rate of a long part goes to its stretches, which overlap by half.
+def _test_with_stretches(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
+    """Test parts as `_test_parts` does, and long ones also by stretches that overlap by half.
 
-    In the whole, steps that follow one another hide each other, and so do one up and one down.
+    A long part's error rate is shared equally between the whole and its stretches. In the whole, consecutive
+    steps hide each other, and so do one up and one down.
     """
-    p, at, wider = _tested(logs, parts)
+    p, best_cuts, wider = _test_parts(logs, parts)
     begins = [
         [*range(0, len(nights) - _STRETCH, _STRETCH // 2), len(nights) - _STRETCH]
         if 2 * len(nights) >= 3 * _STRETCH
         else []
         for _, nights in parts
     ]
-    counts = np.array([len(each) for each in begins])
+    counts = np.array([len(starts) for starts in begins])
     p = np.where(counts > 0, np.minimum(2 * p, 1.0), p)
     for turn in range(counts.max(initial=0)):
         which = np.flatnonzero(counts > turn)
-        first = np.array([begins[one][turn] for one in which])
+        first = np.array([begins[index][turn] for index in which])
         stretches = [
-            (parts[one][0], parts[one][1][begin : begin + _STRETCH])
-            for one, begin in zip(which, first, strict=True)
+            (parts[index][0], parts[index][1][begin : begin + _STRETCH])
+            for index, begin in zip(which, first, strict=True)
         ]
-        found, cuts, wide = _tested(logs, stretches)
-        found = np.minimum(2 * counts[which] * found, 1.0)
-        better = found < p[which]
-        for old, new in ((p, found), (at, first + cuts), (wider, wide)):
+        stretch_p, cuts, wide = _test_parts(logs, stretches)
+        stretch_p = np.minimum(2 * counts[which] * stretch_p, 1.0)
+        better = stretch_p < p[which]
+        for old, new in ((p, stretch_p), (best_cuts, first + cuts), (wider, wide)):
             old[which[better]] = new[better]
-    return p, at, wider
+    return p, best_cuts, wider
 
 
-def _tested(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
-    """Of each stretch p, the best split, and how many times wider correlation makes the variance of means."""
+def _test_parts(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
+    """Return each part's p, its best split, and how many times correlation widens the variance of means."""
     counts = np.array([len(nights) for _, nights in parts])
-    at, moved, left, correlated = np.zeros(len(parts), dtype=np.int64), *np.zeros((3, len(parts)))
+    best_cuts, moved, left, correlated = np.zeros(len(parts), dtype=np.int64), *np.zeros((3, len(parts)))
     for count in np.unique(counts):
         which = np.flatnonzero(counts == count)
-        rows = np.array([logs[parts[one][0], parts[one][1]] for one in which])
-        at[which], moved[which], left[which], correlated[which] = _best_split(rows)
-    splits, kept, bias, seen, less = (
-        np.interp(np.log(counts), _NIGHTS, each) for each in (_SPLITS, _LEFT, _CORRELATED, _SEEN, _LESS)
+        rows = np.array([logs[parts[index][0], parts[index][1]] for index in which])
+        best_cuts[which], moved[which], left[which], correlated[which] = _best_split(rows)
+    splits, share_left, bias, seen, less = (
+        np.interp(np.log(counts), _NIGHTS, table) for table in (_SPLITS, _LEFT, _CORRELATED, _SEEN, _LESS)
     )
     correlated = (correlated - bias) / seen
     middle, chance = float(np.median(correlated)), 1 / (counts * seen**2)
     between = max(float(np.mean((correlated - middle) ** 2 - chance)), 0.0)
     usual = np.clip(middle + (correlated - middle) * between / (between + chance), 0.0, _MOST_CORRELATED)
-    kept = kept * (1 - 2 * np.minimum(usual, 0.5) * (1 - less))
-    variance, freedom = moderate_variances(np.maximum(left / kept, ROUNDING), counts - 2.0)
+    share_left = share_left * (1 - 2 * np.minimum(usual, 0.5) * (1 - less))
+    variance, freedom = moderate_variances(np.maximum(left / share_left, ROUNDING), counts - 2.0)
     wider = (1 + usual) / (1 - usual)
-    error = np.sqrt(variance * (1 / at + 1 / (counts - at)) * wider)
+    error = np.sqrt(variance * (1 / best_cuts + 1 / (counts - best_cuts)) * wider)
     p = 2 * special.stdtr(freedom, -np.abs(moved) / error) * splits
-    return np.minimum(p, 1.0), at, wider
+    return np.minimum(p, 1.0), best_cuts, wider
 
 
 def _best_split(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
-    """Where the means before and after differ most, of rows without gaps; by how much, and what it leaves.
+    """Find where the means before and after differ most, in rows without gaps; return the cut and the change.
 
-    The last two: the variance left, and its correlation from night to night.
+    Also returned: the variance left, and its correlation from night to night.
     """
     count = rows.shape[1]
     values = rows - rows.mean(axis=1, keepdims=True)
@@ -268,49 +275,55 @@ def _best_split(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
     sums = np.cumsum(values, axis=1)[:, cuts - 1]
     gain = sums**2 * count / (cuts * (count - cuts))
     best = gain.argmax(axis=1)
-    every, at = np.arange(len(rows)), cuts[best]
-    moved = -sums[every, best] * count / (at * (count - at))
-    after = np.arange(count) >= at[:, None]
+    every, best_cuts = np.arange(len(rows)), cuts[best]
+    moved = -sums[every, best] * count / (best_cuts * (count - best_cuts))
+    after = np.arange(count) >= best_cuts[:, None]
     residuals = values - np.where(
-        after, -sums[every, best][:, None] / (count - at)[:, None], sums[every, best][:, None] / at[:, None]
+        after,
+        -sums[every, best][:, None] / (count - best_cuts)[:, None],
+        sums[every, best][:, None] / best_cuts[:, None],
     )
     squares = np.maximum((residuals**2).sum(axis=1), ROUNDING)
     correlated = (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1) / squares
-    return at, moved, squares / (count - 2), correlated
+    return best_cuts, moved, squares / (count - 2), correlated
 
 
-def _of_row(
+def _describe_row_changes(
     logs: Floats, row: int, nights: Ints, cuts: list[int], q: float, wider: float, rows: int
 ) -> list[Change]:
-    """The changes of one row, each between the ones beside it; what came gradually the same way is one."""
-    found = list[Change]()
+    """Return the changes of one row, each between its neighbours; gradual ones the same way are joined."""
+    changes = list[Change]()
     edges = [int(nights[0]), *cuts, int(nights[-1]) + 1]
-    values, told = logs[nights], _CLIPPED_TO if len(nights) >= _CLIPPED else 1.0
-    for begin, at, end in zip(edges, edges[1:], edges[2:], strict=False):
-        first, cut, last = np.searchsorted(nights, (begin, at, end))
+    values, variance_share = logs[nights], _CLIPPED_TO if len(nights) >= _CLIPPED else 1.0
+    for begin, night, end in zip(edges, edges[1:], edges[2:], strict=False):
+        first, cut, last = np.searchsorted(nights, (begin, night, end))
         dated = _is_step(values, int(cut), wider, rows * len(cuts))
-        moved, (low, high), (near, far) = _difference(values[first:last], int(cut - first), wider, told)
+        moved, (low, high), (near, far) = _difference(
+            values[first:last], int(cut - first), wider, variance_share
+        )
         likely = int(nights[first + near]), int(nights[first + far])
-        one = Change(row, at, *likely, int(nights[first]), int(nights[last - 1]), moved, low, high, q, dated)
-        if found and not dated and not found[-1].dated and (found[-1].moved > 0) == (moved > 0):
-            before = found.pop()
+        change = Change(
+            row, night, *likely, int(nights[first]), int(nights[last - 1]), moved, low, high, q, dated
+        )
+        if changes and not dated and not changes[-1].dated and (changes[-1].moved > 0) == (moved > 0):
+            before = changes.pop()
             total = before.moved + moved
-            half = float(np.hypot(before.high - before.low, one.high - one.low)) / 2
-            one = one._replace(begin=before.begin, moved=total, low=total - half, high=total + half)
-        found.append(one)
-    return found
+            half = float(np.hypot(before.high - before.low, change.high - change.low)) / 2
+            change = change._replace(begin=before.begin, moved=total, low=total - half, high=total + half)
+        changes.append(change)
+    return changes
 
 
 def _difference(
-    values: Floats, cut: int, wider: float, told: float
+    values: Floats, cut: int, wider: float, variance_share: float
 ) -> tuple[float, tuple[float, float], tuple[int, int]]:
-    """The change at a cut, its 95 % interval, and the first and last cut that is nearly as likely."""
+    """Return the change at a cut, its 95 % interval, and the first and last cut nearly as likely."""
     count = len(values)
     squares = max(
         float(sum(((side - side.mean()) ** 2).sum() for side in (values[:cut], values[cut:]))), ROUNDING
     )
     moved = float(values[cut:].mean() - values[:cut].mean())
-    error = (squares / max(count - 2, 1) * (1 / cut + 1 / (count - cut)) * wider / told) ** 0.5
+    error = (squares / max(count - 2, 1) * (1 / cut + 1 / (count - cut)) * wider / variance_share) ** 0.5
     low, high, _ = apply_student(np.array(moved), np.array(error), np.array(max(count - 2.0, 1.0)))
     cuts = np.arange(1, count)
     apart = values - values.mean()
@@ -321,11 +334,11 @@ def _difference(
 
 
 def _is_step(values: Floats, cut: int, wider: float, many: int) -> bool:
-    """Whether a step is likelier than a smooth course around it, for so many changes that may be one."""
+    """Report whether a step is likelier than a smooth course around it. many: changes that may be one."""
     around = max(_AROUND, len(values) // 4)
     window, place = values[max(cut - around, 0) : cut + around], min(cut, around)
     turns = np.linspace(-1, 1, len(window))
     smooth = window - np.polynomial.Polynomial.fit(turns, window, 3)(turns)
     step = np.concatenate([part - part.mean() for part in (window[:place], window[place:])])
-    squares = [max(float(each @ each), ROUNDING) for each in (smooth, step)]
+    squares = [max(float(residuals @ residuals), ROUNDING) for residuals in (smooth, step)]
     return bool(len(window) / 2 / wider * np.log(squares[0] / squares[1]) >= np.log(_DATES * many))

@@ -1,4 +1,4 @@
-"""Reads runs, groups machines that are equal by facts, and finds those that are odd, as `odd` tells."""
+"""Reads runs, groups machines that are equal by facts, and finds odd ones by `odd`."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -54,23 +54,23 @@ class Siblings:
 
     @property
     def judged(self) -> bool:
-        """Whether there are enough machines and runs for a verdict."""
+        """Report whether there are enough machines and runs for a verdict."""
         return bool(self.rows["p"].notna().any())
 
     @property
     def odd(self) -> list[str]:
-        """The hosts that differ from their siblings."""
+        """Return the hosts that differ from their siblings."""
         return list(self.rows.loc[self.rows["odd"], "host"].unique())
 
 
 def compare_siblings(
     root: Root, texts: Sequence[str], *, threshold: float | None = None, only: Only = ALL
 ) -> list[Siblings]:
-    """The groups of equal machines, the largest first; a machine without siblings is a group of its own.
+    """Return the groups of equal machines, the largest first; a machine without siblings is its own group.
 
-    Of a host the runs like its last one count. Equal: CPU model, stepping, sockets, CPUs measured, SMT,
-    target and memory to the GiB. An unknown CPU model equals no other.
-    threshold: as of `compare`. Raises UsageError.
+    Only a host's runs like its last one count. Equal: CPU model, stepping, sockets, CPUs measured, SMT,
+    target and memory to the GiB. An unknown CPU model equals no other. threshold: see `compare`. Raises
+    UsageError.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     keys = equal_facts(runs, cpus)
@@ -86,7 +86,7 @@ def compare_siblings(
 
 
 def equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
-    """Return the facts that siblings share, as text; of a machine of an unknown CPU model its host, too."""
+    """Return the facts that siblings share, as text; with the host if its CPU model is unknown."""
     sockets = runs["run_id"].map(cpus[cpus["measured"]].groupby("run_id")["package"].nunique())
     memory = np.ceil(runs["memory_bytes"].astype(float) / _GIB)
     keys = zip(*(runs[name] for name in _EQUAL), sockets, memory, strict=True)
@@ -106,7 +106,7 @@ def _group(
     hosts = tuple(sorted(runs["host_id"].unique()))
     of_runs = cpus[cpus["run_id"].isin(runs["run_id"])]
     table, maps, layout = _read(root, runs, of_runs, number, only, descriptions)
-    places = {host: at for at, host in enumerate(hosts)}
+    places = {host: place for place, host in enumerate(hosts)}
     machines = runs.set_index("run_id")["host_id"].reindex(table.columns).map(places)
     switches = bool(runs["hypervisor"].notna().any())
     logs, elsewhere, noise = reduce_runs(np.log(table.to_numpy()), machines.to_numpy(), switches=switches)
@@ -115,16 +115,21 @@ def _group(
     few = runs["host_id"].value_counts() < LEAST_RUNS
     if maps and len(hosts) >= LEAST_MACHINES and not (few.any() and (switches or elsewhere.any())):
         share = 0.5
-        of_cpus.append(_rows(hosts, *_of_cpus(maps, *layout, threshold), threshold))
-    found = measure_distances(logs, threshold, share, noise)
-    rows = pd.concat([_rows(hosts, names, found, threshold, np.exp(logs)), *of_cpus], ignore_index=True)
-    known = ~np.isnan(found.p)
+        of_cpus.append(_rows(hosts, *_measure_cpus(maps, *layout, threshold), threshold))
+    distances = measure_distances(logs, threshold, share, noise)
+    rows = pd.concat([_rows(hosts, names, distances, threshold, np.exp(logs)), *of_cpus], ignore_index=True)
+    is_judged = ~np.isnan(distances.p)
     smallest = np.nan
-    if known.any():
-        error, freedom = (np.array([np.median(each[known])]) for each in (found.error, found.freedom))
-        alpha = ALPHA * share / known.sum()
+    if is_judged.any():
+        error, freedom = (
+            np.array([np.median(values[is_judged])]) for values in (distances.error, distances.freedom)
+        )
+        alpha = ALPHA * share / is_judged.sum()
         smallest = float(np.expm1(detectable_change(error, freedom, alpha, float(np.log1p(threshold)))[0]))
-    caveats = [*_too_few(hosts, found.p, few.reindex(hosts).to_numpy()), *_elsewhere(hosts, table, elsewhere)]
+    caveats = [
+        *_too_few(hosts, distances.p, few.reindex(hosts).to_numpy()),
+        *_elsewhere(hosts, table, elsewhere),
+    ]
     last = runs.iloc[-1]
     memory = f"{np.ceil(last['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(last["memory_bytes"]) else ""
     model = "unknown CPU" if pd.isna(last["cpu_model"]) else last["cpu_model"]
@@ -138,26 +143,31 @@ def _group(
 def _read(
     root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, number: str, only: Only, descriptions: Descriptions
 ) -> tuple[pd.DataFrame, dict[tuple[str, str], Floats], tuple[list[int], Ints]]:
-    """A row per relation, a column per run; where all are laid out alike, maps by benchmark; CPUs, nodes."""
+    """Return the numbers, the maps, and the layout: CPUs and their nodes.
+
+    Numbers: a row per relation, a column per run. Maps: by benchmark, if all machines are laid out alike.
+    """
     order = cpus[cpus["measured"]].sort_values("cpu").drop_duplicates("cpu")
     numbers_of = list(order["cpu"])
     nodes = pd.factorize(order["node"], sort=True)[0].clip(0)
     places = cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()
-    alike = len(places) == places["cpu"].nunique()
+    same_layout = len(places) == places["cpu"].nunique()
     parts, maps = [], dict[tuple[str, str], list[Floats]]()
-    for _, pairs, found in reduce_each_host(root, runs, cpus, number, only, descriptions):
-        parts.append(found)
+    for _, pairs, medians in reduce_each_host(root, runs, cpus, number, only, descriptions):
+        parts.append(medians)
         single = drop_points(pairs, descriptions)
         for kind, rows in single.groupby(CLASS[:2], sort=False):
-            if alike and descriptions[str(kind[0])].view is View.MATRIX:
+            if same_layout and descriptions[str(kind[0])].view is View.MATRIX:
                 own = maps.setdefault((str(kind[0]), str(kind[1])), [])
                 own.append(np.log(grid(rows, numbers_of, number)))
     table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
-    stacks = {kind: np.array(each) for kind, each in maps.items() if len(each) == runs["host_id"].nunique()}
+    stacks = {
+        kind: np.array(stack) for kind, stack in maps.items() if len(stack) == runs["host_id"].nunique()
+    }
     return table, stacks, (numbers_of, nodes)
 
 
-def _of_cpus(
+def _measure_cpus(
     maps: dict[tuple[str, str], Floats], cpus: Sequence[int], nodes: Ints, threshold: float
 ) -> tuple[list[tuple[str, str, str]], Distances]:
     names, parts = [], []
@@ -174,27 +184,27 @@ def _of_cpus(
 def _rows(
     hosts: Sequence[str],
     names: Sequence[tuple[str, str, str]],
-    found: Distances,
+    distances: Distances,
     threshold: float,
     ns: Floats | None = None,
 ) -> pd.DataFrame:
-    """A row per host and number that it has. ns: in the rows of the names, but for MEAN."""
-    shown = np.full(found.moved.shape, np.nan)
+    """Return a row per host and number that it has. ns: in the rows of the names, but for MEAN."""
+    own_ns = np.full(distances.moved.shape, np.nan)
     if ns is not None:
         of = sum(name[-1] != MEAN for name in names)
-        shown[:of] = ns[:of]
-    low, high = np.exp(apply_student(found.moved, found.error, found.freedom)[:2])
+        own_ns[:of] = ns[:of]
+    low, high = np.exp(apply_student(distances.moved, distances.error, distances.freedom)[:2])
     columns = {
-        "ns": shown,
-        "others_ns": np.where(np.isnan(shown), np.nan, np.exp(found.mean)),
-        "others": found.others,
-        "ratio": np.exp(found.moved),
+        "ns": own_ns,
+        "others_ns": np.where(np.isnan(own_ns), np.nan, np.exp(distances.mean)),
+        "others": distances.others,
+        "ratio": np.exp(distances.moved),
         "low": low,
         "high": high,
-        "scatter": np.where(np.isnan(found.p), np.nan, np.expm1(found.scatter)),
-        "p": found.p,
-        "q": found.q,
-        "odd": found.found(threshold),
+        "scatter": np.where(np.isnan(distances.p), np.nan, np.expm1(distances.scatter)),
+        "p": distances.p,
+        "q": distances.q,
+        "odd": distances.found(threshold),
     }
     every = np.repeat(np.array(names, dtype=object), len(hosts), axis=0)
     numbers = {name: values.ravel() for name, values in columns.items()}
@@ -208,7 +218,7 @@ def _too_few(hosts: Sequence[str], p: Floats, few: Bools) -> Iterator[str]:
         names = join_names(hosts)
         yield f"{names}: no verdict: {len(hosts)} equal machines; it needs {LEAST_MACHINES} or more."
     elif len(hosts) > 1 and (
-        none := [host for at, host in enumerate(hosts) if few[at] and np.isnan(p[:, at]).all()]
+        none := [host for index, host in enumerate(hosts) if few[index] and np.isnan(p[:, index]).all()]
     ):
         yield (
             f"{join_names(none)}: no verdict: fewer than {LEAST_RUNS} runs, and these machines switch "
@@ -224,14 +234,14 @@ def _elsewhere(hosts: Sequence[str], table: pd.DataFrame, elsewhere: Bools) -> I
 
 
 def _unlike(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """The facts of each odd host's last run that most of the others' last runs agree on, and it does not."""
+    """Return the facts in which an odd host's last run differs from most of the others' last runs."""
     last = runs.groupby("host_id").tail(1).sort_values("host_id")
-    hosts, found, around = list(last["host_id"]), [], describe_rows_environments(last)
+    hosts, differences, around = list(last["host_id"]), [], describe_rows_environments(last)
     for host in dict.fromkeys(rows.loc[rows["odd"], "host"]):
-        at = hosts.index(host)
-        for what, values in around.items():
-            others = Counter(values[:at] + values[at + 1 :])
+        index = hosts.index(host)
+        for fact, values in around.items():
+            others = Counter(values[:index] + values[index + 1 :])
             usual, count = others.most_common(1)[0]
-            if values[at] != usual and count * 2 > len(hosts) - 1:
-                found.append((host, what, values[at], f"{usual} ({count} of {len(hosts) - 1})"))
-    return pd.DataFrame(found, columns=["host", "what", "value", "others"])
+            if values[index] != usual and count * 2 > len(hosts) - 1:
+                differences.append((host, fact, values[index], f"{usual} ({count} of {len(hosts) - 1})"))
+    return pd.DataFrame(differences, columns=["host", "what", "value", "others"])

@@ -39,7 +39,7 @@ class SideRuns:
 
     @property
     def keys(self) -> list[tuple[Any, bool]]:
-        """The turn of each run, and whether it is of B: the same in comparisons measured together."""
+        """Return each run's turn and whether it is of B: the same in comparisons measured together."""
         return list(zip(self.turns, self.is_b.tolist(), strict=True))
 
 

@@ -31,17 +31,20 @@ class ComparisonSide:
 
     @property
     def hosts(self) -> list[str]:
-        """The hosts its runs are of."""
+        """Return the hosts of its runs."""
         return sorted(self.runs["host_id"].unique())
 
     def of_host(self, host_id: str) -> "ComparisonSide":
-        """The runs on one host, named host@side."""
+        """Return the side of the runs on one host, named host@side."""
         name = self.name if self.name.startswith(f"{host_id}@") else f"{host_id}@{self.name}"
         return ComparisonSide(name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True))
 
 
 def resolve_sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = None) -> list[ComparisonSide]:
-    """The sides that `texts` name. UsageError: one has no run, or two share one. rows: of `runs`, if read."""
+    """Return the sides that `texts` name. rows: of `runs`, if read already.
+
+    Raises UsageError if a side has no run, or two share one.
+    """
     listing = open_listing(root)
     stored = listing.runs
     if not stored:
@@ -51,27 +54,30 @@ def resolve_sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = 
     chosen = {text: match_runs(stored, text, listing.place) for text in texts}
     every = {run_id for ids in chosen.values() for run_id in ids}
     runs = load_runs(listing, run_id=every) if rows is None else rows
-    found = [
+    sides = [
         ComparisonSide(text, runs[runs["run_id"].isin(ids)].reset_index(drop=True))
         for text, ids in chosen.items()
     ]
-    for place, side in enumerate(found):
+    for place, side in enumerate(sides):
         if side.runs.empty:
             raise StoreError(f"side {side.name!r}: none of its runs can be read; `fleet verify` says why.")
-        for other in found[:place]:
+        for other in sides[:place]:
             shared = sorted(set(side.runs["run_id"]) & set(other.runs["run_id"]))
             if shared:
                 raise UsageError(
                     f"run {shared[0]} is on both sides, {other.name!r} and {side.name!r}; a run cannot "
                     f"be compared with itself. Make one of them narrower."
                 )
-    return found
+    return sides
 
 
 def read_selected_runs(
     root: Root, texts: Sequence[str], benchmark: str | None
 ) -> tuple[Listing, pd.DataFrame, pd.DataFrame]:
-    """The listing, and rows of `runs` and `cpus`; of each host runs like its last one. Raises UsageError."""
+    """Return the listing, and rows of `runs` and `cpus`; of each host only runs like its last one.
+
+    Raises UsageError.
+    """
     listing = open_listing(root)
     ids = [run.run_id for run in select_comparable(listing.runs, texts, listing.place, benchmark)]
     return listing, load_runs(listing, run_id=ids), load_cpus(listing, run_id=ids)
@@ -85,7 +91,10 @@ def reduce_each_host(
     only: Only,
     descriptions: Descriptions = SHIPPED,
 ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Of each host its pairs, and a row per run and relation by the column `number`. UsageError for none."""
+    """Yield each host, its pairs, and a row per run and relation by the column `number`.
+
+    Raises UsageError if no host has any.
+    """
     empty = True
     for host, of_host in runs.groupby("host_id", sort=True):
         ids = of_host["run_id"].tolist()
@@ -94,19 +103,19 @@ def reduce_each_host(
             as_float64(load_pairs(root, run_id=ids)), list_published(root, run_id=ids), descriptions
         )
         pairs = only.of(pairs, own)
-        found = reduce_by_relation(
+        medians = reduce_by_relation(
             build_comparison_rows(pairs, own, descriptions=descriptions), ["run_id", *CLASS], number
         )
-        empty &= found.empty
-        yield str(host), pairs, found
+        empty &= medians.empty
+        yield str(host), pairs, medians
     if empty:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
 
 
 def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, str]:
-    """The block of each run that is in one with runs of both sides; what changes between them is left out.
+    """Return the block of each run whose block has runs of both sides; changes between blocks are left out.
 
-    by: "time", passes, or the name of a label. UsageError for no label, or no block.
+    by: "time", passes, or the name of a label. Raises UsageError for a run without the label, or no block.
     """
     runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")

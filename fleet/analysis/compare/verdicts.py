@@ -19,7 +19,7 @@ _TOLD = 0.9  # of the sessions of so many runs, that have two runs of each side 
 
 
 class Verdict(StrEnum):
-    """What a comparison concludes about one relation, in the order in which it is told."""
+    """The conclusions of a comparison about one relation, in the order in which they are shown."""
 
     AT_ANOTHER_LEVEL = "at another level"
     CHANGED = "changed"
@@ -29,7 +29,7 @@ class Verdict(StrEnum):
 
 
 class _Session(NamedTuple):
-    """What all rows of some comparisons have in common.
+    """Changes that all rows of some comparisons have in common.
 
     off: by how much the rows are off, by the keys of `SideRuns`. fit: of that; None: it is not taken out.
     """
@@ -39,7 +39,7 @@ class _Session(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The change that is taken out of every row; 1 if none is."""
+        """Return the change that is taken out of every row; 1 if none is."""
         return 1.0 if self.fit is None else float(np.exp(self.fit.change[0]))
 
 
@@ -58,14 +58,17 @@ def judge_comparisons(
     levels; `more`, how many runs a side would tell a row at several levels; `q`; `smallest`, the change that
     would be found; `verdict`, `why`.
     """
-    scatter = judge.estimate_scatter((one.logs, one.is_b) for one in comparisons)
+    scatter = judge.estimate_scatter((comparison.logs, comparison.is_b) for comparison in comparisons)
     sessions = _estimate_sessions(comparisons, scatter)
     none = _Session({}, None)
-    parts = [_fit_comparison(one, scatter, sessions.get(one.sides, none)) for one in comparisons]
+    parts = [
+        _fit_comparison(comparison, scatter, sessions.get(comparison.sides, none))
+        for comparison in comparisons
+    ]
     table, fleets = _test_rows(parts), []
     owner = np.repeat(np.arange(len(parts)), [len(rows) for rows, *_ in parts])
     for sides, session in {} if are_pairs else sessions.items():
-        hosts = [number for number, one in enumerate(comparisons) if one.sides == sides]
+        hosts = [number for number, comparison in enumerate(comparisons) if comparison.sides == sides]
         fleets.append(_test_all_hosts(table[np.isin(owner, hosts)], len(hosts), session))
     questions += any(session.fit is not None for session in sessions.values())
     table, *fleets = [conclude(part, threshold) for part in _add_q([table, *fleets], questions)]
@@ -89,10 +92,10 @@ def compare_pairs(
 
 
 def _estimate_sessions(comparisons: Sequence[SideRuns], scatter: float) -> dict[Hashable, _Session]:
-    """Return what the rows of three comparisons or more with the same sides have in common."""
+    """Return the changes that all rows of three or more comparisons with the same sides have in common."""
     sessions = {}
-    for sides in dict.fromkeys(one.sides for one in comparisons):
-        hosts = [one for one in comparisons if one.sides == sides]
+    for sides in dict.fromkeys(comparison.sides for comparison in comparisons):
+        hosts = [comparison for comparison in comparisons if comparison.sides == sides]
         if sides is None or len(hosts) < LEAST_HOSTS:
             continue
         keys = sorted({key for host in hosts for key in host.keys})
@@ -108,21 +111,23 @@ def _estimate_sessions(comparisons: Sequence[SideRuns], scatter: float) -> dict[
 
 
 def _fit_comparison(
-    one: SideRuns, scatter: float, session: _Session
+    comparison: SideRuns, scatter: float, session: _Session
 ) -> tuple[pd.DataFrame, LeastSquares, Bools, SideLevels]:
-    """Return the rows with their levels, and what `judge_rows` returns of them."""
-    labels = judge.label_levels(one.logs, scatter)
-    off = np.array([session.off.get(key, 0.0) for key in one.keys])
-    fit, are_apart, majority = judge.judge_rows(one.logs, one.is_b, labels, one.blocks, off)
-    if not one.enough:
+    """Return the rows with their levels, and the result of `judge_rows` for them."""
+    labels = judge.label_levels(comparison.logs, scatter)
+    off = np.array([session.off.get(key, 0.0) for key in comparison.keys])
+    fit, are_apart, majority = judge.judge_rows(
+        comparison.logs, comparison.is_b, labels, comparison.blocks, off
+    )
+    if not comparison.enough:
         fit = LeastSquares(*np.full((4, len(labels)), np.nan))
     (a_ns, b_ns), levels = np.exp(majority.mean).T, labels.max(axis=1, initial=0) + 1
-    rows = one.rows.assign(a_ns=a_ns, b_ns=b_ns, levels=levels, shared=session.ratio)
+    rows = comparison.rows.assign(a_ns=a_ns, b_ns=b_ns, levels=levels, shared=session.ratio)
     return rows, fit, are_apart, majority
 
 
 def _test_rows(parts: Sequence[tuple[pd.DataFrame, LeastSquares, Bools, SideLevels]]) -> pd.DataFrame:
-    """Test each change by the variance that all rows tell, and levels by how often all runs change theirs."""
+    """Test each change by the variance over all rows, and levels by how often all runs change theirs."""
     tables, fits, apart, levels = zip(*parts, strict=True)
     rows, are_apart = pd.concat(tables, ignore_index=True), np.concatenate(apart)
     fit, majority = LeastSquares(*np.concatenate(fits, axis=1)), SideLevels(*np.concatenate(levels, axis=1))
@@ -131,14 +136,14 @@ def _test_rows(parts: Sequence[tuple[pd.DataFrame, LeastSquares, Bools, SideLeve
     variance[tested], freedom[tested] = judge.moderate_variances(fit.variance[tested], fit.freedom[tested])
     rate = float(((majority.total - majority.runs).sum() + 0.5) / (majority.total.sum() + 1))
     chance = judge.chance_of_levels(majority.runs, majority.total, rate) * (are_apart & tested)
-    more[several] = _runs_to_tell(SideLevels(*np.asarray(majority)[:, several]), rate, tested.sum())
+    more[several] = _count_runs_to_tell(SideLevels(*np.asarray(majority)[:, several]), rate, tested.sum())
     rows = rows.assign(change=fit.change, error=np.sqrt(variance * fit.scale), freedom=freedom)
     table = _apply_student(rows.assign(chance=chance, more=more))
     return table.assign(ratio=table["ratio"].where(tested, rows["b_ns"] / rows["a_ns"]))
 
 
 def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.DataFrame:
-    """Test the changes of three hosts or more, a row per relation; last, what all rows have in common."""
+    """Test the changes of three hosts or more, a row per relation; last, the change common to all rows."""
     tested = rows[rows["p"].notna()]
     changes = tested.assign(change=np.log(tested["ratio"])).groupby(CLASS, sort=False)["change"]
     numbers = [
@@ -165,7 +170,7 @@ def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _add_q(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
-    """Add `q` over the rows of all tables; what sessions have in common is a question of its own."""
+    """Add `q` over the rows of all tables; the change common to a session is a question of its own."""
     rows = pd.concat([table[["relation", "p"]] for table in tables])
     p, are_common = rows["p"].to_numpy(dtype=float), (rows["relation"] == ALL).to_numpy()
     q = np.full(len(p), np.nan)
@@ -175,16 +180,16 @@ def _add_q(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]
     return [table.assign(q=part) for table, part in zip(tables, parts, strict=True)]
 
 
-def _runs_to_tell(majority: SideLevels, rate: float, tests: int) -> Floats:
-    """Return how many runs a side would tell apart rows at several levels; NaN for more than 200.
+def _count_runs_to_tell(majority: SideLevels, rate: float, tests: int) -> Floats:
+    """Return how many runs a side would separate rows at several levels; NaN for more than 200.
 
     Where most runs of the sides are at different levels: as many as make that unlikely by chance in one of
     `tests`. Else as many as have two runs of each side at the commonest level, in nine sessions of ten.
     """
     share = (majority.runs / np.maximum(majority.total, 1)).min(axis=1)[:, None]
     are_apart, runs = majority.number[:, :1] != majority.number[:, 1:], np.arange(2, _MOST_RUNS + 1)
-    least, rates = np.where(are_apart, np.ceil(share * runs), 2), np.where(are_apart, rate, share)
-    chance = judge.chance_of_levels(least[..., None], runs[:, None], rates[..., None])
+    needed, rates = np.where(are_apart, np.ceil(share * runs), 2), np.where(are_apart, rate, share)
+    chance = judge.chance_of_levels(needed[..., None], runs[:, None], rates[..., None])
     tells = np.where(are_apart, 2 * chance < ALPHA / max(tests, 1), chance > _TOLD)
     tells &= runs > majority.total.max(axis=1, keepdims=True)
     return np.where(tells.any(axis=1), runs[tells.argmax(axis=1)], np.nan)
@@ -226,13 +231,13 @@ def _explain_doubt(row: Mapping[Any, Any], matters: float, tests: int) -> str:
         return f"may be chance: 1 of {tests} relations"
     if not row["smallest"] <= 1:
         return "would show no change below a factor of two"
-    wanted, seen, more = 2 * matters, float(np.log1p(row["smallest"])), ""
-    if seen > wanted and "a_units" in row:
-        runs = 2 / (1 / row["a_units"] + 1 / row["b_units"]) * (seen / wanted) ** 2
-        more = f"; for {np.expm1(wanted):.0%}, about {np.ceil(runs):.0f} runs a side"
+    target, seen, more = 2 * matters, float(np.log1p(row["smallest"])), ""
+    if seen > target and "a_units" in row:
+        runs = 2 / (1 / row["a_units"] + 1 / row["b_units"]) * (seen / target) ** 2
+        more = f"; for {np.expm1(target):.0%}, about {np.ceil(runs):.0f} runs a side"
     return f"would show a change of {row['smallest']:.1%} or more{more}"
 
 
 def _explain_levels(row: Mapping[Any, Any]) -> str:
-    told = "" if np.isnan(row["more"]) else f"; about {row['more']:.0f} runs a side would tell"
-    return f"{row['levels']:.0f} levels{told}"
+    advice = "" if np.isnan(row["more"]) else f"; about {row['more']:.0f} runs a side would tell"
+    return f"{row['levels']:.0f} levels{advice}"
