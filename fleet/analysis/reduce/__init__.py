@@ -1,4 +1,4 @@
-"""From raw samples to numbers: load, then bursts, pairs and matrices; levels, flags and topology."""
+"""Reduce raw samples to numbers: load, then bursts, pairs and matrices; levels, flags and topology."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Reduces the bursts of pairs: main level, interval, bursts at another level, drift and asymmetry.
+"""Reduce the bursts of pairs: main level, interval, bursts at another level, drift and asymmetry.
 
 The burst is the unit of replication: samples of one burst resemble each other (docs/statistics.md). Bursts
 lie row after row, a row per pair and benchmark, in order of time. The agent finds the main level in the same
@@ -24,7 +24,7 @@ _TINY_NS = 1e-6  # a coarse clock may give 0
 def half_sample_modes(logs: Floats) -> Floats:
     """Find the commonest value of each row of logarithms.
 
-    Of the half of the values that lies closest together take such a half again, until two are left (T.
+    The half of the values that lies closest together is halved in the same way until two are left (T.
     Robertson, J. D. Cryer, J. Am. Stat. Assoc. 69, 1974). The mode is the mean of the two, or the smaller one
     if they are too far apart to be at one level.
     """
@@ -38,7 +38,7 @@ def half_sample_modes(logs: Floats) -> Floats:
 
 
 def find_main_runs(medians: Floats) -> Bools:
-    """Report which runs are at the main level of all: near the half-sample mode; medians: positive."""
+    """Report which runs are at the main level: near the half-sample mode of all; medians: positive."""
     logs = np.log(medians)
     main: Bools = np.abs(logs - half_sample_modes(logs[None, :])) <= np.log(REACH)
     return main
@@ -48,9 +48,10 @@ def find_main_bursts(medians: Floats, counts: Ints, visits: Ints, units: Ints) -
     """Report which bursts are at the main level of their run.
 
     medians: of each burst, in ns. counts: bursts of each row. visits: the number of each burst's visit.
-    units: of each row; rows that share one are benchmarks measured together, visit by visit. The value of a
-    visit is the mean of its bursts, each divided by the median of its row. If no burst of a row is of a visit
-    at the main level, all of the row are.
+    units: of each row; rows that share one are benchmarks measured together, visit by visit.
+
+    The value of a visit is the mean of its bursts, each divided by the median of its row. A row without a
+    visit at the main level is at the main level as a whole.
     """
     row = np.repeat(np.arange(len(counts)), counts)
     medians = np.maximum(medians, _TINY_NS)
@@ -70,8 +71,8 @@ def find_main_bursts(medians: Floats, counts: Ints, visits: Ints, units: Ints) -
 def describe_rows(medians: Floats, counts: Ints, times: Floats, main: Bools) -> dict[str, Floats]:
     """Compute the columns of `pairs` that come from burst medians, in their unit; times: of each burst.
 
-    The interval is around the mean of the main bursts, and extends to their median; NaN for a single burst.
-    Unless more than a tenth of the bursts are at another level `other_ns` is NaN, and else `drift`.
+    The interval is around the mean of the main bursts, extended to their median; NaN for a single burst. If
+    more than a tenth of the bursts are at another level, `drift` is NaN; otherwise `other_ns` is.
     """
     row = np.repeat(np.arange(len(counts)), counts)
     main_counts = np.bincount(row, main, len(counts)).astype(np.int64)
@@ -108,7 +109,7 @@ def estimate_halves(rows: Floats) -> Floats:
 
 
 def find_drift(bursts: Floats, times: Floats) -> Floats:
-    """Find the relative change of each row over the run; NaN where not proved, or up to 2 %.
+    """Compute the relative change of each row over the run; NaN where not proved, or up to 2 %.
 
     Proved: p < 0.01 by Mann and Kendall's test (Econometrica 13, 1945). The change is by Sen's slope (J. Am.
     Stat. Assoc. 63, 1968).

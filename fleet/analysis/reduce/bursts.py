@@ -1,4 +1,4 @@
-"""Bursts as flat arrays, without an object for each or warm-ups, made of an Arrow table of samples."""
+"""Read an Arrow table of samples into bursts as flat arrays, without warm-ups or an object each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ SAMPLE_COLUMNS = (
 )
 LISTS = ("ticks", "other_ticks", "other_units")
 OF_OTHERS = ("least_share", "most_share", "other_rate")
-"""What the threads of a burst did beside ping: `_join_units`."""
+"""The columns on the work of a burst's threads: `_join_units`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """`about`: a row per burst, its columns but the ticks. `latencies`: all samples in ns, `counts` a burst.
+    """Bursts: `about`, a row each without ticks; `latencies`, all samples in ns; `counts`, samples of each.
 
     A sample of several threads is the time of one unit by all of them together.
     """
@@ -36,19 +36,21 @@ class Bursts:
     counts: Ints
 
     def reorder(self, order: Ints) -> "Bursts":
-        """The same bursts in another order."""
+        """Return the bursts in another order."""
         counts = self.counts[order]
         if (counts == counts[:1]).all():  # much faster
             taken = self.latencies.reshape(len(order), -1)[order].ravel() if len(order) else self.latencies
         else:
             first = np.cumsum(self.counts) - self.counts
-            at = np.repeat(first[order] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-            taken = self.latencies[at]
+            sample_indices = np.repeat(first[order] - (np.cumsum(counts) - counts), counts) + np.arange(
+                counts.sum()
+            )
+            taken = self.latencies[sample_indices]
         return Bursts(self.about.iloc[order].reset_index(drop=True), taken, counts)
 
 
 def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
-    """Take the bursts of an Arrow table with the columns COLUMNS, without making a list of any of a pair."""
+    """Read the bursts of an Arrow table with SAMPLE_COLUMNS, making no list for a burst of a pair."""
     lists = table.column("ticks").combine_chunks()
     counts, ticks = np.diff(lists.offsets), lists.flatten().to_numpy()
     samples = to_pandas(table.select([name for name in SAMPLE_COLUMNS if name not in LISTS]))
@@ -73,7 +75,7 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
 
 
 class Lists:
-    """A column of lists of lists. known: of each row whether it is not null."""
+    """A column of lists of lists. known: whether each row is not null."""
 
     def __init__(self, column: Any) -> None:
         self.known = column.is_valid().to_numpy(zero_copy_only=False)
@@ -81,28 +83,28 @@ class Lists:
         self._values = column.values.values.to_numpy()
 
     def of_row(self, row: Any) -> list[npt.NDArray[Any]]:
-        """The lists of a row."""
+        """Return the lists of a row."""
         inner = self._inner[self._outer[row] : self._outer[row + 1] + 1]
         return [self._values[begin:end] for begin, end in pairwise(inner)]
 
     def flat(self, rows: Bools) -> Ints:
-        """All values of these rows."""
-        lists = [each for row in np.flatnonzero(rows) for each in self.of_row(row)]
+        """Return all values of these rows in one array."""
+        lists = [values for row in np.flatnonzero(rows) for values in self.of_row(row)]
         return np.concatenate(lists) if lists else self._values[:0]
 
 
 def _join_threads(
     samples: pd.DataFrame, latencies: Floats, counts: Ints, others: Lists, descriptions: Descriptions
 ) -> None:
-    """Make the samples of groups the time of a unit by all threads; others: their ticks but for ping's."""
+    """Turn samples of groups into the time of a unit by all threads; others: ticks of threads but ping."""
     names = samples["benchmark"]
     groups = [name for name in names.unique() if descriptions[str(name)].shape is Shape.GROUP]
     first, factor = np.cumsum(counts) - counts, compute_ns_per_tick(samples, descriptions)
     for row in np.flatnonzero(others.known & names.isin(groups) & (counts > 0)):
         own = latencies[first[row] : first[row] + counts[row]]
-        each = np.stack([own, *(one[-counts[row] :] * factor[row] for one in others.of_row(row))])
-        if len(each) > 1:
-            own[:] = 1 / (1 / each).sum(axis=0)
+        thread_times = np.stack([own, *(ticks[-counts[row] :] * factor[row] for ticks in others.of_row(row))])
+        if len(thread_times) > 1:
+            own[:] = 1 / (1 / thread_times).sum(axis=0)
 
 
 def _join_units(
@@ -113,34 +115,38 @@ def _join_units(
     apart: Bools,
     descriptions: Descriptions,
 ) -> Floats:
-    """The same where what all threads did in ping's samples is counted, and they did the same.
+    """Turn samples into the time of a unit by all threads, where the units of each thread are counted.
 
-    units: of the other threads. apart: rows of no pairs. Returns OF_OTHERS of each burst: what the threads
-    that did the least and the most did, as shares of the mean, or of what ping did where the others count
-    something else; and, where they count bytes, how many in a ns of the sample of the median latency. NaN
-    where nothing is counted.
+    units: of the other threads. apart: rows that are not of pairs. Samples change only if all threads count
+    the same unit.
+
+    Return OF_OTHERS for each burst, NaN where nothing is counted: the least and the most done by a thread, as
+    shares of the mean (of ping's count if the others count another unit); if the others count bytes, their
+    bytes per ns in the sample of the median latency.
     """
-    found = np.full((len(OF_OTHERS), len(samples)), np.nan)
+    columns = np.full((len(OF_OTHERS), len(samples)), np.nan)
     names = samples["benchmark"]
     first, iterations = np.cumsum(counts) - counts, samples["iterations"].to_numpy(dtype=np.float64)
     for row in np.flatnonzero(units.known & apart & (counts > 0)):
         of_ping = np.full(counts[row], iterations[row])
-        others = [one[-counts[row] :] for one in units.of_row(row)]
+        others = [thread_units[-counts[row] :] for thread_units in units.of_row(row)]
         other_unit = descriptions[names[row]].other_unit
         if other_unit == "byte":
             own = latencies[first[row] : first[row] + counts[row]]
             middle = np.argsort(own, kind="stable")[(counts[row] - 1) // 2]
-            found[2, row] = sum(one[middle] for one in others) / (own[middle] * iterations[row])
+            columns[2, row] = sum(thread_units[middle] for thread_units in others) / (
+                own[middle] * iterations[row]
+            )
             continue
-        each = np.stack([of_ping, *others])
+        units_by_thread = np.stack([of_ping, *others])
         if other_unit:
-            shares = each[1:].sum(axis=1) / of_ping.sum()
-            found[:2, row] = shares.min(), shares.max()
+            shares = units_by_thread[1:].sum(axis=1) / of_ping.sum()
+            columns[:2, row] = shares.min(), shares.max()
             continue
-        latencies[first[row] : first[row] + counts[row]] *= of_ping / each.sum(axis=0)
-        done = each.sum(axis=1)
-        found[:2, row] = done.min() / done.mean(), done.max() / done.mean()
-    return found
+        latencies[first[row] : first[row] + counts[row]] *= of_ping / units_by_thread.sum(axis=0)
+        done = units_by_thread.sum(axis=1)
+        columns[:2, row] = done.min() / done.mean(), done.max() / done.mean()
+    return columns
 
 
 def group_rows_by_length(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:

@@ -1,8 +1,8 @@
-"""What comparisons, histories and overviews are about: rows per run and cell, in the columns of `pairs`.
+"""Make the rows of comparisons, histories and overviews: per run and cell, in the columns of `pairs`.
 
-Pairs of CPUs keep their relation. A plateau's relation is its level and setting, as "L2 read" or "mem copy
-x64"; that of any other point is followed by its name, as "package written.chase.128K", of loads under load
-in short, as "package read full". What others get of the memory at full load is a number of its own, as of a
+Pairs of CPUs keep their relation. A plateau's relation is its level and setting: "L2 read", "mem copy x64".
+The relation of any other point is followed by its name, shortened for loads under load: "package
+written.chase.128K", "package read full". The rate of the other CPUs at full load is a number of its own, of a
 benchmark `load`.
 """
 
@@ -44,9 +44,10 @@ _OF_PAIRS = (View.MATRIX, View.CPUS)
 def build_comparison_rows(
     pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """The rows to compare: of benchmarks of pairs their pairs, of ladders their plateaus.
+    """Build the rows to compare: the pairs of pair benchmarks, the plateaus of ladders.
 
-    pairs: widened. cpus: of the same runs. point: only the rows of this. Raises UsageError where none has it.
+    pairs: from `as_float64`. cpus: of the same runs. point: take only its rows. Raises UsageError if no row
+    has it.
     """
     views = pairs["benchmark"].map(lambda name: descriptions[str(name)].view)
     if point is not None:
@@ -61,12 +62,12 @@ def build_comparison_rows(
     parts = [drop_points(pairs, descriptions), others.assign(relation=at_point)]
     if len(under_load):
         under_load = under_load.assign(relation=_name_loads(under_load))
-        parts += [under_load, _rows_of_others_load(under_load)]
+        parts += [under_load, _make_load_rows(under_load)]
     if placed.any():
         of_node = ladders.select_node_cells(pairs, cpus, descriptions)
         ends = [f"n{a}-n{b}" for a, b in zip(of_node["cpu_node"], of_node["memory_node"], strict=True)]
         of_node = of_node.assign(relation=ends + of_node["setting"].map(" {}".format))
-        parts += [of_node, _rows_of_others_load(of_node)]
+        parts += [of_node, _make_load_rows(of_node)]
     if (views == View.LADDER).any():
         levels = ladders.find_plateaus(pairs, cpus, descriptions)
         of_level = (
@@ -78,9 +79,9 @@ def build_comparison_rows(
 
 
 def _name_loads(rows: pd.DataFrame) -> list[str]:
-    """What is done meanwhile, by relation. What differs between machines is named only where it must be.
+    """Name the load of each row behind its relation; size and threads, which vary by machine, if needed.
 
-    These are the size, where a run has several, and the threads: where it has several, or each has a rate.
+    The size is named where a run has several; the threads where a run has several or a row has a rate.
     """
     several = {
         key[0]: [part[name].nunique() > 1 for name in ("bytes", "threads")]
@@ -95,8 +96,8 @@ def _name_loads(rows: pd.DataFrame) -> list[str]:
     return names
 
 
-def _rows_of_others_load(rows: pd.DataFrame) -> pd.DataFrame:
-    """What others get, of rows at full load."""
+def _make_load_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Make rows of the rate that other CPUs reach, from rows at full load."""
     if "other_rate" not in rows:
         return rows[:0]
     full = rows[rows["other_rate"].notna() & rows["load_mbps"].isna()]
@@ -105,12 +106,12 @@ def _rows_of_others_load(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def are_pairs(relations: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Which cells are pairs of CPUs, by their relation."""
+    """Report which cells are pairs of CPUs, by their relation."""
     return relations.map({name: is_relation(name) for name in relations.unique()}).astype(bool)
 
 
 class Only(NamedTuple):
-    """What of runs is shown. benchmark: as `cas` or `cas/llsc`. cpus: a list as 0-7, or a kind of core."""
+    """A selection from runs. benchmark: `cas` or `cas/llsc`. cpus: a list such as 0-7, or a core kind."""
 
     benchmark: str | None = None
     cpus: str | None = None
@@ -119,7 +120,7 @@ class Only(NamedTuple):
         return "".join(f" of {word}" for word in (self.benchmark, self.cpus and f"CPUs {self.cpus}") if word)
 
     def of(self, pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
-        """Those of these rows; cpus: of the table `cpus`. Raises UsageError where none is left."""
+        """Select from these rows; cpus: of the table `cpus`. Raises UsageError if none is left."""
         pairs = select_benchmark(pairs, self.benchmark)
         return pairs if self.cpus is None else _select_cpus(pairs, cpus, self.cpus)
 
@@ -151,12 +152,13 @@ def _select_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataF
 def select_overview_rows(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """The cells that stand for a benchmark where many are side by side, `relation` being the column.
+    """Select the cells that stand for a benchmark among others; `relation` is the column.
 
-    The description of a benchmark chooses them: of pairs each relation; of a ladder the levels, in its first
-    setting on the fewest CPUs, of the fastest kind; of products the peaks there, a column a variant; of other
-    points the first of its tables, a column each row, on the nearest CPUs; of loads under load the greatest.
-    Added: `about`, that choice in words; `place`, by which columns are in order. cpus: of the same runs.
+    The description of a benchmark chooses them. Pairs: each relation. Ladders: the levels of the first
+    setting, on the fewest CPUs of the fastest kind. Products: the peaks, a column per variant. Loads under
+    load: the greatest load. Other points: the first table, a column per row, on the nearest CPUs.
+
+    Added: `about`, that choice in words; `place`, the sort key of columns. cpus: of the same runs.
     """
     single = drop_points(pairs, descriptions)
     places = {name: f"{relation_sort_key(name)}" for name in single["relation"].unique()}
@@ -165,27 +167,28 @@ def select_overview_rows(
     if {*views.values()} - {*_OF_PAIRS}:
         placed = ladders.select_node_cells(pairs, cpus, descriptions)
         parts += [
-            select_key_nodes(one, descriptions) for _, one in placed.groupby(_KIND, sort=False, observed=True)
+            select_key_nodes(group, descriptions)
+            for _, group in placed.groupby(_KIND, sort=False, observed=True)
         ]
         pairs = pairs[~ladders.is_node_placed(pairs, descriptions)]
         parts.append(_select_key_levels(ladders.find_plateaus(pairs, cpus, descriptions), descriptions))
         for (name, *_), rows in pairs.groupby(_KIND[1:], sort=False, observed=True):
             if views[name] is View.PRODUCTS:
                 parts += [
-                    _select_peaks(one, descriptions)
-                    for _, one in rows.groupby("run_id", sort=False, observed=True)
+                    _select_peaks(group, descriptions)
+                    for _, group in rows.groupby("run_id", sort=False, observed=True)
                 ]
             elif views[name] in (View.TABLE, View.BLOCKS):
                 chosen = [
-                    _select_key_points(one, descriptions)
-                    for _, one in rows.groupby("run_id", sort=False, observed=True)
+                    _select_key_points(group, descriptions)
+                    for _, group in rows.groupby("run_id", sort=False, observed=True)
                 ]
-                parts += [*chosen, *map(_rows_of_others_load, chosen)]
+                parts += [*chosen, *map(_make_load_rows, chosen)]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def select_key_nodes(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """Of one run, benchmark and variant its first setting, memory of the CPUs' own node and of others."""
+    """Select the first setting of a run, benchmark and variant: memory of the own node and of others."""
     setting = ladders.sort_settings(rows, descriptions)[0]
     rows = rows[rows["setting"] == setting]
     where = ladders.is_local(rows).map({True: "local", False: "remote"})
@@ -194,11 +197,13 @@ def select_key_nodes(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
 
 def _select_key_levels(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     settings = [
-        one for _, part in rows.groupby("benchmark") for one in ladders.sort_settings(part, descriptions)
+        setting
+        for _, part in rows.groupby("benchmark")
+        for setting in ladders.sort_settings(part, descriptions)
     ]
     near = sorted(rows["relation"].unique(), key=relation_sort_key)
     for name, order in (("threads", sorted({*rows["threads"]})), ("setting", settings), ("relation", near)):
-        rows = rows.assign(at=rows[name].map({one: at for at, one in enumerate(order)}))
+        rows = rows.assign(at=rows[name].map({value: position for position, value in enumerate(order)}))
         rows = rows[rows["at"] == rows.groupby(_KIND)["at"].transform("min")]
     return rows.assign(
         about=rows["setting"] + _format_threads(rows),
@@ -208,28 +213,29 @@ def _select_key_levels(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
 
 
 def _select_peaks(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    known = descriptions[str(rows["benchmark"].iloc[0])]
+    description = descriptions[str(rows["benchmark"].iloc[0])]
     rows = _select_first(
-        _select_first(rows, known.parameters_with_role("row")[:1]), known.parameters_with_role("table")
+        _select_first(rows, description.parameters_with_role("row")[:1]),
+        description.parameters_with_role("table"),
     )
     rows = rows[rows["relation"] == min(rows["relation"].unique(), key=relation_sort_key)]
     names = sorted(rows["variant"].unique())
     return rows.assign(
         about=rows["operation"] + _format_threads(rows),
-        place=rows["variant"].map({name: f"{at:03}" for at, name in enumerate(names)}),
+        place=rows["variant"].map({name: f"{position:03}" for position, name in enumerate(names)}),
         relation=rows["variant"],
         variant="",
     )
 
 
 def _select_key_points(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Of one run, benchmark and variant."""
+    """Select the points that stand for one run, benchmark and variant."""
     description = descriptions[str(rows["benchmark"].iloc[0])]
     tables, row, columns = (
         [
-            one
-            for one in description.parameters_with_role(role)
-            if one.name in rows and rows[one.name].notna().any()
+            parameter
+            for parameter in description.parameters_with_role(role)
+            if parameter.name in rows and rows[parameter.name].notna().any()
         ]
         for role in ("table", "row", "column")
     )
@@ -238,14 +244,14 @@ def _select_key_points(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
         return rows.assign(about="", place=named, relation=named)
     near = min(rows["relation"].unique(), key=relation_sort_key)
     rows = _select_first(rows[rows["relation"] == near], tables)
-    words = [str(rows[one.name].iloc[0]) for one in tables if one.type == "word"]
+    words = [str(rows[parameter.name].iloc[0]) for parameter in tables if parameter.type == "word"]
     if columns and columns[0].none:  # the greatest load of the run, the same in each row, beside none at all
         loads = rows[columns[0].name].fillna(math.inf)
         rows = rows[(loads == loads.max()) | (loads == 0)]
         words.append(columns[0].none if math.isinf(loads.max()) else f"{loads.max() / 1000:g} GB/s each")
     else:
         rows = _select_first(rows, columns, last=description.view is View.BLOCKS)
-        words += [str(rows[one.name].iloc[0]) for one in columns if one.type == "word"]
+        words += [str(rows[parameter.name].iloc[0]) for parameter in columns if parameter.type == "word"]
     values = {value: row[0].sort_key(value) for value in rows[row[0].name].unique()}
     labels = {
         value: ladders.format_size(int(value)) if row[0].type == "bytes" else str(value) for value in values
@@ -258,7 +264,7 @@ def _select_key_points(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
 
 
 def _select_first(rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: bool = False) -> pd.DataFrame:
-    """The rows at the first value of each parameter, or the last."""
+    """Select the rows at the first value of each parameter, or the last."""
     for parameter in parameters:
         values = list(rows[parameter.name].dropna().unique()) if parameter.name in rows else []
         if values:
@@ -271,7 +277,7 @@ def _format_threads(rows: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
-    """The kinds of cores as the end of names; those of the fastest kind are named as on other machines."""
+    """Name the kinds of cores as a suffix; empty for the fastest kind, as on machines with one kind."""
     kinds = rows["relation"].map(lambda name: str(name).partition(" ")[2])
     return kinds.map(lambda text: f" {text}" if {*text.split("-")} - _FASTEST else "")
 
@@ -293,7 +299,7 @@ def _load_pairs_and_cpus(
     *,
     cpus: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of `pairs`, where there are no points only the columns of a history, and those of `cpus`."""
+    """Load `pairs`, with only the columns of a history if no benchmark has points, and `cpus`."""
     ids = [run.run_id for run in runs]
     plain = all(descriptions[kind].view in _OF_PAIRS for run in runs for kind in run.benchmarks)
     pairs = load_pairs(root, run_id=ids, columns=OF_HISTORY if plain else None)
@@ -302,10 +308,12 @@ def _load_pairs_and_cpus(
 
 
 def sort_overview(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of an overview: benchmarks in the order of their descriptions, columns by place."""
-    places = {name: at for at, name in enumerate(BENCHMARKS)}
-    at = rows["benchmark"].map(places).fillna(len(places))
-    return rows.assign(at=at).sort_values(["at", *OVERVIEW[:3], "place"], kind="stable").drop(columns="at")
+    """Sort the rows of an overview: benchmarks in the order of their descriptions, columns by place."""
+    places = {name: position for position, name in enumerate(BENCHMARKS)}
+    position = rows["benchmark"].map(places).fillna(len(places))
+    return (
+        rows.assign(at=position).sort_values(["at", *OVERVIEW[:3], "place"], kind="stable").drop(columns="at")
+    )
 
 
 def load_history(
@@ -317,10 +325,10 @@ def load_history(
     *,
     point: bool = False,
 ) -> pd.DataFrame:
-    """A row per run and cell, oldest first, in the columns of `reduce.pairs.history`.
+    """Load a row per run and cell, oldest first, in the columns of `reduce.pairs.history`.
 
-    what: a relation such as "package" or "package P-E", a level such as "L2", a level and its setting such as
-    "L2 read", or if `point` a point's name. Raises UsageError where no run has it.
+    level_or_point: a relation ("package", "package P-E"), a level ("L2"), a level and setting ("L2 read"),
+    or, if `point`, the name of a point. Raises UsageError if no run has it.
     """
     stored = [run for run in runs if run.state is not RunState.UNFINISHED]
     if not stored:
@@ -344,7 +352,7 @@ def load_history(
 
 
 def is_level(text: str) -> bool:
-    """Whether a text begins with the name of a level of memory, such as "L2", "LLC" or "mem read"."""
+    """Report whether a text begins with the name of a level of memory, such as "L2", "LLC" or "mem read"."""
     name = text.partition(" ")[0]
     return name in ("LLC", ladders.MEMORY) or (name[:1] == "L" and name[1:].isdigit())
 

@@ -1,14 +1,15 @@
-"""What cores do in a cycle: bytes of L1 and operations by variant, by the CPU's vendor, family and model.
+"""List the limits of cores in a cycle: bytes of L1 and operations by variant, by vendor, family and model.
 
-Of a model that is not listed it is what the widest core of its vendor does, of a vendor that is not known the
-widest core of all; a variant without an entry has no known limit. Sources: Intel 64 and IA-32 Architectures
-Optimization Reference Manual (248966), cache parameters of Skylake Server (model 85), Ice Lake (106, 108: 2
-loads of 64 bytes or narrower, 1 store of 64 or 2 of 32) and Golden Cove (3 loads of 32); AMD Software
-Optimization Guides for Zen 2 to 5 (56305, 56665, 57647, 58455): Zen 2 to 4 load 2 vectors and store 1 in a
-cycle, of 32 bytes at most, and do a vector of 64 bytes in halves. Arm publishes pipelines per core (Software
-Optimization Guides of Neoverse and Cortex-X, up to 4 loads and 2 stores of 16 bytes, of which twice as many
-are allowed here): Neoverse N1 and N2 (0xd0c, 0xd49) have 2 for vectors, V1 and V2 (0xd40, 0xd4f) 4; of others
-6 are allowed, which Arm announced for the Cortex-X925 (2024).
+An unlisted model has the limits of the widest core of its vendor; an unknown vendor, those of the widest core
+of all. A variant without an entry has no known limit.
+
+Sources: Intel 64 and IA-32 Architectures Optimization Reference Manual (248966), cache parameters of Skylake
+Server (model 85), Ice Lake (106, 108: 2 loads of 64 bytes or narrower, 1 store of 64 or 2 of 32) and Golden
+Cove (3 loads of 32); AMD Software Optimization Guides for Zen 2 to 5 (56305, 56665, 57647, 58455): Zen 2 to 4
+load 2 vectors and store 1 in a cycle, of 32 bytes at most, and do a vector of 64 bytes in halves. Arm
+publishes pipelines per core (Software Optimization Guides of Neoverse and Cortex-X, up to 4 loads and 2
+stores of 16 bytes, of which twice as many are allowed here): Neoverse N1 and N2 (0xd0c, 0xd49) have 2 for
+vectors, V1 and V2 (0xd40, 0xd4f) 4; others are allowed 6, which Arm announced for the Cortex-X925 (2024).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,30 +20,30 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Bytes that a core loads and stores in a cycle, at most."""
+    """The most bytes that a core loads and stores in a cycle."""
 
     load: int
     store: int
 
     def bytes_per_cycle(self, operation: str) -> int | None:
-        """Bytes moved in a cycle, as `bandwidth` counts them; None where no limit is known."""
+        """Return the bytes moved in a cycle, as `bandwidth` counts them; None where no limit is known."""
         both = 2 * min(self.load, self.store)  # each byte is loaded and stored, and counts twice
-        known = {"read": self.load, **dict.fromkeys(("write", "nt"), self.store)}
-        return (known | dict.fromkeys(("copy", "ntcopy", "modify"), both)).get(operation)
+        limits = {"read": self.load, **dict.fromkeys(("write", "nt"), self.store)}
+        return (limits | dict.fromkeys(("copy", "ntcopy", "modify"), both)).get(operation)
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """What a core does in a cycle at most, by variant: of `bandwidth` its ports, of `gemm` its operations."""
+    """The limits of a core in a cycle, by variant: ports for `bandwidth`, operations for `gemm`."""
 
     ports: Mapping[str, Ports]
     operations: Mapping[str, int]
 
 
 def _make_core(avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Ports) -> Core:
-    """A core whose units multiply and add so many bytes of fp32 in a cycle, if it has AVX-512 by that.
+    """Make a core whose units multiply and add `fma_bytes` of fp32 in a cycle, with AVX-512 if it has that.
 
-    Those of AVX2 are 64 bytes together at most.
+    With AVX2, they do 64 bytes together at most.
     """
     ports = {"avx512": avx512, "avx": avx, "sse2": sse2}
     ports |= dict.fromkeys(("prefetch", "streams", "tile", "tileblock"), avx512) | others
@@ -79,7 +80,7 @@ _MODELS: tuple[tuple[str, int, Sequence[Any], Core], ...] = (
 
 
 def find_core(run: Mapping[str, Any]) -> Core:
-    """The core of the CPU in this row of `runs`."""
+    """Find the core of the CPU in this row of `runs`."""
     name = f"{run.get('cpu_vendor')} {run.get('cpu_model')}".lower()
     vendor = next(candidate for candidate in _WIDEST if candidate in name)
     family, model = (str(run.get(key)) for key in ("cpu_family", "cpu_model_number"))

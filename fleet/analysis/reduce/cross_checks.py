@@ -1,7 +1,7 @@
-"""Numbers of one run that must fit together: a table of checks, each with what it takes for a breach.
+"""Check that the numbers of one run fit together: a table of checks, each with what makes a breach.
 
 A breach means that one of two numbers is not what its name says, or that the machine is not what it reports.
-Where intervals are known, what they leave open is no breach. docs/flags.md names the usual causes.
+A difference within known intervals is not a breach. docs/flags.md names the usual causes.
 """
 
 import math
@@ -49,7 +49,7 @@ NO_COMPARISONS = pd.DataFrame([], columns=list(CROSS_CHECK_COLUMNS)).astype({"br
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What checks are made of: a run, its pairs by relation, and its ladders and their levels."""
+    """The numbers to check: a run, its pairs by relation, and its ladders and their levels."""
 
     run: Mapping[str, Any]
     pairs: pd.DataFrame
@@ -58,7 +58,7 @@ class Numbers:
     nodes: pd.DataFrame
 
     def of(self, benchmark: str, **parameters: Any) -> pd.DataFrame:
-        """A benchmark's rows that have these parameters; without any, those that stand for a pair."""
+        """Select a benchmark's rows with these parameters; without any, the rows that stand for a pair."""
         rows = self.pairs[self.pairs["benchmark"] == benchmark]
         rows = rows if parameters else drop_points(rows)
         for name, value in parameters.items():
@@ -70,7 +70,7 @@ Found = Iterator[tuple[float, str, bool]]  # how far off, which numbers, and whe
 
 
 def can_compare(benchmarks: Collection[str], descriptions: Descriptions = SHIPPED) -> bool:
-    """Whether runs of these have numbers that must fit together; a name may have a variant behind it."""
+    """Report whether runs of these have numbers that must fit together; names may include a variant."""
     return any(
         descriptions[name].view not in (View.MATRIX, View.CPUS) or name.partition("/")[0] == "message"
         for name in benchmarks
@@ -80,10 +80,10 @@ def can_compare(benchmarks: Collection[str], descriptions: Descriptions = SHIPPE
 def check_run(
     run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Every comparison of one run: `check`, `value`, `says` (the numbers) and `breach`, whether it is one.
+    """Make every comparison of one run: `check`, `value`, `says` (the numbers) and `breach`.
 
-    run: its row of `runs`. pairs, cpus: its rows of these tables, widened. value: of a breach, how far off,
-    as a factor above 1.
+    run: its row of `runs`. pairs, cpus: its rows of these tables, pairs from `as_float64`. value: how far off
+    a breach is, as a factor above 1.
     """
     if not can_compare(set(pairs["benchmark"]), descriptions):
         return NO_COMPARISONS
@@ -94,12 +94,14 @@ def check_run(
         find_plateaus(pairs, cpus, descriptions),
         select_node_cells(pairs, cpus, descriptions),
     )
-    comparisons = [(check, *one) for check, (_, each) in CHECKS.items() for one in each(numbers)]
+    comparisons = [
+        (check, *comparison) for check, (_, compare) in CHECKS.items() for comparison in compare(numbers)
+    ]
     return pd.DataFrame(comparisons, columns=list(CROSS_CHECK_COLUMNS)).astype({"breach": bool})
 
 
 def select_breaches(comparisons: pd.DataFrame) -> pd.DataFrame:
-    """Those of the comparisons that are breaches."""
+    """Select the comparisons that are breaches."""
     return comparisons[comparisons["breach"]].reset_index(drop=True)
 
 
@@ -168,13 +170,13 @@ def _check_shared(numbers: Numbers) -> Found:
 def _compare_rows(
     rows: pd.DataFrame, others: pd.DataFrame, by: Sequence[str], limits: tuple[float, float]
 ) -> Found:
-    """Rows against others that are alike in these columns: of the medians, the ratio and its limits."""
+    """Compare the median of rows with that of others alike in these columns: the ratio against its limits."""
     others_by_key: dict[Any, pd.DataFrame] = dict(iter(others.groupby([*by], sort=False)))
     for key, part in rows.groupby([*by], sort=False):
         if key in others_by_key:
             (ns, spread), (to_ns, to_spread) = _compute_median(part), _compute_median(others_by_key[key])
             ratio, open_by = ns / to_ns, 1 + spread + to_spread
-            named, to = (_name_point(to_records(one)[0]) for one in (part, others_by_key[key]))
+            named, to = (_name_point(to_records(group)[0]) for group in (part, others_by_key[key]))
             says = f"{part['relation'].iloc[0]} {named}: {ns:.1f} ns, {to} {to_ns:.1f} ns ({ratio:.2f})"
             fits = limits[0] / open_by <= ratio <= limits[1] * open_by
             yield max(ratio, 1 / ratio), says, not fits
@@ -275,7 +277,7 @@ def _check_own(numbers: Numbers) -> Found:
 
 
 def _check_from_memory(numbers: Numbers) -> Found:
-    """Against the largest chase, if it is of the level of memory."""
+    """Compare with the largest chase, if it reaches memory."""
     chased = numbers.of("chase", order="random")
     levels = numbers.levels[(numbers.levels["benchmark"] == "chase") & (numbers.levels["level"] == MEMORY)]
     least_bytes = levels["least_bytes"].min() if len(levels) else LEAST_MEMORY
@@ -334,7 +336,7 @@ def _check_nodes(numbers: Numbers) -> Found:
 
 
 def _compute_median(rows: pd.DataFrame) -> tuple[float, float]:
-    """The median of pairs in ns, and half the interval of the median pair; 0 where none is known."""
+    """Compute the median of pairs in ns, and half the interval of the median pair; 0 where none is known."""
     spread = rows["spread"].median()
     return float(rows["median_ns"].median()), 0.0 if is_none(spread) else float(spread)
 
@@ -389,7 +391,7 @@ CROSS_CHECK_MEANINGS = {check: text for check, (text, _) in CHECKS.items()}
 
 
 def summarize_checks(comparisons: pd.DataFrame) -> list[tuple[str, ...]]:
-    """A line per check that could be made: its name, the worst numbers, comparisons and breaches."""
+    """Make a line per check with comparisons: its name, the worst numbers, comparisons and breaches."""
     parts = (
         (check, comparisons[comparisons["check"] == check])
         for check in CROSS_CHECK_MEANINGS

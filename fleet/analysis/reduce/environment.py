@@ -1,4 +1,4 @@
-"""What a run was measured in, as text by name, and what of it differs between two sides or several runs."""
+"""Describe the environment of runs as text by name, and its differences between two sides or several runs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,10 @@ _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a differenc
 def describe_environments(
     runs: Sequence[Mapping[str, Any]], also: Sequence[str] = ()
 ) -> dict[str, list[str]]:
-    """ENVIRONMENT and `also`, then labels, mitigations and plan ("label.kernel"): of each a text per run."""
+    """Describe each run: ENVIRONMENT and `also`, then labels, mitigations and plan, as "label.kernel".
+
+    Return a text per run for each name.
+    """
     environments = {name: [_format_value(run[name]) for run in runs] for name in (*also, *ENVIRONMENT)}
     environments["ticks_per_second"] = [
         f"{float(format(run['ticks_per_second'], f'.{_CLOCK_RATE}g')):.0f}" for run in runs
@@ -49,16 +52,16 @@ def describe_environments(
 
 
 def describe_rows_environments(runs: pd.DataFrame) -> dict[str, list[str]]:
-    """The same of rows of the `runs` table."""
+    """Describe rows of the `runs` table as `describe_environments` does."""
     texts = Texts()
     needed = runs[[*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS)]]
     return describe_environments([decode_run_row(row, texts) for row in to_records(needed)])
 
 
 def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """A row per difference: `what`, `a`, `b` (values as text, most frequent first), `between`.
+    """Find what differs: rows of `what`, `a`, `b` (values as text, most frequent first) and `between`.
 
-    between: no value is on both sides; else it varies within a side. a, b: rows of the `runs` table.
+    between: no value is on both sides; otherwise it varies within a side. a, b: rows of the `runs` table.
     """
     rows = list[dict[str, object]]()
     for name, of_runs in describe_rows_environments(pd.concat([a, b])).items():
@@ -111,7 +114,7 @@ def _format_value(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property. odd: per run, whether most of the others agree on another value."""
+    """A property of several runs. odd: per run, whether most of the others agree on another value."""
 
     name: str
     values: tuple[str, ...]
@@ -119,7 +122,7 @@ class Property:
     differs: bool
 
     def group_hosts(self, hosts: Sequence[str]) -> list[tuple[str, str]]:
-        """Each value with the hosts whose runs have it, the most frequent value first. hosts: of each run."""
+        """Group the hosts by their runs' values, the most frequent value first. hosts: of each run."""
         hosts_by_value: dict[str, list[str]] = {}
         for value, host in zip(self.values, hosts, strict=True):
             hosts_by_value.setdefault(value, []).append(host)
@@ -128,7 +131,7 @@ class Property:
 
 
 def _count_runs_by_host(hosts: Sequence[str]) -> str:
-    """Hosts, each with the number of its runs: "web[01-17]", "rome (3 runs), milan"."""
+    """Name hosts, each with the number of its runs: "web[01-17]", "rome (3 runs), milan"."""
     runs = {host: hosts.count(host) for host in dict.fromkeys(hosts)}
     single = [host for host, count in runs.items() if count == 1]
     more = [f"{host} ({format_count(count, 'run')})" for host, count in runs.items() if count > 1]
@@ -136,7 +139,7 @@ def _count_runs_by_host(hosts: Sequence[str]) -> str:
 
 
 def list_properties(runs: Sequence[Mapping[str, Any]]) -> list[Property]:
-    """A row per property any run knows, those that differ first; values in the order of `runs`."""
+    """List the properties known of any run, differing ones first; values in the order of `runs`."""
     environments = describe_environments(runs, _ALSO)
     if len(runs) > 1:  # there are hundreds of features of a CPU: only those that not every run has
         flags = [set(run["cpu_flags"]) for run in runs]
@@ -144,8 +147,8 @@ def list_properties(runs: Sequence[Mapping[str, Any]]) -> list[Property]:
         others = (" ".join(sorted(own - common)) or "no others" for own in flags)
         environments["cpu_flags"] = [f"{len(common)} in common; {text}" for text in others]
     rows = [_make_property(name, values) for name, values in environments.items()]
-    told = [row for row in rows if not set(row.values) <= {UNKNOWN, DEFAULT}]
-    return sorted(told, key=lambda row: not row.differs)
+    informative = [row for row in rows if not set(row.values) <= {UNKNOWN, DEFAULT}]
+    return sorted(informative, key=lambda row: not row.differs)
 
 
 def _make_property(name: str, values: list[str]) -> Property:

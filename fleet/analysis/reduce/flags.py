@@ -1,4 +1,4 @@
-"""The flags (docs/flags.md): what each means, and those of a pair, which no single burst can show."""
+"""Name the flags (docs/flags.md) and their meanings, and find those of pairs, which no single burst shows."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed", "uneven")
 
 
 def count_flags(flags: "pd.Series[Any]") -> dict[str, int]:
-    """How many rows have each flag, the most frequent first; flags: those of each row, comma-separated."""
+    """Count the rows with each flag, the most frequent first; flags: those of each row, comma-separated."""
     counts: Counter[str] = Counter()
     for joined, count in Counter(flags.tolist()).most_common():
         counts.update(dict.fromkeys(filter(None, joined.split(",")), count))
@@ -50,7 +50,7 @@ def count_flags(flags: "pd.Series[Any]") -> dict[str, int]:
 def add_pair_flags(
     pairs: pd.DataFrame, precision: Floats | float | None = None, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """The rows of `pair_medians` with the flags of pairs, too; precision: asked for, a share, NaN: none."""
+    """Add the flags of pairs to the rows of `pair_medians`; precision: requested share, NaN for none."""
     requested = np.asarray(precision, dtype=float)
     raised = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
@@ -68,7 +68,7 @@ def add_pair_flags(
 
 
 def _is_underfed(pairs: pd.DataFrame) -> Bools:
-    """Loads of which less came than was asked for, and than comes of their like at full."""
+    """Report which loads get less than requested, and less than loads like them get at full rate."""
     marks = np.zeros(len(pairs), dtype=bool)
     if "other_rate" not in pairs:
         return marks
@@ -82,7 +82,7 @@ def _is_underfed(pairs: pd.DataFrame) -> Bools:
 
 
 def _is_odd_smt_pair(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
-    """Siblings that are not each other's nearest, and pairs far nearer than the others of their relation."""
+    """Report siblings that are not nearest to each other, and pairs far nearer than their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
     places = np.flatnonzero(has_one_number(pairs, descriptions))
     single = pairs.iloc[places]
@@ -92,11 +92,10 @@ def _is_odd_smt_pair(pairs: pd.DataFrame, descriptions: Descriptions) -> Bools:
 
 
 def compare_with_nearest(rows: pd.DataFrame, of: Ints) -> Floats:
-    """For each pair of siblings: the latency to their nearest other CPU, as a multiple of the pair's own.
+    """Compute each sibling pair's latency to its nearest other CPU, as a multiple of the pair's own.
 
-    rows: pairs; of: the number of their run, benchmark and variant. NaN for rows that are no
-    siblings, and for siblings without any other partner. Below 1.3 the two are not each other's nearest, as
-    siblings should be.
+    rows: pairs. of: the number of their run, benchmark and variant. NaN for rows that are not siblings, and
+    for siblings without another partner. Siblings below 1.3 are not nearest to each other, as they should be.
     """
     relation = rows["relation"].to_numpy(dtype=object)
     ping, pong = (rows[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
@@ -113,7 +112,7 @@ def compare_with_nearest(rows: pd.DataFrame, of: Ints) -> Floats:
 
 
 def _is_checked_alone(rows: pd.DataFrame) -> Bools:
-    """Which are siblings, that are checked on their own, or single CPUs."""
+    """Report which rows are of siblings or single CPUs, which are checked on their own."""
     words = (relation.partition(" ")[0] for relation in rows["relation"].tolist())
     return np.array([word in ("smt", "self") for word in words], dtype=bool)
 

@@ -1,4 +1,4 @@
-"""A matrix as it is drawn: CPUs or groups in order, the lines between them, the colour scale and its shades.
+"""Lay out a matrix to draw: CPUs or groups in order, lines between them, colour scale and shades.
 
 Its renderers are `views.heatmap` (terminal), `report.page` and a macro (HTML), `report.card`, and `plots`.
 """
@@ -29,9 +29,9 @@ class Heatmap:
     """A square of values: rows ping, columns pong, NaN where nothing was measured.
 
     labels: of rows and columns. borders: for each label, whether a line separates it from the one before.
-    limits: the values at the ends of the colour scale. groups: what a label stands for, empty for one CPU.
-    tiers: the names of groups beside the labels, as of `Layout.tiers`, counted in labels. faint: cells drawn
-    in the colour at the middle of the scale, whatever their value.
+    limits: the values at the ends of the colour scale. groups: the kind of group that a label stands for,
+    empty for one CPU. tiers: the names of groups beside the labels, from `Layout.tiers`, counted in labels.
+    faint: cells drawn in the middle colour of the scale, whatever their value.
     """
 
     labels: tuple[str, ...]
@@ -43,20 +43,20 @@ class Heatmap:
     faint: Bools | None = None
 
     def choose_shades(self, limits: Limits | None = None) -> Ints:
-        """Each cell's shade, 0 to SHADES - 1, -1 for none. limits: another scale, as of several maps."""
+        """Return each cell's shade, 0 to SHADES - 1, -1 for none. limits: another scale, of several maps."""
         share = place_on_scale(self.values, limits or self.limits)
         if self.faint is not None:
             share = np.where(self.faint & np.isfinite(share), 0.5, share)
         return np.nan_to_num(share * (SHADES - 1) + 0.5, nan=-1).astype(np.int64)
 
     def format_cells(self, number: str, missing: str) -> list[list[str]]:
-        """The text of each cell. number: a format, such as "{:.1f}"."""
+        """Format the text of each cell. number: a format, such as "{:.1f}"."""
         return [
             [number.format(value) if np.isfinite(value) else missing for value in row] for row in self.values
         ]
 
     def name_sides(self) -> list[list[tuple[str, int]]]:
-        """For each row the names of `tiers` that begin there, each with its number of rows."""
+        """Return for each row the names of `tiers` that begin there, each with its number of rows."""
         begins: list[list[tuple[str, int]]] = [[] for _ in self.labels]
         for tier in self.tiers:
             start = 0
@@ -67,13 +67,13 @@ class Heatmap:
 
 
 def is_log(limits: Limits) -> bool:
-    """Whether the colours of a scale are logarithmic: else siblings and sockets leave no colour between."""
+    """Report whether a scale's colours are logarithmic, so that siblings and sockets leave some between."""
     low, high = limits
     return low > 0 and high > LOG_BEYOND * low
 
 
 def place_on_scale(values: Floats, limits: Limits) -> Floats:
-    """Where each value lies on a scale: 0 at its lower end and below, 1 at its upper end and above."""
+    """Place each value on a scale: 0 at its lower end and below, 1 at its upper end and above."""
     low, high = limits
     if is_log(limits):
         shares: Floats = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
@@ -82,20 +82,20 @@ def place_on_scale(values: Floats, limits: Limits) -> Floats:
 
 
 def find_value(share: float, limits: Limits) -> float:
-    """The value at a place of a scale, from 0 to 1."""
+    """Return the value at a place of a scale, from 0 to 1."""
     low, high = limits
     return float(low * (high / low) ** share) if is_log(limits) else low + share * (high - low)
 
 
 def map_cpus(table: npt.ArrayLike, order: Layout, limits: Limits | None = None) -> Heatmap:
-    """A cell per pair. table: as `matrix` or `grid` returns it, with rows and columns as `order.cpus`."""
+    """Map each pair to a cell. table: from `matrix` or `grid`, with rows and columns as `order.cpus`."""
     labels = tuple(str(cpu) for cpu in order.cpus)
     ends = limits or choose_limits([table])
     return Heatmap(labels, order.borders(), _finite_values(table), ends, tiers=order.tiers())
 
 
 def map_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[int, int], float]) -> Heatmap:
-    """Make a cell per node of CPUs and node of memory; square, so some rows may be empty."""
+    """Map nodes of CPUs and of memory to cells; square, so some rows may be empty."""
     nodes = list(dict.fromkeys((*rows, *columns)))
     values = np.array([[cells.get((row, column), np.nan) for column in nodes] for row in nodes])
     labels, borders = tuple(f"n{node}" for node in nodes), (False,) * len(nodes)
@@ -103,7 +103,7 @@ def map_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[
 
 
 def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MOST_GROUPS) -> Heatmap:
-    """A cell per two groups of CPUs, at most `most`: the median of their pairs, or of those within one."""
+    """Map each two groups of CPUs, at most `limit`, to a cell: the median of the pairs between or within."""
     blocks, groups = choose_blocks(order, limit)
     places, cells = {cpu: place for place, cpu in enumerate(order.cpus)}, _finite_values(table)
     places_by_block = [[places[cpu] for cpu in block] for block in blocks]
@@ -116,11 +116,11 @@ def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MOST_GROUPS) ->
 
 
 def map_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | None = None) -> Heatmap:
-    """A cell per pair, in per cent. change: relative, 0.1 for 10 % slower.
+    """Map each pair to a cell, in per cent. change: relative, 0.1 for 10 % slower.
 
     The limits are symmetric: the 98th percentile, at least 1 %.
 
-    chance: of each cell the largest change, relative, that is no evidence; such cells get no colour.
+    chance: the largest relative change of each cell that is no evidence; such cells get no colour.
     """
     sizes = np.abs(_finite_values(change))
     finite = sizes[np.isfinite(sizes)]
@@ -134,8 +134,8 @@ def map_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | No
 def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     """Return the smallest value and the 98th percentile, so that one slow pair does not take all colours.
 
-    tables: as `matrix` returns them. Where their values differ by no more than their intervals are wide, the
-    scale is so wide that all have one hue. (0, 1) without values.
+    tables: from `matrix`. If the values differ by no more than the width of their intervals, the scale is so
+    wide that all have one hue. (0, 1) without values.
     """
     values = np.concatenate([_finite_values(table).ravel() for table in tables] or [np.empty(0)])
     values = values[np.isfinite(values)]
@@ -150,7 +150,7 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
 
 
 def choose_blocks(order: Layout, limit: int = MOST_GROUPS) -> tuple[tuple[tuple[int, ...], ...], str]:
-    """Return the groups of `map_groups`, and what they are."""
+    """Return the groups of `map_groups`, and their kind."""
     level = order.finest(limit)
     if level is not None:
         names = {"llc": "CPUs that share a last-level cache", "node": "NUMA nodes"}
@@ -163,7 +163,7 @@ def choose_blocks(order: Layout, limit: int = MOST_GROUPS) -> tuple[tuple[tuple[
 def _count_tiers(
     order: Layout, blocks: tuple[tuple[int, ...], ...]
 ) -> tuple[tuple[tuple[str, int], ...], ...]:
-    """The outermost groups, counted in blocks; none where a block is in two of them."""
+    """Count the outermost groups in blocks; empty if a block is in two groups."""
     ends = set(np.cumsum([len(block) for block in blocks]))
     for tier in order.tiers()[:1]:
         bounds = np.cumsum([0, *(count for _, count in tier)])

@@ -1,7 +1,7 @@
-"""The 95 % interval of the mean of a few values in order of time, of one row of them or of many at once.
+"""Compute the 95 % interval of the mean of a few values in order of time, for one or many rows.
 
-The values are the medians of a pair's bursts; docs/statistics.md says what the interval promises. The agent
-does the same (agent/base/interval.c) to know when a pair has been measured often enough.
+The values are the medians of a pair's bursts; docs/statistics.md explains what the interval promises. The
+agent does the same (agent/base/interval.c) to decide when a pair has been measured often enough.
 """
 
 from math import sqrt
@@ -17,9 +17,10 @@ LEAST_RUNS = 3  # for an interval between runs, or a verdict
 
 
 def student_t(freedom: int) -> float:
-    """The 97.5 % point of Student's t, the factor of a 95 % interval; NaN for no degree of freedom.
+    """Return the 97.5 % point of Student's t, the factor of a 95 % interval; NaN without a degree of freedom.
 
-    Of many by the expansion in 1/freedom (Abramowitz and Stegun 26.7.5), right to three decimals there.
+    Beyond the table, by the expansion in 1/freedom (Abramowitz and Stegun 26.7.5), right to three decimals
+    there.
     """
     if freedom < 1:
         return float("nan")
@@ -34,10 +35,10 @@ def student_t(freedom: int) -> float:
 
 
 def estimate_likeness(away: Floats) -> Floats:
-    """What neighbours would correlate by if that were all that makes a row's values resemble each other.
+    """Estimate the correlation of neighbours that alone would make a row's values as alike as they are.
 
-    away: rows of distances from the mean, in order of time. By the sum of correlations at all distances, up
-    to the first two in a row that are not positive (C. J. Geyer, Stat. Sci. 7 (1992)); -1 of equal values.
+    away: rows of distances from the mean, in order of time. Sums the correlations at all distances, up to the
+    first two in a row that are not positive (C. J. Geyer, Stat. Sci. 7 (1992)); -1 for equal values.
     """
     count, squares = away.shape[1], (away**2).sum(axis=1)
     total, more = -squares, squares > 0
@@ -54,11 +55,11 @@ def estimate_likeness(away: Floats) -> Floats:
 
 
 def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
-    """How many independent values have a mean as variable as that of `count` in a row.
+    """Count the independent values whose mean is as variable as that of `count` in a row.
 
     count (1 - r) / (1 + r) where neighbours correlate by r (first-order autoregression). A short row shows
-    too little of r, and who stops at the first narrow interval stops where it shows least: so r is raised by
-    a margin. Negative r is not made use of.
+    too little of r, and a measurement that stops at the first narrow interval stops where r shows least, so r
+    is raised by a margin. Negative r is not used.
     """
     r = np.clip(autocorrelation + LIKENESS_MARGIN / sqrt(count), 0.0, MOST_LIKENESS)
     effective: Floats = count * (1 - r) / (1 + r)
@@ -66,10 +67,10 @@ def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
 
 
 def look_up_t(count: int, effective: Floats | float) -> Floats:
-    """Student's t for a mean of `count` values that are worth `effective` independent ones."""
+    """Return Student's t for a mean of `count` values that are worth `effective` independent ones."""
     freedom: Ints = np.maximum(effective, min(float(count), LEAST_EFFECTIVE)).astype(np.int64) - 1
     freedoms, places = np.unique(freedom, return_inverse=True)
-    return np.array([student_t(int(one)) for one in freedoms])[places]
+    return np.array([student_t(int(degrees)) for degrees in freedoms])[places]
 
 
 def compute_geometric_mean(values: Floats) -> float:
@@ -78,12 +79,12 @@ def compute_geometric_mean(values: Floats) -> float:
 
 
 def half_width_between_runs(values: Floats) -> float:
-    """Compute half the 95 % interval of what runs have in common, relative; NaN for fewer than LEAST_RUNS."""
+    """Compute half the 95 % interval of the runs' common level, relative; NaN for fewer than LEAST_RUNS."""
     return float(np.expm1(np.log1p(half_width_beside_runs(values)) / sqrt(len(values))))
 
 
 def half_width_beside_runs(values: Floats) -> float:
-    """Compute how far a single run may be from what runs like it have in common; NaN for too few."""
+    """Compute how far a single run may be from the common level of runs like it; NaN for too few."""
     if len(values) < LEAST_RUNS:
         return float("nan")
     return float(np.expm1(student_t(len(values) - 1) * np.log(values).std(ddof=1)))

@@ -1,4 +1,4 @@
-"""Ladders: numbers by the size of the memory; and plateaus, the levels of a ladder (docs/reading.md)."""
+"""Make ladders, numbers by the size of memory, and plateaus, the levels of a ladder (docs/reading.md)."""
 
 import json
 import re
@@ -24,7 +24,7 @@ NodeMatrix = dict[tuple[int, int], float]  # by the node of CPUs and that of mem
 
 
 def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
-    """Which rows of `pairs` have their memory on a NUMA node that was asked for; see `select_node_cells`."""
+    """Report which rows of `pairs` have memory on a requested NUMA node; see `select_node_cells`."""
     is_placed = np.zeros(len(pairs), dtype=bool)
     for name in pairs["benchmark"].unique():
         node = descriptions[str(name)].node
@@ -34,7 +34,7 @@ def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) ->
 
 
 def select_ladder_steps(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """The rows of `pairs` that are steps of a ladder, with `setting`: what the point is beside its size.
+    """Select the rows of `pairs` that are steps of a ladder; add `setting`, the point but for its size.
 
     Settings are such as "read", "read one" or "random s64". Rows are sorted by ladder, then by size.
     """
@@ -51,13 +51,15 @@ def select_ladder_steps(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPE
 def find_plateaus(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """A row per run, ladder and level: `level`, `cache_bytes` and the numbers of the plateau.
+    """Find the plateaus: a row per run, ladder and level, with `level`, `cache_bytes` and numbers.
 
-    pairs: rows of the table `pairs`, of any number of runs; the sizes of a level are the same for all runs
-    of a host. cpus: their rows of the table `cpus`. `median_ns`, `low_ns`, `high_ns`, `spread`, `core_ghz`:
-    medians of the sizes' numbers; `other_ns`: of those that are at another level, too. `least_bytes`,
-    `most_bytes`, `sizes`: the sizes used. `rise`: the slowest of them as a multiple of the fastest. `bursts`,
-    `flagged_bursts`: their sums; `flags`: all of them. No rows where no cache sizes are known.
+    pairs: rows of the table `pairs`, of any number of runs; the sizes of a level are the same for all runs of
+    a host. cpus: their rows of the table `cpus`.
+
+    `median_ns`, `low_ns`, `high_ns`, `spread`, `core_ghz`: medians of the sizes' numbers; `other_ns`: of
+    those at another level, too. `least_bytes`, `most_bytes`, `sizes`: the sizes used. `rise`: the slowest of
+    them as a multiple of the fastest. `bursts`, `flagged_bursts`: their sums; `flags`: all of them. No rows
+    if no cache sizes are known.
     """
     rows = select_ladder_steps(pairs, descriptions)
     parts = [
@@ -90,9 +92,9 @@ _OF_PLATEAU: dict[str, Any] = {
 
 
 def list_memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, int]]:
-    """The data caches of the CPUs of a ladder, nearest first, if known: name, and bytes that a CPU may fill.
+    """List a ladder's data caches, nearest first, if known: name, and bytes that a CPU may fill.
 
-    group: the rows of a ladder. A cache that several of its CPUs share is divided by them.
+    group: the rows of a ladder. The size of a cache is divided by the ladder's CPUs that share it.
     """
     first = group.iloc[0]
     rows = cpus[(cpus["run_id"] == first["run_id"])]
@@ -115,7 +117,7 @@ def list_memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[st
 
 
 def format_size(count: int) -> str:
-    """Bytes in the largest unit that divides them: 24576 -> "24K"."""
+    """Format bytes in the largest unit that divides them: 24576 -> "24K"."""
     unit = 0
     while unit < len(_UNITS) - 1 and count and count % 1024 == 0:
         count, unit = count // 1024, unit + 1
@@ -123,7 +125,7 @@ def format_size(count: int) -> str:
 
 
 def sort_settings(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[str]:
-    """The settings of one benchmark's rows, each once, in the order of its description."""
+    """Sort the settings of one benchmark's rows, without repeats, in the order of its description."""
     columns = descriptions[str(rows["benchmark"].iloc[0])].parameters_with_role("column") if len(rows) else []
     words = [word for parameter in columns for word in parameter.words]
     places = {name: place for place, name in enumerate(words)}
@@ -134,7 +136,7 @@ def sort_settings(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> l
 def _split_levels(
     group: pd.DataFrame, caches: Sequence[tuple[str, int]]
 ) -> Iterator[tuple[str, int, set[int]]]:
-    """Each level of one set of CPUs and its sizes; `group` has the ladders of all their settings and runs."""
+    """Yield each level of a set of CPUs and its sizes; group: its ladders of all settings and runs."""
     curve = _compute_curve(group)
     largest, behind = 0, set[int]()
     for name, cache in caches:
@@ -148,13 +150,13 @@ def _split_levels(
 
 
 def _find_end(curve: Sequence[float]) -> int:
-    """How many of a level's sizes come before the first step up; those after it all stay up."""
+    """Count a level's sizes before the first step up after which all sizes stay up."""
     cuts = range(1, len(curve))
     return next((cut for cut in cuts if min(curve[cut:]) > STEP * max(curve[:cut])), len(curve))
 
 
 def _compute_curve(group: pd.DataFrame) -> dict[int, float]:
-    """By size, ascending: how many times slower than the fastest size, the median of the settings."""
+    """Compute, by ascending size, the median of the settings' times as multiples of their fastest size."""
     slower: dict[int, list[float]] = {}
     for _, rows in group.groupby("setting", sort=False):
         numbers = rows.groupby("bytes", sort=False)["median_ns"].median().reset_index()
@@ -164,7 +166,7 @@ def _compute_curve(group: pd.DataFrame) -> dict[int, float]:
 
 
 def name_setting(point: str, size: int) -> str:
-    """The name of a point without its size, pages, threads and node, and without the usual sharing."""
+    """Name a point without its size, pages, threads, node and the usual sharing."""
     left_out = {format_size(size), "base", "huge", "own"}
     named = re.sub(r"\.n\d+-n(?=\d+$)", ".load on node ", point)
     words = (word for word in named.split(".") if word not in left_out)
@@ -174,11 +176,11 @@ def name_setting(point: str, size: int) -> str:
 def select_node_cells(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """The rows that have their memory on a node that was asked for, in their columns and those of NODE_CELL.
+    """Select the rows with memory on a requested node, in their columns and those of NODE_CELL.
 
-    A cell has the CPUs of one node and the memory of another. `cpu_node`: of ping, -1 if unknown.
-    `setting`: as of a ladder, with x1 for one CPU; of several CPUs only the largest group of a cell is kept.
-    pairs: of any runs; cpus: of the same.
+    A cell has the CPUs of one node and the memory of another. `cpu_node`: of ping, -1 if unknown. `setting`:
+    as of a ladder, with x1 for one CPU; of several CPUs only the largest group of a cell is kept. pairs: of
+    any runs; cpus: of the same.
     """
     rows = pairs[is_node_placed(pairs, descriptions)]
     if rows.empty:
@@ -204,7 +206,7 @@ def select_node_cells(
 def lay_out_node_matrix(
     cells: pd.DataFrame, column: str = "median_ns"
 ) -> tuple[list[int], list[int], NodeMatrix]:
-    """Of one setting the nodes of rows (CPUs), of columns (memory; those without CPUs last), the medians."""
+    """Lay one setting out: nodes of rows (CPUs), of columns (memory; those without CPUs last), medians."""
     medians = {
         (int(str(row)), int(str(node))): float(part[column].median())
         for row, of_row in cells.groupby("cpu_node")
@@ -215,5 +217,5 @@ def lay_out_node_matrix(
 
 
 def is_local(cells: pd.DataFrame) -> "pd.Series[Any]":
-    """Whether the memory is of the CPUs' own node."""
+    """Report whether the memory is of the CPUs' own node."""
     return cells["cpu_node"] == cells["memory_node"]

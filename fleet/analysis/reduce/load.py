@@ -1,7 +1,7 @@
-"""Reads the tables into frames, only the rows and columns requested. Ticks become nanoseconds here only.
+"""Read the tables into frames, only the rows and columns requested. Ticks become nanoseconds here only.
 
-Every frame has every column of its table (or those requested), even if the files are of different versions
-or there are no rows. `reduce.pairs` has what runs are reduced to.
+Every frame has every column of its table (or those requested), even if the files are of different versions or
+there are no rows. `reduce.pairs` reduces runs.
 """
 
 import json
@@ -26,7 +26,7 @@ Chosen = str | Collection[str] | None  # one value, several, or all
 
 
 class Runs(TypedDict, total=False):
-    """Which runs: each filter is one value or several, and None takes all. labels: those a run must have."""
+    """A selection of runs: each filter is one value or several, None takes all. labels: required ones."""
 
     run_id: Chosen
     host_id: Chosen
@@ -60,7 +60,7 @@ def load_samples(
 def load_samples_in_parts(
     root: Root, run_id: str, *, benchmark: str | None = None, columns: Sequence[str] | None = None
 ) -> Iterator[pd.DataFrame]:
-    """The same of one run, a few thousand bursts at a time; benchmark: `cas` or `cas/llsc`."""
+    """Read raw samples of one run, a few thousand bursts at a time; benchmark: `cas` or `cas/llsc`."""
     listing = open_listing(root)
     name, _, variant = (benchmark or "").partition("/")
     where = make_filters(benchmark=name or None, variant=variant or None)
@@ -81,9 +81,9 @@ RUN_COLUMNS = ("host_name", "started_utc", "cpu_model", "kernel", "labels")
 
 
 def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Put before the rows RUN_COLUMNS of their runs: labels as `key=value`, separated by spaces.
+    """Put RUN_COLUMNS of their runs before the rows: labels as `key=value`, separated by spaces.
 
-    rows: with `run_id`. runs: rows of the table `runs`, as `load_runs` returns them.
+    rows: with `run_id`. runs: rows of the table `runs`, from `load_runs`.
     """
     labels = [
         " ".join(f"{key}={value}" for key, value in json.loads(text).items()) for text in runs["labels_json"]
@@ -95,7 +95,7 @@ def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _make_runs_rows(run_records: _Records) -> list[dict[str, Any]]:
-    """Rows of `runs`, with the labels that the runs have now."""
+    """Make rows of `runs`, with the labels that the runs have now."""
     return [{**record.row, "labels_json": to_json(dict(run.labels))} for run, record in run_records]
 
 
@@ -104,19 +104,19 @@ def _make_cpus_rows(records: _Records) -> list[Mapping[str, Any]]:
 
 
 def load_run(root: Root, run_id: str) -> dict[str, Any]:
-    """One run's row of `runs`, JSON columns decoded under their short names. StoreError for no such run."""
+    """Load a run's row of `runs`, JSON columns decoded under short names. StoreError for no such run."""
     return _decode_runs(root, [run_id])[1][0]
 
 
 def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]], pd.DataFrame, pd.DataFrame]:
-    """Read several as `load_run` does, in this order; and their rows of `runs` and `cpus`, oldest first."""
+    """Read runs as `load_run` does, in this order; and their rows of `runs` and `cpus`, oldest first."""
     records, runs = _decode_runs(root, run_ids)
     tables = _make_table("runs", _make_runs_rows(records)), _make_table("cpus", _make_cpus_rows(records))
     return runs, to_pandas(tables[0]), to_pandas(tables[1])
 
 
 def _decode_runs(root: Root, run_ids: Sequence[str]) -> tuple[_Records, list[dict[str, Any]]]:
-    """Read the records of runs, oldest first, and make their rows of `runs`, decoded, in the order asked."""
+    """Read the records of runs, oldest first, and their decoded rows of `runs`, ordered as `run_ids`."""
     listing = open_listing(root)
     runs = list_published(listing, run_id=run_ids)
     records = _read_records(listing, runs)
@@ -134,14 +134,14 @@ def _decode_runs(root: Root, run_ids: Sequence[str]) -> tuple[_Records, list[dic
 
 
 class Texts(dict[str, Any]):
-    """What texts of JSON hold, each decoded once."""
+    """Decoded JSON by its text, each text decoded once."""
 
     def __missing__(self, text: str) -> Any:
         return self.setdefault(text, json.loads(text))
 
 
 def decode_run_row(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
-    """A row of `runs` with its JSON columns decoded, under their short names."""
+    """Decode the JSON columns of a row of `runs`, under their short names."""
     return {
         key.removesuffix("_json"): texts[value] if value is not None and key.endswith("_json") else value
         for key, value in row.items()
@@ -166,7 +166,7 @@ def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
 def list_published(
     root: Root, *, run_id: Chosen = None, host_id: Chosen = None, labels: Mapping[str, str] | None = None
 ) -> list[RunSummary]:
-    """The published runs that match, oldest first. Opens no file that an earlier listing has seen."""
+    """List the published runs that match, oldest first. Opens no file that an earlier listing has read."""
     ids, hosts, listing = as_set(run_id), as_set(host_id), open_listing(root)
     runs = [
         run
@@ -180,20 +180,20 @@ def list_published(
 
 
 def as_set(chosen: Chosen) -> frozenset[str] | None:
-    """A filter as a set; None for all."""
+    """Return a filter as a set; None for all."""
     return None if chosen is None else frozenset([chosen] if isinstance(chosen, str) else chosen)
 
 
 def make_filters(**chosen: Chosen) -> dict[str, frozenset[str]]:
-    """Filters by the names of columns, as the reader of tables takes them; without those that take all."""
+    """Make filters by column, as the reader of tables takes them; without those that take all."""
     return {column: values for column, choice in chosen.items() if (values := as_set(choice)) is not None}
 
 
 def samples_long(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """One row per sample instead of per burst, in stored order, warm-ups marked.
+    """Make one row per sample instead of per burst, in stored order, warm-ups marked.
 
-    samples: as `load_samples` returns it. Every column but `ticks` and `warmup` is repeated; added are
-    `sample` (position in its burst), `is_warmup` (bool), `ticks` (int64) and `latency_ns` (float64).
+    samples: from `load_samples`. Every column but `ticks` and `warmup` is repeated; added are `sample`
+    (position in its burst), `is_warmup` (bool), `ticks` (int64) and `latency_ns` (float64).
     """
     latency, burst, is_warmup = compute_latencies(samples, descriptions)
     long = samples.drop(columns=["ticks", "warmup"]).iloc[burst]
@@ -208,7 +208,7 @@ def samples_long(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) ->
 def compute_latencies(
     samples: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> tuple[Floats, Ints, Bools]:
-    """Every sample's one-way ns in stored order, the position of its burst, and whether it is a warm-up."""
+    """Compute each sample's one-way ns in stored order, its burst's position, and whether it is a warm-up."""
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
     burst = np.repeat(np.arange(len(samples)), counts)
     place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -217,7 +217,7 @@ def compute_latencies(
 
 
 def merge_descriptions(runs: Iterable[RunSummary]) -> Descriptions:
-    """Return what these runs say of their benchmarks; of a name that several measured, the first counts."""
+    """Merge the benchmark descriptions of these runs; of a name that several measured, the first counts."""
     own: dict[str, Benchmark] = {}
     for run in runs:
         for name in (kind.partition("/")[0] for kind in run.benchmarks):
@@ -275,18 +275,20 @@ def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]"
 
 
 def drop_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """The rows of which each CPU or pair has one number: no points, or the one that stands for the others."""
+    """Drop all but one number of each CPU or pair: keep rows without points, or at the usual point."""
     has_one = has_one_number(rows, descriptions)
     return rows if has_one.all() else rows[has_one]
 
 
 def has_one_number(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
-    """Which these are; rows: with `benchmark` and, of the tables `samples` and `pairs`, `point`."""
+    """Report which rows `drop_points` keeps; rows: with `benchmark` and, for samples and pairs, `point`."""
     benchmarks = {name: descriptions[str(name)] for name in rows["benchmark"].unique()}
-    single = {name for name, known in benchmarks.items() if known.view in (View.MATRIX, View.CPUS)}
+    single = {
+        name for name, description in benchmarks.items() if description.view in (View.MATRIX, View.CPUS)
+    }
     has_one: Bools = rows["benchmark"].isin(single).to_numpy()
     if "point" in rows:
-        usual = {name: one.point for name, one in benchmarks.items()}
+        usual = {name: description.point for name, description in benchmarks.items()}
         kinds = zip(rows["benchmark"].tolist(), rows["point"].tolist(), strict=True)
         chosen = np.array([usual[name] == point for name, point in kinds], dtype=bool)
         has_one = has_one & (rows["point"].isna().to_numpy() | chosen)
@@ -294,12 +296,12 @@ def has_one_number(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> 
 
 
 def flatten_ticks(samples: pd.DataFrame) -> Ints:
-    """The ticks of all bursts in one array, in order."""
+    """Return the ticks of all bursts in one array, in order."""
     return np.concatenate([np.empty(0, dtype=np.int64), *samples["ticks"]]).astype(np.int64, copy=False)
 
 
 def combine_ticks(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Ints | Floats:
-    """The same; the mean of both threads' for a pair of which both take times."""
+    """Return the ticks of all bursts in one array; the mean of both threads' if both of a pair take times."""
     flat = flatten_ticks(samples)
     if "other_ticks" not in samples:
         return flat
@@ -310,13 +312,13 @@ def combine_ticks(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
 
 
 def is_pair_benchmark(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED) -> Bools:
-    """Which rows are of a benchmark of pairs; they have other_ticks if both threads took times."""
+    """Report which rows are of a benchmark of pairs; they have other_ticks if both threads took times."""
     pairs = [name for name in benchmarks.unique() if descriptions[str(name)].shape is Shape.PAIR]
     return benchmarks.isin(pairs).to_numpy()
 
 
 def average_both_threads(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:
-    """Samples, those that `both` marks as the mean with the other thread's."""
+    """Replace the samples that `both` marks with their mean with the other thread's."""
     if not both.any():
         return ticks
     if both.sum() != len(others):
@@ -327,7 +329,7 @@ def average_both_threads(ticks: Ints, others: Ints, both: Bools) -> Ints | Float
 
 
 def compute_ns_per_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Floats:
-    """What a tick of a sample adds to its latency, of a unit or one way of a round trip, per burst."""
+    """Compute the ns that a tick adds to the latency of a unit, or of one way of a round trip, per burst."""
     names, codes = pd.factorize(samples["benchmark"])[::-1]
     ways = np.array([descriptions[str(name)].latencies for name in names], dtype=np.int64)[codes]
     factor: Floats = samples["ns_per_tick"].to_numpy() / samples["iterations"].to_numpy() / ways
@@ -335,7 +337,7 @@ def compute_ns_per_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIP
 
 
 def _read_records(listing: Listing, runs: Sequence[RunSummary]) -> _Records:
-    """What the samples files say of these runs; one that cannot be read is left out, a single one raises."""
+    """Read the records of these runs; leave out files that cannot be read, but raise for a single run."""
     if len(runs) == 1:
         name = samples_name(runs[0].host_id, runs[0].run_id)
         return [(runs[0], TableFile(listing.place, name, "samples").record)]

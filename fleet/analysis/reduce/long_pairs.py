@@ -1,6 +1,6 @@
-"""Reduces pairs of which one has more samples than are held at once, some bursts at a time.
+"""Reduce pairs with more samples than are held at once, some bursts at a time.
 
-Of the samples the distinct values are kept, with how often each was measured: a file of few bytes has few.
+Only the distinct values of the samples are kept, each with its count: a file of few bytes has few.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,15 +38,15 @@ class _Samples:
             self._gather()
 
     def _gather(self) -> None:
-        found = [np.unique(part, return_counts=True) for part in self._new]
+        distinct = [np.unique(part, return_counts=True) for part in self._new]
         values, place = np.unique(
-            np.concatenate([self._values, *(part for part, _ in found)]), return_inverse=True
+            np.concatenate([self._values, *(part for part, _ in distinct)]), return_inverse=True
         )
-        counts = np.bincount(place, np.concatenate([self._counts, *(count for _, count in found)]))
+        counts = np.bincount(place, np.concatenate([self._counts, *(count for _, count in distinct)]))
         self._values, self._counts, self._new = values, counts.astype(np.int64), []
 
     def numbers(self) -> tuple[float, ...]:
-        """The columns OF_SAMPLES."""
+        """Compute the columns OF_SAMPLES."""
         self._gather()
         values, counts = self._values, self._counts
         tenth, middle, last = (_quantile(values, counts, share) for share in (0.10, 0.5, 0.99))
@@ -66,7 +66,7 @@ def _quantile(values: Floats, counts: Ints, share: float) -> float:
 def reduce_in_parts(
     tables: Iterable[Any], descriptions: Descriptions = SHIPPED, *, ordered: bool = False
 ) -> pd.DataFrame:
-    """As `matrices.reduced`; tables: with COLUMNS, each fit to be held."""
+    """Reduce tables as `matrices.reduce_bursts` does; tables: with SAMPLE_COLUMNS, each fit to be held."""
     about, counts, middles, far = list[pd.DataFrame](), list[Ints](), list[Floats](), list[Ints]()
     samples: dict[tuple[object, ...], _Samples] = {}
     for table in tables:
@@ -89,7 +89,7 @@ def reduce_in_parts(
             samples.setdefault(key, _Samples()).add(latencies.copy())
     bursts_of_all = pd.concat(about, ignore_index=True)
     order = order_by_pair(bursts_of_all, ordered=ordered)
-    sizes, beyond = (np.concatenate(each)[order] for each in (counts, far))
+    sizes, beyond = (np.concatenate(arrays)[order] for arrays in (counts, far))
     middle, of_samples = np.concatenate(middles)[order], partial(_columns, samples, ordered)
     about_all = bursts_of_all.iloc[order].reset_index(drop=True)
     return make_pairs(about_all, sizes, middle, beyond, of_samples, descriptions, ordered=ordered)

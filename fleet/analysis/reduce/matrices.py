@@ -1,4 +1,4 @@
-"""Reduces raw samples to pairs, and pairs to relations and matrices. The burst is the unit of replication."""
+"""Reduce raw samples to pairs, and pairs to relations and matrices. The burst is the unit of replication."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -26,9 +26,9 @@ def pair_medians(
 ) -> pd.DataFrame:
     """Reduce raw samples to one row per run, benchmark, variant, point and pair.
 
-    The columns are those of `pairs` in docs/tables.md. samples: as `load_samples` returns it; bursts of
-    nothing but warm-ups are left out. Unless `ordered`, both directions of a pair are one row, the lower CPU
-    as ping. `load_pairs` does the same for runs too big for a frame, and stores the result.
+    The columns are those of `pairs` in docs/tables.md. samples: from `load_samples`; bursts of nothing but
+    warm-ups are left out. Unless `ordered`, both directions of a pair are one row, the lower CPU as ping.
+    `load_pairs` does the same for runs too big for a frame, and stores the result.
     """
     shape = arrow_schema("samples", SAMPLE_COLUMNS)
     rows = pa.Table.from_pandas(samples.reindex(columns=list(SAMPLE_COLUMNS)), shape, preserve_index=False)
@@ -38,7 +38,7 @@ def pair_medians(
 def reduce_bursts(
     bursts: Bursts, descriptions: Descriptions = SHIPPED, *, ordered: bool = False
 ) -> pd.DataFrame:
-    """The same of bursts as arrays."""
+    """Reduce bursts to the rows of `pair_medians`."""
     bursts = bursts.reorder(order_by_pair(bursts.about, ordered=ordered))
     summarize = partial(_summarize_samples, bursts)
     return make_pairs(
@@ -52,7 +52,7 @@ def reduce_bursts(
 
 
 def order_by_pair(about: pd.DataFrame, *, ordered: bool = False) -> Ints:
-    """The order of bursts by pair, those of one by time."""
+    """Return the order of bursts by pair, then by time."""
     return np.lexsort((about["start_offset_ns"].to_numpy(), pair_numbers(about, ordered=ordered)))
 
 
@@ -68,8 +68,8 @@ def make_pairs(
 ) -> pd.DataFrame:
     """Make pairs of bursts that `order_by_pair` has ordered.
 
-    samples: how many each has. middles, far: as of `compute_medians`. of_samples: the columns OF_SAMPLES of
-    pairs, from the first burst of each, with `samples` of them all.
+    samples: the number in each burst. middles, far: from `compute_medians`. of_samples: returns the columns
+    OF_SAMPLES of pairs, given the first burst of each, whose `samples` counts those of all its bursts.
     """
     key = pair_numbers(about, ordered=ordered)
     begins = np.flatnonzero(np.diff(key, prepend=-1))
@@ -103,23 +103,24 @@ def make_pairs(
 
 
 def _ends(about: pd.DataFrame, *, ordered: bool) -> Ints:
-    """The CPUs of each row; unless `ordered`, the lower one first."""
+    """Return the CPUs of each row; unless `ordered`, the lower one first."""
     ends = np.array([about["ping_cpu"], about["pong_cpu"]], dtype=np.int64)
     return ends if ordered else np.sort(ends, axis=0)
 
 
 def pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
-    """For each burst a number that those of its run, benchmark, variant and pair share."""
+    """Number bursts alike if they share run, benchmark, variant, point and pair."""
     low, high = _ends(about, ordered=ordered)
     return number_groups(about.assign(ping_cpu=low, pong_cpu=high), PAIR)
 
 
 def _parameters(first: pd.DataFrame, about: pd.DataFrame, pair: Ints, times: Floats) -> dict[str, Any]:
-    """Of each pair the parameters of its point, and medians over its bursts, `about`.
+    """Return for each pair the parameters of its point, and medians over its bursts, `about`.
 
-    times: of each burst its median, as a multiple of its pair's. That by the pair's frequency, one that its
-    bursts had, is how many cycles they take; of these the half nearest to it counts, as others may be at
-    another level.
+    times: the median of each burst, as a multiple of its pair's. The pair's median times its `core_ghz` is
+    the number of cycles it takes, so `core_ghz` is the median of `times` by frequency over the half of the
+    bursts nearest to the pair's median (others may be at another level), within the frequencies of the
+    bursts.
     """
     numbers = {name: about[name].to_numpy(np.float64) for name in OF_OTHERS}
     of_bursts = {name: group_medians(values, pair) for name, values in numbers.items()}
@@ -138,7 +139,7 @@ def _turn_directions(about: pd.DataFrame) -> Bools:
 
 
 def compute_medians(bursts: Bursts) -> tuple[Floats, Ints]:
-    """Of each burst its median, and how many of its samples are above OUTLIER times that."""
+    """Compute the median of each burst, and count its samples above OUTLIER times that."""
     middles = np.empty(len(bursts.counts))
     far = np.empty(len(bursts.counts), dtype=np.int64)
     for which, rows in group_rows_by_length(bursts.latencies, bursts.counts):
@@ -169,14 +170,14 @@ def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]
         tenth, middle, last = (_quantile(ordered, share) for share in (0.10, 0.5, 0.99))
         np.abs(np.subtract(ordered, middle[:, None], out=ordered), out=ordered)  # in place: they may be many
         ordered.sort(axis=1)
-        found = (low, tenth, mean, _quantile(ordered, 0.5), last, high)
-        for name, column in zip(OF_SAMPLES, found, strict=True):
+        numbers = (low, tenth, mean, _quantile(ordered, 0.5), last, high)
+        for name, column in zip(OF_SAMPLES, numbers, strict=True):
             columns[name][pairs] = column
     return columns
 
 
 def _quantile(ordered: Floats, share: float) -> Floats:
-    """Of rows in ascending order, between the two values around the place, by its distance to each."""
+    """Compute a quantile of rows in ascending order, interpolated between the two nearest values."""
     place = share * (ordered.shape[1] - 1)
     low = int(place)
     high = min(low + 1, ordered.shape[1] - 1)
@@ -185,7 +186,7 @@ def _quantile(ordered: Floats, share: float) -> Floats:
 
 
 def _join_flags(flags: "pd.Series[Any]", pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
-    """How many bursts of each pair have a flag, and all their flags once."""
+    """Count the bursts of each pair with a flag, and join all their flags without repeats."""
     marked = (flags != "").to_numpy(dtype=bool)
     flags_by_pair: list[set[str]] = [set() for _ in range(pairs)]
     for number, text in dict.fromkeys(zip(pair[marked].tolist(), flags[marked].tolist(), strict=True)):
@@ -200,9 +201,9 @@ def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
     """Reduce pairs to one row per benchmark, variant and relation, nearest relation first; in ns.
 
     number: the column of `pairs` that is its number. Benchmarks and variants stay in the order of `pairs`.
-    `median_ns`, `min_ns`, `max_ns`: of the pairs' numbers. `p99_ns`: the median of the pairs' p99.
-    `spread`: the median pair's; `widest`: the worst pair's; NaN unless `number` is the median, whose they
-    are. `flagged_share`: of the bursts, those with a flag.
+    `median_ns`, `min_ns`, `max_ns`: of the pairs' numbers. `p99_ns`: the median of the pairs' p99. `spread`:
+    the median pair's; `widest`: the worst pair's; both NaN unless `number` is the median, whose they are.
+    `flagged_share`: the share of bursts with a flag.
     """
     table = reduce_by_relation(pairs, [*KIND[1:], "relation"], number)
     order = number_groups(table, KIND[1:])
@@ -211,7 +212,7 @@ def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
 
 
 def reduce_by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
-    """The same for each combination of `keys` there is, in the order of `pairs`."""
+    """Reduce pairs as `relations` does to a row per combination of `keys`, in the order of `pairs`."""
     spread = pairs["spread"] if number == "median_ns" else np.nan
     groups = pairs.assign(number=pairs[number].astype(float), spread=spread).groupby(
         [*keys], sort=False, observed=True, dropna=False
@@ -240,7 +241,7 @@ def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -
     """Lay pairs of one benchmark out as rows ping, columns pong, in the order of `cpus`.
 
     An unordered pair stands on both sides of the diagonal. NaN: not measured. `attrs["noise"]`: half the 95 %
-    interval of the median pair, relative, by which a colour scale tells what differs; 0 where none is known.
+    interval of the median pair, relative, below which a colour scale shows no difference; 0 if unknown.
     """
     ping, pong = (pd.Index(list(cpus), name=name) for name in ("ping_cpu", "pong_cpu"))
     table = pd.DataFrame(grid(pairs, cpus, value), ping, pong)
@@ -250,19 +251,19 @@ def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -
 
 
 def grid(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
-    """The same without names."""
+    """Lay pairs out as `matrix` does, as an array."""
     numbers: Floats = grids(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0]
     return numbers
 
 
 def grids(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
-    """The same of each of `count` runs. runs: which of them each row is of."""
+    """Lay the pairs of each of `count` runs out as `grid` does. runs: the number of each row's run."""
     places = {cpu: place for place, cpu in enumerate(cpus)}
     ping, pong = ([places.get(cpu, -1) for cpu in pairs[end].tolist()] for end in ("ping_cpu", "pong_cpu"))
-    at, column = np.array([ping, pong], dtype=np.int64), pairs[value].to_numpy(dtype=float)
-    is_inside = (at >= 0).all(axis=0)
+    indices, column = np.array([ping, pong], dtype=np.int64), pairs[value].to_numpy(dtype=float)
+    is_inside = (indices >= 0).all(axis=0)
     cell, column = (
-        (runs[is_inside] * len(places) + at[0, is_inside]) * len(places) + at[1, is_inside],
+        (runs[is_inside] * len(places) + indices[0, is_inside]) * len(places) + indices[1, is_inside],
         column[is_inside],
     )
     if len(cell) > len(np.unique(cell)):

@@ -1,4 +1,4 @@
-"""The derived table `pairs`: a row per run and pair, computed on first use and kept in the index.
+"""Derive the table `pairs`: a row per run and pair, computed on first use and kept in the index.
 
 A file made from other samples, or by another version of these statistics, is replaced. A run is reduced in
 slices, so memory is bounded by a slice, not by the run.
@@ -65,8 +65,8 @@ def load_pairs(
 ) -> pd.DataFrame:
     """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant, point and pair, in ns.
 
-    Filters as of `load_samples`. Runs come oldest first; numbers are float32. What is missing is computed now
-    and kept in the index; of many runs the listing's `note` is told how far that is.
+    Filters are those of `load_samples`. Runs come oldest first; numbers are float32. Missing rows are
+    computed now and kept in the index; for many runs, progress goes to the listing's `note`.
     """
     listing = open_listing(root)
     runs = list_published(listing, **which)
@@ -103,7 +103,7 @@ def verify_derived(
 ) -> list[str]:
     """Derive again the rows of this kind that the index holds; name the runs of which it holds others.
 
-    marks, derive: as of `load_derived`.
+    marks, derive: as for `load_derived`.
     """
     stored, tables = listing.index.read_rows(kind, marks, kind.columns, {})
     rows, problems = concat_tables(tables, kind.table, kind.columns), list[str]()
@@ -127,14 +127,14 @@ def _are_alike(pairs: pd.DataFrame, others: pd.DataFrame) -> bool:
 
 
 def _marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
-    """Say what the pairs of each run are made of."""
+    """Return the mark of each run's pairs: the version of these statistics and the hash of its samples."""
     return {run.key: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
 
 
 def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
     """Derive the pairs of many runs into the index, in as many processes as there are CPUs.
 
-    Runs that they leave out are left to the caller, which says why.
+    Runs that they leave out are left to the caller, which reports why.
     """
     command = [sys.executable, "-c", f"from {__name__} import derive_into_index; derive_into_index()"]
     count = os.cpu_count() or 1
@@ -161,7 +161,7 @@ def _derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
 
 
 def derive_into_index() -> None:
-    """Derive pairs into the index as stdin says: JSON, a root and run IDs. Print how many, batch by batch."""
+    """Derive the pairs of runs on stdin (JSON: root, run IDs) into the index; print how many per batch."""
     address, run_ids = json.load(sys.stdin)
     listing = Listing(address)
     runs = listing.find_runs(run_ids)
@@ -174,7 +174,7 @@ def derive_into_index() -> None:
 
 
 def _together(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
-    """The runs in parts that are reduced at once: of one agent and plan, with the samples of a slice."""
+    """Batch the runs to reduce at once: of one agent and plan, with the samples of a slice."""
     part, samples = list[RunSummary](), 0
     for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
         own = run.samples or SLICE_SAMPLES
@@ -222,7 +222,7 @@ def _derive_missing(
 def history(
     root: Root, *, relation: Chosen = None, benchmark: Chosen = None, **which: Unpack[Runs]
 ) -> pd.DataFrame:
-    """A row per run, benchmark, variant and relation, oldest first; benchmarks with points are left out.
+    """Load a row per run, benchmark, variant and relation, oldest first; leave out benchmarks with points.
 
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of `relations`.
     """
@@ -237,7 +237,7 @@ def history(
 def reduce_by_run(
     runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] = _CLASS
 ) -> pd.DataFrame:
-    """The rows of `history` for these pairs or other cells; keys: what a row of a run is of."""
+    """Reduce these pairs or other cells to rows of `history`; keys: columns that identify a row of a run."""
     relations = reduce_by_relation(pairs, ["run_id", *keys])
     runs_by_id = {run.run_id: run for run in runs}
     of = [runs_by_id[run_id] for run_id in relations["run_id"]]
@@ -252,7 +252,7 @@ def reduce_by_run(
 
 
 def as_float64(pairs: pd.DataFrame) -> pd.DataFrame:
-    """The same rows with float64 that print as short as the float32 they were, and plain strings."""
+    """Convert float32 to float64 that prints as short, and categories to plain strings."""
     wide: dict[Any, Any] = {
         name: _wide(column.to_numpy()) for name, column in pairs.items() if column.dtype == np.float32
     }
@@ -269,7 +269,7 @@ def _wide(narrow: npt.NDArray[np.float32]) -> Floats:
 
 
 def derive(place: Place, runs: Sequence[RunSummary]) -> Any:
-    """Reduce runs to rows of `pairs`, a pyarrow table; several are small, and of one agent."""
+    """Reduce runs to rows of `pairs`, a pyarrow table; several must be small, and of one agent."""
     names = [samples_name(run.host_id, run.run_id) for run in runs]
     files = [TableFile(place, name, "samples") for name in names]
     records = [file.record for file in files]
@@ -295,7 +295,7 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> Any:
 
 
 def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
-    """As `matrices.pair_medians` of a published run, however many samples it has; kind: as `cas/llsc`."""
+    """Reduce a published run of any size as `matrices.pair_medians` does; kind: such as `cas/llsc`."""
     listing = open_listing(root)
     (run,) = list_published(listing, run_id=run_id)
     benchmark, _, variant = kind.partition("/")
@@ -320,7 +320,7 @@ def _reduce_file(
 
 
 def select_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
-    """The rows with the kinds of their cores in `relation`. kinds: of each run, by CPU."""
+    """Add the kinds of their cores to the `relation` of rows. kinds: of each run, by CPU."""
     if not any(kinds.values()):
         return rows
     ends = zip(*(rows[name] for name in ("run_id", "relation", "ping_cpu", "pong_cpu")), strict=True)
@@ -360,7 +360,7 @@ def _reduce_slices(part: Iterator[Any], descriptions: Descriptions, *, ordered: 
 def slices(
     file: TableFile, limit: int, where: Where, descriptions: Descriptions = SHIPPED
 ) -> Iterator[Iterator[Any]]:
-    """A samples file in slices of about `most` samples, tables one by one; a pair is in one slice."""
+    """Yield a samples file in slices of about `limit` samples, tables one by one; a pair is in one slice."""
     if (samples := file.values("ticks")) <= limit:
         yield iter([file.read(SAMPLE_COLUMNS, where)])
         return
@@ -371,7 +371,7 @@ def slices(
 
 
 def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Descriptions) -> list[_Slice]:
-    """Slices of at most `most` bursts, or of one CPU; only the small columns are read."""
+    """Plan slices of at most `limit` bursts, or of one CPU; only the small columns are read."""
     counts: Counter[tuple[str, str, int]] = Counter()
     for table in file.iter_tables(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
         rows = to_pandas(table)

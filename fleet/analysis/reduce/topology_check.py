@@ -1,7 +1,7 @@
-"""Checks the topology that the OS reports against the latencies.
+"""Check the topology that the OS reports against the latencies.
 
 Each check yields findings: `check`, `benchmark`, `variant`, `subject` (a pair or relations), `value` (the
-factor) and `says`, in words. MEANS explains the checks; docs/flags.md names their usual causes.
+factor) and `says`, in words. FINDING_MEANINGS explains the checks; docs/flags.md names their usual causes.
 """
 
 from bisect import bisect_left
@@ -40,7 +40,7 @@ _RUN = ["run_id", *_KIND]
 def check_topology(
     pairs: pd.DataFrame, history: pd.DataFrame | None = None, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Every finding about one run. pairs: as `pair_medians` returns them. history: of `host_history`."""
+    """Find everything odd about one run. pairs: from `pair_medians`. history: from `host_history`."""
     past = (
         {}
         if history is None
@@ -55,7 +55,7 @@ Medians = Sequence[tuple[str, str, str, float]]  # of a run: benchmark, variant,
 
 
 def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
-    """The medians of each run, by its id; relations: as `reduce_by_relation` returns them."""
+    """Group the medians by run ID; relations: from `reduce_by_relation`."""
     medians: dict[str, list[tuple[str, str, str, float]]] = {}
     for run_id, *row in _values(relations, "run_id", *_KIND, "relation", "median_ns"):
         medians.setdefault(run_id, []).append((row[0], row[1], row[2], row[3]))
@@ -65,7 +65,7 @@ def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
 def check_runs(
     pairs: pd.DataFrame, past: Mapping[str, Medians], descriptions: Descriptions = SHIPPED
 ) -> dict[str, list[tuple[object, ...]]]:
-    """The findings about several runs, in COLUMNS, by the run's id. past: of each, what earlier runs had."""
+    """Check several runs; return FINDING_COLUMNS by run ID. past: for each run, medians of earlier ones."""
     pairs = drop_points(pairs, descriptions)
     now: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
     medians = pairs.groupby([*_RUN, "relation"], sort=False)["median_ns"].median().reset_index()
@@ -84,14 +84,14 @@ def check_runs(
 
 
 def host_history(root: Root, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """The relations of the host's last few runs before this one; run: its row of the `runs` table."""
+    """Load the relations of the host's last few runs before this one; run: its row of the `runs` table."""
     root = open_listing(root)
     pairs = load_pairs(root, run_id=find_earlier_runs(root, [run])[run["run_id"]], columns=OF_HISTORY)
     return reduce_by_relation(drop_points(as_float64(pairs), descriptions), ["run_id", *_KIND, "relation"])
 
 
 def find_earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Of each run, a row of the `runs` table, the ids of the host's last few before it."""
+    """Find the IDs of the host's last few runs before each of these rows of the `runs` table."""
     hosts: dict[str, list[tuple[datetime, str]]] = {run["host_id"]: [] for run in runs}
     for past in root.runs:
         if past.host_id in hosts:
@@ -105,7 +105,7 @@ def find_earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[
 
 
 def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Findings behind the ids of their runs."""
+    """Yield findings about siblings, behind the IDs of their runs."""
     pairs = pairs.assign(factor=compare_with_nearest(pairs, number_groups(pairs, _RUN)))
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
     for *run, a, b, ns, factor in _values(pairs[pairs["factor"] < SIBLING_NEARER], *columns):
@@ -114,13 +114,13 @@ def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 
 
 def _disorder(medians: Mapping[Any, float]) -> Iterator[tuple[object, ...]]:
-    """Relations whose median is above that of a wider one; medians: by benchmark, variant and relation."""
+    """Yield relations slower than a wider one; medians: by benchmark, variant and relation."""
     kinds: dict[tuple[str, str, str], dict[str, float]] = {}
     for (benchmark, variant, relation), ns in medians.items():
         if relation.partition(" ")[0] not in ("self", "unknown"):  # other kinds of core have other times
             kinds.setdefault((benchmark, variant, relation.partition(" ")[2]), {})[relation] = ns
-    for (*kind, _), known in kinds.items():
-        ordered = sorted(known.items(), key=lambda item: relation_sort_key(item[0]))
+    for (*kind, _), ns_by_relation in kinds.items():
+        ordered = sorted(ns_by_relation.items(), key=lambda item: relation_sort_key(item[0]))
         for (near, its_ns), (wide, other_ns) in pairwise(ordered):
             if its_ns > DISORDER * other_ns:
                 says = f"{near} {its_ns:.1f} ns, {wide} {other_ns:.1f}"
@@ -142,7 +142,7 @@ def _off_history(now: Mapping[Any, float], past: Medians) -> Iterator[tuple[obje
 
 
 def _asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Pairs that take longer when the one or the other CPU pings, behind the ids of their runs."""
+    """Yield pairs that take longer when the one or the other CPU pings, behind the IDs of their runs."""
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "asymmetry")
     for *run, a, b, ns, by in _values(pairs[pairs["asymmetry"].notna()], *columns):
         ratio, slow = (1 + by, b) if by >= 0 else (1 / (1 + by), a)
@@ -151,5 +151,5 @@ def _asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 
 
 def _values(rows: pd.DataFrame, *columns: str) -> Iterable[tuple[Any, ...]]:
-    """These columns of the rows, as plain values."""
+    """Return these columns of the rows, as plain values."""
     return rows[[*columns]].itertuples(index=False, name=None)
