@@ -1,4 +1,4 @@
-"""What the reading commands print: text for people, JSON and CSV for programs."""
+"""Text for people, and JSON and CSV for programs, printed by the reading commands."""
 
 from typing import TYPE_CHECKING
 

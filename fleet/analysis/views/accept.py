@@ -1,4 +1,4 @@
-"""What `fleet accept` prints: a line per machine, fit for a log or a scheduler's reason."""
+"""Text, JSON and CSV of `fleet accept`: a line per machine, fit for a log or a scheduler's reason."""
 
 import json
 import math
@@ -19,7 +19,7 @@ NEEDS = "a number needs 3 earlier runs, 3 other equal machines, or a range in ex
 
 
 def acceptances_text(found: Sequence[Acceptance]) -> str:
-    """Render a line per machine: its outcome and why; then what the words mean."""
+    """Render a line per machine, its outcome and why, then the units."""
     lines = [one_line(acceptance_line(acceptance)) for acceptance in found]
     rows = pd.concat([acceptance.rows for acceptance in found])
     named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]["benchmark"].unique()
@@ -30,7 +30,7 @@ def acceptances_text(found: Sequence[Acceptance]) -> str:
 
 
 def acceptance_line(acceptance: Acceptance) -> str:
-    """Say in one line how a machine's last run compares with what is expected of it."""
+    """Compare a machine's last run with what is expected of it, in one line."""
     rows, outcome = acceptance.rows, acceptance.outcome
     named = rows[rows["outcome"] == outcome] if outcome in (Outcome.BELOW, Outcome.ABOVE) else rows[:0]
     words = list(_describe_rows(named.sort_values("q", na_position="first"), acceptance.descriptions))
@@ -47,7 +47,7 @@ def acceptance_line(acceptance: Acceptance) -> str:
 
 
 def _name_sources(sources: "pd.Series[str]") -> list[str]:
-    """Name each kind of expectation once, with the most runs or machines that a number was held against."""
+    """Return each kind of expectation once, with its largest number of runs or machines."""
     largest: dict[str, str] = {}
     for source in sorted(sources, key=lambda source: int(source.split()[0]) if source[0].isdigit() else 0):
         kind = source.partition(":")[0] if ".yaml:" in source else source.partition(" ")[2].rstrip("s")
@@ -68,15 +68,21 @@ def _describe_rows(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[s
 
 
 def acceptances_json(found: Sequence[Acceptance]) -> str:
-    """Return machines with their numbers: `ns`, `low` and `high` in ns, null where there is none."""
+    """Render a list of machines; `ns`, `low` and `high` in ns, null where unknown."""
     machines: list[dict[str, Any]] = [
-        {"host": one.host, "run_id": one.run_id, "outcome": one.outcome, "rows": one.rows} for one in found
+        {
+            "host": acceptance.host,
+            "run_id": acceptance.run_id,
+            "outcome": acceptance.outcome,
+            "rows": acceptance.rows,
+        }
+        for acceptance in found
     ]
     return text.format_json(machines)
 
 
 def acceptances_csv(found: Sequence[Acceptance]) -> str:
-    """Return a row per machine, number and expectation."""
+    """Render a row per machine, number and expectation."""
     parts = []
     for acceptance in found:
         rows = acceptance.rows.copy()
@@ -87,15 +93,15 @@ def acceptances_csv(found: Sequence[Acceptance]) -> str:
 
 
 def propose_ranges(found: Sequence[Acceptance]) -> str:
-    """Return the text of expected.yaml: by CPU model, the ranges that these machines were held against.
+    """Render expected.yaml: by CPU model, the ranges that these machines were held against.
 
-    A range holds those of all machines of a model that are not below. Raises UsageError if there is none.
+    Machines below them are left out. Raises UsageError without ranges.
     """
     lines = ["# Ranges in the units of `fleet show` (docs/accepting.md). The first that applies counts."]
     good = [acceptance for acceptance in found if acceptance.outcome is not Outcome.BELOW]
     for model in dict.fromkeys(acceptance.cpu_model for acceptance in good if acceptance.cpu_model):
-        alike = [acceptance for acceptance in good if acceptance.cpu_model == model]
-        rows = pd.concat([acceptance.rows for acceptance in alike]).dropna(subset=["low", "high"])
+        same_model = [acceptance for acceptance in good if acceptance.cpu_model == model]
+        rows = pd.concat([acceptance.rows for acceptance in same_model]).dropna(subset=["low", "high"])
         if rows.empty:
             continue
         lines.append(f"- cpu_model: {json.dumps(model.replace('[', '[[]'), ensure_ascii=False)}")
@@ -103,7 +109,7 @@ def propose_ranges(found: Sequence[Acceptance]) -> str:
             lines.append(f"  {benchmark}/{variant}:")
             for relation, spans in own.groupby("relation", sort=False):
                 limits = [spans["low"].min(), spans["high"].max()]
-                if text.is_rate(alike[0].descriptions[str(benchmark)]):
+                if text.is_rate(same_model[0].descriptions[str(benchmark)]):
                     limits = [1 / limit for limit in reversed(limits)]
                 lines.append(
                     f"    {relation}: {_round(limits[0], math.floor)} to {_round(limits[1], math.ceil)}"

@@ -1,4 +1,4 @@
-"""The tables of a benchmark of points: its description says which parameters are rows, columns and tables."""
+"""Tables of a benchmark with points; its description names the parameters of rows, columns and tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _LINE, _KNEE, _RATE = 64, 1.5, "_mbps"
 
 @dataclass(frozen=True, slots=True)
 class PointTable:
-    """One table; the first cell of a line names it. shades: of the others, as of a `Heatmap`, if any."""
+    """One table; the first cell of a line names it. shades: of the other cells, as in `Heatmap`, if any."""
 
     title: str
     titles: tuple[str, ...]
@@ -49,40 +49,42 @@ Key = tuple[Any, ...]  # the values of some parameters
 
 
 def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
-    """The tables of one benchmark and variant, `pairs` its rows; a number is the median of pairs.
+    """Return the tables of one benchmark and variant; a number is the median of pairs.
 
-    Without a parameter for the columns they are what the CPUs share; without one for the rows the points.
+    pairs: its rows. Columns default to what the CPUs share, rows to the points.
     """
-    known = descriptions[str(pairs["benchmark"].iloc[0])]
+    benchmark = descriptions[str(pairs["benchmark"].iloc[0])]
     tables, rows, columns = (
         [
-            one
-            for one in known.parameters_with_role(role)
-            if one.name in pairs and pairs[one.name].notna().any()
+            parameter
+            for parameter in benchmark.parameters_with_role(role)
+            if parameter.name in pairs and pairs[parameter.name].notna().any()
         ]
         for role in ("table", "row", "column")
     )
     rows = rows or [_POINT]
     tables, columns = ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
-    measured_there = [one for one in OF_OTHERS if one in pairs and pairs[one].notna().any()]
+    measured_there = [name for name in OF_OTHERS if name in pairs and pairs[name].notna().any()]
     cells, *others = (_cells(pairs, name, tables, rows, columns) for name in ("median_ns", *measured_there))
-    loaded = known.other_unit == "byte"
-    usually = ("ratio", "boundary") if known.view is View.BLOCKS else ("knee",) if loaded else ()
-    titled = [one for one in tables if one.type == "word" or pairs[one.name].nunique() > 1]
-    found = []
-    for key in _in_order(cells, tables):
-        across = _in_order({column for line in cells[key].values() for column in line}, columns)
-        heads = [", ".join(one.name.removesuffix("_bytes") for one in rows)]
-        shown = [_label(column, columns) for column in across]
-        more = ("words/own",) if {"words", "own"} <= {*shown} else usually
-        titles = (*heads, *shown, *more)
+    loaded = benchmark.other_unit == "byte"
+    usually = ("ratio", "boundary") if benchmark.view is View.BLOCKS else ("knee",) if loaded else ()
+    titled = [
+        parameter for parameter in tables if parameter.type == "word" or pairs[parameter.name].nunique() > 1
+    ]
+    point_tables = []
+    for key in _sort_keys(cells, tables):
+        across = _sort_keys({column for line in cells[key].values() for column in line}, columns)
+        heads = [", ".join(parameter.name.removesuffix("_bytes") for parameter in rows)]
+        labels = [_label(column, columns) for column in across]
+        more = ("words/own",) if {"words", "own"} <= {*labels} else usually
+        titles = (*heads, *labels, *more)
         lines = []
-        for row in _in_order(cells[key], rows):
+        for row in _sort_keys(cells[key], rows):
             numbers = [cells[key][row].get(column) for column in across]
-            texts = ["-" if ns is None else format_value(descriptions[known.name], ns) for ns in numbers]
-            below = [[one[key][row].get(column) for one in others] for column in across if others]
-            by_title = dict(zip(shown, numbers, strict=True))
-            if known.view is View.BLOCKS:
+            texts = ["-" if ns is None else format_value(descriptions[benchmark.name], ns) for ns in numbers]
+            below = [[other[key][row].get(column) for other in others] for column in across if others]
+            by_title = dict(zip(labels, numbers, strict=True))
+            if benchmark.view is View.BLOCKS:
                 texts += _ends(row[0], by_title)
             elif "words/own" in more:
                 own, words = by_title["own"], by_title["words"]
@@ -93,20 +95,22 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
             if others:
                 lines.append(("", *map(_others_text, below), *("" for _ in more)))
         values = zip(tables, key, strict=True)
-        title = ", ".join(_meaning(one, value) for one, value in values if one in titled)
-        found.append(PointTable(title, titles, lines))
-    legend = "; ".join([f"{known.heading}, median of pairs", *_words(pairs, [*rows, *columns])])
-    notes = [describe_bursts(pairs), *_notes(known, bool(others))]
-    notes += ["words/own: what false sharing costs"] * any("words/own" in one.titles for one in found)
+        title = ", ".join(_meaning(parameter, value) for parameter, value in values if parameter in titled)
+        point_tables.append(PointTable(title, titles, lines))
+    legend = "; ".join([f"{benchmark.heading}, median of pairs", *_words(pairs, [*rows, *columns])])
+    notes = [describe_bursts(pairs), *_notes(benchmark, bool(others))]
+    notes += ["words/own: what false sharing costs"] * any(
+        "words/own" in point_table.titles for point_table in point_tables
+    )
     note = "; ".join(notes)
-    return PointTables(f"{known.name}/{pairs['variant'].iloc[0]}", legend, found, note)
+    return PointTables(f"{benchmark.name}/{pairs['variant'].iloc[0]}", legend, point_tables, note)
 
 
 def _others_text(values: Sequence[float | None]) -> str:
-    """What the other threads did: from the least share to the most, or a rate."""
-    known = [value for value in values if value is not None and not is_none(value)]
+    """Format what the other threads did: the least and the largest share, or a rate."""
+    numbers = [value for value in values if value is not None and not is_none(value)]
     decimals = 2 if len(values) > 1 else 1
-    return "-".join(f"{value:.{decimals}f}" for value in known) or "-"
+    return "-".join(f"{value:.{decimals}f}" for value in numbers) or "-"
 
 
 def _knee(
@@ -115,8 +119,8 @@ def _knee(
     row: Key,
     across: Sequence[Key],
 ) -> str:
-    """The rate at which a number reaches _KNEE times that without a load, between those on either side."""
-    ends = [(rates[one][key], ns) for one, line in numbers.items() for key, ns in line.items()]
+    """Format the rate at which a number reaches _KNEE times its idle value, interpolated."""
+    ends = [(rates[row_key][key], ns) for row_key, line in numbers.items() for key, ns in line.items()]
     rate, idle = min(ends)
     if rate:
         return "-"
@@ -131,47 +135,48 @@ def _knee(
     return "not reached" if before[0] else "-"
 
 
-def _notes(known: Benchmark, others: bool) -> Iterator[str]:
-    if known.other_unit == "byte":
+def _notes(benchmark: Benchmark, others: bool) -> Iterator[str]:
+    if benchmark.other_unit == "byte":
         yield "below each: GB/s of all other threads in the same samples"
-        yield f"knee: where a {known.unit} takes {_KNEE:g} times what it does without them"
-    elif known.other_unit:
-        yield f"below each: the fewest and the most {known.other_unit}s of another thread in a {known.unit}"
+        yield f"knee: where a {benchmark.unit} takes {_KNEE:g} times what it does without them"
+    elif benchmark.other_unit:
+        units = f"{benchmark.other_unit}s of another thread in a {benchmark.unit}"
+        yield f"below each: the fewest and the most {units}"
     elif others:
         yield "below each: what the threads that did the least and the most did, as shares of the mean"
-    if known.view is View.BLOCKS:
+    if benchmark.view is View.BLOCKS:
         yield "boundary: what each end of a block costs, (shared - own) times its lines"
 
 
 def _cells(
     pairs: pd.DataFrame, number: str, *parameters: Sequence[Parameter]
 ) -> dict[Key, dict[Key, dict[Key, float]]]:
-    """The median of a column in each cell, by the values of the parameters of tables, rows and columns."""
-    names = [one.name for part in parameters for one in part]
+    """Return the median of a column, by the values of the parameters of tables, rows and columns."""
+    names = [parameter.name for part in parameters for parameter in part]
     medians = pairs.groupby(names, sort=False, dropna=False, observed=True)[number].median()
-    found: dict[Key, dict[Key, dict[Key, float]]] = {}
+    cells: dict[Key, dict[Key, dict[Key, float]]] = {}
     for values in to_records(medians.reset_index()):
-        table, row, column = (tuple(values[one.name] for one in part) for part in parameters)
-        found.setdefault(table, {}).setdefault(row, {})[column] = values[number]
-    return found
+        table, row, column = (tuple(values[parameter.name] for parameter in part) for part in parameters)
+        cells.setdefault(table, {}).setdefault(row, {})[column] = values[number]
+    return cells
 
 
-def _in_order(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key]:
+def _sort_keys(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key]:
     def places(key: Key) -> list[Any]:
         return [
-            ((value is None) == bool(one.none), value and one.sort_key(value))
-            for one, value in zip(parameters, key, strict=True)
+            ((value is None) == bool(parameter.none), value and parameter.sort_key(value))
+            for parameter, value in zip(parameters, key, strict=True)
         ]
 
     return sorted(keys, key=places)
 
 
 def _label(key: Key, parameters: Sequence[Parameter]) -> str:
-    shown = (_shown(one, value) for one, value in zip(parameters, key, strict=True))
-    return " ".join(filter(None, shown)) or "all"
+    texts = (_format_parameter(parameter, value) for parameter, value in zip(parameters, key, strict=True))
+    return " ".join(filter(None, texts)) or "all"
 
 
-def _shown(parameter: Parameter, value: Any) -> str:
+def _format_parameter(parameter: Parameter, value: Any) -> str:
     if value is None:
         return parameter.none or ""
     if parameter.type == "bytes":
@@ -183,22 +188,24 @@ def _shown(parameter: Parameter, value: Any) -> str:
 def _meaning(parameter: Parameter, value: Any) -> str:
     if parameter.type == "word":
         return parameter.words.get(value) or str(value)
-    return f"{parameter.name.removesuffix('_bytes')} {_shown(parameter, value)}"
+    return f"{parameter.name.removesuffix('_bytes')} {_format_parameter(parameter, value)}"
 
 
 def _words(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -> Iterator[str]:
-    for one in parameters:
-        there = set(pairs[one.name])
-        if one is _RELATION:
+    for parameter in parameters:
+        values = set(pairs[parameter.name])
+        if parameter is _RELATION:
             yield "columns: what the CPUs share"
-        elif one.none:
-            yield f"columns: {one.name.replace(_RATE, ', GB/s each')}"
-        elif meanings := [f"{word}: {meaning}" for word, meaning in one.words.items() if word in there]:
+        elif parameter.none:
+            yield f"columns: {parameter.name.replace(_RATE, ', GB/s each')}"
+        elif meanings := [
+            f"{word}: {meaning}" for word, meaning in parameter.words.items() if word in values
+        ]:
             yield ", ".join(meanings)
 
 
 def _ends(block: Any, cells: Mapping[str, float | None]) -> tuple[str, str]:
-    """How many times the cost of own memory that of shared blocks is, and what each end of a block costs."""
+    """Format the cost of shared blocks relative to own memory, and the cost of each end of a block."""
     own, shared = cells.get("own"), cells.get("shared")
     if own is None or shared is None or is_none(own) or is_none(shared):
         return "-", "-"
@@ -206,17 +213,19 @@ def _ends(block: Any, cells: Mapping[str, float | None]) -> tuple[str, str]:
 
 
 def render_tables(found: PointTables, width: int | None = None) -> str:
-    """The tables for a terminal, one below the other; those wider than it in parts."""
-    parts = (f"{one_line(one.title)}\n{_table_text(one, width)}" for one in found.tables)
+    """Render the tables for a terminal, one below another; wider ones in parts."""
+    parts = (
+        f"{one_line(point_table.title)}\n{_table_text(point_table, width)}" for point_table in found.tables
+    )
     return "\n".join((one_line(f"{found.name}: {found.legend}"), *parts, one_line(found.note)))
 
 
-def _table_text(one: PointTable, width: int | None) -> str:
-    """As many columns beside each other as fit, the others below, each part with the names of the lines."""
-    columns = list(zip(one.titles, *one.lines, strict=True))
+def _table_text(point_table: PointTable, width: int | None) -> str:
+    """Render as many columns side by side as fit, the others below, each part with the names of the lines."""
+    columns = list(zip(point_table.titles, *point_table.lines, strict=True))
     parts: list[list[tuple[str, ...]]] = [columns[:2]]
     for column in columns[2:]:
-        wide = sum(2 + max(map(len, shown)) for shown in (*parts[-1], column)) - 2
+        wide = sum(2 + max(map(len, cells)) for cells in (*parts[-1], column)) - 2
         if width is not None and wide > width:
             parts.append([columns[0]])
         parts[-1].append(column)

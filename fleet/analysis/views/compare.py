@@ -71,7 +71,7 @@ def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
 
 
 def render_false_alarms(alarms: pd.DataFrame, width: int | None = None) -> str:
-    """Render the share of false alarms by order of the runs, the table of `false_alarms`, and a legend."""
+    """Render the share of false alarms by order of the runs, from `count_false_alarms`, and a legend."""
     titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs")
     rows = [
         (
@@ -101,7 +101,7 @@ def is_finding(rows: pd.DataFrame) -> pd.Series:
 
 
 def render_headlines(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return for each two sides a sentence: how many relations changed, on which hosts."""
+    """Return a sentence for each two sides: how many relations changed, on which hosts."""
     return [
         render_headline(group[0]) if len(group) == 1 else _summarize_hosts(sides, group)
         for sides, group in _group_by_sides(comparisons).items()
@@ -109,7 +109,7 @@ def render_headlines(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def render_headline(comparison: Comparison) -> str:
-    """Say how many relations of one comparison changed, and by how much at most."""
+    """Say how many relations of a comparison changed, and by how much at most."""
     a, b = comparison.a.name, comparison.b.name
     names = f"{b} against {a}" if len(a + b) <= _NAMES_LENGTH else "B against A"
     return one_line(f"{names}: {_summarize_relations(comparison)}")
@@ -118,7 +118,7 @@ def render_headline(comparison: Comparison) -> str:
 def format_open_relations(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, ...]]]:
     """Return host or side and COLUMNS of each relation that is not equivalent.
 
-    Findings come first; among alike verdicts, changes over all hosts.
+    Findings come first; within a verdict, changes over all hosts.
     """
     groups = _group_by_sides(comparisons)
     tables = [(f"all {len(group)}", sides, group[0].fleet) for sides, group in groups.items()]
@@ -146,7 +146,7 @@ def _group_by_sides(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], 
 
 
 def _format_relation(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
-    """Return the cells of COLUMNS; for a row of all hosts their number for pairs, and no A and B."""
+    """Return the cells of COLUMNS; in a row of all hosts their number as pairs, and no A and B."""
     change, low, high = text.convert_change(row, descriptions)
     names = (
         _format_sides(row, descriptions)

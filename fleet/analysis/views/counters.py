@@ -1,4 +1,4 @@
-"""What performance counters counted for each unit of a benchmark, beside its numbers."""
+"""Tables of performance counters, for each unit of a benchmark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,12 +16,11 @@ _NUMBER = ["benchmark", "variant", "point", "relation", "thread", "event"]
 
 
 def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """A row per benchmark, variant, point, relation, thread and event.
+    """Return a row per benchmark, variant, point, relation, thread and event.
 
-    counters: the table `counters` of one run; pairs: its rows of the table `pairs`. Columns: those names,
-    `per_unit` (median of all bursts; NaN where the CPU's counters were always in use), `bursts`, and `scaled`
-    (share of them in which the event was counted for a part of the time, and the rest is estimated). thread:
-    `ping`, or `other`.
+    counters: the table `counters` of one run. pairs: its rows of `pairs`. Columns: those names, `per_unit`
+    (median of bursts; NaN where the CPU had no counter free), `bursts`, and `scaled` (share of bursts whose
+    event was counted for a part of the time, and the rest estimated). thread: `ping` or `other`.
     """
     if counters.empty:
         return pd.DataFrame([], columns=[*_NUMBER, "per_unit", "bursts", "scaled"])
@@ -35,10 +34,10 @@ def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         per_unit=rows["count"].astype("float64") / share.where(share > 0) / rows["units"],
         scaled=share < 1,
     )
-    found = rows.groupby(_NUMBER, sort=False, dropna=False, observed=True).agg(
+    medians = rows.groupby(_NUMBER, sort=False, dropna=False, observed=True).agg(
         per_unit=("per_unit", "median"), bursts=("per_unit", "size"), scaled=("scaled", "mean")
     )
-    return found.reset_index()
+    return medians.reset_index()
 
 
 def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -49,39 +48,42 @@ def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 def tabulate_events(
     found: pd.DataFrame, hello: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> PointTables | None:
-    """The tables of one benchmark and variant; found: of `per_unit`, hello: of the run. None without."""
+    """Return the tables of one benchmark and variant, or None without events.
+
+    found: from `count_per_unit`. hello: of the run.
+    """
     if found.empty:
         return None
-    first, alike = found.iloc[0], descriptions[found.iloc[0]["benchmark"]].view in _SAME_WORK
-    alike = alike and found["thread"].nunique() > 1
-    if alike:
+    first, is_averaged = found.iloc[0], descriptions[found.iloc[0]["benchmark"]].view in _SAME_WORK
+    is_averaged = is_averaged and found["thread"].nunique() > 1
+    if is_averaged:
         keys = [name for name in _NUMBER if name != "thread"]
         columns = {"per_unit": "mean", "bursts": "max", "scaled": "max"}
         found = found.groupby(keys, sort=False, dropna=False, observed=True).agg(columns).reset_index()
         found["thread"] = "each"
     by_event = found.groupby("event", sort=False, observed=True)
     never = [str(name) for name, part in by_event if part["per_unit"].eq(0).all()]
-    there = set(found["event"]) - set(never)
-    names = [counter["event"] for counter in hello.get("counters", ()) if counter["event"] in there]
+    counted_events = set(found["event"]) - set(never)
+    names = [counter["event"] for counter in hello.get("counters", ()) if counter["event"] in counted_events]
     planned = hello.get("plan", {}).get("benchmarks", ())
     points = [point for kind in planned for point in kind.get("points") or ()]
-    shown = [name for name in ("point", "thread") if found[name].nunique() > 1] or ["thread"]
-    places = {point: at for at, point in enumerate(dict.fromkeys(points))}
+    key_columns = [name for name in ("point", "thread") if found[name].nunique() > 1] or ["thread"]
+    places = {point: place for place, point in enumerate(dict.fromkeys(points))}
     rows = sorted(to_records(found), key=lambda row: places.get(row["point"], -1))
     relations = sorted(found["relation"].unique(), key=relation_sort_key)
-    of_each = {each: [row for row in rows if row["relation"] == each] for each in relations}
-    if "point" not in shown and len(relations) > 1:  # short tables are easier to compare in one
-        shown = ["relation", *shown]
+    of_each = {relation: [row for row in rows if row["relation"] == relation] for relation in relations}
+    if "point" not in key_columns and len(relations) > 1:  # short tables are easier to compare in one
+        key_columns = ["relation", *key_columns]
         of_each = {"by what two CPUs share": [row for part in of_each.values() for row in part]}
     tables = [
-        PointTable(title, (", ".join(shown), *names), _lines(part, shown, names))
+        PointTable(title, (", ".join(key_columns), *names), _lines(part, key_columns, names))
         for title, part in of_each.items()
         if names
     ]
     unit = descriptions[first["benchmark"]].unit.replace("_", " ")
     notes = [f"0 everywhere: {', '.join(never)}"] if never else []
     notes += [f"medians of {format_count(int(found['bursts'].max()), 'count')}"]
-    notes += ["mean of the threads"] if alike else []
+    notes += ["mean of the threads"] if is_averaged else []
     notes += ["-: the CPU had no counter free"] if found["per_unit"].isna().any() else []
     notes += ["~: counted for a part of the time, the rest is estimated"] if found["scaled"].any() else []
     name = f"{first['benchmark']}/{first['variant']} events"
@@ -89,11 +91,11 @@ def tabulate_events(
 
 
 def _lines(
-    rows: Sequence[dict[str, Any]], shown: Sequence[str], names: Sequence[str]
+    rows: Sequence[dict[str, Any]], key_columns: Sequence[str], names: Sequence[str]
 ) -> list[tuple[str, ...]]:
     cells = {}
     for row in rows:
         number = "-" if is_none(row["per_unit"]) else f"{'~' if row['scaled'] else ''}{row['per_unit']:.3g}"
-        cells[", ".join(str(row[name]) for name in shown), row["event"]] = number
+        cells[", ".join(str(row[name]) for name in key_columns), row["event"]] = number
     places = dict.fromkeys(place for place, _ in cells)
     return [(place, *(cells.get((place, name), "-") for name in names)) for place in places]

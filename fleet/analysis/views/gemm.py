@@ -1,4 +1,4 @@
-"""The products of `fleet show`: operations a second of a vector or matrix unit, and the share of its peak."""
+"""Tables of `fleet show` for products: operations a second of a vector or matrix unit, and share of peak."""
 
 import math
 
@@ -12,10 +12,10 @@ from fleet.model import SHIPPED, Descriptions, View
 
 
 def tabulate_products(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
-    """The points of one variant of gemm: of each number of CPUs a table, of CPUs alike the median.
+    """Return the points of one variant of gemm, a table per number of CPUs; medians of like CPUs.
 
     pairs: its rows of the table `pairs`. `of peak` is the share of what the same CPUs reached on registers in
-    the same run, in a cycle where the frequency is known; `a CPU` and `op/cycle` are of one CPU, on average.
+    the same run, per cycle where the frequency is known; `a CPU` and `op/cycle` are means per CPU.
     """
     rows = add_peak_shares(pairs, descriptions)
     first = rows.iloc[0]
@@ -26,11 +26,11 @@ def tabulate_products(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED)
 
 
 def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
-    """The rows of products in `pairs`, in the order of a table, with what people read.
+    """Return the rows of products in `pairs`, in the order of a table, with columns for people.
 
-    `gops`: operations in a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs,
-    by cycle, as frequencies may differ, or by nanosecond where one is unknown; `per_cycle`: operations of a
-    core in a cycle; `shape`: empty for peak. NaN where there is no peak or frequency.
+    `gops`: operations a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs,
+    per cycle, or per nanosecond where a frequency is unknown; `per_cycle`: operations of a core in a cycle;
+    `shape`: empty for peak. NaN without a peak or frequency.
     """
     cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
     rows = pairs[pairs["benchmark"].map(lambda name: descriptions[name].view is View.PRODUCTS).astype(bool)]
@@ -39,8 +39,8 @@ def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
     none = (math.nan, math.nan)
     numbers = zip(peaks["gops"], peaks["core_ghz"], strict=True)
     keys, of_peaks = (part[cpus].itertuples(index=False, name=None) for part in (rows, peaks))
-    known = dict(zip(of_peaks, numbers, strict=True))
-    gops, ghz = np.array([known.get(key, none) for key in keys], dtype=float).reshape(-1, 2).T
+    peak_by_cpus = dict(zip(of_peaks, numbers, strict=True))
+    gops, ghz = np.array([peak_by_cpus.get(key, none) for key in keys], dtype=float).reshape(-1, 2).T
     rows = rows.assign(
         share=rows["gops"] / gops * (ghz / rows["core_ghz"]).fillna(1),
         per_cycle=rows["gops"] / rows["threads"] / rows["core_ghz"],
@@ -48,9 +48,13 @@ def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
     )
     rows = rows.sort_values("bytes", na_position="first", kind="stable")
     operation = [
-        one for name in rows["benchmark"].unique() for one in descriptions[name].parameters_with_role("row")
+        parameter
+        for name in rows["benchmark"].unique()
+        for parameter in descriptions[name].parameters_with_role("row")
     ]
-    names = sorted(rows["operation"].unique(), key=lambda name: [one.sort_key(name) for one in operation[:1]])
+    names = sorted(
+        rows["operation"].unique(), key=lambda name: [parameter.sort_key(name) for parameter in operation[:1]]
+    )
     places = {name: place for place, name in enumerate(names)}
     rows = rows.assign(place=rows["operation"].map(places)).sort_values("place", kind="stable")
     return rows.drop(columns="place")
@@ -58,16 +62,16 @@ def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
 
 def _table(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     numbers = {name: (name, "median") for name in ("gops", "spread", "share", "per_cycle")}
-    alike = rows.groupby(["operation", "point", "shape"], sort=False).agg(**numbers).reset_index()
+    medians = rows.groupby(["operation", "point", "shape"], sort=False).agg(**numbers).reset_index()
     threads = int(rows["threads"].iloc[0])
-    each = ("a CPU",) * (threads > 1)
+    cpu_titles = ("a CPU",) * (threads > 1)
     lines = []
-    for row in to_records(alike):
-        rates = (f"{row['gops']:.1f}", *(f"{row['gops'] / threads:.1f}" for _ in each))
+    for row in to_records(medians):
+        rates = (f"{row['gops']:.1f}", *(f"{row['gops'] / threads:.1f}" for _ in cpu_titles))
         share = "-" if is_none(row["share"]) else f"{row['share']:.1%}"
         per_cycle = "-" if is_none(row["per_cycle"]) else f"{row['per_cycle']:.1f}"
         # The size, where one was asked for: .64M of stream.256x256x256.64M.huge.x1.
         size = row["point"].removeprefix(row["operation"]).split(".")[2:-2][:1]
         name = ".".join((row["operation"], *size))
         lines.append((name, row["shape"], *rates, format_half_width(row["spread"]), share, per_cycle))
-    return ("point", "shape", "Gop/s", *each, "±95%", "of peak", "op/cycle"), lines
+    return ("point", "shape", "Gop/s", *cpu_titles, "±95%", "of peak", "op/cycle"), lines

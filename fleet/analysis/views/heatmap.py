@@ -1,4 +1,4 @@
-"""Renders a heat map as text: numbers if they fit, else coloured half blocks, else groups, with a legend."""
+"""Render a heat map as text: numbers if they fit, else coloured half blocks, else groups, with a legend."""
 
 import re
 from collections.abc import Sequence
@@ -38,14 +38,14 @@ _LIGHT = 3.2  # steps of _VIRIDIS; from there on black text is easier to read
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """What is drawn on: `width` columns and `height` lines (None: unlimited), with or without colour."""
+    """A terminal of `width` columns and `height` lines (None: unlimited), with or without colour."""
 
     width: int | None = None
     colour: bool = False
     height: int | None = None
 
     def fits(self, text: str) -> bool:
-        """Whether no line of `text` is too long, and they are not too many; colours have no width."""
+        """Report whether `text` fits in width and height; colours have no width."""
         lines = _CODES.sub("", text).splitlines()
         wide = self.width is None or max(map(len, lines)) <= self.width
         return wide and (self.height is None or len(lines) <= self.height)
@@ -65,8 +65,8 @@ def draw_matrix(
 ) -> Text:
     """Draw `table` (rows and columns as `order.cpus`) in the most exact form that fits.
 
-    label: what its numbers are. marked: pairs to point out. as_map: the shape rather than
-    the numbers, where colour or numbers do not fit.
+    label: names its numbers. marked: pairs to point out. as_map: draw the shape, not
+    numbers, where colour or numbers do not fit.
     """
     drawn = map_cpus(table, order)
     many = len(order.cpus) > min(MOST_CPUS, canvas.height or MOST_CPUS)
@@ -98,7 +98,7 @@ def _lay_out_matrix(
     drawn: Heatmap,
     canvas: Canvas,
 ) -> Text:
-    """Lay a table of right-aligned cells out, with a rule before each row and column that has a border."""
+    """Lay out right-aligned cells, with a rule before each row and column that has a border."""
     label = max(map(len, rows))
     width = max(len(cell) for line in (*cells, columns) for cell in line)
 
@@ -120,24 +120,24 @@ def _lay_out_matrix(
     return Text("\n").join([*lines, Text()])
 
 
-def _draw_half_blocks(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text:
-    """A column of the terminal for each CPU, two rows of pairs in a line, with a gap between groups."""
+def _draw_half_blocks(drawn: Heatmap, order: Layout, quantity: str, marked: Pairs) -> Text:
+    """Draw a column for each CPU, two rows of pairs in a line, with gaps between groups."""
     label = max(map(len, drawn.labels))
     flagged = "; x: pair with a flag" if marked else ""
-    text = Text(f"{what}, by colour; rows ping, columns pong{flagged}\n")
+    text = Text(f"{quantity}, by colour; rows ping, columns pong{flagged}\n")
     for share in np.linspace(0, 1, _LEGEND_STEPS):
         text.append("  ", _style(round(share * (SHADES - 1))))
         text.append(f" {find_value(share, drawn.limits):.0f}  ")
     text.append("\n").append(_column_labels(drawn, label))
     shades = drawn.choose_shades()
-    begins = [at for at, border in enumerate(drawn.borders) if border]
+    begins = [row for row, border in enumerate(drawn.borders) if border]
     for block in map(list, np.split(np.arange(len(shades)), begins)):
         for upper, lower in zip(block[::2], [*block[1::2], None], strict=False):
             text.append(f"{drawn.labels[upper]:>{label}} ")
-            for at, (top, gap) in enumerate(zip(shades[upper], drawn.borders, strict=True)):
-                bottom = -1 if lower is None else shades[lower][at]
+            for column, (top, gap) in enumerate(zip(shades[upper], drawn.borders, strict=True)):
+                bottom = -1 if lower is None else shades[lower][column]
                 rows = [row for row in (upper, lower) if row is not None]
-                points_out = any(_mark(order.cpus[row], order.cpus[at], marked) == "*" for row in rows)
+                points_out = any(_mark(order.cpus[row], order.cpus[column], marked) == "*" for row in rows)
                 text.append(" " * gap).append("x" if points_out else "▀", _two(top, bottom, points_out))
             text.append("\n")
     return text
@@ -145,7 +145,7 @@ def _draw_half_blocks(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -
 
 @cache
 def _two(top: int, bottom: int, points_out: bool) -> Style:
-    """The colours of a cell with one pair above another; what was not measured stays dark."""
+    """Return the colours of a cell with one pair above another; unmeasured pairs stay dark."""
     upper, lower = (
         Color.from_rgb(*shade_to_rgb(shade)) if shade >= 0 else Color.parse("black")
         for shade in (top, bottom)
@@ -155,30 +155,33 @@ def _two(top: int, bottom: int, points_out: bool) -> Style:
     return Style(color=upper, bgcolor=lower)
 
 
-def _draw_signs(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text:
-    """A character for each pair where there is no colour: the darker, the slower."""
+def _draw_signs(drawn: Heatmap, order: Layout, quantity: str, marked: Pairs) -> Text:
+    """Draw a character for each pair, without colour; darker is slower."""
     label = max(map(len, drawn.labels))
     low, high = drawn.limits
     scale = ", logarithmic" if is_log(drawn.limits) else ""
     flagged = "; x: pair with a flag" if marked else ""
     text = Text(
-        f"{what}, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}{scale}; rows ping, columns pong{flagged}\n"
+        f"{quantity}, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}{scale}; "
+        f"rows ping, columns pong{flagged}\n"
         f"{_column_labels(drawn, label)}"
     )
     for name, cpu, shades, border in zip(
         drawn.labels, order.cpus, drawn.choose_shades(), drawn.borders, strict=True
     ):
-        known = (_SIGNS[shade * (len(_SIGNS) - 1) // (SHADES - 1)] if shade >= 0 else " " for shade in shades)
+        shade_signs = (
+            _SIGNS[shade * (len(_SIGNS) - 1) // (SHADES - 1)] if shade >= 0 else " " for shade in shades
+        )
         signs = [
             "x" if _mark(cpu, other, marked) == "*" else sign
-            for other, sign in zip(order.cpus, known, strict=True)
+            for other, sign in zip(order.cpus, shade_signs, strict=True)
         ]
         text.append("\n" * border + f"{name:>{label}} {_spread(signs, drawn.borders)}\n")
     return text
 
 
 def _column_labels(drawn: Heatmap, label: int) -> str:
-    """The columns' names downwards, a digit a line, or neighbours' numbers would run together."""
+    """Render the columns' names downwards, a digit a line, so that neighbours do not run together."""
     lines = (
         " " * (label + 1) + _spread([f"{name:>{label}}"[digit] for name in drawn.labels], drawn.borders)
         for digit in range(-label, 0)
@@ -197,28 +200,28 @@ def _style(shade: int) -> Style:
 
 
 def is_light_shade(shade: int) -> bool:
-    """Whether black is easier to read on it than white."""
+    """Report whether black text is easier to read on a shade than white."""
     return shade / (SHADES - 1) * (len(_VIRIDIS) - 1) > _LIGHT
 
 
 def shade_to_rgb(shade: int) -> tuple[int, ...]:
-    """The red, green and blue of a shade, 0 to 255."""
+    """Return the red, green and blue of a shade, 0 to 255."""
     share = shade / (SHADES - 1) * (len(_VIRIDIS) - 1)
-    at = min(int(share), len(_VIRIDIS) - 2)
+    step = min(int(share), len(_VIRIDIS) - 2)
     return tuple(
-        round(a + (b - a) * (share - at)) for a, b in zip(_VIRIDIS[at], _VIRIDIS[at + 1], strict=True)
+        round(a + (b - a) * (share - step)) for a, b in zip(_VIRIDIS[step], _VIRIDIS[step + 1], strict=True)
     )
 
 
 def colour_by_rank(text: str, rank: float) -> str:
-    """The text on the colour of its rank: 0 the fastest, dark; 1 the slowest, light."""
+    """Render text on the colour of its rank: 0 the fastest, dark; 1 the slowest, light."""
     return _style(round(rank * (SHADES - 1))).render(text)
 
 
-def _draw_groups(table: npt.ArrayLike, order: Layout, canvas: Canvas, what: str) -> Text:
-    """Groups of CPUs in numbers, as many as fit."""
-    for most in (MOST_GROUPS, MOST_GROUPS // 2, MOST_GROUPS // 4, 2):
-        drawn = map_groups(table, order, most)
+def _draw_groups(table: npt.ArrayLike, order: Layout, canvas: Canvas, quantity: str) -> Text:
+    """Draw groups of CPUs in numbers, as many as fit."""
+    for max_groups in (MOST_GROUPS, MOST_GROUPS // 2, MOST_GROUPS // 4, 2):
+        drawn = map_groups(table, order, max_groups)
         letters = [_letter(number) for number in range(len(drawn.labels))]
         rows = [f"{label} {letter}" for label, letter in zip(drawn.labels, letters, strict=True)]
         body = _lay_out_matrix(rows, letters, drawn.format_cells("{:.1f}", "-"), drawn, canvas)
@@ -226,10 +229,10 @@ def _draw_groups(table: npt.ArrayLike, order: Layout, canvas: Canvas, what: str)
             break
     return Text(
         f"{len(order.cpus)} CPUs as {len(letters)} groups ({drawn.groups}):\n"
-        f"{what}; median of the pairs between two groups, on the diagonal within one\n"
+        f"{quantity}; median of the pairs between two groups, on the diagonal within one\n"
     ).append_text(body)
 
 
 def _letter(number: int) -> str:
-    """A, B, ... Z, AA, AB, ..."""
+    """Return the name of a group: A, B, ... Z, AA, AB, ..."""
     return ("" if number < 26 else _letter(number // 26 - 1)) + chr(ord("A") + number % 26)

@@ -1,4 +1,4 @@
-"""What `fleet runs --relation` prints: the latency of a relation, run by run."""
+"""Text of `fleet runs --relation`: the latency of a relation, run by run."""
 
 from collections.abc import Container, Sequence
 from datetime import UTC
@@ -26,35 +26,38 @@ _LEAST_SPAN = 0.05  # of the smallest value; less would make noise look like cha
 def render_relation_history(
     found: pd.DataFrame, width: int | None = None, descriptions: Descriptions = SHIPPED
 ) -> str:
-    """A line per run, benchmark and variant, oldest first; then each host's course. width: of the page."""
+    """Render a line per run, benchmark and variant, oldest first, then each host's course.
+
+    width: of the page.
+    """
     relations = list(found["relation"].unique())
     several = len(relations) > 1
     names = ["started (UTC)", "host", "run", "benchmark", *["of"] * several]
     numbers = ["pairs", "median", "min", "max", "p99", "±95%", "flagged"]
     titles, right = [*names, *numbers, "labels"], range(len(names), len(names) + len(numbers))
     rows = text.to_records(found)
-    alike = text.find_common_labels([row["labels"] for row in rows])
-    lines = [_line(row, descriptions, several=several, alike=alike) for row in rows]
+    common_labels = text.find_common_labels([row["labels"] for row in rows])
+    lines = [_line(row, descriptions, several=several, common_labels=common_labels) for row in rows]
     drop = ("p99", "min", "max", "run", "flagged", "pairs")
     listed = table(titles, lines, right=right, width=width, drop=drop)
     levels = not are_pairs(found["relation"]).any()
-    shown = listed.partition("\n")[0].split()
+    listed_titles = listed.partition("\n")[0].split()
     parts, part = ("CPUs and groups", "of them") if levels else ("pairs", "pair")
     of = {("median", "min", "max"): parts, ("p99", "±95%"): f"the median {part}", ("flagged",): "bursts"}
-    named = (([name for name in names if name in shown], what) for names, what in of.items())
-    meant = [f"{', '.join(names)}: of {what}" for names, what in named if names]
-    what = "; ".join((text.describe_units(found["benchmark"], descriptions), *meant))
-    whole = text.add_common_labels(listed, alike) + _courses(found)
+    named = (([name for name in names if name in listed_titles], subject) for names, subject in of.items())
+    meant = [f"{', '.join(names)}: of {subject}" for names, subject in named if names]
+    explanation = "; ".join((text.describe_units(found["benchmark"], descriptions), *meant))
+    body = text.add_common_labels(listed, common_labels) + _courses(found)
     words = {name.partition(" ")[0] for name in relations}
     end = one_line(f"What changed when: fleet compare {rows[-1]['host_name']}")
-    return f"{', '.join(sorted(words)) if several else relations[0]}: {what}\n{whole}\n\n{end}"
+    return f"{', '.join(sorted(words)) if several else relations[0]}: {explanation}\n{body}\n\n{end}"
 
 
-def _courses(found: pd.DataFrame) -> str:
+def _courses(history: pd.DataFrame) -> str:
     keys = ["host_name", *_CLASS]
     rows = [
         (str(host), f"{name}/{variant}", str(relation), draw_sparkline(part["median_ns"]))
-        for (host, name, variant, relation), part in found.groupby(keys, sort=False)
+        for (host, name, variant, relation), part in history.groupby(keys, sort=False)
         if len(part) > 1
     ]
     return "\n\n" + table(("host", "benchmark", "of", "oldest to newest"), rows) if rows else ""
@@ -63,7 +66,7 @@ def _courses(found: pd.DataFrame) -> str:
 def render_history(
     runs: Sequence[RunSummary], found: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> str:
-    """A host's comparable runs in a table, by level and course. found: as `mark_usual` returns them."""
+    """Render a host's comparable runs by level and course. found: from `mark_usual`."""
     rows = []
     keys = ["benchmark", "variant", "about", "place", "relation"]
     for (name, variant, about, _, relation), part in found.groupby(keys, sort=False):
@@ -75,9 +78,9 @@ def render_history(
             text.format_value(descriptions[str(name)], ns) for ns in (compute_geometric_mean(usual), *ends)
         ]
         of = f"{len(usual)} of {len(values)}"
-        what = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
+        title = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
         half = text.format_half_width(half_width_between_runs(usual))
-        rows.append((what, str(relation), numbers[0], half, of, *numbers[1:], draw_sparkline(values)))
+        rows.append((title, str(relation), numbers[0], half, of, *numbers[1:], draw_sparkline(values)))
     changed = dict.fromkeys(since_text(row) for row in text.to_records(found) if row["since"])
     first, last = runs[0].started_utc, runs[-1].started_utc
     titles = ("benchmark", "of", "usual", "±95%", "runs", "min", "max", "oldest to newest")
@@ -91,26 +94,32 @@ def render_history(
 
 
 def draw_sparkline(values: npt.ArrayLike) -> str:
-    """The course of some values as blocks, at most the newest SPARKS; a span of 5 % is at least as tall."""
-    shown = np.asarray(values, dtype=float)[-SPARKS:]
-    low, high = float(shown.min()), float(shown.max())
+    """Draw values as blocks, the newest SPARKS at most; the scale spans at least 5 %."""
+    newest = np.asarray(values, dtype=float)[-SPARKS:]
+    low, high = float(newest.min()), float(newest.max())
     spare = max(_LEAST_SPAN * low - (high - low), 0.0) / 2
     low, high = low - spare, high + spare
-    share = (shown - low) / (high - low) if high > low else np.full(len(shown), 0.5)
-    return "".join(_BLOCKS[min(int(each * len(_BLOCKS)), len(_BLOCKS) - 1)] for each in share)
+    share = (newest - low) / (high - low) if high > low else np.full(len(newest), 0.5)
+    return "".join(_BLOCKS[min(int(height * len(_BLOCKS)), len(_BLOCKS) - 1)] for height in share)
 
 
 def _line(
-    row: dict[str, Any], descriptions: Descriptions, *, several: bool, alike: Container[str]
+    row: dict[str, Any], descriptions: Descriptions, *, several: bool, common_labels: Container[str]
 ) -> tuple[str, ...]:
-    least, most = (
+    min_column, max_column = (
         ("max_ns", "min_ns") if text.is_rate(descriptions[row["benchmark"]]) else ("min_ns", "max_ns")
     )
     started = f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}"
     run = (started, row["host_name"], row["run_id"], text.name_kind(row), *[row["relation"]] * several)
     numbers = (
         text.format_value(descriptions[row["benchmark"]], row[name])
-        for name in ("median_ns", least, most, "p99_ns")
+        for name in ("median_ns", min_column, max_column, "p99_ns")
     )
     ends = (text.format_half_width(row["spread"]), text.format_share(row["flagged_share"]))
-    return (*run, str(row["pairs"]), *numbers, *ends, text.format_labels(row["labels"], without=alike))
+    return (
+        *run,
+        str(row["pairs"]),
+        *numbers,
+        *ends,
+        text.format_labels(row["labels"], without=common_labels),
+    )

@@ -1,4 +1,4 @@
-"""The ladders of `fleet show`: what memory costs by its level, and by its size, of benchmarks with points."""
+"""Ladders of `fleet show`: the cost of memory by level and by size."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,16 +30,18 @@ def render_ladder(
     all_sizes: bool = False,
     width: int | None = None,
 ) -> str:
-    """One benchmark and variant: of CPUs `alike` a row per level, and if asked for, or without, per size.
+    """Render one benchmark and variant, by like CPUs: a row per level; per size if asked, or without levels.
 
-    pairs: its rows. plateaus: of `reduce.ladders`. Columns are settings; cycles only where they fit.
+    pairs: its rows. plateaus: from `find_plateaus`. Columns are settings; cycles only where they fit.
     """
     first, rows = pairs.iloc[0], select_ladder_steps(pairs, descriptions)
-    known = descriptions[first["benchmark"]]
+    benchmark = descriptions[first["benchmark"]]
     own = (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
     levels = plateaus[own]
-    what = "by the level of the memory" if len(levels) else "by its size"
-    parts = [f"{first['benchmark']}/{first['variant']}: {known.heading}, {what}; {describe_pages(rows)}"]
+    grouping = "by the level of the memory" if len(levels) else "by its size"
+    parts = [
+        f"{first['benchmark']}/{first['variant']}: {benchmark.heading}, {grouping}; {describe_pages(rows)}"
+    ]
     parts += [
         f"{describe_cpus(group)}\n{_levels(group, width, descriptions)}"
         for group in group_like_cpus(levels).values()
@@ -55,7 +57,7 @@ def render_ladder(
         for _, group in rows.groupby(["threads", *_ENDS], sort=True):
             parts.append(f"{describe_cpus(group)}\n{_sizes(group, width, descriptions)}")
     ending = describe_bursts(rows)
-    if known.unit == "byte":
+    if benchmark.unit == "byte":
         ending += "; bytes that instructions move: what a write fetches before is not counted"
     if not all_sizes and len(levels):
         ending += f"; --ladder: all {format_count(rows['bytes'].nunique(), 'size')}"
@@ -63,7 +65,7 @@ def render_ladder(
 
 
 def describe_bursts(rows: pd.DataFrame) -> str:
-    """How many bursts a table is made of, and the share of them that are flagged."""
+    """Say how many bursts a table is made of, and which share is flagged."""
     bursts, flagged = int(rows["bursts"].sum()), int(rows["flagged_bursts"].sum())
     share = f", {format_share(flagged / bursts)} of them flagged" if flagged else ""
     return f"medians of {format_count(bursts, 'burst')}{share}"
@@ -72,9 +74,9 @@ def describe_bursts(rows: pd.DataFrame) -> str:
 def tabulate_levels(
     group: pd.DataFrame, descriptions: Descriptions = SHIPPED, *, in_cycles: bool = True
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Titles and a row per level, medians over CPUs measured alike; in_cycles: loads in cycles too.
+    """Return titles and a row per level, medians of like CPUs; in_cycles: loads in cycles too.
 
-    group: plateaus, `alike`. cache: as much of it as one CPU may fill; sizes: those measured in it.
+    group: plateaus, from `group_like_cpus`. cache: the part that one CPU may fill; sizes: those measured.
     """
     columns, cycles = sort_settings(group, descriptions), in_cycles and _has_cycles(group, descriptions)
     lines = []
@@ -97,16 +99,16 @@ def _levels(
     group: pd.DataFrame, width: int | None, descriptions: Descriptions, *, in_cycles: bool = True
 ) -> str:
     titles, lines = tabulate_levels(group, descriptions, in_cycles=in_cycles)
-    whole = table(titles, lines, right=set(range(3, len(titles))))
+    full_table = table(titles, lines, right=set(range(3, len(titles))))
     return (
         _levels(group, width, descriptions, in_cycles=False)
-        if in_cycles and is_too_wide(whole, width)
-        else whole
+        if in_cycles and is_too_wide(full_table, width)
+        else full_table
     )
 
 
 def _has_cycles(rows: pd.DataFrame, descriptions: Descriptions) -> bool:
-    """Whether loads are shown in cycles too: where the core's frequency is known."""
+    """Report whether loads are shown in cycles too: where the core's frequency is known."""
     return not is_rate(descriptions[rows["benchmark"].iloc[0]]) and bool(rows["core_ghz"].notna().any())
 
 
@@ -123,22 +125,24 @@ def _sizes(
             )
         lines.append(tuple(line))
     titles = ("size", *_titles(columns, cycles=cycles))
-    whole = table(titles, lines, right=set(range(len(titles))))
+    full_table = table(titles, lines, right=set(range(len(titles))))
     return (
-        _sizes(rows, width, descriptions, in_cycles=False) if cycles and is_too_wide(whole, width) else whole
+        _sizes(rows, width, descriptions, in_cycles=False)
+        if cycles and is_too_wide(full_table, width)
+        else full_table
     )
 
 
 def _cell(rows: pd.DataFrame, descriptions: Descriptions, *, cycles: bool) -> list[str]:
-    """The number of rows, and its cycles: ~ of a plateau which is not level, 12|34 if at two levels."""
+    """Return a number, and its cycles: ~ for a plateau that is not level, 12|34 at two levels."""
     if not len(rows):
         return [_NONE] * (1 + cycles)
     middle, ghz = float(rows["median_ns"].median()), rows["core_ghz"].median()
     uneven = "rise" in rows and bool((rows["rise"] > STEP).any())
     in_cycles = [_NONE if is_none(ghz) else f"{middle * ghz:.1f}"] if cycles else []
     levels = [ns for ns in (middle, rows["other_ns"].median()) if not is_none(ns)]
-    shown = "|".join(format_value(descriptions[rows["benchmark"].iloc[0]], ns) for ns in levels)
-    return [("~" if uneven else "") + shown, *in_cycles]
+    number = "|".join(format_value(descriptions[rows["benchmark"].iloc[0]], ns) for ns in levels)
+    return [("~" if uneven else "") + number, *in_cycles]
 
 
 def _titles(columns: Sequence[str], *, cycles: bool) -> list[str]:
@@ -146,7 +150,7 @@ def _titles(columns: Sequence[str], *, cycles: bool) -> list[str]:
 
 
 def explain_marks(levels: pd.DataFrame) -> list[str]:
-    """What ~ and | in a table of these levels mean, where they occur."""
+    """Explain ~ and | where a table of these levels has them."""
     lines = []
     if (levels["rise"] > STEP).any():
         lines.append(f"~: no plateau: some sizes take more than {STEP:g} times as long as others")
@@ -156,19 +160,19 @@ def explain_marks(levels: pd.DataFrame) -> list[str]:
 
 
 def group_like_cpus(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
-    """The rows of as many threads on the same kinds of cores, together; and by these columns."""
+    """Group rows by `by`, number of threads and kinds of cores."""
     kinds: Any = [tuple(relation_sort_key(str(name))[1]) for name in rows["relation"]]
     groups = rows.assign(kinds=kinds).groupby([*by, "threads", "kinds"], sort=True, observed=True)
     return {key: group.drop(columns="kinds") for key, group in groups}
 
 
 def describe_pages(rows: pd.DataFrame) -> str:
-    """The kinds of pages that the memory of these rows lay in."""
+    """Name the kinds of pages of the memory of these rows."""
     return " and ".join(f"{kind} pages" for kind in sorted(rows["pages"].dropna().unique(), reverse=True))
 
 
 def describe_cpus(rows: pd.DataFrame) -> str:
-    """The CPUs of a table: one, several that were measured one after the other, or groups at once."""
+    """Name the CPUs of a table: one, several measured in turn, or groups at once."""
     threads, kind = int(rows["threads"].iloc[0]), str(rows["relation"].iloc[0]).partition(" ")[2]
     ends = [(row["ping_cpu"], row["pong_cpu"]) for row in to_records(rows[_ENDS].drop_duplicates())]
     of_kind = f" ({kind})" if kind else ""

@@ -36,7 +36,7 @@ def render_changes(history: History) -> str:
 
 
 def changes_as_json(history: History) -> str:
-    """Render an object; dates as text, shares as fractions."""
+    """Render one object; dates as text, shares as fractions."""
     names = ("hosts", "relations", "runs", "judged", "threshold", "caveats")
     return format_json(
         {name: getattr(history, name) for name in (*names, "nights", "changes", "odd", "elsewhere")}

@@ -55,7 +55,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The columns of one benchmark, of each the cells by host. bursts, flagged: by host.
+    """The columns of one benchmark: cells by column and host. bursts, flagged: by host.
 
     variants: by host, where hosts were measured with different ones; else empty.
     """
@@ -69,51 +69,50 @@ class Group:
 
     @property
     def any_flagged(self) -> bool:
-        """Whether a burst is."""
+        """Report whether any burst is flagged."""
         return any(self.flagged.values())
 
     @property
     def heading(self) -> str:
-        """What its numbers are."""
+        """Return the name and unit of its numbers."""
         return self.benchmark.heading
 
     @property
     def hosts(self) -> list[str]:
-        """Those that have a number."""
+        """Return the hosts that have a number."""
         return list(dict.fromkeys(host for cells in self.columns.values() for host in cells))
 
 
 def compute_host_medians(rows: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
-    """A row per host and column of the overview. rows, like: of `reduce.comparison_rows.overview_history`.
+    """Return a row per host and column of the overview. rows, like: from `load_overview_history`.
 
     Rows that `mark_usual` does not call usual are left out. like: all comparable runs of these hosts, to say
     how far one of them may be off.
 
     Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`, `place`, `runs`, `median_ns`
-    (the geometric mean of the runs at the main level), `half` (half its 95 % interval, relative: `how_wide`
-    says between what; NaN where this host has none of the kind), `behind` (the runs that it is from), `since`
-    (the first night after its last change, or None),
-    `levels` (ns and number of the runs at the main level and, by their median, of any others), `bursts` and
-    `flagged_bursts` of all these runs.
+    (the geometric mean of the runs at the main level), `half` (half its 95 % interval, relative;
+    `describe_interval` says between what; NaN where this host has none of the kind), `behind` (the number of
+    runs it is from), `since` (the first night after its last change, or None), `levels` (ns and number of the
+    runs at the main level and, by their median, of any others), `bursts` and `flagged_bursts` of all.
     """
     rows = rows[rows["is_usual"]] if "is_usual" in rows else rows.assign(since=None)
-    alike = () if like is None else like.groupby(_KEYS, sort=False)
-    others = {key: part["median_ns"].to_numpy(dtype=float) for key, part in alike}
-    found = [
+    histories = () if like is None else like.groupby(_KEYS, sort=False)
+    others = {key: part["median_ns"].to_numpy(dtype=float) for key, part in histories}
+    medians = [
         dict(zip(_KEYS, key, strict=True))
         | {"runs": len(part), "since": part["since"].iloc[0]}
-        | _over_runs(part, others.get(key))
+        | _combine_runs(part, others.get(key))
         | {"bursts": part["bursts"].sum(), "flagged_bursts": (part["flagged_share"] * part["bursts"]).sum()}
         for key, part in rows.groupby(_KEYS, sort=False)
     ]
-    if any(one["behind"] >= LEAST_RUNS for one in found):
-        found = [one if one["behind"] >= LEAST_RUNS else {**one, "half": math.nan} for one in found]
+    if any(row["behind"] >= LEAST_RUNS for row in medians):
+        medians = [row if row["behind"] >= LEAST_RUNS else {**row, "half": math.nan} for row in medians]
     columns = [*_KEYS, "runs", "since", "median_ns", "half", "behind", "levels", "bursts", "flagged_bursts"]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(medians, columns=columns)
 
 
 def describe_interval(table: pd.DataFrame) -> str:
-    """What ±95% is in a table of `medians`: one thing in all of its rows."""
+    """Say what ±95% means in a table of `compute_host_medians`, the same in all rows."""
     if table["behind"].max() < LEAST_RUNS:
         return "of the median pair, within the run"
     if table["runs"].max() >= LEAST_RUNS:
@@ -124,7 +123,7 @@ def describe_interval(table: pd.DataFrame) -> str:
 def group_columns(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[Group]:
     """Return a table of `compute_host_medians` as groups of columns, in its order.
 
-    A group is of one variant, or of all where each host was measured with one and these differ.
+    A group has one variant, or all where each host was measured with one and these differ.
     """
     hosts = table.groupby(["benchmark", "about", "host_id"], sort=False)["variant"].transform("nunique")
     is_single = hosts.groupby([table["benchmark"], table["about"]]).transform("max") == 1
@@ -148,20 +147,20 @@ def group_columns(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> 
 
 
 def render_host_table(table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions = SHIPPED) -> str:
-    """The table of `medians` for people: the fastest host first; legends once. Empty without numbers."""
+    """Render a table of `compute_host_medians`, the fastest host first; empty without numbers."""
     if table.empty:
         return ""
     listed = _Listed(table, canvas, descriptions)
     with_intervals = listed.text(intervals=True)
-    whole = with_intervals if with_intervals and canvas.fits(with_intervals) else ""
-    plain = "" if whole and len(listed.hosts) <= _SEPARATE_UP_TO else listed.text(intervals=False)
-    fewer = plain.count("\n\n") < whole.count("\n\n")
-    body = whole if whole and not (plain and fewer) else plain
+    fitting = with_intervals if with_intervals and canvas.fits(with_intervals) else ""
+    plain = "" if fitting and len(listed.hosts) <= _SEPARATE_UP_TO else listed.text(intervals=False)
+    fewer = plain.count("\n\n") < fitting.count("\n\n")
+    body = fitting if fitting and not (plain and fewer) else plain
     return "\n".join((body, *_legend(table, descriptions, with_intervals="±" in body)))
 
 
 def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
-    """The table of `medians` of too many hosts to list: a line a column, its fastest and slowest host."""
+    """Render a table of `compute_host_medians` in a line per column: its fastest and slowest host."""
     titles = ("benchmark", "of", "hosts", "median", "min", "fastest", "max", "slowest")
     rows = []
     for group in group_columns(table, descriptions):
@@ -173,24 +172,28 @@ def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descri
     text = laid_out(titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest"))
     last = f"{_numbers(table, descriptions)}; median, min, max: of the hosts"
     return "\n".join(
-        (text, *_relations(table), last, *_about_changes(table), *_about_levels(table, descriptions))
+        (text, *_relations(table), last, *_describe_changes(table), *_describe_levels(table, descriptions))
     )
 
 
 def name_hosts_without_numbers(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
-    """Which hosts have benchmarks without a number in the table, or lack what was asked for."""
-    there = set(zip(table["host_id"], table["benchmark"], strict=True))
-    found: dict[str, dict[str, None]] = {}
+    """Name the hosts whose benchmarks have no number in the table, or that lack what was asked for."""
+    host_benchmarks = set(zip(table["host_id"], table["benchmark"], strict=True))
+    hosts_by_reason: dict[str, dict[str, None]] = {}
     for run in runs:
         names = {kind.partition("/")[0] for kind in run.benchmarks}
         if only != ALL:
-            if run.host_id not in {host for host, _ in there}:
-                found.setdefault(f"nothing was measured{only}", {})[run.host_name] = None
-        elif left_out := ", ".join(sorted(name for name in names if (run.host_id, name) not in there)):
-            what = f"nothing of {left_out} stands for it here; "
-            what += "`fleet show HOST --ladder` says what there is or failed"
-            found.setdefault(what, {})[run.host_name] = None
-    return "\n".join(one_line(f"{join_names(hosts, 60)}: {what}") for what, hosts in found.items())
+            if run.host_id not in {host for host, _ in host_benchmarks}:
+                hosts_by_reason.setdefault(f"nothing was measured{only}", {})[run.host_name] = None
+        elif left_out := ", ".join(
+            sorted(name for name in names if (run.host_id, name) not in host_benchmarks)
+        ):
+            reason = f"nothing of {left_out} stands for it here; "
+            reason += "`fleet show HOST --ladder` says what there is or failed"
+            hosts_by_reason.setdefault(reason, {})[run.host_name] = None
+    return "\n".join(
+        one_line(f"{join_names(hosts, 60)}: {reason}") for reason, hosts in hosts_by_reason.items()
+    )
 
 
 def render_heading(runs: Sequence[RunSummary], left_out: int = 0, missing: Sequence[MissingHost] = ()) -> str:
@@ -210,8 +213,8 @@ def render_heading(runs: Sequence[RunSummary], left_out: int = 0, missing: Seque
     )
 
 
-def _over_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
-    """Compute the columns of `medians` that come from a host's runs; like: medians of all comparable ones."""
+def _combine_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
+    """Compute the columns of `compute_host_medians` from a host's runs. like: medians of all like them."""
     values = rows["median_ns"].to_numpy(dtype=float)
     is_main = find_main_runs(values)
     main, others = values[is_main], values[~is_main]
@@ -227,8 +230,8 @@ def _over_runs(rows: pd.DataFrame, like: Floats | None) -> dict[str, Any]:
     return {"median_ns": number, "levels": levels, "behind": behind, "half": half}
 
 
-def _fastest_first(table: pd.DataFrame) -> list[str]:
-    """The hosts by their mean latency relative to the other hosts', over the columns they have."""
+def _order_hosts(table: pd.DataFrame) -> list[str]:
+    """Sort hosts by their mean latency relative to the other hosts', over the columns they have."""
     usual = table.groupby(["benchmark", "about", "relation"])["median_ns"].transform("median")
     relative = table.assign(of_usual=np.log(table["median_ns"] / usual)).groupby("host_id", sort=False)
     means = relative["of_usual"].mean().reset_index()
@@ -236,7 +239,7 @@ def _fastest_first(table: pd.DataFrame) -> list[str]:
 
 
 def _cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tuple[str, Cell]]:
-    """The cell of each host in a column; among equals the rank is the mean one."""
+    """Yield the cell of each host in a column; equal hosts share their mean rank."""
     ordered = sorted(rows["median_ns"])
     names = ["benchmark", "host_id", "host_name", "median_ns", "half"]
     for benchmark, host, name, ns, half in rows[names].itertuples(index=False, name=None):
@@ -245,16 +248,20 @@ def _cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tuple[str
         yield (
             host,
             Cell(
-                format_value(descriptions[benchmark], ns), format_half_width(half), rank, _shortened(name), ns
+                format_value(descriptions[benchmark], ns),
+                format_half_width(half),
+                rank,
+                _shorten_host_name(name),
+                ns,
             ),
         )
 
 
 class _Listed:
-    """The groups as tables that fit a canvas: side by side those of the same hosts, the others below."""
+    """Groups as tables that fit a canvas: side by side if of the same hosts, else one below another."""
 
     def __init__(self, table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions) -> None:
-        self.hosts = _fastest_first(table)
+        self.hosts = _order_hosts(table)
         self._own = {host: table[table["host_id"] == host] for host in self.hosts}
         self._groups, self._canvas = group_columns(table, descriptions), canvas
 
@@ -268,30 +275,30 @@ class _Listed:
                     last.append(part)
                 else:
                     tables.append([part])
-        return "\n\n".join(self._table(one, intervals=intervals) for one in tables)
+        return "\n\n".join(self._table(groups, intervals=intervals) for groups in tables)
 
     def _narrow(self, group: Group) -> list[Group]:
-        """The group in parts that fit."""
-        names, at = list(group.columns), len(group.columns) // 2
-        if at == 0 or self._canvas.fits(self._table([group], intervals=False)):
+        """Split a group into parts that fit."""
+        names, middle = list(group.columns), len(group.columns) // 2
+        if middle == 0 or self._canvas.fits(self._table([group], intervals=False)):
             return [group]
-        halves = ({name: group.columns[name] for name in part} for part in (names[:at], names[at:]))
+        halves = ({name: group.columns[name] for name in part} for part in (names[:middle], names[middle:]))
         return [part for half in halves for part in self._narrow(replace(group, columns=half))]
 
-    def _table(self, shown: Sequence[Group], *, intervals: bool) -> str:
-        """Groups side by side below their names; then how many bursts are flagged, and the runs."""
-        hosts = [host for host in self.hosts if host in {*shown[0].hosts}]
+    def _table(self, groups: Sequence[Group], *, intervals: bool) -> str:
+        """Render groups side by side below their names, then the share of flagged bursts, and the runs."""
+        hosts = [host for host in self.hosts if host in {*groups[0].hosts}]
         own = [self._own[host] for host in hosts]
-        names = [_shortened(rows["host_name"].iloc[0]) for rows in own]
-        bursts = (sum(one.bursts[host] for one in shown) for host in hosts)
-        flagged = (sum(one.flagged[host] * one.bursts[host] for one in shown) for host in hosts)
+        names = [_shorten_host_name(rows["host_name"].iloc[0]) for rows in own]
+        bursts = (sum(group.bursts[host] for group in groups) for host in hosts)
+        flagged = (sum(group.flagged[host] * group.bursts[host] for group in groups) for host in hosts)
         ends = {"flagged": [format_share(some / every) for some, every in zip(flagged, bursts, strict=True)]}
         if max(rows["runs"].max() for rows in self._own.values()) > 1:
             ends["runs"] = [str(rows["runs"].max()) for rows in own]
         margin = max(len("host"), *map(len, names))
         head = [" " * margin, f"{'host':<{margin}}", " " * margin]
         lines = [f"{name:<{margin}}" for name in names]
-        for group in shown:
+        for group in groups:
             variants = {host: Cell(name, "-", None, host, math.nan) for host, name in group.variants.items()}
             cells_by_title = {**({"variant": variants} if variants else {}), **group.columns}
             columns = [_texts(cells, hosts, intervals=intervals) for cells in cells_by_title.values()]
@@ -299,36 +306,36 @@ class _Listed:
             titles = [title.partition(" ")[::2] for title in cells_by_title]
             widths = [max(map(len, (*title, *texts))) for title, texts in zip(titles, columns, strict=True)]
             widths[0] += max(len(group.title) - sum(widths) - len(_GAP) * (len(widths) - 1), 0)
-            gap = _WIDE_GAP if len(shown) > 1 else _GAP
-            for at in (0, 1):
-                words = (f"{title[at]:>{width}}" for title, width in zip(titles, widths, strict=True))
-                head[1 + at] += gap + _GAP.join(words)
+            gap = _WIDE_GAP if len(groups) > 1 else _GAP
+            for index in (0, 1):
+                words = (f"{title[index]:>{width}}" for title, width in zip(titles, widths, strict=True))
+                head[1 + index] += gap + _GAP.join(words)
             head[0] += f"{gap}{group.title:<{len(head[1]) - len(head[0]) - len(gap)}}"
-            for at, host in enumerate(hosts):
+            for index, host in enumerate(hosts):
                 drawn = (
-                    self._drawn(f"{texts[at]:>{width}}", cells.get(host))
+                    self._colour_cell(f"{texts[index]:>{width}}", cells.get(host))
                     for texts, width, cells in zip(columns, widths, cells_by_title.values(), strict=True)
                 )
-                lines[at] += gap + _GAP.join(drawn)
+                lines[index] += gap + _GAP.join(drawn)
         for title, column in ends.items():
             width = max(len(title), *map(len, column))
             head[1] += f"{_GAP}{title:>{width}}"
             lines = [f"{line}{_GAP}{text:>{width}}" for line, text in zip(lines, column, strict=True)]
         return "\n".join(line for line in map(str.rstrip, (*head, *lines)) if line)
 
-    def _drawn(self, padded: str, cell: Cell | None) -> str:
+    def _colour_cell(self, padded: str, cell: Cell | None) -> str:
         rank = cell.rank if cell and self._canvas.colour else None
         return padded if rank is None else colour_by_rank(padded, rank)
 
 
 def _texts(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) -> list[str]:
-    """A column: numbers, and where there are some their intervals, below one another."""
-    found = [cells.get(host) for host in hosts]
-    halves = [cell.within if cell and intervals and cell.within != "-" else "" for cell in found]
+    """Render a column: numbers, and their intervals below one another where there are some."""
+    host_cells = [cells.get(host) for host in hosts]
+    halves = [cell.within if cell and intervals and cell.within != "-" else "" for cell in host_cells]
     width = max(map(len, halves))
     return [
         f"{cell.text if cell else '-'} {half:>{width}}" if width and cell else cell.text if cell else "-"
-        for cell, half in zip(found, halves, strict=True)
+        for cell, half in zip(host_cells, halves, strict=True)
     ]
 
 
@@ -337,16 +344,18 @@ def _legend(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: 
     yield f"{_numbers(table, descriptions)}; flagged: of bursts"
     if table["runs"].max() > 1:
         yield "of several runs: the geometric mean of those at the main level"
-    yield from _about_changes(table)
-    yield from _about_levels(table, descriptions)
+    yield from _describe_changes(table)
+    yield from _describe_levels(table, descriptions)
     if table["half"].isna().all():
         return
-    usual, most = (format_half_width(getattr(table["half"], what)()) for what in ("median", "max"))
-    shares = "" if with_intervals else f"; half of them within {usual}, all within {most}"
+    usual, largest = (
+        format_half_width(getattr(table["half"], statistic)()) for statistic in ("median", "max")
+    )
+    shares = "" if with_intervals else f"; half of them within {usual}, all within {largest}"
     yield f"±95%: {describe_interval(table)}{shares}"
 
 
-def _about_changes(table: pd.DataFrame) -> Iterator[str]:
+def _describe_changes(table: pd.DataFrame) -> Iterator[str]:
     """Name the hosts whose numbers are from the runs since their last change."""
     changed = list(dict.fromkeys(since_text(row) for row in to_records(table) if row["since"]))
     if changed:
@@ -359,17 +368,17 @@ def since_text(row: Mapping[str, Any]) -> str:
     return f"{row['host_name']} {row['benchmark']}, {row['since']}"
 
 
-def _about_levels(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:
-    """Name the hosts of which some runs are at another level than the number."""
+def _describe_levels(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:
+    """Name the hosts with some runs at another level than the number."""
     switching = [row for row in to_records(table) if len(row["levels"]) > 1]
     for row in switching[:_LISTED]:
         (main, runs), (other, others) = (
             (format_value(descriptions[row["benchmark"]], ns), count) for ns, count in row["levels"]
         )
-        what = f"{row['host_name']}, {row['benchmark']}, {row['relation']}"
+        subject = f"{row['host_name']}, {row['benchmark']}, {row['relation']}"
         levels = f"{format_count(runs, 'run')} at {main}, {format_count(others, 'run')} at another level"
         levels += f", median {other}"
-        yield one_line(f"levels differ between runs: {what}: {levels}")
+        yield one_line(f"levels differ between runs: {subject}: {levels}")
     if len(switching) > _LISTED:
         yield f"levels differ between runs of {len(switching) - _LISTED} more"
 
@@ -382,5 +391,5 @@ def _numbers(table: pd.DataFrame, descriptions: Descriptions) -> str:
     return f"numbers: {describe_units(table['benchmark'], descriptions)}, median of the pairs"
 
 
-def _shortened(name: str) -> str:
+def _shorten_host_name(name: str) -> str:
     return shorten_name(one_line(name))

@@ -1,4 +1,4 @@
-"""What `fleet runs` prints, as text and as JSON. Reads no samples and needs no pandas."""
+"""Text and JSON of `fleet runs`. Reads no samples and needs no pandas."""
 
 from collections.abc import Container, Sequence
 from dataclasses import asdict
@@ -12,27 +12,29 @@ _MOST_KINDS = 4  # benchmarks and variants that are all named; of more some, and
 
 
 def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
-    """A line per run, oldest first. width: of the terminal."""
+    """Render a line per run, oldest first. width: of the terminal."""
     if not runs:
         return "No runs are stored here. `fleet run` measures; --results names another root."
     titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state", "labels")
     drop = ("target", "bursts", "pairs", "started (UTC)", "benchmarks")
-    alike = find_common_labels([dict(run.labels) for run in runs])
-    listed = table(titles, [_run_line(run, alike) for run in runs], right={5, 6}, width=width, drop=drop)
-    return add_common_labels(listed, alike)
+    common_labels = find_common_labels([dict(run.labels) for run in runs])
+    listed = table(
+        titles, [_run_line(run, common_labels) for run in runs], right={5, 6}, width=width, drop=drop
+    )
+    return add_common_labels(listed, common_labels)
 
 
 def runs_as_json(runs: Sequence[RunSummary]) -> str:
-    """The runs as a list of objects, oldest first."""
+    """Render the runs as a list of objects, oldest first."""
     rows = [asdict(run) | {"labels": dict(run.labels)} for run in runs]
     return format_json([{key: value for key, value in row.items() if key != "descriptions"} for row in rows])
 
 
-def _run_line(run: RunSummary, alike: Container[str]) -> tuple[str, ...]:
+def _run_line(run: RunSummary, common_labels: Container[str]) -> tuple[str, ...]:
     started = run.started_utc.astimezone(UTC)
     failed = f", {run.failed} failed" if run.failed else ""
     counts = ("-" if count is None else str(count) for count in (run.pairs, run.bursts))
     kinds, more = run.benchmarks, len(run.benchmarks) - _MOST_KINDS + 1
     kinds = (*kinds[:-more], f"+{more}") if more > 1 else kinds
-    what = (run.run_id, run.host_name, str(started)[:19], run.target, ",".join(kinds))  # strftime is slow
-    return (*what, *counts, f"{run.state}{failed}", format_labels(dict(run.labels), without=alike))
+    cells = (run.run_id, run.host_name, str(started)[:19], run.target, ",".join(kinds))  # strftime is slow
+    return (*cells, *counts, f"{run.state}{failed}", format_labels(dict(run.labels), without=common_labels))

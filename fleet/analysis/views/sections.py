@@ -1,4 +1,4 @@
-"""The sections of `fleet show`, one function each: what the run was, a benchmark of pairs, one of CPUs."""
+"""Sections of `fleet show`, one function each: the run, a benchmark of pairs, one of CPUs."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _IN_WORDS = {"median": "median", "mean": "mean sample", "min": "smallest sample"
 
 
 def render_header(run: dict[str, Any], order: Layout) -> str:
-    """Host, machine, kernel, governor, clock, labels, topology, and the preset if the run followed one."""
+    """Render host, machine, kernel, governor, clock, labels, topology, and the preset if there was one."""
     clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
     if run["clock_cost_ticks"] is not None:
         clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
@@ -57,11 +57,11 @@ def render_pairs(
     legend: bool = True,
     as_map: bool = False,
 ) -> str:
-    """One benchmark and variant by relation, its extreme pairs and its matrix; legend: explain the words."""
+    """Render one benchmark and variant: relations, extreme pairs and matrix. legend: explain the words."""
     first, number = pairs.iloc[0], estimator_column(run)
     heading, name = descriptions[first["benchmark"]].heading, _kind(first)
-    what = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
-    lines = [f"{name}: {heading}{what}, by what two CPUs share"]
+    estimator_note = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
+    lines = [f"{name}: {heading}{estimator_note}, by what two CPUs share"]
     titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged")
     rows = []
     for row in text.to_records(relations(pairs, number)):
@@ -72,7 +72,7 @@ def render_pairs(
     if legend:
         lines.append(text.explain_relations(row[0] for row in rows))
         lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
-    lines.append(_reached(pairs, number))
+    lines.append(_describe_precision(pairs, number))
     lines += [*_extremes(pairs, number, canvas.width), *describe_burst_levels(pairs)]
     return "\n".join(lines) + "\n\n" + render_matrix(pairs, order, canvas, run, descriptions, as_map=as_map)
 
@@ -86,26 +86,28 @@ def render_matrix(
     *,
     as_map: bool,
 ) -> str:
-    """The matrix of one benchmark and variant, flagged pairs marked."""
+    """Render the matrix of one benchmark and variant, flagged pairs marked."""
     values = grid(pairs, order.cpus, estimator_column(run))
     label = descriptions[pairs["benchmark"].iloc[0]].label
-    drawn = draw_matrix(values, order, canvas, label=label, marked=_flagged(pairs), as_map=as_map)
+    drawn = draw_matrix(
+        values, order, canvas, label=label, marked=_select_flagged_pairs(pairs), as_map=as_map
+    )
     return text.render_rich(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
 def render_cpus(pairs: pd.DataFrame, order: Layout, descriptions: Descriptions = SHIPPED) -> str:
-    """A benchmark of single CPUs: a row for each; of many CPUs, for those furthest from the median."""
+    """Render a row per CPU; of many CPUs, only those furthest from the median."""
     first, costs = pairs.iloc[0], {row["ping_cpu"]: row for row in text.to_records(pairs)}
-    low, middle, high = (getattr(pairs["median_ns"], what)() for what in ("min", "median", "max"))
+    low, middle, high = (getattr(pairs["median_ns"], statistic)() for statistic in ("min", "median", "max"))
     heading = descriptions[first["benchmark"]].heading
     title = f"{first['benchmark']}/{first['variant']}: {heading}, per CPU"
     summary = f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over {format_count(len(costs), 'CPU')}"
-    shown = [cpu for cpu in order.cpus if cpu in costs]
-    if len(shown) > _FEW_CPUS:
-        shown = sorted(shown, key=lambda cpu: -abs(costs[cpu]["median_ns"] / middle - 1))[:PAIRS_LISTED]
+    cpus = [cpu for cpu in order.cpus if cpu in costs]
+    if len(cpus) > _FEW_CPUS:
+        cpus = sorted(cpus, key=lambda cpu: -abs(costs[cpu]["median_ns"] / middle - 1))[:PAIRS_LISTED]
         summary += "; furthest from the median:"
     rows = []
-    for row in map(costs.__getitem__, shown):
+    for row in map(costs.__getitem__, cpus):
         numbers = (f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "p99_ns"))
         ends = (
             text.format_half_width(row["spread"]),
@@ -117,7 +119,7 @@ def render_cpus(pairs: pd.DataFrame, order: Layout, descriptions: Descriptions =
     return "\n".join((title, summary, listed, meant, *describe_burst_levels(pairs)))
 
 
-def _reached(pairs: pd.DataFrame, number: str) -> str:
+def _describe_precision(pairs: pd.DataFrame, number: str) -> str:
     few, many = int(pairs["bursts"].min()), int(pairs["bursts"].max())
     bursts = (format_count(few, "burst") if few == many else f"{few} to {many} bursts") + " a pair"
     if number != "median_ns":
@@ -131,15 +133,15 @@ def _reached(pairs: pd.DataFrame, number: str) -> str:
     return f"interval: half the pairs within {text.format_half_width(middle)}, {all_pairs}"
 
 
-def _flagged(pairs: pd.DataFrame) -> frozenset[tuple[int, int]]:
-    """The pairs with a flag of their own; those of single bursts do not move a pair's number."""
+def _select_flagged_pairs(pairs: pd.DataFrame) -> frozenset[tuple[int, int]]:
+    """Return the pairs with a flag of their own; flags of single bursts do not move a pair's number."""
     marked = pairs["flags"].map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS))
     own = pairs[marked.astype(bool)]
     return frozenset((min(a, b), max(a, b)) for a, b in zip(own["ping_cpu"], own["pong_cpu"], strict=True))
 
 
 def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
-    """The fastest and slowest pairs within each relation that has enough of them; as many as fit."""
+    """Render the fastest and slowest pairs of each relation that has enough; as many as fit."""
     rows = []
     for relation, part in pairs.groupby("relation", sort=False):
         if len(part) > 2 * PAIRS_LISTED:
@@ -150,16 +152,16 @@ def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
                 for end in ends
             ]
             rows.append((part[number].median(), str(relation), texts))
-    longest = max((len(one) for *_, ends in rows for end in ends for one in end), default=0)
+    longest = max((len(pair) for *_, ends in rows for end in ends for pair in end), default=0)
     for count in range(PAIRS_LISTED, 0, -1):
         listed = [
-            (relation, *("  ".join(f"{one:>{longest}}" for one in end[:count]) for end in ends))
+            (relation, *("  ".join(f"{pair:>{longest}}" for pair in end[:count]) for end in ends))
             for _, relation, ends in sorted(rows)
         ]
-        shown = table(("relation", "fastest pairs", "slowest pairs"), listed)
-        if not text.is_too_wide(shown, width):
+        extremes = table(("relation", "fastest pairs", "slowest pairs"), listed)
+        if not text.is_too_wide(extremes, width):
             break
-    return [shown] if rows else []
+    return [extremes] if rows else []
 
 
 def describe_burst_levels(pairs: pd.DataFrame) -> list[str]:

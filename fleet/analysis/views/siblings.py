@@ -66,7 +66,7 @@ def format_odd_numbers(group: Siblings) -> list[tuple[str, ...]]:
 
 
 def odd_environments(group: Siblings) -> Iterator[tuple[str, str]]:
-    """Yield each odd host whose facts differ from most others', and how, in words."""
+    """Yield each odd host whose facts differ from most others', and how."""
     for host, facts in group.environment.groupby("host", sort=False):
         words = (f"{row['what']} {row['value']}, others {row['others']}" for row in text.to_records(facts))
         yield str(host), one_line(f"also differs in {'; '.join(words)}")

@@ -1,4 +1,4 @@
-"""Describes the topology of a host in a few lines: groups of CPUs, and the SMT siblings."""
+"""Describe the topology of a host in a few lines: groups of CPUs, and the SMT siblings."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,7 +15,10 @@ Blocks = Sequence[Sequence[int]]
 
 
 def describe_topology(order: Layout) -> list[str]:
-    """A line a level that divides the CPUs, outermost first and equal ones once, then kinds and siblings."""
+    """Return a line per level that divides the CPUs, outermost first, then kinds of cores and siblings.
+
+    Equal levels are named once.
+    """
     levels: dict[Blocks, str] = {}
     for level in GROUPS[:-1]:
         blocks = order.blocks(level)
@@ -52,16 +55,16 @@ def _siblings(order: Layout) -> str:
 
 
 def _rule(cores: Blocks) -> str:
-    """The siblings as a rule, where all cores are numbered alike; else empty."""
+    """Describe the siblings as a rule where all cores are numbered alike; else return an empty text."""
     steps = {tuple(cpu - core[0] for cpu in core[1:]) for core in cores}
     if len(steps) > 1:
         return ""
-    each = " and ".join(["n", *(f"n+{step}" for step in steps.pop())])
+    formula = " and ".join(["n", *(f"n+{step}" for step in steps.pop())])
     firsts = [core[0] for core in cores]
     apart = {later - earlier for earlier, later in pairwise(firsts)}
     if apart == {1}:
-        return f"{each}, for n of {firsts[0]}-{firsts[-1]}"
+        return f"{formula}, for n of {firsts[0]}-{firsts[-1]}"
     if len(apart) == 1:
         ordinal = {2: "second", 3: "third", 4: "fourth"}.get(step := apart.pop(), f"{step}th")
-        return f"{each}, for every {ordinal} n from {firsts[0]} to {firsts[-1]}"
-    return f"{each}, for n of {format_cpus(firsts)}" if len(format_cpus(firsts)) < 60 else ""
+        return f"{formula}, for every {ordinal} n from {firsts[0]} to {firsts[-1]}"
+    return f"{formula}, for n of {format_cpus(firsts)}" if len(format_cpus(firsts)) < 60 else ""

@@ -1,4 +1,4 @@
-"""The warnings of a run, for `fleet show` and the report: what to know before relying on its numbers."""
+"""Warnings of a run, for `fleet show` and the report."""
 
 import re
 from collections import Counter
@@ -76,7 +76,7 @@ class RunWarning:
 
 @dataclass(frozen=True, slots=True)
 class MarkedRows:
-    """What of a run's rows may be worth a warning. pairs, bursts: rows that may; of_…: of how many."""
+    """Rows of a run that may be worth a warning. pairs, bursts: those rows. of_…: how many in all."""
 
     pairs: list[dict[str, Any]]
     of_pairs: int
@@ -99,7 +99,7 @@ def _derive_marked(place: Place, keys: Sequence[Key]) -> Iterator[tuple[list[Key
 
 
 def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
-    """The bursts of runs with a flag, or that lost time to a hypervisor, with BURST_COLUMNS."""
+    """Return the bursts of runs with a flag, or that lost time to a hypervisor, with BURST_COLUMNS."""
     listing = open_listing(root)
     runs = list_published(listing, run_id=run_ids)
     marks = {run.key: listing.samples[run.key] for run in runs}
@@ -108,7 +108,7 @@ def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
 
 
 def verify_marked_bursts(root: Root) -> list[str]:
-    """Derive again the marked bursts that the index holds; name the runs of which it holds others."""
+    """Derive the marked bursts again; name the runs whose bursts differ in the index."""
     listing = open_listing(root)
     marks = {run.key: listing.samples[run.key] for run in listing.all_runs}
     return verify_derived(listing, _MARKED, marks, partial(_derive_marked, listing.place))
@@ -117,7 +117,10 @@ def verify_marked_bursts(root: Root) -> list[str]:
 def select_marked_rows(
     pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, int]
 ) -> dict[str, MarkedRows]:
-    """Of each run, by its id. pairs: widened. bursts: with BURST_COLUMNS. of_bursts: how many it has."""
+    """Return each run's marked rows, by its ID.
+
+    pairs: from `as_float64`. bursts: with BURST_COLUMNS. of_bursts: number of bursts by run.
+    """
     of_pairs = Counter(pairs["run_id"].astype(str).tolist())
     some = (pairs["flags"] != "").to_numpy(dtype=bool) | (pairs["spread"].to_numpy() > _WIDE)
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -138,9 +141,9 @@ NOTHING = MarkedRows([], 0, pd.DataFrame(), 0)
 def list_warnings(
     run: dict[str, Any], rows: MarkedRows, checked: pd.DataFrame, findings: pd.DataFrame
 ) -> list[RunWarning]:
-    """List the warnings of a run, the most serious first. checked: as of `check_run`."""
+    """List the warnings of a run, the most serious first. checked: from `check_run`."""
     return [
-        *_failed(run, rows),
+        *_warn_of_failures(run, rows),
         *_flags(run, rows),
         *(_steal(rows) if len(rows.bursts) else ()),
         *_topology(findings),
@@ -151,36 +154,42 @@ def list_warnings(
 
 
 def render_warnings(warnings: Sequence[object]) -> str:
-    """The section of `fleet show` and `fleet compare`, a line each; empty without warnings."""
+    """Render a heading and a line per warning; empty without warnings."""
     return "\n".join([HEADING, *(f"  {one_line(str(line))}" for line in warnings)]) if warnings else ""
 
 
-def _failed(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
+def _warn_of_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     if not rows.of_pairs:
         yield RunWarning("empty", "no samples are stored, so there are no latencies")
-    alike: dict[str, list[str]] = {}
+    reasons_by_form: dict[str, list[str]] = {}
     for failed in run["failed"]:
-        alike.setdefault(_NUMBER.sub("#", failed["reason"]), []).append(failed["reason"])
-    if alike:
-        most = sorted(alike.values(), key=len, reverse=True)
-        listed = "; ".join(f"{_in_one(reasons)} ({len(reasons)})" for reasons in most[:_LISTED])
+        reasons_by_form.setdefault(_NUMBER.sub("#", failed["reason"]), []).append(failed["reason"])
+    if reasons_by_form:
+        reason_groups = sorted(reasons_by_form.values(), key=len, reverse=True)
+        listed = "; ".join(
+            f"{_merge_reasons(reasons)} ({len(reasons)})" for reasons in reason_groups[:_LISTED]
+        )
         of = Counter(failed["benchmark"] for failed in run["failed"])
-        each = ": " + ", ".join(f"{name} {count}" for name, count in of.most_common()) if len(of) > 1 else ""
-        yield RunWarning("partial", "bursts failed and have no samples", f"{of.total()}{each}", listed)
+        counts = (
+            ": " + ", ".join(f"{name} {count}" for name, count in of.most_common()) if len(of) > 1 else ""
+        )
+        yield RunWarning("partial", "bursts failed and have no samples", f"{of.total()}{counts}", listed)
 
 
-def _in_one(reasons: Sequence[str]) -> str:
-    """Reasons that differ in numbers as one: of each number the least and the most."""
-    found = [sorted(set(one), key=float) for one in zip(*map(_NUMBER.findall, reasons), strict=True)]
-    ranges = iter(one[0] if len(one) == 1 else f"{one[0]} to {one[-1]}" for one in found)
+def _merge_reasons(reasons: Sequence[str]) -> str:
+    """Merge reasons that differ only in numbers, each number as a range."""
+    numbers = [sorted(set(values), key=float) for values in zip(*map(_NUMBER.findall, reasons), strict=True)]
+    ranges = iter(values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}" for values in numbers)
     return _NUMBER.sub(lambda _: next(ranges), reasons[0])
 
 
 def _flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     counts = count_flags(rows.bursts["flags"]) if len(rows.bursts) else {}
     for flag, text in MEANINGS.items() if counts or rows.pairs else ():
-        if flag in _MEASURES and (found := [row for row in rows.pairs if flag in row["flags"].split(",")]):
-            yield from _pair_flag(flag, text, run, found, rows.of_pairs)
+        if flag in _MEASURES and (
+            flagged_pairs := [row for row in rows.pairs if flag in row["flags"].split(",")]
+        ):
+            yield from _pair_flag(flag, text, run, flagged_pairs, rows.of_pairs)
         elif flag in counts:
             share = counts[flag] / rows.of_bursts
             minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
@@ -194,14 +203,14 @@ def _flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
 
 
 def _steal_shares(bursts: pd.DataFrame) -> Floats:
-    """Of each burst's time, how much a hypervisor took from one of its threads; 0 where none is known."""
+    """Return the share of each burst's time that a hypervisor took from one thread; 0 where unknown."""
     of_ping, of_pong = (bursts[name].to_numpy(dtype=float) for name in _STEAL)
     shares: Floats = np.nan_to_num(np.fmax(of_ping, of_pong) / 1e6)
     return shares
 
 
 def _steal(rows: MarkedRows) -> Iterator[RunWarning]:
-    """One warning about the time that the hypervisor took, with the bursts that lost most."""
+    """Yield one warning about time that the hypervisor took, with the bursts that lost most."""
     bursts = rows.bursts
     shares = _steal_shares(bursts)
     order = np.argsort(-shares, kind="stable")
@@ -219,23 +228,26 @@ def _steal(rows: MarkedRows) -> Iterator[RunWarning]:
 
 
 def _pair_flag(
-    flag: str, text: str, run: dict[str, Any], found: list[dict[str, Any]], of_pairs: int
+    flag: str, text: str, run: dict[str, Any], flagged_pairs: list[dict[str, Any]], of_pairs: int
 ) -> Iterator[RunWarning]:
     if flag == "smt_pair":  # siblings that are not the nearest are named by the check `siblings`
-        found = [row for row in found if row["relation"] != "smt"]
-    extent, by_chance = f"{len(found)} of {of_pairs}", 0
+        flagged_pairs = [row for row in flagged_pairs if row["relation"] != "smt"]
+    extent, by_chance = f"{len(flagged_pairs)} of {of_pairs}", 0
     if flag == "drift" and (by_chance := round(_CHANCE * of_pairs)):
         extent += f", about {by_chance} expected by chance"
     if flag == "not_converged":
         extent += f" wider than {format_half_width(run['precision'])}"
-    if len(found) > by_chance:
+    if len(flagged_pairs) > by_chance:
         yield RunWarning(
-            flag, text, extent, _worst(found, *_MEASURES[flag], fastest=flag in ("smt_pair", "underfed"))
+            flag,
+            text,
+            extent,
+            _worst(flagged_pairs, *_MEASURES[flag], fastest=flag in ("smt_pair", "underfed")),
         )
 
 
 def _wide(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
-    """Uncertain pairs, where no precision was requested; else `not_converged` names them."""
+    """Warn of uncertain pairs where no precision was requested; else `not_converged` names them."""
     wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
     if run["precision"] is None and wide:
         worst, extent = _worst(wide, *_MEASURES["not_converged"]), f"{len(wide)} of {rows.of_pairs}"
@@ -245,31 +257,37 @@ def _wide(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
 def _worst(
     pairs: list[dict[str, Any]], column: str, value: Callable[[dict[str, Any]], str], *, fastest: bool = False
 ) -> str:
-    """The pairs with the largest size of `column`, or the smallest if `fastest`."""
-    known = [row for row in pairs if row[column] is not None]
-    worst = sorted(known, key=lambda row: abs(row[column]) if fastest else -abs(row[column]))[:_LISTED]
+    """Format the pairs with the largest size of `column`, or the smallest if `fastest`."""
+    measured_pairs = [row for row in pairs if row[column] is not None]
+    worst = sorted(measured_pairs, key=lambda row: abs(row[column]) if fastest else -abs(row[column]))[
+        :_LISTED
+    ]
     return ", ".join(f"{row['benchmark']} {format_pair(row)} ({value(row)})" for row in worst)
 
 
 def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
-    """One warning per check of numbers that must fit together, its worst breaches first."""
-    found = cross_checks.select_breaches(checked) if len(checked) else checked
-    for check, text in cross_checks.CROSS_CHECK_MEANINGS.items() if len(found) else ():
-        part = found[found["check"] == check].sort_values("value", ascending=False, kind="stable")
-        yield from _listed(check, text, part["says"].tolist(), "case", "; ")
+    """Yield a warning per check of numbers that must fit together, its worst breaches first."""
+    breaches = cross_checks.select_breaches(checked) if len(checked) else checked
+    for check, text in cross_checks.CROSS_CHECK_MEANINGS.items() if len(breaches) else ():
+        part = breaches[breaches["check"] == check].sort_values("value", ascending=False, kind="stable")
+        yield from _warn_of_cases(check, text, part["says"].tolist(), "case", "; ")
 
 
 def _topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
-    """One warning per check of the topology that found something, its most serious findings first."""
+    """Yield a warning per check of the topology with findings, the most serious first."""
     for check, text in FINDING_MEANINGS.items() if len(findings) else ():
         part = findings[findings["check"] == check]
         usual = SIBLING_NEARER if check == "siblings" else 1.0
         far = np.abs(np.log(part["value"].to_numpy(dtype=float) / usual))
         worst = part.iloc[np.argsort(-far, kind="stable")]
-        yield from _listed(check, text, (worst["benchmark"] + " " + worst["says"]).tolist(), "finding", ", ")
+        yield from _warn_of_cases(
+            check, text, (worst["benchmark"] + " " + worst["says"]).tolist(), "finding", ", "
+        )
 
 
-def _listed(check: str, text: str, cases: Sequence[str], what: str, between: str) -> Iterator[RunWarning]:
+def _warn_of_cases(
+    check: str, text: str, cases: Sequence[str], noun: str, between: str
+) -> Iterator[RunWarning]:
     more = f" and {len(cases) - _LISTED} more" if len(cases) > _LISTED else ""
     if cases:
-        yield RunWarning(check, text, format_count(len(cases), what), between.join(cases[:_LISTED]) + more)
+        yield RunWarning(check, text, format_count(len(cases), noun), between.join(cases[:_LISTED]) + more)

@@ -1,4 +1,4 @@
-"""`fleet show --ways`: both directions of messages, and what they say of the clocks of the two CPUs."""
+"""Text of `fleet show --ways`: both directions of messages, and the offset of the two CPUs' clocks."""
 
 from typing import Any
 
@@ -29,16 +29,16 @@ _TESTED = (
 
 
 def compute_directions(root: Root, run_id: str) -> pd.DataFrame:
-    """A row per variant, point and pair that exchanged messages; no rows where none did.
+    """Return a row per variant, point and pair that exchanged messages; no rows if none did.
 
     Columns: `variant`, `point`, `low` and `high` (the CPUs), `up_ns` and `down_ns` (low to high and back,
-    medians of the bursts' medians), `mean_ns`, `least_ns` and `most_ns` (between which the offset of the
-    higher CPU's clock must be, since no message arrives before it was sent).
+    medians of the bursts' medians), `mean_ns`, `least_ns` and `most_ns` (bounds of the offset of the higher
+    CPU's clock, since no message arrives before it was sent).
     """
     parts = load_samples_in_parts(root, run_id, benchmark="message", columns=_COLUMNS)
     rows = (row for part in parts for row in to_records(part.dropna(subset=["other_ticks"])))
     bursts = pd.DataFrame(
-        [_of_burst(row) for row in rows if len(row["ticks"]) > row["warmup"]],
+        [_reduce_burst(row) for row in rows if len(row["ticks"]) > row["warmup"]],
         columns=[*_PAIR, "up_ns", "down_ns", "up_min", "down_min"],
     )
     of_pair = {"up_ns": "median", "down_ns": "median", "up_min": "min", "down_min": "min"}
@@ -48,7 +48,7 @@ def compute_directions(root: Root, run_id: str) -> pd.DataFrame:
     return pairs.drop(columns=["up_min", "down_min"])
 
 
-def _of_burst(row: dict[str, Any]) -> tuple[Any, ...]:
+def _reduce_burst(row: dict[str, Any]) -> tuple[Any, ...]:
     factor, warmup = row["ns_per_tick"] / row["iterations"], row["warmup"]
     received = [np.asarray(ticks)[warmup:] * factor for ticks in (row["ticks"], row["other_ticks"][0])]
     turned = row["ping_cpu"] > row["pong_cpu"]
@@ -59,10 +59,10 @@ def _of_burst(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def render_directions(root: Root, run: dict[str, Any]) -> str:
-    """The section of `fleet show --ways`; empty for a run without messages. run: as `load_run` returns it."""
-    found = compute_directions(root, run["run_id"])
+    """Render the section of `fleet show --ways`; empty without messages. run: from `load_run`."""
+    directions = compute_directions(root, run["run_id"])
     parts = []
-    for (variant, point), rows in found.groupby(["variant", "point"], sort=False):
+    for (variant, point), rows in directions.groupby(["variant", "point"], sort=False):
         title = f"message/{variant}, point {point}: ns by the receiver's clock, in both directions"
         lines = []
         for row in to_records(rows):

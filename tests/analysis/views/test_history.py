@@ -18,7 +18,7 @@ from tests.command import Fleet
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Two runs of host `a`, one of `b` between them, one of `b` under way."""
+    """Publish two runs of host `a`, one of `b` between them; leave one of `b` under way."""
     for name, hour in (("a", 1), ("b", 2), ("a", 3)):
         run = builders.a_run(
             builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1", labels={"rack": name})
@@ -49,13 +49,13 @@ def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
 
 
 def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
-    found = load_history(root, Listing(root).list_with_unfinished(), "smt", None)
-    text = render_relation_history(found)
-    assert text.endswith(f"What changed when: fleet compare {found['host_name'].iloc[-1]}")
+    history = load_history(root, Listing(root).list_with_unfinished(), "smt", None)
+    text = render_relation_history(history)
+    assert text.endswith(f"What changed when: fleet compare {history['host_name'].iloc[-1]}")
     lines = re.findall(r"^2026-01-02 0(\d):00:00  (\w) +r\S+ +cas/cmpxchg +4 +([\d.]+) ", text, re.MULTILINE)
     assert [(hour, host) for hour, host, _ in lines] == [("1", "a"), ("2", "b"), ("3", "a")]
     assert all(5.5 < float(median) < 6.5 for *_, median in lines)
-    rows = json.loads(format_json(found))
+    rows = json.loads(format_json(history))
     assert [row["labels"]["hour"] for row in rows] == ["1", "2", "3"]
     assert "\x1b" not in text
 
@@ -72,10 +72,12 @@ def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -
     runs = [run.run_id for run in Store(root).list_runs()]
     (tmp_path / "pairs.csv").write_text(show_as_csv(root, runs))
     frame = pd.read_csv(tmp_path / "pairs.csv")
-    kept = load_pairs(root)
+    stored_pairs = load_pairs(root)
     keys = ["run_id", "ping_cpu", "pong_cpu"]
     assert len(frame) == 3 * 28
-    merged = frame.merge(kept.assign(run_id=kept["run_id"].astype(str)), on=keys, suffixes=("", "_kept"))
+    merged = frame.merge(
+        stored_pairs.assign(run_id=stored_pairs["run_id"].astype(str)), on=keys, suffixes=("", "_kept")
+    )
     assert (merged["median_ns"].astype("float32") == merged["median_ns_kept"]).all()
     (run,) = json.loads("".join(show_as_json(root, runs[:1])))
     assert run["pairs"][0]["median_ns"] == frame.set_index(keys)["median_ns"][runs[0], 0, 1]

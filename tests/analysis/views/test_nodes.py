@@ -1,4 +1,4 @@
-"""Matrices by NUMA node, of made-up machines: what is shown, compared, checked and reported."""
+"""Matrices by NUMA node, of made-up machines: as text, comparisons, checks and reports."""
 
 import json
 import re
@@ -37,8 +37,10 @@ DISTANCES = {0: (10, 21, 24), 1: (21, 10, 24), 2: (24, 24, 10)}
 SIZE = 256 << 20
 
 
-def burst(template: Burst, at: int, benchmark: str, cpus: tuple[int, ...], node: int, ns: float) -> Burst:
-    """ns: of a unit of all threads."""
+def burst(
+    template: Burst, start_ns: int, benchmark: str, cpus: tuple[int, ...], node: int, ns: float
+) -> Burst:
+    """Return a burst of a node's memory. ns: of a unit of all threads."""
     order, operation = ("window", None) if benchmark == "chase" else (None, "read")
     name = "window.256M.huge" if benchmark == "chase" else f"read.own.256M.huge.x{len(cpus)}"
     parameters = Parameters(
@@ -59,7 +61,7 @@ def burst(template: Burst, at: int, benchmark: str, cpus: tuple[int, ...], node:
         variant="mov",
         ping_cpu=cpus[0],
         pong_cpu=cpus[-1],
-        start_offset_ns=at,
+        start_offset_ns=start_ns,
         iterations=iterations,
         warmup=1,
         ticks=ticks,
@@ -79,37 +81,39 @@ def publish(
     nodes = tuple(Node(n, True, 8 << 30, tuple(enumerate(far))) for n, far in DISTANCES.items())
     run = replace(run, facts=replace(run.facts, nodes=(*nodes, Node(3, allowed=False))))
     template = next(iter(builders.bursts_of(run)))
-    made = []
+    bursts = []
     for round_ in range(3):
         for (row, node), ns in NS.items():
             first = 32 * row
             noise = 1 + 0.001 * round_
             slow = slower if (row, node) == (1, 0) else 1.0
-            at = len(made) * 10_000_000
+            start_ns = len(bursts) * 10_000_000
             both = (
-                burst(template, at, "chase", (first,), node, ns * noise * slow),
+                burst(template, start_ns, "chase", (first,), node, ns * noise * slow),
                 burst(
                     template,
-                    at + 1,
+                    start_ns + 1,
                     "bandwidth",
                     tuple(range(first, first + 8)),
                     node,
                     1 / GBS[row, node] * noise,
                 ),
             )
-            made += [replace(one, round=round_) for one in both if one.benchmark in benchmarks]
-    Store(root).publish(run, iter(made))
+            bursts += [
+                replace(candidate, round=round_) for candidate in both if candidate.benchmark in benchmarks
+            ]
+    Store(root).publish(run, iter(bursts))
     return run
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def numa_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     root = tmp_path_factory.mktemp("results")
     return root, publish(root).run_id
 
 
-def test_two_matrices_with_own_memory_marked_and_distances(shown: tuple[Path, str]) -> None:
-    text = show_run(*shown)
+def test_two_matrices_with_own_memory_marked_and_distances(numa_run: tuple[Path, str]) -> None:
+    text = show_run(*numa_run)
     lines = [line.split() for line in text.splitlines()]
     assert ["node", "0", "90.1*", "(10)", "140.1", "(21)", "250.2", "(24)"] in lines
     assert ["node", "1", "99.9", "(21)", "200.8*", "(10)", "20.0", "(24)"] in lines
@@ -119,28 +123,28 @@ def test_two_matrices_with_own_memory_marked_and_distances(shown: tuple[Path, st
     assert "by the level of the memory" not in text
 
 
-def test_json_has_each_cell(shown: tuple[Path, str]) -> None:
-    (found,) = json.loads("".join(show_as_json(shown[0], [shown[1]])))
-    assert {(one["cpu_node"], one["memory_node"]) for one in found["nodes"]} == NS.keys()
-    assert {one["setting"] for one in found["nodes"]} == {"window x1", "read"}
-    assert found["ladder"] == []
+def test_json_has_each_cell(numa_run: tuple[Path, str]) -> None:
+    (document,) = json.loads("".join(show_as_json(numa_run[0], [numa_run[1]])))
+    assert {(cell["cpu_node"], cell["memory_node"]) for cell in document["nodes"]} == NS.keys()
+    assert {cell["setting"] for cell in document["nodes"]} == {"window x1", "read"}
+    assert document["ladder"] == []
 
 
 def rows(root: Path) -> tuple[Any, Any]:
     return as_float64(load_pairs(root)), load_cpus(root)
 
 
-def test_each_cell_is_compared(shown: tuple[Path, str]) -> None:
-    found = build_comparison_rows(*rows(shown[0]))
-    assert len(found) == 2 * len(NS)
-    assert {"n1-n2 window x1", "n0-n0 read"} <= {*found["relation"]}
+def test_each_cell_is_compared(numa_run: tuple[Path, str]) -> None:
+    comparison_rows = build_comparison_rows(*rows(numa_run[0]))
+    assert len(comparison_rows) == 2 * len(NS)
+    assert {"n1-n2 window x1", "n0-n0 read"} <= {*comparison_rows["relation"]}
 
 
-def test_a_name_with_node_0_has_no_size_of_0(shown: tuple[Path, str]) -> None:
+def test_a_name_with_node_0_has_no_size_of_0(numa_run: tuple[Path, str]) -> None:
     run = builders.a_run(benchmarks=("chase",))
-    one = burst(next(iter(builders.bursts_of(run))), 0, "chase", (0,), 0, 90.0)
-    assert BENCHMARKS["chase"].why_unfit(one) == ""
-    assert "has a size of 0" in BENCHMARKS["chase"].why_unfit(replace(one, point="window.0M.huge.n0"))
+    chase_burst = burst(next(iter(builders.bursts_of(run))), 0, "chase", (0,), 0, 90.0)
+    assert BENCHMARKS["chase"].why_unfit(chase_burst) == ""
+    assert "has a size of 0" in BENCHMARKS["chase"].why_unfit(replace(chase_burst, point="window.0M.huge.n0"))
 
 
 def test_each_node_of_a_load_has_a_matrix_of_its_own() -> None:
@@ -150,24 +154,24 @@ def test_each_node_of_a_load_has_a_matrix_of_its_own() -> None:
 
 def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None:
     run = builders.a_run(builders.two_sockets(), benchmarks=("loaded",))
-    made = burst(next(iter(builders.bursts_of(run))), 0, "chase", (0, 1), 1, 50.0)
-    parameters = replace(made.parameters or Parameters(), operation="read", load_bytes=SIZE, load_node=0)
-    moved = int(made.ticks[0] * 20e9 / builders.TICKS_PER_SECOND)
-    point, beside = "read.full.x2.256M.huge.n1-n0", ((moved,) * len(made.ticks),)
-    loaded = replace(made, benchmark="loaded", point=point, parameters=parameters, other_units=beside)
+    template = burst(next(iter(builders.bursts_of(run))), 0, "chase", (0, 1), 1, 50.0)
+    parameters = replace(template.parameters or Parameters(), operation="read", load_bytes=SIZE, load_node=0)
+    moved = int(template.ticks[0] * 20e9 / builders.TICKS_PER_SECOND)
+    point, beside = "read.full.x2.256M.huge.n1-n0", ((moved,) * len(template.ticks),)
+    loaded = replace(template, benchmark="loaded", point=point, parameters=parameters, other_units=beside)
     Store(tmp_path).publish(run, iter([replace(loaded, other_ticks=None)]))
     text = show_run(tmp_path, run.run_id)
     assert "read full load on node 0" in text
     assert re.search(r"^node 0 +100\.0 at 20\.0 GB/s$", text, re.MULTILINE)
-    found = build_comparison_rows(*rows(tmp_path))
-    assert [*found["benchmark"]] == ["loaded", "load"]
-    assert {*found["relation"]} == {"n0-n1 read full load on node 0"}
-    assert [*found["median_ns"]] == pytest.approx([100.0, 1 / 20], rel=1e-3)
+    comparison_rows = build_comparison_rows(*rows(tmp_path))
+    assert [*comparison_rows["benchmark"]] == ["loaded", "load"]
+    assert {*comparison_rows["relation"]} == {"n0-n1 read full load on node 0"}
+    assert [*comparison_rows["median_ns"]] == pytest.approx([100.0, 1 / 20], rel=1e-3)
 
 
-def test_an_overview_has_own_and_other_memory(shown: tuple[Path, str]) -> None:
-    found = load_overview_history(shown[0], open_listing(shown[0]).runs, Only("chase"))
-    assert [(row.relation, round(row.median_ns)) for row in found.itertuples()] == [
+def test_an_overview_has_own_and_other_memory(numa_run: tuple[Path, str]) -> None:
+    history = load_overview_history(numa_run[0], open_listing(numa_run[0]).runs, Only("chase"))
+    assert [(row.relation, round(row.median_ns)) for row in history.itertuples()] == [
         ("local", 91),
         ("remote", 200),
     ]
@@ -175,35 +179,37 @@ def test_an_overview_has_own_and_other_memory(shown: tuple[Path, str]) -> None:
 
 def test_a_node_that_is_nearer_than_the_own_one_is_a_breach(tmp_path: Path) -> None:
     run = publish(tmp_path, slower=0.5)
-    found = select_breaches(check_run(load_run(tmp_path, run.run_id), *rows(tmp_path)))
-    assert [*found["check"]] == ["node_order"]
-    assert "node 0 from node 1 takes 0.82 of its own" in found["says"].iloc[0]
+    breaches = select_breaches(check_run(load_run(tmp_path, run.run_id), *rows(tmp_path)))
+    assert [*breaches["check"]] == ["node_order"]
+    assert "node 0 from node 1 takes 0.82 of its own" in breaches["says"].iloc[0]
 
 
-def test_other_memory_that_is_farther_is_none(shown: tuple[Path, str]) -> None:
-    found = check_run(load_run(*shown), *rows(shown[0]))
-    assert (found["check"] == "node_order").sum() == 8
-    assert select_breaches(found).empty
+def test_other_memory_that_is_farther_is_none(numa_run: tuple[Path, str]) -> None:
+    checks = check_run(load_run(*numa_run), *rows(numa_run[0]))
+    assert (checks["check"] == "node_order").sum() == 8
+    assert select_breaches(checks).empty
 
 
-def test_a_report_has_the_matrices(shown: tuple[Path, str]) -> None:
-    page = render(shown[0], [shown[1]])
+def test_a_report_has_the_matrices(numa_run: tuple[Path, str]) -> None:
+    page = render(numa_run[0], [numa_run[1]])
     assert "remote/local 2.21" in page
     assert 'class="a0">90.1* (10)</td>' in page
     assert 'class="a31">270.3 (24)</td>' in page
     assert "not allowed here" in page
 
 
-def test_cells_of_unknown_cpus_have_no_node(shown: tuple[Path, str]) -> None:
-    pairs, cpus = rows(shown[0])
+def test_cells_of_unknown_cpus_have_no_node(numa_run: tuple[Path, str]) -> None:
+    pairs, cpus = rows(numa_run[0])
     assert {*select_node_cells(pairs, cpus[:0])["cpu_node"]} == {-1}
 
 
 @pytest.mark.parametrize(("name", "cells"), [("chase", NS), ("bandwidth", GBS), ("bandwidth read", GBS)])
 def test_a_matrix_is_exported_with_the_memory_of_nodes_without_cpus(
-    shown: tuple[Path, str], name: str, cells: dict[tuple[int, int], float]
+    numa_run: tuple[Path, str], name: str, cells: dict[tuple[int, int], float]
 ) -> None:
-    heading, *lines = [line.split(",") for line in "".join(export_matrix(*shown, "csv", name)).splitlines()]
+    heading, *lines = [
+        line.split(",") for line in "".join(export_matrix(*numa_run, "csv", name)).splitlines()
+    ]
     assert heading == ["node", "0", "1", "2"]
     assert [line[0] for line in lines] == ["0", "1"]
     exported = {
@@ -212,18 +218,20 @@ def test_a_matrix_is_exported_with_the_memory_of_nodes_without_cpus(
     assert exported == {cell: pytest.approx(value, rel=0.002) for cell, value in cells.items()}
 
 
-def test_an_export_is_of_one_setting_and_other_tools_have_no_nodes(shown: tuple[Path, str]) -> None:
+def test_an_export_is_of_one_setting_and_other_tools_have_no_nodes(numa_run: tuple[Path, str]) -> None:
     with pytest.raises(UsageError, match="one of bandwidth/mov read, chase/mov window x1"):
-        list(export_matrix(*shown, "csv", None))
+        list(export_matrix(*numa_run, "csv", None))
     with pytest.raises(UsageError, match="has no pairs of CPUs"):
-        list(export_matrix(*shown, "c2clat", "chase"))
-    samples = "".join(export_samples(shown[0], [shown[1]], "chase")).splitlines()
+        list(export_matrix(*numa_run, "c2clat", "chase"))
+    samples = "".join(export_samples(numa_run[0], [numa_run[1]], "chase")).splitlines()
     assert len(samples) == 1 + 3 * 3 * len(NS)
     assert all(",chase," in line for line in samples[1:])
 
 
-def test_the_card_of_a_run_without_pairs_is_its_first_matrix(shown: tuple[Path, str], tmp_path: Path) -> None:
-    card = card_of(*shown)
+def test_the_card_of_a_run_without_pairs_is_its_first_matrix(
+    numa_run: tuple[Path, str], tmp_path: Path
+) -> None:
+    card = card_of(*numa_run)
     assert (card.cells[2] == SHADES).all()  # node 2 has no CPUs
     assert card.cells[0, 0] < card.cells[0, 1] < card.cells[0, 2] < SHADES
     assert ("remote", "200.2 ns") in [row[:2] for row in card.rows]

@@ -31,7 +31,7 @@ from tests import simulated
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four runs of a quick and of a slow desktop, one of a laptop; the last session has a run of each."""
+    """Publish four runs each of a quick and a slow desktop, one of a laptop in the last session."""
     place = tmp_path_factory.mktemp("overview")
     slow = {relation: 1.5 * ns for relation, ns in simulated.builders.NS.items()}
     machines = (simulated.desktop("slow", ns=slow), simulated.desktop("quick"), simulated.laptop("other"))
@@ -42,17 +42,17 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_hosts_are_in_order_of_their_latency(root: Path) -> None:
-    shown = select_runs_to_show(Listing(root), [])
-    assert len(shown.runs) == 3
-    text = show_runs(root, shown, Canvas(80))
+    selection = select_runs_to_show(Listing(root), [])
+    assert len(selection.runs) == 3
+    text = show_runs(root, selection, Canvas(80))
     assert re.findall(r"^(quick|slow|other) ", text, re.MULTILINE)[-1] == "slow"
     assert max(map(len, wrap_to_width(text, 80).splitlines())) <= 80
     assert text.count("siblings of one core") == 1
 
 
 def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path) -> None:
-    shown = select_runs_to_show(Listing(root), ["slow", "quick"])
-    table = compute_host_medians(load_overview_history(root, shown.runs))
+    selection = select_runs_to_show(Listing(root), ["slow", "quick"])
+    table = compute_host_medians(load_overview_history(root, selection.runs))
     assert set(table["runs"]) == {4}
     past = history(root, host_id="slow", relation="smt")["median_ns"]
     row = table[(table["host_id"] == "slow") & (table["relation"] == "smt")].iloc[0]
@@ -61,7 +61,7 @@ def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path
 
 
 def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
-    """Of hosts with fewer than three such runs nothing is said then."""
+    """Say nothing of hosts with fewer than three comparable runs."""
     listing = Listing(root)
     new = select_runs_to_show(listing, []).runs[:1]
     history = load_overview_history(root, select_runs_to_show(listing, ["slow", "quick", "other"]).runs)
@@ -85,9 +85,9 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
 
 def test_a_run_that_is_named_is_shown_alone(root: Path) -> None:
     run_id = Store(root).list_runs()[0].run_id
-    shown = select_runs_to_show(Listing(root), [run_id])
-    assert shown.latest == (run_id,)
-    assert "comparable runs" not in show_runs(root, shown, Canvas(80))
+    selection = select_runs_to_show(Listing(root), [run_id])
+    assert selection.latest == (run_id,)
+    assert "comparable runs" not in show_runs(root, selection, Canvas(80))
 
 
 def test_one_host_is_shown_in_detail_with_its_earlier_runs(root: Path) -> None:
@@ -101,11 +101,11 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
     for number in range(5):
         machine = fast if number == 3 else simulated.desktop("flips")
         simulated.publish(tmp_path, machine, number, rounds=4, session=f"s2026010{number}T000000Z-00000000")
-    shown = select_runs_to_show(Listing(tmp_path), ["flips"])
-    table = compute_host_medians(load_overview_history(tmp_path, shown.runs))
+    selection = select_runs_to_show(Listing(tmp_path), ["flips"])
+    table = compute_host_medians(load_overview_history(tmp_path, selection.runs))
     for row in table.to_dict("records"):
-        (usual, most), (other, one) = row["levels"]
-        assert (most, one) == (4, 1)
+        (usual, usual_runs), (other, other_runs) = row["levels"]
+        assert (usual_runs, other_runs) == (4, 1)
         assert row["median_ns"] == usual
         assert usual == pytest.approx(4 * other, rel=0.15)
         assert row["half"] < 0.2
@@ -113,11 +113,11 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
         assert re.search(
             r"flips, cas, smt: 4 runs at [\d.]+, 1 run at another level, median [\d.]+$", text, re.MULTILINE
         )
-    assert " 4 of 5 " in show_runs(tmp_path, shown, Canvas(80))
+    assert " 4 of 5 " in show_runs(tmp_path, selection, Canvas(80))
 
 
 def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
-    """Three runs at three levels: the number is of one of them, with the interval within that run."""
+    """Publish three runs at three levels: the number and its interval are of one of them."""
     for number, factor in enumerate((1.0, 2.0, 4.5)):
         ns = {name: factor * ns for name, ns in simulated.builders.NS.items()}
         session = f"s2026010{number}T000000Z-00000000"
@@ -172,9 +172,9 @@ def test_columns_that_do_not_fit_stand_below(made_lab: Path, width: int) -> None
     table = compute_host_medians(load_overview_history(listing, select_runs_to_show(listing, ["all"]).runs))
     text = render_host_table(table, Canvas(width))
     assert max(map(len, wrap_to_width(text, width).splitlines())) <= width
-    shown = text.split("\nsmt: ")[0]
+    tables = text.split("\nsmt: ")[0]
     for row in table.to_dict("records"):
-        assert f" {format_value(SHIPPED[row['benchmark']], row['median_ns'])}" in shown
+        assert f" {format_value(SHIPPED[row['benchmark']], row['median_ns'])}" in tables
 
 
 def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
@@ -198,24 +198,24 @@ def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
 def test_a_lesser_load_does_not_stand_for_the_greatest(
     loads: dict[str, list[int | None]], about: str, columns: list[str]
 ) -> None:
-    asked = [("idle", 0.0)] + [(name, load) for name, of_name in loads.items() for load in of_name]
-    names, columns_of_pairs = ["operation", "load_mbps"], [one.name for one in TABLES["pairs"]]
-    known = {"run_id": "r", "benchmark": "loaded", "variant": "mov", "relation": "package", "point": "p"}
-    rows = pd.DataFrame(asked, columns=names).assign(**known).reindex(columns=columns_of_pairs)
-    found = cells_of_overview(rows, pd.DataFrame())
-    assert set(found["about"]) == {about}
-    assert [*found.sort_values("place")["relation"]] == columns
+    operation_loads = [("idle", 0.0)] + [(name, load) for name, of_name in loads.items() for load in of_name]
+    names, columns_of_pairs = ["operation", "load_mbps"], [column.name for column in TABLES["pairs"]]
+    constants = {"run_id": "r", "benchmark": "loaded", "variant": "mov", "relation": "package", "point": "p"}
+    rows = pd.DataFrame(operation_loads, columns=names).assign(**constants).reindex(columns=columns_of_pairs)
+    overview_rows = cells_of_overview(rows, pd.DataFrame())
+    assert set(overview_rows["about"]) == {about}
+    assert [*overview_rows.sort_values("place")["relation"]] == columns
 
 
 def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
-    known = {
+    constants = {
         "run_id": "r",
         "benchmark": "loaded",
         "variant": "mov",
         "relation": "package",
         "median_ns": 200.0,
     }
-    asked = {
+    points = {
         "point": ["idle.x2.64M.huge", "read.at16G.x2.64M.huge", "read.full.x2.64M.huge"],
         "threads": [2, 2, 2],
         "bytes": [1 << 26] * 3,
@@ -223,12 +223,14 @@ def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
         "operation": ["idle", "read", "read"],
         "other_rate": [0, 16, 32],
     }
-    columns_of_pairs = [one.name for one in TABLES["pairs"]]
-    rows = pd.DataFrame(asked).assign(**known).reindex(columns=columns_of_pairs)
-    found = build_comparison_rows(rows, pd.DataFrame())
-    assert [*found["benchmark"]] == ["loaded", "loaded", "loaded", "load"]
-    assert [*found["relation"]] == [f"package {one}" for one in ("idle", "read at16G x2", *2 * ["read full"])]
-    assert [*found["median_ns"]] == [200.0, 200.0, 200.0, 1 / 32]
+    columns_of_pairs = [column.name for column in TABLES["pairs"]]
+    rows = pd.DataFrame(points).assign(**constants).reindex(columns=columns_of_pairs)
+    comparison_rows = build_comparison_rows(rows, pd.DataFrame())
+    assert [*comparison_rows["benchmark"]] == ["loaded", "loaded", "loaded", "load"]
+    assert [*comparison_rows["relation"]] == [
+        f"package {setting}" for setting in ("idle", "read at16G x2", *2 * ["read full"])
+    ]
+    assert [*comparison_rows["median_ns"]] == [200.0, 200.0, 200.0, 1 / 32]
     beside = cells_of_overview(rows, pd.DataFrame())
     assert [*beside["benchmark"]] == ["loaded", "loaded", "load"]
     assert [*beside["relation"]] == ["idle", "read", "read"]
@@ -236,26 +238,26 @@ def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
 
 
 def test_loads_of_several_sizes_and_numbers_of_threads_are_told_apart() -> None:
-    known = {"run_id": "r", "benchmark": "loaded", "variant": "mov", "relation": "package"}
-    asked = {
+    constants = {"run_id": "r", "benchmark": "loaded", "variant": "mov", "relation": "package"}
+    points = {
         "point": ["read.full.x2.64M.huge", "read.full.x8.1G.huge", "idle.x8.1G.huge"],
         "threads": [2, 8, 8],
         "bytes": [1 << 26, 1 << 30, 1 << 30],
         "load_mbps": [None, None, 0],
     }
-    columns_of_pairs = [one.name for one in TABLES["pairs"]]
-    found = build_comparison_rows(
-        pd.DataFrame(asked).assign(**known).reindex(columns=columns_of_pairs), pd.DataFrame()
+    columns_of_pairs = [column.name for column in TABLES["pairs"]]
+    comparison_rows = build_comparison_rows(
+        pd.DataFrame(points).assign(**constants).reindex(columns=columns_of_pairs), pd.DataFrame()
     )
     names = ("read full 64M x2", "read full 1G x8", "idle 1G x8")
-    assert [*found["relation"]] == [f"package {name}" for name in names]
+    assert [*comparison_rows["relation"]] == [f"package {name}" for name in names]
 
 
 def test_details_are_those_of_a_host_that_has_what_was_asked_for(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
-    shown = select_runs_to_show(listing, ["all"])
-    assert show_runs(listing, shown, Canvas(80)).endswith("Details: fleet show lucca")
-    text = show_runs(listing, shown, Canvas(80), Only("bandwidth"))
+    selection = select_runs_to_show(listing, ["all"])
+    assert show_runs(listing, selection, Canvas(80)).endswith("Details: fleet show lucca")
+    text = show_runs(listing, selection, Canvas(80), Only("bandwidth"))
     assert text.endswith("Details: fleet show verona")
 
 

@@ -7,22 +7,22 @@ from fleet.analysis.views import render_tables, tabulate_points
 COUNTS = {"variant": "mov", "relation": "llc", "bursts": 5, "flagged_bursts": 0}
 
 
-def fetched(state: str, access: str, median_ns: float) -> dict[str, object]:
+def make_fetch_row(state: str, access: str, median_ns: float) -> dict[str, object]:
     order, operation = (access, "read") if access in ("chase", "stream") else ("chase", access)
     point = {"state": state, "order": order, "operation": operation, "stride_bytes": 256.0}
     return {**COUNTS, "benchmark": "fetch", **point, "median_ns": median_ns}
 
 
-def written(sharing: str, block: float, median_ns: float) -> dict[str, object]:
+def make_interleave_row(sharing: str, block: float, median_ns: float) -> dict[str, object]:
     point = {"sharing": sharing, "block_bytes": block, "operation": "write"}
     return {**COUNTS, "benchmark": "interleave", **point, "median_ns": median_ns}
 
 
 def test_states_are_rows_and_each_way_of_access_has_a_table() -> None:
     rows = [
-        fetched("memory-walked", "chase", 150.0),
-        fetched("own", "chase", 4.4),
-        fetched("both", "swap", 80),
+        make_fetch_row("memory-walked", "chase", 150.0),
+        make_fetch_row("own", "chase", 4.4),
+        make_fetch_row("both", "swap", 80),
     ]
     lines = render_tables(tabulate_points(pd.DataFrame(rows))).splitlines()
     assert [line.split() for line in lines if line.startswith(("own", "memory", "both"))] == [
@@ -33,7 +33,11 @@ def test_states_are_rows_and_each_way_of_access_has_a_table() -> None:
 
 
 def test_a_boundary_costs_the_difference_of_a_blocks_lines() -> None:
-    rows = [written("own", 1024.0, 1.0), written("shared", 1024.0, 3.5), written("shared", 64.0, 5.0)]
+    rows = [
+        make_interleave_row("own", 1024.0, 1.0),
+        make_interleave_row("shared", 1024.0, 3.5),
+        make_interleave_row("shared", 64.0, 5.0),
+    ]
     lines = render_tables(tabulate_points(pd.DataFrame(rows))).splitlines()
     assert [line.split() for line in lines if line.strip().startswith(("1K", "64"))] == [
         ["64", "-", "5.00", "-", "-"],
@@ -41,13 +45,13 @@ def test_a_boundary_costs_the_difference_of_a_blocks_lines() -> None:
     ]
 
 
-def contended(sharing: str, median_ns: float, *shares: float) -> dict[str, object]:
+def make_contend_row(sharing: str, median_ns: float, *shares: float) -> dict[str, object]:
     point = {"benchmark": "contend", "operation": "faa", "sharing": sharing, "threads": 2.0}
     return {**COUNTS, **point, "median_ns": median_ns, "least_share": shares[0], "most_share": shares[1]}
 
 
 def test_below_what_all_threads_did_stands_who_did_the_least_and_the_most() -> None:
-    rows = [contended("own", 1.0, 0.999, 1.001), contended("one", 19.8, 0.9, 1.1)]
+    rows = [make_contend_row("own", 1.0, 0.999, 1.001), make_contend_row("one", 19.8, 0.9, 1.1)]
     text = render_tables(tabulate_points(pd.DataFrame(rows)))
     lines = [line.split() for line in text.splitlines()]
     assert lines[2:5] == [["operation", "one", "own"], ["faa", "19.8", "1.00"], ["0.90-1.10", "1.00-1.00"]]
@@ -55,7 +59,7 @@ def test_below_what_all_threads_did_stands_who_did_the_least_and_the_most() -> N
 
 
 def test_words_of_one_line_are_set_against_lines_of_their_own() -> None:
-    rows = [contended("own", 2.0, 1.0, 1.0), contended("words", 9.0, 0.9, 1.1)]
+    rows = [make_contend_row("own", 2.0, 1.0, 1.0), make_contend_row("words", 9.0, 0.9, 1.1)]
     text = render_tables(tabulate_points(pd.DataFrame(rows)))
     lines = [line.split() for line in text.splitlines()]
     assert lines[2:4] == [["operation", "words", "own", "words/own"], ["faa", "9.00", "2.00", "4.5"]]

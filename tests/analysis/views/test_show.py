@@ -26,17 +26,17 @@ def publish(root: Path, cpus: tuple[Cpu, ...], **changes: object) -> Run:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
-    """A results root with one run of 128 CPUs."""
+    """Publish one run of 128 CPUs; return its root."""
     root = tmp_path_factory.mktemp("server")
     return root, publish(root, builders.two_sockets())
 
 
-def laid_out(root: Path, run: Run) -> Layout:
+def make_run_layout(root: Path, run: Run) -> Layout:
     return make_layout(load_cpus(root, run_id=run.run_id), [cpu.cpu for cpu in run.facts.cpus])
 
 
 def test_siblings_stand_side_by_side_and_sockets_apart(server: tuple[Path, Run]) -> None:
-    order = laid_out(*server)
+    order = make_run_layout(*server)
     assert order.cpus[:4] == (0, 64, 1, 65)
     assert order.cpus[64:66] == (32, 96)
     assert order.ruling() == "llc"
@@ -50,7 +50,7 @@ def test_lines_run_between_cores_where_nothing_larger_parts_the_cpus() -> None:
 
 
 def test_a_hybrid_laptop_is_ruled_by_sibling_pairs_and_clusters(tmp_path: Path) -> None:
-    order = laid_out(tmp_path, publish(tmp_path, builders.hybrid_laptop()))
+    order = make_run_layout(tmp_path, publish(tmp_path, builders.hybrid_laptop()))
     assert [len(block) for block in order.blocks(order.ruling() or "")] == [2] * 8 + [4] * 4
     assert [cpu for cpu, kind in order.kinds.items() if kind == "E"] == list(range(16, 32))
 
@@ -81,7 +81,7 @@ def test_no_matrix_is_wider_than_the_terminal(tmp_path: Path, server: tuple[Path
         for name, cpus in (("desktop", builders.small_desktop()), ("laptop", builders.hybrid_laptop()))
     ]
     for root, run in (*smaller, server):
-        order = laid_out(root, run)
+        order = make_run_layout(root, run)
         table = matrix(pair_medians(load_samples(root, benchmark="cas")), order.cpus)
         for width, colour in product((80, 200), (False, True)):
             drawn = draw_matrix(table, order, Canvas(width, colour))
@@ -111,7 +111,7 @@ def test_64_cpus_fit_80_columns_as_half_blocks_with_flagged_pairs_marked() -> No
 
 def test_a_map_without_colour_is_drawn_in_signs(tmp_path: Path) -> None:
     run = publish(tmp_path, builders.small_desktop())
-    order = laid_out(tmp_path, run)
+    order = make_run_layout(tmp_path, run)
     table = matrix(pair_medians(load_samples(tmp_path, benchmark="cas")), order.cpus)
     drawn = draw_matrix(table, order, Canvas(80), as_map=True).plain
     assert re.search(r"^0  · ██ ██ ██$", drawn, re.MULTILINE)
@@ -122,8 +122,8 @@ def test_extremes_are_named_within_their_relation(tmp_path: Path) -> None:
     run = builders.a_run(builders.small_desktop(), benchmarks=("cas",))
     slow = {(0, 1): 60.0, (2, 3): 30.0}
     topology = Topology(run.facts.cpus)
-    known = builders.bursts_of(run, ns=lambda a, b: slow.get((a, b), builders.NS[topology.relation(a, b)]))
-    Store(tmp_path).publish(run, known)
+    bursts = builders.bursts_of(run, ns=lambda a, b: slow.get((a, b), builders.NS[topology.relation(a, b)]))
+    Store(tmp_path).publish(run, bursts)
     text = show_run(tmp_path, run.run_id)
     assert re.search(r"^package   2-3 (29|30)\.\d .* 0-1 (58|59|60)\.\d ", text, re.MULTILINE)
     assert not re.search(r"^smt  +0-4", text, re.MULTILINE), "four pairs of siblings have no extremes"
@@ -214,12 +214,12 @@ def test_what_a_host_says_cannot_move_the_cursor(tmp_path: Path) -> None:
 
 def test_json_gives_programs_the_same_numbers(tmp_path: Path) -> None:
     run = publish(tmp_path, builders.small_desktop())
-    (shown,) = json.loads("".join(show_as_json(tmp_path, [run.run_id])))
-    pairs = {(row["ping_cpu"], row["pong_cpu"]): row["median_ns"] for row in shown["pairs"]}
+    (document,) = json.loads("".join(show_as_json(tmp_path, [run.run_id])))
+    pairs = {(row["ping_cpu"], row["pong_cpu"]): row["median_ns"] for row in document["pairs"]}
     assert pairs[0, 4] == pytest.approx(6.0, rel=0.01)
-    assert shown["cpus"] == [0, 4, 1, 5, 2, 6, 3, 7]
-    assert shown["run"]["labels"] == {"rack": "b2", "kernel": "6.12"}
-    assert {row["relation"] for row in shown["relations"]} == {"self", "smt", "package"}
+    assert document["cpus"] == [0, 4, 1, 5, 2, 6, 3, 7]
+    assert document["run"]["labels"] == {"rack": "b2", "kernel": "6.12"}
+    assert {row["relation"] for row in document["relations"]} == {"self", "smt", "package"}
 
 
 def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:

@@ -51,6 +51,10 @@ def test_every_relation_has_its_words() -> None:
 def test_what_is_unknown_in_an_array_is_null_for_programs() -> None:
     levels = [np.array([0.5, math.nan], dtype=np.float32), None, np.array(["A", "B"])]
     rows = pd.DataFrame({"levels": pd.Series(levels, dtype=object), "ns": [1.0, math.nan, 2.0]})
-    known = [{"levels": [0.5, None], "ns": 1}, {"levels": None, "ns": None}, {"levels": ["A", "B"], "ns": 2}]
-    assert json.loads(format_json(rows)) == known
+    expected = [
+        {"levels": [0.5, None], "ns": 1},
+        {"levels": None, "ns": None},
+        {"levels": ["A", "B"], "ns": 2},
+    ]
+    assert json.loads(format_json(rows)) == expected
     assert format_csv(rows) == 'levels,ns\n"[0.5, null]",1.0\n,\n"[""A"", ""B""]",2.0\n'

@@ -1,4 +1,4 @@
-"""Which CPUs belong together, in lines a person can read at a glance on machines of any size."""
+"""Groups of CPUs, in lines a person can read at a glance on machines of any size."""
 
 import pandas as pd
 import pytest
@@ -27,8 +27,8 @@ def test_a_server_says_by_what_rule_siblings_are_numbered() -> None:
 
 
 def test_a_hybrid_machine_says_how_many_cpus_have_no_sibling() -> None:
-    shown = lines(builders.hybrid_laptop())
-    assert shown[-1] == "SMT siblings: 0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15; 16 CPUs have none"
+    description = lines(builders.hybrid_laptop())
+    assert description[-1] == "SMT siblings: 0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15; 16 CPUs have none"
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,15 @@ def test_a_hybrid_machine_says_how_many_cpus_have_no_sibling() -> None:
     ],
 )
 def test_siblings_of_any_numbering(cores: list[int | None], expected: str | None) -> None:
-    *_, shown = lines(tuple(Cpu(n, core=core, package=0) for n, core in enumerate(cores)))
-    assert shown == "SMT siblings: " + (expected or "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15 and 4 more cores")
+    *_, last_line = lines(tuple(Cpu(n, core=core, package=0) for n, core in enumerate(cores)))
+    assert last_line == "SMT siblings: " + (
+        expected or "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15 and 4 more cores"
+    )
 
 
 def test_sockets_and_caches_are_numbered_from_0_also_of_a_part_of_the_machine() -> None:
-    whole = lay_out_cpus(builders.two_sockets(), range(128))
-    names = [[name for name, _ in tier] for tier in whole.tiers()]
+    machine = lay_out_cpus(builders.two_sockets(), range(128))
+    names = [[name for name, _ in tier] for tier in machine.tiers()]
     assert names == [["socket 0", "socket 1"], [f"cache {number}" for number in range(8)]]
     second = lay_out_cpus(builders.two_sockets(), range(48, 64))
     assert [[name for name, _ in tier] for tier in second.tiers()] == [["cache 6", "cache 7"]]
