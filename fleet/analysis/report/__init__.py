@@ -1,4 +1,4 @@
-"""One self-contained HTML page about one or more runs: `page.render` builds it."""
+"""Build one self-contained HTML page about one or more runs: see `page.render`."""
 
 from typing import TYPE_CHECKING
 

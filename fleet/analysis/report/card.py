@@ -1,7 +1,7 @@
-"""Draws one run as a card of 1200 x 630: its map beside its medians, as SVG, as PNG and as Markdown.
+"""Draw one run as a card of 1200 x 630, its map beside its medians, as SVG, PNG and Markdown.
 
-The layout is a list of pictures, lines and texts, which both files draw; agent/emit/svg.c lays out the same.
-Without matplotlib, which takes a second to import.
+Both pictures draw one layout of pictures, lines and texts; agent/emit/svg.c has the same layout. Matplotlib
+is not imported: that takes a second.
 """
 
 import base64
@@ -69,8 +69,8 @@ class Text:
 class Card:
     """A card. kind: its benchmark and variant. title: its alternative text.
 
-    cells: shades of the map, SHADES for none. edges: of the map's cells, those with a line between groups.
-    rows: the table beside it, titles first.
+    cells: shades of the map, SHADES for none. edges: offsets of the lines between groups in the map. rows:
+    the table beside it, titles first.
     """
 
     kind: str
@@ -82,7 +82,10 @@ class Card:
 
 
 def card_of(root: Root, run_id: str) -> Card:
-    """The card of a run's first benchmark of pairs, else by NUMA node. UsageError for none, or StoreError."""
+    """Return the card of a run's first benchmark of pairs, else by NUMA node.
+
+    Raise UsageError if it has neither, or StoreError.
+    """
     (run,), _, cpus = read_runs(root, [run_id])
     return lay_out_card(run, cpus, as_float64(load_pairs(root, run_id=run_id)))
 
@@ -90,9 +93,10 @@ def card_of(root: Root, run_id: str) -> Card:
 def lay_out_card(
     run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str | None = None
 ) -> Card:
-    """The same of what was read: its row of `runs`, decoded, and its rows of `cpus` and `pairs`.
+    """Lay out the card of a run; raise UsageError if it has neither pairs nor NUMA nodes.
 
-    foot: the line below, for one that has no agent, day and id.
+    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot: the line below, for a
+    run without agent, date and ID.
     """
     descriptions = read_descriptions(run["hello"])
     pairs = drop_points(every, descriptions)
@@ -102,16 +106,16 @@ def lay_out_card(
     if by_node := pairs.empty:
         pairs = select_node_cells(every, cpus, descriptions)
     named = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
-    there = named.unique().tolist()
-    kind = next((kind for kind in (*run["benchmarks"], *there) if kind in there), None)
+    kinds = named.unique().tolist()
+    kind = next((kind for kind in (*run["benchmarks"], *kinds) if kind in kinds), None)
     if kind is None:
         why = "has no pairs of CPUs for a card; write a page: -o report.html."
         raise UsageError(f"{run['run_id']}: {why}")
-    pairs, what = pairs[named == kind], kind.rstrip("/")
+    pairs, subject = pairs[named == kind], kind.rstrip("/")
     name = str(pairs["benchmark"].iloc[0])
     if by_node:
         pairs = select_key_nodes(pairs, descriptions)
-        what = f"{what} {pairs['about'].iloc[0]}"
+        subject = f"{subject} {pairs['about'].iloc[0]}"
         order = make_layout(cpus, cpus["cpu"][cpus["measured"]].tolist())
         drawn = map_nodes(*lay_out_node_matrix(pairs, estimator_column(run)))
     else:
@@ -122,14 +126,14 @@ def lay_out_card(
         number = f"{format_value(descriptions[name], row['median_ns'])} {_unit(name, descriptions)}"
         table.append((row["relation"], number, format_half_width(row["spread"]), row["pairs"]))
     model = one_line(run["cpu_model"] or "unknown CPU model")
-    what = one_line(f"{what}: {descriptions[name].heading}")
+    subject = one_line(f"{subject}: {descriptions[name].heading}")
     memory = BY_NODE if by_node else _memory(find_plateaus(every, cpus, descriptions), descriptions)
-    words = _words(model, _counts(order), what, table, memory, foot or _foot(run, pairs))
+    words = _words(model, _counts(order), subject, table, memory, foot or _foot(run, pairs))
     texts = [*_map_texts(drawn, name, descriptions), *words]
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
     shades, cell = drawn.choose_shades(), _SIDE / len(drawn.labels)
-    cells, title = np.where(shades < 0, SHADES, shades), f"{model}, {what}: {listed}"
-    edges = [at * cell for at, border in enumerate(drawn.borders) if border]
+    cells, title = np.where(shades < 0, SHADES, shades), f"{model}, {subject}: {listed}"
+    edges = [place * cell for place, border in enumerate(drawn.borders) if border]
     return Card(kind, title, cells, edges, texts, table)
 
 
@@ -138,30 +142,30 @@ def _unit(benchmark: str, descriptions: Descriptions) -> str:
 
 
 def _counts(order: Layout) -> str:
-    """Sockets, cores and threads where they are known, else CPUs."""
-    sockets, cores = ({groups[at] for groups in order.groups} for at in (0, -1))
+    """Count sockets, cores and threads where they are known, else CPUs."""
+    sockets, cores = ({groups[tier] for groups in order.groups} for tier in (0, -1))
     if -1 in sockets | cores:
         return format_count(len(order.cpus), "CPU")
-    found = ((sockets, "socket"), (cores, "core"), (order.cpus, "thread"))
-    return ", ".join(format_count(len(each), name) for each, name in found)
+    units = ((sockets, "socket"), (cores, "core"), (order.cpus, "thread"))
+    return ", ".join(format_count(len(members), name) for members, name in units)
 
 
 def _memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
-    """The levels of memory of the first ladder of one CPU's latencies; empty where none was measured."""
-    one = levels[(levels["threads"] == 1) & (levels["unit"] != "byte")]
+    """List the memory levels of the first latency ladder of one CPU; empty if none was measured."""
+    rows = levels[(levels["threads"] == 1) & (levels["unit"] != "byte")]
     keys = ["benchmark", "variant", "setting", "ping_cpu"]
-    one = one[(one[keys] == one[keys].iloc[:1].squeeze()).all(axis=1)] if len(one) else one
+    rows = rows[(rows[keys] == rows[keys].iloc[:1].squeeze()).all(axis=1)] if len(rows) else rows
     listed = [
         f"{row['level']} {format_value(descriptions[row['benchmark']], row['median_ns'])}"
-        for row in to_records(one)
+        for row in to_records(rows)
     ]
-    return one_line(f"memory, {one['setting'].iloc[0]}: {', '.join(listed)} ns") if listed else ""
+    return one_line(f"memory, {rows['setting'].iloc[0]}: {', '.join(listed)} ns") if listed else ""
 
 
 def _foot(run: dict[str, Any], pairs: pd.DataFrame) -> str:
     counts = count_flags(pairs["flags"])
     flags = [f"{flag} {counts[flag]}" for flag in MEANINGS if flag in counts and flag not in MINOR_IF_FEW]
-    found = (
+    parts = (
         f"fleet {VERSION}",
         f"{run['started_utc']:%Y-%m-%d}",
         f"kernel {run['kernel']}" if run["kernel"] else "",
@@ -170,28 +174,28 @@ def _foot(run: dict[str, Any], pairs: pd.DataFrame) -> str:
         f"flags of pairs: {', '.join(flags)}" if flags else "",
         f"run {run['run_id'][-8:]}",
     )
-    return one_line(" · ".join(filter(None, found)))
+    return one_line(" · ".join(filter(None, parts)))
 
 
-def _line(x: float, y: float, most: float, words: str, kind: str = "ink", room: float = 460) -> Text:
-    return Text(x, y, min(most, room / (_EM * max(len(words), 1))), kind, "start", words)
+def _line(x: float, y: float, largest: float, words: str, kind: str = "ink", room: float = 460) -> Text:
+    return Text(x, y, min(largest, room / (_EM * max(len(words), 1))), kind, "start", words)
 
 
 def _words(
-    model: str, counts: str, what: str, table: Sequence[tuple[str, ...]], memory: str, foot: str
+    model: str, counts: str, subject: str, table: Sequence[tuple[str, ...]], memory: str, foot: str
 ) -> Iterator[Text]:
     y = 76.0
     for line in textwrap.wrap(model, 26)[:3]:
         yield _line(_LEFT, y, 24, line, "strong")
         y += 30
     yield _line(_LEFT, y, 17, counts)
-    yield _line(_LEFT, y + 32, 15, what, "muted")
+    yield _line(_LEFT, y + 32, 15, subject, "muted")
     y += 66
     titles, *rows = table
     more = len(rows) - _MOST_ROWS + 1 if len(rows) > _MOST_ROWS else 0
     step = 36 if len(rows) <= _MOST_ROWS // 2 else 27
-    shown = [titles, *rows[: len(rows) - more], *([(f"and {more} more",)] if more else [])]
-    for place, row in enumerate(shown):
+    visible_rows = [titles, *rows[: len(rows) - more], *([(f"and {more} more",)] if more else [])]
+    for place, row in enumerate(visible_rows):
         for (x, anchor), cell in zip(_COLUMNS, row, strict=False):
             yield Text(x, y, 0.6 * step, "ink" if place else "muted", anchor, cell)
         y += step
@@ -201,22 +205,22 @@ def _words(
 
 
 def _map_texts(drawn: Heatmap, benchmark: str, descriptions: Descriptions) -> Iterator[Text]:
-    """The names of groups, the numbers of a small map, and its scale."""
+    """Yield the names of groups, the numbers of a small map, and its scale."""
     cell, numbered = _SIDE / len(drawn.labels), len(drawn.labels) <= _NUMBERED
     for line, tier in enumerate(reversed(drawn.tiers)):
         away = 8.0 + 18 * line + 22 * numbered
         bounds = accumulate((size * cell for _, size in tier), initial=0.0)
         for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
             names = (name, name.rpartition(" ")[2])
-            if shown := next((one for one in names if 13 * _EM * len(one) + 4 <= high - low), ""):
-                yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", shown)
-                yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", shown, upright=True)
+            if label := next((text for text in names if 13 * _EM * len(text) + 4 <= high - low), ""):
+                yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", label)
+                yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", label, upright=True)
     size, values = min(24.0, cell / 3.6), convert_to_shown(descriptions[benchmark], drawn.values)
-    for at, label in enumerate(drawn.labels if numbered else ()):
-        middle = (at + 0.5) * cell
+    for place, label in enumerate(drawn.labels if numbered else ()):
+        middle = (place + 0.5) * cell
         yield Text(_X + middle, _Y - 8, 13, "muted", "middle", label)
         yield Text(_X - 8, _Y + middle + 5, 13, "muted", "end", label)
-        for other, (value, shade) in enumerate(zip(values[at], drawn.choose_shades()[at], strict=True)):
+        for other, (value, shade) in enumerate(zip(values[place], drawn.choose_shades()[place], strict=True)):
             if shade >= 0:
                 kind, words = (
                     "black" if is_light_shade(shade) else "white",
@@ -225,37 +229,37 @@ def _map_texts(drawn: Heatmap, benchmark: str, descriptions: Descriptions) -> It
                 x, y = _X + (other + 0.5) * cell, _Y + middle + 0.36 * size
                 yield Text(x, y, size, kind, "middle", words)
     low, high = sorted(convert_to_shown(descriptions[benchmark], end) for end in drawn.limits)
-    for at in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
-        value = convert_to_shown(descriptions[benchmark], find_value(1 - at / 4, drawn.limits))
+    for tick in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
+        value = convert_to_shown(descriptions[benchmark], find_value(1 - tick / 4, drawn.limits))
         words = f"{value:.{1 if high < 1000 else 0}f}"
-        yield Text(_X + _SIDE + 38, _Y + 11 + at * (_SIDE - 13) / 4, 13, "muted", "start", words)
+        yield Text(_X + _SIDE + 38, _Y + 11 + tick * (_SIDE - 13) / 4, 13, "muted", "start", words)
     words = f"{_unit(benchmark, descriptions)}{', log' if is_log(drawn.limits) else ''}"
     yield Text(_X + _SIDE + 38, _Y - 8, 13, "muted", "start", words)
 
 
 def _pictures(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
-    """The map and its scale: left, upper edge, width, height, and shades."""
+    """Return the map and its scale: left, upper edge, width, height, and shades."""
     scale: Ints = np.arange(SHADES)[::-1, None]
     return [((_X, _Y, _SIDE, _SIDE), card.cells), ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale)]
 
 
 def picture(cells: Ints) -> Image.Image:
-    """Draw a pixel a cell, in a palette of all shades, then of what was not measured."""
-    made = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
-    made.putpalette(bytes(value for shade in range(SHADES) for value in shade_to_rgb(shade)) + b"\xff" * 3)
-    return made
+    """Draw one pixel per cell, in a palette of all shades, then one for cells not measured."""
+    image = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
+    image.putpalette(bytes(value for shade in range(SHADES) for value in shade_to_rgb(shade)) + b"\xff" * 3)
+    return image
 
 
 def map_png(cells: Ints, side: int | None = None) -> bytes:
-    """Write a PNG of a pixel a cell, or of so many in a line; what was not measured is transparent."""
-    buffer, made = io.BytesIO(), picture(cells)
-    small = made if side is None else made.resize((side, side), Image.Resampling.NEAREST)
+    """Encode a PNG of one pixel per cell, or `side` per line; cells not measured are transparent."""
+    buffer, image = io.BytesIO(), picture(cells)
+    small = image if side is None else image.resize((side, side), Image.Resampling.NEAREST)
     small.save(buffer, "png", transparency=SHADES)
     return buffer.getvalue()
 
 
 def svg(card: Card) -> str:
-    """The card as SVG, light or dark as the page it is shown on; the last line but one is its foot."""
+    """Render the card as SVG, light or dark like its page; the last line but one is its foot."""
     encoded = ((place, base64.b64encode(map_png(cells)).decode()) for place, cells in _pictures(card))
     pictures = [(place, f"data:image/png;base64,{data}") for place, data in encoded]
     (width, height), about = _SIZE, {"x": _X, "y": _Y, "side": _SIDE, "mark": CARD}
@@ -263,26 +267,26 @@ def svg(card: Card) -> str:
 
 
 def png(card: Card) -> bytes:
-    """The card as PNG, light."""
+    """Render the card as PNG, light."""
     image = Image.new("RGB", _SIZE, "#fff")
     draw = ImageDraw.Draw(image)
     for (x, y, wide, high), cells in _pictures(card):
         large = picture(cells).convert("RGB").resize((int(wide), int(high)), Image.Resampling.NEAREST)
         image.paste(large, (int(x), int(y)))
-    for at in card.edges:
-        draw.line((_X, _Y + at, _X + _SIDE, _Y + at), "#fff")
-        draw.line((_X + at, _Y, _X + at, _Y + _SIDE), "#fff")
+    for edge in card.edges:
+        draw.line((_X, _Y + edge, _X + _SIDE, _Y + edge), "#fff")
+        draw.line((_X + edge, _Y, _X + edge, _Y + _SIDE), "#fff")
     matplotlib = find_spec("matplotlib")
     assert matplotlib is not None  # noqa: S101  (a dependency)
     fonts = Path(str(matplotlib.origin)).parent / _FONTS
-    for one in card.texts:
-        font = ImageFont.truetype(f"{fonts}{'-Bold' if one.kind == 'strong' else ''}.ttf", one.size)
-        if one.upright:
+    for text in card.texts:
+        font = ImageFont.truetype(f"{fonts}{'-Bold' if text.kind == 'strong' else ''}.ttf", text.size)
+        if text.upright:
             turned = ImageFont.TransposedFont(font, Image.Transpose.ROTATE_90)
-            corner = (one.x - one.size, one.y - font.getlength(one.words) / 2)
-            draw.text(corner, one.words, _INKS[one.kind], turned)
+            corner = (text.x - text.size, text.y - font.getlength(text.words) / 2)
+            draw.text(corner, text.words, _INKS[text.kind], turned)
         else:
-            draw.text((one.x, one.y), one.words, _INKS[one.kind], font, _ANCHORS[one.anchor])
+            draw.text((text.x, text.y), text.words, _INKS[text.kind], font, _ANCHORS[text.anchor])
     buffer = io.BytesIO()
     about = PngInfo()
     about.add_text("Software", CARD)
@@ -292,7 +296,7 @@ def png(card: Card) -> bytes:
 
 
 def markdown(card: Card, name: str) -> str:
-    """What to paste beside the picture: its line, and the table, all in Markdown."""
+    """Render the Markdown to paste: the line of the picture, and the table."""
     clean = [[cell.replace("|", "\\|") for cell in row] for row in card.rows]
     lines = [f"| {' | '.join(row)} |" for row in clean]
     alternative = card.title.replace("[", "\\[").replace("]", "\\]")

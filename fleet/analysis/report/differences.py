@@ -1,4 +1,4 @@
-"""Compares the two sides of a report host by host."""
+"""Compare the two sides of a report host by host."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,10 @@ _MANY = 2  # differences; of more, each map is but a small picture
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """The change of each pair beside its relation, grey where it may be chance; picture: a URI, if many."""
+    """The change of each pair beside its relation, grey where it may be chance.
+
+    picture: a data URI, if many.
+    """
 
     kind: str
     drawn: Heatmap
@@ -35,7 +38,7 @@ class Residual:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A comparison, and its maps. rows: its relations, one each."""
+    """A comparison and its maps. rows: one per relation."""
 
     found: Comparison
     rows: list[dict[str, Any]]
@@ -44,7 +47,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The changes of one relation, as `plots.forest` takes them; effect: over all hosts, if any, first."""
+    """The changes of one relation, as `plots.forest` takes them.
+
+    effect: over all hosts, if any; also the first row.
+    """
 
     name: str
     relation: str
@@ -55,7 +61,7 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """All comparisons of a page. headlines, rows: the answer, of `views.compare`."""
+    """All comparisons of a page. headlines, rows: the answer, from `views.compare`."""
 
     sides: tuple[str, str]
     found: list[Difference]
@@ -67,7 +73,7 @@ class Differences:
 def differences(
     root: Root, readings: Sequence[Reading], tables: Tables, sides: tuple[str, str]
 ) -> Differences:
-    """Compare two sides host by host, baseline first. tables: of all runs of the readings."""
+    """Compare two sides host by host, baseline first. tables: those of all readings' runs."""
     by_run, places = {reading.run["run_id"]: reading for reading in readings}, rows_by_run(tables.pairs)
     comparisons = compare(root, sides, tables=tables)
     drawn = []
@@ -87,20 +93,22 @@ def differences(
 
 
 def _forests(compared: Sequence[Comparison]) -> list[Forest]:
-    """A forest per benchmark and relation that two comparisons or more have a verdict of."""
+    """Return a forest for each benchmark and relation with a verdict in two or more comparisons."""
     effects = [
-        row for rows in {one.sides: one.fleet for one in compared}.values() for row in to_records(rows)
+        row
+        for rows in {comparison.sides: comparison.fleet for comparison in compared}.values()
+        for row in to_records(rows)
     ]
     pooled = {(row["benchmark"], row["variant"], row["relation"]): row for row in effects}
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for one in compared:
-        label = one.b.hosts[0] if one.a.hosts == one.b.hosts else one.b.name
-        for row in to_records(one.relations):
+    rows_by_relation: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for comparison in compared:
+        label = comparison.b.hosts[0] if comparison.a.hosts == comparison.b.hosts else comparison.b.name
+        for row in to_records(comparison.relations):
             if row["low"] is not None:
                 key = (row["benchmark"], row["variant"], row["relation"])
-                found.setdefault(key, []).append(_forest_row(row, label, one.descriptions))
+                rows_by_relation.setdefault(key, []).append(_forest_row(row, label, comparison.descriptions))
     forests = []
-    for key, rows in found.items():
+    for key, rows in rows_by_relation.items():
         if len(rows) > 1:
             above = [_forest_row(pooled[key], "all hosts", compared[0].descriptions)] if key in pooled else []
             about = (f"{key[0]}/{key[1]}", key[2], compared[0].threshold)
@@ -114,7 +122,7 @@ def _forest_row(row: Mapping[str, Any], name: str, descriptions: Descriptions) -
 
 
 def _alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
-    """Whether a cell means the same on both sides: one host, or one CPU model, with the same topology."""
+    """Report whether a cell means the same on both sides: one host or one CPU model, with one topology."""
     runs = (*a, *b)
     hosts = {reading.run["host_id"] for reading in runs}
     models = {reading.run["cpu_model"] for reading in runs}
@@ -123,21 +131,21 @@ def _alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
 
 
 def _residuals(
-    found: Comparison, a: Sequence[Reading], b: Sequence[Reading], pairs: pd.DataFrame, *, small: bool
+    comparison: Comparison, a: Sequence[Reading], b: Sequence[Reading], pairs: pd.DataFrame, *, small: bool
 ) -> list[Residual]:
-    """pairs: of the readings, with `run`, which of them each is of."""
+    """Map how pairs changed beside their relation. pairs: with `run`, the index of each one's reading."""
     order, residuals = a[0].order, []
     for part in a[0].parts:
         benchmark, _, variant = part.name.partition("/")
         rows = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
-        numbers = [one.number for reading in (*a, *b) for one in reading.parts if one.name == part.name]
+        numbers = [other.number for reading in (*a, *b) for other in reading.parts if other.name == part.name]
         if part.of_cpus or (rows["run"] == 0).sum() < 2 or len(numbers) < len(a) + len(b):
             continue
         columns = np.array(numbers)[rows["run"].to_numpy()]  # a pair's number is in the column of its run
         every = {name: rows[name].to_numpy() for name in set(numbers)}
         rows = rows.assign(ns=np.select([columns == name for name in every], list(every.values()), np.nan))
         logs = np.log(grids(rows, order.cpus, "ns", rows["run"].to_numpy(), len(numbers)))
-        relations = found.relations
+        relations = comparison.relations
         own = relations[(relations["benchmark"] == benchmark) & (relations["variant"] == variant)]
         ratios, first = own.set_index("relation")["ratio"], rows[rows["run"] == 0]
         shift = matrix(first.assign(ratio=first["relation"].map(ratios)), order.cpus, "ratio")
@@ -149,7 +157,10 @@ def _residuals(
 
 
 def _chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
-    """Of each pair the largest relative change that chance explains. first: how many runs of side A."""
+    """Return the largest relative change of each pair that chance explains.
+
+    first: number of runs of side A.
+    """
     keys = ["relation", "ping_cpu", "pong_cpu", "run"]
     rows = pairs[[*keys, "ns"]].set_index(keys).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())

@@ -1,4 +1,4 @@
-"""Draws the plots of a report as inline SVG: unique ids, real text, the colours of the page, a title."""
+"""Draw the plots of a report as inline SVG: unique IDs, real text, the colours of the page, a title."""
 
 import base64
 import io
@@ -39,8 +39,8 @@ def draw(
 ) -> Markup:
     """Draw on Axes and return them as an SVG element of `size` (CSS pixels).
 
-    name: begins its ids, so unique on the page. title: its content, for screen readers. margins:
-    left, bottom, right, top, in CSS pixels; None fits them to the labels, which takes half as long again.
+    name: prefix of its IDs, unique on the page. title: its content, for screen readers. margins: left,
+    bottom, right, top, in CSS pixels; None fits them to the labels, which takes half as long again.
     """
     width, height = size
     with mpl.rc_context(_STYLE):
@@ -52,11 +52,11 @@ def draw(
         onto(figure.add_subplot())
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata=_NOTHING)
-    return _fitted(ET.fromstring(buffer.getvalue()), re.sub(r"[^\w-]", "-", name), title, size)  # noqa: S314  (written right above)
+    return _embed_svg(ET.fromstring(buffer.getvalue()), re.sub(r"[^\w-]", "-", name), title, size)  # noqa: S314  (written right above)
 
 
 def thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
-    """A heat map as a data URI of a PNG with one pixel a cell; what was not measured is transparent."""
+    """Return a heat map as a data URI of a PNG, one pixel per cell; cells not measured are transparent."""
     shades = drawn.choose_shades()
     pixels = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES), bytes=True)[shades]
     pixels[shades < 0, 3] = 0
@@ -66,18 +66,18 @@ def thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
 
 
 def palette(colours: str | Colormap) -> list[tuple[str, str]]:
-    """The background and the ink of every shade, as CSS colours."""
+    """Return the background and the ink of every shade, as CSS colours."""
     every = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES))[:, :3]
-    return [(mpl.colors.to_hex(one), ink_on(*map(float, one))) for one in every]
+    return [(mpl.colors.to_hex(colour), ink_on(*map(float, colour))) for colour in every]
 
 
 def short(name: str) -> str:
-    """A name that fits beside a picture: its middle is left out where it is long."""
+    """Shorten a long name to fit beside a picture, leaving out its middle."""
     clean = one_line(name)
     return clean if len(clean) <= _SHORT else f"{clean[:10]}…{clean[-9:]}"
 
 
-def _fitted(svg: ET.Element, name: str, title: str, size: tuple[int, int]) -> Markup:
+def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) -> Markup:
     for parent in svg.iter():
         for child in list(parent):
             if child.tag.rpartition("}")[2] in {"metadata", "style"}:
@@ -103,7 +103,7 @@ def _fitted(svg: ET.Element, name: str, title: str, size: tuple[int, int]) -> Ma
 
 def _targets(element: ET.Element) -> set[str]:
     pointers = (re.findall(r"(?:url\(|^)#([\w-]+)", value) for value in element.attrib.values())
-    return {found for of_one in pointers for found in of_one}
+    return {target for of_one in pointers for target in of_one}
 
 
 def _value(key: str, value: str, name: str) -> str:
@@ -114,20 +114,20 @@ def _value(key: str, value: str, name: str) -> str:
     if key == "href":
         return re.sub("^#", f"#{name}-", value)
     value = _LONG.sub(lambda number: f"{float(number[0]):.2f}", value.replace("url(#", f"url(#{name}-"))
-    return _in_page_colours(value) if key == "style" else value
+    return _use_page_colours(value) if key == "style" else value
 
 
-def _in_page_colours(style: str) -> str:
+def _use_page_colours(style: str) -> str:
     style = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", style)
     return style.replace(_INK, "currentColor").replace(_RULE, "var(--rule)")
 
 
 def _share_style(group: ET.Element) -> None:
-    """Move the style that all marks of a group share to the group: half of a scatter plot is style."""
+    """Move a style that all marks of a group share to the group: half of a scatter plot is style."""
     styles = {child.get("style") for child in group}
     if len(group) > 1 and len(styles) == 1 and all(child.tag.endswith("use") for child in group):
         style = styles.pop()
         if style and "style" not in group.attrib:
-            group.set("style", _in_page_colours(style))
+            group.set("style", _use_page_colours(style))
             for child in group:
                 del child.attrib["style"]

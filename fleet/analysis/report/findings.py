@@ -1,6 +1,6 @@
-"""States what runs show without a question: what changed when, and which of equal machines is odd.
+"""State what runs show without a question: what changed when, and which of equal machines is odd.
 
-Uses the functions of `fleet compare HOST` and `fleet compare --siblings`, for pages, cards and the site.
+Use the functions of `fleet compare HOST` and `fleet compare --siblings`, for pages, cards and the site.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ Point = tuple[float, float]
 
 
 class Finding(NamedTuple):
-    """A change, or a number of an odd machine. title: where, and by how much; text: the rest, in words."""
+    """A change, or a number of an odd machine. title: where and by how much. text: the rest, in words."""
 
     title: str
     text: str
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one question. headline: in a sentence. note: what has no verdict."""
+    """The answer to one question. headline: one sentence. note: what has no verdict."""
 
     question: str
     headline: str
@@ -50,9 +50,9 @@ class Course:
     """A host's nights around a change, in pixels of COURSE_SIZE.
 
     words: the change, under over_time.TITLES. nights: x and y; odd: those far from the nights around them.
-    levels: before and after the change, from x, to x, at y. band: from y to y, the 95 % interval of the
-    second level. ticks: x of the nights in which facts changed, and these in words. scale: y and number of
-    both ends. first, last: nights.
+    levels: (from x, to x, y) before and after the change. band: from y to y, the 95 % interval of the second
+    level. ticks: x and words of the nights in which facts changed. scale: y and number of both ends. first,
+    last: nights.
     """
 
     words: tuple[str, ...]
@@ -68,7 +68,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the runs of some hosts show.
+    """The findings about the runs of some hosts.
 
     changes: `on` (a day) and `cells`, under over_time.TITLES. courses, marks: by host; a mark is a finding
     beyond the threshold in a few words.
@@ -80,12 +80,12 @@ class Findings:
     marks: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def about_host(self, host: str) -> list[Finding]:
-        """Return what was found about one host."""
+        """Return the findings about one host."""
         return [finding for answer in self.answers for finding in answer.findings if host in finding.hosts]
 
 
 def find(root: Root, selection: Sequence[str], benchmark: str | None = None) -> Findings:
-    """Ask what changed when in a selection, and which of its equal machines are odd."""
+    """Find what changed when in a selection, and which of its equal machines are odd."""
     try:
         only = Only(benchmark)
         past, groups = (
@@ -147,7 +147,7 @@ def _mark_changes(past: History, cells: Sequence[tuple[str, ...]]) -> Iterator[t
 
 
 def _mark_odd(group: Siblings) -> Iterator[tuple[str, str]]:
-    """Name each odd host once, with the number that is least likely by chance."""
+    """Yield each odd host once, with its number that is least likely by chance."""
     marked = set[str]()
     for host, _, relation, _, _, change, *_ in siblings_view.format_odd_numbers(group) if group.odd else ():
         if host not in marked:
@@ -193,7 +193,7 @@ def _draw_course(past: History, change: Mapping[str, Any], words: tuple[str, ...
 
     dots = [((x(night), y(log)), night in far) for night, log in zip(dates, series, strict=True)]
     begin, until, since, end = (x(change[name]) for name in ("begin", "before", "after", "end"))
-    nights, odd = (tuple(dot for dot, is_odd in dots if is_odd is wanted) for wanted in (False, True))
+    nights, odd = (tuple(dot for dot, is_odd in dots if is_odd is state) for state in (False, True))
     levels = ((begin, until, y(level)), (since, max(end, since), y(after)))
     scale, ends = tuple((y(log), text(log)) for log in (bottom, top)), (f"{dates[0]}", f"{dates[-1]}")
     return Course(words, nights, odd, levels, (y(high), y(low)), tuple(ticks()), scale, *ends)

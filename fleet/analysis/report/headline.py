@@ -1,4 +1,4 @@
-"""The first screen of a report: the warnings of all runs, and each relation's median on each host."""
+"""Build the first screen of a report: the warnings of all runs, and each relation's median on each host."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,14 +20,14 @@ from fleet.text import format_count
 
 
 class Affected(NamedTuple):
-    """A run that a warning applies to, and how much of the run."""
+    """A run that a warning applies to, and how much of it."""
 
     reading: Reading
     extent: str = ""
 
 
 class PageWarning(NamedTuple):
-    """A warning of one or more runs. key: as of `RunWarning`. affected: the runs; none: the whole page."""
+    """A warning of one or more runs. key: as in `RunWarning`. affected: the runs; none: the whole page."""
 
     key: str
     text: str
@@ -35,33 +35,35 @@ class PageWarning(NamedTuple):
 
 
 def warnings(readings: Sequence[Reading]) -> list[PageWarning]:
-    """The warnings of the page, each once with the runs it applies to; those that do no harm are left out."""
-    found: dict[tuple[str, str], list[Affected]] = {}
+    """Return the warnings of the page, each once with the runs it applies to, without harmless ones."""
+    runs_by_warning: dict[tuple[str, str], list[Affected]] = {}
     for reading in readings:
-        for one in reading.warnings:
-            if not one.minor:
-                affected = found.setdefault((one.key, one.text), [])
-                affected.append(Affected(reading, one.extent))
+        for warning in reading.warnings:
+            if not warning.minor:
+                affected = runs_by_warning.setdefault((warning.key, warning.text), [])
+                affected.append(Affected(reading, warning.extent))
     many = len(readings) > MANY_RUNS
     of_runs = [
-        PageWarning(key, text, tuple(_by_host(affected, readings) if many else affected))
-        for (key, text), affected in found.items()
+        PageWarning(key, text, tuple(_group_by_host(affected, readings) if many else affected))
+        for (key, text), affected in runs_by_warning.items()
     ]
-    of_runs.sort(key=lambda one: ORDER.index(one.key))
+    of_runs.sort(key=lambda warning: ORDER.index(warning.key))
     return [*_variants(readings), *_schemes(readings), *of_runs, *_one_run(readings)]
 
 
-def _by_host(affected: Sequence[Affected], readings: Sequence[Reading]) -> Iterator[Affected]:
-    """The hosts that a warning applies to, each by its last run, with how many of its runs."""
+def _group_by_host(affected: Sequence[Affected], readings: Sequence[Reading]) -> Iterator[Affected]:
+    """Yield each affected host by its last run, with how many of its runs are affected."""
     hosts = [reading.run["host_id"] for reading in readings]
     last = {reading.run["host_id"]: reading for reading in readings}
-    found = [one.reading.run["host_id"] for one in affected]
-    for host in dict.fromkeys(found):
-        yield Affected(last[host], f"{found.count(host)} of {format_count(hosts.count(host), 'run')}")
+    affected_hosts = [entry.reading.run["host_id"] for entry in affected]
+    for host in dict.fromkeys(affected_hosts):
+        yield Affected(
+            last[host], f"{affected_hosts.count(host)} of {format_count(hosts.count(host), 'run')}"
+        )
 
 
 def read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
-    """Return a row per run and cell of the overview, in the order of the runs, as `mark_usual` marks them."""
+    """Return a row per run and overview cell, in the order of the runs, marked by `mark_usual`."""
     pairs = tables.pairs
     for reading in readings:
         if (number := estimator_column(reading.run)) != "median_ns":
@@ -80,7 +82,7 @@ def read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd
 
 
 def group_tables(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[list[Group]]:
-    """Group columns by the table they share; a host alone has one for those of the same names."""
+    """Group columns by the table they share; those of a single host share one if their names are equal."""
     shared: dict[object, list[Group]] = {}
     for group in group_columns(sort_overview(table), descriptions):
         shared.setdefault(
@@ -94,8 +96,8 @@ def _variants(readings: Sequence[Reading]) -> Iterator[PageWarning]:
     for benchmark, of_one in groupby(kinds, lambda kind: kind.partition("/")[0]):
         variants = [kind.partition("/")[2] for kind in of_one]
         if len(variants) > 1:
-            what = f"used different instructions ({', '.join(variants)}); do not compare their latencies"
-            yield PageWarning("", f"{benchmark} {what}")
+            text = f"used different instructions ({', '.join(variants)}); do not compare their latencies"
+            yield PageWarning("", f"{benchmark} {text}")
 
 
 def _schemes(readings: Sequence[Reading]) -> Iterator[PageWarning]:
@@ -106,9 +108,9 @@ def _schemes(readings: Sequence[Reading]) -> Iterator[PageWarning]:
 
 def _one_run(readings: Sequence[Reading]) -> Iterator[PageWarning]:
     hosts = Counter(reading.run["host_id"] for reading in readings)
-    once = tuple(Affected(reading) for reading in readings if hosts[reading.run["host_id"]] == 1)
+    single_runs = tuple(Affected(reading) for reading in readings if hosts[reading.run["host_id"]] == 1)
     text = "the difference between runs is unknown, and ±95% does not include it"
-    if len(once) == len(readings) > 1:
+    if len(single_runs) == len(readings) > 1:
         yield PageWarning("", f"one run of each host: {text}")
-    elif once:
-        yield PageWarning("", f"one run only: {text}", once)
+    elif single_runs:
+        yield PageWarning("", f"one run only: {text}", single_runs)

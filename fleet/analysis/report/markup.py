@@ -1,4 +1,4 @@
-"""The templates of pages, maps and cards. Text of hosts is escaped, and control characters made visible."""
+"""Render the templates of pages, maps and cards: escape hosts' text and make control characters visible."""
 
 from datetime import UTC
 from functools import cache
@@ -13,14 +13,14 @@ from fleet.text import format_count, one_line
 
 
 def filled(template: str, **values: Any) -> str:
-    """A template with these values."""
+    """Render a template with these values."""
     return _templates().get_template(template).render(values)
 
 
 @cache
 def _templates() -> jinja2.Environment:
-    """All, with their filters and the modules that they call."""
-    found = jinja2.Environment(
+    """Return the environment of all templates, with their filters and the modules that they call."""
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fleet.analysis.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -28,19 +28,24 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"counted": format_count, "number": number, "spark": draw_spark, "px": "{:.1f}".format}
-    found.filters |= {
+    environment.filters |= {
+        "counted": format_count,
+        "number": number,
+        "spark": draw_spark,
+        "px": "{:.1f}".format,
+    }
+    environment.filters |= {
         "within": text.format_half_width,
         "percent": text.format_share,
         "signed": text.format_change,
     }
-    found.globals |= {"text": text, "heatmap": heatmap}
-    found.filters["moment"] = lambda when: f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
-    return found
+    environment.globals |= {"text": text, "heatmap": heatmap}
+    environment.filters["moment"] = lambda when: f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
+    return environment
 
 
 def draw_spark(blocks: str) -> Markup:
-    """Draw a course of block characters, oldest first, as a named line; return other text as it is."""
+    """Draw a course of block characters, oldest first, as a named line; return other text unchanged."""
     heights = ["▁▂▃▄▅▆▇█".find(block) for block in blocks]
     if len(heights) < 2 or min(heights) < 0:
         return Markup("{}").format(blocks)
@@ -51,7 +56,7 @@ def draw_spark(blocks: str) -> Markup:
 
 
 def number(value: float | None) -> str:
-    """Nanoseconds with one decimal, from a thousand on with none."""
+    """Format nanoseconds with one decimal, from a thousand on with none."""
     if text.is_none(value) or value is None:
         return "-"
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""Writes a report or a card in one step, and never over a file that is neither."""
+"""Check where a report or card may be written: never over a file that is neither."""
 
 from pathlib import Path
 
@@ -12,7 +12,10 @@ _HEAD = 2048  # bytes; the mark stands at the top of every report
 
 
 def check(path: Path, *, force: bool = False) -> None:
-    """Raise UsageError if nothing may be written to `path`: only a report is replaced, unless `force`."""
+    """Raise UsageError if nothing may be written to `path`.
+
+    Unless `force`, only reports and cards are replaced.
+    """
     if path.is_dir():
         raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
     if path.suffix not in _SUFFIXES:

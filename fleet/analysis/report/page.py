@@ -1,4 +1,4 @@
-"""Builds a report: reads the runs, draws them and renders one HTML page without scripts."""
+"""Build a report: read the runs, draw them and render one HTML page without scripts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,9 +50,10 @@ _TEXT, _DIGIT, _TIER = 9.5, 6.0, 16  # CSS pixels: a line of labels, a digit, a 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A map of one run: pairs in numbers where they fit, else a picture of the pairs, and groups in numbers.
+    """A map of one run: numbers of pairs where they fit, else a picture of the pairs, and numbers of groups.
 
-    limits: of its scale. cells: shown in numbers. tips: by row and column, of one of a pair's two cells.
+    limits: of its scale. cells: those shown as numbers. tips: by row and column, for one of a pair's two
+    cells.
     """
 
     limits: heatmap.Limits
@@ -83,9 +84,9 @@ def render(
     overall = read_overview(root, readings, tables_read)
     usual = compute_host_medians(overall)
     starts = [reading.run["started_utc"] for reading in readings]
-    found = _maps_by_kind(detailed)
-    shared = {kind: heatmap.choose_limits([table for _, table in of_kind]) for kind, of_kind in found.items()}
-    thumbnails = _thumbnails(found, shared)
+    maps = _maps_by_kind(detailed)
+    shared = {kind: heatmap.choose_limits([table for _, table in of_kind]) for kind, of_kind in maps.items()}
+    thumbnails = _thumbnails(maps, shared)
     return filled(
         "page.html",
         title=title or _title(readings),
@@ -127,7 +128,7 @@ def render(
 
 
 def _title(readings: Sequence[Reading]) -> str:
-    memory, pairs = (any(getattr(one, name) for one in readings) for name in ("ladders", "parts"))
+    memory, pairs = (any(getattr(reading, name) for reading in readings) for name in ("ladders", "parts"))
     latency = "Core-to-core latency" + " and memory" * memory
     hosts = list(dict.fromkeys(reading.run["host_name"] for reading in readings))
     names = ", ".join(hosts) if len(hosts) <= 4 else f"{len(hosts)} hosts"
@@ -135,33 +136,36 @@ def _title(readings: Sequence[Reading]) -> str:
 
 
 def _maps_by_kind(readings: Sequence[Reading]) -> dict[str, list[tuple[Reading, pd.DataFrame]]]:
-    found: dict[str, list[tuple[Reading, pd.DataFrame]]] = {}
+    maps: dict[str, list[tuple[Reading, pd.DataFrame]]] = {}
     for reading in readings:
         for part in reading.parts:
             if part.table is not None:
-                found.setdefault(part.name, []).append((reading, part.table))
-    return found
+                maps.setdefault(part.name, []).append((reading, part.table))
+    return maps
 
 
 def _thumbnails(
-    found: Mapping[str, Sequence[tuple[Reading, pd.DataFrame]]], shared: Mapping[str, heatmap.Limits]
+    maps: Mapping[str, Sequence[tuple[Reading, pd.DataFrame]]], shared: Mapping[str, heatmap.Limits]
 ) -> dict[str, list[tuple[Reading, str]]]:
-    """By benchmark each run with its map as a small picture, all in one scale; of most runs first."""
-    several = [kind for kind in found if len(found[kind]) > 1]
+    """Return small maps of each run by benchmark, in one scale each.
+
+    The benchmark of most runs comes first.
+    """
+    several = [kind for kind in maps if len(maps[kind]) > 1]
     return {
         kind: [
             (reading, figures.thumbnail(heatmap.map_cpus(table, reading.order, shared[kind]), "viridis"))
-            for reading, table in found[kind]
+            for reading, table in maps[kind]
         ]
-        for kind in sorted(several, key=lambda kind: -len(found[kind]))
+        for kind in sorted(several, key=lambda kind: -len(maps[kind]))
     }
 
 
 def _history(
     rows: pd.DataFrame, readings: Sequence[Reading], descriptions: Descriptions
 ) -> dict[str, list[tuple[str, Markup]]]:
-    """By group of the overview a panel a column: runs are dots on hosts' lines, rounds in detail ticks."""
-    found: dict[str, list[tuple[str, Markup]]] = {}
+    """Return panels by overview group, one per column: runs are dots on hosts' lines, rounds are ticks."""
+    panels: dict[str, list[tuple[str, Markup]]] = {}
     for (benchmark, variant, about), group in sort_overview(rows).groupby(list(OVERVIEW[:3]), sort=False):
         kind = f"{benchmark}/{variant}".rstrip("/")
         in_detail = [
@@ -170,23 +174,23 @@ def _history(
             for part in reading.parts
             if part.name == kind and len(part.rounds)
         ]
-        known = descriptions[str(benchmark)]
+        description = descriptions[str(benchmark)]
         for column, runs in group.groupby("relation", sort=False):
-            shown = runs.assign(
+            dots = runs.assign(
                 host=runs["host_name"].map(figures.short),
                 ns=text.convert_to_shown(descriptions[str(benchmark)], runs["median_ns"]),
             )
-            rounds = [one[one["relation"] == column] for one in in_detail]
+            rounds = [table[table["relation"] == column] for table in in_detail]
             ticks = pd.concat(rounds) if rounds else None
-            if len(shown) > 1:
+            if len(dots) > 1:
                 title = f"{kind} {about}".rstrip()
-                panel = _panel(title, str(column), shown, ticks, known.label)
-                found.setdefault(title, []).append((str(column), panel))
-    return found
+                panel = _panel(title, str(column), dots, ticks, description.label)
+                panels.setdefault(title, []).append((str(column), panel))
+    return panels
 
 
 def _panel(kind: str, column: str, runs: pd.DataFrame, rounds: pd.DataFrame | None, unit: str) -> Markup:
-    """runs, rounds: `host` and `ns`, which is a number of any unit."""
+    """Draw a panel. runs, rounds: columns `host` and `ns`, which is a number of any unit."""
     medians = runs.groupby("host", sort=False)["ns"].median()
     listed = "; ".join(f"{host} {number(float(ns))}" for host, ns in medians.items())
     return figures.draw(
@@ -199,7 +203,7 @@ def _panel(kind: str, column: str, runs: pd.DataFrame, rounds: pd.DataFrame | No
 
 
 def _map(reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readings: Sequence[Reading]) -> Map:
-    """The map of a part; readings: all of the page, of which a few leave room for numbers of pairs."""
+    """Build the map of a part. readings: all of the page; only a few leave room for numbers of pairs."""
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     common, order = shared[part.name], reading.order
     drawn = heatmap.map_cpus(part.table, order)
@@ -224,7 +228,7 @@ def _map(reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readin
 
 
 def _front(reading: Reading) -> tuple[str, Markup] | None:
-    """The picture of a run with its caption, for the first screen: its first map, or ladder."""
+    """Return the caption and picture of a run for the first screen: its first map, ladder or distribution."""
     for part in reading.parts:
         if part.table is not None and len(reading.order.cpus) >= _LEAST_MAP:
             drawn = heatmap.map_cpus(part.table, reading.order)
@@ -285,10 +289,10 @@ def _map_picture(
     palette: str | Colormap = "viridis",
     side: int = _SIDE,
 ) -> Markup:
-    """A map as SVG of at most `side` CSS pixels, a pixel a pair so that it stays small, and its labels.
+    """Draw a labelled map as SVG of at most `side` CSS pixels; a pixel per pair keeps it small.
 
-    scales: classes of elements, and the map coloured as that scale has it. tips: the path of some cells, in
-    cells from the upper left corner, and what to say of them. title: its content, for screen readers.
+    scales: classes of elements, and the map in the colours of each. tips: paths around cells, in cells from
+    the upper left corner, and their texts. title: its content, for screen readers.
     """
     cell = min(_MOST_CELL, side / len(drawn.labels))
     size = cell * len(drawn.labels)
@@ -303,7 +307,7 @@ def _map_picture(
         near=margin - 4,
         size=size,
         cell=cell,
-        labels=[(name, margin + (at + 0.5) * cell) for at, name in enumerate(drawn.labels)][::every],
+        labels=[(name, margin + (place + 0.5) * cell) for place, name in enumerate(drawn.labels)][::every],
         upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
         groups=[*_groups(drawn, cell, margin, margin - beside)],
         pictures=[(name, thumbnail(scaled, palette)) for name, scaled in scales],
@@ -314,48 +318,53 @@ def _map_picture(
 
 
 def _pair_tips(rows: Sequence[dict[str, Any]], order: Layout, number: str) -> dict[tuple[int, int], str]:
-    """What to say of each pair, by one of its cells. rows: of `pairs`. number: the column that is drawn."""
-    places, found = {cpu: place for place, cpu in enumerate(order.cpus)}, {}
+    """Return the tip of each pair, by one of its cells.
+
+    rows: of `pairs`. number: the column that is drawn.
+    """
+    places, tips = {cpu: place for place, cpu in enumerate(order.cpus)}, {}
     for row in rows:
         ping, pong = row["ping_cpu"], row["pong_cpu"]
         half = f" {text.format_half_width(row['spread'])}".removesuffix(" -") if number == "median_ns" else ""
         flags = f", {row['flags']}" if row["flags"] else ""
         tip = one_line(f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns{half}{flags}")
-        found[places[ping], places[pong]] = tip
-    return found
+        tips[places[ping], places[pong]] = tip
+    return tips
 
 
 def _block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[str, str]]:
-    """A tip for the pairs between two groups of CPUs: what they share, their median, lowest and highest."""
+    """Return a tip for the pairs between any two groups of CPUs: relations, median, lowest and highest."""
     blocks, _ = heatmap.choose_blocks(order)
-    of_cpu = {cpu: at for at, block in enumerate(blocks) for cpu in block}
+    of_cpu = {cpu: place for place, block in enumerate(blocks) for cpu in block}
     first, second = (pairs[name].map(of_cpu).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     block = np.minimum(first, second) * len(blocks) + np.maximum(first, second)
     starts = np.cumsum([0, *map(len, blocks)])
-    found = []
+    tips = []
     for key, part in pairs.groupby(block, sort=True):
         a, b = divmod(int(str(key)), len(blocks))
         across = ", ".join(dict.fromkeys(part["relation"]))
         values = part[number]
-        where = " and ".join(format_cpus(blocks[at]) for at in dict.fromkeys((a, b)))
+        where = " and ".join(format_cpus(blocks[place]) for place in dict.fromkeys((a, b)))
         cells = "".join(dict.fromkeys((_block(starts, a, b), _block(starts, b, a))))
         tip = f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to {values.max():.1f})"
-        found.append((cells, tip))
-    return found
+        tips.append((cells, tip))
+    return tips
 
 
 def _block(starts: Ints, row: int, column: int) -> str:
-    width, height = (int(starts[at + 1] - starts[at]) for at in (column, row))
+    width, height = (int(starts[place + 1] - starts[place]) for place in (column, row))
     return f"M{starts[column]} {starts[row]}h{width}v{height}h-{width}z"
 
 
 def _groups(
     drawn: heatmap.Heatmap, cell: float, margin: float, far: float
 ) -> Iterator[tuple[str, float, float, float]]:
-    """The names of groups, or numbers where only these fit, where each begins and ends, and how far out."""
+    """Yield each group's name, or number where only that fits, where it begins and ends, and how far out."""
     for line, tier in enumerate(reversed(drawn.tiers)):
         bounds = np.cumsum([0, *(count for _, count in tier)]) * cell + margin
         for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
-            fitting = (one for one in (name, name.rpartition(" ")[2]) if len(one) * _DIGIT + 4 <= high - low)
+            fitting = (
+                label for label in (name, name.rpartition(" ")[2]) if len(label) * _DIGIT + 4 <= high - low
+            )
             if name:
                 yield next(fitting, ""), low, high, far - _TIER * line

@@ -1,7 +1,7 @@
-"""Plots for reports and notebooks: each function draws on matplotlib Axes and returns them.
+"""Draw plots for reports and notebooks: each function draws on matplotlib Axes and returns them.
 
-`axes` None makes a new figure with pyplot, which a notebook shows by itself. Text that came from a host is
-never read as mathematics or markup. docs/report.md says how to read each picture.
+With `axes` None, pyplot makes a new figure, which a notebook shows by itself. Text from a host is never read
+as mathematics or markup. docs/report.md explains each picture.
 """
 
 import itertools
@@ -47,7 +47,7 @@ RELATION_LINES = {
 }
 _LINES = (("#3570eb", "-"), ("#c2500c", "--"), ("#1a8a45", "-."), ("#8b5cf6", ":"), ("#db2f7c", "-"))
 _OTHER_DASHES = (":", "-.", "--")  # of the same relation between other kinds of cores
-_TICKS = [4096 * 8**at for at in range(12)]  # sizes that are named
+_TICKS = [4096 * 8**power for power in range(12)]  # sizes that are named
 
 # Purple: faster, orange: slower, grey: no change; grey is told from both on a white and on a dark page.
 _CHANGES = ("#4b2991", "#9a8fc0", "#c8c8c8", "#e9a55a", "#b35806")
@@ -61,14 +61,14 @@ def heatmap(
 ) -> Axes:
     """Draw a matrix of ns: dark is fast, white lines between groups of CPUs, numbers where they fit.
 
-    table: as `matrix` returns it. limits: the ends of the colour scale, the same to compare several maps.
+    table: from `matrix`. limits: the ends of the colour scale; pass equal ones to compare maps.
     """
     drawn = map_cpus(table, order, limits)
     count = len(drawn.labels)
     axes = _axes(axes, _INCHES_BESIDE + _INCHES_A_CELL * count if count <= MOST_NUMBERS else 0.0)
     scale = (LogNorm if is_log(drawn.limits) else Normalize)(*drawn.limits, clip=True)
     image = axes.imshow(drawn.values, interpolation="none", aspect="equal", cmap="viridis", norm=scale)
-    borders = [at - 0.5 for at, border in enumerate(drawn.borders) if border]
+    borders = [place - 0.5 for place, border in enumerate(drawn.borders) if border]
     for ruled in (axes.hlines, axes.vlines):
         ruled(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
     every = 1 if count <= MOST_NUMBERS else -(-count // _MOST_TICKS)
@@ -92,8 +92,8 @@ def heatmap(
 def forest(rows: pd.DataFrame, axes: Axes | None = None, *, threshold: float | None = None) -> Axes:
     """Draw changes with their 95 % intervals, a line each, from the top.
 
-    rows: columns `name`, `change`, `low`, `high` (relative, 0.1 for 10 % more) and `pooled`, whether a row is
-    about all others, which is drawn as a diamond. threshold: the smallest change that matters, a band.
+    rows: columns `name`, `change`, `low`, `high` (relative, 0.1 for 10 % more) and `pooled`, true for a row
+    about all others, drawn as a diamond. threshold: the smallest change that matters, drawn as a band.
     """
     axes = _axes(axes)
     if threshold is not None:
@@ -120,7 +120,7 @@ def run_dots(
 ) -> Axes:
     """Draw every run as a dot on its host's line, with a bar at the median of several.
 
-    runs: columns `host` and `ns`, a row per run. rounds: the same, a row per round, drawn small beneath.
+    runs: columns `host` and `ns`, a row per run. rounds: these columns, a row per round, drawn small beneath.
     """
     axes = _axes(axes)
     hosts = list(dict.fromkeys(runs["host"]))
@@ -134,9 +134,9 @@ def run_dots(
             axes.plot([np.median(values)] * 2, bar, color="#c2500c", linewidth=2)
         axes.plot(values, np.full(len(values), place), "o", color="#3570eb", markersize=6, alpha=0.85)
     low, high = axes.get_xlim()
-    middle, least = (low + high) / 2, _LEAST_WIDTH * float(runs["ns"].median())
-    if high - low < least:
-        axes.set_xlim(middle - least / 2, middle + least / 2)
+    middle, least_width = (low + high) / 2, _LEAST_WIDTH * float(runs["ns"].median())
+    if high - low < least_width:
+        axes.set_xlim(middle - least_width / 2, middle + least_width / 2)
     _a_line_each(axes, hosts, [1, 2, 2.5, 5, 10], unit)
     return axes
 
@@ -144,15 +144,15 @@ def run_dots(
 def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit: str = "one way, ns") -> Axes:
     """Draw cumulative distributions by name: a step is a level, a long tail to the right is outliers."""
     axes = _axes(axes)
-    lowest, highest, alike = np.inf, 0.0, Counter[str]()
+    lowest, highest, counts = np.inf, 0.0, Counter[str]()
     for name, these in values.items():
         share = np.linspace(0, 1, _STEPS)
         x = np.quantile(np.asarray(these, dtype=np.float64), share)
         lowest, highest = min(lowest, x[0]), max(highest, float(x[-2]))
         relation = name.split()[0]
         colour, dash = RELATION_LINES.get(relation, (None, "-"))
-        style = (dash, *_OTHER_DASHES)[alike[relation] % 4]
-        alike[relation] += 1
+        style = (dash, *_OTHER_DASHES)[counts[relation] % 4]
+        counts[relation] += 1
         axes.plot(x, share, label=one_line(name), color=colour, linestyle=style, linewidth=1.6)
     if lowest > 0 and highest > LOG_BEYOND * lowest:
         axes.set_xscale("log")
@@ -175,27 +175,26 @@ def ladder(
     rate: bool = False,
     over: str = "bytes",
 ) -> Axes:
-    """Draw numbers over the size of the memory, both logarithmic, a line per setting with its 95 % band.
+    """Draw numbers over memory size, both logarithmic, a line per setting with its 95 % band.
 
-    over: "other_rate" for the GB/s that other threads got, joined in the order of the rows.
-
-    steps: rows of `ladders` of one benchmark, variant and set of CPUs. levels: their `plateaus`; each is a
-    thick piece of the line, and the caches are grey lines. settings: which to draw, in order. rate: bytes a
-    nanosecond, GB/s, instead of ns.
+    steps: rows of `ladders` of one benchmark, variant and set of CPUs. levels: their `plateaus`, drawn as
+    thick pieces of the line; caches are grey lines. settings: those to draw, in order. rate: draw bytes per
+    nanosecond, GB/s, instead of ns. over: "other_rate" for the GB/s that other threads got, joined in the
+    order of the rows.
     """
     axes = _axes(axes)
     numbers: Callable[[npt.ArrayLike], Floats] = lambda ns: (  # noqa: E731
         1 / np.asarray(ns, dtype=float) if rate else np.asarray(ns, dtype=float)
     )
-    shown = list(settings if settings is not None else dict.fromkeys(steps["setting"]))
+    names = list(settings if settings is not None else dict.fromkeys(steps["setting"]))
     every = numbers(steps["median_ns"])
     low, high = float(every.min()) / 1.6, float(every.max()) * 1.6
-    for name, (colour, dash) in zip(shown, itertools.cycle(_LINES)):
+    for name, (colour, dash) in zip(names, itertools.cycle(_LINES)):
         own = steps[steps["setting"] == name]
         own = own.sort_values("bytes") if over == "bytes" else own
-        known = own[own["low_ns"].notna()]
-        band = [numbers(known[end].clip(lower=1e-6)).clip(low, high) for end in ("low_ns", "high_ns")]
-        axes.fill_between(known[over].to_numpy(), band[0], band[1], color=colour, alpha=0.18, linewidth=0)
+        bounded = own[own["low_ns"].notna()]
+        band = [numbers(bounded[end].clip(lower=1e-6)).clip(low, high) for end in ("low_ns", "high_ns")]
+        axes.fill_between(bounded[over].to_numpy(), band[0], band[1], color=colour, alpha=0.18, linewidth=0)
         sizes, values = own[over].to_numpy(), numbers(own["median_ns"])
         axes.plot(
             sizes, values, dash, color=colour, linewidth=1.6, label=one_line(name), marker=".", markersize=5
@@ -223,7 +222,7 @@ def ladder(
 
 
 def legend_columns(names: Iterable[str]) -> int:
-    """How many names of lines stand side by side above a figure as wide as a telephone."""
+    """Return how many names of lines fit side by side above a figure as wide as a telephone."""
     return 2 if max(map(len, names), default=0) > _SHORT else 3
 
 
@@ -240,25 +239,25 @@ def name_steps(axis: Axis, low: float, high: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _a_line_each(axes: Axes, names: Iterable[str], steps: Sequence[float], what: str) -> None:
+def _a_line_each(axes: Axes, names: Iterable[str], steps: Sequence[float], label: str) -> None:
     listed = [one_line(name) for name in names]
     axes.set_yticks(range(len(listed)), listed, parse_math=False)
     axes.set_ylim(len(listed) - 0.5, -0.5)
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=steps))
-    axes.set_xlabel(what)
+    axes.set_xlabel(label)
     axes.grid(visible=True, axis="x")
 
 
 def _label_sizes(axes: Axes, sizes: Ints) -> None:
-    least, most = int(sizes.min()), int(sizes.max())
-    ticks = [tick for tick in _TICKS if least / 1.5 <= tick <= most * 1.5]
+    smallest, largest = int(sizes.min()), int(sizes.max())
+    ticks = [tick for tick in _TICKS if smallest / 1.5 <= tick <= largest * 1.5]
     axes.set_xticks(ticks, [format_size(size) for size in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(least / 1.5, most * 1.5)
+    axes.set_xlim(smallest / 1.5, largest * 1.5)
 
 
 def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
-    """A grey line at the size of each cache, and the name of each level above its sizes."""
+    """Draw a grey line at the size of each cache, and the name of each level above its sizes."""
     left, right = axes.get_xlim()
     top = axes.get_xaxis_transform()
     for row in levels.drop_duplicates("level").to_dict("records"):
@@ -269,7 +268,7 @@ def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
 
 
 def ink_on(red: float, green: float, blue: float) -> str:
-    """Black or white, whichever has more contrast with the colour (0 to 1 each)."""
+    """Return black or white, whichever contrasts more with the colour (0 to 1 each)."""
     linear = [
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)
     ]
@@ -278,7 +277,7 @@ def ink_on(red: float, green: float, blue: float) -> str:
 
 
 def _axes(axes: Axes | None, inches: float = 0.0) -> Axes:
-    """The axes given, or new ones, at least so many inches wide and nearly as high."""
+    """Return the axes given, or new ones, at least `inches` wide and nearly as high."""
     if axes is not None:
         return axes
     from matplotlib import pyplot as plt  # noqa: PLC0415  (a report is drawn without it)
@@ -289,7 +288,7 @@ def _axes(axes: Axes | None, inches: float = 0.0) -> Axes:
 
 
 def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats) -> None:
-    """A number on each cell, as large as fits; none where they would be too small to read."""
+    """Write a number on each cell, as large as fits; none if they would be too small to read."""
     figure: Any = axes.figure.figure  # the whole one, where the axes are of a part
     figure.draw_without_rendering()  # lays the axes out
     extent = axes.get_window_extent()

@@ -1,4 +1,4 @@
-"""The products of a report: the roofline of its own numbers."""
+"""Build the products of a report: the roofline of its own numbers."""
 
 import itertools
 import math
@@ -30,10 +30,10 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """What one number of CPUs multiplies in a second.
+    """The products that one number of CPUs multiplies in a second.
 
-    roofs: by level of the memory what they read together, in GB/s, if measured. rows: columns `variant`,
-    `operation`, `shape` and `gops`, medians over CPUs alike; of several sizes the largest.
+    roofs: by memory level the rate at which they read together, in GB/s, if measured. rows: columns
+    `variant`, `operation`, `shape` and `gops`, medians over like CPUs; of several sizes the largest.
     """
 
     threads: int
@@ -45,7 +45,7 @@ class Products:
 def products_of(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[Products]:
-    """The products of one run, of one CPU first. pairs, cpus: its rows of these tables."""
+    """Return the products of one run, of one CPU first. pairs, cpus: its rows of these tables."""
     if not any(descriptions[name].view is View.PRODUCTS for name in pairs["benchmark"].unique()):
         return []
     return list(
@@ -61,15 +61,15 @@ def _products(rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptio
     rows = rows.drop_duplicates(one_each, keep="last").sort_index()
     for threads, part in rows.groupby("threads", sort=True):
         numbers = {"gops": ("gops", "median")}
-        alike = part.groupby(["variant", "operation", "shape"], sort=False).agg(**numbers).reset_index()
+        medians = part.groupby(["variant", "operation", "shape"], sort=False).agg(**numbers).reset_index()
         (row, *_) = descriptions[str(part["benchmark"].iloc[0])].parameters_with_role("row")
-        alike = alike.sort_values(row.name, key=lambda names: names.map(row.sort_key), kind="stable")
+        medians = medians.sort_values(row.name, key=lambda names: names.map(row.sort_key), kind="stable")
         together = int(float(str(threads)))
-        yield Products(together, describe_cpus(part), _roofs(levels, together), alike)
+        yield Products(together, describe_cpus(part), _roofs(levels, together), medians)
 
 
 def _roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
-    """By level, nearest first, the fastest that so many CPUs read, in GB/s."""
+    """Return the fastest rate at which so many CPUs read each level, nearest first, in GB/s."""
     moved = levels[(levels["benchmark"] == "bandwidth") & (levels["threads"] == threads)]
     read = moved[moved["setting"] == "read"]
     fastest = read.groupby("level")["median_ns"].min()
@@ -77,22 +77,22 @@ def _roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
 
 
 def roofline(reading: Any) -> Markup:
-    """The figure: how fast the units multiply, by the operations that each byte from memory is good for."""
+    """Draw how fast the units multiply, over the operations per byte from memory."""
     every: list[Products] = reading.products
-    said = []
-    for one in every:
-        roofs = "; ".join(f"{level} {rate:.0f} GB/s" for level, rate in one.roofs.items())
-        said.append(f"{one.cpus}: Gop/s by operations per byte; {roofs}")
-        for variant, rows in one.rows.groupby("variant", sort=False):
+    sentences = []
+    for group in every:
+        roofs = "; ".join(f"{level} {rate:.0f} GB/s" for level, rate in group.roofs.items())
+        sentences.append(f"{group.cpus}: Gop/s by operations per byte; {roofs}")
+        for variant, rows in group.rows.groupby("variant", sort=False):
             numbers = zip(rows["operation"], rows["gops"], strict=True)
-            said.append("; ".join((str(variant), *(f"{name} {gops:.1f}" for name, gops in numbers))))
-    rows = pd.concat([one.rows for one in every])
+            sentences.append("; ".join((str(variant), *(f"{name} {gops:.1f}" for name, gops in numbers))))
+    rows = pd.concat([group.rows for group in every])
     dots = {*rows["operation"]} & _FROM_MEMORY.keys()
     entries = rows["variant"].nunique() + len(every) + len(dots)
     above = 14 + 17 * -(-entries // _IN_A_LINE)
     return figures.draw(
         f"{reading.anchor}-roofline",
-        f"Roofline of {reading.name}, {'. '.join(said)}",
+        f"Roofline of {reading.name}, {'. '.join(sentences)}",
         (_WIDTH, _HEIGHT + above),
         partial(_draw, every),
         margins=(56, 42, 12, above),
@@ -100,13 +100,13 @@ def roofline(reading: Any) -> Markup:
 
 
 def _draw(every: Sequence[Products], axes: Axes) -> None:
-    """A line style for each number of CPUs, a colour for each variant; the axes end at what is drawn."""
-    parts = [one.rows.assign(cpus=at, threads=one.threads) for at, one in enumerate(every)]
+    """Draw a line style per number of CPUs and a colour per variant; the axes end at the data."""
+    parts = [group.rows.assign(cpus=place, threads=group.threads) for place, group in enumerate(every)]
     rows = pd.concat(parts, ignore_index=True)
     peaks, dots = rows[rows["operation"] == "peak"], rows[rows["operation"].isin(_FROM_MEMORY)]
     dots = dots.assign(x=[_intensity(row) for row in dots.to_dict("records")])
-    tops = [float(one.rows["gops"].max()) for one in every]
-    ridges = [top / rate for one, top in zip(every, tops, strict=True) for rate in one.roofs.values()]
+    tops = [float(group.rows["gops"].max()) for group in every]
+    ridges = [top / rate for group, top in zip(every, tops, strict=True) for rate in group.roofs.values()]
     x, y = [*ridges, *dots["x"]] or [1.0], [*tops, *dots["gops"], *peaks["gops"]]
     left, right, low = min(x) / 1.6, max(x) * 2.2, min(y) / 2.2
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(low, max(y) * 1.5))
@@ -114,32 +114,34 @@ def _draw(every: Sequence[Products], axes: Axes) -> None:
     rise = float(np.degrees(np.arctan2(y1 - y0, x1 - x0)))
     along: Any = {"rotation": rise, "rotation_mode": "anchor", "va": "bottom", "fontsize": 8, "clip_on": True}
     colours = dict(zip(dict.fromkeys(rows["variant"]), itertools.cycle(_COLOURS)))
-    for (at, one), style in zip(enumerate(every), itertools.cycle(_STYLES)):
-        for level, rate in one.roofs.items():
+    for (place, group), style in zip(enumerate(every), itertools.cycle(_STYLES)):
+        for level, rate in group.roofs.items():
             begin = max(left, low / rate)
-            axes.plot([begin, tops[at] / rate], [begin * rate, tops[at]], style, color="#888888", linewidth=1)
+            axes.plot(
+                [begin, tops[place] / rate], [begin * rate, tops[place]], style, color="#888888", linewidth=1
+            )
             axes.text(begin * 1.3, begin * 1.3 * rate, level, **along)
-        for row in peaks[peaks["cpus"] == at].to_dict("records"):
-            begin = max(left, row["gops"] / max(one.roofs.values(), default=math.inf))
+        for row in peaks[peaks["cpus"] == place].to_dict("records"):
+            begin = max(left, row["gops"] / max(group.roofs.values(), default=math.inf))
             axes.plot([begin, right], [row["gops"]] * 2, style, color=colours[row["variant"]], linewidth=1.6)
-        for row in dots[dots["cpus"] == at].to_dict("records"):
-            look: Any = {"marker": _FROM_MEMORY[row["operation"]], "fillstyle": "none" if at else "full"}
+        for row in dots[dots["cpus"] == place].to_dict("records"):
+            look: Any = {"marker": _FROM_MEMORY[row["operation"]], "fillstyle": "none" if place else "full"}
             axes.plot(row["x"], row["gops"], color=colours[row["variant"]], markersize=5, **look)
     axes.set(xlabel="operations per byte from memory", ylabel="Gop/s")
     for axis, ends in ((axes.xaxis, (left, right)), (axes.yaxis, axes.get_ylim())):
         name_steps(axis, *ends)
-    known = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
+    lines = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
     grey = partial(Line2D, [], [], color="#888888")
     styles = zip(every, itertools.cycle(_STYLES))
-    known += [grey(linestyle=style, label=format_count(one.threads, "CPU")) for one, style in styles]
+    lines += [grey(linestyle=style, label=format_count(group.threads, "CPU")) for group, style in styles]
     marks = {name: _FROM_MEMORY[name] for name in dict.fromkeys(dots["operation"])}
-    known += [grey(linestyle="none", marker=mark, label=name) for name, mark in marks.items()]
+    lines += [grey(linestyle="none", marker=mark, label=name) for name, mark in marks.items()]
     above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.3}
-    axes.legend(handles=known, ncols=_IN_A_LINE, frameon=False, columnspacing=1.2, handlelength=1.8, **above)
+    axes.legend(handles=lines, ncols=_IN_A_LINE, frameon=False, columnspacing=1.2, handlelength=1.8, **above)
 
 
 def _intensity(row: dict[Any, Any]) -> float:
-    """Operations of a product for each byte that is new in it: B, and where all streams A as well."""
+    """Return a product's operations for each byte that is new in it: B, and where all streams A as well."""
     m, n, k = map(int, row["shape"].split("x"))
     size = 2 if "bf" in row["variant"] else 1 if row["variant"].endswith(("int8", "vnni", "i8mm")) else 4
     moved = size * k * (n + m if row["operation"] == "deep" else n)

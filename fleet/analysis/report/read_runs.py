@@ -1,7 +1,7 @@
-"""Reads the runs of a report some at a time and keeps only what the page shows.
+"""Read the runs of a report some at a time and keep only what the page shows.
 
-Of many runs only the last of each host is shown in detail. The others are read from the index, and of their
-bursts only what warnings are made of.
+With many runs, only the last of each host is shown in detail. The others are read from the index, and only
+those of their bursts that warnings need.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -63,9 +63,9 @@ _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 class Part:
     """One benchmark and variant of a run. of_cpus: it measures single CPUs.
 
-    number: the column of `pairs` that is the run's number. relations: as `relations` returns them. Only of a
-    run in detail: pairs (a row each, with flags), table (the matrix, None where CPUs are single), rounds
-    (columns `relation`, `ns`, a row per round), curves (quantiles of all samples by relation).
+    number: the column of `pairs` that is the run's number. relations: from `relations`. Only for a run in
+    detail: pairs (a row each, with flags), table (the matrix, None for single CPUs), rounds (columns
+    `relation`, `ns`, a row per round), curves (quantiles of all samples by relation).
     """
 
     name: str
@@ -81,10 +81,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One run. name: as of `name_runs`; anchor: its place on the page.
+    """One run. name: from `name_runs`. anchor: its place on the page.
 
-    detailed: whether it has a section of its own. points: tables. checks: of `cross_checks.summary`.
-    descriptions: of its benchmarks.
+    detailed: whether it has its own section. points: tables. checks: from `summarize_checks`. descriptions:
+    of its benchmarks.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Some runs' rows of the tables, by run id. places: their rows of `pairs`. relations: by kind, too."""
+    """Rows of the tables by run ID. places: of `pairs`. relations: by kind, too."""
 
     pairs: pd.DataFrame
     places: Mapping[str, slice]
@@ -115,9 +115,9 @@ class _Rows:
 
 
 def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> tuple[list[Reading], Tables]:
-    """Read the runs, each once, grouped by host; and their tables. StoreError for one that is not stored.
+    """Read the runs, each once, grouped by host, and their tables.
 
-    benchmark: only the rows of these, which each run has measured.
+    benchmark: read only its rows; each run has measured it. Raise StoreError for a run that is not stored.
     """
     listing = open_listing(root)
     rows, runs, cpus = load.read_runs(listing, list(dict.fromkeys(run_ids)))
@@ -129,12 +129,12 @@ def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> 
     before = find_earlier_runs(listing, rows)
     ids = sorted({run_id for ids in before.values() for run_id in ids} - before.keys())
     past: dict[str, Medians] = {}
-    for at in range(0, len(ids), _AT_ONCE):
-        summaries = load.list_published(listing, run_id=ids[at : at + _AT_ONCE])
+    for start in range(0, len(ids), _AT_ONCE):
+        summaries = load.list_published(listing, run_id=ids[start : start + _AT_ONCE])
         descriptions = load.merge_descriptions(summaries)
         pairs = as_float64(load_pairs(listing, run_id=[run.run_id for run in summaries]))
         past |= _medians(load.drop_contradicting(pairs, summaries, descriptions), descriptions)
-    found: list[Reading] = []
+    readings: list[Reading] = []
     read: list[pd.DataFrame] = []
     for batch in _batches(rows):
         detailed = {row["run_id"] for row in batch if few or last[row["host_id"]] == row["run_id"]}
@@ -143,8 +143,8 @@ def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> 
         read.append(of_batch.pairs)
         for run in batch:
             run_id = run["run_id"]
-            names = (run_names[run_id], f"run-{len(found) + 1}")
-            found.append(
+            names = (run_names[run_id], f"run-{len(readings) + 1}")
+            readings.append(
                 _reading(listing, run, of_batch, cpus, names, descriptions, detailed=run_id in detailed)
             )
     pairs = pd.concat(read, ignore_index=True)
@@ -153,7 +153,7 @@ def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> 
     summaries = load.list_published(listing, run_id=run_ids)
     descriptions = load.merge_descriptions(summaries)
     pairs = load.drop_contradicting(pairs, summaries, descriptions)
-    return found, Tables(runs, cpus, pairs, descriptions)
+    return readings, Tables(runs, cpus, pairs, descriptions)
 
 
 def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -161,25 +161,25 @@ def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     names = {}
     for host in dict.fromkeys(row["host_id"] for row in rows):
         runs = [row for row in rows if row["host_id"] == host]
-        alike = text.find_common_labels([run["labels"] for run in runs])
+        common = text.find_common_labels([run["labels"] for run in runs])
         days = len({f"{run['started_utc']:%Y-%m-%d}" for run in runs}) == len(runs)
         for run in runs:
             when = (
                 f"{run['started_utc']:{'%Y-%m-%d' if days else '%Y-%m-%d %H:%M:%S'}}" if len(runs) > 1 else ""
             )
-            labels = text.format_labels(run["labels"], without=alike) if len(runs) > 1 else ""
+            labels = text.format_labels(run["labels"], without=common) if len(runs) > 1 else ""
             names[run["run_id"]] = " ".join(filter(None, (run["host_name"], when, labels)))
     return names
 
 
 def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Runs to read together, whose agents describe the benchmarks alike; a big one by itself."""
+    """Yield runs to read together, whose agents describe the benchmarks alike; a big one comes alone."""
     batch: list[dict[str, Any]] = []
     bursts = 0
     for row in rows:
         bursts += row["bursts"]
-        alike = not batch or row["hello"].get("benchmarks") == batch[0]["hello"].get("benchmarks")
-        if batch and (len(batch) == _AT_ONCE or bursts > _BURSTS_AT_ONCE or not alike):
+        same_benchmarks = not batch or row["hello"].get("benchmarks") == batch[0]["hello"].get("benchmarks")
+        if batch and (len(batch) == _AT_ONCE or bursts > _BURSTS_AT_ONCE or not same_benchmarks):
             yield batch
             batch, bursts = [], row["bursts"]
         batch.append(row)
@@ -200,7 +200,7 @@ def _rows(
     descriptions: Descriptions,
     benchmark: str | None,
 ) -> _Rows:
-    """before: of each run the ids of those before it. past: their medians; those of `runs` are added."""
+    """Read rows of `runs`. before: IDs of earlier runs, by run. past: their medians; adds those of `runs`."""
     ids = [run["run_id"] for run in runs]
     pairs = load.select_benchmark(as_float64(load_pairs(listing, run_id=ids)), benchmark).reset_index(
         drop=True
@@ -208,14 +208,16 @@ def _rows(
     others = [run_id for run_id in ids if run_id not in detailed]
     brief = load_marked_bursts(listing, others)
     in_detail = [load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS) for run_id in detailed]
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    relations: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for number in dict.fromkeys(map(estimator_column, runs)):
         own = [run["run_id"] for run in runs if estimator_column(run) == number]
         table = reduce_by_relation(pairs[pairs["run_id"].isin(own)], _BY_RELATION, number)
         for row in to_records(table.sort_values("median_ns", kind="stable")):
-            found.setdefault(row["run_id"], {}).setdefault(name_kind(row), []).append(row)
+            relations.setdefault(row["run_id"], {}).setdefault(name_kind(row), []).append(row)
     past |= _medians(pairs, descriptions)
-    earlier = {run_id: [row for one in before[run_id] for row in past.get(one, ())] for run_id in ids}
+    earlier = {
+        run_id: [row for earlier_id in before[run_id] for row in past.get(earlier_id, ())] for run_id in ids
+    }
     places = dict.fromkeys(ids, slice(0)) | rows_by_run(pairs)
     counters = load.load_counters(listing, run_id=ids)
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
@@ -226,17 +228,17 @@ def _rows(
         select_marked_rows(
             pairs, pd.concat([brief, *in_detail]), {run["run_id"]: run["bursts"] for run in runs}
         ),
-        {run_id: counters[at] for run_id, at in rows_by_run(counters).items()},
-        found,
+        {run_id: counters[place] for run_id, place in rows_by_run(counters).items()},
+        relations,
         check_runs(pairs, earlier, descriptions),
     )
 
 
 def rows_by_run(rows: pd.DataFrame) -> dict[str, slice]:
-    """Where the rows of each run are, which follow one another."""
+    """Return the slice of each run's rows, which follow one another."""
     ids = rows["run_id"].astype(str).to_numpy(dtype=object)
     begins = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
-    return {str(ids[at]): slice(at, end) for at, end in pairwise(begins) if at < end}
+    return {str(ids[begin]): slice(begin, end) for begin, end in pairwise(begins) if begin < end}
 
 
 def _reading(
@@ -254,10 +256,10 @@ def _reading(
     kinds = list(dict.fromkeys(kind for kind in (*run["benchmarks"], *relations) if kind in relations))
     parts = {}
     for kind in kinds:
-        known = descriptions[kind.partition("/")[0]]
-        if known.view in (View.MATRIX, View.CPUS):
-            of_cpus = known.view is View.CPUS
-            parts[kind] = Part(kind, known.heading, of_cpus, estimator_column(run), relations[kind])
+        description = descriptions[kind.partition("/")[0]]
+        if description.view in (View.MATRIX, View.CPUS):
+            of_cpus = description.view is View.CPUS
+            parts[kind] = Part(kind, description.heading, of_cpus, estimator_column(run), relations[kind])
     reading = Reading(
         *names, detailed, run, rows.orders[run_id], list(parts.values()), descriptions=descriptions
     )
@@ -272,13 +274,13 @@ def _reading(
         )
         reading = replace(reading, ladders=ladders, products=products, checks=summarize_checks(checked))
     if detailed:
-        reading = _in_detail(listing, reading, pairs, parts, kinds, rows, descriptions)
+        reading = _read_detail(listing, reading, pairs, parts, kinds, rows, descriptions)
         reading = replace(reading, points=[*reading.points, *tabulate_nodes(pairs, cpus, run, descriptions)])
     findings = pd.DataFrame(rows.findings.get(run_id, []), columns=list(FINDING_COLUMNS))
     return replace(reading, warnings=list_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
 
 
-def _in_detail(
+def _read_detail(
     listing: Listing,
     reading: Reading,
     pairs: pd.DataFrame,
@@ -288,7 +290,7 @@ def _in_detail(
     descriptions: Descriptions,
 ) -> Reading:
     run_id = reading.run["run_id"]
-    found, points, placed = [], [], is_node_placed(pairs, descriptions)
+    detailed_parts, points, placed = [], [], is_node_placed(pairs, descriptions)
     for kind in kinds:
         benchmark, _, variant = kind.partition("/")
         own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant) & ~placed]
@@ -297,7 +299,7 @@ def _in_detail(
             bursts = (
                 select_kinds(part.assign(run_id=run_id), {run_id: reading.order.kinds}) for part in stored
             )
-            found.append(_part_in_detail(parts[kind], own, bursts, reading.order, descriptions))
+            detailed_parts.append(_read_part_detail(parts[kind], own, bursts, reading.order, descriptions))
         elif len(own) and descriptions[kind].view is not View.LADDER:
             points.append(
                 tabulate_products(own, descriptions)
@@ -309,22 +311,25 @@ def _in_detail(
             own_counts = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]
             if counted := tabulate_events(own_counts, reading.run["hello"], descriptions):
                 points.append(counted)
-    return replace(reading, parts=found, points=points)
+    return replace(reading, parts=detailed_parts, points=points)
 
 
-def _part_in_detail(
+def _read_part_detail(
     part: Part, pairs: pd.DataFrame, parts: Iterable[pd.DataFrame], order: Layout, descriptions: Descriptions
 ) -> Part:
-    """parts: its bursts, some at a time; of more samples than a figure shows some are left out."""
+    """Add pairs, rounds and curves to a part.
+
+    parts: its bursts, some at a time; curves drop excess samples.
+    """
     rounds = list[pd.DataFrame]()
     of_relations = {row["relation"]: _Thinned(_MOST_DRAWN) for row in part.relations}
     for samples in parts:
         latency, burst, is_warmup = load.compute_latencies(samples, descriptions)
         latency, burst = latency[~is_warmup], burst[~is_warmup]
         relation = samples["relation"].astype(str).to_numpy()
-        for name, kept in of_relations.items():
+        for name, thinned in of_relations.items():
             own = np.sort(latency[(relation == name)[burst]])
-            kept.add(own)
+            thinned.add(own)
         rounds.append(_middles(samples, latency, burst))
     shares = np.linspace(0, 1, _STEPS)
     return replace(
@@ -332,32 +337,34 @@ def _part_in_detail(
         pairs=pairs,
         table=None if part.of_cpus else matrix(pairs, order.cpus, part.number),
         rounds=pd.concat(rounds).groupby(["relation", "round"], sort=False)["ns"].median().reset_index(),
-        curves={name: np.quantile(np.concatenate(kept.parts), shares) for name, kept in of_relations.items()},
+        curves={
+            name: np.quantile(np.concatenate(thinned.parts), shares) for name, thinned in of_relations.items()
+        },
     )
 
 
 class _Thinned:
-    """Values that come in parts, each in order: every other one is left out whenever they are too many."""
+    """Values that come in parts, each in order; every other one is dropped whenever there are too many."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         self.parts: list[Floats] = []
-        self._most, self._step, self._read_groups = most, 1, 0
+        self._most, self._step, self._read_groups = limit, 1, 0
 
     def add(self, part: Floats) -> None:
         self.parts.append(part[:: self._step].copy())
         self._read_groups += len(part) // self._step
         while self._read_groups > self._most:
-            self.parts = [each[::2].copy() for each in self.parts]
+            self.parts = [values[::2].copy() for values in self.parts]
             self._step, self._read_groups = 2 * self._step, self._read_groups // 2
 
 
 def _middles(samples: pd.DataFrame, latency: Floats, burst: Ints) -> pd.DataFrame:
-    """Of each burst with samples its relation, round and median."""
+    """Return the relation, round and median of each burst with samples."""
     sizes = np.bincount(burst)
-    there = np.flatnonzero(sizes)
-    if len(there) and (sizes[there] == sizes[there[0]]).all():  # they follow one another
-        middles = pd.Series(np.median(latency.reshape(len(there), -1), axis=1), there)
+    sampled = np.flatnonzero(sizes)
+    if len(sampled) and (sizes[sampled] == sizes[sampled[0]]).all():  # they follow one another
+        middles = pd.Series(np.median(latency.reshape(len(sampled), -1), axis=1), sampled)
     else:
         middles = pd.Series(latency).groupby(burst).median()
-    known = samples.iloc[middles.index]
-    return known[["round"]].assign(relation=known["relation"].astype(str), ns=middles.to_numpy())
+    bursts = samples.iloc[middles.index]
+    return bursts[["round"]].assign(relation=bursts["relation"].astype(str), ns=middles.to_numpy())

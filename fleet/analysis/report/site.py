@@ -1,7 +1,7 @@
-"""Writes a static site: an index, a page and a card of each machine, a page of each CPU model, what changed.
+"""Write a static site: an index, a page and card per machine, a page per CPU model, and the changes.
 
-docs/report.md, "A site". Only pages whose runs changed are made anew, and only files that `.fleet-site.json`
-lists are ever replaced or removed. The same runs give the same bytes.
+See docs/report.md, "A site". Only pages whose runs changed are rebuilt, and only files that
+`.fleet-site.json` lists are ever replaced or removed. Equal runs give equal bytes.
 """
 
 import hashlib
@@ -72,9 +72,9 @@ def write_site(
     title: str | None = None,
     summaries: Mapping[str, pd.DataFrame] = MappingProxyType({}),
 ) -> str:
-    """Write the pages about these runs and summaries; how many, in words.
+    """Write the pages about these runs and summaries; return how many, in words.
 
-    summaries: the rows of each by its name. UsageError where a file of another is there.
+    summaries: rows by name. Raise UsageError if a file that fleet did not write is in the way.
     """
     listing, hosts = open_listing(root), group_by_host(runs)
     tables = {f"{name}{_OF_SUMMARY}": own for name, own in summaries.items()}
@@ -83,45 +83,47 @@ def write_site(
     made_of |= {host: _key(own.to_csv()) for host, own in tables.items()}
     models = dict[str, list[str]]()
     for host in made_of:
-        known = [hosts[host][-1].cpu_model] if host in hosts else tables[host]["cpu_model"].dropna()
-        model = next(iter(known), None)
+        cpu_models = [hosts[host][-1].cpu_model] if host in hosts else tables[host]["cpu_model"].dropna()
+        model = next(iter(cpu_models), None)
         models.setdefault(_slug(model), []).append(host)
     of_models = {slug: _key([made_of[host] for host in own]) for slug, own in models.items()}
-    old = {slug: one for slug, one in before["models"].items() if one["key"] == of_models.get(slug)}
+    old = {slug: record for slug, record in before["models"].items() if record["key"] == of_models.get(slug)}
     pasts = {
         slug: find(listing, [",".join(run.run_id for host in own for run in hosts.get(host, ()))])
         for slug, own in models.items()
         if slug not in old
     }
-    marks = {host: mark for one in old.values() for host, mark in one["marks"].items()}
+    marks = {host: mark for record in old.values() for host, mark in record["marks"].items()}
     of_hosts = {host: past for slug, past in pasts.items() for host in models[slug]}
     marks |= {
-        host: _key([[asdict(one) for one in past.courses.get(host, ())], past.marks.get(host)])
+        host: _key([[asdict(course) for course in past.courses.get(host, ())], past.marks.get(host)])
         for host, past in of_hosts.items()
     }
     keys = {host: _key([key, marks.get(host)]) for host, key in made_of.items()}
-    kept = {host: one for host, one in before["machines"].items() if one["key"] == keys.get(host)}
-    found = {host: Row(**one["row"]) for host, one in kept.items()}
-    there = kept.keys() | old.keys()
-    files: dict[str, str] = {name: mark for name, mark in before["files"].items() if Path(name).stem in there}
-    new = {host: own for host, own in hosts.items() if host not in kept}
-    others = {host: own for host, own in tables.items() if host not in kept}
+    unchanged = {
+        host: record for host, record in before["machines"].items() if record["key"] == keys.get(host)
+    }
+    rows_by_host = {host: Row(**record["row"]) for host, record in unchanged.items()}
+    stems = unchanged.keys() | old.keys()
+    files: dict[str, str] = {name: mark for name, mark in before["files"].items() if Path(name).stem in stems}
+    new = {host: own for host, own in hosts.items() if host not in unchanged}
+    others = {host: own for host, own in tables.items() if host not in unchanged}
     for name in (*_WHOLE, *(f"m/{host}.html" for host in [*new, *others])):
         if (folder / name).exists() and name not in before["files"]:
             raise UsageError(f"{folder / name}: not made by fleet; it was not changed. Name another folder.")
-    for row, made in (*_machines(listing, new, of_hosts), *map(_of_summary, others.items())):
-        found[row.host] = row
-        for name, data in made.items():
+    for row, machine_files in (*_machines(listing, new, of_hosts), *map(_render_summary, others.items())):
+        rows_by_host[row.host] = row
+        for name, data in machine_files.items():
             files[name] = _put(folder, name, data)
-    rows = sorted(found.values(), key=lambda row: (row.model, row.name, row.host))
-    changes = {slug: one["changes"] for slug, one in old.items()}
+    rows = sorted(rows_by_host.values(), key=lambda row: (row.model, row.name, row.host))
+    changes = {slug: record["changes"] for slug, record in old.items()}
     for slug, past in pasts.items():
         of_model = [row for row in rows if row.slug == slug]
-        changes[slug] = [{"slug": slug, "model": of_model[0].model, **one} for one in past.changes]
+        changes[slug] = [{"slug": slug, "model": of_model[0].model, **change} for change in past.changes]
         sections = [machines_of(of_model), *answer_sections(past.answers)]
         text = page("tables.html", title=of_model[0].model, up="../", sections=sections)
         files[f"model/{slug}.html"] = _put(folder, f"model/{slug}.html", text)
-    for name, text in _whole(rows, [one for of in changes.values() for one in of], title):
+    for name, text in _render_index_files(rows, [change for of in changes.values() for change in of], title):
         mark = hashlib.sha256(text.encode()).hexdigest()
         if before["files"].get(name) != mark or not (folder / name).exists():
             _put(folder, name, text)
@@ -142,13 +144,15 @@ def write_site(
     return f"{folder}: {format_count(len(rows), 'machine')}, {anew}, {len(files)} files"
 
 
-def _whole(
-    rows: Sequence[Row], found: Sequence[dict[str, Any]], title: str | None
+def _render_index_files(
+    rows: Sequence[Row], unsorted_changes: Sequence[dict[str, Any]], title: str | None
 ) -> Iterator[tuple[str, str]]:
-    """The files about all machines. found: the changes, in any order."""
+    """Yield the name and text of each file about all machines. unsorted_changes: in any order."""
     subject = title or f"Core-to-core latency and memory of {format_count(len(rows), 'machine')}"
-    changes = sorted(found, key=lambda one: (one["on"], one["slug"], one["cells"]), reverse=True)
-    lines = [(link(f"model/{one['slug']}.html", one["model"]), *one["cells"]) for one in changes]
+    changes = sorted(
+        unsorted_changes, key=lambda change: (change["on"], change["slug"], change["cells"]), reverse=True
+    )
+    lines = [(link(f"model/{change['slug']}.html", change["model"]), *change["cells"]) for change in changes]
     listed = Section("", "Of each CPU model at one error rate.", ("CPU model", *over_time.TITLES), lines)
     groups = [(model, list(own)) for model, own in groupby(rows, lambda row: row.model)]
     until = max((row.date for row in rows), default="")
@@ -159,21 +163,24 @@ def _whole(
 
 
 def _state(folder: Path) -> dict[str, dict[str, Any]]:
-    """What an earlier site in the folder is of; nothing where there is none, or another version's."""
+    """Read the state of the site in the folder, empty without one; raise UsageError if it cannot be read.
+
+    If a file of it is missing, `machines` and `models` are empty.
+    """
     try:
-        found = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        files = {str(name): str(mark) for name, mark in found["files"].items() if _OURS.match(name)}
+        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        files = {str(name): str(mark) for name, mark in state["files"].items() if _OURS.match(name)}
         machines = {
-            host: {"key": one["key"], "row": asdict(Row(**one["row"]))}
-            for host, one in found["machines"].items()
+            host: {"key": record["key"], "row": asdict(Row(**record["row"]))}
+            for host, record in state["machines"].items()
         }
         models = {
             slug: {
-                "key": one["key"],
-                "changes": [{name: each[name] for name in _OF_CHANGE} for each in one["changes"]],
-                "marks": dict[str, str](one["marks"]),
+                "key": record["key"],
+                "changes": [{name: change[name] for name in _OF_CHANGE} for change in record["changes"]],
+                "marks": dict[str, str](record["marks"]),
             }
-            for slug, one in found.get("models", {}).items()
+            for slug, record in state.get("models", {}).items()
         }
     except FileNotFoundError:
         return {"machines": {}, "models": {}, "files": {}}
@@ -181,12 +188,12 @@ def _state(folder: Path) -> dict[str, dict[str, Any]]:
         raise UsageError(
             f"{folder / STATE}: cannot be read as what fleet wrote: {err}. Remove the folder."
         ) from err
-    whole = all((folder / name).exists() for name in files)
-    return {"machines": machines if whole else {}, "models": models if whole else {}, "files": files}
+    complete = all((folder / name).exists() for name in files)
+    return {"machines": machines if complete else {}, "models": models if complete else {}, "files": files}
 
 
 def _slug(model: str | None) -> str:
-    """A CPU model as the name of a file: no host's, since these have no dot and digest at the end."""
+    """Return a CPU model as a file name; unlike a host's, it ends in a dot and digest."""
     words = re.sub(r"[^A-Za-z0-9]+", "-", model or "unknown").strip("-")[:40]
     return f"cpu-{words}.{hashlib.sha256((model or '').encode()).hexdigest()[:6]}"
 
@@ -216,10 +223,10 @@ def _put(folder: Path, name: str, data: str | bytes) -> str:
 def _machines(
     root: Root, hosts: Mapping[str, Sequence[RunSummary]], findings: Mapping[str, Findings]
 ) -> Iterator[tuple[Row, dict[str, str | bytes]]]:
-    """The row of each machine in the index, and its files."""
+    """Yield the index row and the files of each machine."""
     names = list(hosts)
-    for at in range(0, len(names), _AT_ONCE):
-        batch = names[at : at + _AT_ONCE]
+    for start in range(0, len(names), _AT_ONCE):
+        batch = names[start : start + _AT_ONCE]
         every = [run for host in batch for run in hosts[host]]
         past = mark_usual(root, load_overview_history(root, every, descriptions=merge_descriptions(every)))
         runs, _, cpus = read_runs(root, [hosts[host][-1].run_id for host in batch])
@@ -238,7 +245,7 @@ def _machines(
 
 
 def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | None:
-    """The medians of a run, as `fleet export --medians --keep hostname` writes them; None of none."""
+    """Return a run's medians as `fleet export --medians --keep hostname` writes them, or None without any."""
     record = TableFile(place, samples_name(run["host_id"], run["run_id"]), "samples").record
     with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
         path, descriptions = Path(folder, "medians.parquet"), read_descriptions(run["hello"])
@@ -249,11 +256,11 @@ def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | 
     return None
 
 
-def _of_summary(found: tuple[str, pd.DataFrame]) -> tuple[Row, dict[str, str | bytes]]:
-    """The same of a summary, a machine without runs."""
-    run, cpus, pairs, foot = _as_run(found[1])
+def _render_summary(summary: tuple[str, pd.DataFrame]) -> tuple[Row, dict[str, str | bytes]]:
+    """Return the index row and the files of a summary, a machine without runs."""
+    run, cpus, pairs, foot = _as_run(summary[1])
     cells = relations(pairs).assign(run_id=run["run_id"], about="", since=None)
-    return _machine(run | {"host_id": found[0], "runs": 0}, cpus, pairs, cells, cells, Findings(), foot)
+    return _machine(run | {"host_id": summary[0], "runs": 0}, cpus, pairs, cells, cells, Findings(), foot)
 
 
 def _machine(
@@ -288,8 +295,8 @@ def _machine(
         kernel=one_line(run["kernel"] or ""),
         benchmark=kind,
         shared=", ".join(
-            f"{one['relation']} {format_value(descriptions[one['benchmark']], one['median_ns'])}"
-            for one in to_records(shared)
+            f"{cell['relation']} {format_value(descriptions[cell['benchmark']], cell['median_ns'])}"
+            for cell in to_records(shared)
         ),
         far=round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
         memory=_number(usual, "chase", "mem", descriptions),
@@ -307,18 +314,18 @@ def _machine(
         "facts": facts,
         "lines": _lines(usual, past, descriptions),
         "card": card,
-        "since": dict.fromkeys(since_text(one) for one in to_records(usual) if one["since"]),
+        "since": dict.fromkeys(since_text(cell) for cell in to_records(usual) if cell["since"]),
         "findings": findings.about_host(host),
         "courses": findings.courses.get(host, ()),
     }
-    whole = page("machine.html", title=row.name, size=COURSE_SIZE, file=file, **about)
-    made: dict[str, str | bytes] = {f"m/{host}.html": whole}
+    html = page("machine.html", title=row.name, size=COURSE_SIZE, file=file, **about)
+    files: dict[str, str | bytes] = {f"m/{host}.html": html}
     if file:
-        made[f"m/{host}.parquet"] = file
+        files[f"m/{host}.parquet"] = file
     if card is not None:
-        made |= {f"card/{host}{suffix}": write(card) for suffix, write in cards.FORMATS.items()}
-        made[f"map/{host}.png"] = cards.map_png(card.cells, min(_MAP, len(card.cells)))
-    return row, made
+        files |= {f"card/{host}{suffix}": write(card) for suffix, write in cards.FORMATS.items()}
+        files[f"map/{host}.png"] = cards.map_png(card.cells, min(_MAP, len(card.cells)))
+    return row, files
 
 
 def _course(values: Floats) -> str:
@@ -326,35 +333,35 @@ def _course(values: Floats) -> str:
 
 
 def _number(last: pd.DataFrame, benchmark: str, level: str, descriptions: Descriptions) -> float | None:
-    """The best number of a level of memory, as it is shown: ns of a load, GB/s."""
-    found = last[(last["benchmark"] == benchmark) & (last["relation"] == level)]
+    """Return the best number of a memory level as shown: ns per load, or GB/s; None if not measured."""
+    rows = last[(last["benchmark"] == benchmark) & (last["relation"] == level)]
     return (
-        round(float(convert_to_shown(descriptions[benchmark], found["median_ns"].min())), 3)
-        if len(found)
+        round(float(convert_to_shown(descriptions[benchmark], rows["median_ns"].min())), 3)
+        if len(rows)
         else None
     )
 
 
 def _lines(usual: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions) -> list[tuple[str, ...]]:
-    """List each number that is usual: what it is, the number, ±95 %, pairs, and all runs."""
+    """List each usual number: name, relation, number, ±95 %, pairs, runs, lowest, highest and course."""
     courses = {key: part["median_ns"].to_numpy(dtype=float) for key, part in past.groupby(_CELL, sort=False)}
-    found = []
+    lines = []
     for row in to_records(usual):
         values = courses[tuple(row[key] for key in _CELL)]
         ends = [format_value(descriptions[row["benchmark"]], ns) for ns in (values.min(), values.max())]
-        what = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
+        name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
         number = format_value(descriptions[row["benchmark"]], row["median_ns"])
         counts = str(row["pairs"]), str(len(values))
-        found.append(
-            (what, row["relation"], number, format_half_width(row["spread"]), *counts, *ends, _course(values))
+        lines.append(
+            (name, row["relation"], number, format_half_width(row["spread"]), *counts, *ends, _course(values))
         )
-    return found
+    return lines
 
 
 def _as_run(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, str]:
-    """A summary's row of `runs`, decoded, with what else is known; rows of `cpus` and `pairs`; a card's foot.
+    """Decode a summary: its row of `runs`, with what else is known; its `cpus` and `pairs`; its card's foot.
 
-    rows: of one summary. No interval is made up: `spread` is NaN where the summary has none.
+    rows: of one summary. `spread` is NaN where the summary has no interval.
     """
     first = {name: None if is_none(value) else value for name, value in rows.iloc[0].items()}
     spread = compute_half_widths(rows)
@@ -362,12 +369,12 @@ def _as_run(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFr
     pairs = pairs.reindex(columns=[column.name for column in schema.TABLES["pairs"]])
     numbers = dict.fromkeys(("bursts", "flagged_bursts", "p99_ns"), float("nan"))
     pairs = pairs.assign(run_id=f"{PREFIX}{first['summary']}", flags="", **numbers)
-    kept = ("cpu_model", "os", "conditions", "source")
+    names = ("cpu_model", "os", "conditions", "source")
     kinds: Sequence[str] = (pairs["benchmark"] + "/" + pairs["variant"]).unique().tolist()
     interval = "no interval" if spread.isna().all() else "with intervals"
     number = f"{first['tool']}'s {first['estimator'] or 'number'} of each pair"
     run = dict.fromkeys(column.name.removesuffix("_json") for column in schema.TABLES["runs"])
-    run |= {name: first[name] for name in kept} | {"number": number, "interval": interval, "hello": {}}
+    run |= {name: first[name] for name in names} | {"number": number, "interval": interval, "hello": {}}
     run |= {"run_id": f"{PREFIX}{first['summary']}", "host_name": first["summary"], "benchmarks": kinds}
     run |= {"cpus_measured": len({*rows["ping_cpu"], *rows["pong_cpu"]})}
     foot = one_line(" · ".join(filter(None, (number, interval, first["conditions"], first["source"]))))

@@ -1,4 +1,4 @@
-"""The pages of a site, and what they tell of a CPU model; `site` writes them, and makes those of machines."""
+"""Build the pages of a site, and their tables about a CPU model; `site` writes them."""
 
 import base64
 import hashlib
@@ -30,7 +30,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A machine in the index, or a summary, which has no runs: `course` says whether it has intervals.
+    """A machine in the index, or a summary, which has no runs: its `course` says whether it has intervals.
 
     slug: of its CPU model. shared: medians in words; far: the last, in ns. marks: findings in few words.
     """
@@ -55,7 +55,7 @@ class Row:
 
 
 def answer_sections(answers: Sequence[Answer]) -> list[Section]:
-    """Lay answers out as tables: of each finding its title and its text."""
+    """Lay out answers as tables: the title and text of each finding."""
     return [
         Section(
             answer.question,
@@ -68,36 +68,36 @@ def answer_sections(answers: Sequence[Answer]) -> list[Section]:
 
 
 def machines_of(rows: Sequence[Row]) -> Section:
-    """The machines of a model, in this order."""
+    """Lay out the machines of a model as a table, in this order."""
     titles = ("machine", "CPUs", "medians, ns", "memory, ns", "memory, GB/s", "kernel", "date", "runs")
     lines = []
     for row in rows:
-        numbers = ["" if one is None else f"{one:.1f}" for one in (row.memory, row.bandwidth)]
+        numbers = ["" if value is None else f"{value:.1f}" for value in (row.memory, row.bandwidth)]
         about = (row.kernel, row.date, str(row.runs or row.course))
         lines.append((link(f"../m/{row.host}.html", row.name), str(row.cpus), row.shared, *numbers, *about))
     return Section("Machines", "Numbers that are usual since the last change of each.", titles, lines)
 
 
 def entries(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The entries of the feed: a change is the same for as long as its words are."""
-    found = []
-    for one in changes:
-        when, where, change, interval, beside = one["cells"]
-        known = json.dumps([one["slug"], one["cells"]], ensure_ascii=False)
-        urn, page = uuid.uuid5(uuid.NAMESPACE_OID, known).urn, f"model/{one['slug']}.html"
-        text = f"{one['model']}: {when}, {change} ({interval}). {beside}"
-        about = {"id": urn, "on": one["on"], "link": page}
-        found.append({**about, "title": f"{where}: {change}", "text": text})
-    return found
+    """Return the entries of the feed; a change keeps its ID as long as its words."""
+    feed_entries = []
+    for record in changes:
+        when, where, change, interval, beside = record["cells"]
+        identity = json.dumps([record["slug"], record["cells"]], ensure_ascii=False)
+        urn, address = uuid.uuid5(uuid.NAMESPACE_OID, identity).urn, f"model/{record['slug']}.html"
+        text = f"{record['model']}: {when}, {change} ({interval}). {beside}"
+        about = {"id": urn, "on": record["on"], "link": address}
+        feed_entries.append({**about, "title": f"{where}: {change}", "text": text})
+    return feed_entries
 
 
 def link(to: str, text: str) -> Markup:
-    """A cell that leads somewhere."""
+    """Return a cell that links to `to`."""
     return Markup('<a href="{}">{}</a>').format(to, one_line(text))
 
 
 def page(name: str, **values: Any) -> str:
-    """A page of the site, whose policy has the digests of its own style and script."""
+    """Render a page of the site, whose policy has the digests of its own style and script."""
     templates = Path(__file__).parent / "templates"
     base, own, script = (
         (templates / part).read_text("utf-8") for part in ("base.css", "site.css", "site.js")
