@@ -259,6 +259,6 @@ def name_kind(row: Mapping[str, Any]) -> str:
     return f"{row['benchmark']}/{row['variant']}"
 
 
-def indent(text: str) -> str:
+def indent_lines(text: str) -> str:
     """Indent each line by two columns."""
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())

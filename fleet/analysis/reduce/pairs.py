@@ -202,14 +202,14 @@ def _derive_missing(
     parts = list[tuple[list[Key], Any]]()
     refusals = list[DamagedFileError]()
     try:
-        parts.append(([run.key for run in runs], derive(place, runs)))
+        parts.append(([run.key for run in runs], derive_pairs(place, runs)))
     except DamagedFileError as err:
         refusals.append(err)
     if refusals and len(runs) > 1:  # which of them it is
         refusals.clear()
         for run in runs:
             try:
-                parts.append(([run.key], derive(place, [run])))
+                parts.append(([run.key], derive_pairs(place, [run])))
             except DamagedFileError as err:
                 refusals.append(err)
     if refusals and alone and not parts:
@@ -268,7 +268,7 @@ def _wide(narrow: npt.NDArray[np.float32]) -> Floats:
     return wide
 
 
-def derive(place: Place, runs: Sequence[RunSummary]) -> Any:
+def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     """Reduce runs to rows of `pairs`, a pyarrow table; several must be small, and of one agent."""
     names = [samples_name(run.host_id, run.run_id) for run in runs]
     files = [TableFile(place, name, "samples") for name in names]

@@ -328,9 +328,9 @@ def _render_environment(
         rows = [row[1:] for row in _list_differences(comparison) if row in differences and row[0] is between]
         if rows:
             listed = table(("", "A", "B"), rows)
-            if text.is_too_wide(text.indent(listed), width):
+            if text.is_too_wide(text.indent_lines(listed), width):
                 listed = "\n".join(f"{name}\n  A  {a}\n  B  {b}" for name, a, b in rows)
-            yield f"{title}{title_end}\n{text.indent(listed)}"
+            yield f"{title}{title_end}\n{text.indent_lines(listed)}"
 
 
 def _render_verdicts(comparison: Comparison, width: int | None) -> str:
@@ -411,7 +411,7 @@ def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
             for row in text.to_records(unlike.head(_PAIRS_LISTED))
         ]
         titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
-        yield text.indent(table(titles, rows, right={3, 4, 5, 6}))
+        yield text.indent_lines(table(titles, rows, right={3, 4, 5, 6}))
     if len(unlike) > _PAIRS_LISTED:
         yield f"  {len(unlike) - _PAIRS_LISTED} more with --json"
 
@@ -441,6 +441,6 @@ def _render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: 
     more = len(levels) - _LEVELS_LISTED
     return (
         "Bursts at another level, not judged (other: their median; share: of the bursts)\n"
-        + text.indent(listed)
+        + text.indent_lines(listed)
         + (f"\n  {format_count(more, 'more pair')} with --json" if more > 0 else "")
     )

@@ -14,7 +14,7 @@ from fleet.analysis.base.selection import (
     list_missing_hosts,
     select_runs,
 )
-from fleet.analysis.base.text import format_csv, format_json, indent, to_records
+from fleet.analysis.base.text import format_csv, format_json, indent_lines, to_records
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.comparison_rows import ALL, Only, load_overview_history
@@ -72,7 +72,7 @@ def show_as_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> Iterat
     """
     for place, run_id in enumerate(run_ids):
         yield "[\n" if place == 0 else ",\n"
-        yield indent(format_json(_object(_load(root, run_id, only))))
+        yield indent_lines(format_json(_object(_load(root, run_id, only))))
     yield "\n]\n"
 
 

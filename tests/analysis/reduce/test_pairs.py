@@ -52,13 +52,13 @@ def forget(root: Path) -> None:
 def derivations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The runs that are derived from now on."""
     runs: list[str] = []
-    real = home(load_pairs).derive
+    real = home(load_pairs).derive_pairs
 
     def spy(place, wanted):
         runs.extend(run.run_id for run in wanted)
         return real(place, wanted)
 
-    monkeypatch.setattr(home(load_pairs), "derive", spy)
+    monkeypatch.setattr(home(load_pairs), "derive_pairs", spy)
     return runs
 
 
