@@ -1,4 +1,4 @@
-"""The results root: journal what arrives, publish it, say what is there. Names are loaded when first used."""
+"""Store results in a root: journal what arrives, publish it, list it. Names are loaded when first used."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Changes to a run after it was published, a file each in `amendments`; later ones outweigh earlier ones."""
+"""Amend runs after they were published: a file each in `amendments`; later ones outweigh earlier ones."""
 
 import json
 import os
@@ -21,7 +21,7 @@ _REMEDY = "Restore it from a copy; or move it away, and repeat `fleet label` or 
 
 @dataclass(frozen=True, slots=True)
 class Amendment:
-    """Of one run: labels to set, None for those to remove; whether it is withdrawn, None for no change."""
+    """A change to a run: labels to set, None to remove; whether it is withdrawn, None for no change."""
 
     labels: Mapping[str, str | None] = field(default_factory=dict)
     withdrawn: bool | None = None
@@ -32,18 +32,18 @@ class Amendment:
         return " ".join([*labels, "withdrawn" if self.withdrawn else "not withdrawn"])
 
     def combine(self, later: "Amendment") -> "Amendment":
-        """Both, of which `later` outweighs this one."""
+        """Combine both; `later` outweighs this one."""
         withdrawn = self.withdrawn if later.withdrawn is None else later.withdrawn
         return replace(self, labels={**self.labels, **later.labels}, withdrawn=withdrawn)
 
     def apply(self, labels: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """The labels of a run as amended."""
+        """Return a run's labels as amended."""
         both: dict[str, str | None] = {**dict(labels), **self.labels}
         return {key: value for key, value in both.items() if value is not None}
 
 
 def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
-    """Write an amendment of each run, and read back that it holds. Raises StoreError."""
+    """Write an amendment of each run, and read back that it took effect. Raises StoreError."""
     with storing("read the amendments", place):
         counter = 1 + max((written.counter for written in _read_files(place)), default=0)
     writer = os.urandom(4).hex()
@@ -73,7 +73,7 @@ def read_amendments(place: Place) -> dict[str, Amendment]:
 
 
 class AmendmentFile(NamedTuple):
-    """A file of an amendment. counter: one more than those that its writer had seen (Lamport's clock)."""
+    """A file of an amendment. counter: one more than those that its writer had read (Lamport's clock)."""
 
     counter: int
     run_id: str
@@ -81,7 +81,7 @@ class AmendmentFile(NamedTuple):
 
 
 def _read_files(place: Place) -> list[AmendmentFile]:
-    """Read all files in their order, which no wall clock has to do with; among equals by the writer's ID."""
+    """Read all files, ordered by counter, not by wall clock; equal ones by the writer's ID."""
     files = read_undamaged(place.files(FILES), lambda name: read_amendment(place, name))
     return [files[name] for name in sorted(files, key=lambda name: (files[name].counter, name))]
 
@@ -109,7 +109,7 @@ def _parse_file(content: Any) -> AmendmentFile:
 
 
 def _read_bytes(place: Place, name: str) -> bytes:
-    """What is in a file; without pyarrow where it lies in a folder of this machine."""
+    """Read a file; without pyarrow if it is in a folder of this machine."""
     if isinstance(place, Folder):
         return read_regular(place.root / name)
     with place.filesystem.open_input_file(place.path(name)) as file:

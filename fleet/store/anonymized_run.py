@@ -1,4 +1,4 @@
-"""A run as a file for others, without what names a person, a site or a machine: only what STAYS lists."""
+"""Write a run for others, without names of persons, sites or machines: only the columns in STAYS."""
 
 import hashlib
 import json
@@ -35,32 +35,34 @@ _EMPTY = {"failed_json": "[]"}
 
 
 def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
-    """The record that leaves: with new ids, its day, and what may leave. keep: words of KEEP."""
-    row, kept = record.row, {name for word in keep for name in KEEP[word]}
+    """Return the record for others: new IDs, its day, and columns that may leave. keep: words of KEEP."""
+    row, kept_columns = record.row, {name for word in keep for name in KEEP[word]}
     day = row["started_utc"].replace(hour=0, minute=0, second=0, microsecond=0)
     host = f"shared-{hashlib.sha256(os.urandom(16) + str(row['cpu_model']).encode()).hexdigest()[:8]}"
-    plan, known = json.loads(row["plan_json"]), {part.name for part in fields(Plan)}
-    found = {column.name: _value_allowed_out(column, row, kept) for column in schema.TABLES["runs"]} | {
+    plan, plan_fields = json.loads(row["plan_json"]), {part.name for part in fields(Plan)}
+    values = {
+        column.name: _value_allowed_out(column, row, kept_columns) for column in schema.TABLES["runs"]
+    } | {
         "run_id": new_run_id(day),
         "session_id": new_session_id(day),
         "host_id": host,
         "started_utc": day,
         "ended_utc": row["ended_utc"] and day + (row["ended_utc"] - row["started_utc"]),
         "kernel_cmdline": " ".join(_words_allowed_out(row["kernel_cmdline"] or "")) or None,
-        "plan_json": to_json({name: value for name, value in plan.items() if name in known}),
+        "plan_json": to_json({name: value for name, value in plan.items() if name in plan_fields}),
         "hello_json": to_json(_strip_hello(json.loads(row["hello_json"]))),
     }
-    found["host_name"] = found["host_name"] or host
-    ids = {"run_id": found["run_id"], "host_id": host}
+    values["host_name"] = values["host_name"] or host
+    ids = {"run_id": values["run_id"], "host_id": host}
     cpus = [
         {column.name: _value_allowed_out(column, cpu, ()) for column in schema.TABLES["cpus"]} | ids
         for cpu in record.cpus
     ]
-    return RunRecord(found, cpus)
+    return RunRecord(values, cpus)
 
 
-def _value_allowed_out(column: schema.Column, row: Mapping[str, Any], kept: Collection[str]) -> Any:
-    if column.name in STAYS or column.name in kept:
+def _value_allowed_out(column: schema.Column, row: Mapping[str, Any], kept_columns: Collection[str]) -> Any:
+    if column.name in STAYS or column.name in kept_columns:
         return row[column.name]
     if column.type.startswith("list<"):
         return []
@@ -74,18 +76,19 @@ def _words_allowed_out(line: str) -> list[str]:
 
 
 def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
-    """Of the agent's first record its version, and what its benchmarks are."""
+    """Return the version and the benchmarks in the agent's first record."""
     plan = hello.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, dict) else None
-    found = {name: hello[name] for name in ("record", "protocol", "agent", "benchmarks") if name in hello}
+    stripped = {name: hello[name] for name in ("record", "protocol", "agent", "benchmarks") if name in hello}
     kinds = [
-        {key: one[key] for key in ("benchmark", "variant", "points") if key in one} for one in listed or ()
+        {key: benchmark[key] for key in ("benchmark", "variant", "points") if key in benchmark}
+        for benchmark in listed or ()
     ]
-    return found | ({"plan": {"benchmarks": kinds}} if kinds else {})
+    return stripped | ({"plan": {"benchmarks": kinds}} if kinds else {})
 
 
 def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] = ()) -> RunRecord:
-    """Write a run for others to a new file; its record there. Raises StoreError."""
+    """Write a run for others to a new file; return its record there. Raises StoreError."""
     name = samples_name(run.row["host_id"], run.row["run_id"])
     file = TableFile(place, name, "samples", whole=True)
     with storing("write the run", path):
@@ -95,7 +98,7 @@ def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] =
 
 
 def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[RunRecord, bool]:
-    """Publish the run of such a file, of which nothing is trusted; its record, and is it new? StoreError."""
+    """Publish the run in an untrusted file; return its record and whether it is new. Raises StoreError."""
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
     record = file.record
     if hash_samples(file) != record.row["content_sha256"] or file.rows != record.row["bursts"]:
@@ -105,8 +108,8 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
     own = {"host_name": require_key(host_name, "host") if host_name else record.row["host_name"]}
     with storing("import the run", place):
         with draft_path(place.state_dir, run_id) as new:
-            made = RunRecord({**record.row, **own}, record.cpus)
-            rewrite_samples(file, new, made)
+            imported = RunRecord({**record.row, **own}, record.cpus)
+            rewrite_samples(file, new, imported)
             others = {host for host, other in place.samples() if other == run_id} - {host_id}
             if others:
                 raise StoreError(
@@ -114,8 +117,8 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
                 )
             is_new = place.put(new, name)
         if is_new:
-            run_tables.add_runs(place, [made])
-    there = made if is_new else TableFile(place, name, "samples").record
-    if there.row["content_sha256"] != record.row["content_sha256"]:
+            run_tables.add_runs(place, [imported])
+    stored = imported if is_new else TableFile(place, name, "samples").record
+    if stored.row["content_sha256"] != record.row["content_sha256"]:
         raise StoreError(f"{path}: run {run_id} is here already, with other samples; nothing was changed.")
-    return there, is_new
+    return stored, is_new

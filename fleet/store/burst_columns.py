@@ -1,4 +1,4 @@
-"""Holds bursts as columns, without an object each, from decoding until they are published."""
+"""Hold bursts as columns, without an object each, from decoding until they are published."""
 
 from array import array
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _SORT_ORDER = ("benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "roun
 
 
 class BurstColumns:
-    """Bursts in the order they came, in 160 bytes each and 8 a sample.
+    """Bursts in order of arrival, in 160 bytes each and 8 per sample.
 
     max_bytes: beyond this memory, drop all bursts, take no further ones, and set `overflowed`.
     """
@@ -45,22 +45,22 @@ class BurstColumns:
 
     @property
     def samples(self) -> int:
-        """Ticks of pings, warm-ups included."""
+        """Return the number of ticks of pings, warm-ups included."""
         return len(self._ticks)
 
     @property
     def counts(self) -> int:
-        """Counts of events."""
+        """Return the number of counts of events."""
         return len(self._counters) // len(_COUNTER_NUMBERS)
 
     @property
     def nbytes(self) -> int:
-        """Approximate memory."""
+        """Return the approximate memory."""
         values = len(self._numbers) + len(self._ticks) + self.other_samples + len(self._counters)
         return 8 * values + _POINT_BYTES * len(self._points)
 
     def add(self, burst: Burst) -> None:
-        """Take one burst."""
+        """Add one burst."""
         if self.overflowed:
             return
         group = burst.cpus if burst.cpus and len(burst.cpus) > 2 else None
@@ -171,7 +171,7 @@ class BurstColumns:
         return dict(zip(_NUMBERS, _to_columns(self._numbers, len(_NUMBERS)), strict=True))
 
     def _encode_words(self, run: Run, rows: Any) -> dict[str, tuple[Any, list[str]]]:
-        """Return for each column of words the code of each row, and the sorted words that codes count in."""
+        """Return for each column of words the code of each row, and the sorted words that the codes index."""
         benchmarks, variants, flags, cpus = zip(*self._words, strict=True) if self._words else [()] * 4
         words = {"benchmark": benchmarks, "variant": variants, "flags": flags}
         columns = {name: _encode(texts, rows["words"]) for name, texts in words.items()}
@@ -223,7 +223,7 @@ def _point_values(burst: Burst) -> tuple[Any, ...]:
 
 
 def _encode(words: Sequence[str], rows: Any) -> tuple[Any, list[str]]:
-    """Return the sorted words, and the code in them of `words[row]` for each of `rows`."""
+    """Return the code of `words[row]` for each of `rows`, and the sorted words that the codes index."""
     distinct = sorted(set(words))
     codes = {word: code for code, word in enumerate(distinct)}
     return np.array([codes[word] for word in words], "i8")[rows], distinct

@@ -1,4 +1,4 @@
-"""CRC-32 of each Parquet file, JSON object and journal line kept (docs/tables.md)."""
+"""Seal each stored Parquet file, JSON object and journal line with a CRC-32 (docs/tables.md)."""
 
 import json
 import re
@@ -19,51 +19,51 @@ NOT_AS_WRITTEN = "not what was written (checksum)"
 
 
 def seal_bytes(file: memoryview) -> bytes:
-    """The bytes of a Parquet file with its checksums in place."""
-    at = _locate_footer(bytes(file[-_TAIL:]), len(file))
-    pages, footer = file[:at], file[at:]
+    """Return the bytes of a Parquet file with its checksums in place."""
+    footer_start = _locate_footer(bytes(file[-_TAIL:]), len(file))
+    pages, footer = file[:footer_start], file[footer_start:]
     return b"".join([pages, _make_seal(zlib.crc32(pages), zlib.crc32(footer)), footer])
 
 
 def seal_file(path: Path) -> None:
-    """Put the checksums into a Parquet file that stands on a disk; its pages are read once."""
+    """Put the checksums into a Parquet file on a disk; its pages are read once."""
     with path.open("r+b") as file:
         size = file.seek(0, 2)
         file.seek(size - _TAIL)
-        at = _locate_footer(file.read(), size)
+        footer_start = _locate_footer(file.read(), size)
         file.seek(0)
-        crc, left = 0, at
+        crc, left = 0, footer_start
         while left:
             piece = file.read(min(_PIECE, left))
             crc, left = zlib.crc32(piece, crc), left - len(piece)
         footer = file.read()
-        file.seek(at)
+        file.seek(footer_start)
         file.write(_make_seal(crc, zlib.crc32(footer)))
         file.write(footer)
 
 
 def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
-    """The footer of a Parquet file, compared with its checksum. pages: these, too. Raises DataError."""
-    at = _locate_footer(read(_TAIL, max(size - _TAIL, 0)), size)
-    room = min(_ROOM, at)
-    end = read(size - at + room, at - room)
+    """Read the footer of a Parquet file and verify it. pages: verify these, too. Raises DataError."""
+    footer_start = _locate_footer(read(_TAIL, max(size - _TAIL, 0)), size)
+    room = min(_ROOM, footer_start)
+    end = read(size - footer_start + room, footer_start - room)
     expected = _verify_footer(end[:room], end[room:])
     if pages:
         crc = 0
-        for start in range(0, at - room, _PIECE):
-            crc = zlib.crc32(read(min(_PIECE, at - room - start), start), crc)
+        for start in range(0, footer_start - room, _PIECE):
+            crc = zlib.crc32(read(min(_PIECE, footer_start - room - start), start), crc)
         _require_crc("pages", crc, expected)
     return end[room:]
 
 
 def seal_json(text: str) -> bytes:
-    """The JSON of an object that has keys, with the checksum of all before it as the last one."""
+    """Return the JSON of a non-empty object, with the checksum of all before it as the last key."""
     body = text.encode().removesuffix(b"}")
     return b'%b,"%b":"%08x"}' % (body, _KEY.encode(), zlib.crc32(body))
 
 
 def unseal_json(data: bytes) -> Any:
-    """The value of a file of JSON, without its checksum. Raises DataError unless it is as it was written."""
+    """Return the value of a JSON file, without its checksum. Raises DataError unless it is as written."""
     try:
         value = json.loads(data)
         json.dumps(value, ensure_ascii=False).encode()  # a surrogate alone is no text
@@ -72,34 +72,34 @@ def unseal_json(data: bytes) -> Any:
     except ValueError as err:
         raise DataError(f"it is not JSON: {str(err).partition(';')[0]}") from None
     if isinstance(value, dict) and value.pop(_KEY, None) is not None:
-        found = _JSON_SEAL.search(data)
-        if found is None or int(found[1], 16) != zlib.crc32(data[: found.start()]):
+        seal = _JSON_SEAL.search(data)
+        if seal is None or int(seal[1], 16) != zlib.crc32(data[: seal.start()]):
             raise DataError(f"it is {NOT_AS_WRITTEN}")
     return value
 
 
 def seal_line(line: bytes) -> bytes:
-    """A line, given without its newline, as it is kept: a tab, its checksum and a newline behind it."""
+    """Return a line, given without its newline, with a tab, its checksum and a newline appended."""
     return b"%b\t%08x\n" % (line, zlib.crc32(line))
 
 
 def unseal_line(line: bytes) -> bytes | None:
-    """A kept line, given without its newline, without its checksum; None unless it is as it was written."""
+    """Return a sealed line, given without its newline, without its checksum; None unless it is as written."""
     return line[:-9] if line + b"\n" == seal_line(line[:-9]) else None
 
 
 def _locate_footer(tail: bytes, size: int) -> int:
     if tail[-4:] != b"PAR1":
         raise DataError("it does not end as a Parquet file does")
-    at = size - _TAIL - int.from_bytes(tail[:4], "little")
-    if at < len(b"PAR1"):
+    footer_start = size - _TAIL - int.from_bytes(tail[:4], "little")
+    if footer_start < len(b"PAR1"):
         raise DataError("its footer is longer than the file")
-    return at
+    return footer_start
 
 
 def _verify_footer(seal_: bytes, footer: bytes) -> bytes:
-    """Compare the footer; the expected checksum of the pages."""
-    differing = sum(found != meant for found, meant in zip(seal_, _MARK, strict=False))
+    """Verify the footer; return the expected checksum of the pages."""
+    differing = sum(byte != meant for byte, meant in zip(seal_, _MARK, strict=False))
     if len(seal_) < _ROOM or differing > len(_MARK) // 2:
         raise DataError("it has no checksums")
     if differing:
@@ -112,6 +112,6 @@ def _make_seal(pages: int, footer: int) -> bytes:
     return _MARK + pages.to_bytes(4, "little") + footer.to_bytes(4, "little")
 
 
-def _require_crc(what: str, found: int, expected: bytes) -> None:
-    if found != int.from_bytes(expected, "little"):
-        raise DataError(f"its {what} are {NOT_AS_WRITTEN}")
+def _require_crc(part: str, crc: int, expected: bytes) -> None:
+    if crc != int.from_bytes(expected, "little"):
+        raise DataError(f"its {part} are {NOT_AS_WRITTEN}")

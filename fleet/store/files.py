@@ -1,4 +1,4 @@
-"""Files that survive: write, fsync, rename; every operating-system error becomes a StoreError."""
+"""Write files that survive: write, fsync, rename. Every operating-system error becomes a StoreError."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ _REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH
 
 @contextmanager
 def storing(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
-    """Turn an OSError into a StoreError. place: its text names it. kept: the journal has what arrived."""
+    """Turn an OSError into a StoreError. place: named in the message. kept: the journal has what arrived."""
     try:
         yield
     except OSError as err:
@@ -35,7 +35,7 @@ def storing(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
 
 
 def require_regular(path: Path | str) -> None:
-    """Raise OSError for a FIFO, a socket, a device or a folder: reading these may wait for ever."""
+    """Raise OSError for a FIFO, a socket, a device or a folder: reading these may block for ever."""
     mode = os.stat(path).st_mode  # noqa: PTH116  # once for each of a thousand files
     if not stat.S_ISREG(mode):
         kind = next((name for test, name in _KINDS if test(mode)), "something else")
@@ -43,7 +43,7 @@ def require_regular(path: Path | str) -> None:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """Open a regular file without waiting; it is made, with `mode`, where the flags say so. OSError.
+    """Open a regular file without waiting; create it, with `mode`, if the flags allow. Raises OSError.
 
     A link is followed for reading only: in a shared root another user may have put it there.
     """
@@ -56,23 +56,23 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int
 
 
 def read_regular(path: Path) -> bytes:
-    """All of a regular file. Raises OSError."""
+    """Read all of a regular file. Raises OSError."""
     with os.fdopen(open_regular(path), "rb") as file:
         return file.read()
 
 
 def enter_state_folder(state_dir: Path, name: str, mode: int = 0o777) -> AbstractContextManager[Path]:
-    """Enter a folder of a state directory, as `enter` does; the directory may be a link as little."""
+    """Enter a folder of a state directory, as `enter_folder` does; the directory may not be a link either."""
     return enter_folder(state_dir.parent, f"{state_dir.name}/{name}", mode)
 
 
 @contextmanager
 def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a path that leads to the folder `name` below `root`, made where it is missing, and nowhere else.
+    """Yield a path to exactly the folder `name` below `root`, created if it is missing.
 
-    Where others may write, they can put a link in place of any folder at any moment. So each is opened
-    relative to the one before it, no link is followed, and the path, which is valid meanwhile, begins at what
-    was opened. mode: of the folder. Raises OSError.
+    Where others may write, they can put a link in place of any folder at any moment. So each folder is opened
+    relative to the one before it and no link is followed. The path begins at the opened folder and is valid
+    only meanwhile. mode: of the folder. Raises OSError.
     """
     root.mkdir(parents=True, exist_ok=True)
     path, handle = root, os.open(root, _FOLDER)
@@ -120,7 +120,7 @@ def sync(path: Path) -> None:
 
 
 def write_new_file(path: Path, data: Any, *, lasting: bool = True) -> None:
-    """Make a new file of `data`, bytes or a buffer of them; lasting: wait until they are on the disk."""
+    """Write `data`, bytes or a buffer of them, to a new file; lasting: wait until they are on the disk."""
     with path.open("xb") as file:
         file.write(data)
         if lasting:
@@ -149,7 +149,7 @@ def write_output(path: Path, pieces: Iterable[str | bytes], *, replace: bool = F
 
 
 def write_all(descriptor: int, data: Any) -> None:
-    """Write all of `data`; the kernel takes it in parts when the disk is nearly full, then says why."""
+    """Write all of `data`; the kernel takes it in parts when the disk is nearly full, then reports why."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -157,7 +157,7 @@ def write_all(descriptor: int, data: Any) -> None:
 
 @contextmanager
 def draft_path(state_dir: Path, name: str) -> Iterator[Path]:
-    """Yield a path of our own in `staging`, which is removed in the end. Raises OSError."""
+    """Yield a new path in `staging`, removed on exit. Raises OSError."""
     with enter_state_folder(state_dir, "staging") as staging:
         path = staging / f"{name}-{os.urandom(8).hex()}"
         try:
@@ -167,7 +167,7 @@ def draft_path(state_dir: Path, name: str) -> Iterator[Path]:
 
 
 def discard(path: Path) -> None:
-    """Remove a file, or a folder with all in it, as far as that is possible."""
+    """Remove a file, or a folder with all in it, as far as possible."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -176,7 +176,7 @@ def discard(path: Path) -> None:
 
 
 def remove_folder(path: Path, graveyard: Path) -> None:
-    """Remove a directory in one step for whoever looks: first rename it into `graveyard`, then delete it."""
+    """Remove a directory in one step for other readers: rename it into `graveyard`, then delete it."""
     grave = graveyard / f"{path.name}-removed-{os.getpid()}"
     path.rename(grave)
     shutil.rmtree(grave, ignore_errors=True)
@@ -197,7 +197,7 @@ def _advice(err: OSError) -> str:
 
 
 def _find_blocking_file(name: object) -> Path | None:
-    """The part of a path where something else than a folder is."""
+    """Return the first part of a path that exists and is not a folder."""
     path = Path(os.fsdecode(name)) if isinstance(name, (str, bytes)) else Path()
-    there = [place for place in (*reversed(path.parents), path) if os.path.lexists(place)]
-    return next((place for place in there if not place.is_dir()), None)
+    existing = [place for place in (*reversed(path.parents), path) if os.path.lexists(place)]
+    return next((place for place in existing if not place.is_dir()), None)

@@ -1,4 +1,4 @@
-"""Checks rows, records and tables against their schema, whoever wrote them; raises DataError. Pure."""
+"""Check rows, records and tables against their schema, whoever wrote them; raise DataError. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -124,19 +124,19 @@ _JSON: Mapping[str, Any] = {
 
 @once
 def prepare_type(kind: type[_Type]) -> type[_Type]:
-    """Return the type, examined by msgspec: threads that use it while that goes on crash."""
+    """Return the type after msgspec has examined it: threads that use it during that crash."""
     msgspec.json.Decoder(kind)
     return kind
 
 
 @contextmanager
-def _decoding(what: str) -> Iterator[None]:
+def _decoding(name: str) -> Iterator[None]:
     try:
         yield
     except msgspec.ValidationError as err:
-        raise DataError(decoding_words(err, what)) from err
+        raise DataError(decoding_words(err, name)) from err
     except (msgspec.DecodeError, UnicodeError, RecursionError) as err:
-        raise DataError(f"{what} is not JSON: {err}") from err
+        raise DataError(f"{name} is not JSON: {err}") from err
 
 
 @contextmanager
@@ -213,7 +213,7 @@ _parse_short_json = lru_cache(parse_json_column)  # many rows have equal texts
 
 
 def nesting_depth(value: object, limit: int) -> int:
-    """Return how deep lists and objects are nested; look no deeper than `limit`, and without recursion."""
+    """Return how deep lists and objects are nested, up to `limit`; without recursion."""
     depth, level = 0, [value]
     while level and depth <= limit:
         inner: list[object] = []
@@ -333,7 +333,7 @@ def _check_lengths(columns: Mapping[str, Any]) -> None:
 
 
 def _count_zeros(ticks: Any, warmup: Any) -> Any:
-    """Return how many samples of each burst after its warm-ups are 0."""
+    """Count the samples of each burst after its warm-ups that are 0."""
     zeros, ends = np.flatnonzero(np.asarray(ticks.values) == 0), np.asarray(ticks.offsets)
     return np.searchsorted(zeros, ends[1:]) - np.searchsorted(zeros, ends[:-1] + warmup)
 

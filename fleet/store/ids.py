@@ -1,4 +1,4 @@
-"""Names of runs and sessions: when, and a random end, so that controllers need not ask each other."""
+"""Make the IDs of runs and sessions from time and a random end, so that controllers need not coordinate."""
 
 import os
 import re
@@ -13,12 +13,12 @@ _KEY = re.compile(KEY)
 
 
 def new_run_id(now: datetime | None = None) -> str:
-    """`rYYYYMMDDThhmmssZ-xxxxxxxx`, sorted by time; a letter first, as digits of a path become a number."""
+    """Make a run ID, `rYYYYMMDDThhmmssZ-xxxxxxxx`, sorted by time; digits alone would be read as a number."""
     return _make_id("r", now)
 
 
 def new_session_id(now: datetime | None = None) -> str:
-    """Make a session id: as a run id, but with `s`."""
+    """Make a session ID: like a run ID, but with `s`."""
     return _make_id("s", now)
 
 

@@ -1,4 +1,4 @@
-"""Imported summaries: `summaries/<name>.parquet`, one number a pair, written once, never mixed with runs."""
+"""Import summaries: `summaries/<name>.parquet`, one number a pair, written once, never mixed with runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ FILES = "summaries/*.parquet"
 
 
 def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> bool:
-    """Store rows (docs/tables.md) under `name`, a key; False where they are there. UsageError, StoreError."""
+    """Store rows (docs/tables.md) under `name`, a key; False if already stored. UsageError, StoreError."""
     place, file = parse_place(root), f"summaries/{require_key(name, 'summary')}.parquet"
     with storing("store the summary", place):
         place.check_reachable()

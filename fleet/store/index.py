@@ -1,7 +1,7 @@
-"""Caches what was read and derived from the runs of a root, in one SQLite file in the user's cache directory.
+"""Cache what was read and derived from the runs of a root, in one SQLite file in the user's cache directory.
 
 The file may be deleted, torn, locked or of another version at any time, which only costs time: every value
-carries a checksum and a mark of the samples it was made of, and a value that does not fit counts as absent.
+has a checksum and a mark of the samples it was made from, and a value that does not fit counts as absent.
 """
 
 import json
@@ -40,7 +40,7 @@ _Result = TypeVar("_Result")
 
 
 class RunEntry(NamedTuple):
-    """What is kept of a run: its samples file's stamp, its columns of a listing, and its record."""
+    """A run in the index: its samples file's stamp, its columns of a listing, and its record."""
 
     stamp: str
     listed: Mapping[str, Any]
@@ -108,9 +108,9 @@ class Index:
         self._transact(lambda db: db.executemany(statement, keys), None)
 
     def find_missing(self, kind: Derived, marks: Mapping[Key, str]) -> list[Key]:
-        """Return the keys of the runs whose rows of this kind, made of these marks, are not kept."""
-        kept = self._find_parts(kind, marks)
-        return [key for key in marks if key not in kept]
+        """Return the keys of the runs whose rows of this kind, made from these marks, are not kept."""
+        parts = self._find_parts(kind, marks)
+        return [key for key in marks if key not in parts]
 
     def keep_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
         """Keep the rows derived from these runs, a pyarrow table with the column `run_id`."""
@@ -140,7 +140,7 @@ class Index:
             keys_of_parts.setdefault(part, set()).add(key)
         shape = _stored_schema(kind)
         query = "select made_of, bytes, rows from parts where id = ?"
-        kept, tables = set[Key](), []
+        keys_present, tables = set[Key](), []
 
         def read(db: sqlite3.Connection) -> None:
             for part, keys in keys_of_parts.items():
@@ -149,17 +149,17 @@ class Index:
                     rows = _read_stream(_open_value(sealed, kind.name, made_of), size, shape)
                     chosen_runs = {**where, "run_id": {run_id for _, run_id in keys}}
                     tables.append(select_rows(rows, kind.table, columns, chosen_runs))
-                    kept.update(keys)
+                    keys_present.update(keys)
 
         self._transact(read, None)
         try:
             gate.check_table(kind.table, concat_tables(tables, kind.table, columns))
         except (DataError, pa.ArrowException):
             return set(), []
-        return kept, tables
+        return keys_present, tables
 
     def _find_parts(self, kind: Derived, marks: Mapping[Key, str]) -> dict[Key, int]:
-        """Return by key the newest part that has rows of a run, if they were made of this mark."""
+        """Return by key the newest part that has rows of a run, if they were made from this mark."""
         query = "select id, made_of from parts where kind = ? order by id"
         parts = dict[Key, int]()
         rows: list[tuple[int, str]] = []
@@ -237,16 +237,16 @@ def load_derived(
     Rows that are not kept under these marks come from `derive`, which yields runs with their rows in one
     table, and are kept from then on. columns: None for all. where: only the rows with these values.
     """
-    wanted = columns if columns is None or "run_id" in columns else [*columns, "run_id"]
-    kept, tables = index.read_rows(kind, marks, wanted, where or {})
-    for keys, rows in derive([key for key in marks if key not in kept]):
+    columns_to_read = columns if columns is None or "run_id" in columns else [*columns, "run_id"]
+    keys_present, tables = index.read_rows(kind, marks, columns_to_read, where or {})
+    for keys, rows in derive([key for key in marks if key not in keys_present]):
         index.keep_rows(kind, {key: marks[key] for key in keys}, rows)
-        tables.append(select_rows(rows, kind.table, wanted, where or {}))
-    rows = concat_tables(tables, kind.table, wanted)
+        tables.append(select_rows(rows, kind.table, columns_to_read, where or {}))
+    rows = concat_tables(tables, kind.table, columns_to_read)
     ids = rows.column("run_id").cast(pa.string())
     places = pc.index_in(ids, pa.array([run_id for _, run_id in marks], pa.string()))
     rows = rows.take(np.argsort(places.to_numpy(), kind="stable"))
-    return rows if wanted is columns else rows.drop_columns(["run_id"])
+    return rows if columns_to_read is columns else rows.drop_columns(["run_id"])
 
 
 def cache_dir(place: Place) -> Path:
@@ -257,19 +257,19 @@ def cache_dir(place: Place) -> Path:
 
 
 def _parse_marks(made_of: str) -> list[tuple[Key, str]]:
-    """Read which runs a part was made of, and their marks; none where that is damaged."""
+    """Parse the runs that a part was made from, and their marks; none if damaged."""
     with suppress(ValueError, TypeError):
         return [((host_id, run_id), mark) for host_id, run_id, mark in json.loads(made_of)]
     return []
 
 
 def _seal_value(value: bytes, *about: str) -> bytes:
-    """Put before a value the checksum of it and of what it is about."""
+    """Prefix a value with the checksum of it and of its context, `about`."""
     return zlib.crc32(value, zlib.crc32("\0".join(about).encode())).to_bytes(4, "big") + value
 
 
 def _open_value(sealed: Any, *about: str) -> bytes:
-    """Return a sealed value. Raises DataError unless it is what was written about this."""
+    """Return a sealed value. Raises DataError unless it is as written about this."""
     if not isinstance(sealed, bytes) or _seal_value(sealed[4:], *about) != sealed:
         raise DataError("not what was written")
     return sealed[4:]
@@ -277,10 +277,10 @@ def _open_value(sealed: Any, *about: str) -> bytes:
 
 def _write_stream(rows: Any) -> Any:
     """Write rows as a stream of Arrow, which describes its columns, into a buffer."""
-    whole = rows.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
+    combined = rows.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, whole.schema) as stream:
-        stream.write_table(whole)
+    with pa.ipc.new_stream(sink, combined.schema) as stream:
+        stream.write_table(combined)
     return sink.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""The journal of a run: every line of its agents, with checksums, before anything else is done with it."""
+"""Journal a run: every line of its agents, with checksums, before anything else is done with it."""
 
 import fcntl
 import os
@@ -52,12 +52,12 @@ class Journal:
 
     @property
     def _inside(self) -> Path:
-        """A path to the folder that was opened, even if another is in its place by now."""
+        """Return a path to the opened folder, even if another has replaced it."""
         return Path(f"/proc/self/fd/{self._handle}")
 
     @property
     def path(self) -> Path:
-        """The file of the part that is being written."""
+        """Return the file of the part that is being written."""
         return self._path(self._count)
 
     def begin_part(self) -> None:
@@ -67,7 +67,7 @@ class Journal:
             self._count += 1
 
     def parts(self) -> list[Iterator[bytes | None]]:
-        """Return the lines of every part, without newlines; None for one that is not as it was written.
+        """Return the lines of every part, without newlines; None for a line that is not as written.
 
         Torn last lines, and lines refused by `refuse_after`, are left out.
         """
@@ -75,7 +75,7 @@ class Journal:
         return [islice(_read_lines(path), limit) for path, limit in zip(self._paths(), limits, strict=False)]
 
     def refuse_after(self, good: Sequence[int]) -> None:
-        """Refuse in each present part all that follows so many lines."""
+        """Refuse all lines of each present part after the first `good`."""
         self._good = tuple(good)
 
     def check(self) -> None:
@@ -134,13 +134,13 @@ class Journal:
             raise
 
     def sync_if_large(self) -> None:
-        """Bring to the disk, before publishing, what that may not do soon enough itself."""
+        """Sync to the disk, before publishing, a journal too large to be published soon."""
         if self._descriptor is not None and self._waiting > SOON_PUBLISHED_BYTES:
             with storing("write the journal", self.path, kept=True):
                 self._sync(self._descriptor)
 
     def close(self) -> None:
-        """Bring everything to the disk, close, and unlock. May be called twice."""
+        """Sync to the disk, close, and unlock. May be called twice."""
         try:
             self._close_part()
         finally:
@@ -164,7 +164,7 @@ class Journal:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Close; an error of closing does not hide one already raised."""
+        """Close; an error in closing does not hide one already raised."""
         try:
             self.close()
         except StoreError:

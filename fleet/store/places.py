@@ -1,4 +1,4 @@
-"""Where a results root is: a folder here, or a prefix in an object store; files are there whole or not."""
+"""Access a results root: a folder here, or a prefix in an object store; files are complete or absent."""
 
 import errno
 import hashlib
@@ -53,39 +53,39 @@ class Folder:
 
     @property
     def address(self) -> str:
-        """The whole path, which names this place to `parse_place` in any other process."""
+        """Return the absolute path, which names this place to `parse_place` in any other process."""
         return str(self.root.resolve())
 
     @cached_property
     def filesystem(self) -> Any:
-        """The files of this machine, as pyarrow opens them."""
+        """Return the files of this machine, for pyarrow."""
         return fs.LocalFileSystem()
 
     def path(self, name: str) -> str:
-        """The file's path, as `filesystem` opens it."""
+        """Return the file's path, for `filesystem`."""
         return str(self.root / name)
 
     def check_reachable(self) -> None:
-        """Nothing: folders are made when they are needed."""
+        """Do nothing: folders are created when needed."""
 
     def exists(self, name: str) -> bool:
-        """Whether the file is there. Raises OSError where that cannot be known."""
+        """Report whether the file exists. Raises OSError if that cannot be determined."""
         return (self.root / name).exists()
 
     def files(self, pattern: str) -> list[str]:
-        """The files that match, sorted; `*` and `?` match inside a part of a name. Raises OSError."""
+        """Return the matching files, sorted; `*` and `?` match inside a part of a name. Raises OSError."""
         folder = self.root / pattern.partition("*")[0].rpartition("/")[0]
         while True:
             before = _inode(folder)
-            found = sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
+            names = sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
             if _inode(folder) == before:
-                return found
+                return names
 
     def samples(self) -> dict[Key, str]:
-        """Stamp each samples file: its size and time, by host, then run. Raises OSError.
+        """Stamp each samples file with its size and time, by host, then run. Raises OSError.
 
-        An empty folder is no run; a file that cannot be looked at has the stamp "". A host's folder that this
-        user may not list is named by a StoreWarning, unless no other has runs.
+        An empty folder is not a run; a file that cannot be examined has the stamp "". A host's folder that
+        this user may not list is named by a StoreWarning, unless no other has runs.
         """
         stamps, closed = {}, list[PermissionError]()
         samples = self.path("samples")
@@ -110,18 +110,18 @@ class Folder:
         return stamps
 
     def stamp(self, name: str) -> str | None:
-        """Stamp a file with its size and time; None for no file, "" if it cannot be looked at."""
+        """Stamp a file with its size and time; None for no file, "" if it cannot be examined."""
         return _stamp_path(self.path(name))
 
     def last_change_ns(self, name: str) -> int:
-        """Return when a file last changed in any way, which nobody can set; 0 if that cannot be known."""
+        """Return when a file last changed in any way, a time nobody can set; 0 if unknown."""
         try:
             return (self.root / name).stat().st_ctime_ns
         except OSError:
             return 0
 
     def put(self, draft: Path, name: str) -> bool:
-        """Make `draft` appear as `name`, whole, and use it up; False if there is a file already. OSError."""
+        """Make `draft` appear as `name`, complete, and consume it; False if `name` exists. Raises OSError."""
         above, _, last = name.rpartition("/")
         with enter_folder(self.root, above) as inside:
             target = inside / last
@@ -159,12 +159,12 @@ class Bucket:
 
     @property
     def address(self) -> str:
-        """The address with its options, the endpoint among them."""
+        """Return the address with its options, the endpoint among them."""
         return f"{self}?{urlencode(self._options)}" if self._options else str(self)
 
     @cached_property
     def state_dir(self) -> Path:
-        """A folder of this root's own under $XDG_STATE_HOME/fleet."""
+        """Return a folder for this root under $XDG_STATE_HOME/fleet."""
         endpoint = self._options.get("endpoint_override", "").rstrip("/")
         which = hashlib.sha256(f"{endpoint} {self.base}".encode()).hexdigest()[:8]
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", self.base)[:60]
@@ -172,7 +172,7 @@ class Bucket:
 
     @cached_property
     def filesystem(self) -> Any:
-        """A patient S3 client, without the checksums that only AWS takes for sure unless asked for."""
+        """Return a patient S3 client, without the checksums that only AWS surely takes unless asked for."""
         os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
         return fs.S3FileSystem(
             connect_timeout=_CONNECT_TIMEOUT_S,
@@ -182,26 +182,28 @@ class Bucket:
         )
 
     def path(self, name: str) -> str:
-        """Bucket and key."""
+        """Return bucket and key."""
         return f"{self.base}/{name}"
 
     def check_reachable(self) -> None:
-        """Ask for the bucket, which is never made by us."""
+        """Check that the bucket exists; fleet never creates it."""
         bucket = self.base.split("/", 1)[0]
         if self.filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no bucket {bucket!r}")
 
     def exists(self, name: str) -> bool:
-        """Whether the object is there."""
+        """Report whether the object exists."""
         return bool(self.filesystem.get_file_info(self.path(name)).is_file)
 
     def files(self, pattern: str) -> list[str]:
-        """The objects that match, sorted; one request per thousand objects below the pattern's fixed part."""
+        """Return matching objects, sorted; a request per thousand objects below the pattern's fixed part."""
         return [name for name, _ in self._list_objects(pattern)]
 
     def _list_objects(self, pattern: str) -> list[tuple[str, Any]]:
         parts = pattern.split("/")
-        fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts) - 1)
+        fixed = next(
+            (index for index, part in enumerate(parts) if "*" in part or "?" in part), len(parts) - 1
+        )
         folder = "/".join([self.base, *parts[:fixed]])
         deep = fixed < len(parts) - 1
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=deep)
@@ -211,7 +213,7 @@ class Bucket:
         return sorted((item for item in named if _matches(item[0], parts)), key=lambda item: item[0])
 
     def samples(self) -> dict[tuple[str, str], str]:
-        """Stamp each samples file: its size and time, by host and run; a request per thousand objects."""
+        """Stamp each samples file with its size and time, by host and run; a request per thousand objects."""
         stamps = {}
         for name, info in self._list_objects("samples/host_id=*/run_id=*/samples.parquet"):
             _, host, run, _ = name.split("/")
@@ -225,11 +227,11 @@ class Bucket:
         return f"{info.size}:{info.mtime_ns}" if info.is_file else None
 
     def last_change_ns(self, name: str) -> int:
-        """Return when an object was put there, which nobody can set; 0 if that cannot be known."""
+        """Return when an object was put, a time nobody can set; 0 if unknown."""
         return int((self.stamp(name) or "").rpartition(":")[2] or 0)
 
     def put(self, draft: Path, name: str) -> bool:
-        """Upload the draft whole, in one call that no signal can end early; the store shows it once it is."""
+        """Upload the draft in one call that no signal can cut short; the store shows it once complete."""
         if self.exists(name):
             return False
         with pa.memory_map(str(draft)) as source:
@@ -246,9 +248,9 @@ Place = Folder | Bucket
 
 
 def parse_place(root: str | Path) -> Place:
-    """The place of a path, perhaps with ~user, or of s3://bucket/prefix?…; nothing is opened. UsageError."""
-    found = _SCHEME.match(text := str(root))
-    if not found:
+    """Parse a path, perhaps with ~user, or s3://bucket/prefix?…; nothing is opened. Raises UsageError."""
+    match = _SCHEME.match(text := str(root))
+    if not match:
         path = os.path.expanduser(text)  # noqa: PTH111  Path("./~name") forgets that no home is meant
         if path.startswith("~"):
             raise UsageError(
@@ -256,16 +258,16 @@ def parse_place(root: str | Path) -> Place:
                 "by its whole path; one whose name begins with ~ is written ./~name."
             )
         return Folder(Path(path))
-    if found[1].lower() != "s3":
+    if match[1].lower() != "s3":
         raise UsageError(
-            f"--results {found[1]}://…: only folders and s3:// addresses can hold results. "
+            f"--results {match[1]}://…: only folders and s3:// addresses can hold results. "
             f"Many other stores answer as S3 too: name theirs with s3://bucket/prefix?endpoint_override=…"
         )
     return parse_bucket(text)
 
 
 def parse_bucket(text: str) -> Bucket:
-    """Read s3://bucket/prefix?…. Raises UsageError, which repeats no part that may be secret."""
+    """Parse s3://bucket/prefix?…. Raises UsageError, which repeats no part that may be secret."""
     try:
         url = urlsplit(text)
         options = dict(parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query)))
@@ -288,8 +290,8 @@ def parse_bucket(text: str) -> Bucket:
 
 
 def _matches(name: str, parts: list[str]) -> bool:
-    found = name.split("/")
-    return len(found) == len(parts) and all(map(fnmatchcase, found, parts))
+    name_parts = name.split("/")
+    return len(name_parts) == len(parts) and all(map(fnmatchcase, name_parts, parts))
 
 
 def _inode(folder: Path) -> int | None:
@@ -308,7 +310,7 @@ def _list_folders(parent: str, beginning: str) -> list[str]:
 
 
 def _stamp_path(path: str) -> str | None:
-    """What changes when a file does: its size and time; None if there is none, "" if that cannot be known."""
+    """Stamp a path with its size and time; None if it does not exist, "" if that cannot be determined."""
     try:
         about = os.stat(path)  # noqa: PTH116  # a Path for each of ten thousand takes longer than looking
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Reads files of one table into pyarrow, each checked by the gate, no more than asked for."""
+"""Read files of one table into pyarrow, each checked by the gate, no more than requested."""
 
 import errno
 import os
@@ -62,7 +62,7 @@ def read_files(
     where: Where | None = None,
     skip_damaged: bool = False,
 ) -> Any:
-    """Read files as one table. skip_damaged: name damaged files by a StoreWarning. Raises StoreError."""
+    """Read files as one table. skip_damaged: warn of damaged files by a StoreWarning. Raises StoreError."""
     if len(names) == 1 and not skip_damaged:
         return TableFile(place, names[0], table, threads=True).read(columns, where)
 
@@ -75,10 +75,10 @@ def read_files(
 
 @contextmanager
 def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Iterator[None]:
-    """Raise DamagedFileError, with what was read and a remedy, where bytes are not what fleet writes.
+    """Raise DamagedFileError, naming `what` and a remedy, if bytes are not what fleet writes.
 
-    That is where the gate, or pyarrow as it decodes them, refuses them, or this file alone cannot be read. If
-    network or memory fails, raise the error of that. All else passes: it is a bug. run_id: whose file it is.
+    That is if the gate, or pyarrow as it decodes them, refuses them, or if only this file cannot be read. If
+    network or memory fails, raise that error. Any other error passes: it is a bug. run_id: the file's run.
     """
     try:
         yield
@@ -97,53 +97,53 @@ def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Ite
 
 
 def is_damage(err: Exception) -> bool:
-    """Whether this says that bytes are not what fleet writes; not that they could not be read."""
+    """Report whether bytes are not what fleet writes, by this error; not that they could not be read."""
     if isinstance(err, OSError):  # pyarrow's has no errno where it cannot decode, nor where a bucket fails
         return err.errno in _NAME_ERRORS or (err.errno is None and "AWS Error" not in str(err))
     return isinstance(err, (DataError, pa.ArrowException)) and not is_lack_of_memory(err)
 
 
 def parse_run_id(name: str) -> str | None:
-    """Return the ID of the run whose file this is by its name; None for a file of several."""
+    """Return the ID of the run in a file's name; None for a file of several runs."""
     match = _RUN.match(name)
     return match and match[1]
 
 
 def warn_left_out(err: StoreError) -> None:
-    """Name what is left out by a StoreWarning."""
+    """Warn by a StoreWarning that something is left out."""
     warning = StoreWarning(f"{err} It is left out.")
     warning.__cause__ = err.__cause__
     warn(warning, stacklevel=3)
 
 
 def read_undamaged(names: Sequence[str], read: Callable[[str], _Result]) -> dict[str, _Result]:
-    """Read files, by name; a damaged one is left out with a StoreWarning."""
+    """Read files, by name; leave out damaged ones, with a StoreWarning."""
 
-    def tried(name: str) -> _Result | StoreError:
+    def try_read(name: str) -> _Result | StoreError:
         try:
             return read(name)
         except DamagedFileError as err:
             return err
 
-    found = dict(zip(names, map_in_threads(tried, names), strict=True))
-    for err in found.values():
+    results = dict(zip(names, map_in_threads(try_read, names), strict=True))
+    for err in results.values():
         if isinstance(err, StoreError):
             warn_left_out(err)
-    return {name: what for name, what in found.items() if not isinstance(what, StoreError)}
+    return {name: result for name, result in results.items() if not isinstance(result, StoreError)}
 
 
 def concat_tables(parts: Sequence[Any], table: str, columns: Sequence[str] | None = None) -> Any:
-    """Tables below one another; of none, an empty one with its columns."""
+    """Concatenate tables; without any, return an empty one with these columns."""
     return pa.concat_tables(parts or [_memory_schema(table, columns).empty_table()]).unify_dictionaries()
 
 
 def select_rows(table: Any, name: str, columns: Sequence[str] | None, where: Where) -> Any:
-    """Of rows in memory what `read_files` would give: those wanted, in the schema of the table `name`."""
+    """Select rows and columns in memory as `read_files` does, in the schema of the table `name`."""
     return _cast(_filter_rows(table, where), _memory_schema(name, columns))
 
 
 def map_in_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-    """Do the work for every item, a few at once; the results stand in the order of the items."""
+    """Do the work for every item, a few at once; return the results in the order of the items."""
     todo = list(items)
     if len(todo) < 2:
         return list(map(work, todo))
@@ -156,8 +156,8 @@ def map_in_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> 
 class TableFile:
     """One Parquet file of a table, with its footer read. Raises DamagedFileError for what the gate refuses.
 
-    threads: decode columns side by side; worth it for one big file, a loss for many small ones. whole: check
-    all of it, also of large samples, which are otherwise checked page by page as they are read.
+    threads: decode columns in parallel; worth it for one big file, a loss for many small ones. whole: check
+    all of it at once, even large samples, which are otherwise checked page by page as they are read.
     """
 
     def __init__(
@@ -168,26 +168,26 @@ class TableFile:
         self._run_id = parse_run_id(name)
         self._table = table
         whole = whole or table != "samples"
-        source, self._footer = self._call(lambda: _open_verified(place, name, whole=whole))
+        source, self._footer = self._call(lambda: _open_verified(place, name, check_pages=whole))
         self._size = source.size()
         self._file = self._call(lambda: _open_parquet(source, table))
         self._call(lambda: schema.check_version(self.metadata.get(schema.VERSION, b"")))
 
     @cached_property
     def _parsed_footer(self) -> Footer:
-        """What its footer says, checked: in a file of a coarse clock few bytes are many samples."""
+        """Parse the footer and check it: in a file of a coarse clock few bytes are many samples."""
 
         def read() -> Footer:
             footer = parse_footer(self._footer)
             check_footer(self._table, footer, self._size)
             return footer
 
-        found: Footer = self._call(read)
-        return found
+        footer: Footer = self._call(read)
+        return footer
 
     @cached_property
     def metadata(self) -> Mapping[bytes, bytes]:
-        """Its key-value metadata."""
+        """Return its key-value metadata."""
         return self._file.metadata.metadata or {}
 
     @cached_property
@@ -196,41 +196,45 @@ class TableFile:
 
     @cached_property
     def record(self) -> RunRecord:
-        """Return what a samples file says of its run. Raises DamagedFileError where that is damaged."""
+        """Return the record of the run in a samples file. Raises DamagedFileError if it is damaged."""
         with reading(f"{self.what}: no record of its run", "Restore it from a copy.", self._run_id):
             return unpack_record(self.metadata.get(RECORD, b""))
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
+        """Return the number of rows."""
         return int(self._file.metadata.num_rows)
 
     def values(self, column: str) -> int:
-        """How many values a list column has in all, as the footer tells."""
-        found = [
-            one.values
+        """Count the values of a list column, by the footer."""
+        counts = [
+            chunk.values
             for group in self._parsed_footer.groups
-            for one in group.columns
-            if one.path[0] == column
+            for chunk in group.columns
+            if chunk.path[0] == column
         ]
-        if not found and self.rows:
+        if not counts and self.rows:
             raise self._damage_error(f"it has no column {column}. {REMEDIES[self._table]}")
-        return sum(found)
+        return sum(counts)
 
     @property
     def _batch_rows(self) -> int:
-        """How many rows to read at a time: fewer where each has many values, as the footer tells."""
-        found, words = _BATCH_ROWS, {(word,) for word in schema.word_columns(self._table)}
+        """Return the number of rows to read at a time: fewer if each has many values, by the footer."""
+        rows, words = _BATCH_ROWS, {(word,) for word in schema.word_columns(self._table)}
         for group in self._parsed_footer.groups:
-            most = max((column.values for column in group.columns), default=0)
-            texts = (one.unpacked for one in group.columns if one.repeats and one.path not in words)
-            found = min(
-                found, _BATCH_VALUES * group.rows // max(1, most), _BATCH_TEXT_BYTES // max(1, *texts, 1)
+            most_values = max((column.values for column in group.columns), default=0)
+            texts = (
+                column.unpacked for column in group.columns if column.repeats and column.path not in words
             )
-        return max(1, found)
+            rows = min(
+                rows,
+                _BATCH_VALUES * group.rows // max(1, most_values),
+                _BATCH_TEXT_BYTES // max(1, *texts, 1),
+            )
+        return max(1, rows)
 
     def iter_as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
-        """All rows and columns, checked by the gate, in tables of so many rows, then the rest."""
+        """Yield all rows and columns, checked by the gate, in tables of these sizes."""
         shape = schema.file_schema(self._table)
         if unknown := sorted({*self._schema.names} - {*shape.names}):
             raise self._damage_error(f"a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}")
@@ -239,12 +243,12 @@ class TableFile:
         for size in sizes:
             while sum(map(len, held)) < size and (part := self._call(lambda: _to_table(next(batches, None)))):
                 held.append(part)
-            whole = self._call(lambda: pa.concat_tables(held).unify_dictionaries().combine_chunks())  # noqa: B023  called at once
-            part, held = whole.slice(0, size), [whole.slice(size)]
+            combined = self._call(lambda: pa.concat_tables(held).unify_dictionaries().combine_chunks())  # noqa: B023  called at once
+            part, held = combined.slice(0, size), [combined.slice(size)]
             yield self._call(lambda: self._check_and_cast(part, shape))  # noqa: B023  called at once
 
     def read(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Any:
-        """Return the rows wanted, in the schema of the table."""
+        """Return the selected rows, in the schema of the table."""
         where, shape = where or {}, _memory_schema(self._table, columns)
         groups = self._matching_groups(where)
         if not groups:
@@ -257,7 +261,7 @@ class TableFile:
         )
 
     def iter_tables(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
-        """The same, some rows at a time, so that no more than these have to be held."""
+        """Yield the selected rows some at a time, so that no more than these have to be held."""
         where, shape = where or {}, _memory_schema(self._table, columns)
         groups = self._matching_groups(where)
         if not groups:  # of which pyarrow 18 makes an error
@@ -274,8 +278,8 @@ class TableFile:
             yield self._call(partial(self._check_and_cast, self._select_rows(rows, where), shape))
 
     def _read_groups(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
-        """All rows of these groups; where they may be large, some at a time, up to what any take."""
-        if self._table == "samples" or self.rows * self._unpacked <= UNPACKED:
+        """Read all rows of these groups; if they may be large, some at a time, up to the limit on memory."""
+        if self._table == "samples" or self.rows * self._unpacked_size <= UNPACKED:
             return self._file.read_row_groups(groups, columns=columns, use_threads=self._threads)
         parts = []
         for batch in self._file.iter_batches(self._batch_rows, groups, columns, self._threads):
@@ -284,15 +288,15 @@ class TableFile:
         return pa.concat_tables(parts)
 
     @property
-    def _unpacked(self) -> int:
-        """The size of its pages unpacked, as the footer tells."""
+    def _unpacked_size(self) -> int:
+        """Return the size of its pages unpacked, by the footer."""
         groups = map(self._file.metadata.row_group, range(self._file.num_row_groups))
         return sum(group.total_byte_size for group in groups)
 
     def _matching_groups(self, where: Where) -> list[int]:
-        """The row groups whose statistics leave room for a value of each column."""
+        """Return the row groups that, by their statistics, may hold a value of each column."""
         count = self._file.num_row_groups
-        few = self._table != "samples" and self._unpacked <= FEW_BYTES
+        few = self._table != "samples" and self._unpacked_size <= FEW_BYTES
         groups = () if few and not where else self._parsed_footer.groups
         excluded = {number for number, group in enumerate(groups) if not may_contain(group, where)}
         return [number for number in range(count) if number not in excluded]
@@ -301,19 +305,19 @@ class TableFile:
         return sorted({*self._schema_to_check(shape).names, *where} & set(self._schema.names))
 
     def _schema_to_check(self, shape: Any) -> Any:
-        """The columns to read and check: where bursts are wanted, all that are checked together."""
+        """Return the columns to read and check: for bursts, all that are checked together."""
         if self._table != "samples" or "ticks" not in shape.names:
             return shape
         return _memory_schema("samples", [*shape.names, *BURST_COLUMNS])
 
     @cached_property
     def _path_columns(self) -> Mapping[str, str]:
-        """The values of the columns that are in the path, as the record has them."""
+        """Return the values of the columns that are in the path, from the record."""
         names = schema.PATH_COLUMNS.get(self._table, ())
         return {name: self.record.row[name] for name in names}
 
     def _select_rows(self, table: Any, where: Where) -> Any:
-        """Return the rows wanted, with the columns that are in the path."""
+        """Select rows, with the columns that are in the path."""
         for name, value in self._path_columns.items():
             places = pa.repeat(pa.scalar(0, pa.int32()), len(table))
             table = table.append_column(name, pa.DictionaryArray.from_arrays(places, pa.array([value])))
@@ -356,15 +360,18 @@ def read_record(place: Place, name: str) -> bytes:
 
 
 def read_table_name(place: Place, name: str) -> str:
-    """Read from a file of which table it is; an empty name if it does not say. Raises DamagedFileError."""
+    """Read the name of a file's table; an empty name if it has none. Raises DamagedFileError."""
     with reading(f"{place}: cannot read {name}"):
-        source, _ = _open_verified(place, name, whole=False)
+        source, _ = _open_verified(place, name, check_pages=False)
         metadata = pq.read_metadata(source).metadata or {}
         return str(metadata.get(b"fleet.table", b""), "ascii", "replace")
 
 
-def _open_verified(place: Place, name: str, *, whole: bool) -> tuple[Any, bytes]:
-    """The file for pyarrow to read, checked, and its footer; of a large one, unless `whole`, only this is."""
+def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, bytes]:
+    """Open a file for pyarrow and verify it, but of a large one only the footer unless `check_pages`.
+
+    Return the open file and its footer.
+    """
     if isinstance(place, Folder):
         require_regular(place.path(name))
         if not name.isprintable():  # pyarrow opens no name that is not UTF-8
@@ -374,8 +381,8 @@ def _open_verified(place: Place, name: str, *, whole: bool) -> tuple[Any, bytes]
     if size <= _READ_WHOLE:
         small = source.read_buffer()
         source.close()
-        source, whole = pa.BufferReader(small), True
-    return source, read_footer(source.read_at, size, pages=whole)
+        source, check_pages = pa.BufferReader(small), True
+    return source, read_footer(source.read_at, size, pages=check_pages)
 
 
 def _open_parquet(source: Any, table: str) -> Any:
@@ -384,13 +391,13 @@ def _open_parquet(source: Any, table: str) -> Any:
     words = [name for name in schema.word_columns(table) if name in names]
     try:
         file = pq.ParquetFile(source, page_checksum_verification=True, read_dictionary=words)
-        lacking = sorted({*names} - {*file.schema_arrow.names})
+        missing = sorted({*names} - {*file.schema_arrow.names})
     except KeyError as err:
         raise DataError(f"it has no column {err.args[0].decode()}, or one that is not text") from None
     except UnicodeDecodeError as err:
         raise DataError("the name of a column is not UTF-8") from err
-    if lacking:
-        raise DataError(f"it has no column {lacking[0]}")
+    if missing:
+        raise DataError(f"it has no column {missing[0]}")
     return file
 
 
@@ -409,11 +416,11 @@ def _cast(table: Any, shape: Any) -> Any:
 
 
 def _filter_rows(table: Any, where: Where) -> Any:
-    kept: Any = None
+    selected: Any = None
     for column, values in where.items():
-        found = table.column(column)
-        if pa.types.is_dictionary(found.type):
-            found = found.cast(pa.string())
-        mask = pc.is_in(found, pa.array(sorted(values), found.type))
-        kept = mask if kept is None else pc.and_(kept, mask)
-    return table if kept is None or pc.all(kept).as_py() else table.filter(kept)
+        cells = table.column(column)
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.cast(pa.string())
+        mask = pc.is_in(cells, pa.array(sorted(values), cells.type))
+        selected = mask if selected is None else pc.and_(selected, mask)
+    return table if selected is None or pc.all(selected).as_py() else table.filter(selected)

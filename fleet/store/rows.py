@@ -1,4 +1,4 @@
-"""Turns the nouns into rows of the tables and into JSON. Pure; environment values never pass."""
+"""Turn the nouns into rows of the tables and into JSON. Pure; environment values never pass."""
 
 import base64
 import binascii
@@ -20,7 +20,7 @@ _ZSTD_LEVEL = 9
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What was written into a run's samples."""
+    """The contents of a run's samples."""
 
     bursts: int
     samples: int
@@ -30,7 +30,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a samples file says of its run: its rows of `runs` and of `cpus`."""
+    """A samples file's record of its run: its rows of `runs` and of `cpus`."""
 
     row: Mapping[str, Any]
     cpus: Sequence[Mapping[str, Any]]
@@ -45,7 +45,7 @@ def pack_record(record: RunRecord) -> str:
 
 
 def unpack_record(text: bytes) -> RunRecord:
-    """Read the record that `packed` wrote. Raises DataError."""
+    """Read the record that `pack_record` wrote. Raises DataError."""
     return parse_record(unpack_record_json(text))
 
 
@@ -55,7 +55,7 @@ def parse_record(plain: bytes, names: tuple[str, ...] | None = None) -> RunRecor
 
 
 def unpack_record_json(text: bytes) -> bytes:
-    """Return the JSON of the record that `packed` wrote. Raises DataError."""
+    """Return the JSON of the record that `pack_record` wrote. Raises DataError."""
     try:
         frame = pa.BufferReader(base64.b64decode(text, validate=True))
         plain: bytes = pa.CompressedInputStream(frame, "zstd").read(gate.RECORD_BYTES + 1)
@@ -67,24 +67,24 @@ def unpack_record_json(text: bytes) -> bytes:
 
 
 def to_json(value: Any) -> str:
-    """One line of JSON for a noun, a mapping or a list of them."""
+    """Write a noun, a mapping or a list of them as one line of JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_to_plain)
 
 
 def to_dict(noun: Any) -> dict[str, Any]:
-    """A noun's values by field; of a Host's environment only the names, as values may be secrets."""
+    """Return a noun's values by field; of a Host's environment only the names, as values may be secrets."""
     values = {name: getattr(noun, name) for name in _field_names(type(noun))}  # type: ignore[arg-type]  # a class is hashable
     return values | {"env": sorted(noun.env)} if type(noun) is Host else values
 
 
 def drop_nulls(noun: Any) -> dict[str, Any]:
-    """Of a Failed, of which there may be 100,000, or its Parameters."""
+    """Return a Failed, of which there may be 100,000, or its Parameters, as a dict without nulls."""
     values = {name: value for name, value in to_dict(noun).items() if value is not None}
     return {n: drop_nulls(value) if is_dataclass(value) else value for n, value in values.items()}
 
 
 def _to_plain(value: Any) -> Any:
-    """What json cannot write itself, one step nearer to what it can."""
+    """Convert a value that json cannot write one step towards one that it can."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, datetime):
@@ -98,7 +98,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 def require_hello(run: Run) -> Hello:
-    """The run's hello; without one no tick has a length, so nothing can be published."""
+    """Return the run's hello; without one no tick has a length and nothing is published. StoreError."""
     if run.hello is None:
         raise StoreError(
             f"{run.host.name}: run {run.run_id} has no hello from the agent: nothing to publish."
@@ -107,7 +107,7 @@ def require_hello(run: Run) -> Hello:
 
 
 def make_runs_row(run: Run, contents: Contents) -> dict[str, Any]:
-    """The one row of `runs`."""
+    """Make the one row of `runs`."""
     hello, facts = require_hello(run), run.facts
     row = {
         **_pick_values(run, "run_id", "session_id", "fleet_version"),
@@ -138,7 +138,7 @@ def make_runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         **{f"{name}_json": to_json(getattr(facts, name)) for name in ("mitigations", "nodes")},
         **{f"{name}_json": to_json(getattr(run, name)) for name in ("plan", "host")},
         "hello_json": to_json(hello.raw),
-        "failed_json": to_json([drop_nulls(one) for one in run.failed]),
+        "failed_json": to_json([drop_nulls(failure) for failure in run.failed]),
         # what earlier agents left there says nothing of the machine
         "probe": "\n".join(line for line in facts.probe.split("\n") if "fleet-agent-" not in line),
     }
@@ -151,7 +151,7 @@ def _pick_values(noun: Any, *names: str) -> dict[str, Any]:
 
 
 def make_cpus_rows(run: Run) -> list[dict[str, Any]]:
-    """A row of `cpus` for every CPU of the host."""
+    """Make a row of `cpus` for every CPU of the host."""
     measured = set(require_hello(run).cpus)
     groups = ("core", "cluster", "llc", "die", "package", "node")
     others = ("cpu", "online", "allowed", "kind", "capacity", "model", "max_khz", "governor", "isolated")
@@ -168,7 +168,7 @@ def make_cpus_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _list_benchmarks(run: Run) -> list[str]:
-    """Each as benchmark/variant where the agent's hello lists them, else the benchmarks asked for."""
+    """List benchmark/variant from the agent's hello if it lists them, else the requested benchmarks."""
     plan = require_hello(run).raw.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, Mapping) else None
     if isinstance(listed, list) and all(isinstance(item, Mapping) for item in listed):

@@ -1,4 +1,4 @@
-"""The tables `runs` and `cpus`, made of records; a local root's lock keeps each run to one row."""
+"""Write the tables `runs` and `cpus` from records; a local root's lock keeps each run to one row."""
 
 import fcntl
 import hashlib
@@ -18,7 +18,7 @@ TABLES = ("cpus", "runs")  # in the order of writing: whoever sees a run sees it
 
 
 def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
-    """Add the rows of runs as one file of each table; again under the same runs changes nothing. OSError."""
+    """Add the rows of runs as one file per table; adding them again changes nothing. Raises OSError."""
     with _lock_tables(place, exclusive=False):
         for table in TABLES if records else ():
             _write_rows(place, table, records)
@@ -29,10 +29,10 @@ def add_missing_runs(place: Place, run_ids: Collection[str], read: Callable[[str
     with _lock_tables(place, exclusive=True) as alone:
         for table in TABLES if alone else ():
             files = place.files(f"{table}/*.parquet")
-            there = read_undamaged(files, lambda name: TableFile(place, name, table).read(["run_id"]))  # noqa: B023
-            known = {run_id for part in there.values() for run_id in part.column("run_id").to_pylist()}
-            if lacking := [read(run_id) for run_id in run_ids if run_id not in known]:
-                _write_rows(place, table, lacking)
+            parts = read_undamaged(files, lambda name: TableFile(place, name, table).read(["run_id"]))  # noqa: B023
+            ids_present = {run_id for part in parts.values() for run_id in part.column("run_id").to_pylist()}
+            if missing := [read(run_id) for run_id in run_ids if run_id not in ids_present]:
+                _write_rows(place, table, missing)
 
 
 def file_name(run_ids: Collection[str]) -> str:
@@ -54,7 +54,7 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
 
 @contextmanager
 def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
-    """Hold the lock on a root's tables; exclusive: do not wait for it; yields whether it is held alone."""
+    """Hold the lock on a root's tables; exclusive: without waiting. Yield whether it is held alone."""
     with ExitStack() as held:
         try:
             state = held.enter_context(enter_folder(place.state_dir.parent, place.state_dir.name))

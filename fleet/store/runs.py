@@ -1,4 +1,4 @@
-"""Lists the runs of a root, from their samples files or the index of these, and the unfinished ones."""
+"""List the runs of a root, from their samples files or the index of these, and the unfinished ones."""
 
 import json
 import time
@@ -61,7 +61,7 @@ class RunSummary:
 
     @property
     def key(self) -> Key:
-        """Its host id and run id, which are its place in the root."""
+        """Return its host ID and run ID, which are its place in the root."""
         return self.host_id, self.run_id
 
 
@@ -78,7 +78,7 @@ _COLUMNS = tuple(_COLUMN_OF.values())  # of hello_json only benchmarks that this
 
 
 class Listing:
-    """One reading of a root, which stays as it was; a command makes one and hands it to all that it calls."""
+    """One reading of a root, which never changes; a command makes one and passes it to all that it calls."""
 
     def __init__(self, root: str | Path | Place, note: Callable[[str], None] | None = None) -> None:
         self.note = note or (lambda _: None)  # told of what may take a while
@@ -90,12 +90,12 @@ class Listing:
 
     @cached_property
     def index(self) -> Index:
-        """The index of this root."""
+        """Return the index of this root."""
         return open_index(self.place)
 
     @cached_property
     def samples(self) -> Mapping[Key, str]:
-        """The stamp of each samples file, by host, then run."""
+        """Return the stamp of each samples file, by host, then run."""
         with storing("read the runs", self.place):
             stamps = self.place.samples()
             if not stamps:
@@ -104,16 +104,16 @@ class Listing:
 
     @cached_property
     def counters(self) -> frozenset[str]:
-        """The names of the files of `counters`."""
+        """Return the names of the files of `counters`."""
         with storing("look for counters", self.place):
             return frozenset(self.place.files("counters/*.parquet"))
 
     @cached_property
     def all_runs(self) -> list[RunSummary]:
-        """The runs whose samples are in place, oldest first, the withdrawn among them.
+        """Return the runs whose samples are in place, oldest first, withdrawn ones included.
 
-        Their labels are those they have now. A file that cannot be read is named by a StoreWarning and left
-        out; DamagedFileError if none can.
+        Their labels are the current ones. A file that cannot be read is named by a StoreWarning and left out;
+        DamagedFileError if none can.
         """
         rows, self.unreadable = self._read_rows(self.samples)
         if self.unreadable and not rows:
@@ -125,15 +125,15 @@ class Listing:
 
     @cached_property
     def runs(self) -> list[RunSummary]:
-        """Those of them that were not withdrawn."""
+        """Return the runs that were not withdrawn."""
         return [run for run in self.all_runs if not self._is_withdrawn(run)]
 
     def list_with_unfinished(self) -> list[RunSummary]:
-        """Those, and the runs that are only a journal on this machine."""
+        """Return these runs and those that are only a journal on this machine."""
         return sorted(self.runs + list_unfinished(self.place), key=_sort_key)
 
     def find_runs(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Return the runs with these IDs. Raises DamagedFileError if the only one asked for is damaged."""
+        """Return the runs with these IDs. Raises DamagedFileError if there is only one and it is damaged."""
         if "all_runs" in self.__dict__:
             return [run for run in self.runs if run.run_id in run_ids]
         stamps = {key: stamp for key, stamp in self.samples.items() if key[1] in run_ids}
@@ -148,7 +148,7 @@ class Listing:
     def read_records(
         self, runs: Sequence[RunSummary], columns: tuple[str, ...] | None = None
     ) -> dict[str, RunRecord]:
-        """Read the records of runs, by run id; a StoreWarning for each that cannot be read.
+        """Read the records of runs, by run ID; a StoreWarning for each that cannot be read.
 
         columns: only these of `runs`.
         """
@@ -172,10 +172,10 @@ class Listing:
         return amendment is not None and bool(amendment.withdrawn)
 
     def _summarize(self, rows: Iterable[_Row]) -> list[RunSummary]:
-        """Return the runs of these rows, oldest first, with the labels they have now."""
-        shown = (row for row in rows if row["run_id"] not in _hidden.get())
+        """Return the runs of these rows, oldest first, with their current labels."""
+        visible = (row for row in rows if row["run_id"] not in _hidden.get())
         return sorted(
-            (_make_summary(row, self._amendments.get(row["run_id"])) for row in shown), key=_sort_key
+            (_make_summary(row, self._amendments.get(row["run_id"])) for row in visible), key=_sort_key
         )
 
     def _read_rows(self, stamps: Mapping[Key, str]) -> tuple[list[_Row], dict[Key, DamagedFileError]]:
@@ -195,11 +195,11 @@ class Listing:
         return [row for key, row in rows.items() if key not in errors], errors
 
     def read_file(self, key: Key) -> tuple[_Row, bytes] | DamagedFileError:
-        """Read a run's row of a listing and its record from its samples file, or say what is wrong."""
+        """Read a run's row of a listing and its record from its samples file, or return its damage."""
         name = samples_name(*key)
-        what = f"{self.place}: cannot read the samples table: {name}"
+        message = f"{self.place}: cannot read the samples table: {name}"
         try:
-            with reading(what, run_id=key[1]):
+            with reading(message, run_id=key[1]):
                 record = read_record(self.place, name)
                 row = make_listed_row(record)
         except DamagedFileError as err:
@@ -210,11 +210,11 @@ class Listing:
             return DamagedFileError(str(err), run_id=key[1])
         if (row["host_id"], row["run_id"]) != key:
             run = f"run {row['run_id']} of {row['host_id']}"
-            return DamagedFileError(f"{what}: it holds {run}. Move it to its place, or remove it.")
+            return DamagedFileError(f"{message}: it holds {run}. Move it to its place, or remove it.")
         return row, record
 
     def _find_duplicates(self, rows: Mapping[Key, _Row]) -> dict[Key, DamagedFileError]:
-        """Name the runs whose id a samples file of another host, which came to its place before, has too."""
+        """Find the runs whose ID is also in an older samples file of another host."""
         oldest, errors = dict[str, Key](), dict[Key, DamagedFileError]()
         count = Counter(run_id for _, run_id in rows)
         several = [key for key in rows if count[key[1]] > 1]
@@ -225,7 +225,7 @@ class Listing:
         return errors
 
     def _complete_tables(self) -> None:
-        """Add the rows that the tables lack of runs whose session has ended, where that is possible."""
+        """Add the rows that the tables lack of runs whose session has ended, if possible."""
         waiting = {key: self.samples[key] for key in self.index.not_in_tables() if key in self.samples}
         ended = {key: stamp for key, stamp in waiting.items() if _is_old(stamp)}
         if not ended:
@@ -238,7 +238,7 @@ class Listing:
 
 @contextmanager
 def hiding(errors: Mapping[str, DamagedFileError]) -> Iterator[None]:
-    """Leave runs out of Listings made meanwhile. errors: by run id why."""
+    """Leave runs out of Listings made meanwhile. errors: the reasons, by run ID."""
     token = _hidden.set(errors)
     try:
         yield
@@ -250,12 +250,12 @@ Root = str | Path | Listing
 
 
 def open_listing(root: Root) -> Listing:
-    """The reading of a root that a caller hands over, or one of its own."""
+    """Return the listing that a caller passes, or a new one of a root."""
     return root if isinstance(root, Listing) else Listing(root)
 
 
 def make_listed_row(record: bytes) -> dict[str, Any]:
-    """Return what a listing takes from a run's record. Raises DataError."""
+    """Return the columns of a listing from a run's record. Raises DataError."""
     return _pick_listed(parse_record(record).row)  # all of it is checked, once
 
 
@@ -276,27 +276,27 @@ def index_published(place: Place, records: Sequence[RunRecord]) -> None:
 
 
 def complete_session(place: Place, session_id: str) -> None:
-    """Add to `runs` and `cpus` what they lack of a session that has ended. Raises OSError, StoreError."""
+    """Add to `runs` and `cpus` the rows they lack of a session that has ended. Raises OSError, StoreError."""
     listing = Listing(place)
     records = listing.read_records([run for run in listing.all_runs if run.session_id == session_id])
     add_missing_runs(place, records.keys(), records.__getitem__)
 
 
 def list_unfinished(place: Place) -> list[RunSummary]:
-    """The runs that are only a journal on this machine, oldest first: under way, or interrupted."""
+    """List the runs that are only a journal on this machine, oldest first: under way, or interrupted."""
     with storing("read the journals", place):
         folders = sorted((place.state_dir / "journal").glob("*/"))
-        found = [summary for folder in folders if (summary := _read_unfinished(folder)) is not None]
-        left = [run for run in found if not place.exists(samples_name(run.host_id, run.run_id))]
+        summaries = [summary for folder in folders if (summary := _read_unfinished(folder)) is not None]
+        left = [run for run in summaries if not place.exists(samples_name(run.host_id, run.run_id))]
     return sorted(left, key=_sort_key)
 
 
 def _pick_listed(row: Mapping[str, Any]) -> _Row:
-    told = json.loads(row["hello_json"]).get("benchmarks", ())
-    unknown = {"benchmarks": [one for one in told if one["name"] not in BENCHMARKS]}
-    found = {**{name: row[name] for name in _COLUMNS}, "hello_json": json.dumps(unknown)}
-    _make_summary(found)
-    return found
+    benchmarks = json.loads(row["hello_json"]).get("benchmarks", ())
+    unknown = {"benchmarks": [benchmark for benchmark in benchmarks if benchmark["name"] not in BENCHMARKS]}
+    listed = {**{name: row[name] for name in _COLUMNS}, "hello_json": json.dumps(unknown)}
+    _make_summary(listed)
+    return listed
 
 
 def _make_summary(row: Mapping[str, Any], amendment: Amendment | None = None) -> RunSummary:
@@ -315,12 +315,12 @@ def _descriptions(text: str) -> Descriptions:
 
 @cache
 def _labels(text: str) -> tuple[tuple[str, str], ...]:
-    """The labels in a column of JSON, which many runs have alike."""
+    """Return the labels in a column of JSON; many runs share one text."""
     return tuple(json.loads(text).items())
 
 
 def _read_unfinished(folder: Path) -> RunSummary | None:
-    """Return a journal's run; None where `run.json` is not one, or vanished while we looked."""
+    """Return a journal's run; None if `run.json` is not one, or vanishes meanwhile."""
     try:
         row = _parse_journal_row(unseal_json(read_regular(folder / RUN_FILE)))
     except (OSError, DataError):
@@ -330,7 +330,7 @@ def _read_unfinished(folder: Path) -> RunSummary | None:
 
 
 def _parse_journal_row(written: Any) -> _Row:
-    """Return what `run.json` says in columns of `runs`. Raises DataError where it is not of a run."""
+    """Return the columns of `runs` in `run.json`. Raises DataError if it is not of a run."""
     match written:
         case {
             "host": {"name": name},
@@ -339,7 +339,7 @@ def _parse_journal_row(written: Any) -> _Row:
             "agent": {"build": build},
             "labels": labels,
         }:
-            told = {
+            row = {
                 **{key: written.get(key) for key in ("run_id", "session_id", "host_id", "started_utc")},
                 "host_name": name,
                 "target": f"{system}-{arch}",
@@ -348,7 +348,7 @@ def _parse_journal_row(written: Any) -> _Row:
                 "agent_build": build,
                 "labels_json": json.dumps(labels),
             }
-            return gate.convert_row("runs", told, told)
+            return gate.convert_row("runs", row, row)
     raise DataError("it is not of a run")
 
 

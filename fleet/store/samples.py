@@ -1,4 +1,4 @@
-"""Writes and hashes a run's samples in chunks, each sorted, so that memory does not grow with the run."""
+"""Write and hash a run's samples in chunks, each sorted, so that memory does not grow with the run."""
 
 import hashlib
 import re
@@ -139,7 +139,7 @@ def _hash_table(digest: Any, table: Any) -> None:
 
 
 def _hash_column(digest: Any, column: Any) -> None:
-    """Hash which values are null, if any, the lengths of lists, and the values."""
+    """Hash the positions of nulls, if any, the lengths of lists, and the values."""
     if column.null_count:
         digest.update(column.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_list(column.type):

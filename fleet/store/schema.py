@@ -1,7 +1,7 @@
-"""The tables' columns, their types and the schema version. Imports no pyarrow.
+"""Define the tables' columns, their types and the schema version. Imports no pyarrow.
 
-`schema.json` lists the columns; a `?` behind a type allows null. docs/tables.md says what each means. Every
-file has all columns of its table except those in its path. Another type or meaning is a new major version.
+`schema.json` lists the columns; a `?` behind a type allows null. docs/tables.md explains each. Every file has
+all columns of its table except those in its path. Another type or meaning is a new major version.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Unfinished sessions: the journals of unpublished runs, and the note of what each session set out to do."""
+"""Keep unfinished sessions: the journals of unpublished runs, and a note of each session's intent."""
 
 import fcntl
 import os
@@ -25,7 +25,7 @@ _Noun = TypeVar("_Noun")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a session stored no run of a host, and when that was known: UTC, ISO 8601."""
+    """The reason why a session stored no run of a host, and its time: UTC, ISO 8601."""
 
     message: str
     time_utc: str
@@ -33,9 +33,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a session was asked to do. hosts: their inventory names; listed: how each is reached.
+    """The request to a session. hosts: their inventory names; listed: how each is reached.
 
-    failures: by name, once the session has ended, of the hosts that it could not measure.
+    failures: of the hosts that it could not measure, by name, once the session has ended.
     """
 
     session_id: str
@@ -71,7 +71,7 @@ class Sessions:
             yield
 
     def note_failures(self, intent: Intent, failures: Mapping[str, Failure]) -> None:
-        """Note in a session that has ended which hosts it could not measure. Raises StoreError."""
+        """Note in an ended session which hosts it could not measure. Raises StoreError."""
         path = _intent_path(self.state_dir, intent.session_id)
         with storing("note the session", path), enter_state_folder(self.state_dir, "journal") as folder:
             _write_note(folder, path.name, replace(intent, failures=failures)).close()
@@ -85,14 +85,14 @@ class Sessions:
             (folder / path.name).unlink(missing_ok=True)
 
     def read_intents(self) -> list[Intent]:
-        """Unfinished sessions not under way here, oldest first; a StoreWarning for each unreadable note."""
-        found = []
+        """Read unfinished sessions not under way here, oldest first; StoreWarning for an unreadable note."""
+        intents = []
         with storing("read the sessions", self.state_dir):
             paths = sorted((self.state_dir / "journal").glob("s*.json"))
         for path in paths:
             try:
                 if _lock_holder(path) is None:
-                    found.append(decode(Intent, unseal_json(read_regular(path))))
+                    intents.append(decode(Intent, unseal_json(read_regular(path))))
             except FileNotFoundError:
                 continue  # removed while we looked
             except (OSError, DataError) as err:
@@ -102,23 +102,23 @@ class Sessions:
                     StoreWarning,
                     stacklevel=2,
                 )
-        return found
+        return intents
 
     def find_running(self) -> dict[str, int]:
-        """The sessions under way on this machine, and the process of each."""
-        found = {}
+        """Return the sessions under way on this machine, each with its process."""
+        processes = {}
         for path in (self.state_dir / "journal").glob("s*.json"):
             with suppress(OSError, ValueError):  # ended while we looked
                 if (process := _lock_holder(path)) is not None:
-                    found[path.stem] = process
-        return found
+                    processes[path.stem] = process
+        return processes
 
     def read_begun_runs(self) -> list[Run]:
-        """The runs of all journals, oldest first; without those that cannot be read or vanish meanwhile."""
+        """Read the runs of all journals, oldest first, but for those unreadable or vanishing meanwhile."""
         return [run for run in self._read_all() if isinstance(run, Run)]
 
     def describe_damaged(self) -> list[str]:
-        """An error message for each journal that cannot be read; not for those that vanish meanwhile."""
+        """Return an error message for each unreadable journal, except those that vanish meanwhile."""
         return [str(err) for err in self._read_all() if isinstance(err, StoreError)]
 
     def _read_all(self) -> Iterator[Run | StoreError]:
@@ -133,7 +133,7 @@ class Sessions:
 
 
 def read_journal_run(folder: Path) -> Run:
-    """The run of a journal, as it began. Raises StoreError where `run.json` cannot be read as one."""
+    """Read the run of a journal, as it began. Raises StoreError if `run.json` cannot be read as a run."""
     path = folder / RUN_FILE
     with storing("read the journal", path):
         text = read_regular(path)
@@ -147,7 +147,7 @@ def read_journal_run(folder: Path) -> Run:
 
 
 def _lock_holder(path: Path) -> int | None:
-    """The process that has locked a session's note; None if none has."""
+    """Return the process that has locked a session's note; None if there is none."""
     with os.fdopen(open_regular(path), "rb") as note:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""A results root: its journals, and publishing runs whole or not at all (docs/tables.md)."""
+"""Manage a results root: its journals, and publishing runs completely or not at all (docs/tables.md)."""
 
 import tempfile
 import threading
@@ -32,7 +32,7 @@ _NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after
 
 
 class Store(Sessions):
-    """A results root, which several controllers may write to. state_dir: for journals and drafts, local."""
+    """A results root, shared by any number of controllers. state_dir: for journals and drafts, local."""
 
     def __init__(self, root: str | Path) -> None:
         self.place = parse_place(root)
@@ -72,7 +72,7 @@ class Store(Sessions):
         return journal
 
     def reopen_journal(self, run_id: str) -> Journal:
-        """Open the journal of a begun run. Raises LockedError while another controller here has it open."""
+        """Open the journal of a begun run. Raises LockedError if another controller here has it open."""
         folder = self._journal_dir(run_id)
         with (
             storing("open the journal", folder),
@@ -139,7 +139,7 @@ class Store(Sessions):
         return published
 
     def _clear_leftovers(self, run_id: str) -> None:
-        """Remove from `staging` what killed controllers left of this run, or long ago of others."""
+        """Remove from `staging` the leftovers of killed controllers, of this run or of long ago."""
         old = time.time() - LEFTOVER_AFTER_S
         with enter_state_folder(self.state_dir, "staging") as staging:
             for path in staging.iterdir():
@@ -176,7 +176,7 @@ class Store(Sessions):
         amend(self.place, run_ids, Amendment(labels=labels))
 
     def withdraw(self, run_ids: Collection[str], *, undo: bool = False) -> None:
-        """Leave the runs out of what is read, but keep them; undo: take them in again. Raises StoreError."""
+        """Leave the runs out of readings, but keep them; undo: include them again. Raises StoreError."""
         amend(self.place, run_ids, Amendment(withdrawn=not undo))
 
     def _remove(self, run_id: str) -> None:

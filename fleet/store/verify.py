@@ -1,4 +1,4 @@
-"""Reads every file of a results root and compares it with what was written: `fleet verify`."""
+"""Read every file of a results root and compare it with what was written: `fleet verify`."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ _COPY = "{}: not a file of fleet's; a sync tool's copy? Other readers count its 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was read of a root. problems: a sentence for each file that is not as it was written."""
+    """The result of reading a root. problems: a sentence for each file that is not as written."""
 
     runs: int
     samples: int
@@ -45,14 +45,14 @@ class Verification:
 
 
 def verify(place: Place) -> Verification:
-    """Compare all in `place` with its checksums, digests and records; changes nothing. Raises StoreError."""
+    """Compare all in `place` with its checksums, digests and records; change nothing. Raises StoreError."""
     with storing("verify the results", place):
         samples, amendments = place.samples(), place.files(AMENDMENTS)
         others = {table: place.files(pattern) for table, pattern in _OTHERS.items()}
         below = {name for pattern in _SAMPLES for name in place.files(pattern)}
-    found = map_in_threads(lambda key: _verify_samples(place, samples_name(*key)), samples)
-    records = {run_id: record for (_, run_id), (record, _, _) in zip(samples, found, strict=True) if record}
-    problems = [problem for _, _, problem in found if problem]
+    results = map_in_threads(lambda key: _verify_samples(place, samples_name(*key)), samples)
+    records = {run_id: record for (_, run_id), (record, _, _) in zip(samples, results, strict=True) if record}
+    problems = [problem for _, _, problem in results if problem]
     copies = sorted(below - {samples_name(*key) for key in samples})
     problems += [_COPY.format(name) for name in copies if not name.rpartition("/")[2].startswith((".", "_"))]
     for table, names in others.items():
@@ -60,29 +60,29 @@ def verify(place: Place) -> Verification:
     problems += _verify_index(place, samples, records)
     problems += [problem for name in amendments if (problem := _verify_amendment(place, name))]
     files = len(samples) + len(amendments) + sum(map(len, others.values()))
-    return Verification(len(samples), sum(count for _, count, _ in found), files, tuple(problems))
+    return Verification(len(samples), sum(count for _, count, _ in results), files, tuple(problems))
 
 
 def _verify_samples(place: Place, name: str) -> tuple[bytes | None, int, str | None]:
-    """The JSON of the record in a file; how many samples it has; what is wrong with it."""
-    kept = None
+    """Return the JSON of the record in a file, the number of its samples, and its problem, if any."""
+    record_json = None
     try:
         with reading(name):
             file = TableFile(place, name, "samples", whole=True)
             row = file.record.row
-            kept = unpack_record_json(file.metadata[RECORD])
+            record_json = unpack_record_json(file.metadata[RECORD])
             if name != samples_name(row["host_id"], row["run_id"]):
-                what = f"run {row['run_id']} of {row['host_id']}"
-                return kept, 0, f"{name}: holds {what}. Move it to its place."
+                run = f"run {row['run_id']} of {row['host_id']}"
+                return record_json, 0, f"{name}: holds {run}. Move it to its place."
             if hash_samples(file) != row["content_sha256"]:
-                return kept, 0, f"{name}: not the samples that were published. Restore it from a copy."
-            return kept, file.values("ticks"), None
+                return record_json, 0, f"{name}: not the samples that were published. Restore it from a copy."
+            return record_json, file.values("ticks"), None
     except StoreError as err:
-        return kept, 0, str(err)
+        return record_json, 0, str(err)
 
 
 def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str, bytes]) -> Iterator[str]:
-    """Name the runs of which the index does not hold what their samples files do, or that are there twice."""
+    """Yield the runs whose index entry differs from their samples file, or that exist twice."""
     hosts = defaultdict[str, list[str]](list)
     for host_id, run_id in samples:
         hosts[run_id].append(host_id)
@@ -90,15 +90,17 @@ def _verify_index(place: Place, samples: Mapping[Key, str], records: Mapping[str
         if len(listed) > 1:
             yield f"run {run_id}: the hosts {', '.join(listed)} all have it. Remove those that are copies."
     index = open_index(place)
-    rows, kept = index.read_listed(samples), index.read_records(samples)
+    rows, indexed_records = index.read_listed(samples), index.read_records(samples)
     for key in rows:
         record = records.get(key[1])
-        if record is not None and (kept.get(key) != record or rows[key] != make_listed_row(record)):
+        if record is not None and (
+            indexed_records.get(key) != record or rows[key] != make_listed_row(record)
+        ):
             yield f"{index.path}: what it holds of {key[1]} is not that of the samples. {INDEX_REMEDY}"
 
 
 def _verify_table(place: Place, name: str, table: str, records: Mapping[str, bytes]) -> Iterator[str]:
-    """What is wrong with a file: that it cannot be read, or, of the rows made of `records`, each run's."""
+    """Yield the problems of a file: it cannot be read, or rows differ from those in `records`."""
     differing = defaultdict[str, set[str]](set)
     rows, meant, keys = Counter[str](), dict[str, int](), set[str]()
     try:
@@ -109,12 +111,14 @@ def _verify_table(place: Place, name: str, table: str, records: Mapping[str, byt
                     listed = batch.to_pylist()
                     for row in listed:
                         convert_row(table, row)
-                    found = [row for row in listed if row["run_id"] in records]
-                    rows.update(row["run_id"] for row in found)
-                    wanted = _expected_rows(table, {row["run_id"]: records[row["run_id"]] for row in found})
-                    meant |= Counter(run_id for run_id, _ in wanted)
-                    for row in found:
-                        other = wanted.get((row["run_id"], row.get("cpu")), {})
+                    known_rows = [row for row in listed if row["run_id"] in records]
+                    rows.update(row["run_id"] for row in known_rows)
+                    expected = _expected_rows(
+                        table, {row["run_id"]: records[row["run_id"]] for row in known_rows}
+                    )
+                    meant |= Counter(run_id for run_id, _ in expected)
+                    for row in known_rows:
+                        other = expected.get((row["run_id"], row.get("cpu")), {})
                         differing[row["run_id"]] |= {key for key in row if row[key] != other.get(key)}
     except StoreError as err:
         yield str(err)
@@ -123,20 +127,20 @@ def _verify_table(place: Place, name: str, table: str, records: Mapping[str, byt
         yield _COPY.format(name)
     for run_id, names in differing.items():
         if run_id in meant and (names or rows[run_id] != meant[run_id]):
-            what = ", ".join(sorted(names)) or "number of rows"
-            yield f"{name}: what it holds of {run_id} is not that of the samples: {what}. {REMEDIES[table]}"
+            fields = ", ".join(sorted(names)) or "number of rows"
+            yield f"{name}: what it holds of {run_id} is not that of the samples: {fields}. {REMEDIES[table]}"
 
 
 def _expected_rows(
     table: str, records: Mapping[str, bytes]
 ) -> dict[tuple[str, int | None], Mapping[str, Any]]:
-    """The rows that a table is to have of runs, by run and CPU."""
+    """Return the rows that a table should have of runs, by run and CPU."""
     shape, rows = schema.arrow_schema(table), list[Mapping[str, Any]]()
-    for kept in records.values():
-        record = parse_record(kept)
+    for record_json in records.values():
+        record = parse_record(record_json)
         rows += [record.row] if table == "runs" else record.cpus
-    whole = pa.Table.from_pylist(rows, shape)
-    return {(row["run_id"], row.get("cpu")): row for row in whole.to_pylist()}
+    combined = pa.Table.from_pylist(rows, shape)
+    return {(row["run_id"], row.get("cpu")): row for row in combined.to_pylist()}
 
 
 def _verify_amendment(place: Place, name: str) -> str | None:

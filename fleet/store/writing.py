@@ -1,4 +1,4 @@
-"""Writes a table as one Parquet file with its checksums. The one writer of tables; `reading` reads them."""
+"""Write a table as one Parquet file with its checksums. The only writer of tables; `reading` reads them."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -11,9 +11,9 @@ from fleet.store.files import sync, write_new_file
 
 
 class TableWriter(AbstractContextManager["TableWriter"]):
-    """A new Parquet file, with its checksums and on the disk once left. options: of pyarrow. OSError.
+    """A new Parquet file, with its checksums and on the disk on exit. options: of pyarrow. Raises OSError.
 
-    Its types are those of Parquet alone, without an Arrow schema, so that every reader has the same.
+    It has only Parquet's types, without an Arrow schema, so that every reader sees the same.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class TableWriter(AbstractContextManager["TableWriter"]):
         self.describe(shape.metadata)
 
     def write(self, table: Any, row_group: int | None = None) -> None:
-        """Add rows, in groups of so many."""
+        """Add rows, in groups of `row_group`."""
         self._file.write_table(table, row_group_size=row_group)
 
     def describe(self, metadata: Mapping[Any, Any]) -> None:
@@ -34,7 +34,7 @@ class TableWriter(AbstractContextManager["TableWriter"]):
         self._file.add_key_value_metadata(metadata)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Finish the file, unless an error is under way."""
+        """Finish the file, unless an error is being raised."""
         self._file.close()
         if kind is None and self._memory is not None:
             write_new_file(self._path, seal_bytes(memoryview(self._memory.getvalue())), lasting=self._lasting)
