@@ -255,7 +255,7 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     assert run.run_id in problem
     assert str(listing.index.path) in problem
 
-    pairs = home(load_pairs).derive(listing.place, [run])
+    pairs = home(load_pairs).derive_pairs(listing.place, [run])
     slower = pairs.set_column(*_doubled(pairs, "median_ns"))
     listing.index.keep_rows(home(load_pairs).PAIRS, home(load_pairs)._marks([run]), slower)
     (problem,) = verify_pairs(Listing(root))
