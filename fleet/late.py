@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
     from pyarrow import fs
+    from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 else:
 
     class _Late:
@@ -31,7 +32,7 @@ else:
             return attribute
 
     msgspec, np, random, tempfile = map(_Late, ("msgspec", "numpy", "random", "tempfile"))
-    futures = _Late("concurrent.futures")
+    futures, special = _Late("concurrent.futures"), _Late("scipy.special")
     pa, fs, pc, pq = map(_Late, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet"))
 
 P = ParamSpec("P")

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
+from fleet.late import special
 
 ALPHA = 0.05  # the share of errors
 POWER = 0.8

@@ -6,7 +6,6 @@ Pure: a row per number (a relation, a CPU), a column per machine. `siblings` rea
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare.judge import (
@@ -18,6 +17,7 @@ from fleet.analysis.compare.judge import (
     moderate_variances,
 )
 from fleet.analysis.reduce.interval import LEAST_RUNS
+from fleet.late import special
 
 LEAST_MACHINES = 4  # of a verdict: each is held against three or more
 _REMOVED = 5  # at most one machine in so many is left out of what the others are held against
@@ -27,7 +27,6 @@ _BULK, _TAIL = 0.75, 0.975  # of the distances, whose ratio tells how heavy thei
 _KNOWN = 2.5  # twice the standard error of the logarithm of that ratio, times the root of how many there are
 _MOST_FREEDOM = 200.0
 _FREEDOMS = np.geomspace(1, _MOST_FREEDOM, 60)
-_RATIOS = special.stdtrit(_FREEDOMS, (1 + _TAIL) / 2) / special.stdtrit(_FREEDOMS, (1 + _BULK) / 2)
 
 
 class Distances(NamedTuple):
@@ -180,7 +179,8 @@ def _estimate_freedom(sizes: Floats) -> float:
     if not len(sizes):
         return _MOST_FREEDOM
     bulk, tail = np.quantile(sizes, (_BULK, _TAIL))
-    return float(np.interp(-tail / bulk * np.exp(-_KNOWN / len(sizes) ** 0.5), -_RATIOS, _FREEDOMS))
+    ratios = special.stdtrit(_FREEDOMS, (1 + _TAIL) / 2) / special.stdtrit(_FREEDOMS, (1 + _BULK) / 2)
+    return float(np.interp(-tail / bulk * np.exp(-_KNOWN / len(sizes) ** 0.5), -ratios, _FREEDOMS))
 
 
 def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:

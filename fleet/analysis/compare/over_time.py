@@ -6,7 +6,6 @@ Pure: a row per series, a column per night, NaN where a night is missing. `histo
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare.judge import (
@@ -17,6 +16,7 @@ from fleet.analysis.compare.judge import (
     label_levels,
     moderate_variances,
 )
+from fleet.late import special
 
 LEAST_NIGHTS = 8
 _SIDE = 3  # nights on either side of a split

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare.judge import ALPHA, fit_within_blocks, moderate_variances
 from fleet.analysis.reduce.interval import LEAST_RUNS
+from fleet.late import special
 
 CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
