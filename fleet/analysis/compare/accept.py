@@ -23,11 +23,12 @@ from fleet.analysis.compare.judge import (
 from fleet.analysis.compare.odd import LEAST_MACHINES, mean_of_known, measure_distances
 from fleet.analysis.compare.siblings import equal_facts
 from fleet.analysis.compare.side_runs import CLASS
-from fleet.analysis.compare.sides import ComparisonSide, read_selected_runs, reduce_each_host
+from fleet.analysis.compare.sides import NOTHING, ComparisonSide, read_selected_runs, reduce_each_host
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import list_published, merge_descriptions
+from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
 from fleet.store.runs import Root, open_listing
@@ -91,19 +92,20 @@ def accept(
     facts = equal_facts(runs, cpus)
     last = runs.groupby("host_id")["run_id"].transform("last") == runs["run_id"]
     is_equal = facts.isin(facts[runs["run_id"].isin(chosen.values())])
-    runs = runs[is_equal & (last | runs["host_id"].isin(chosen))].assign(facts=facts)
+    runs = runs.assign(facts=facts, is_last=last)[is_equal & (last | runs["host_id"].isin(chosen))]
     descriptions = merge_descriptions(list_published(listing, run_id=runs["run_id"]))
     number = choose_number_column(ComparisonSide("", runs))
     cpus = cpus[cpus["run_id"].isin(runs["run_id"])]
     parts = [medians for *_, medians in reduce_each_host(listing, runs, cpus, number, only, descriptions)]
     table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
+    judged = to_records(runs[runs["run_id"].isin(chosen.values())])
     tables = [
-        _expect(runs, table, run, ranges, descriptions)
-        for run in to_records(runs[runs["run_id"].isin(chosen.values())])
-        if run["run_id"] in table.columns
+        _expect(runs, table, run, ranges, descriptions) for run in judged if run["run_id"] in table.columns
     ]
+    if not tables:
+        raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
     rows = judge_numbers(pd.concat(tables, ignore_index=True), threshold or THRESHOLD)
-    models = {run["run_id"]: run["cpu_model"] for run in to_records(runs)}
+    models = {run["run_id"]: run["cpu_model"] for run in judged}
     own = {run_id: part.drop(columns="run_id") for run_id, part in rows.groupby("run_id", sort=False)}
     return [
         Acceptance(host, run_id, models.get(run_id), own.get(run_id, rows[:0]), descriptions)
@@ -123,8 +125,7 @@ def _expect(
     own = logs[run["run_id"]].to_numpy()
     is_own = runs["host_id"] == run["host_id"]
     earlier = runs[is_own & (runs["started_utc"] < run["started_utc"])]["run_id"]
-    is_last = runs.groupby("host_id")["run_id"].transform("last") == runs["run_id"]
-    others = runs[~is_own & is_last & (runs["facts"] == run["facts"])]["run_id"]
+    others = runs[~is_own & runs["is_last"] & (runs["facts"] == run["facts"])]["run_id"]
     numbers = logs.index.to_frame(index=False).assign(run_id=run["run_id"], ns=np.exp(own))
     by_hand = [
         next((expected for expected in ranges if expected.matches(run, *key)), None) for key in logs.index
