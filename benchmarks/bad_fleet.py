@@ -46,7 +46,7 @@ def main() -> None:
                 "-m",
                 "fleet",
                 "run",
-                "-f",
+                "-i",
                 str(inventory),
                 "-r",
                 str(folder / "results"),

@@ -30,7 +30,7 @@ from tests.command import entry  # noqa: E402
 from tests.hosts import odd  # noqa: E402
 from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
 
-JOB = ["-b", "clock", "-c", "0", "--rounds", "1", "-s", "3", "-i", "100", "--lock", "off"]
+JOB = ["-b", "clock", "-c", "0", "--rounds", "1", "-s", "3", "--iterations", "100", "--lock", "off"]
 GROUPS = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 100_000
 
@@ -56,7 +56,7 @@ class Sessions:
         inventory = self.folder / "inventory.yaml"
         named = [replace(host, name=f"h{i:03}-{self._count}") for i, host in enumerate(hosts)]
         inventory.write_text("hosts:\n" + "".join(entry(replace(h, env={"PATH": self._path})) for h in named))
-        words = [sys.executable, "-m", "fleet", "run", "-f", str(inventory), "-r", str(results), "-q", *JOB]
+        words = [sys.executable, "-m", "fleet", "run", "-i", str(inventory), "-r", str(results), "-q", *JOB]
         variables = {
             "HOME": str(self.folder),
             "XDG_CACHE_HOME": str(self.folder / "cache"),

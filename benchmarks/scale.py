@@ -108,9 +108,9 @@ def fleet(field: Field, via: Via = Via.SSH) -> list[str]:
         entry(host.entry(name=f"host-{number:03}", via=via)) for number, host in enumerate(field.hosts)
     )
     inventory.write_text(text)
-    job = ["--lock", "off", "-b", "clock", "-c", "0", "--rounds", "1", "-s", "10", "-i", "1000"]
+    job = ["--lock", "off", "-b", "clock", "-c", "0", "--rounds", "1", "-s", "10", "--iterations", "1000"]
     return [
-        *(sys.executable, "-m", "fleet", "run", "-f", str(inventory), "-r", str(field.folder / "results")),
+        *(sys.executable, "-m", "fleet", "run", "-i", str(inventory), "-r", str(field.folder / "results")),
         *(*job, "--parallel", str(field.parallel), "--quiet"),
     ]
 

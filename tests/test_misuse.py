@@ -70,12 +70,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("run -n --spread 1.5m --deadline 2h", 0, "over 90 s"),
         ("run -n -c 0-3,8", 0, " 0-3,8 "),
         ("run -n --shard 2/9", 0, "Nothing to measure in this shard."),
-        ("run -n -l a\udcff=1", 2, "one line of text in UTF-8"),
-        ("run -n -l a@b=1", 2, "a key is letters"),
+        ("run -n --label a\udcff=1", 2, "one line of text in UTF-8"),
+        ("run -n --label a@b=1", 2, "a key is letters"),
         ("runs -r r\udcff", 2, "not plain text in UTF-8"),
         ("import /dev/null --name x -b cas --cpu-model k\udcff", 2, "--cpu-model: must be one line"),
         ("compare at=me@lab at=you@lab", 2, "no run has the label 'at=me@lab'"),
-        ("run -n -l a=1 -l a=2", 2, "a=1 was given before"),
+        ("run -n --label a=1 --label a=2", 2, "a=1 was given before"),
         ("runs -r /dev/null", 2, "is a file; a results root is a folder"),
         ("runs -r ''", 2, "names no place"),
         ("runs -r ROOT/nowhere --relation llc", 2, "no such run is stored here"),
@@ -291,6 +291,6 @@ def test_names_that_are_not_utf_8_are_no_bug(
     assert (exit_code, run.run_id in said) == (0, True)
     (tmp_path / "inventory\udcff.yaml").write_text("hosts: {here: {via: local}}")
     exit_code, said = say(
-        "run", "-f", "inventory\udcff.yaml", "-b", "clock", "--rounds", "1", "-s", "1", "--lock", "off"
+        "run", "-i", "inventory\udcff.yaml", "-b", "clock", "--rounds", "1", "-s", "1", "--lock", "off"
     )
     assert (exit_code, "1 of 1 host stored" in said) == (0, True), said

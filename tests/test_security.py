@@ -273,7 +273,7 @@ def test_a_password_in_the_inventory_is_refused_unsaid(fleet: Fleet) -> None:
 
 
 def test_an_error_that_names_a_strange_file_drives_no_terminal(fleet: Fleet) -> None:
-    done = fleet("hosts", "-f", "no\x07such")
+    done = fleet("hosts", "-i", "no\x07such")
     assert done.exit_code == 2
     assert "no\\x07such" in done.stderr
 

@@ -100,7 +100,7 @@ InventoryPath = Annotated[
     Path,
     typer.Option(
         "--inventory",
-        "-f",
+        "-i",
         envvar="FLEET_INVENTORY",
         show_envvar=False,
         show_default=False,

@@ -62,7 +62,7 @@ def import_(
     conditions: Annotated[str | None, typer.Option(help="What else to know: 'boost off'.")] = None,
     source: Annotated[str | None, typer.Option(help="Where it comes from. [default: the file]")] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", "-l", help="key=value, stored with it; repeatable.")
+        list[str] | None, typer.Option("--label", help="key=value, stored with it; repeatable.")
     ] = None,
 ) -> None:
     """Store matrices of other tools as a summary, or runs that `fleet export` wrote with all samples.

@@ -33,7 +33,7 @@ def run(
     results: cli.ResultsPath = cli.RESULTS,
     requested: RequestedOptions = NOT_GIVEN,
     label: Annotated[
-        list[str] | None, typer.Option("--label", "-l", help="key=value, stored with every run; repeatable.")
+        list[str] | None, typer.Option("--label", help="key=value, stored with every run; repeatable.")
     ] = None,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
@@ -92,7 +92,7 @@ def run(
 ) -> None:
     """Measure every CPU pair of the chosen hosts and store the raw samples.
 
-    Example: fleet run servers -b cas,readwrite --rounds 20 -l kernel=6.12
+    Example: fleet run servers -b cas,readwrite --rounds 20 --label kernel=6.12
     """
     from fleet.plan.options import parse_labels
     from fleet.session.alternate import alternate_labels, parse_alternation
@@ -280,7 +280,7 @@ def repeat_options(results: str, inventory: Path, logs: str) -> "Hints":
 
     return Hints(
         repeat("-r", results, "FLEET_RESULTS", cli.RESULTS),
-        repeat("-f", str(inventory), "FLEET_INVENTORY", str(cli.INVENTORY)),
+        repeat("-i", str(inventory), "FLEET_INVENTORY", str(cli.INVENTORY)),
         logs,
     )
 

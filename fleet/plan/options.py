@@ -143,7 +143,6 @@ OPTIONS = (
     Option("samples", kinds.integer(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
     Option(
         *("iterations", kinds.integer(1, 1_000_000_000), "Round trips in a sample.", "chosen for each pair"),
-        letter="i",
     ),
     Option("warmup", kinds.integer(0, BURST_SAMPLES), "Warm-up samples in a burst."),
     Option(

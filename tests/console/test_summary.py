@@ -180,7 +180,7 @@ def many(count: int = 500) -> list[Outcome]:
 
 def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
     outcomes = many()
-    text = summary.render_outcomes(outcomes, 39.1, summary.Hints("-r there", "-f lab.yaml", "LOGS"))
+    text = summary.render_outcomes(outcomes, 39.1, summary.Hints("-r there", "-i lab.yaml", "LOGS"))
     assert len(text.splitlines()) < 20
     assert "450    complete  done     4,500   " in text
     assert "50 hosts, connect: h[003,013,023," in text
@@ -188,7 +188,7 @@ def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
     assert "): governor powersave" in text
     assert "Expected:" not in text
     assert "\n\n450 of 500 hosts stored, 4,500 bursts, 39.1 s.\nNext: fleet show -r there\nTo measure" in text
-    assert "\nTo measure what is missing: fleet resume -r there -f lab.yaml\n" in text
+    assert "\nTo measure what is missing: fleet resume -r there -i lab.yaml\n" in text
     assert text.endswith("\nFull log: LOGS")
     assert [entry["host"] for entry in json.loads(summary.render_outcomes_json(outcomes))] == [
         outcome.host.name for outcome in outcomes

@@ -481,4 +481,4 @@ def test_a_folder_without_an_inventory_stands_for_this_machine(tmp_path: Path) -
     assert [host["name"] for host in done.json] == ["localhost"]
     assert done.stderr == "fleet: no inventory.yaml here: this machine alone. `fleet init` writes one.\n"
     assert fleet("hosts", "rome").exit_code == 2
-    assert fleet("hosts", "-f", "other.yaml").exit_code == 2
+    assert fleet("hosts", "-i", "other.yaml").exit_code == 2

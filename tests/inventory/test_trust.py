@@ -83,7 +83,7 @@ def test_a_trusted_inventory_starts_its_programs_until_it_changes(stranger: Flee
     program.unlink()
     stranger.inventory(f"{INVENTORIES[name]}# another\n")
     assert (stranger("check", "a", "-q").exit_code, program.exists()) == (2, False)
-    stranger("check", "a", "-q", "-f", "inventory.yaml")
+    stranger("check", "a", "-q", "-i", "inventory.yaml")
     assert program.exists()
     program.unlink()
     stranger.environment["FLEET_INVENTORY"] = "inventory.yaml"
@@ -105,7 +105,7 @@ def test_hosts_that_nobody_asked_for_may_be_named_in_the_file(stranger: Fleet) -
     stranger.inventory("hosts_from: [echo, n1]\ngroups: {g: {hosts: [n1]}}\n")
     shown = stranger("hosts", "--json")
     assert (shown.exit_code, shown.json, "hosts_from: echo n1 lists more" in shown.stderr) == (0, [], True)
-    resolved = stranger("hosts", "--json", "--resolve", "-f", "inventory.yaml")
+    resolved = stranger("hosts", "--json", "--resolve", "-i", "inventory.yaml")
     assert [host["name"] for host in resolved.json] == ["n1"]
 
 

@@ -247,14 +247,14 @@ def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(measure
         (["run", "--precision", "7"], "must be a share such as 1%"),
         (["run", "--preset", "c2cla"], "did you mean 'c2clat'?"),
         (["run", "--node", "4095", "-q"], "node"),
-        (["run", "-l", "kernel"], "write key=value"),
+        (["run", "--label", "kernel"], "write key=value"),
         (["run", "nobody"], "nobody"),
         (["run", "here", "!here"], "!here"),
         (["run", "--variant", "lse", "-b", "cas", "-q"], "lse"),
         (["run", "-c", "0,9999", "-q"], "9999"),
         (["show"], "nothing is published here yet"),
         (["show", "r2001"], "nothing is published here yet"),
-        (["hosts", "-f", "nowhere.yaml"], "nowhere.yaml"),
+        (["hosts", "-i", "nowhere.yaml"], "nowhere.yaml"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_words(fleet: Fleet, arguments: list[str], words: str) -> None:

@@ -39,7 +39,7 @@ def folder(tmp_path: Path, step_output: tuple[str, bytes]) -> Path:
 def test_a_step_becomes_runs_and_again_nothing(folder: Path) -> None:
     (folder / "out/n2.out").write_bytes(b"Welcome to n2\n" + (folder / "out/n1.jsonl").read_bytes())
     with Fleet(folder) as fleet:
-        done = fleet("import", "--agent", "out", "-l", "rack=b")
+        done = fleet("import", "--agent", "out", "--label", "rack=b")
         assert (done.exit_code, "2 of 2 hosts stored" in done.stdout) == (0, True), done
         before = fleet("runs", "--json").json
         assert {run["host_name"]: run["state"] for run in before} == {"n1": "complete", "n2": "complete"}

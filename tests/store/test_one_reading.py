@@ -121,7 +121,7 @@ def test_a_session_lists_a_root_once_at_its_end_however_many_hosts_it_measures(
     monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
     inventory = "hosts:\n" + "".join(f"  here{at}: {{via: local}}\n" for at in range(2))
     Path("inventory.yaml").write_text(inventory.replace("local}", "local, build: controller, lock: wait}"))
-    plan = ["-b", "clock", "-c", "0", "--rounds", "1", "-s", "10", "-i", "1000", "-q"]
+    plan = ["-b", "clock", "-c", "0", "--rounds", "1", "-s", "10", "--iterations", "1000", "-q"]
     listed = listings(tmp_path / "results", ["run", *plan], monkeypatch)
     assert listed["samples"] == 1
     listed = listings(tmp_path / "results", ["resume"], monkeypatch)
