@@ -1,11 +1,12 @@
 """Build a report: read the runs, draw them and render one HTML page without scripts."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import pairwise
-from typing import Any
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,30 +15,39 @@ from matplotlib.colors import Colormap
 
 from fleet.analysis.base import text
 from fleet.analysis.base.tables import Ints
+from fleet.analysis.compare.comparison import Tables
+from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.reduce import heatmap
-from fleet.analysis.reduce.comparison_rows import OVERVIEW, sort_overview
+from fleet.analysis.reduce.comparison_rows import OVERVIEW, select_overview_rows, sort_overview
 from fleet.analysis.reduce.environment import list_properties
+from fleet.analysis.reduce.matrices import estimator_column, reduce_by_relation
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report import figures, plots
 from fleet.analysis.report.differences import Difference, Forest, Residual, differences
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.findings import COURSE_SIZE, Findings, find
-from fleet.analysis.report.headline import group_tables, read_overview, warnings
 from fleet.analysis.report.ladders import picture
 from fleet.analysis.report.markup import filled, number
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
-from fleet.analysis.views.overview import compute_host_medians, describe_interval, since_text
+from fleet.analysis.views.overview import (
+    Group,
+    compute_host_medians,
+    describe_interval,
+    group_columns,
+    since_text,
+)
 from fleet.analysis.views.sections import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology
+from fleet.analysis.views.warnings import ORDER
 from fleet.errors import UsageError
-from fleet.model import Descriptions
+from fleet.model import SHIPPED, Descriptions
 from fleet.model.version import VERSION
 from fleet.plan.benchmark_names import ALL, select_kinds
 from fleet.plan.cpulist import format_cpus
 from fleet.store.runs import Root, open_listing
-from fleet.text import one_line
+from fleet.text import format_count, one_line
 
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _LEAST_MAP = 4  # CPUs; a smaller map shows nothing
@@ -63,6 +73,21 @@ class Map:
     picture: Markup | None
 
 
+class Affected(NamedTuple):
+    """A run that a warning applies to, and how much of it."""
+
+    reading: Reading
+    extent: str = ""
+
+
+class PageWarning(NamedTuple):
+    """A warning of one or more runs. key: as in `RunWarning`. affected: the runs; none: the whole page."""
+
+    key: str
+    text: str
+    affected: tuple[Affected, ...] = ()
+
+
 def render(
     root: Root,
     run_ids: Sequence[str],
@@ -81,7 +106,7 @@ def render(
     root = open_listing(root)
     readings, tables_read = gather(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]
-    overall = read_overview(root, readings, tables_read)
+    overall = _read_overview(root, readings, tables_read)
     usual = compute_host_medians(overall)
     starts = [reading.run["started_utc"] for reading in readings]
     maps = _maps_by_kind(detailed)
@@ -98,8 +123,8 @@ def render(
             benchmark or ALL,
             dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"]),
         ),
-        warnings=warnings(readings),
-        tables=group_tables(usual, tables_read.descriptions),
+        warnings=_list_page_warnings(readings),
+        tables=_group_tables(usual, tables_read.descriptions),
         within=describe_interval(usual) if len(usual) else "",
         since=list(dict.fromkeys(since_text(row) for row in text.to_records(usual) if row["since"])),
         latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
@@ -133,6 +158,93 @@ def _title(readings: Sequence[Reading]) -> str:
     hosts = list(dict.fromkeys(reading.run["host_name"] for reading in readings))
     names = ", ".join(hosts) if len(hosts) <= 4 else f"{len(hosts)} hosts"
     return f"{latency if pairs or not memory else 'Memory'}: {names}"
+
+
+def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
+    """Return the warnings of the page, each once with the runs it applies to, without harmless ones."""
+    runs_by_warning: dict[tuple[str, str], list[Affected]] = {}
+    for reading in readings:
+        for warning in reading.warnings:
+            if not warning.minor:
+                affected = runs_by_warning.setdefault((warning.key, warning.text), [])
+                affected.append(Affected(reading, warning.extent))
+    many = len(readings) > MANY_RUNS
+    of_runs = [
+        PageWarning(key, text, tuple(_group_by_host(affected, readings) if many else affected))
+        for (key, text), affected in runs_by_warning.items()
+    ]
+    of_runs.sort(key=lambda warning: ORDER.index(warning.key))
+    return [
+        *_warn_of_variants(readings),
+        *_warn_of_presets(readings),
+        *of_runs,
+        *_warn_of_single_runs(readings),
+    ]
+
+
+def _group_by_host(affected: Sequence[Affected], readings: Sequence[Reading]) -> Iterator[Affected]:
+    """Yield each affected host by its last run, with how many of its runs are affected."""
+    hosts = [reading.run["host_id"] for reading in readings]
+    last = {reading.run["host_id"]: reading for reading in readings}
+    affected_hosts = [entry.reading.run["host_id"] for entry in affected]
+    for host in dict.fromkeys(affected_hosts):
+        yield Affected(
+            last[host], f"{affected_hosts.count(host)} of {format_count(hosts.count(host), 'run')}"
+        )
+
+
+def _read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
+    """Return a row per run and overview cell, in the order of the runs, marked by `mark_usual`."""
+    pairs = tables.pairs
+    for reading in readings:
+        if (number := estimator_column(reading.run)) != "median_ns":
+            own = pairs["run_id"] == reading.run["run_id"]
+            pairs = pairs.assign(median_ns=pairs["median_ns"].where(~own, pairs[number]))
+    rows = sort_overview(
+        reduce_by_relation(
+            select_overview_rows(pairs, tables.cpus, tables.descriptions), ["run_id", *OVERVIEW]
+        )
+    )
+    by_id = {reading.run["run_id"]: reading.run for reading in readings}
+    for name in ("host_id", "host_name"):
+        rows[name] = [by_id[run_id][name] for run_id in rows["run_id"]]
+    place = rows["run_id"].map({run_id: place for place, run_id in enumerate(by_id)})
+    return mark_usual(root, rows.iloc[place.argsort(kind="stable")])
+
+
+def _group_tables(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[list[Group]]:
+    """Group columns by the table they share; those of a single host share one if their names are equal."""
+    shared: dict[object, list[Group]] = {}
+    for group in group_columns(sort_overview(table), descriptions):
+        shared.setdefault(
+            tuple(group.columns) if table["host_id"].nunique() == 1 else group.title, []
+        ).append(group)
+    return list(shared.values())
+
+
+def _warn_of_variants(readings: Sequence[Reading]) -> Iterator[PageWarning]:
+    kinds = sorted({part.name for reading in readings for part in reading.parts if not part.of_cpus})
+    for benchmark, of_one in groupby(kinds, lambda kind: kind.partition("/")[0]):
+        variants = [kind.partition("/")[2] for kind in of_one]
+        if len(variants) > 1:
+            text = f"used different instructions ({', '.join(variants)}); do not compare their latencies"
+            yield PageWarning("", f"{benchmark} {text}")
+
+
+def _warn_of_presets(readings: Sequence[Reading]) -> Iterator[PageWarning]:
+    if len({reading.run["preset"] for reading in readings}) > 1:
+        runs = (Affected(reading, reading.run["preset"]) for reading in readings if reading.run["preset"])
+        yield PageWarning("", "runs used the sampling and estimator of another tool", tuple(runs))
+
+
+def _warn_of_single_runs(readings: Sequence[Reading]) -> Iterator[PageWarning]:
+    hosts = Counter(reading.run["host_id"] for reading in readings)
+    single_runs = tuple(Affected(reading) for reading in readings if hosts[reading.run["host_id"]] == 1)
+    text = "the difference between runs is unknown, and ±95% does not include it"
+    if len(single_runs) == len(readings) > 1:
+        yield PageWarning("", f"one run of each host: {text}")
+    elif single_runs:
+        yield PageWarning("", f"one run only: {text}", single_runs)
 
 
 def _maps_by_kind(readings: Sequence[Reading]) -> dict[str, list[tuple[Reading, pd.DataFrame]]]:

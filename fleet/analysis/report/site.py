@@ -4,13 +4,15 @@ See docs/report.md, "A site". Only pages whose runs changed are rebuilt, and onl
 `.fleet-site.json` lists are ever replaced or removed. Equal runs give equal bytes.
 """
 
+import base64
 import hashlib
 import json
 import re
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from fleet.analysis.base.selection import group_by_host
 from fleet.analysis.base.tables import Floats
@@ -30,9 +33,9 @@ from fleet.analysis.reduce.load import merge_descriptions, read_runs
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, as_float64, load_pairs
 from fleet.analysis.report import card as cards
-from fleet.analysis.report.findings import COURSE_SIZE, Findings, find
+from fleet.analysis.report.findings import COURSE_SIZE, Answer, Findings, find
 from fleet.analysis.report.markup import filled
-from fleet.analysis.report.site_pages import Row, Section, answer_sections, entries, link, machines_of, page
+from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.views import over_time
 from fleet.analysis.views.history import draw_sparkline
 from fleet.analysis.views.overview import compute_host_medians, since_text
@@ -65,6 +68,42 @@ _FACTS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of a page; cells are text or a link."""
+
+    title: str
+    note: str
+    titles: tuple[str, ...]
+    lines: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A machine in the index, or a summary, which has no runs: its `course` says whether it has intervals.
+
+    slug: of its CPU model. shared: medians in words; far: the last, in ns. marks: findings in few words.
+    """
+
+    host: str
+    name: str
+    run: str
+    date: str
+    model: str
+    slug: str
+    cpus: int
+    kernel: str
+    benchmark: str
+    shared: str
+    far: float | None
+    memory: float | None
+    bandwidth: float | None
+    course: str
+    runs: int
+    has_map: bool
+    marks: Sequence[str] = ()
+
+
 def write_site(
     root: Root,
     runs: Sequence[RunSummary],
@@ -78,15 +117,15 @@ def write_site(
     """
     listing, hosts = open_listing(root), group_by_host(runs)
     tables = {f"{name}{_OF_SUMMARY}": own for name, own in summaries.items()}
-    before = _state(folder)
-    made_of = {host: _key([[run.run_id, dict(run.labels)] for run in own]) for host, own in hosts.items()}
-    made_of |= {host: _key(own.to_csv()) for host, own in tables.items()}
+    before = _read_state(folder)
+    made_of = {host: _digest([[run.run_id, dict(run.labels)] for run in own]) for host, own in hosts.items()}
+    made_of |= {host: _digest(own.to_csv()) for host, own in tables.items()}
     models = dict[str, list[str]]()
     for host in made_of:
         cpu_models = [hosts[host][-1].cpu_model] if host in hosts else tables[host]["cpu_model"].dropna()
         model = next(iter(cpu_models), None)
         models.setdefault(_slug(model), []).append(host)
-    of_models = {slug: _key([made_of[host] for host in own]) for slug, own in models.items()}
+    of_models = {slug: _digest([made_of[host] for host in own]) for slug, own in models.items()}
     old = {slug: record for slug, record in before["models"].items() if record["key"] == of_models.get(slug)}
     pasts = {
         slug: find(listing, [",".join(run.run_id for host in own for run in hosts.get(host, ()))])
@@ -96,10 +135,10 @@ def write_site(
     marks = {host: mark for record in old.values() for host, mark in record["marks"].items()}
     of_hosts = {host: past for slug, past in pasts.items() for host in models[slug]}
     marks |= {
-        host: _key([[asdict(course) for course in past.courses.get(host, ())], past.marks.get(host)])
+        host: _digest([[asdict(course) for course in past.courses.get(host, ())], past.marks.get(host)])
         for host, past in of_hosts.items()
     }
-    keys = {host: _key([key, marks.get(host)]) for host, key in made_of.items()}
+    keys = {host: _digest([key, marks.get(host)]) for host, key in made_of.items()}
     unchanged = {
         host: record for host, record in before["machines"].items() if record["key"] == keys.get(host)
     }
@@ -111,22 +150,25 @@ def write_site(
     for name in (*_WHOLE, *(f"m/{host}.html" for host in [*new, *others])):
         if (folder / name).exists() and name not in before["files"]:
             raise UsageError(f"{folder / name}: not made by fleet; it was not changed. Name another folder.")
-    for row, machine_files in (*_machines(listing, new, of_hosts), *map(_render_summary, others.items())):
+    for row, machine_files in (
+        *_render_machines(listing, new, of_hosts),
+        *map(_render_summary, others.items()),
+    ):
         rows_by_host[row.host] = row
         for name, data in machine_files.items():
-            files[name] = _put(folder, name, data)
+            files[name] = _write_file(folder, name, data)
     rows = sorted(rows_by_host.values(), key=lambda row: (row.model, row.name, row.host))
     changes = {slug: record["changes"] for slug, record in old.items()}
     for slug, past in pasts.items():
         of_model = [row for row in rows if row.slug == slug]
         changes[slug] = [{"slug": slug, "model": of_model[0].model, **change} for change in past.changes]
-        sections = [machines_of(of_model), *answer_sections(past.answers)]
-        text = page("tables.html", title=of_model[0].model, up="../", sections=sections)
-        files[f"model/{slug}.html"] = _put(folder, f"model/{slug}.html", text)
+        sections = [_tabulate_machines(of_model), *_tabulate_answers(past.answers)]
+        text = _render_page("tables.html", title=of_model[0].model, up="../", sections=sections)
+        files[f"model/{slug}.html"] = _write_file(folder, f"model/{slug}.html", text)
     for name, text in _render_index_files(rows, [change for of in changes.values() for change in of], title):
         mark = hashlib.sha256(text.encode()).hexdigest()
         if before["files"].get(name) != mark or not (folder / name).exists():
-            _put(folder, name, text)
+            _write_file(folder, name, text)
         files[name] = mark
     for name in before["files"].keys() - files.keys():
         (folder / name).unlink(missing_ok=True)
@@ -139,7 +181,7 @@ def write_site(
         for slug, own in changes.items()
     }
     state = {"machines": machines, "models": about, "files": files}
-    _put(folder, STATE, json.dumps(state, indent=0, sort_keys=True))
+    _write_file(folder, STATE, json.dumps(state, indent=0, sort_keys=True))
     anew = f"{len(new) + len(others)} of them made anew"
     return f"{folder}: {format_count(len(rows), 'machine')}, {anew}, {len(files)} files"
 
@@ -152,17 +194,81 @@ def _render_index_files(
     changes = sorted(
         unsorted_changes, key=lambda change: (change["on"], change["slug"], change["cells"]), reverse=True
     )
-    lines = [(link(f"model/{change['slug']}.html", change["model"]), *change["cells"]) for change in changes]
+    lines = [
+        (_render_link(f"model/{change['slug']}.html", change["model"]), *change["cells"])
+        for change in changes
+    ]
     listed = Section("", "Of each CPU model at one error rate.", ("CPU model", *over_time.TITLES), lines)
     groups = [(model, list(own)) for model, own in groupby(rows, lambda row: row.model)]
     until = max((row.date for row in rows), default="")
-    yield "index.html", page("site.html", title=subject, groups=groups, until=until, changes=len(changes))
+    yield (
+        "index.html",
+        _render_page("site.html", title=subject, groups=groups, until=until, changes=len(changes)),
+    )
     yield "runs.json", json.dumps([asdict(row) for row in rows], indent=0, ensure_ascii=False)
-    yield "changes.html", page("tables.html", title="What changed when", up="", sections=[listed])
-    yield "changes.xml", filled("changes.xml", title=subject, entries=entries(changes))
+    yield "changes.html", _render_page("tables.html", title="What changed when", up="", sections=[listed])
+    yield "changes.xml", filled("changes.xml", title=subject, entries=_list_feed_entries(changes))
 
 
-def _state(folder: Path) -> dict[str, dict[str, Any]]:
+def _tabulate_answers(answers: Sequence[Answer]) -> list[Section]:
+    """Lay out answers as tables: the title and text of each finding."""
+    return [
+        Section(
+            answer.question,
+            answer.headline,
+            ("finding", "95 % interval, and what else"),
+            [finding[:2] for finding in answer.findings],
+        )
+        for answer in answers
+    ]
+
+
+def _tabulate_machines(rows: Sequence[Row]) -> Section:
+    """Lay out the machines of a model as a table, in this order."""
+    titles = ("machine", "CPUs", "medians, ns", "memory, ns", "memory, GB/s", "kernel", "date", "runs")
+    lines = []
+    for row in rows:
+        numbers = ["" if value is None else f"{value:.1f}" for value in (row.memory, row.bandwidth)]
+        about = (row.kernel, row.date, str(row.runs or row.course))
+        lines.append(
+            (_render_link(f"../m/{row.host}.html", row.name), str(row.cpus), row.shared, *numbers, *about)
+        )
+    return Section("Machines", "Numbers that are usual since the last change of each.", titles, lines)
+
+
+def _list_feed_entries(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the entries of the feed; a change keeps its ID as long as its words."""
+    feed_entries = []
+    for record in changes:
+        when, where, change, interval, beside = record["cells"]
+        identity = json.dumps([record["slug"], record["cells"]], ensure_ascii=False)
+        urn, address = uuid.uuid5(uuid.NAMESPACE_OID, identity).urn, f"model/{record['slug']}.html"
+        text = f"{record['model']}: {when}, {change} ({interval}). {beside}"
+        about = {"id": urn, "on": record["on"], "link": address}
+        feed_entries.append({**about, "title": f"{where}: {change}", "text": text})
+    return feed_entries
+
+
+def _render_link(to: str, text: str) -> Markup:
+    """Return a cell that links to `to`."""
+    return Markup('<a href="{}">{}</a>').format(to, one_line(text))
+
+
+def _render_page(name: str, **values: Any) -> str:
+    """Render a page of the site, whose policy has the digests of its own style and script."""
+    templates = Path(__file__).parent / "templates"
+    base, own, script = (
+        (templates / part).read_text("utf-8") for part in ("base.css", "site.css", "site.js")
+    )
+    parts = {"style": Markup(f"\n{base}{own}"), "script": Markup(f"\n{script}")}  # noqa: S704  (our own files)
+    digests = {
+        f"{part}_digest": "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for part, text in parts.items()
+    }
+    return filled(name, generator=f"{GENERATOR} {VERSION}", **parts, **digests, **values)
+
+
+def _read_state(folder: Path) -> dict[str, dict[str, Any]]:
     """Read the state of the site in the folder, empty without one; raise UsageError if it cannot be read.
 
     If a file of it is missing, `machines` and `models` are empty.
@@ -198,19 +304,19 @@ def _slug(model: str | None) -> str:
     return f"cpu-{words}.{hashlib.sha256((model or '').encode()).hexdigest()[:6]}"
 
 
-def _key(runs: object) -> str:
-    return hashlib.sha256(json.dumps([_code(), runs], sort_keys=True).encode()).hexdigest()[:32]
+def _digest(runs: object) -> str:
+    return hashlib.sha256(json.dumps([_digest_code(), runs], sort_keys=True).encode()).hexdigest()[:32]
 
 
 @cache
-def _code() -> str:
+def _digest_code() -> str:
     here = Path(__file__).parent
     sources = [*sorted(here.glob("*.py")), *sorted((here / "templates").iterdir())]
     texts = b"".join(path.read_bytes() for path in sources)
     return hashlib.sha256(texts + f"{VERSION} {STATS_VERSION}".encode()).hexdigest()
 
 
-def _put(folder: Path, name: str, data: str | bytes) -> str:
+def _write_file(folder: Path, name: str, data: str | bytes) -> str:
     path = folder / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -220,7 +326,7 @@ def _put(folder: Path, name: str, data: str | bytes) -> str:
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
-def _machines(
+def _render_machines(
     root: Root, hosts: Mapping[str, Sequence[RunSummary]], findings: Mapping[str, Findings]
 ) -> Iterator[tuple[Row, dict[str, str | bytes]]]:
     """Yield the index row and the files of each machine."""
@@ -238,13 +344,13 @@ def _machines(
             usual = compute_host_medians(of_host).rename(columns={"half": "spread"})
             cells = of_host.loc[of_host["run_id"] == run["run_id"], [*_CELL, "pairs"]]
             about = (of_run, own, of_host, usual.merge(cells, on=_CELL))
-            file = _file(open_listing(root).place, run, own)
-            yield _machine(
+            file = _encode_medians(open_listing(root).place, run, own)
+            yield _render_machine(
                 run | {"runs": len(hosts[host])}, *about, findings.get(host, Findings()), file=file
             )
 
 
-def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | None:
+def _encode_medians(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | None:
     """Return a run's medians as `fleet export --medians --keep hostname` writes them, or None without any."""
     record = TableFile(place, samples_name(run["host_id"], run["run_id"]), "samples").record
     with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
@@ -258,12 +364,14 @@ def _file(place: Place, run: Mapping[str, Any], pairs: pd.DataFrame) -> bytes | 
 
 def _render_summary(summary: tuple[str, pd.DataFrame]) -> tuple[Row, dict[str, str | bytes]]:
     """Return the index row and the files of a summary, a machine without runs."""
-    run, cpus, pairs, foot = _as_run(summary[1])
+    run, cpus, pairs, foot = _decode_summary(summary[1])
     cells = relations(pairs).assign(run_id=run["run_id"], about="", since=None)
-    return _machine(run | {"host_id": summary[0], "runs": 0}, cpus, pairs, cells, cells, Findings(), foot)
+    return _render_machine(
+        run | {"host_id": summary[0], "runs": 0}, cpus, pairs, cells, cells, Findings(), foot
+    )
 
 
-def _machine(
+def _render_machine(
     run: dict[str, Any],
     cpus: pd.DataFrame,
     pairs: pd.DataFrame,
@@ -299,9 +407,9 @@ def _machine(
             for cell in to_records(shared)
         ),
         far=round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
-        memory=_number(usual, "chase", "mem", descriptions),
-        bandwidth=_number(usual, "bandwidth", "mem", descriptions),
-        course=_course(course["median_ns"].to_numpy(dtype=float)[-_COURSE:])
+        memory=_find_level_number(usual, "chase", "mem", descriptions),
+        bandwidth=_find_level_number(usual, "bandwidth", "mem", descriptions),
+        course=_draw_runs(course["median_ns"].to_numpy(dtype=float)[-_COURSE:])
         if run["runs"]
         else run["interval"],
         runs=run["runs"],
@@ -312,13 +420,13 @@ def _machine(
     about = {
         "row": row,
         "facts": facts,
-        "lines": _lines(usual, past, descriptions),
+        "lines": _list_numbers(usual, past, descriptions),
         "card": card,
         "since": dict.fromkeys(since_text(cell) for cell in to_records(usual) if cell["since"]),
         "findings": findings.about_host(host),
         "courses": findings.courses.get(host, ()),
     }
-    html = page("machine.html", title=row.name, size=COURSE_SIZE, file=file, **about)
+    html = _render_page("machine.html", title=row.name, size=COURSE_SIZE, file=file, **about)
     files: dict[str, str | bytes] = {f"m/{host}.html": html}
     if file:
         files[f"m/{host}.parquet"] = file
@@ -328,11 +436,13 @@ def _machine(
     return row, files
 
 
-def _course(values: Floats) -> str:
+def _draw_runs(values: Floats) -> str:
     return draw_sparkline(values) if len(values) > 1 else ""
 
 
-def _number(last: pd.DataFrame, benchmark: str, level: str, descriptions: Descriptions) -> float | None:
+def _find_level_number(
+    last: pd.DataFrame, benchmark: str, level: str, descriptions: Descriptions
+) -> float | None:
     """Return the best number of a memory level as shown: ns per load, or GB/s; None if not measured."""
     rows = last[(last["benchmark"] == benchmark) & (last["relation"] == level)]
     return (
@@ -342,7 +452,9 @@ def _number(last: pd.DataFrame, benchmark: str, level: str, descriptions: Descri
     )
 
 
-def _lines(usual: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions) -> list[tuple[str, ...]]:
+def _list_numbers(
+    usual: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions
+) -> list[tuple[str, ...]]:
     """List each usual number: name, relation, number, ±95 %, pairs, runs, lowest, highest and course."""
     courses = {key: part["median_ns"].to_numpy(dtype=float) for key, part in past.groupby(_CELL, sort=False)}
     lines = []
@@ -353,12 +465,20 @@ def _lines(usual: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions) 
         number = format_value(descriptions[row["benchmark"]], row["median_ns"])
         counts = str(row["pairs"]), str(len(values))
         lines.append(
-            (name, row["relation"], number, format_half_width(row["spread"]), *counts, *ends, _course(values))
+            (
+                name,
+                row["relation"],
+                number,
+                format_half_width(row["spread"]),
+                *counts,
+                *ends,
+                _draw_runs(values),
+            )
         )
     return lines
 
 
-def _as_run(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, str]:
+def _decode_summary(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, str]:
     """Decode a summary: its row of `runs`, with what else is known; its `cpus` and `pairs`; its card's foot.
 
     rows: of one summary. `spread` is NaN where the summary has no interval.
