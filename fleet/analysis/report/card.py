@@ -32,7 +32,7 @@ from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import CARD, CARDS
 from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
-from fleet.analysis.views.nodes import BY_NODE
+from fleet.analysis.views.point_tables import BY_NODE
 from fleet.errors import UsageError
 from fleet.model import Descriptions, View, read_descriptions
 from fleet.model.version import VERSION

@@ -31,10 +31,8 @@ from fleet.analysis.reduce.topology_check import (
 )
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
-from fleet.analysis.views.by_parameters import PointTables, tabulate_points
 from fleet.analysis.views.counters import count_per_unit, tabulate_events
-from fleet.analysis.views.gemm import tabulate_products
-from fleet.analysis.views.nodes import tabulate_nodes
+from fleet.analysis.views.point_tables import PointTables, tabulate_nodes, tabulate_points, tabulate_products
 from fleet.analysis.views.warnings import (
     BURST_COLUMNS,
     NOTHING,

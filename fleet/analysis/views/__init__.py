@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
-    from fleet.analysis.views.by_parameters import render_tables, tabulate_points
     from fleet.analysis.views.compare import (
         comparisons_as_csv,
         comparisons_as_json,
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
         render_headline,
     )
     from fleet.analysis.views.counters import count_per_unit, tabulate_events
-    from fleet.analysis.views.gemm import add_peak_shares
     from fleet.analysis.views.heatmap import NO_LIMIT, Canvas, draw_matrix
     from fleet.analysis.views.history import draw_sparkline, render_relation_history
     from fleet.analysis.views.ladders import render_ladder
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
         render_extremes,
         render_host_table,
     )
+    from fleet.analysis.views.point_tables import add_peak_shares, render_tables, tabulate_points
     from fleet.analysis.views.runs import render_runs, runs_as_json
     from fleet.analysis.views.show import select_runs_to_show, show_as_csv, show_as_json, show_run, show_runs
     from fleet.analysis.views.siblings import render_siblings_headline

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base.text import is_none, to_records
-from fleet.analysis.views.by_parameters import PointTable, PointTables
+from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.model import SHIPPED, Descriptions, View, relation_sort_key
 from fleet.text import format_count
 

@@ -32,13 +32,16 @@ from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.reduce.topology_check import check_topology, host_history
 from fleet.analysis.views import overview, sections
-from fleet.analysis.views.by_parameters import render_tables, tabulate_points
 from fleet.analysis.views.counters import count_per_unit, tabulate_events
-from fleet.analysis.views.gemm import tabulate_products
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.history import render_history
 from fleet.analysis.views.ladders import render_ladder
-from fleet.analysis.views.nodes import tabulate_nodes
+from fleet.analysis.views.point_tables import (
+    render_tables,
+    tabulate_nodes,
+    tabulate_points,
+    tabulate_products,
+)
 from fleet.analysis.views.warnings import BURST_COLUMNS, list_warnings, render_warnings, select_marked_rows
 from fleet.analysis.views.ways import render_directions
 from fleet.errors import UsageError

@@ -1,19 +1,36 @@
-"""Tables of a benchmark with points; its description names the parameters of rows, columns and tables."""
+"""Tables of benchmarks with points: by their parameters, products of matrices, and matrices by NUMA node."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.text import format_value, is_none, to_records
+from fleet.analysis.base.text import (
+    convert_to_shown,
+    format_half_width,
+    format_value,
+    is_none,
+    to_records,
+)
 from fleet.analysis.reduce.bursts import OF_OTHERS
-from fleet.analysis.reduce.ladders import format_size
-from fleet.analysis.views.ladders import describe_bursts
+from fleet.analysis.reduce.heatmap import Heatmap, choose_limits
+from fleet.analysis.reduce.ladders import (
+    NodeMatrix,
+    format_size,
+    lay_out_node_matrix,
+    select_node_cells,
+    sort_settings,
+)
+from fleet.analysis.views.ladders import describe_bursts, describe_cpus, describe_pages, group_like_cpus
 from fleet.model import SHIPPED, Benchmark, Descriptions, Parameter, View, relation_sort_key
 from fleet.text import one_line, table
 
 _LINE, _KNEE, _RATE = 64, 1.5, "_mbps"
+BY_NODE = "rows: nodes of the CPUs, columns: of the memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +227,139 @@ def _ends(block: Any, cells: Mapping[str, float | None]) -> tuple[str, str]:
     if own is None or shared is None or is_none(own) or is_none(shared):
         return "-", "-"
     return f"{shared / own:.2f}", f"{round((shared - own) * block / _LINE, 1) + 0.0:.1f}"
+
+
+def tabulate_products(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> PointTables:
+    """Return the points of one variant of gemm, a table per number of CPUs; medians of like CPUs.
+
+    pairs: its rows of the table `pairs`. `of peak` is the share of what the same CPUs reached on registers in
+    the same run, per cycle where the frequency is known; `a CPU` and `op/cycle` are means per CPU.
+    """
+    rows = add_peak_shares(pairs, descriptions)
+    first = rows.iloc[0]
+    tables = [
+        PointTable(describe_cpus(group), *_tabulate_group(group)) for group in group_like_cpus(rows).values()
+    ]
+    pages = describe_pages(rows[rows["operation"] != "peak"])
+    note = f"{describe_bursts(rows)}; ±95%: within the run; every product was compared with the exact one"
+    return PointTables(f"{first['benchmark']}/{first['variant']}", f"Gop/s; {pages}", tables, note)
+
+
+def add_peak_shares(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
+    """Return the rows of products in `pairs`, in the order of a table, with columns for people.
+
+    `gops`: operations a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs,
+    per cycle, or per nanosecond where a frequency is unknown; `per_cycle`: operations of a core in a cycle;
+    `shape`: empty for peak. NaN without a peak or frequency.
+    """
+    cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
+    rows = pairs[pairs["benchmark"].map(lambda name: descriptions[name].view is View.PRODUCTS).astype(bool)]
+    rows = rows.assign(gops=1 / rows["median_ns"], operation=rows["operation"].astype(str))
+    peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)
+    none = (math.nan, math.nan)
+    numbers = zip(peaks["gops"], peaks["core_ghz"], strict=True)
+    keys, of_peaks = (part[cpus].itertuples(index=False, name=None) for part in (rows, peaks))
+    peak_by_cpus = dict(zip(of_peaks, numbers, strict=True))
+    gops, ghz = np.array([peak_by_cpus.get(key, none) for key in keys], dtype=float).reshape(-1, 2).T
+    rows = rows.assign(
+        share=rows["gops"] / gops * (ghz / rows["core_ghz"]).fillna(1),
+        per_cycle=rows["gops"] / rows["threads"] / rows["core_ghz"],
+        shape=rows["point"].map(lambda name: next((x for x in name.split(".") if x.count("x") == 2), "")),
+    )
+    rows = rows.sort_values("bytes", na_position="first", kind="stable")
+    operation = [
+        parameter
+        for name in rows["benchmark"].unique()
+        for parameter in descriptions[name].parameters_with_role("row")
+    ]
+    names = sorted(
+        rows["operation"].unique(), key=lambda name: [parameter.sort_key(name) for parameter in operation[:1]]
+    )
+    places = {name: place for place, name in enumerate(names)}
+    rows = rows.assign(place=rows["operation"].map(places)).sort_values("place", kind="stable")
+    return rows.drop(columns="place")
+
+
+def _tabulate_group(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    numbers = {name: (name, "median") for name in ("gops", "spread", "share", "per_cycle")}
+    medians = rows.groupby(["operation", "point", "shape"], sort=False).agg(**numbers).reset_index()
+    threads = int(rows["threads"].iloc[0])
+    cpu_titles = ("a CPU",) * (threads > 1)
+    lines = []
+    for row in to_records(medians):
+        rates = (f"{row['gops']:.1f}", *(f"{row['gops'] / threads:.1f}" for _ in cpu_titles))
+        share = "-" if is_none(row["share"]) else f"{row['share']:.1%}"
+        per_cycle = "-" if is_none(row["per_cycle"]) else f"{row['per_cycle']:.1f}"
+        # The size, where one was asked for: .64M of stream.256x256x256.64M.huge.x1.
+        size = row["point"].removeprefix(row["operation"]).split(".")[2:-2][:1]
+        name = ".".join((row["operation"], *size))
+        lines.append((name, row["shape"], *rates, format_half_width(row["spread"]), share, per_cycle))
+    return ("point", "shape", "Gop/s", *cpu_titles, "±95%", "of peak", "op/cycle"), lines
+
+
+def tabulate_nodes(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED
+) -> list[PointTables]:
+    """Return the matrices of each benchmark and variant of a run that was measured by node."""
+    node_facts = run.get("nodes") or []
+    cells = select_node_cells(pairs, cpus, descriptions).groupby(
+        ["benchmark", "variant"], sort=False, observed=True
+    )
+    return [_tabulate_node_matrices(part, node_facts, descriptions) for _, part in cells]
+
+
+def _tabulate_node_matrices(
+    cells: pd.DataFrame, node_facts: list[dict[str, Any]], descriptions: Descriptions
+) -> PointTables:
+    name, variant = str(cells["benchmark"].iloc[0]), cells["variant"].iloc[0]
+    distances = {(facts["node"], far): str(how) for facts in node_facts for far, how in facts["distances"]}
+    tables = []
+    for setting in sort_settings(cells, descriptions):
+        part = cells[cells["setting"] == setting]
+        rows, columns, matrix = lay_out_node_matrix(part)
+        others = lay_out_node_matrix(part, "other_rate")[2]
+        rates = {cell: f" at {rate:.1f} GB/s" for cell, rate in others.items() if rate > 0}
+        lines = []
+        for row in rows:
+            line = [f"node {row}"]
+            for node in columns:
+                ns, far = matrix.get((row, node)), distances.get((row, node))
+                number = "-" if ns is None else format_value(descriptions[name], ns)
+                far_text = f" ({far})" if far else ""
+                line.append(number + "*" * (row == node) + far_text + rates.get((row, node), ""))
+            lines.append(tuple(line))
+        titles = ("CPUs", *(f"node {node}" for node in columns))
+        values = np.array([[matrix.get((row, node), np.nan) for node in columns] for row in rows])
+        shades = Heatmap(titles, (), values, choose_limits([values])).choose_shades().tolist()
+        tables.append(
+            PointTable(
+                f"{setting}{_compare_remote_with_local(name, matrix, descriptions)}", titles, lines, shades
+            )
+        )
+    without = sorted({*cells["memory_node"]} - {*cells["cpu_node"]})
+    note = [
+        describe_bursts(cells),
+        "at: what others get meanwhile" if cells["other_rate"].notna().any() else "",
+        "*: own memory" + ("; (10): distance, as the firmware has it" if distances else ""),
+        f"without CPUs of the run: node {', '.join(map(str, without))}" if without else "",
+        *(f"node {facts['node']}: not allowed here" for facts in node_facts if not facts["allowed"]),
+    ]
+    legend = f"{descriptions[name].heading}; {BY_NODE}"
+    return PointTables(f"{name}/{variant}", legend, tables, "; ".join(filter(None, note)))
+
+
+def _compare_remote_with_local(name: str, matrix: NodeMatrix, descriptions: Descriptions) -> str:
+    """Compare remote memory with a node's own, and name the worst pair; empty without either."""
+    values_by_cell = {cell: convert_to_shown(descriptions[name], ns) for cell, ns in matrix.items()}
+    ratios = {
+        (row, node): value / values_by_cell[row, row]
+        for (row, node), value in values_by_cell.items()
+        if row != node and (row, row) in values_by_cell
+    }
+    if not ratios:
+        return ""
+    (row, node), worst = max(ratios.items(), key=lambda item: abs(math.log(item[1])))
+    return f": remote/local {median(ratios.values()):.2f}, worst node {row} to {node} {worst:.2f}"
 
 
 def render_tables(found: PointTables, width: int | None = None) -> str:
