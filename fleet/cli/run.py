@@ -107,29 +107,43 @@ def run(
     if dry_run:
         _print_plans(hosts, requested, results, json=json)
         return
-    from fleet.session import outcome, runner
-    from fleet.store import Store, new_session_id
+    from fleet.session import outcome
+    from fleet.store import Store
 
     started = time.monotonic()
     store = Store(results)
     store.make_ready()
     outcomes: list[outcome.Outcome] = []
+    settings = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect, "requested": requested}
     for side in alternate_labels(sides, repeat):
-        with _show_progress(hosts, outcomes, quiet=quiet, json=json, as_map=map_) as on_event:
-            settings = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect, "requested": requested}
-            context, logs = _make_context(
-                store, new_session_id(), on_event, connect_timeout, **settings, labels={**labels, **side}
-            )
-            if dask is None:
-                outcomes += runner.run_session(hosts, context)
-            else:
-                from fleet.session import dask_cluster
-
-                outcomes += dask_cluster.measure_on_cluster(dask, hosts, context, connect_timeout)
+        with show_progress(hosts, outcomes, quiet=quiet, json=json, as_map=map_) as on_event:
+            own = {**settings, "labels": {**labels, **side}}
+            ended, logs = measure_session(store, hosts, on_event, connect_timeout, dask, **own)
+        outcomes += ended
         if any(ended.state is outcome.State.INTERRUPTED for ended in outcomes):
             break
     print_outcomes(store, outcomes, started, repeat_options(results, inventory, logs), json=json, as_map=map_)
     raise typer.Exit(outcome.exit_code(outcomes))
+
+
+def measure_session(
+    store: "Store",
+    hosts: Sequence[Host],
+    on_event: "EventHandler",
+    connect_timeout: float = cli.CONNECT_TIMEOUT_S,
+    dask: str | None = None,
+    **settings: Any,
+) -> tuple[list["Outcome"], str]:
+    """Measure all hosts once, in a new session; return how each ended, and the folder of the logs."""
+    from fleet.session import runner
+    from fleet.store import new_session_id
+
+    context, logs = _make_context(store, new_session_id(), on_event, connect_timeout, **settings)
+    if dask is None:
+        return runner.run_session(hosts, context), logs
+    from fleet.session import dask_cluster
+
+    return dask_cluster.measure_on_cluster(dask, hosts, context, connect_timeout), logs
 
 
 @cli.app.command(short_help="Finish a session that was interrupted.")
@@ -188,7 +202,7 @@ def resume(
     cli.check_hosts(not_begun, remaining.intent.requested)
     started = time.monotonic()
     store.make_ready()
-    with _show_progress(hosts, (), quiet=quiet, json=json) as on_event:
+    with show_progress(hosts, (), quiet=quiet, json=json) as on_event:
         settings = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
         intended = {"requested": remaining.intent.requested, "labels": remaining.intent.labels}
         context, logs = _make_context(
@@ -205,7 +219,7 @@ def resume(
 
 
 @contextmanager
-def _show_progress(
+def show_progress(
     hosts: Sequence[Host], earlier: Sequence["Outcome"], *, quiet: bool, json: bool, as_map: bool = False
 ) -> Iterator["EventHandler"]:
     """Show a session's events on stderr in this context.

@@ -1,6 +1,6 @@
 """Parses YAML as data that remembers its lines. Scalars stay text: `no` is not false."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,15 @@ def format_path(path: Path) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
+
+
+def describe_problems(file: object, problems: Iterable[Problem]) -> str:
+    """Describe mistakes, a line each that begins `file:line: `, in the order of the file."""
+    lines = [
+        f"{file}:{problem.line}: {problem.where and problem.where + ': '}{problem.text}"
+        for problem in sorted(problems, key=lambda problem: problem.line)
+    ]
+    return "\n".join(dict.fromkeys(lines))
 
 
 def parse(text: str) -> Document:

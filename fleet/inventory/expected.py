@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.inventory.document import BrokenError, Document, Problem, parse
+from fleet.inventory.document import BrokenError, Document, describe_problems, parse
+from fleet.inventory.document import Path as KeyPath
+from fleet.model import BENCHMARKS, LOAD, Relation
+from fleet.text import suggest_similar
 
 SELECTORS = ("cpu_model", "host", "label")
+_BENCHMARKS = (*BENCHMARKS, LOAD.name)
+_RELATIONS = [*map(str, Relation), "LLC", "mem"]
+_LEVEL = re.compile(r"L\d+|n\d+-n\d+")
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _HOW = "write `20 to 28`, `at most 28` or `at least 18`"
 
@@ -58,41 +64,53 @@ def read_expected(path: Path) -> list[ExpectedRange]:
     except (OSError, UnicodeDecodeError) as err:
         raise UsageError(f"{path}: cannot be read: {getattr(err, 'strerror', None) or err}.") from err
     except BrokenError as err:
-        raise UsageError(f"{path}:{err.problem.line}: {err.problem.text}.") from err
+        raise UsageError(describe_problems(path, [err.problem])) from err
     ranges = list(_read_entries(document, path))
     if document.problems:
-        raise UsageError("\n".join(_describe(path, problem) for problem in document.problems))
+        raise UsageError(describe_problems(path, document.problems))
     return ranges
 
 
-def _describe(path: Path, problem: Problem) -> str:
-    return f"{path}:{problem.line}: {problem.where + ': ' if problem.where else ''}{problem.text}."
-
-
 def _read_entries(document: Document, path: Path) -> Iterator[ExpectedRange]:
-    entries = document.data if document.data is not None else []
-    if not isinstance(entries, list):
+    entries = document.data
+    if not entries or not isinstance(entries, list):
         document.problem((), f"a list of entries is needed, each with one of {', '.join(SELECTORS)}")
         return
     for number, entry in enumerate(entries):
         names = [name for name in SELECTORS if isinstance(entry, dict) and name in entry]
-        if len(names) != 1 or not isinstance(entry[names[0]], str):
+        pattern = entry[names[0]] if len(names) == 1 else None
+        if not isinstance(pattern, str):
             document.problem((number,), f"needs exactly one of {', '.join(SELECTORS)}, with a name or a glob")
             continue
+        if names == ["label"] and "=" not in pattern:
+            document.problem((number, "label"), "needs key=value, such as rack=b2")
+        if len(entry) == 1:
+            document.problem((number,), f"names no benchmark: below it, a relation and its range; {_HOW}")
         for benchmark, relations in entry.items():
             if benchmark == names[0]:
                 continue
-            if not isinstance(relations, dict):
+            if (name := benchmark.partition("/")[0]) not in _BENCHMARKS:
+                similar = suggest_similar(name, (*_BENCHMARKS, *SELECTORS))
+                document.problem((number, benchmark), f"is no benchmark{similar}")
+            elif not relations or not isinstance(relations, dict):
                 document.problem((number, benchmark), f"a relation and its range are needed; {_HOW}")
-                continue
-            for relation, text in relations.items():
-                place = (number, benchmark, relation)
-                limits = _read_limits(text)
-                if limits is None:
-                    document.problem(place, f"{text!r} is not a range; {_HOW}")
-                    continue
-                source = f"{path.name}:{document.line(place)}"
-                yield ExpectedRange(names[0], entry[names[0]], benchmark, relation, *limits, source)
+            else:
+                yield from _read_ranges(document, path, (number, benchmark), (names[0], pattern), relations)
+
+
+def _read_ranges(
+    document: Document, path: Path, place: KeyPath, machines: tuple[str, str], relations: Mapping[str, object]
+) -> Iterator[ExpectedRange]:
+    for relation, text in relations.items():
+        here, name = (*place, relation), relation.partition(" ")[0]
+        limits = _read_limits(text)
+        if name not in _RELATIONS and not _LEVEL.fullmatch(name):
+            document.problem(here, f"is no relation or level{suggest_similar(name, _RELATIONS)}")
+        elif limits is None:
+            document.problem(here, f"{text!r} is not a range; {_HOW}" if text else f"has no range; {_HOW}")
+        else:
+            source = f"{path.name}:{document.line(here)}"
+            yield ExpectedRange(*machines, str(place[-1]), relation, *limits, source)
 
 
 def _read_limits(text: object) -> tuple[float | None, float | None] | None:

@@ -18,7 +18,7 @@ from fleet.plan.options import BY_NAME, options_from_entry
 from fleet.text import printable, suggest_similar
 
 if TYPE_CHECKING:
-    from fleet.inventory.document import Document
+    from fleet.inventory.document import Document, Problem
     from fleet.inventory.document import Path as KeyPath
 
 SIZE_LIMIT_BYTES = 8 << 20
@@ -176,12 +176,10 @@ def _read_text(path: Path) -> str:
         raise InventoryError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from err
 
 
-def _make_error(path: Path, problems: Iterable[Any]) -> InventoryError:
-    lines = []
-    for problem in sorted(problems, key=lambda problem: problem.line):
-        where = f"{problem.where}: " if problem.where else ""
-        lines.append(f"{path}:{problem.line}: {where}{problem.text}")
-    return InventoryError("\n".join(dict.fromkeys(lines)))
+def _make_error(path: Path, problems: "Iterable[Problem]") -> InventoryError:
+    from fleet.inventory.document import describe_problems  # noqa: PLC0415  its library is heavy
+
+    return InventoryError(describe_problems(path, problems))
 
 
 class _Resolver:

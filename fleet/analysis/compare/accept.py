@@ -70,7 +70,7 @@ class Acceptance:
         return Outcome.ABOVE if Outcome.ABOVE in outcomes else Outcome.AS_EXPECTED
 
 
-def accept(
+def judge_last_runs(
     root: Root,
     texts: Sequence[str],
     ranges: Sequence[ExpectedRange] = (),

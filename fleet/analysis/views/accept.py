@@ -15,6 +15,7 @@ from fleet.model import Descriptions
 from fleet.text import format_count, one_line
 
 _LISTED = 3  # numbers of a machine
+_LONGEST = 240  # characters of a line, if there is a choice
 NEEDS = "a number needs 3 earlier runs, 3 other equal machines, or a range in expected.yaml"
 
 
@@ -40,10 +41,14 @@ def acceptance_line(acceptance: Acceptance) -> str:
         words = [f"{count} held against {' and '.join(_name_sources(judged['source']))}"]
     elif outcome is Outcome.CANNOT_TELL:
         words = [NEEDS if len(rows) else "it has not measured this"]
-    more = len(named) - _LISTED
-    rest = f"; {more} more" if more > 0 else ""
     hint = "; other settings?" if outcome is Outcome.ABOVE else ""
-    return f"{acceptance.host}: {outcome}: {'; '.join(words[:_LISTED])}{rest}{hint}"
+    for listed in range(_LISTED, 0, -1):
+        more = len(words) - listed
+        rest = f"; {more} more" if more > 0 else ""
+        line = f"{acceptance.host}: {outcome}: {'; '.join(words[:listed])}{rest}{hint}"
+        if len(line) <= _LONGEST:
+            break
+    return line
 
 
 def _name_sources(sources: "pd.Series[str]") -> list[str]:

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from benchmarks.acceptance import judge_machine, simulate
-from fleet.analysis.compare import Outcome, predict_next
-from fleet.errors import EXIT_BELOW, UsageError
+from fleet.analysis.compare import Outcome, judge_last_runs, predict_next
+from fleet.errors import EXIT_BELOW, EXIT_SOME_FAILED, UsageError
 from fleet.inventory.expected import read_expected
-from tests.command import Done
+from fleet.model import Relation
+from fleet.store import Store
+from tests import builders
+from tests.command import Done, Fleet
 
 
 def test_a_prediction_is_of_one_more_value() -> None:
@@ -71,6 +74,57 @@ def test_a_host_without_any_expectation_has_its_own_exit_code(
     assert done.stdout.startswith("verona: cannot tell: a number needs 3 earlier runs")
 
 
+@pytest.mark.parametrize(
+    ("text", "outcome", "exit_code"),
+    [
+        ("at most 99999", "as expected", 0),
+        ("at most 0.01", "below", EXIT_BELOW),
+        ("at least 99999", "above", 0),
+        (None, "cannot tell", UsageError.exit_code),
+    ],
+)
+def test_each_outcome_has_its_exit_code_and_a_line_that_a_scheduler_takes(
+    made_lab: Path,
+    fleet_here: Callable[..., Done],
+    tmp_path: Path,
+    text: str | None,
+    outcome: str,
+    exit_code: int,
+) -> None:
+    file = tmp_path / "expected.yaml"
+    file.write_text(f"- host: {'verona' if text else 'another'}\n  cas:\n    smt: {text or 'at most 1'}\n")
+    done = fleet_here(
+        "accept", "verona", "-b", "cas", "--expected", str(file), "-r", str(made_lab / "results")
+    )
+    line = done.stdout.splitlines()[0]
+    assert (done.exit_code, line.startswith(f"verona: {outcome}: ")) == (exit_code, True), line
+    assert len(line) <= 240
+    assert line.isascii()
+    assert not set(line) & set("\"'`$\\=|\n")
+
+
+def test_measuring_first_is_a_run_whose_numbers_are_then_judged(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        here = "here: {via: local, plan: {rounds: 1}}"
+        fleet.inventory(f"hosts:\n  {here}\n  gone: {{address: 127.0.0.1, port: 1}}\n")
+        for text, outcome, exit_code in (
+            ("at most 0.01", Outcome.BELOW, EXIT_BELOW),
+            ("at least 99999", Outcome.ABOVE, EXIT_SOME_FAILED),
+        ):
+            ranges = "".join(f"    {relation}: {text}\n" for relation in Relation)
+            (tmp_path / "expected.yaml").write_text(f"- host: here\n  cas:\n{ranges}")
+            done = fleet("accept", "--run", "-b", "cas", "--json")
+            assert done.exit_code == exit_code, done.stderr
+            assert [(machine["host"], machine["outcome"]) for machine in done.json] == [("here", outcome)]
+            assert "gone" in done.stderr
+
+
+def test_runs_without_numbers_are_refused(tmp_path: Path) -> None:
+    Store(tmp_path).publish(builders.a_run(), [])
+    with pytest.raises(UsageError, match="these runs have no latencies between CPUs and no levels"):
+        judge_last_runs(str(tmp_path), ["all"])
+
+
 def test_written_ranges_are_read_again_and_replace_other_expectations(
     made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
 ) -> None:
@@ -118,7 +172,22 @@ def test_limits_of_a_rate_turn_round_in_ns(tmp_path: Path) -> None:
         ("- hosts: a\n", r":1: .*exactly one of cpu_model, host, label"),
         ("- host: a\n  label: b=c\n", r":1: .*exactly one of"),
         ("- host: a\n  cas: 20 to 30\n", r":2: .*a relation and its range"),
+        ("- host: a\n  cas:\n    llc: fast\n", r":3: .*'fast' is not a range"),
+        ("- host: a\n  cas:\n    llc: at least zero\n", r":3: .*is not a range"),
+        ("- host: a\n  cas:\n    llc:\n", r":3: .*has no range; write"),
+        ("- host: a\n  cas:\n    pakage: 20 to 30\n", r":3: .*no relation or level; did you mean 'package'"),
+        ("- host: a\n  cass:\n    llc: 20 to 30\n", r":2: .*is no benchmark; did you mean 'cas'"),
+        (
+            "- hots: a\n  host: b\n  cas:\n    llc: 2 to 3\n",
+            r":1: .*hots: is no benchmark; did you mean 'host'",
+        ),
+        ("- host: a\n  cas:\n    llc: 2 to 3\n    llc: 2 to 4\n", r":4: .*duplicate key"),
+        ("- host: a\n", r":1: .*names no benchmark"),
+        ("- host: a\n  cas:\n", r":2: .*a relation and its range"),
+        ("- label: b2\n  cas:\n    llc: 2 to 3\n", r":1: .*needs key=value"),
         ("host: a\n", r":1: a list of entries"),
+        ("", r":1: a list of entries"),
+        ("- host: a\n\tcas:\n", r":2: .*this line contains a tab"),
         ("- host: [\n", r":1: broken YAML|:2: broken YAML"),
     ],
 )
