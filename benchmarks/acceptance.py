@@ -32,7 +32,7 @@ SLOWER = np.log(1.1)
 def judge_machine(logs: Floats, others: Floats, earlier: Floats) -> pd.DataFrame:
     """Judge one machine as `accept` does; others, earlier: relations x machines, or x runs."""
     relations = [f"r{number}" for number in range(RELATIONS)]
-    equal = np.where(measure_distances(others, THRESHOLD).found(THRESHOLD), np.nan, others)
+    equal = np.where(measure_distances(others, THRESHOLD).are_odd(THRESHOLD), np.nan, others)
     parts = []
     for source, values, least in (("others", equal, LEAST_MACHINES - 1), ("earlier", earlier, LEAST_RUNS)):
         if values.shape[1] >= least:

@@ -79,10 +79,10 @@ def power(chance: np.random.Generator, nights: int, change: float) -> Floats:
     hits, false = {}, 0
     for one in all_found:
         at = np.flatnonzero(rows == one.row)
-        if len(at) and abs(one.at - dates[at[0]]) <= near:
+        if len(at) and abs(one.night - dates[at[0]]) <= near:
             hits[one.row] = (
                 one.dated,
-                abs(one.at - dates[at[0]]) <= 1,
+                abs(one.night - dates[at[0]]) <= 1,
                 one.low <= np.log1p(change) <= one.high,
             )
         elif one.row < len(logs) and one.dated:
@@ -93,7 +93,7 @@ def power(chance: np.random.Generator, nights: int, change: float) -> Floats:
     of_all = [
         one
         for one in found(whole, "normal")
-        if one.row >= len(whole) and abs(one.at - nights // 2) <= 1 and one.dated
+        if one.row >= len(whole) and abs(one.night - nights // 2) <= 1 and one.dated
     ]
     return np.array(
         [len(hits) / len(rows), len(hits) / len(rows) * shares[0], *shares[1:], false, bool(of_all)]

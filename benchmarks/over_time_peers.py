@@ -38,7 +38,7 @@ def asv(logs: Floats, _: str) -> Dated:
 
 def ours(logs: Floats, noise: str) -> Dated:
     """Return the dated changes in rows of one series."""
-    return [(one.row, one.at) for one in over_time.found(logs, noise) if one.dated and one.row < len(logs)]
+    return [(one.row, one.night) for one in over_time.found(logs, noise) if one.dated and one.row < len(logs)]
 
 
 PROGRAMS: dict[str, Callable[[Floats, str], Dated]] = {"fleet": ours, "otava": otava, "asv": asv}

@@ -72,10 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 session(chance, count, runs, kind, np.log1p(by) * at)
                 for by, at in ((0.05, one), (0.1, one), (0.05, every_relation))
             ]
-            found = [each.found(THRESHOLD) for each in made]
+            found = [each.are_odd(THRESHOLD) for each in made]
             rows.append(
                 (
-                    null.found(THRESHOLD).any(),
+                    null.are_odd(THRESHOLD).any(),
                     np.isnan(null.p).mean(),
                     found[0][0, 0],
                     found[1][0, 0],
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for count in (8, 30):
         chance = np.random.default_rng(options.seed)
         null, *made = (
-            [simulate_cpus(chance, count, np.log1p(by)).found(THRESHOLD) for _ in range(options.sessions)]
+            [simulate_cpus(chance, count, np.log1p(by)).are_odd(THRESHOLD) for _ in range(options.sessions)]
             for by in (0, 0.03, 0.05)
         )
         shares = [

@@ -30,7 +30,7 @@ def test_the_shipped_runs_tell_a_real_change_from_a_mere_name(tmp_path: Path) ->
         "readwrite": "changed",
     }
     (same,) = compare(root, ["kernel=a", "kernel=b"])
-    assert not same.changed
+    assert not same.has_changed
     assert sum(file.stat().st_size for file in (FOLDER / "data").rglob("*.parquet")) < 1_000_000
 
 

@@ -74,11 +74,11 @@ def compare(
         typer.echo((answer.json if json else answer.csv)())
     else:
         cli.print_paged(answer.text())
-    if fail_on_change and not answer.judged:
+    if fail_on_change and not answer.has_verdict:
         raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
-    if fail_on_change and answer.changed:
+    if fail_on_change and answer.has_changed:
         raise typer.Exit(EXIT_CHANGED)
-    if fail_on_change and answer.at_another_level:
+    if fail_on_change and answer.is_at_another_level:
         raise typer.Exit(EXIT_AT_ANOTHER_LEVEL)
 
 
@@ -88,9 +88,9 @@ class _Answer(NamedTuple):
     text: Callable[[], str]
     json: Callable[[], str]
     csv: Callable[[], str]
-    judged: bool = False
-    changed: bool = False
-    at_another_level: bool = False
+    has_verdict: bool = False
+    has_changed: bool = False
+    is_at_another_level: bool = False
 
 
 def _compare_sides(root: "Listing", sides: list[str], width: int | None, **options: Any) -> _Answer:
@@ -102,9 +102,9 @@ def _compare_sides(root: "Listing", sides: list[str], width: int | None, **optio
         partial(views.render_comparisons, results, width),
         partial(views.comparisons_as_json, results),
         partial(views.comparisons_as_csv, results),
-        judged=all(result.judged for result in results),
-        changed=any(result.changed for result in results),
-        at_another_level=any(result.at_another_level for result in results),
+        has_verdict=all(result.has_verdict for result in results),
+        has_changed=any(result.has_changed for result in results),
+        is_at_another_level=any(result.is_at_another_level for result in results),
     )
 
 
@@ -117,8 +117,8 @@ def _compare_siblings(root: "Listing", sides: list[str], width: int | None, **op
         partial(views.render_siblings, groups, width),
         partial(views.siblings_as_json, groups),
         partial(views.siblings_as_csv, groups),
-        judged=any(group.judged for group in groups),
-        changed=any(group.odd for group in groups),
+        has_verdict=any(group.has_verdict for group in groups),
+        has_changed=any(group.odd_hosts for group in groups),
     )
 
 
@@ -128,7 +128,9 @@ def _find_changes(root: "Listing", sides: list[str], _width: int | None, **optio
 
     past = find_changes_over_time(root, sides, **options)
     text, json, csv = views.render_changes, views.changes_as_json, views.changes_as_csv
-    return _Answer(partial(text, past), partial(json, past), partial(csv, past), past.judged, past.changed)
+    return _Answer(
+        partial(text, past), partial(json, past), partial(csv, past), past.has_verdict, past.has_changed
+    )
 
 
 def _set_beside(root: "Listing", sides: list[str], limits: Sequence[str | None]) -> _Answer:

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
         median_of_known,
         moderate_variances,
     )
-    from fleet.analysis.compare.odd import (
+    from fleet.analysis.compare.over_time import Change, add_means, clean_series, find_changes
+    from fleet.analysis.compare.siblings import (
         LEAST_MACHINES,
         Distances,
         compare_cpus,
+        compare_siblings,
         measure_distances,
         reduce_runs,
     )
-    from fleet.analysis.compare.over_time import Change, add_means, clean_series, find_changes
-    from fleet.analysis.compare.siblings import compare_siblings
     from fleet.analysis.compare.side_runs import SideRuns, find_chance_limits
     from fleet.analysis.compare.sides import ComparisonSide, resolve_sides
     from fleet.analysis.compare.verdicts import (

@@ -18,10 +18,10 @@ from fleet.analysis.compare.judge import (
     apply_student,
     control_false_discovery,
     label_levels,
+    mean_of_known,
     moderate_variances,
 )
-from fleet.analysis.compare.odd import LEAST_MACHINES, mean_of_known, measure_distances
-from fleet.analysis.compare.siblings import equal_facts
+from fleet.analysis.compare.siblings import LEAST_MACHINES, equal_facts, measure_distances
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.compare.sides import NOTHING, ComparisonSide, read_selected_runs, reduce_each_host
 from fleet.analysis.compare.verdicts import THRESHOLD
@@ -149,7 +149,7 @@ def _expect(
         if run["hypervisor"] is not None:  # it may be at one of several levels
             values = np.where(_are_at_own_level(own, values), values, np.nan)
         if ids is others and len(values):  # as --siblings finds them
-            values = np.where(measure_distances(values, THRESHOLD).found(THRESHOLD), np.nan, values)
+            values = np.where(measure_distances(values, THRESHOLD).are_odd(THRESHOLD), np.nan, values)
         counts = (~np.isnan(values)).sum(axis=1)
         enough = is_open & (counts >= minimum)
         names = ("mean", "error", "freedom")

@@ -61,7 +61,7 @@ class Comparison:
     unlike: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
-    def judged(self) -> bool:
+    def has_verdict(self) -> bool:
         """Report whether there are enough runs for a verdict."""
         return bool(self.relations["p"].notna().any())
 
@@ -77,14 +77,14 @@ class Comparison:
         return a, b
 
     @property
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Report whether a relation, of this host or of all, is known to have changed."""
         return any(
             len(rows) and (rows["verdict"] == Verdict.CHANGED).any() for rows in (self.relations, self.fleet)
         )
 
     @property
-    def at_another_level(self) -> bool:
+    def is_at_another_level(self) -> bool:
         """Report whether the sides of a relation are at different levels, which may be chance."""
         return bool(len(self.relations) and (self.relations["verdict"] == Verdict.AT_ANOTHER_LEVEL).any())
 
@@ -183,7 +183,7 @@ def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonS
     shared = [host for host in a.hosts if host in b.hosts]
     if not shared or (len(a.hosts) == 1 and len(b.hosts) == 1):
         return [(a, b)]
-    return [(a.of_host(host), b.of_host(host)) for host in shared]
+    return [(a.select_host(host), b.select_host(host)) for host in shared]
 
 
 def _lay_out_comparison(

@@ -12,7 +12,7 @@ import pandas as pd
 
 from fleet.analysis.base.selection import group_by_host
 from fleet.analysis.compare.caveats import choose_number_column
-from fleet.analysis.compare.odd import mean_of_known
+from fleet.analysis.compare.judge import mean_of_known
 from fleet.analysis.compare.over_time import (
     LEAST_NIGHTS,
     Change,
@@ -58,7 +58,7 @@ class History:
     relations: int
     runs: int
     nights: tuple[date, ...]
-    judged: bool
+    has_verdict: bool
     threshold: float
     changes: pd.DataFrame
     odd: pd.DataFrame
@@ -69,7 +69,7 @@ class History:
     descriptions: Descriptions
 
     @property
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Report whether a change is beyond the threshold."""
         return bool(self.changes["changed"].any())
 
@@ -157,12 +157,12 @@ def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]
             continue
         if own.sum() > 1:
             members = pool.logs[: pool.members.shape[1]][own]
-            before, after = members[:, change.begin : change.at], members[:, change.at : change.end + 1]
+            before, after = members[:, change.begin : change.night], members[:, change.night : change.end + 1]
             moved = mean_of_known(after, axis=1) - mean_of_known(before, axis=1)
             if (moved * np.sign(change.moved) > abs(change.moved) / 2).mean() < _MOST:
                 continue
         remaining.append(change)
-    return sorted(remaining, key=lambda change: (change.at, change.row))
+    return sorted(remaining, key=lambda change: (change.night, change.row))
 
 
 def _is_part(change: Change, wider: Change, pool: Pooled) -> bool:
@@ -189,8 +189,8 @@ def _table(
         measured = np.flatnonzero(~np.isnan(pool.logs[change.row]))
         kind = kinds.iloc[0] if len(kinds) == 1 else ("", "", "")
         places = (
-            measured[measured < change.at][-1],
-            change.at,
+            measured[measured < change.night][-1],
+            change.night,
             change.first,
             change.last,
             change.begin,
@@ -198,7 +198,7 @@ def _table(
         )
         numbers = np.exp([change.moved, change.low, change.high]).tolist()
         changed = abs(change.moved) > np.log1p(threshold)
-        beside = tuple(_else(hosts, nights[change.at], facts)) if change.dated else ()
+        beside = tuple(_else(hosts, nights[change.night], facts)) if change.dated else ()
         about = (hosts, *kind, *(nights[place] for place in places), *numbers)
         listed.append((*about, change.q, change.dated, changed, beside))
     columns = ("hosts", *CLASS, *("before", "after", "first", "last", "begin", "end", "ratio", "low", "high"))

@@ -240,3 +240,10 @@ def median_of_known(values: Floats, axis: int, *, lower: bool = False) -> Floats
     middles = (below, below if lower else np.minimum(count // 2, values.shape[axis] - 1))
     low, high = (np.take_along_axis(ordered, middle, axis=axis) for middle in middles)
     return np.asarray((low + high).squeeze(axis) / 2)
+
+
+def mean_of_known(values: Floats, axis: int) -> Floats:
+    """Return the mean of the values that are not NaN; NaN of none."""
+    is_known = ~np.isnan(values)
+    counts = is_known.sum(axis=axis)
+    return np.asarray(np.where(is_known, values, 0.0).sum(axis=axis) / np.where(counts > 0, counts, np.nan))

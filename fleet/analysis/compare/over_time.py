@@ -78,7 +78,7 @@ class Change(NamedTuple):
     """
 
     row: int
-    at: int
+    night: int
     first: int
     last: int
     begin: int

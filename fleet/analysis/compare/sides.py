@@ -34,7 +34,7 @@ class ComparisonSide:
         """Return the hosts of its runs."""
         return sorted(self.runs["host_id"].unique())
 
-    def of_host(self, host_id: str) -> "ComparisonSide":
+    def select_host(self, host_id: str) -> "ComparisonSide":
         """Return the side of the runs on one host, named host@side."""
         name = self.name if self.name.startswith(f"{host_id}@") else f"{host_id}@{self.name}"
         return ComparisonSide(name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True))

@@ -124,7 +124,7 @@ def _answer_changes(past: History, cells: Sequence[tuple[str, ...]]) -> Answer:
 def _answer_odd(group: Siblings) -> Answer:
     findings = []
     for host, kind, relation, this, others, change, interval, _ in (
-        siblings_view.format_odd_numbers(group) if group.odd else ()
+        siblings_view.format_odd_numbers(group) if group.odd_hosts else ()
     ):
         where = "mean of all relations" if relation == MEAN else f"{kind} {relation}"
         beside = f"; {this} against {others}" if this != "-" else ""
@@ -149,7 +149,9 @@ def _mark_changes(past: History, cells: Sequence[tuple[str, ...]]) -> Iterator[t
 def _mark_odd(group: Siblings) -> Iterator[tuple[str, str]]:
     """Yield each odd host once, with its number that is least likely by chance."""
     marked = set[str]()
-    for host, _, relation, _, _, change, *_ in siblings_view.format_odd_numbers(group) if group.odd else ():
+    for host, _, relation, _, _, change, *_ in (
+        siblings_view.format_odd_numbers(group) if group.odd_hosts else ()
+    ):
         if host not in marked:
             marked.add(host)
             yield host, f"odd: {'mean' if relation == MEAN else relation} {change}"

@@ -37,7 +37,7 @@ def render_comparisons(comparisons: Sequence[Comparison], width: int | None = No
         environment = _render_environment(ordered[0], common, width, title_end=", on each host alike")
         parts.insert(0, "\n\n".join((*_render_answer(ordered, width), *environment)))
     legend = [
-        _render_legend([comparison for comparison in ordered if comparison.judged is judged])
+        _render_legend([comparison for comparison in ordered if comparison.has_verdict is judged])
         for judged in (True, False)
     ]
     if several and any(len(comparison.fleet) for comparison in ordered):
@@ -197,7 +197,7 @@ def _summarize_relations(comparison: Comparison) -> str:
         )
     rows, descriptions = text.to_records(comparison.relations), comparison.descriptions
     split = _describe_split_relations(rows, descriptions)
-    if not comparison.judged:
+    if not comparison.has_verdict:
         return ", ".join(("no verdict, too few runs", *split))
     changes = [
         (text.convert_change(row, descriptions)[0], row["relation"])
@@ -289,7 +289,7 @@ def _render_comparison(
     elif comparison.relations.empty:
         yield "Nothing to compare: the sides have no benchmark, variant and relation in common."
     if len(comparison.relations):
-        yield _render_verdicts(comparison, width) if comparison.judged else _render_numbers(comparison)
+        yield _render_verdicts(comparison, width) if comparison.has_verdict else _render_numbers(comparison)
     if comparison.reports_pairs and (comparison.pairs["verdict"] == Verdict.CHANGED).any():
         yield "\n".join(_render_changed_pairs(comparison))
     if len(comparison.levels):
@@ -361,7 +361,7 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
     if rows.empty:
         return ""
     units = "s or ".join(dict.fromkeys(comparison.unit for comparison in comparisons))
-    if not comparisons[0].judged:
+    if not comparisons[0].has_verdict:
         how = (
             ". Within A, within B: ±95% of the median pair, within a run. Two runs of an unchanged "
             "machine differ by more, so it is not the error of the difference."

@@ -37,7 +37,7 @@ def render_changes(history: History) -> str:
 
 def changes_as_json(history: History) -> str:
     """Render one object; dates as text, shares as fractions."""
-    names = ("hosts", "relations", "runs", "judged", "threshold", "caveats")
+    names = ("hosts", "relations", "runs", "has_verdict", "threshold", "caveats")
     return format_json(
         {name: getattr(history, name) for name in (*names, "nights", "changes", "odd", "elsewhere")}
     )
@@ -55,7 +55,7 @@ def render_changes_headline(history: History) -> str:
     counts = (len(history.hosts), history.relations, history.runs, len(history.nights))
     words = map(format_count, counts, ("host", "relation", "run", "night"))
     about = f"{join_names(history.hosts, 60)}: {', '.join(words)}"
-    if not history.judged:
+    if not history.has_verdict:
         return one_line(f"{about}: no verdict")
     dated, changed = history.changes["dated"], history.changes["changed"]
     parts = [

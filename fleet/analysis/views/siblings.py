@@ -38,7 +38,17 @@ def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str
 
 def siblings_as_json(groups: Sequence[Siblings]) -> str:
     """Render a list of groups; latencies one way in ns, shares as fractions, null where unknown."""
-    names = ("hosts", "about", "runs", "threshold", "judged", "odd", "smallest", "rows", "environment")
+    names = (
+        "hosts",
+        "about",
+        "runs",
+        "threshold",
+        "has_verdict",
+        "odd_hosts",
+        "smallest",
+        "rows",
+        "environment",
+    )
     rows = [{name: getattr(group, name) for name in (*names, "caveats")} for group in groups]
     return text.format_json(
         [row | {"smallest": None if text.is_none(row["smallest"]) else row["smallest"]} for row in rows]
@@ -53,9 +63,9 @@ def siblings_as_csv(groups: Sequence[Siblings]) -> str:
 
 def render_siblings_headline(group: Siblings) -> str:
     """Say in a sentence how many machines are equal, and which are odd."""
-    answer = "none is odd" if group.judged else "no verdict"
-    if group.odd:
-        answer = f"{len(group.odd)} odd: {join_names(group.odd, 60)}"
+    answer = "none is odd" if group.has_verdict else "no verdict"
+    if group.odd_hosts:
+        answer = f"{len(group.odd_hosts)} odd: {join_names(group.odd_hosts, 60)}"
     about = f"{len(group.hosts)} equal machines, {format_count(group.runs, 'run')}"
     return one_line(f"{join_names(group.hosts, 60)}: {about}: {answer}")
 
@@ -75,7 +85,7 @@ def odd_environments(group: Siblings) -> Iterator[tuple[str, str]]:
 def _select_numbers(group: Siblings) -> pd.DataFrame:
     """Return the rows of odd machines or, without verdicts, those beyond the threshold."""
     is_listed = group.rows["odd"]
-    if not group.judged:
+    if not group.has_verdict:
         ratio, limit = group.rows["ratio"], 1 + group.threshold
         is_listed = (ratio > limit) | (ratio < 1 / limit)
     return group.rows[is_listed].sort_values(["host", "p"], kind="stable")
@@ -89,7 +99,7 @@ def _render_group(group: Siblings, width: int | None) -> Iterator[str]:
         yield "\n" + table(TITLES, rows[:_NUMBERS_LISTED], right={3, 4, 5, 6, 7}, width=width, drop=drop)
         if len(rows) > _NUMBERS_LISTED:
             yield f"{len(rows) - _NUMBERS_LISTED} more with --csv"
-    elif group.judged:
+    elif group.has_verdict:
         yield f"  One relation {group.smallest:.1%} apart would be found in 8 of 10 such comparisons."
     for host, words in odd_environments(group):
         yield f"{host} {words}"

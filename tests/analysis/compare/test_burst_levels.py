@@ -69,7 +69,7 @@ def test_a_comparison_lists_levels_that_its_verdicts_do_not_see(tmp_path: Path) 
         )
         Store(tmp_path).publish(run, bursts)
     found = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert not found[0].changed
+    assert not found[0].has_changed
     text = render_comparisons(found)
     assert "Bursts at another level, not judged (other: their median;" in text
     assert re.search(r"cas/cmpxchg +0-1 .* 1\d% +4\d% ", text)

@@ -100,8 +100,8 @@ def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
     assert set(found.relations["verdict"]) == {"no verdict"}
     assert found.relations[["low", "high", "p", "q", "smallest"]].isna().all(axis=None)
     assert found.pairs.empty
-    assert not found.changed
-    assert not found.judged
+    assert not found.has_changed
+    assert not found.has_verdict
     text = render_comparisons([found])
     assert "no verdict, too few runs" in text
     assert found.relations["ratio"][1] == pytest.approx(2, rel=0.05)
@@ -130,7 +130,7 @@ def test_what_matters_is_three_percent_under_a_hypervisor_too(tmp_path: Path) ->
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
     assert found.threshold == 0.03
     assert list(found.relations["verdict"]) == ["equivalent", "changed"]
-    assert not compare(tmp_path, ["kernel=a", "kernel=b"], threshold=0.1)[0].changed
+    assert not compare(tmp_path, ["kernel=a", "kernel=b"], threshold=0.1)[0].has_changed
 
 
 def test_sides_at_different_levels_of_a_machine_that_switches_are_at_another_level(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_sides_at_different_levels_of_a_machine_that_switches_are_at_another_lev
     smt, package = found.relations.to_dict("records")
     assert smt["levels"] == 1
     assert (package["verdict"], package["levels"]) == ("at another level", 2)
-    assert not found.changed
-    assert found.at_another_level
+    assert not found.has_changed
+    assert found.is_at_another_level
     headline = render_comparisons([found]).splitlines()[0]
     assert re.search(
         r"1 at another level \(package: most of A at 4\d\.\d, most of B at 6\d\.\d; about \d+ runs", headline
@@ -186,7 +186,7 @@ def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> No
         ("one@kernel=a", "one@kernel=b"),
         ("two@kernel=a", "two@kernel=b"),
     ]
-    assert all(one.unit == "run" and one.judged for one in found)
+    assert all(one.unit == "run" and one.has_verdict for one in found)
     first, _, _, changed, *rest = render_comparisons(found).splitlines()  # what changed, before any details
     assert (
         first == "kernel=b against kernel=a, 2 hosts: 4 relations, 1 changed (two), 3 equivalent (within ±3%)"
@@ -227,7 +227,7 @@ def test_the_baseline_is_compared_with_each_further_side(tmp_path: Path) -> None
     for place, side in enumerate("abcabcabc"):
         keep(tmp_path, place, side, slower={Relation.SMT: 1.2} if side == "c" else None)
     found = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"])
-    assert [(one.a.name, one.b.name, one.changed) for one in found] == [
+    assert [(one.a.name, one.b.name, one.has_changed) for one in found] == [
         ("kernel=a", "kernel=b", False),
         ("kernel=a", "kernel=c", True),
     ]

@@ -21,7 +21,7 @@ def test_a_step_has_a_date_and_a_slow_change_has_none() -> None:
     logs[3, 17:] += 0.05
     logs[8] += np.linspace(0, 0.08, 30)
     step, gradual = find_changes(logs)
-    assert (step.row, step.at, step.dated) == (3, 17, True)
+    assert (step.row, step.night, step.dated) == (3, 17, True)
     assert step.first <= 17 <= step.last
     assert step.low < 0.05 < step.high
     assert (gradual.row, gradual.dated) == (8, False)
@@ -41,7 +41,7 @@ def test_missing_nights_are_just_missing() -> None:
     logs[3, [2, 9, 17, 18, 25]] = np.nan
     logs[5, :12] = np.nan
     (step,) = find_changes(logs)
-    assert (step.row, step.at) == (3, 19)
+    assert (step.row, step.night) == (3, 19)
 
 
 @pytest.mark.parametrize("second", [0.05, -0.05])
@@ -49,7 +49,7 @@ def test_changes_of_a_row_that_follow_one_another_are_all_found(second: float) -
     logs = quiet(nights=60)
     logs[3, 20:] += 0.05
     logs[3, 40:] += second
-    assert [(one.row, one.at, one.dated) for one in find_changes(logs)] == [(3, 20, True), (3, 40, True)]
+    assert [(one.row, one.night, one.dated) for one in find_changes(logs)] == [(3, 20, True), (3, 40, True)]
 
 
 def test_levels_met_again_are_one_and_a_lasting_switch_is_named() -> None:
@@ -72,7 +72,7 @@ def test_odd_nights_are_named_and_hide_no_change() -> None:
     logs[3, [5, 24]] += np.log(1.3)
     clean = clean_series(logs, np.zeros(12, dtype=bool))
     assert [(row, night) for row, night, _ in clean.odd] == [(3, 5), (3, 24)]
-    assert [(one.row, one.at) for one in find_changes(clean.logs)] == [(3, 17)]
+    assert [(one.row, one.night) for one in find_changes(clean.logs)] == [(3, 17)]
 
 
 def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> None:
@@ -81,7 +81,7 @@ def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> Non
     logs[relations == 1, 6:] += 0.03
     pool = add_means(logs, hosts, relations)
     (one,) = drop_changes_of_parts(find_changes(pool.logs), pool)
-    assert one.at == 6
+    assert one.night == 6
     assert pool.members[one.row].tolist() == (relations == 1).tolist()
     alone = quiet(nights=12)
     alone[4, 6:] += 0.2
@@ -105,7 +105,7 @@ def test_the_night_in_which_a_machine_of_the_lab_changed(made_lab: Path) -> None
     assert max(map(len, done.stdout.splitlines())) <= 80
     few = fleet("compare", "node1", "--fail-on-change", "--json")
     assert few.exit_code == 2
-    assert not few.json["judged"]
+    assert not few.json["has_verdict"]
 
 
 def test_notebooks_get_the_same_changes(made_lab: Path) -> None:

@@ -35,7 +35,7 @@ def test_the_odd_machine_is_no_part_of_what_it_is_held_against() -> None:
     logs = machines(8)
     logs[2, 5] += 0.2
     found = measure_distances(logs, THRESHOLD)
-    assert np.argwhere(found.found(THRESHOLD)).tolist() == [[2, 5]]
+    assert np.argwhere(found.are_odd(THRESHOLD)).tolist() == [[2, 5]]
     assert found.moved[2, 5] == pytest.approx(logs[2, 5] - np.delete(logs[2], 5).mean())
     assert list(found.others[2]) == [6] * 5 + [7] + [6] * 2, "the others are held against those without it"
 
@@ -77,7 +77,7 @@ def test_a_machine_whose_runs_vary_more_than_those_of_most_must_be_further_apart
     for machine, odd in ((0, False), (1, True)):
         slow = logs.copy()
         slow[2, machine] += 0.04
-        assert measure_distances(slow, THRESHOLD, noise=noise).found(THRESHOLD)[2, machine] == odd
+        assert measure_distances(slow, THRESHOLD, noise=noise).are_odd(THRESHOLD)[2, machine] == odd
 
 
 def test_a_cpu_is_held_beside_its_node_and_a_node_against_the_same_node() -> None:
@@ -101,8 +101,8 @@ def test_a_median_is_of_the_values_there() -> None:
 
 def test_simulated_machines_are_found_and_healthy_ones_are_not() -> None:
     chance = np.random.default_rng(3)
-    healthy = [simulated.session(chance, 8, 3, "normal", NONE).found(THRESHOLD).any() for _ in range(10)]
-    slow = [simulated.session(chance, 8, 3, "normal", 0.1 * ONE).found(THRESHOLD)[0, 0] for _ in range(10)]
+    healthy = [simulated.session(chance, 8, 3, "normal", NONE).are_odd(THRESHOLD).any() for _ in range(10)]
+    slow = [simulated.session(chance, 8, 3, "normal", 0.1 * ONE).are_odd(THRESHOLD)[0, 0] for _ in range(10)]
     assert sum(healthy) <= 1
     assert sum(slow) >= 8
 
@@ -124,11 +124,11 @@ def test_notebooks_get_the_same_table(made_lab: Path) -> None:
 
 def test_healthy_nodes_are_not_odd_and_few_have_no_verdict(made_lab: Path) -> None:
     (healthy,) = compare_siblings(made_lab / "results", ["node*", "!node6"])
-    assert healthy.judged
-    assert healthy.odd == []
+    assert healthy.has_verdict
+    assert healthy.odd_hosts == []
     assert 0.01 < healthy.smallest < 0.05
     (few,) = compare_siblings(made_lab / "results", ["node[1-3]"])
-    assert not few.judged
+    assert not few.has_verdict
     assert few.caveats == ("node[1-3]: no verdict: 3 equal machines; it needs 4 or more.",)
 
 
