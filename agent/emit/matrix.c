@@ -189,8 +189,10 @@ static void add_levels(const struct plan *plan, size_t visit)
 	if (cpus->a != cpus->b)
 		text_add(&page, "-%d", plan_last_cpu(plan, cpus));
 	text_add(&page, ": %.1f", level->median);
-	if (level->half_ppm < UINT32_MAX)
+	if (level->half_ppm <= 1000000)
 		text_add(&page, " +-%.1f%%", level->half_ppm / 1e4);
+	else if (level->half_ppm < UINT32_MAX)
+		text_add(&page, " unsettled");
 	text_add(&page, ", and %.0f%% of bursts at %.1f\n",
 		 100.0 * level->others / (level->count + level->others), level->other);
 }

@@ -193,7 +193,11 @@ static void add_table_row(struct card *card, double y, double step, const char *
 static void write_row(const struct row *row, char ns[32], char half[32], char pairs[32])
 {
 	snprintf(ns, 32, "%.1f ns", row->ns);
-	snprintf(half, 32, row->spread < 0 ? "-" : "\302\261%.1f%%", 100 * row->spread);
+	snprintf(half, 32,
+		 row->spread < 0   ? "-"
+		 : row->spread > 1 ? "unsettled"
+				   : "\302\261%.1f%%",
+		 100 * row->spread);
 	snprintf(pairs, 32, "%zu", row->pairs);
 }
 

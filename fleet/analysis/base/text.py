@@ -73,8 +73,18 @@ def format_span(first: datetime, last: datetime) -> str:
 
 
 def format_half_width(share: float | None) -> str:
-    """Format half the width of an interval, as ±1.2%; - without one."""
-    return "-" if is_none(share) else f"±{share:.1%}"
+    """Format half the width of an interval, as ±1.2%; - without one, and no number beyond 100 %."""
+    if is_none(share):
+        return "-"
+    return f"±{share:.1%}" if share <= 1 else "unsettled"
+
+
+def describe_half_widths(subject: str, middle: float, largest: float) -> str:
+    """Say how wide intervals are, as "half of them within ±1.2%, all within ±3.4%"; subject: half of what."""
+    if middle > 1:
+        return f"{subject} unsettled"
+    others = f"all within {format_half_width(largest)}" if largest <= 1 else "others unsettled"
+    return f"{subject} within {format_half_width(middle)}, {others}"
 
 
 def format_change(share: float, digits: int = 1) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base.text import (
-    format_half_width,
+    describe_half_widths,
     format_share,
     format_value,
     is_none,
@@ -48,11 +48,8 @@ def render_ladder(
     ]
     parts += explain_marks(levels)
     if levels["spread"].notna().any():
-        middle, worst = (
-            format_half_width(levels["spread"].median()),
-            format_half_width(levels["spread"].max()),
-        )
-        parts.append(f"interval: half the plateaus within {middle}, all within {worst}")
+        ends = levels["spread"].median(), levels["spread"].max()
+        parts.append(f"interval: {describe_half_widths('half the plateaus', *ends)}")
     if all_sizes or not len(levels):
         for _, group in rows.groupby(["threads", *_ENDS], sort=True):
             parts.append(f"{describe_cpus(group)}\n{_sizes(group, width, descriptions)}")

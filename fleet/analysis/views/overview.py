@@ -13,6 +13,7 @@ import pandas as pd
 from fleet.analysis.base.selection import MissingHost
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import (
+    describe_half_widths,
     describe_units,
     explain_relations,
     format_half_width,
@@ -348,11 +349,8 @@ def _legend(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: 
     yield from _describe_levels(table, descriptions)
     if table["half"].isna().all():
         return
-    usual, largest = (
-        format_half_width(getattr(table["half"], statistic)()) for statistic in ("median", "max")
-    )
-    shares = "" if with_intervals else f"; half of them within {usual}, all within {largest}"
-    yield f"±95%: {describe_interval(table)}{shares}"
+    widths = describe_half_widths("half of them", table["half"].median(), table["half"].max())
+    yield f"±95%: {describe_interval(table)}" + f"; {widths}" * (not with_intervals)
 
 
 def _describe_changes(table: pd.DataFrame) -> Iterator[str]:

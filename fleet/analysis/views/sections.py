@@ -129,8 +129,7 @@ def _describe_precision(pairs: pd.DataFrame, number: str) -> str:
     middle, worst = pairs["spread"].median(), pairs["spread"].max()
     if len(pairs) == 1:
         return f"interval: {text.format_half_width(worst)} ({bursts})"
-    all_pairs = f"all within {text.format_half_width(worst)} ({bursts})"
-    return f"interval: half the pairs within {text.format_half_width(middle)}, {all_pairs}"
+    return f"interval: {text.describe_half_widths('half the pairs', middle, worst)} ({bursts})"
 
 
 def _select_flagged_pairs(pairs: pd.DataFrame) -> frozenset[tuple[int, int]]:

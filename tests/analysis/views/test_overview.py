@@ -116,6 +116,18 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
     assert " 4 of 5 " in show_runs(tmp_path, selection, Canvas(80))
 
 
+def test_three_runs_at_two_levels_are_named_with_both(tmp_path: Path) -> None:
+    medians = {
+        simulated.publish(tmp_path, simulated.desktop("h0"), number, rounds=4).run_id: ns
+        for number, ns in enumerate((28.0, 106.8, 25.3))
+    }
+    rows = load_overview_history(tmp_path, Listing(tmp_path).runs)
+    rows = rows.assign(median_ns=rows["run_id"].map(medians))
+    text = render_host_table(compute_host_medians(rows, rows), Canvas(80))
+    assert "h0, cas, smt: 2 runs at 26.6, 1 run at another level, median 106.8" in text
+    assert all(float(width) < 100 for width in re.findall(r"±([\d.]+)%", text.replace("±95%", "")))
+
+
 def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
     """Publish three runs at three levels: the number and its interval are of one of them."""
     for number, factor in enumerate((1.0, 2.0, 4.5)):
@@ -143,6 +155,15 @@ def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> 
     assert re.search(r"^slow +\d+\.\d +", narrow, re.MULTILINE)
     assert "half of them within ±" in narrow
     assert "±95%" not in render_host_table(table.assign(half=float("nan")), Canvas(34))
+
+
+def test_an_interval_beyond_all_of_the_number_is_unsettled(root: Path) -> None:
+    table = compute_host_medians(load_overview_history(root, select_runs_to_show(Listing(root), []).runs))
+    assert re.search(
+        r"^slow .* unsettled", render_host_table(table.assign(half=6.346), Canvas(200)), re.MULTILINE
+    )
+    table["half"] = [0.02] * (len(table) - 1) + [1.01]
+    assert "half of them within ±2.0%, others unsettled" in render_host_table(table, Canvas(34))
 
 
 def test_noise_looks_flat_and_change_does_not() -> None:
