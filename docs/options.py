@@ -19,6 +19,14 @@ duration is written `90` (seconds), `90s`, `500ms`, `5m` or `1h`; a share `1%` o
 | option | in the inventory | |
 | --- | --- | --- |
 """
+ENVIRONMENT = """
+## From the environment
+
+Every option of every command has a variable, `FLEET_`, the command and the option: `FLEET_RUN_ROUNDS=20`
+for `fleet run --rounds 20`, `FLEET_CHECK_CONNECT_TIMEOUT=5s`, `FLEET_SHOW_JSON=1`. Values of a repeatable
+option are separated by blanks. `FLEET_INVENTORY` and `FLEET_RESULTS` hold for all commands. The command line
+comes first, then the environment, then [the inventory](inventory.md#defaults-of-options).
+"""
 PRESETS_HEAD = """
 ## Presets
 
@@ -34,7 +42,7 @@ def page() -> str:
     """The whole page."""
     options = "".join(f"{_row(option)}\n" for option in OPTIONS)
     presets = "".join(f"| `{name}` | `{_format_as_flags(values)}` |\n" for name, values in PRESETS.items())
-    return INTRODUCTION + options + PRESETS_HEAD + presets
+    return INTRODUCTION + options + ENVIRONMENT + PRESETS_HEAD + presets
 
 
 def _row(option: Option) -> str:

@@ -1,6 +1,7 @@
 """The typer app, the options that many commands take, signals, and printing to a terminal."""
 
 import os
+import re
 import resource
 import shlex
 import shutil
@@ -20,7 +21,7 @@ import typer
 from fleet.cli import completion
 from fleet.cli.parser import ParserError, Program, is_given
 from fleet.cli.streams import visible
-from fleet.errors import EXIT_INTERRUPTED, MemoryLimitError
+from fleet.errors import EXIT_INTERRUPTED, MemoryLimitError, UsageError
 from fleet.model import Host, LockPolicy, RequestedOptions
 from fleet.model.version import VERSION
 from fleet.plan.kinds import duration
@@ -96,20 +97,79 @@ Cpus = Annotated[
         autocompletion=completion.complete_kinds,
     ),
 ]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        "-l",
+        metavar="HOSTS",
+        help="Only those of them that this selects, too; several by commas; repeatable.",
+        autocompletion=completion.complete_hosts,
+    ),
+]
+
+
+def _log_steps(count: int) -> int:
+    """Print each step to a host on stderr; from a count of two on, paramiko's log as well."""
+    if count:
+        import logging
+
+        logging.basicConfig(stream=sys.stderr, format="%(message)s")
+        logging.getLogger("fleet").setLevel(logging.INFO)
+        if count > 1:
+            logging.getLogger("paramiko").setLevel(logging.DEBUG)
+    return count
+
+
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        callback=_log_steps,
+        show_default=False,
+        help="Print each step to a host and why it failed; -vv: the SSH library's log, too.",
+    ),
+]
+
+
+def _read_settings(context: typer.Context, path: Path) -> Path:
+    """Take defaults of the command's options from the table `fleet:` of the inventory."""
+    context.default_map = load_settings(path)
+    return path
+
+
 InventoryPath = Annotated[
     Path,
     typer.Option(
         "--inventory",
         "-i",
         envvar="FLEET_INVENTORY",
-        show_envvar=False,
+        is_eager=True,
+        callback=_read_settings,
         show_default=False,
         help="The inventory. [$FLEET_INVENTORY, else inventory.yaml]",
     ),
 ]
 
 
-def _check_root(text: str) -> str:
+def load_settings(path: Path) -> dict[str, Any]:
+    """Return defaults of options by parameter, from an inventory's table `fleet:`. Raises InventoryError."""
+    try:
+        if "\nfleet:" not in f"\n{path.read_text(encoding='utf-8')}":  # reading YAML takes longer
+            return {}
+    except (OSError, ValueError):
+        return {}
+    from fleet.inventory.select import read_settings
+
+    return read_settings(path)
+
+
+def _check_root(context: typer.Context, text: str) -> str:
+    if not is_given("results"):
+        path = context.params.get("inventory") or Path(os.environ.get("FLEET_INVENTORY") or INVENTORY)
+        text = load_settings(path).get("results", text)
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]  # of addresses: libraries and threads reserve many
     if limit != resource.RLIM_INFINITY and limit < NEEDED_BYTES:  # pyarrow, numpy or scipy would abort
         raise MemoryLimitError(
@@ -150,7 +210,6 @@ ResultsPath = Annotated[
         envvar="FLEET_RESULTS",
         callback=_check_root,
         metavar="ROOT",
-        show_envvar=False,
         show_default=False,
         help="Results: a folder, or s3://…. [$FLEET_RESULTS, else results]",
     ),
@@ -201,12 +260,26 @@ def read_last_runs(results: str) -> "dict[str, datetime]":
 
 
 def select_hosts(
-    loaded: "Inventory", select: Sequence[str] | None, results: str | None = None
+    loaded: "Inventory",
+    select: Sequence[str] | None,
+    limit: Sequence[str] | None = None,
+    results: str | None = None,
 ) -> tuple[Host, ...]:
-    """Select hosts of an inventory; only a selection by age reads results. Raises UsageError."""
-    by_age = any(text.removeprefix("!").startswith(("age<", "age>")) for text in select or ())
+    """Select hosts that `limit` selects, too; only a selection by age reads results. Raises UsageError."""
+    patterns, limits = _split_commas(select), _split_commas(limit)
+    by_age = any(text.removeprefix("!").startswith(("age<", "age>")) for text in (*patterns, *limits))
     root = results or os.environ.get("FLEET_RESULTS") or RESULTS
-    return loaded.select(select or (), read_last_runs(root) if by_age else {})
+    last_runs = read_last_runs(root) if by_age else {}
+    within = loaded.select(limits, last_runs)
+    hosts = tuple(host for host in loaded.select(patterns, last_runs) if host in within)
+    if not hosts:
+        raise UsageError(f"--limit {','.join(limits)}: leaves none of the hosts selected. See `fleet hosts`.")
+    return hosts
+
+
+def _split_commas(texts: Sequence[str] | None) -> list[str]:
+    """Split selections at commas, but for those of a range such as web[1,3]."""
+    return [part for text in texts or () for part in re.split(r",(?![^\[]*\])", text)]
 
 
 def _show_version(is_given: bool) -> None:

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 @add_plan_options(listed=("benchmarks", "cpus"))
 def check(
     select: cli.Select = None,
+    limit: cli.Limit = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     requested: RequestedOptions = NOT_GIVEN,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
     quiet: cli.Quiet = False,
+    _verbose: cli.Verbose = 0,
     json: cli.Json = False,
     script: Annotated[
         bool, typer.Option("--script", help="Print what a scheduler's step has to start.")
@@ -45,7 +47,7 @@ def check(
 
         typer.echo(step_script(), nl=False)
         return
-    hosts = cli.select_hosts(cli.load_inventory(inventory), select)
+    hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit)
     require_no_conflicts(hosts, requested)
     with _open_access(hosts, parallel, connect_timeout, quiet=quiet) as access:
         checks = check_hosts(hosts, access, requested)
@@ -56,11 +58,13 @@ def check(
 @cli.app.command(rich_help_panel=cli.UPKEEP, short_help="Remove from the hosts what fleet left there.")
 def clean(
     select: cli.Select = None,
+    limit: cli.Limit = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only list it.")] = False,
     quiet: cli.Quiet = False,
+    _verbose: cli.Verbose = 0,
     json: cli.Json = False,
 ) -> None:
     """Remove from the hosts what fleet left there.
@@ -71,7 +75,7 @@ def clean(
     from fleet.session import outcome
     from fleet.session.clean import clean_hosts
 
-    hosts = cli.select_hosts(cli.load_inventory(inventory), select)
+    hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit)
     with _open_access(hosts, parallel, connect_timeout, quiet=quiet) as access:
         cleaned = clean_hosts(hosts, access, dry_run=dry_run)
     text = render_cleaned_json(cleaned) if json else render_cleaned(cleaned, dry_run=dry_run)

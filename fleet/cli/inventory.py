@@ -57,6 +57,7 @@ def init(
 @cli.app.command(short_help="Show what the inventory resolves to; connects to nothing.")
 def hosts(
     select: cli.Select = None,
+    limit: cli.Limit = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
     resolve: Annotated[
@@ -76,7 +77,7 @@ def hosts(
         cli.print_text(f"fleet: {note}", err=True)
     from fleet.store.places import Folder, parse_place
 
-    chosen = cli.select_hosts(loaded, select, results) if select or loaded.hosts else ()
+    chosen = cli.select_hosts(loaded, select, limit, results) if select or limit or loaded.hosts else ()
     # a bucket would have to be connected to
     last_runs = cli.read_last_runs(results) if isinstance(parse_place(results), Folder) else {}
     if json:

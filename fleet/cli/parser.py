@@ -36,6 +36,12 @@ class Command(TyperCommand):
             if parameter.param_type_name == "argument":
                 (described,) = arguments[str(parameter.name)].annotation.__metadata__
                 parameter.help = described.help  # type: ignore[attr-defined]
+            elif not parameter.is_eager or parameter.name == "inventory":
+                flag = max(parameter.opts, key=len).lstrip("-")
+                variable = f"FLEET_{self.name}_{flag}".upper().replace("-", "_")
+                other = parameter.envvar or []  # such as FLEET_INVENTORY, for every command
+                parameter.envvar = [variable, *([other] if isinstance(other, str) else other)]
+                parameter.show_envvar = False  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words of the command; name the options that take what was typed as an option."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @add_plan_options(listed=USUAL)
 def run(
     select: cli.Select = None,
+    limit: cli.Limit = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
     requested: RequestedOptions = NOT_GIVEN,
@@ -87,6 +88,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
     map_: Annotated[bool, typer.Option("--map", help="Draw heat maps as they fill.")] = False,
     quiet: cli.Quiet = False,
+    _verbose: cli.Verbose = 0,
     json: cli.Json = False,
     _whole_help: Annotated[bool, whole_help_option()] = False,
 ) -> None:
@@ -97,7 +99,7 @@ def run(
     from fleet.plan.options import parse_labels
     from fleet.session.alternate import alternate_labels, parse_alternation
 
-    hosts = _select_hosts(inventory, select, results, shard)
+    hosts = _select_hosts(inventory, select, limit, results, shard)
     cli.check_hosts(hosts, requested)
     labels = parse_labels(label or [])
     sides = parse_alternation(alternate, switch, labels)
@@ -165,6 +167,7 @@ def resume(
     reconnect: cli.Reconnect = cli.RECONNECT_S,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
     quiet: cli.Quiet = False,
+    _verbose: cli.Verbose = 0,
     json: cli.Json = False,
 ) -> None:
     """Finish a session that was interrupted; measure nothing twice.
@@ -261,9 +264,13 @@ def _make_context(
 
 
 def _select_hosts(
-    inventory: Path, select: Sequence[str] | None, results: str, shard: str | None
+    inventory: Path,
+    select: Sequence[str] | None,
+    limit: Sequence[str] | None,
+    results: str,
+    shard: str | None,
 ) -> tuple[Host, ...]:
-    hosts = cli.select_hosts(cli.load_inventory(inventory), select, results)
+    hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit, results)
     if shard is None:
         return hosts
     from fleet.session import shards
@@ -293,7 +300,7 @@ def repeat_options(results: str, inventory: Path, logs: str) -> "Hints":
         return f"{flag} {shlex.quote(value)}" if value != os.environ.get(variable, default) else ""
 
     return Hints(
-        repeat("-r", results, "FLEET_RESULTS", cli.RESULTS),
+        repeat("-r", results, "FLEET_RESULTS", cli.load_settings(inventory).get("results", cli.RESULTS)),
         repeat("-i", str(inventory), "FLEET_INVENTORY", str(cli.INVENTORY)),
         logs,
     )

@@ -1,5 +1,6 @@
 """Shows a session in progress on stderr: a live table on a terminal, else a line per change."""
 
+import logging
 import os
 import sys
 import threading
@@ -24,13 +25,14 @@ SILENCE_S = 10.0  # at most, on a pipe
 def progress(
     hosts: Sequence[Host], *, quiet: bool = False, as_map: bool = False
 ) -> Iterator[events.EventHandler]:
-    """Show a session's events in this context: in a live table, or in lines for pipes and CI.
+    """Show a session's events in this context: in a live table, or in lines for pipes, CI and --verbose.
 
     as_map: add heat maps to the table.
     """
+    is_verbose = logging.getLogger("fleet").isEnabledFor(logging.INFO)
     if quiet or sys.stderr is None:  # it is None where the program was started with stderr closed
         yield events.ignore
-    elif sys.stderr.isatty() and os.environ.get("CI", "false") in ("", "false"):
+    elif sys.stderr.isatty() and not is_verbose and os.environ.get("CI", "false") in ("", "false"):
         from fleet.console.live_table import LiveTable  # noqa: PLC0415  a tenth of a second of rich
 
         below = getattr(sys.stderr, "below", sys.stderr)  # of the stream that would escape its moves

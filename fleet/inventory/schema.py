@@ -10,7 +10,7 @@ from typing import Any
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.inventory.document import Document, Path, format_path
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, find_arch
-from fleet.plan.kinds import Kind, integer, word_from
+from fleet.plan.kinds import SWITCH, Kind, duration, integer, word_from
 from fleet.plan.options import BY_NAME, OPTIONS
 from fleet.text import LABEL_KEY, quote, suggest_similar
 
@@ -28,10 +28,16 @@ def check(document: Document) -> dict[str, Any]:
     return _FILE(_drop_secrets(document, document.data, ()), (), document) or {}
 
 
+def check_settings(document: Document) -> dict[str, Any]:
+    """Return the values of the table `fleet:`, by parameter; add problems to `document`."""
+    return _SETTINGS(document.data.get("fleet") or {}, ("fleet",), document) or {}
+
+
 def list_programs(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of each key that says which programs to start, or how."""
+    """Yield the line and the text of each key that starts programs, or sends results to a bucket."""
     for path, line in document.lines.items():
-        if path == ("hosts_from",) or (path[-1:] and path[-1] in _STARTING and _is_entry(path[:-1])):
+        starts = path == ("hosts_from",) or (path[-1:] and path[-1] in _STARTING and _is_entry(path[:-1]))
+        if starts or _is_remote_root(path, document):
             value = reduce(lambda data, key: data[key], path, document.data)
             text = "" if path[-1] == "env" else f": {json.dumps(value, ensure_ascii=False)}"  # maybe secret
             yield line, f"{format_path(path)}{text}"
@@ -251,6 +257,18 @@ _ENTRY = {
     "labels": _any_keys(_text(), _require_names(LABEL_KEY, "letters, digits, dot, dash and _ only")),
     "plan": _keys(_PLAN),
 }
+_SETTINGS = _keys(
+    {
+        "connect_timeout": _kind(duration(0.1, 3600)),
+        "label": _list(_text(), _split_commas),
+        "lock": _kind(word_from(LockPolicy)),
+        "parallel": _kind(integer(1, 1000)),
+        "quiet": _kind(SWITCH),
+        "reconnect": _kind(duration(0, 86_400)),
+        "results": _PATH,
+        "verbose": _kind(integer(0, 2)),
+    }
+)
 _STARTING = ("command", "env", "toolchain")  # keys that start programs; `env` can load a library into one
 _NAMES = _list(_text(), _split_commas)
 _ENTRIES = {"groups": _ENTRY | {"hosts": _NAMES, "children": _NAMES}, "hosts": _ENTRY}
@@ -259,9 +277,15 @@ _FILE = _keys(
         "defaults": _keys(_ENTRY),
         **{section: _any_keys(_optional(_keys(keys))) for section, keys in _ENTRIES.items()},
         "hosts_from": lambda *_: None,  # taken out before
+        "fleet": lambda *_: None,  # read by `check_settings`
     }
 )
 ENTRY_KEYS, TOOLCHAIN_KEYS, PLAN_KEYS = tuple(_ENTRY), tuple(_TOOLCHAIN), tuple(_PLAN)
+
+
+def _is_remote_root(path: Path, document: Document) -> bool:
+    """Report whether the path is that of a results root which would send what is measured away."""
+    return path == ("fleet", "results") and "://" in str(document.data["fleet"]["results"])
 
 
 def _is_entry(path: Path) -> bool:

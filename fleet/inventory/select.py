@@ -122,6 +122,19 @@ def load(path: Path, listed_hosts: Mapping[str, Any] | None = None, *, named: bo
     return inventory
 
 
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the defaults of options in the table `fleet:`, by parameter. Raises InventoryError."""
+    from fleet.inventory import schema  # noqa: PLC0415  its library is heavy
+
+    _, document = read_document(path)
+    settings = schema.check_settings(document)
+    if document.problems:
+        raise _make_error(path, document.problems)
+    if "results" in settings and "://" not in settings["results"]:
+        settings["results"] = str(path.parent / Path(settings["results"]).expanduser())
+    return settings
+
+
 def read_document(path: Path) -> tuple[str, "Document"]:
     """Read the text and the YAML of an inventory. Raises InventoryError."""
     from fleet.inventory.document import BrokenError, parse  # noqa: PLC0415  its library is heavy

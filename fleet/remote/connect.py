@@ -1,13 +1,26 @@
 """Connects to a host by `ssh` or a client program, imported only when needed: paramiko takes long to load."""
 
+import logging
+
 from fleet.addresses import read_address, read_hop, read_user
-from fleet.errors import UnreachableError
+from fleet.errors import FleetError, UnreachableError
+from fleet.hostnames import strip_host_name
 from fleet.model import Host, Via
 from fleet.remote.connection import Connection
+
+_log = logging.getLogger(__name__)
 
 
 def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
     """Connect, `timeout_s` a step. Raises UnreachableError, HostKeyError, AuthError. The caller closes."""
+    try:
+        return _connect(host, timeout_s)
+    except FleetError as error:
+        _log.info("%s: %s failed: %s", host.name, error.stage, strip_host_name(host, str(error)))
+        raise
+
+
+def _connect(host: Host, timeout_s: float) -> Connection:
     _require_plain_words(host)
     if host.via is Via.SSH:
         from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
@@ -15,7 +28,9 @@ def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
         return SshConnection.open(host, timeout_s)
     from fleet.remote.command import CommandConnection, choose_client  # noqa: PLC0415  see above
 
-    return CommandConnection.open(host, choose_client(host, timeout_s))
+    client = choose_client(host, timeout_s)
+    _log.info("%s: connecting through a program; by hand: %s", host.name, client.by_hand)
+    return CommandConnection.open(host, client)
 
 
 def _require_plain_words(host: Host) -> None:

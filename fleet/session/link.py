@@ -1,5 +1,6 @@
 """Connects and reconnects to a host. A refused key is not tried again, since sshd penalises that."""
 
+import logging
 import random
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from fleet.session.context import SessionContext
 from fleet.session.host_progress import HostProgress
 from fleet.store.gate import check_machine
 
+_log = logging.getLogger(__name__)
 FIRST_TRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 
@@ -94,6 +96,7 @@ class HostLink:
         agent = deploy(
             self.connection, self.host, facts, self.context.builder, self.progress.note, self.benchmarks
         )
+        _log.info("%s: agent %s, built %s", self.host.name, agent.build, agent.place)
         return require_storable(ask_topology(self.connection, agent, facts), self.host), agent
 
     def reconnect(self, lost: LinkError, give_up: float) -> tuple[Facts, Agent]:

@@ -39,7 +39,7 @@ def test_the_help_of_run_lists_options_by_what_they_are_for() -> None:
 
 def test_the_help_of_run_lists_what_people_use_and_says_where_the_rest_is() -> None:
     usual, whole = print_help("run"), print_help("run", "--help-all")
-    assert len(re.findall(r"^  (?:-\w, )?--", usual, re.MULTILINE)) <= 24
+    assert len(re.findall(r"^  (?:-\w, )?--", usual, re.MULTILINE)) <= 25
     assert "--stride" not in usual
     assert "--help-all" in usual
     assert set(usual.split()) < set(whole.split())
@@ -80,6 +80,63 @@ def test_of_an_option_that_is_a_value_of_others_these_are_named(tmp_path: Path) 
 def test_the_version_has_a_short_option(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         assert fleet("-V").stdout == fleet("--version").stdout
+
+
+def list_hosts(fleet: Fleet, *words: str) -> list[str]:
+    return [host["name"] for host in fleet("hosts", "--json", *words).json]
+
+
+def test_a_limit_keeps_those_of_the_selected_hosts_that_it_selects(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory(
+            "hosts: {rome: {labels: {rack: b2}}, milan: {}, 'web[1-3]': {}}\n"
+            "groups: {italy: {hosts: [rome, milan]}}\n"
+        )
+        assert list_hosts(fleet, "-l", "italy") == ["rome", "milan"]
+        assert list_hosts(fleet, "italy", "--limit", "rack=b2") == ["rome"]
+        assert list_hosts(fleet, "-l", "web[1,3],italy,!milan") == ["rome", "web1", "web3"]
+        assert list_hosts(fleet, "italy,web2", "-l", "rome", "-l", "web*") == ["rome", "web2"]
+        nothing = fleet("hosts", "italy", "-l", "web1")
+        assert (nothing.exit_code, "--limit web1: leaves none" in nothing.stderr) == (2, True)
+        assert "no host or group is called 'itly'" in fleet("run", "-n", "-l", "itly").stderr
+
+
+def test_every_option_has_an_environment_variable(tmp_path: Path) -> None:
+    variables = {"FLEET_RUN_ROUNDS": "7", "FLEET_RUN_SEP": "64", "FLEET_RUN_DRY_RUN": "1"}
+    with Fleet(tmp_path, variables) as fleet:
+        fleet.inventory("hosts: {rome: {}}\n")
+        (planned,) = fleet("run", "--json").json
+        assert (planned["plan"]["rounds"], planned["plan"]["separation_bytes"]) == (7, 64)
+        (planned,) = fleet("run", "--json", "--rounds", "8").json
+        assert planned["plan"]["rounds"] == 8
+        fleet.environment["FLEET_RUN_ROUNDS"] = "few"
+        assert "--rounds few: must be a whole number" in fleet("run").stderr
+        (tmp_path / "other.yaml").write_text("hosts: {pisa: {}, siena: {}}\n")
+        fleet.environment |= {"FLEET_HOSTS_INVENTORY": "other.yaml", "FLEET_HOSTS_LIMIT": "siena"}
+        assert list_hosts(fleet) == ["siena"]
+
+
+def test_an_inventory_sets_defaults_of_options(tmp_path: Path) -> None:
+    run = builders.a_run()
+    Store(tmp_path / "data").publish(run, builders.bursts_of(run))
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("fleet: {results: data, quiet: on}\nhosts: {rome: {}}\n")
+        assert [stored["run_id"] for stored in fleet("runs", "--json").json] == [run.run_id]
+        assert "No runs are stored here" in fleet("runs", "-r", "elsewhere").stdout
+        fleet.inventory("hosts: {rome: {}}\nfleet: {paralel: 8, lock: never}\n")
+        refused = fleet("run", "--dry-run")
+        assert refused.exit_code == 2
+        assert "inventory.yaml:2: fleet.paralel: unknown key; did you mean 'parallel'?" in refused.stderr
+        assert "inventory.yaml:2: fleet.lock: must be" in refused.stderr
+
+
+def test_an_inventory_that_nobody_named_sends_no_results_away(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.environment["FLEET_INVENTORY"] = ""
+        fleet.inventory("fleet: {results: 's3://somewhere/else'}\nhosts: {rome: {}}\n")
+        refused = fleet("run", "--dry-run")
+        assert (refused.exit_code, "fleet.results" in refused.stderr) == (2, True)
+        assert "`fleet trust inventory.yaml`" in refused.stderr
 
 
 def test_selftest_needs_no_option(tmp_path: Path) -> None:

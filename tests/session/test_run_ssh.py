@@ -81,6 +81,26 @@ def test_a_host_builds_its_own_agent_and_keeps_it(
     assert agent.stat().st_mtime_ns == stamp
 
 
+def test_verbose_prints_each_step_to_a_host_and_why_it_failed(
+    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
+) -> None:
+    good, stranger = make_hosts(2)
+    know(known_hosts, good)
+    fleet.hosts(good.entry(name="board"), stranger.entry(name="stranger"))
+    steps = fleet("clean", "-v").stderr.splitlines()
+    mine = [step.removeprefix("board: ") for step in steps if step.startswith("board: ")]
+    places = [
+        next(place for place, step in enumerate(mine) if step.startswith(begins))
+        for begins in ("connecting to 127.", "host key SHA256:", f"key {good.client_key}", "logged in")
+    ]
+    assert places == sorted(places)
+    assert any("stranger: host-key failed: 127." in step for step in steps)
+    assert "paramiko.board: " not in "".join(steps)
+    more = fleet("clean", "-vv", "board").stderr
+    assert "Authentication (publickey) successful!" in more
+    assert "logged in" not in fleet("clean", "board").stderr
+
+
 def test_a_host_that_has_its_agent_costs_one_connection_and_one_command(
     fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Connects to a host over SSH with a shell that runs one command after another. Every wait is limited."""
 
 import contextlib
+import logging
 import math
 import sched
 import select
@@ -23,6 +24,7 @@ from fleet.remote.ssh.dial import DEAD_PEER_S, dial, hang_up
 from fleet.remote.ssh.sftp import SftpChannel, open_sftp
 from fleet.remote.stream import Stream
 
+_log = logging.getLogger(__name__)
 _HANG_UP_AFTER_S = 1.0
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 
@@ -117,6 +119,8 @@ class SshConnection(Connection):
 
         with limit():
             opened = open_sftp(self._transport, limit)
+        what = "sftp opened" if opened else "no sftp there; files go through the shell"
+        _log.info("%s: %s", self.host_name, what)
         try:
             yield opened
         finally:

@@ -41,6 +41,7 @@ _LINES_SAID, _SAID = 5, 200  # of such lines, and characters of each
 
 # Every failure is raised as one of our errors; paramiko would print tracebacks as well.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
+_log = logging.getLogger(__name__)
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # those that sign with the key type
 
 
@@ -49,7 +50,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
 
     def __init__(self, host_name: str, endpoint: Endpoint) -> None:
         self.notes: list[str] = []
-        self._host_name = host_name
+        self.host_name = host_name
         self._endpoint = endpoint
         self._files = (*endpoint.user_known_hosts, *endpoint.global_known_hosts)
         self._entries = known_hosts.find_entries(self._files, endpoint.host_key_name)
@@ -80,8 +81,10 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
                 f"{self._shown_key_message(key_type, blob)}, which {revoked[0].place} marks as revoked. Do "
                 "not connect; ask whoever runs the host."
             )
-        if any(entry.blob == blob for entry in _ordinary_keys((*self._entries, *self._bare))):
-            return
+        for entry in _ordinary_keys((*self._entries, *self._bare)):
+            if entry.blob == blob:
+                _log.info("%s: host key %s is known: %s", self.host_name, fingerprint(blob), entry.place)
+                return
         if known_entries := _ordinary_keys(self._entries):
             raise HostKeyError(self._changed_key_message(known_entries, key_type, blob))
         if self._endpoint.host_key is HostKeyPolicy.STRICT:
@@ -108,7 +111,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
     def _shown_key_message(self, key_type: str, blob: bytes) -> str:
         end = self._endpoint
         return (
-            f"{self._host_name}: {end.address} port {end.port} showed the {key_type} key {fingerprint(blob)}"
+            f"{self.host_name}: {end.address} port {end.port} showed the {key_type} key {fingerprint(blob)}"
         )
 
     def _unknown_key_message(self, key_type: str, blob: bytes) -> str:
@@ -169,6 +172,9 @@ def hang_up(link: fabric.Connection | None) -> None:
 def _open_session(
     host_name: str, endpoint: Endpoint, gateway: fabric.Connection | None, timeout_s: float, notes: list[str]
 ) -> fabric.Connection:
+    way = f"the jump host {gateway.host}" if gateway is not None else endpoint.proxy_command
+    where = f"{endpoint.address} port {endpoint.port} as {endpoint.user}"
+    _log.info("%s: connecting to %s%s", host_name, where, f" through {way}" if way else "")
     check = HostKeyCheck(host_name, endpoint)
     connect_kwargs = {
         "auth_strategy": Identities(host_name, endpoint),
@@ -194,6 +200,7 @@ def _open_session(
     link.client.set_missing_host_key_policy(check)
     with _raising_unreachable(host_name, endpoint, link, timeout_s), _handshakes:
         link.open()
+    _log.info("%s: logged in to %s, %s", host_name, where, link.transport.remote_version)
     link.transport.set_keepalive(KEEPALIVE_S)
     notes.extend(check.notes)
     return link
@@ -231,6 +238,7 @@ def _make_transport(
     check: HostKeyCheck, timeout_s: float, sock: socket.socket, **options: object
 ) -> paramiko.Transport:
     transport = _Transport(sock, **options)  # type: ignore[arg-type]
+    transport.set_log_channel(f"paramiko.{check.host_name}")
     transport.handshake_timeout = timeout_s
     allowed = transport.get_security_options()
     # paramiko lists the AES-GCM ciphers last, though they cost it less than half of what CTR does.
@@ -439,6 +447,7 @@ def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.soc
             silent = isinstance(error, TimeoutError) and error.errno is None
             reason = f"no answer within {timeout_s:g} s" if silent else _system_reason(error)
             refusals.append(f"{address[0]}: {reason}")
+            _log.info("%s: no TCP connection to %s: %s", host_name, address[0], reason)
         else:
             return link
     raise UnreachableError(

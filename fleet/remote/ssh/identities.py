@@ -3,6 +3,7 @@
 import base64
 import binascii
 import contextlib
+import logging
 import os
 import shlex
 import socket
@@ -22,6 +23,7 @@ from fleet.late import once
 from fleet.remote.ssh.config import Endpoint
 from fleet.remote.ssh.known_hosts import fingerprint
 
+_log = logging.getLogger(__name__)
 _MAGIC = b"openssh-key-v1\0"
 _OTHERS = 0o077
 _OF_OPENSSH = {"gssapi-with-mic", "gssapi-keyex", "hostbased"}  # methods that ssh has and asks nobody for
@@ -82,7 +84,9 @@ class Identities(AuthStrategy):
             for source in sources:
                 tried.append(source.display_name)
                 try:
-                    if self._offer(transport, source, tried):
+                    is_accepted = self._offer(transport, source, tried)
+                    self._log_step(f"key {source.display_name} {'accepted' if is_accepted else 'refused'}")
+                    if is_accepted:
                         return AuthResult(self)
                 except BadAuthenticationType as error:
                     other_methods = error.allowed_types
@@ -93,6 +97,9 @@ class Identities(AuthStrategy):
         if other_methods or "publickey" not in methods:
             raise AuthError(self._no_keys_message(other_methods or methods))
         raise AuthError(self._refused_message(tried))
+
+    def _log_step(self, text: str) -> None:
+        _log.info("%s: %s", self._host_name, text)
 
     def _ask_without_key(self, transport: paramiko.Transport, *, first: bool) -> Sequence[str]:
         """Return the server's methods; none if it grants access. first: silence is no answer to keys."""
@@ -170,6 +177,7 @@ class Identities(AuthStrategy):
                 yield self._agent_identity(blob, path)
             elif report_missing or Path(path).exists():
                 self._unusable.append(f"{path}: {why_not}")
+                self._log_step(f"key {path} left out: {why_not}")
 
     def _agent_identity(self, blob: bytes, path: str | None) -> Identity:
         key = self._agent_keys[blob]
@@ -186,8 +194,9 @@ class Identities(AuthStrategy):
             self._agent = _SshAgent(path)
         except TimeoutError:
             self._unusable.append(f"ssh-agent: no answer at {path} within {_AGENT_ANSWERS_S:g} s")
-        except (SSHException, OSError, struct.error):  # a dead socket is no agent
-            pass
+            self._log_step(self._unusable[-1])
+        except (SSHException, OSError, struct.error) as error:  # a dead socket is no agent
+            self._log_step(f"no ssh-agent at {path}: {error}")
         return {key.asbytes(): key for key in self._agent.get_keys()} if self._agent else {}
 
     def _no_keys_message(self, methods: Sequence[str]) -> str:
