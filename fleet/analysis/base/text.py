@@ -74,7 +74,7 @@ def format_span(first: datetime, last: datetime) -> str:
 
 def format_half_width(share: float | None) -> str:
     """Format half the width of an interval, as ±1.2%; - without one, and no number beyond 100 %."""
-    if is_none(share):
+    if share is None or is_none(share):
         return "-"
     return f"±{share:.1%}" if share <= 1 else "unsettled"
 
