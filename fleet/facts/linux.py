@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from fleet.facts import topology
+from fleet.facts import memory, topology
 from fleet.facts.probe import Sections, find_value
 from fleet.model import Compiler, Cpu, Facts, Load, find_arch
 from fleet.plan.cpulist import format_cpus
@@ -107,6 +107,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     limit = min(filter(None, limits), default=None)
     if limit and available is not None and available <= limit[0]:
         limit = None
+    modules, nodes = memory.parse_memory(sections, files, cpus, topology.parse_memory_nodes(files))
     return Facts(
         os="linux",
         arch=found_arch,
@@ -135,6 +136,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         hypervisor=hypervisor,
         container=container,
         memory_bytes=_parse_meminfo(files, "MemTotal"),
+        memory_modules=memory.describe_memory(modules),
         memory_available_bytes=limit[0] if limit else available,
         memory_limit=limit[1] if limit else None,
         processes_most=parse_processes(noise, None if is_root else _parse_limit(files, "processes")),
@@ -163,7 +165,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
             {path.rpartition("/")[2]: text for path, text in files.items() if path.startswith(_FLAWS)}
         ),
         cpus=cpus,
-        nodes=topology.parse_memory_nodes(files),
+        nodes=nodes,
+        memory=modules,
         load=parse_load(sections),
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),

@@ -27,6 +27,7 @@ def find_noise(facts: Facts, later: Load | None = None) -> Iterator[Finding]:
         _check_heat_and_idle,
         _check_machine,
         _check_limits,
+        _check_memory,
         _check_clock,
         _check_kernel,
         _check_cpus,
@@ -82,6 +83,22 @@ def _check_limits(facts: Facts) -> Iterator[Finding]:
         yield make_finding("processes", facts, count=count, own=OWN_PROCESSES)
     if facts.priority_most == 0 and facts.user != "root":
         yield make_finding("priority", facts)
+
+
+def _check_memory(facts: Facts) -> Iterator[Finding]:
+    memory = facts.memory
+    populated, channels = memory.channels_populated, memory.channels
+    if populated is not None and channels and populated < channels:
+        filled = {dimm.channel for dimm in memory.populated}
+        empty = sorted({dimm.channel for dimm in memory.dimms if dimm.channel} - filled)
+        named = f" (empty: {', '.join(empty)})" if empty else ""
+        yield make_finding("channel", facts, populated=populated, channels=channels, named=named)
+    if len({(dimm.size_bytes, dimm.kind, dimm.rated_mts, dimm.ranks) for dimm in memory.populated}) > 1:
+        yield make_finding("dimms", facts)
+    speeds = {(dimm.configured_mts, dimm.rated_mts) for dimm in memory.populated}
+    if slower := [(now, rated) for now, rated in speeds if now and rated and now < rated]:
+        configured, rated = min(slower)
+        yield make_finding("dimm_speed", facts, configured=configured, rated=rated)
 
 
 def _check_clock(facts: Facts) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 
+from fleet.facts.memory import keep_memory_only
 from fleet.remote.shell import assign_variables
 
 MARK = "@fleet-probe-7c1e9b3a@"
@@ -17,6 +18,7 @@ _MAY_BE_A_PATTERN = ("(", ")")
 _PARAMETER = re.compile(r'(?:"[^"]*"?|[^\s"])+')  # of the kernel's command line: quotes hold blanks together
 # What names a secret, up to its value. Not iommu.passthrough, bypass, keymap, keytable, keyboard, hotkey and
 # usbcore.authorized_default.
+_SMBIOS = re.compile(rf"^({MARK} smbios)$(.*?)(?=^{MARK} |\Z)", re.MULTILINE | re.DOTALL)
 _SECRET = re.compile(
     r"(?:(?<!by)pass(?!through)|secret|token|credential|(?<!hot)key(?!map|table|board)|psk|pwd"
     r"|auth(?!orized_default))[^=]*=",
@@ -102,12 +104,13 @@ def split_sections(text: str) -> Sections:
 
 
 def _hide_private(text: str) -> str:
-    """Replace the machine ID by its SHA-256, and secrets on the kernel's command line by "…"."""
+    """Hide the machine ID behind its SHA-256, secrets of the kernel's command line, and serial numbers."""
 
     def hash_machine_id(match: re.Match[str]) -> str:
         return f"{match[1]}{hashlib.sha256(match[2].encode()).hexdigest()}"
 
     text = re.sub(r"^(etc/machine-id:)(\S+)$", hash_machine_id, text, flags=re.MULTILINE)
+    text = _SMBIOS.sub(lambda match: "\n".join([match[1], *keep_memory_only(match[2].split("\n")), ""]), text)
     return re.sub(
         r"^proc/cmdline:.*$", lambda line: _PARAMETER.sub(_hide_secret, line[0]), text, flags=re.MULTILINE
     )

@@ -28,6 +28,7 @@ grep_all() {
 # not. A group of CPUs is printed for its lowest; for each member where that shows nothing.
 files() {
 	dmi=sys/class/dmi/id
+	edac='sys/devices/system/edac/mc/mc[0-9]*'
 	get proc/self/cpu_resctrl_groups
 	paths="proc/self/cpu_resctrl_groups sys/fs/resctrl/${v#res:}/schemata \
 		etc/machine-id proc/sys/kernel/random/boot_id proc/uptime proc/cmdline proc/self/cgroup proc/self/limits \
@@ -38,7 +39,9 @@ files() {
 		$cpu/nohz_full $cpu/smt/active $cpu/intel_pstate/no_turbo $cpu/cpufreq/boost \
 		$cpu/cpuidle/current_driver $cpu/vulnerabilities/* sys/devices/cpu_core/cpus sys/devices/cpu_atom/cpus \
 		sys/devices/system/node/node[0-9]*/cpulist sys/devices/system/node/node[0-9]*/distance \
-		sys/devices/system/node/has_memory"
+		sys/devices/system/node/has_memory \
+		sys/devices/system/node/node[0-9]*/access0/initiators/*_bandwidth \
+		$edac/max_location $edac/*/dimm_location $edac/*/dimm_mem_type $edac/*/dimm_edac_mode $edac/*/size"
 	groups='topology/*_cpus_list'
 	there "$cpu"/cpu[0-9]*/topology/core_cpus_list || groups='topology/*_list'
 	found=$(grep_all "$groups" cpu_capacity 'cache/index[0-9]*/shared_cpu_list' 'thermal_throttle/*_throttle_count')
@@ -166,9 +169,26 @@ system() {
 	[ -n "$v" ] && echo "device_tree $v"
 	get proc/device-tree/hypervisor/compatible
 	[ -n "$v" ] && echo "device_tree_hypervisor $v"
+	for node in proc/device-tree/lpddr-channel*; do
+		get "$node/compatible"
+		[ -n "$v" ] || continue
+		set -- "$node"/rank@*
+		echo "lpddr $# $v"
+	done
 	getconf GNU_LIBC_VERSION || echo "libc $(ldd --version 2>&1 | head -n 2 | tr '\n' ' ')"
 	word_bits
 	page_bytes
+}
+
+# The firmware's table of the machine, for root. Where the kernel does not have it, dmidecode may find it.
+smbios() {
+	section smbios
+	table=sys/firmware/dmi/tables/DMI
+	if [ -r "$table" ]; then
+		od -An -v -tx1 -N 262144 "$table"
+	elif ! there "$table"; then
+		command -v dmidecode >/dev/null && dmidecode -u -t 16,17,127
+	fi
 }
 
 # What marks a container, the surest mark last. A root on an overlay may also be a live system's, whose first process
@@ -442,6 +462,7 @@ linux() {
 	files
 	lines
 	system
+	smbios
 	noise
 	workdir
 	compilers

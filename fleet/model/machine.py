@@ -89,12 +89,61 @@ def lowest_llc_cpu(caches: Iterable[Cache]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A NUMA node with memory. allowed: we may place memory there. distances: (node, distance) of each."""
+    """A NUMA node with memory. allowed: we may place memory there. distances: (node, distance) of each.
+
+    peak_mbps: theoretical MB/s of its populated channels. read_mbps, write_mbps: from the nearest CPUs, by
+    ACPI. None: the host does not tell.
+    """
 
     node: int
     allowed: bool = True
     free_bytes: int | None = None
     distances: tuple[tuple[int, int], ...] = ()
+    channels: int | None = None
+    channels_populated: int | None = None
+    peak_mbps: int | None = None
+    read_mbps: int | None = None
+    write_mbps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dimm:
+    """A memory module, or an empty slot (size 0); None: the host does not tell.
+
+    slot, channel: their names there. socket: of the processor. rated_mts, configured_mts: MT/s it is made for
+    and runs at. width_bits: of its data bus.
+    """
+
+    slot: str | None
+    channel: str | None = None
+    socket: int | None = None
+    size_bytes: int | None = None
+    kind: str | None = None
+    rated_mts: int | None = None
+    configured_mts: int | None = None
+    ranks: int | None = None
+    width_bits: int | None = None
+
+    @property
+    def is_populated(self) -> bool:
+        """Whether there is a module in the slot."""
+        return self.size_bytes != 0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The memory modules of a machine and its channels. peak_mbps: theoretical, of all populated channels."""
+
+    dimms: tuple[Dimm, ...] = ()
+    channels: int | None = None
+    channels_populated: int | None = None
+    ecc: str | None = None
+    peak_mbps: int | None = None
+
+    @property
+    def populated(self) -> tuple[Dimm, ...]:
+        """The slots with a module."""
+        return tuple(dimm for dimm in self.dimms if dimm.is_populated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +230,7 @@ class Facts:
     hypervisor: str | None = None
     container: str | None = None
     memory_bytes: int | None = None
+    memory_modules: str | None = None
     memory_available_bytes: int | None = None
     memory_limit: str | None = None
     processes_most: int | None = None
@@ -209,6 +259,7 @@ class Facts:
     contradictions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     cpus: tuple[Cpu, ...] = ()
     nodes: tuple[Node, ...] = ()
+    memory: Memory = Memory()
     load: Load = Load()
     user: str | None = None
     workdir: str = ""

@@ -17,6 +17,7 @@ from fleet.model import (
     Estimator,
     Facts,
     Load,
+    Memory,
     Node,
     Parameters,
     RunState,
@@ -118,6 +119,7 @@ _JSON: Mapping[str, Any] = {
     "failed_json": list[_Failed],
     "caches_json": list[Cache],
     "nodes_json": list[Node],
+    "memory_json": Memory,
 }
 """The types in columns of JSON."""
 

@@ -135,7 +135,7 @@ def make_runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         **{name: list(getattr(facts, name)) for name in ("cpu_flags", "isolated_cpus", "nohz_full_cpus")},
         "notes": [*facts.notes, *(note for note in run.notes if note not in facts.notes)],
         "labels_json": to_json({**run.host.labels, **run.labels}),
-        **{f"{name}_json": to_json(getattr(facts, name)) for name in ("mitigations", "nodes")},
+        **{f"{name}_json": to_json(getattr(facts, name)) for name in ("mitigations", "nodes", "memory")},
         **{f"{name}_json": to_json(getattr(run, name)) for name in ("plan", "host")},
         "hello_json": to_json(hello.raw),
         "failed_json": to_json([drop_nulls(failure) for failure in run.failed]),

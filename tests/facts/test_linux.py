@@ -7,31 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.agent.forecast import render_machine
-from fleet.facts import linux, probe
+from fleet.facts import linux
 from fleet.facts.systems import find_noise
 from fleet.facts.topology import arm_core_name, parse_cpu_list, parse_size
-from fleet.model import Facts, Node, PairChoice, Pairs, Plan, Relations, Topology
+from fleet.model import Node, PairChoice, Pairs, Plan, Relations, Topology
 from fleet.plan.cpulist import format_cpus
 from fleet.plan.merge import cpus_to_measure
 from tests.facts import trees
-from tests.facts.shells import ask
 
 RECORDINGS = Path(__file__).parents[1] / "recordings/facts"
-
-
-@pytest.fixture
-def facts(tmp_path):
-    """Facts of a made-up machine; `uname -m` as given, since the shell runs here."""
-
-    def read(tree: trees.Tree, machine: str = "x86_64") -> Facts:
-        sections = probe.split_sections(
-            ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "root")))
-        )
-        system = [line for line in sections["system"] if not line.startswith("uname_m")]
-        sections["system"] = [*system, f"uname_m {machine}"]
-        return linux.parse(sections)
-
-    return read
 
 
 def test_a_hybrid_laptop(facts):

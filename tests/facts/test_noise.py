@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.facts.systems import describe_serious_findings, find_noise
-from fleet.model import Cpu, Facts, Load, Severity
+from fleet.model import Cpu, Dimm, Facts, Load, Memory, Severity
 
 PAGE = Path(__file__).parents[2] / "docs" / "check.md"
 QUIET = Facts(
@@ -49,6 +49,9 @@ PLANTED = [
     ("quota", INFO, {"cpu_quota": 0.5, "cpu_limit": "control group /, 0.5 CPUs"}),
     ("resctrl", WARNING, {"resctrl": "MB:0=50"}),
     ("memory", INFO, {"memory_limit": "ulimit -v, 96 MiB", "memory_available_bytes": 96 << 20}),
+    ("channel", WARNING, {"memory": Memory(channels=2, channels_populated=1)}),
+    ("dimms", INFO, {"memory": Memory((Dimm("A1", size_bytes=1 << 33), Dimm("B1", size_bytes=1 << 34)))}),
+    ("dimm_speed", INFO, {"memory": Memory((Dimm("A1", rated_mts=3200, configured_mts=2933),))}),
     ("processes", SERIOUS, {"processes_most": 9, "cpus": (Cpu(0, node=0), Cpu(1, node=1))}),
     ("priority", INFO, {"priority_most": 0}),
     ("clock", WARNING, {"clock_source": "hpet"}),
@@ -76,6 +79,7 @@ PLANTED = [
 ]
 SENTENCES = {"boost", "temperature", "hypervisor", "container", "quota", "clock", "mitigations"}
 SENTENCES |= {"resctrl", "isolation", "isolated", "tick", "memory", "priority", "pages", "contradiction"}
+SENTENCES |= {"channel", "dimms", "dimm_speed"}
 
 
 def test_a_quiet_machine_has_no_findings() -> None:

@@ -1,0 +1,317 @@
+"""Parses what a host's firmware and kernel tell of its memory: modules, channels, theoretical peak. Pure.
+
+Whatever the firmware leaves open, or a table that is damaged, gives None.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fleet.model import Cpu, Dimm, Memory, Node
+
+# SMBIOS, DSP0134 3.7: types 16 (physical memory array), 17 (memory device), 127 (end of table).
+_ARRAY, _DEVICE, _END = 16, 17, 127
+_SYSTEM_MEMORY = 3  # an array's use
+_ECC = {3: "none", 4: "parity", 5: "single-bit", 6: "multi-bit", 7: "CRC"}
+_KINDS = {
+    **dict.fromkeys((0x13, 0x14), "DDR2"),
+    **dict(zip((0x12, 0x18, 0x1A, 0x22), ("DDR", "DDR3", "DDR4", "DDR5"), strict=True)),
+    **dict(zip((0x1B, 0x1C, 0x1D, 0x1E, 0x23), map("LPDDR{}".format, ("", 2, 3, 4, 5)), strict=True)),
+    **dict(zip((0x20, 0x21, 0x24), ("HBM", "HBM2", "HBM3"), strict=True)),
+}
+_PERSISTENT = 0x1F
+_PRIVATE = (0x18, 0x19)  # where a device has the numbers of its strings for serial number and asset tag
+_EXTENDED = 0xFFFF
+_HEX = re.compile(r"\s*((?:[0-9A-Fa-f]{2}\s*)+)")
+_TABLE_BYTES = 1 << 18  # as much as the probe reads
+# How firmware names places: "P0 CHANNEL A", "Controller1-ChannelA-DIMM0", "DIMM_B2", "P1-DIMMA1".
+_SOCKET = re.compile(r"(?:^|[^A-Z])(?:P|CPU|PROC|SOCKET|NODE)[ _-]?([0-9]{1,2})(?![0-9])")
+_CONTROLLER = re.compile(r"(?:CONTROLLER|MC)[ _-]?([0-9]{1,2})")
+_CHANNEL = re.compile(
+    r"(?<![A-Z])CH(?:ANNEL|AN)?[ _-]?([A-Z]|[0-9]{1,2})(?![A-Z0-9])"
+    r"|DIMM[ _-]?(?:P[0-9]+[ _-]?)?([A-O])[0-9](?![0-9])"
+)
+_EDAC = re.compile(r"sys/devices/system/edac/mc/(mc[0-9]{1,3})/(?:((?:dimm|rank)[0-9]{1,4})/)?(\w+)")
+_EDAC_CHANNEL = re.compile(r"channel ([0-9]{1,3})\b")
+_LPDDR = re.compile(r"jedec,(lpddr[0-9]x?)-channel", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Structure:
+    """A structure of an SMBIOS table: its formatted bytes, header included, and its strings."""
+
+    kind: int
+    body: bytes
+    strings: tuple[bytes, ...]
+
+    def number(self, offset: int, size: int) -> int | None:
+        """Return the little-endian number of `size` bytes at `offset`; None beyond the structure."""
+        part = self.body[offset : offset + size]
+        return int.from_bytes(part, "little") if len(part) == size else None
+
+    def text(self, offset: int) -> str:
+        """Return the string whose number stands at `offset`; empty if there is none."""
+        place = self.number(offset, 1) or 0
+        text = self.strings[place - 1] if 0 < place <= len(self.strings) else b""
+        return text[:60].decode("ascii", "replace").strip()
+
+
+def parse_memory(
+    sections: Mapping[str, list[str]], files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
+) -> tuple[Memory, tuple[Node, ...]]:
+    """Return the machine's memory, and its nodes with their share of channels and peak.
+
+    Sources, the first that tells: SMBIOS (root only), EDAC (ABI/testing/sysfs-devices-edac), the device
+    tree (jedec,lpddr-channel). Bandwidth of nodes: ACPI's HMAT (admin-guide/mm/numaperf.rst).
+    """
+    table = read_table(sections.get("smbios", []))
+    dimms, ecc = _read_dimms(table)
+    edac, edac_channels, edac_ecc = _read_edac(files)
+    packages = {cpu.package for cpu in cpus} - {None}
+    if packages and len(_list_sockets(dimms)) > len(packages):  # a processor is missing, and so its modules
+        populated_sockets = _list_sockets(dimm for dimm in dimms if dimm.is_populated)
+        dimms = tuple(dimm for dimm in dimms if dimm.socket in populated_sockets)
+    dimms = dimms or edac or _read_device_tree(sections)
+    populated, channels = _count_channels(dimms) or (None, None)
+    if edac_channels and (populated is None or dimms == edac):
+        populated, channels = len({dimm.channel for dimm in edac}), edac_channels
+    memory = Memory(dimms, channels, populated, ecc or edac_ecc, _compute_peak(dimms, populated))
+    return memory, tuple(_add_node_memory(node, memory, files, cpus, nodes) for node in nodes)
+
+
+def read_table(lines: Collection[str]) -> bytes:
+    """Return an SMBIOS table from lines of hexadecimal bytes, or as `dmidecode -u` prints its structures."""
+    if not any("DMI type" in line for line in lines):
+        return _read_hex(lines)[:_TABLE_BYTES]
+    table = b""
+    for structure in "\n".join(lines).split("Handle ")[1:]:
+        body, _, strings = structure.partition("Strings:")
+        rows, is_text = list[str](), False  # behind each string's bytes stands its text
+        for line in strings.splitlines()[1:]:
+            if not is_text:
+                rows.append(line)
+            is_text = not is_text and line.rstrip().endswith("00")
+        table += _read_hex(body.splitlines()[1:]) + (_read_hex(rows) or b"\0") + b"\0"
+    return table[:_TABLE_BYTES]
+
+
+def keep_memory_only(lines: Collection[str]) -> list[str]:
+    """Return an SMBIOS table as one line that has nothing but memory, and no serial numbers."""
+    table = b""
+    for structure in _walk(read_table(lines)):
+        strings = list(structure.strings)
+        if structure.kind == _DEVICE:
+            for place in (structure.number(offset, 1) or 0 for offset in _PRIVATE):
+                strings[place - 1 : place] = [b"-"] * (0 < place <= len(strings))
+        if structure.kind in (_ARRAY, _DEVICE, _END):
+            table += structure.body + (b"\0".join([*strings, b""]) or b"\0") + b"\0"
+    return [table.hex()] if table else []
+
+
+def describe_memory(memory: Memory) -> str | None:
+    """Describe modules and channels: "2 x 16 GiB DDR4-3200 at 2933 MT/s, 1 of 2 channels populated"."""
+    modules = Counter(
+        (dimm.size_bytes, dimm.kind, dimm.rated_mts, dimm.configured_mts) for dimm in memory.populated
+    )
+    words = []
+    for (size, kind, rated, configured), count in modules.items():
+        named = "-".join(str(part) for part in (kind, rated) if part)
+        at = f"at {configured} MT/s" if configured and configured != rated else ""
+        words.append(f"{count} x {' '.join(filter(None, (_format_size(size), named, at)))}")
+    parts = [
+        " + ".join(words),
+        describe_channels(memory.channels_populated, memory.channels),
+        memory.ecc and f"ECC {memory.ecc}",
+    ]
+    return ", ".join(filter(None, parts)) if words else None
+
+
+def describe_channels(populated: int | None, channels: int | None) -> str:
+    """Say how many channels have a module; empty if unknown."""
+    return f"{populated} of {channels} channels populated" if populated is not None and channels else ""
+
+
+def _format_size(size: int | None) -> str:
+    if size is None:
+        return "modules"
+    return f"{size / (1 << 30):g} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"
+
+
+def _read_hex(lines: Iterable[str]) -> bytes:
+    return bytes.fromhex("".join(line for line in lines if _HEX.fullmatch(line)))
+
+
+def _walk(table: bytes) -> Iterator[_Structure]:
+    """Yield the structures of a table up to its end, which may be missing where it is damaged."""
+    place = 0
+    while len(table) - place >= 4:
+        kind, length = table[place], table[place + 1]
+        end = table.find(b"\0\0", place + length)
+        if length < 4 or end < 0:
+            return
+        strings = table[place + length : end]
+        yield _Structure(kind, table[place : place + length], tuple(strings.split(b"\0")) if strings else ())
+        place = end + 2
+        if kind == _END:
+            return
+
+
+def _read_dimms(table: bytes) -> tuple[tuple[Dimm, ...], str | None]:
+    """Return the slots of a whole table, and the error correction; none of a table without its end."""
+    structures = list(_walk(table))
+    if not structures or structures[-1].kind != _END:
+        return (), None
+    arrays = {
+        array.number(2, 2): _ECC.get(array.number(6, 1) or 0)
+        for array in structures
+        if array.kind == _ARRAY and array.number(5, 1) == _SYSTEM_MEMORY
+    }
+    devices = [
+        device
+        for device in structures
+        if device.kind == _DEVICE and device.number(4, 2) in arrays and device.number(0x12, 1) != _PERSISTENT
+    ]
+    places = [f"{device.text(0x10)} {device.text(0x11)}".upper() for device in devices]
+    sockets: list[int | None] = [
+        int(match[1]) if (match := _SOCKET.search(place)) else None for place in places
+    ]
+    if None in sockets:  # then each array is a socket's, if there are several
+        order = list(arrays)
+        sockets = [order.index(device.number(4, 2)) if len(order) > 1 else None for device in devices]
+    dimms = [_read_dimm(*row) for row in zip(devices, places, sockets, strict=True)]
+    if any(dimm.channel is None for dimm in dimms):
+        dimms = [replace(dimm, channel=None) for dimm in dimms]
+    corrections = {*arrays.values()}
+    return tuple(dimms), corrections.pop() if len(corrections) == 1 else None
+
+
+def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
+    size = device.number(0x0C, 2)
+    if size is not None and size == 0x7FFF:
+        size = (device.number(0x1C, 4) or 0) & 0x7FFFFFFF or None
+    elif size is not None:  # the highest bit: in KiB
+        size = None if size == _EXTENDED else size if size < 0x8000 else (size & 0x7FFF) >> 10
+    channel, controller = _CHANNEL.search(place), _CONTROLLER.search(place)
+    names = (f"P{socket}" if socket is not None else "", f"MC{controller[1]}" if controller else "")
+    width = device.number(0x0A, 2)
+    return Dimm(
+        slot=device.text(0x10) or None,
+        channel=" ".join(filter(None, (*names, channel[1] or channel[2]))) if channel else None,
+        socket=socket,
+        size_bytes=None if size is None else size << 20,
+        kind=_KINDS.get(device.number(0x12, 1) or 0),
+        rated_mts=_read_speed(device, 0x15, 0x54),
+        configured_mts=_read_speed(device, 0x20, 0x58),
+        ranks=(device.number(0x1B, 1) or 0) & 15 or None,
+        width_bits=width if width not in (0, _EXTENDED) else None,
+    )
+
+
+def _read_speed(device: _Structure, offset: int, extended: int) -> int | None:
+    """Return a speed in MT/s; None if it is 0, as in an empty slot, or not given."""
+    speed = device.number(offset, 2)
+    return (device.number(extended, 4) or 0) & 0x7FFFFFFF or None if speed == _EXTENDED else speed or None
+
+
+def _read_edac(files: Mapping[str, str]) -> tuple[tuple[Dimm, ...], int, str | None]:
+    """Return the modules that EDAC lists, the channels in all (0: unknown), and the error correction."""
+    modules: dict[tuple[str, str], dict[str, str]] = {}
+    for path, text in files.items():
+        if match := _EDAC.fullmatch(path):
+            modules.setdefault((match[1], match[2] or ""), {})[match[3]] = text
+    dimms, channels, corrections = [], 0, set()
+    for (controller, name), texts in modules.items():
+        channel = _EDAC_CHANNEL.search(texts.get("dimm_location", "") or texts.get("max_location", ""))
+        if not name:
+            channels += int(channel[1]) + 1 if channel else 0
+            continue
+        kind, size = re.search(r"(LP)?DDR[0-9]", texts.get("dimm_mem_type", "")), texts.get("size", "")
+        dimms.append(
+            Dimm(
+                slot=f"{controller} {name}",
+                channel=f"{controller} {channel[1]}" if channel else None,
+                size_bytes=int(size) << 20 if re.fullmatch(r"[0-9]{1,9}", size) else None,
+                kind=kind[0] if kind else None,
+            )
+        )
+        corrections.add(texts.get("dimm_edac_mode", "").lower())
+    correction = corrections.pop() if len(corrections) == 1 else None
+    if not all(dimm.channel for dimm in dimms):
+        channels = 0
+    return tuple(dimms), channels, None if correction in ("", "unknown", "reserved") else correction
+
+
+def _read_device_tree(sections: Mapping[str, list[str]]) -> tuple[Dimm, ...]:
+    """Return the LPDDR channels of lines `lpddr RANKS COMPATIBLE`, each as one module."""
+    rows = [line.split(None, 2) for line in sections.get("system", []) if line.startswith("lpddr ")]
+    channels = [(row[1], kind[1].upper()) for row in rows if len(row) > 2 and (kind := _LPDDR.search(row[2]))]
+    return tuple(
+        Dimm(slot=None, channel=str(place), kind=kind, ranks=int(ranks) if ranks in "1234" else None)
+        for place, (ranks, kind) in enumerate(channels)
+    )
+
+
+def _count_channels(dimms: Collection[Dimm]) -> tuple[int, int] | None:
+    """Return the channels with a module and those in all; None if unknown."""
+    if not dimms or any(dimm.channel is None for dimm in dimms):
+        return None
+    return len({dimm.channel for dimm in dimms if dimm.is_populated}), len({dimm.channel for dimm in dimms})
+
+
+def _compute_peak(dimms: Collection[Dimm], populated: int | None) -> int | None:
+    """Return the MB/s of all populated channels: their width at the configured speed; None if unknown."""
+    channels: dict[str | None, list[int]] = {}
+    for dimm in dimms:
+        if dimm.is_populated:
+            if not dimm.width_bits or not dimm.configured_mts:
+                return None
+            channels.setdefault(dimm.channel, []).append(dimm.width_bits // 8 * dimm.configured_mts)
+    rates = [min(rates) for rates in channels.values()]
+    if None in channels:  # then all must be alike
+        rates = [rates[0]] * (populated or 0) if len({*channels[None]}) == 1 else []
+    return sum(rates) or None
+
+
+def _add_node_memory(
+    node: Node, memory: Memory, files: Mapping[str, str], cpus: Sequence[Cpu], nodes: Sequence[Node]
+) -> Node:
+    """Add a node's share of channels and peak: equal parts of its package's where it has several nodes."""
+    folder = f"sys/devices/system/node/node{node.node}/access0/initiators"
+    rates = [files.get(f"{folder}/{name}_bandwidth", "") for name in ("read", "write")]
+    read, write = (int(rate) or None if re.fullmatch(r"[0-9]{1,9}", rate) else None for rate in rates)
+    node = replace(node, read_mbps=read, write_mbps=write)
+    if len(nodes) == 1:
+        return replace(
+            node,
+            channels=memory.channels,
+            channels_populated=memory.channels_populated,
+            peak_mbps=memory.peak_mbps,
+        )
+    packages: dict[int | None, set[int]] = {}
+    for cpu in cpus:
+        if cpu.package is not None:
+            packages.setdefault(cpu.node, set()).add(cpu.package)
+    own, every_package = packages.get(node.node, set()), sorted(set().union(*packages.values()))
+    if len(own) != 1:
+        return node
+    dimms: Sequence[Dimm] = memory.dimms
+    if len(every_package) > 1:
+        sockets = _list_sockets(memory.dimms)
+        if len(sockets) != len(every_package):
+            return node
+        socket = sockets[every_package.index(min(own))]
+        dimms = [dimm for dimm in dimms if dimm.socket == socket]
+    sharing = sum(packages.get(other.node) == own for other in nodes)
+    channels = _count_channels(dimms)
+    if channels is None or any(count % sharing for count in channels):
+        return node
+    peak = _compute_peak(dimms, channels[0])
+    populated, in_all = (count // sharing for count in channels)
+    return replace(
+        node, channels=in_all, channels_populated=populated, peak_mbps=peak // sharing if peak else None
+    )
+
+
+def _list_sockets(dimms: Iterable[Dimm]) -> list[int]:
+    return sorted({dimm.socket for dimm in dimms if dimm.socket is not None})

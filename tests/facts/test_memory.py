@@ -1,0 +1,299 @@
+"""Memory modules, channels and peaks, as the firmware and the kernel describe them."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.facts import probe
+from fleet.facts.memory import describe_memory, keep_memory_only, parse_memory
+from fleet.facts.systems import find_noise
+from fleet.model import Cpu, Facts, Memory, Node
+from tests.facts.smbios import build_array, build_dimm, build_table, print_hex
+from tests.facts.trees import Tree
+
+EDAC = "sys/devices/system/edac/mc"
+
+
+def read(table, packages=1, nodes=1, files=()):
+    """Parse a table on a machine of so many packages and nodes."""
+    share = max(nodes // packages, 1)
+    cpus = [
+        Cpu(node, node=node, package=node // share if nodes >= packages else node) for node in range(nodes)
+    ]
+    memory, with_memory = parse_memory(
+        {"smbios": print_hex(table)}, dict(files), cpus, [Node(node) for node in range(nodes)]
+    )
+    return memory, [(node.channels_populated, node.channels, node.peak_mbps) for node in with_memory]
+
+
+def dimms(names, **values):
+    return [build_dimm(0x100 + place, *pair, **values) for place, pair in enumerate(names)]
+
+
+SUPERMICRO = [
+    (f"P{socket + 1}-DIMM{channel}1", f"P{socket}_Node0_Channel{place}_Dimm0")
+    for socket in (0, 1)
+    for place, channel in enumerate("ABCDEFGH")
+]
+EPYC = [("DIMM 0", f"P{socket} CHANNEL {channel}") for socket in (0, 1) for channel in "ABCDEFGHIJKL"]
+GIGABYTE = [(f"DIMM_P0_{channel}0", "BANK 0") for channel in "ABCDEFGH"]
+DELL = [(f"{socket}{slot}", "") for socket in "AB" for slot in range(1, 9)]
+HPE = [(f"PROC {socket} DIMM {slot}", "") for socket in (1, 2) for slot in range(1, 9)]
+INTEL = [(f"CPU{socket}_DIMM_{channel}1", f"NODE {socket}") for socket in (0, 1) for channel in "ABCD"]
+ARM = [(f"Socket {socket} slot {slot}", "") for socket in (0, 1) for slot in range(4)]
+DESKTOP = [("DIMM_A1", "BANK 0"), ("DIMM_A2", "BANK 1"), ("DIMM_B1", "BANK 2"), ("DIMM_B2", "BANK 3")]
+LAPTOP = [("Controller0-ChannelA-DIMM0", "BANK 0"), ("Controller1-ChannelA-DIMM0", "BANK 0")]
+SOLDERED = [(f"Controller{mc}-Channel{channel}", "BANK 0") for mc in (0, 1) for channel in "ABCD"]
+AM4 = [(f"DIMM {slot}", "P0 CHANNEL A") for slot in (0, 1)]
+MODULES = [build_array(1)]
+MACHINES = {
+    "supermicro": (
+        build_table(build_array(1), dimms(SUPERMICRO, rated=3200, configured=2933)),
+        (2, 2),
+        ("16 x 16 GiB DDR4-3200 at 2933 MT/s, 16 of 16 channels populated, ECC multi-bit", 375424),
+        [(8, 8, 187712)] * 2,
+    ),
+    "epyc with an empty channel": (
+        build_table(
+            build_array(1),
+            dimms(EPYC[:11], mib=65536, kind=0x22, rated=4800),
+            build_dimm(0x200, *EPYC[11], mib=0),
+            dimms(EPYC[12:], mib=65536, kind=0x22, rated=4800),
+        ),
+        (2, 2),
+        ("23 x 64 GiB DDR5-4800, 23 of 24 channels populated, ECC multi-bit", 883200),
+        [(11, 12, 422400), (12, 12, 460800)],
+    ),
+    "epyc of four nodes a socket": (
+        build_table(MODULES, dimms(GIGABYTE)),
+        (1, 4),
+        ("8 x 16 GiB DDR4-3200, 8 of 8 channels populated, ECC multi-bit", 204800),
+        [(2, 2, 51200)] * 4,
+    ),
+    "dell": (
+        build_table(MODULES, dimms(DELL)),
+        (2, 2),
+        ("16 x 16 GiB DDR4-3200, ECC multi-bit", None),
+        [(None, None, None)] * 2,
+    ),
+    "hpe": (
+        build_table(build_array(1), build_array(2), dimms(HPE[:8]), dimms(HPE[8:], array=2)),
+        (2, 2),
+        ("16 x 16 GiB DDR4-3200, ECC multi-bit", None),
+        [(None, None, None)] * 2,
+    ),
+    "intel with one processor": (
+        build_table(MODULES, dimms(INTEL[:4], kind=0x18, rated=1866), dimms(INTEL[4:], mib=0)),
+        (1, 1),
+        ("4 x 16 GiB DDR3-1866, 4 of 4 channels populated, ECC multi-bit", 59712),
+        [(4, 4, 59712)],
+    ),
+    "arm server": (
+        build_table(build_array(1), build_array(2), dimms(ARM[:4]), dimms(ARM[4:], array=2)),
+        (2, 2),
+        ("8 x 16 GiB DDR4-3200, ECC multi-bit", None),
+        [(None, None, None)] * 2,
+    ),
+    "server with persistent memory and a video array": (
+        build_table(
+            build_array(1, ecc=5),
+            build_array(9, use=4),
+            dimms(INTEL[:4], mib=32768, rated=70000),
+            dimms(INTEL[:4], mib=131072, kind=0x1F),
+            build_dimm(0x300, "VRAM", array=9),
+        ),
+        (1, 1),
+        ("4 x 32 GiB DDR4-70000, 4 of 4 channels populated, ECC single-bit", 2240000),
+        [(4, 4, 2240000)],
+    ),
+    "desktop with one module": (
+        build_table(
+            build_array(1, ecc=3), dimms(DESKTOP[:1], mib=0), dimms(DESKTOP[1:2]), dimms(DESKTOP[2:], mib=0)
+        ),
+        (1, 1),
+        ("1 x 16 GiB DDR4-3200, 1 of 2 channels populated, ECC none", 25600),
+        [(1, 2, 25600)],
+    ),
+    "laptop with unequal modules": (
+        build_table(build_array(1, ecc=3), dimms(LAPTOP[:1]), dimms(LAPTOP[1:], mib=8192)),
+        (1, 1),
+        ("1 x 16 GiB DDR4-3200 + 1 x 8 GiB DDR4-3200, 2 of 2 channels populated, ECC none", 51200),
+        [(2, 2, 51200)],
+    ),
+    "soldered lpddr5": (
+        build_table(build_array(1, ecc=3), dimms(SOLDERED, mib=2048, kind=0x23, rated=6400, width=16)),
+        (1, 1),
+        ("8 x 2 GiB LPDDR5-6400, 8 of 8 channels populated, ECC none", 102400),
+        [(8, 8, 102400)],
+    ),
+    "board that leaves speeds open": (
+        build_table(build_array(1, ecc=2), dimms(AM4[:1], rated=0), dimms(AM4[1:], mib=0, rated=0)),
+        (1, 1),
+        ("1 x 16 GiB DDR4, 1 of 1 channels populated", None),
+        [(1, 1, None)],
+    ),
+    "qemu": (
+        build_table(build_array(1), build_dimm(0x100, "DIMM 0", kind=7, rated=0, width=0xFFFF, ranks=0)),
+        (1, 1),
+        ("1 x 16 GiB, ECC multi-bit", None),
+        [(None, None, None)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_modules_channels_and_peak_are_what_the_firmware_says(name):
+    table, (packages, nodes), (sentence, peak), by_node = MACHINES[name]
+    memory, of_nodes = read(table, packages, nodes)
+    assert (describe_memory(memory), memory.peak_mbps) == (sentence, peak)
+    assert of_nodes == by_node
+
+
+def test_every_field_of_a_module_is_read():
+    memory, _ = read(
+        build_table(MODULES, build_dimm(2, "P1-DIMMB2", rated=0xFFFF + 1, configured=3000, ranks=4))
+    )
+    (module,) = memory.dimms
+    assert (module.slot, module.channel, module.socket) == ("P1-DIMMB2", "P1 B", 1)
+    assert (module.rated_mts, module.configured_mts, module.ranks, module.width_bits) == (65536, 3000, 4, 64)
+    assert (module.size_bytes, module.kind) == (16 << 30, "DDR4")
+
+
+def test_a_table_that_is_cut_or_damaged_tells_nothing():
+    table = build_table(MODULES, dimms(DESKTOP))
+    assert read(table)[0].channels == 2
+    for damaged in (*(table[:end] for end in range(len(table) - 2)), table.replace(b"\x11\x5c", b"\x11\x00")):
+        assert read(damaged)[0] == Memory(), len(damaged)
+
+
+def test_a_string_that_a_module_does_not_have_is_unknown():
+    whole = build_dimm(2, "DIMM_A1", "BANK 0")
+    memory, _ = read(build_table(MODULES, whole[:0x10] + b"\x3f\x40" + whole[0x12:]))
+    assert (memory.dimms[0].slot, memory.dimms[0].channel, memory.channels) == (None, None, None)
+
+
+@given(st.binary(max_size=400), st.integers(0, 400))
+def test_no_table_is_an_accident(noise, place):
+    table = build_table(MODULES, dimms(DESKTOP))
+    for damaged in (noise, table[:place] + noise + table[place:], table[:place] + noise):
+        memory, _ = read(damaged)
+        describe_memory(memory)
+        assert read(bytes.fromhex("".join(keep_memory_only(print_hex(damaged)))))[0] == memory
+
+
+def test_what_is_kept_of_a_table_has_neither_serial_numbers_nor_other_structures(tmp_path):
+    table = build_table(MODULES, dimms(DESKTOP))
+    (line,) = keep_memory_only(print_hex(table))
+    kept = bytes.fromhex(line)
+    assert not any(secret in kept for secret in (b"S3R1AL", b"ASSET", b"SECRET"))
+    assert b"DIMM_A1" in kept
+    lines = (f"{probe.MARK} begin", f"{probe.MARK} smbios", *print_hex(table), f"{probe.MARK} end", "")
+    answer = "\n".join(lines)
+    assert probe.split_sections(probe.extract_answer(answer.encode()) or "")["smbios"] == [line]
+
+
+def test_what_dmidecode_dumps_is_the_same_table():
+    lines = """# dmidecode 3.4
+Getting SMBIOS data from sysfs.
+SMBIOS 3.7.0 present.
+
+Handle 0x0001, DMI type 16, 15 bytes
+	Header and Data:
+		10 0F 01 00 03 03 06 00 00 00 80 FE FF 02 00
+
+Handle 0x0100, DMI type 17, 92 bytes
+	Header and Data:
+		11 5C 00 01 01 00 FE FF 48 00 40 00 00 40 09 00
+		01 02 1A 80 00 80 0C 03 04 05 06 02 00 40 00 00
+		75 0B B0 04 B0 04 B0 04 00 00 00 00 00 00 00 00
+		00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+		00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+		00 00 00 00 80 0C 00 00 75 0B 00 00
+	Strings:
+		44 49 4D 4D 5F 41 31 00
+		DIMM_A1
+		42 41 4E 4B 20 30 00
+		BANK 0
+		41 42 00
+		AB
+
+Handle 0xFEFF, DMI type 127, 4 bytes
+	Header and Data:
+		7F 04 FF FE
+""".splitlines()
+    memory, _ = parse_memory({"smbios": lines}, {}, [], [])
+    assert (
+        describe_memory(memory)
+        == "1 x 16 GiB DDR4-3200 at 2933 MT/s, 1 of 1 channels populated, ECC multi-bit"
+    )
+
+
+def edac(controllers=2, channels=4, populated=3):
+    """Return the files of so many memory controllers."""
+    files = {f"{EDAC}/mc{mc}/max_location": f"channel {channels - 1} slot 1 " for mc in range(controllers)}
+    for mc, channel in product(range(controllers), range(populated)):
+        folder = f"{EDAC}/mc{mc}/dimm{channel}"
+        files |= {f"{folder}/dimm_location": f"channel {channel} slot 0 ", f"{folder}/size": "16384"}
+        files |= {f"{folder}/dimm_mem_type": "Registered-DDR4", f"{folder}/dimm_edac_mode": "SECDED"}
+    return files
+
+
+def test_without_the_firmware_edac_tells_modules_and_channels():
+    memory, _ = read(b"", files=edac())
+    assert describe_memory(memory) == "6 x 16 GiB DDR4, 6 of 8 channels populated, ECC secded"
+    assert memory.peak_mbps is None
+
+
+def test_channels_that_the_firmware_does_not_name_are_those_of_edac():
+    memory, of_nodes = read(build_table(MODULES, dimms(DELL[:6])), files=edac())
+    assert (memory.channels_populated, memory.channels, memory.peak_mbps) == (6, 8, 6 * 25600)
+    assert of_nodes == [(6, 8, 6 * 25600)]
+
+
+def test_lpddr_channels_of_the_device_tree_have_no_speed():
+    lines = ["lpddr 2 jedec,lpddr4-channel", "lpddr 2 jedec,lpddr4-channel", "lpddr", "lpddr x y"]
+    memory, _ = parse_memory({"system": lines}, {}, [], [])
+    assert (memory.channels_populated, memory.channels, memory.dimms[0].kind) == (2, 2, "LPDDR4")
+    assert (memory.dimms[0].ranks, memory.dimms[0].size_bytes, memory.peak_mbps) == (2, None, None)
+
+
+def test_the_probe_reads_table_edac_and_hmat(facts):
+    tree = Tree(2)
+    node = "sys/devices/system/node/node0"
+    tree.files |= edac(1, 2, 1) | {
+        f"{node}/cpulist": "0-1",
+        f"{node}/access0/initiators/read_bandwidth": "204800",
+        f"{node}/access0/initiators/write_bandwidth": "x",
+    }
+    tree.files["proc/cpuinfo"] = "processor\t: 0\nflags\t\t: fpu"
+    plain = facts(tree)
+    assert plain.memory_modules == "1 x 16 GiB DDR4, 1 of 2 channels populated, ECC secded"
+    assert (plain.nodes[0].read_mbps, plain.nodes[0].write_mbps) == (204800, None)
+
+
+def test_the_probe_reads_the_firmwares_table(facts, tmp_path):
+    folder = tmp_path / "root/sys/firmware/dmi/tables"
+    folder.mkdir(parents=True)
+    (folder / "DMI").write_bytes(MACHINES["desktop with one module"][0])
+    result = facts(Tree(2))
+    assert result.memory_modules == MACHINES["desktop with one module"][2][0]
+    assert "SECRET" not in result.probe
+
+
+@pytest.mark.parametrize(
+    ("machine", "kinds"),
+    [
+        ("desktop with one module", ["channel"]),
+        ("epyc with an empty channel", ["channel"]),
+        ("laptop with unequal modules", ["dimms"]),
+        ("supermicro", ["dimm_speed"]),
+        ("qemu", []),
+        ("soldered lpddr5", []),
+    ],
+)
+def test_check_names_an_empty_channel_unequal_modules_and_a_lower_speed(machine, kinds):
+    facts = Facts("linux", "x86_64", memory=read(MACHINES[machine][0])[0])
+    findings = [item for item in find_noise(facts) if item.kind in ("channel", "dimms", "dimm_speed")]
+    assert [item.kind for item in findings] == kinds
