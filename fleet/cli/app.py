@@ -253,10 +253,9 @@ def load_inventory(
 
 def read_last_runs(results: str) -> "dict[str, datetime]":
     """Return when each host was last measured, in UTC, by its ID."""
-    from fleet.store.places import parse_place
-    from fleet.store.runs import Listing
+    from fleet.store import Listing
 
-    return {run.host_id: run.started_utc for run in Listing(parse_place(results)).runs}
+    return {run.host_id: run.started_utc for run in Listing(results).runs}
 
 
 def select_hosts(

@@ -65,7 +65,7 @@ def hosts(
     ] = False,
     json: cli.Json = False,
 ) -> None:
-    """Show what the inventory resolves to, and when each host was last measured; start no program.
+    """Show what the inventory resolves to, and what its last run says; start no program.
 
     Example: fleet hosts 'rpi*' rack=b2 '!rpi-old'
     """
@@ -75,15 +75,20 @@ def hosts(
     if loaded.unasked_program:
         note = f"hosts_from: {loaded.unasked_program} lists more hosts; `fleet hosts --resolve` asks it."
         cli.print_text(f"fleet: {note}", err=True)
+    from fleet.analysis.base.selection import read_smt
     from fleet.store.places import Folder, parse_place
+    from fleet.store.runs import Listing
 
     chosen = cli.select_hosts(loaded, select, limit, results) if select or limit or loaded.hosts else ()
     # a bucket would have to be connected to
-    last_runs = cli.read_last_runs(results) if isinstance(parse_place(results), Folder) else {}
+    listing = Listing(results) if isinstance(parse_place(results), Folder) else None
+    last_runs = {run.host_id: run for run in listing.runs} if listing else {}
+    starts = {host: run.started_utc for host, run in last_runs.items()}
+    smt = read_smt(listing, tuple(last_runs.values())) if listing else {}
     if json:
-        typer.echo(render_hosts_json(chosen, last_runs))
+        typer.echo(render_hosts_json(chosen, starts, smt))
     else:
-        cli.print_text(render_hosts(chosen, last_runs, cli.terminal()["width"]))
+        cli.print_text(render_hosts(chosen, starts, smt, cli.terminal()["width"]))
 
 
 @cli.app.command(rich_help_panel=cli.UPKEEP, short_help="Let an inventory that lies here start its programs.")

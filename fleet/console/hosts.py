@@ -10,9 +10,16 @@ from fleet.text import as_json, table
 
 
 def render_hosts(
-    hosts: Sequence[Host], last_runs: Mapping[str, datetime] | None = None, width: int | None = None
+    hosts: Sequence[Host],
+    last_runs: Mapping[str, datetime] | None = None,
+    smt: Mapping[str, str] | None = None,
+    width: int | None = None,
 ) -> str:
-    """Render a row per host. last_runs: start of the last run, by host ID. width: of the terminal."""
+    """Render a row per host.
+
+    last_runs: start of the last run, by host ID. smt: what it says of SMT, from `read_smt`. width: of the
+    terminal.
+    """
     rows = []
     for host in hosts:
         start = (last_runs or {}).get(host.host_id)
@@ -20,9 +27,15 @@ def render_hosts(
         system = f"{host.os or 'auto'}/{host.arch or 'auto'}"
         address = (host.name, format_address(host), str(host.via), system, str(host.build))
         rows.append(
-            (*address, f"{start:%Y-%m-%d %H:%M}" if start else "-", ",".join(host.groups) or "-", labels)
+            (
+                *address,
+                f"{start:%Y-%m-%d %H:%M}" if start else "-",
+                (smt or {}).get(host.host_id, "-").partition(",")[0],
+                ",".join(host.groups) or "-",
+                labels,
+            )
         )
-    titles = ("host", "address", "via", "os/arch", "build", "measured (UTC)", "groups", "labels")
+    titles = ("host", "address", "via", "os/arch", "build", "measured (UTC)", "SMT", "groups", "labels")
     return table(titles, rows, width=width, drop=("via", "build", "os/arch", "groups"))
 
 
@@ -37,10 +50,17 @@ def format_address(host: Host) -> str:
     return f"{user}{address}{port}{jump}"
 
 
-def render_hosts_json(hosts: Sequence[Host], last_runs: Mapping[str, datetime]) -> str:
-    """Render a JSON list of the hosts' `host_object`, with the start of the last run in UTC, or null."""
+def render_hosts_json(
+    hosts: Sequence[Host], last_runs: Mapping[str, datetime], smt: Mapping[str, str]
+) -> str:
+    """Render a JSON list of the hosts' `host_object`; of the last run the start in UTC and SMT, or null."""
     starts = {host_id: f"{start:%Y-%m-%dT%H:%M:%SZ}" for host_id, start in last_runs.items()}
-    return as_json([host_object(host) | {"measured_utc": starts.get(host.host_id)} for host in hosts])
+    return as_json(
+        [
+            host_object(host) | {"measured_utc": starts.get(host.host_id), "smt": smt.get(host.host_id)}
+            for host in hosts
+        ]
+    )
 
 
 def host_object(host: Host) -> dict[str, Any]:

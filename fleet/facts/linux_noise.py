@@ -150,10 +150,10 @@ def _check_isolation(facts: Facts) -> Iterator[Finding]:
 
 def _check_load(facts: Facts, later: Load | None) -> Iterator[Finding]:
     load, count = facts.load, sum(cpu.online for cpu in facts.cpus)
+    others = _count_other_threads(load, later)
     if load.load_1m is not None and count and load.load_1m > BUSY_SHARE * count:
         yield make_finding("load", facts, count=count)
-    others = _count_other_threads(load, later)
-    if others is not None and count and others > BUSY_SHARE * count:
+    elif others is not None and count and others > BUSY_SHARE * count:
         yield make_finding("busy", facts, others=others, count=count)
     before, after = load.steal_ticks, later.steal_ticks if later else None
     if before is not None and after is not None and after > before:

@@ -40,6 +40,31 @@ def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place
     return [run for run in listed if run.run_id in chosen]
 
 
+def describe_smt(smt: bool | None, hypervisor: str | None, *, has_siblings: bool) -> str:
+    """Say whether a core runs several threads, the answer before the first comma.
+
+    smt, hypervisor: facts of a run. has_siblings: whether its topology has CPUs that share a core.
+    """
+    if smt or has_siblings:
+        return "on"
+    if hypervisor:
+        return f"hidden, if the machine has it, by the hypervisor ({hypervisor})"
+    return "not reported by the host" if smt is None else "off, or not supported by the CPU"
+
+
+def read_smt(root: Listing, runs: Sequence[RunSummary]) -> dict[str, str]:
+    """Return the answer of `describe_smt` for the host of each run, by host ID."""
+    answers = {}
+    for run in runs:
+        if record := root.read_records([run], ("smt", "hypervisor")).get(run.run_id):
+            cores = [(cpu["package"], cpu["core"]) for cpu in record.cpus if cpu["core"] is not None]
+            has_siblings = len(set(cores)) < len(cores)
+            answers[run.host_id] = describe_smt(
+                record.row["smt"], record.row["hypervisor"], has_siblings=has_siblings
+            )
+    return answers
+
+
 def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
     """Return the ids of the runs that one text means. Raises UsageError where there are none."""
     if text == ALL:

@@ -60,6 +60,6 @@ if TYPE_CHECKING:
         verify_pairs,
     )
     from fleet.analysis.reduce.topology import GROUPS, Layout, lay_out_cpus, make_layout
-    from fleet.analysis.reduce.topology_check import check_topology
+    from fleet.analysis.reduce.topology_check import FINDING_MEANINGS, check_topology
 
 __getattr__ = import_on_access(__name__)

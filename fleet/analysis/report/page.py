@@ -40,7 +40,7 @@ from fleet.analysis.views.overview import (
 )
 from fleet.analysis.views.sections import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology
-from fleet.analysis.views.warnings import ORDER
+from fleet.analysis.views.warnings import DEEDS, ORDER
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions
 from fleet.model.version import VERSION
@@ -86,6 +86,11 @@ class PageWarning(NamedTuple):
     key: str
     text: str
     affected: tuple[Affected, ...] = ()
+
+    @property
+    def deed(self) -> str:
+        """Return what the reader can do about it; empty where that is plain."""
+        return DEEDS.get(self.key, "")
 
 
 def render(

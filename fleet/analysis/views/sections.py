@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base import text
+from fleet.analysis.base.selection import describe_smt
 from fleet.analysis.reduce.flags import PAIR_FLAGS
 from fleet.analysis.reduce.matrices import estimator_column, grid, relations
 from fleet.analysis.reduce.topology import Layout
@@ -24,6 +25,10 @@ def render_header(run: dict[str, Any], order: Layout) -> str:
     if run["clock_cost_ticks"] is not None:
         clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
     cpus, labels = format_count(run["cpus_measured"], "CPU"), text.format_labels(run["labels"])
+    has_siblings = all(groups[-1] >= 0 for groups in order.groups) and any(
+        len(core) > 1 for core in order.blocks("core")
+    )
+    smt = describe_smt(run["smt"], run["hypervisor"], has_siblings=has_siblings)
     preset = f"preset {run['preset']}: the number of a pair is its {_IN_WORDS[run['estimator']]}"
     lines = (
         f"{run['host_name']}  {run['run_id']}  {run['started_utc']:%Y-%m-%d %H:%M} UTC  {run['state']}",
@@ -32,19 +37,9 @@ def render_header(run: dict[str, Any], order: Layout) -> str:
         f"labels: {labels}" if labels else "",
         preset if run["preset"] else "",
         *describe_topology(order),
-        f"hyperthreading (SMT): {_describe_smt(run, order)}",
+        f"hyperthreading (SMT): {smt}",
     )
     return "\n".join(one_line(line) for line in lines if line)
-
-
-def _describe_smt(run: dict[str, Any], order: Layout) -> str:
-    """Say whether a core runs several threads, by the fact `smt` and the topology."""
-    knows_cores = all(groups[-1] >= 0 for groups in order.groups)
-    if run["smt"] or (knows_cores and any(len(core) > 1 for core in order.blocks("core"))):
-        return "on"
-    if run["hypervisor"]:
-        return f"hidden by the hypervisor ({run['hypervisor']}), if the machine has it"
-    return "not reported by the host" if run["smt"] is None else "off, or not supported by the CPU"
 
 
 def render_pairs(
@@ -62,16 +57,20 @@ def render_pairs(
     heading, name = descriptions[first["benchmark"]].heading, _kind(first)
     estimator_note = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
     lines = [f"{name}: {heading}{estimator_note}, by what two CPUs share"]
-    titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged")
+    marked = _find_flagged_pairs(pairs)
+    mark_column = ("*",) if marked.any() else ()
+    titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged", *mark_column)
     rows = []
     for row in text.to_records(relations(pairs, number)):
+        marks = (str((marked & (pairs["relation"] == row["relation"])).sum()) for _ in mark_column)
         numbers = (f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns"))
         ends = (text.format_half_width(row["spread"]), text.format_share(row["flagged_share"]))
-        rows.append((row["relation"], str(row["pairs"]), *numbers, *ends))
-    lines.append(table(titles, rows, right=set(range(1, 8))))
+        rows.append((row["relation"], str(row["pairs"]), *numbers, *ends, *marks))
+    lines.append(table(titles, rows, right=set(range(1, len(titles)))))
     if legend:
         lines.append(text.explain_relations(row[0] for row in rows))
-        lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
+        words = "median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts"
+        lines.append(words + "; *: pairs with a flag of their own" * bool(mark_column))
     lines.append(_describe_precision(pairs, number))
     lines += [*_extremes(pairs, number, canvas.width), *describe_burst_levels(pairs)]
     return "\n".join(lines) + "\n\n" + render_matrix(pairs, order, canvas, run, descriptions, as_map=as_map)
@@ -89,9 +88,9 @@ def render_matrix(
     """Render the matrix of one benchmark and variant, flagged pairs marked."""
     values = grid(pairs, order.cpus, estimator_column(run))
     label = descriptions[pairs["benchmark"].iloc[0]].label
-    drawn = draw_matrix(
-        values, order, canvas, label=label, marked=_select_flagged_pairs(pairs), as_map=as_map
-    )
+    own = pairs[_find_flagged_pairs(pairs)]
+    marked = frozenset((min(ends), max(ends)) for ends in zip(own["ping_cpu"], own["pong_cpu"], strict=True))
+    drawn = draw_matrix(values, order, canvas, label=label, marked=marked, as_map=as_map)
     return text.render_rich(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
@@ -132,11 +131,9 @@ def _describe_precision(pairs: pd.DataFrame, number: str) -> str:
     return f"interval: {text.describe_half_widths('half the pairs', middle, worst)} ({bursts})"
 
 
-def _select_flagged_pairs(pairs: pd.DataFrame) -> frozenset[tuple[int, int]]:
-    """Return the pairs with a flag of their own; flags of single bursts do not move a pair's number."""
-    marked = pairs["flags"].map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS))
-    own = pairs[marked.astype(bool)]
-    return frozenset((min(a, b), max(a, b)) for a, b in zip(own["ping_cpu"], own["pong_cpu"], strict=True))
+def _find_flagged_pairs(pairs: pd.DataFrame) -> "pd.Series[bool]":
+    """Report which pairs have a flag of their own; flags of single bursts do not move a pair's number."""
+    return pairs["flags"].map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS)).astype(bool)
 
 
 def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:

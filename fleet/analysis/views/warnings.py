@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -33,8 +33,64 @@ _LISTED = 3
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _FELT = 0.01  # of a burst's time; less that a hypervisor took is no matter
 _LACK = 0.1  # what of it a burst with `busy_cpu` has lacked at least
-# Keys of warnings, the most serious first.
-ORDER = ("empty", "partial", *MEANINGS, "steal", *FINDING_MEANINGS, *cross_checks.CROSS_CHECK_MEANINGS, "")
+_QUIETER = "Stop other work (`fleet check` names it), then run again."
+_FREQUENCY = "Fix the frequency (--governor performance, --boost off), then run again."
+_PLACED = "Place the memory yourself (--node), then run again."
+_TOPOLOGY = "Trust the latencies, not the topology; without a hypervisor report it to the vendor."
+_TWO_CPUS = "Stop other work, or place the line yourself (--node), then run again."
+# What the reader can do about each kind of warning, the most serious first.
+DEEDS: Mapping[str, str] = {
+    "empty": "Ask `fleet check` what hinders it, then run again.",
+    "partial": "Remove the cause that is named, then run again.",
+    "multimodal": "Quote both levels. Pin vCPUs; elsewhere fix the frequency and stop other work.",
+    "smt_pair": _TOPOLOGY,
+    "drift": "Warm up, fix the frequency, run again; compare only runs taken alternately.",
+    "coarse_clock": "Leave --iterations to the agent.",
+    "frequency_moved": _FREQUENCY,
+    "skewed": "Stop other work, or take longer samples (--iterations).",
+    "uneven": _QUIETER,
+    "underfed": "Ask for a lower --load.",
+    "outliers": "Quote medians, not means or maxima; isolated CPUs have fewer.",
+    "not_converged": "Give it a longer --time-budget, or a quieter machine.",
+    "wide": "More --rounds, or --precision instead of them.",
+    "preempted": "Stop other work, raise --priority, or isolate CPUs.",
+    "busy_cpu": _QUIETER,
+    "busy": _QUIETER,
+    "steal": "Give the virtual machine CPUs of its own, or measure when its neighbours are idle.",
+    "hypervisor": "Pin the virtual CPUs on the hypervisor's host, or measure on bare metal.",
+    "siblings": _TOPOLOGY,
+    "order": "Expected of clusters of slow cores; otherwise mistrust the topology.",
+    "history": "Pin the virtual machine's CPUs; `fleet compare HOST` says since when.",
+    "asymmetry": "Run again; if it stays, choose the home of the line (--owner, --node).",
+    "l1_cycles": _FREQUENCY,
+    "ladder_order": "Stop neighbours on a shared cache; check the cache sizes that the host reports.",
+    "port_limit": _FREQUENCY,
+    "group_rate": _QUIETER,
+    "one_buffer": _PLACED,
+    "fetch_cas": _QUIETER,
+    "contend_cas": _TWO_CPUS,
+    "sharing_readwrite": _TWO_CPUS,
+    "contend_places": _QUIETER,
+    "contend_own": "Take one CPU a core (--cpus), and fix the frequency.",
+    "loaded_idle": _QUIETER,
+    "loaded_rate": _QUIETER,
+    "loaded_order": _QUIETER,
+    "message_readwrite": "Quote the mean of both directions (`fleet show --ways`).",
+    "fetch_own": _QUIETER,
+    "fetch_memory": _QUIETER,
+    "interleave_nt": _QUIETER,
+    "node_order": "Expected of HBM; otherwise check the firmware's NUMA settings.",
+    "gemm_peak": _FREQUENCY,
+    "gemm_units": _FREQUENCY,
+    "minor": "Nothing to do: medians tolerate them.",
+}
+ORDER = (*DEEDS, "")  # keys of warnings; notes have none
+_KINDS_OF_NOTES = {
+    "A hypervisor (": "hypervisor",
+    "The host is busy": "busy",
+    " numbers are known to ": "not_converged",
+}  # kinds of warnings, by words of the notes that state their fact
+_SAME_FACT = {"busy": "busy_cpu", "hypervisor": "steal"}
 _STEAL = ("ping_steal_ppm", "pong_steal_ppm")
 # Columns of `samples` that warnings are made of.
 BURST_COLUMNS = ("run_id", "flags", "benchmark", "point", "round", "ping_cpu", "pong_cpu", *_STEAL)
@@ -58,7 +114,7 @@ _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 class RunWarning:
     """One warning about one run; `str()` is the whole line.
 
-    key: the flag or check it is about, empty for others. text: a sentence that is the same for every run.
+    key: the flag or check it is about, empty for a note. text: a sentence that is the same for every run.
     extent: how much of this run it concerns. worst: the worst few cases. minor: of no effect on medians.
     """
 
@@ -72,6 +128,11 @@ class RunWarning:
         key = f"{self.key}: " if self.key else ""
         extent = f" ({self.extent})" if self.extent else ""
         return f"{key}{self.text}{extent}{f': {self.worst}' if self.worst else ''}"
+
+    @property
+    def deed(self) -> str:
+        """Return what the reader can do about it; empty for a note."""
+        return DEEDS.get(self.key, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,21 +202,48 @@ NOTHING = MarkedRows([], 0, pd.DataFrame(), 0)
 def list_warnings(
     run: dict[str, Any], rows: MarkedRows, checked: pd.DataFrame, findings: pd.DataFrame
 ) -> list[RunWarning]:
-    """List the warnings of a run, the most serious first. checked: from `check_run`."""
-    return [
+    """List the warnings of a run, the most serious first, then its notes. checked: from `check_run`.
+
+    A fact is warned of once: minor flags are one warning, and a note adds to the warning about its fact.
+    """
+    warnings = [
         *_warn_of_failures(run, rows),
         *_flags(run, rows),
         *(_steal(rows) if len(rows.bursts) else ()),
         *_topology(findings),
         *_breaches(checked),
         *_wide(run, rows),
-        *(RunWarning("", note) for note in run["notes"] if not note.startswith(FORECAST)),
     ]
+    minor = ", ".join(f"{warning.key} {warning.extent}" for warning in warnings if warning.minor)
+    by_key = {warning.key: warning for warning in warnings if not warning.minor}
+    if minor:
+        by_key["minor"] = RunWarning("minor", "few bursts have a flag", worst=minor, minor=True)
+    notes = []
+    for note in run["notes"]:
+        kind = next((kind for words, kind in _KINDS_OF_NOTES.items() if words in note), "")
+        fact = _SAME_FACT.get(kind, kind)
+        if (kind == "not_converged" and fact in by_key) or note.startswith(FORECAST):
+            continue
+        if kind in ("", "not_converged"):
+            notes.append(RunWarning("", note))
+        elif fact in by_key:
+            causes = filter(None, (by_key[fact].worst, note.removesuffix(".")))
+            by_key[fact] = replace(by_key[fact], worst="; ".join(causes))
+        else:
+            by_key[kind] = RunWarning(kind, note.removesuffix("."))
+    return [*sorted(by_key.values(), key=lambda warning: ORDER.index(warning.key)), *notes]
 
 
 def render_warnings(warnings: Sequence[object]) -> str:
-    """Render a heading and a line per warning; empty without warnings."""
-    return "\n".join([HEADING, *(f"  {one_line(str(line))}" for line in warnings)]) if warnings else ""
+    """Render a heading and a line per warning, each with its deed, then the notes; empty without any."""
+    notes = [warning for warning in warnings if isinstance(warning, RunWarning) and not warning.key]
+    lines = []
+    for warning in warnings:
+        if warning not in notes:
+            lines.append(f"  {one_line(str(warning))}")
+            lines += [f"      {warning.deed}"] if isinstance(warning, RunWarning) else []
+    parts = {HEADING: lines, "Notes": [f"  {one_line(str(note))}" for note in notes]}
+    return "\n\n".join("\n".join([heading, *part]) for heading, part in parts.items() if part)
 
 
 def _warn_of_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
@@ -198,6 +286,8 @@ def _flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
                 marked = rows.bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(","))
                 busy = marked.to_numpy(dtype=bool)
                 taken, of = int((busy & (_steal_shares(rows.bursts) >= _LACK)).sum()), int(busy.sum())
+                if taken == of:
+                    continue  # `steal` is the same fact
                 cause = f"the hypervisor took it from {taken} of {format_count(of, 'burst')}" * bool(taken)
             yield RunWarning(flag, text, format_share(share), cause, minor=minor)
 
@@ -251,7 +341,9 @@ def _wide(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
     if run["precision"] is None and wide:
         worst, extent = _worst(wide, *_MEASURES["not_converged"]), f"{len(wide)} of {rows.of_pairs}"
-        yield RunWarning("", f"pairs have an interval wider than {format_half_width(_WIDE)}", extent, worst)
+        yield RunWarning(
+            "wide", f"pairs have an interval wider than {format_half_width(_WIDE)}", extent, worst
+        )
 
 
 def _worst(

@@ -7,9 +7,19 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.base import format_pair, wrap_to_width
-from fleet.analysis.reduce import Layout, load_cpus, load_samples, make_layout, matrix, pair_medians
-from fleet.analysis.views import Canvas, draw_matrix, render_runs, runs_as_json, show_as_json, show_run
+from fleet.analysis.base import format_pair, read_smt, wrap_to_width
+from fleet.analysis.reduce import (
+    CROSS_CHECK_MEANINGS,
+    FINDING_MEANINGS,
+    MEANINGS,
+    Layout,
+    load_cpus,
+    load_samples,
+    make_layout,
+    matrix,
+    pair_medians,
+)
+from fleet.analysis.views import DEEDS, Canvas, draw_matrix, render_runs, runs_as_json, show_as_json, show_run
 from fleet.errors import StoreError
 from fleet.model import Cpu, Failed, Host, Run, Topology
 from fleet.plan.cpulist import format_cpus
@@ -162,6 +172,31 @@ def test_warnings_end_the_text(tmp_path: Path) -> None:
     assert "partial: bursts failed and have no samples (1): no progress for 5 s (1)" in text
     assert "coarse clock" in text
     assert "wider than ±5.0% (1 of 1): cas 0-1" in text
+    assert "\nNotes\n  coarse clock" in text, "a note asks for nothing"
+
+
+def test_every_kind_of_warning_has_a_deed_and_a_place_in_the_order() -> None:
+    kinds = {*MEANINGS, *FINDING_MEANINGS, *CROSS_CHECK_MEANINGS}
+    assert kinds | {"empty", "partial", "wide", "steal", "hypervisor", "busy", "minor"} == {*DEEDS}
+    assert all(deed.endswith((".", "(--cpus)")) and len(deed) < 100 for deed in DEEDS.values())
+
+
+def test_one_fact_is_warned_of_once(tmp_path: Path) -> None:
+    notes = (
+        "The host is busy: 9 runnable threads.",
+        "0 of 1 numbers are known to 1 %.",
+        "A hypervisor (KVM) is.",
+    )
+    run = builders.a_run(rounds=2)
+    run = replace(run, hello=replace(run.hello, precision=0.01), notes=notes)
+    stolen = {"flags": ("busy_cpu",), "ran_ppm": (700_000, 1_000_000), "steal_ppm": (300_000, 0)}
+    ticks = tuple(int(1.2 * tick) for tick in builders.a_burst().ticks)
+    Store(tmp_path).publish(run, [builders.a_burst(**stolen), builders.a_burst(round=1, ticks=ticks)])
+    warnings = show_run(tmp_path, run.run_id).split("\nWarnings\n")[1]
+    lines = [line.strip() for line in warnings.splitlines()]
+    assert [line.partition(":")[0] for line in lines[::2]] == ["not_converged", "busy", "steal"]
+    assert "A hypervisor (KVM)" in lines[4], "the host it took the time from"
+    assert all(line in DEEDS.values() for line in lines[1::2])
 
 
 def test_reasons_that_differ_in_numbers_alone_are_one(tmp_path: Path) -> None:
@@ -263,7 +298,7 @@ def test_sentences_and_the_last_columns_of_tables_fit_the_terminal() -> None:
     [
         (True, None, "on"),
         (False, None, "off, or not supported by the CPU"),
-        (False, "KVM", r"hidden by the hypervisor \(KVM\), if the machine has it"),
+        (False, "KVM", r"hidden, if the machine has it, by the hypervisor \(KVM\)"),
         (None, None, "not reported by the host"),
     ],
 )
@@ -275,3 +310,6 @@ def test_whether_hyperthreading_is_on_is_said(
     Store(tmp_path).publish(run, builders.bursts_of(run))
     text = show_run(tmp_path, run.run_id)
     assert re.search(rf"^hyperthreading \(SMT\): {answer}$", text, re.MULTILINE)
+    listing = Listing(tmp_path)
+    (of_host,) = read_smt(listing, listing.runs).values()
+    assert re.fullmatch(answer, of_host), "for `fleet hosts`"
