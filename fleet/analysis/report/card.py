@@ -27,6 +27,7 @@ from fleet.analysis.reduce.heatmap import SHADES, Heatmap, find_value, is_log, m
 from fleet.analysis.reduce.ladders import find_plateaus, lay_out_node_matrix, select_node_cells
 from fleet.analysis.reduce.load import drop_points, read_runs
 from fleet.analysis.reduce.matrices import estimator_column, matrix, relations
+from fleet.analysis.reduce.memory_peak import describe_memory
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.report.markup import filled
@@ -128,6 +129,8 @@ def lay_out_card(
     model = one_line(run["cpu_model"] or "unknown CPU model")
     subject = one_line(f"{subject}: {descriptions[name].heading}")
     memory = BY_NODE if by_node else _memory(find_plateaus(every, cpus, descriptions), descriptions)
+    beside_peak = [line for line in describe_memory(run, every, cpus, descriptions) if "%" in line]
+    memory = one_line("; ".join(filter(None, [memory, *beside_peak[:1]])))
     words = _words(model, _counts(order), subject, table, memory, foot or _foot(run, pairs))
     texts = [*_map_texts(drawn, name, descriptions), *words]
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])

@@ -20,6 +20,7 @@ from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, check_run, summarize_checks
 from fleet.analysis.reduce.ladders import is_node_placed
 from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_relation
+from fleet.analysis.reduce.memory_peak import describe_memory
 from fleet.analysis.reduce.pairs import as_float64, load_pairs, select_kinds
 from fleet.analysis.reduce.topology import Layout, load_layouts
 from fleet.analysis.reduce.topology_check import (
@@ -82,7 +83,7 @@ class Reading:
     """One run. name: from `name_runs`. anchor: its place on the page.
 
     detailed: whether it has its own section. points: tables. checks: from `summarize_checks`. descriptions:
-    of its benchmarks.
+    of its benchmarks. memory: from `describe_memory`.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Reading:
     warnings: Sequence[RunWarning] = ()
     descriptions: Descriptions = SHIPPED
     checks: Sequence[tuple[str, ...]] = ()
+    memory: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +272,10 @@ def _reading(
             ladders_of(pairs, cpus, kinds, descriptions),
             products_of(pairs, cpus, descriptions),
         )
-        reading = replace(reading, ladders=ladders, products=products, checks=summarize_checks(checked))
+        memory = describe_memory(run, pairs, cpus, descriptions)
+        reading = replace(
+            reading, ladders=ladders, products=products, checks=summarize_checks(checked), memory=memory
+        )
     if detailed:
         reading = _read_detail(listing, reading, pairs, parts, kinds, rows, descriptions)
         reading = replace(reading, points=[*reading.points, *tabulate_nodes(pairs, cpus, run, descriptions)])

@@ -28,6 +28,7 @@ from fleet.analysis.reduce.ladders import (
     select_node_cells,
 )
 from fleet.analysis.reduce.matrices import estimator_column, relations
+from fleet.analysis.reduce.memory_peak import describe_memory
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.reduce.topology_check import check_topology, host_history
@@ -48,6 +49,7 @@ from fleet.errors import UsageError
 from fleet.model import Descriptions, View, read_descriptions
 from fleet.store import Listing, RunSummary
 from fleet.store.runs import Root
+from fleet.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ def show_run(
 
 def _parts(run_data: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) -> list[str]:
     legend, descriptions = True, run_data.descriptions
-    parts = [sections.render_header(run_data.run, run_data.order)]
+    memory = describe_memory(run_data.run, run_data.pairs, run_data.cpus, descriptions)
+    parts = ["\n".join([sections.render_header(run_data.run, run_data.order), *map(one_line, memory)])]
     for name, rows in run_data.pairs[~is_node_placed(run_data.pairs, descriptions)].groupby(
         "benchmark", sort=False
     ):

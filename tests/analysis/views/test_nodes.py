@@ -73,13 +73,20 @@ def burst(
     )
 
 
+PEAKS = {0: (256_000, 8), 1: (192_000, 6), 2: (None, None)}  # MB/s and populated channels of a node
+
+
 def publish(
     root: Path, slower: float = 1.0, benchmarks: tuple[str, ...] = ("chase", "bandwidth"), number: int = 0
 ) -> Run:
     run_id = f"r20260102T03{number:02}05Z-0badcaf{number}"
     run = builders.a_run(builders.two_sockets(), run_id, Host("numa", "192.0.2.7"), benchmarks=benchmarks)
-    nodes = tuple(Node(n, True, 8 << 30, tuple(enumerate(far))) for n, far in DISTANCES.items())
-    run = replace(run, facts=replace(run.facts, nodes=(*nodes, Node(3, allowed=False))))
+    nodes = tuple(
+        Node(n, True, 8 << 30, tuple(enumerate(far)), channels_populated=count, channels=8, peak_mbps=peak)
+        for (n, far), (peak, count) in zip(DISTANCES.items(), PEAKS.values(), strict=True)
+    )
+    nodes = (*nodes[:2], replace(nodes[2], read_mbps=30_000), Node(3, allowed=False))
+    run = replace(run, facts=replace(run.facts, nodes=nodes, memory_modules="14 x 16 GiB DDR4-4000"))
     template = next(iter(builders.bursts_of(run)))
     bursts = []
     for round_ in range(3):
@@ -121,6 +128,19 @@ def test_two_matrices_with_own_memory_marked_and_distances(numa_run: tuple[Path,
     assert "read: remote/local 0.31, worst node 1 to 2 0.10" in text
     assert "without CPUs of the run: node 2; node 3: not allowed here" in text
     assert "by the level of the memory" not in text
+
+
+def test_bandwidth_stands_beside_the_peak_of_its_node(numa_run: tuple[Path, str]) -> None:
+    text = show_run(*numa_run)
+    beside = [
+        "memory: 14 x 16 GiB DDR4-4000",
+        "memory of node 0, bandwidth read of 8 CPUs: 199.8 of 256.0 GB/s, 78%, 8 of 8 channels populated",
+        "memory of node 1, bandwidth read of 8 CPUs: 200.8 of 192.0 GB/s, 105%, 6 of 8 channels populated, "
+        "above the peak: caches took part, or the speed that the firmware states is wrong",
+        "memory of node 2, bandwidth read of 8 CPUs: 25.0 of 30.0 GB/s, 83%, the peak as ACPI has it",
+    ]
+    assert [line for line in text.splitlines() if line.startswith("memory")] == beside
+    assert all(line in render(numa_run[0], [numa_run[1]]) for line in beside)
 
 
 def test_json_has_each_cell(numa_run: tuple[Path, str]) -> None:
