@@ -98,7 +98,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         (f"export {CLOCK}", 2, "has no pairs of CPUs to export"),
         ("export summary:rpi4-linux -b cas/llsc --value mean", 2, "leave out --value"),
         ("export summary:rpi4-linux -b cas/llsc -o -", 0, "84"),
-        ("selftest bord", 2, "did you mean 'board'?"),
+        ("compare --selftest bord", 2, "did you mean 'board'?"),
         ("import /dev/null --name ../x", 2, "--name: summary '../x'"),
         ("import /dev/null --name x -b clock", 2, "there are cas, readwrite"),
         ("import nothing.parquet", 2, "nothing.parquet: no such file"),

@@ -220,7 +220,7 @@ PARAMETERS({"operation", NULL, ROLE_ROW, POINT_MEMBER(operation), gemm_point_nam
 
 const struct benchmark bench_gemm = {
 	.name = "gemm",
-	.question = "How many operations a second products of matrices do, of one CPU or of many",
+	.question = "How many operations a second a matrix multiply does, on one CPU or on many",
 	.unit = "operation",
 	.heading = "Gop/s",
 	.rate = "Gop/s",

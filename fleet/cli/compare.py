@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 @cli.skip_damaged
 def compare(
     sides: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             help="A host, group, label=value, host@label=value, a run, several by commas, or summary:NAME.",
             callback=cli.expand_groups,
+            show_default=False,
             autocompletion=complete_sides,
         ),
-    ],
+    ] = None,
     results: cli.ResultsPath = cli.RESULTS,
     benchmark: cli.Benchmarks = None,
     cpus: cli.Cpus = None,
@@ -36,6 +37,12 @@ def compare(
     ] = None,
     blocks: Annotated[str | None, typer.Option(help="Compare within blocks: time, or a label.")] = None,
     siblings: Annotated[bool, typer.Option("--siblings", help="Which of equal machines is odd?")] = False,
+    selftest: Annotated[
+        bool,
+        typer.Option(
+            "--selftest", help="How often would a host's unchanged runs, or all, be called changed?"
+        ),
+    ] = False,
     fail_on_change: Annotated[
         bool,
         typer.Option(
@@ -58,28 +65,27 @@ def compare(
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     root, width = cli.open_listing(results), cli.terminal()["width"]
+    chosen = sides or [] if selftest else _require_sides(sides)
     options = {"threshold": read_share(threshold), "only": Only(cli.join_lists(benchmark), cpus)}
-    if siblings or (len(sides) < 2 and not beside.has_summary(sides)):
+    if selftest:
+        answer = _count_false_alarms(root, chosen, width)
+    elif siblings or (len(chosen) < 2 and not beside.has_summary(chosen)):
         if point is not None or blocks is not None:
             raise UsageError("--point and --blocks: only to compare two sides or more.")
         compare_runs = _compare_siblings if siblings else _find_changes
-        answer = compare_runs(root, sides, width, **options)
-    elif beside.has_summary(sides):
+        answer = compare_runs(root, chosen, width, **options)
+    elif beside.has_summary(chosen):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
-        answer = _set_beside(root, sides, [cli.join_lists(benchmark), cpus, point, blocks])
+        answer = _set_beside(root, chosen, [cli.join_lists(benchmark), cpus, point, blocks])
     else:
-        answer = _compare_sides(root, sides, width, **options, point=point, blocks=blocks)
+        answer = _compare_sides(root, chosen, width, **options, point=point, blocks=blocks)
     if json or csv:
         typer.echo((answer.json if json else answer.csv)())
     else:
         cli.print_paged(answer.text())
-    if fail_on_change and not answer.has_verdict:
-        raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
-    if fail_on_change and answer.has_changed:
-        raise typer.Exit(EXIT_CHANGED)
-    if fail_on_change and answer.is_at_another_level:
-        raise typer.Exit(EXIT_AT_ANOTHER_LEVEL)
+    if fail_on_change:
+        raise typer.Exit(_exit_code(answer))
 
 
 class _Answer(NamedTuple):
@@ -91,6 +97,19 @@ class _Answer(NamedTuple):
     has_verdict: bool = False
     has_changed: bool = False
     is_at_another_level: bool = False
+
+
+def _require_sides(sides: list[str] | None) -> list[str]:
+    if not sides:
+        raise UsageError("Name two sides, or one to see what changed when: fleet compare rome milan.")
+    return sides
+
+
+def _exit_code(answer: _Answer) -> int:
+    """Return the exit code of --fail-on-change."""
+    if not answer.has_verdict:
+        raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
+    return EXIT_CHANGED if answer.has_changed else EXIT_AT_ANOTHER_LEVEL if answer.is_at_another_level else 0
 
 
 def _compare_sides(root: "Listing", sides: list[str], width: int | None, **options: Any) -> _Answer:
@@ -130,6 +149,21 @@ def _find_changes(root: "Listing", sides: list[str], _width: int | None, **optio
     text, json, csv = views.render_changes, views.changes_as_json, views.changes_as_csv
     return _Answer(
         partial(text, past), partial(json, past), partial(csv, past), past.has_verdict, past.has_changed
+    )
+
+
+def _count_false_alarms(root: "Listing", sides: list[str], width: int | None) -> _Answer:
+    from fleet.analysis.base.text import format_csv, format_json, to_records
+    from fleet.analysis.compare.false_alarms import count_false_alarms
+    from fleet.analysis.views.compare import render_false_alarms
+
+    if len(sides) > 1:
+        raise UsageError("--selftest: name one host, or none for all.")
+    rates = count_false_alarms(root, host=next(iter(sides), None))
+    return _Answer(
+        partial(render_false_alarms, rates, width),
+        lambda: format_json(to_records(rates)),
+        lambda: format_csv(rates).rstrip("\n"),
     )
 
 

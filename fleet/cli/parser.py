@@ -5,7 +5,7 @@ Before 0.26 typer took click from elsewhere; since then it has a copy of its own
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
 from typing import Any, TypeVar
 
@@ -106,16 +106,20 @@ class Program(typer.Typer):
         return super().command(name, cls=Command, **settings)
 
 
-def _print_whole_help(context: typer.Context, asked: bool) -> None:
-    if asked:
-        _reveal_options(context.command)
-        typer.echo(context.get_help())
-        raise typer.Exit
+def whole_help_option(title: str, rows: Sequence[tuple[str, str]]) -> Any:
+    """Return the option --help-all, which lists hidden options too, then these rows below a title."""
 
+    def print_whole_help(context: typer.Context, is_asked: bool) -> None:
+        if is_asked:
+            _reveal_options(context.command)
+            formatter = context.make_formatter()
+            with formatter.section(title):
+                formatter.write_dl(rows)
+            typer.echo(f"{context.get_help()}\n\n{formatter.getvalue()}", nl=False)
+            raise typer.Exit
 
-def whole_help_option() -> Any:
-    """Return the option --help-all, which lists hidden options too."""
-    return typer.Option(_HELP_ALL, is_eager=True, callback=_print_whole_help, help="Show every option.")
+    text = f"Show every option, and {title.lower()}."
+    return typer.Option(_HELP_ALL, is_eager=True, callback=print_whole_help, help=text)
 
 
 def is_given(parameter: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fleet.cli import completion
-from fleet.model import RequestedOptions
+from fleet.model import BENCHMARKS, RequestedOptions
 from fleet.plan.options import BY_NAME, OPTIONS, Option, parse_requested
 
 NOT_GIVEN = RequestedOptions()
@@ -24,7 +24,13 @@ PANELS: Mapping[str, Collection[str]] = {  # of the help, each with its plan opt
     HOW_MUCH: _AMOUNT.split(),
     "How to measure": _CONDITIONS.split(),
 }
+_FRONT_BENCHMARKS = "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm"
 USUAL = ("benchmarks", "cpus", "counters", "rounds", "precision", "time_budget_s", "governor")
+
+
+def describe_benchmarks() -> list[tuple[str, str]]:
+    """Return each benchmark and the question that it answers, for --help-all."""
+    return [(name, benchmark.question) for name, benchmark in BENCHMARKS.items()]
 
 
 def add_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -56,7 +62,14 @@ def add_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., None
 
 def _make_parameter(option: Option, panel: str, *, hidden: bool) -> Parameter:
     names = [f"--{option.flag}", *([f"-{option.letter}"] if option.letter else [])]
-    allowed = "" if option.kind.limits else f"{option.kind.allowed}; "  # an error says which numbers
+    is_benchmarks = option.name == "benchmarks"
+    allowed = (
+        f"{_FRONT_BENCHMARKS}, …; "
+        if is_benchmarks
+        else ""
+        if option.kind.limits
+        else f"{option.kind.allowed}; "
+    )  # an error says which numbers
     text = f"{option.help} [{allowed}default: {option.default}]"
     described = typer.Option(
         *names,
@@ -66,7 +79,7 @@ def _make_parameter(option: Option, panel: str, *, hidden: bool) -> Parameter:
         hidden=hidden,
         autocompletion=completion.OF_PLAN_OPTIONS.get(option.name),
     )
-    kind: Any = list[str] | None if option.name == "benchmarks" else str | None
+    kind: Any = list[str] | None if is_benchmarks else str | None
     return Parameter(
         option.name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[kind, described]
     )

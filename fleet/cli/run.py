@@ -13,7 +13,7 @@ import typer
 
 from fleet.cli import app as cli
 from fleet.cli.parser import whole_help_option
-from fleet.cli.plan_options import HOW_MUCH, NOT_GIVEN, USUAL, add_plan_options
+from fleet.cli.plan_options import HOW_MUCH, NOT_GIVEN, USUAL, add_plan_options, describe_benchmarks
 from fleet.errors import UsageError
 from fleet.model import Host, RequestedOptions
 
@@ -90,7 +90,7 @@ def run(
     quiet: cli.Quiet = False,
     _verbose: cli.Verbose = 0,
     json: cli.Json = False,
-    _whole_help: Annotated[bool, whole_help_option()] = False,
+    _whole_help: Annotated[bool, whole_help_option("Benchmarks", describe_benchmarks())] = False,
 ) -> None:
     """Measure every CPU pair of the chosen hosts and store the raw samples.
 

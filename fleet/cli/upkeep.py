@@ -1,4 +1,4 @@
-"""The commands that look after what is stored: label, withdraw, verify, selftest; and demo."""
+"""The commands that look after what is stored: label, withdraw, verify; and demo."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli import completion
-from fleet.cli.app import RESULTS, UPKEEP, Json, ResultsPath, app, print_text, skip_damaged, terminal
+from fleet.cli.app import RESULTS, UPKEEP, Json, ResultsPath, app, print_text, terminal
 
 
 @app.command(short_help="Set or remove labels of stored runs.")
@@ -111,28 +111,6 @@ def verify(
         verdict = verdict if result.files or problems else "nothing is stored there"
         typer.echo("\n".join([*problems, f"{', '.join(counts)}: {verdict}."]))
     raise typer.Exit(StoreError.exit_code if problems else 0)
-
-
-@app.command(rich_help_panel=UPKEEP, short_help="Say how often unchanged machines would be called changed.")
-@skip_damaged
-def selftest(
-    host: Annotated[str | None, typer.Argument(help="Only this host's runs; default: all.")] = None,
-    results: ResultsPath = RESULTS,
-    json: Json = False,
-) -> None:
-    """Say how often a comparison would call your unchanged machines changed.
-
-    Example: fleet selftest rpi5
-    """
-    from fleet.analysis.base.text import format_json, to_records
-    from fleet.analysis.compare.false_alarms import count_false_alarms
-    from fleet.analysis.views.compare import render_false_alarms
-
-    rates = count_false_alarms(results, host=host)
-    if json:
-        typer.echo(format_json(to_records(rates)))
-    else:
-        print_text(render_false_alarms(rates, terminal()["width"]))
 
 
 @app.command(rich_help_panel=UPKEEP, short_help="Make a lab of made-up machines to learn on.")

@@ -30,7 +30,7 @@ def titles(text: str) -> list[str]:
 def test_the_help_of_run_lists_options_by_what_they_are_for() -> None:
     text = print_help("run")
     assert titles(text) == ["Arguments", *PANELS, "Options"]
-    assert titles(print_help("run", "--help-all")) == ["Arguments", *PANELS, "Where", "Options"]
+    assert titles(print_help("run", "--help-all")) == ["Arguments", *PANELS, "Where", "Options", "Benchmarks"]
     much = text.partition("How much:")[2].partition("\nHow to measure:")[0]
     assert "--rounds" in much
     assert "--governor" not in much
@@ -139,9 +139,9 @@ def test_an_inventory_that_nobody_named_sends_no_results_away(tmp_path: Path) ->
         assert "`fleet trust inventory.yaml`" in refused.stderr
 
 
-def test_selftest_needs_no_option(tmp_path: Path) -> None:
+def test_a_selftest_needs_no_host(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
-        done = fleet("selftest")
+        done = fleet("compare", "--selftest")
     assert done.exit_code == 2
     assert "the A/A test needs 6 runs" in done.stderr
 

@@ -1,4 +1,4 @@
-"""Tables of benchmarks with points: by their parameters, products of matrices, and matrices by NUMA node."""
+"""Tables of benchmarks with points: by their parameters, matrix multiplies, and matrices by NUMA node."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

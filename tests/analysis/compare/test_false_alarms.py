@@ -64,5 +64,5 @@ def test_five_runs_are_too_few_and_it_says_what_to_do(tmp_path: Path) -> None:
 def test_the_command_tests_what_is_stored(tmp_path: Path) -> None:
     keep(tmp_path / "results", 6)
     with Fleet(tmp_path) as fleet:
-        done = fleet("selftest", "rpi5", "--json")
+        done = fleet("compare", "--selftest", "rpi5", "--json")
     assert [row["order"] for row in done.json] == ["random", "interleaved", "blocks"]
