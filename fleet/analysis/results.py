@@ -15,10 +15,12 @@ from fleet.analysis.compare.history import find_changes_over_time
 from fleet.analysis.compare.siblings import compare_siblings
 from fleet.analysis.exchange.imports import PREFIX, find_summary, lay_out_published, load_all_summaries
 from fleet.analysis.reduce import load
+from fleet.analysis.reduce.comparison_rows import Only
 from fleet.analysis.reduce.heatmap import Limits
 from fleet.analysis.reduce.matrices import matrix as laid_out
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
+from fleet.analysis.views.samples import load_pair_bursts
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Listing
@@ -75,6 +77,16 @@ class Results:
         bursts, descriptions = load.load_samples(now, run_id=ids), _load_descriptions(now, ids)
         long = load.samples_long(load.select_benchmark(bursts, benchmark), descriptions)
         return _note_unit(long if warmups else long[~long["is_warmup"]].reset_index(drop=True), descriptions)
+
+    @_skip_damaged
+    def bursts(self, *selection: str, pair: str, benchmark: str | None = None) -> pd.DataFrame:
+        """Return a row per burst of a pair such as "3-17", as `fleet show --pair` shows them.
+
+        `burst_ns` is a burst's median; `views.samples.load_pair_bursts` names the other columns.
+        """
+        now, ids = self._select(selection)
+        runs = load.list_published(now, run_id=ids)
+        return _note_unit(load_pair_bursts(now, runs, pair, Only(benchmark)), _load_descriptions(now, ids))
 
     @_skip_damaged
     def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:

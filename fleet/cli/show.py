@@ -83,6 +83,9 @@ def show(
     cpus: cli.Cpus = None,
     ladder: Annotated[bool, typer.Option("--ladder", help="Every size and every counted event.")] = False,
     map_: Annotated[bool, typer.Option("--map", help="Draw heat maps.")] = False,
+    pair: Annotated[
+        str | None, typer.Option("--pair", metavar="A-B", help="The bursts of two CPUs as a histogram: 3-17.")
+    ] = None,
     results: cli.ResultsPath = cli.RESULTS,
     json: cli.Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print every pair and point as CSV.")] = False,
@@ -106,14 +109,24 @@ def show(
     if ways and (json or csv):
         raise typer.BadParameter("--ways is for text; --json and --csv have the raw columns or none.")
     if any(text.startswith(completion.SUMMARY) for text in select or ()):
-        if benchmark or cpus or csv or ladder or map_ or ways:
+        if benchmark or cpus or csv or ladder or map_ or ways or pair:
             raise typer.BadParameter("a summary is shown whole: only --json goes with it.")
         _print_summaries(select or [], results, json=json)
         return
     root, only = cli.open_listing(results), Only(cli.join_lists(benchmark), cpus)
     chosen = views.select_runs_to_show(root, select or ())
     run_ids = [run.run_id for run in chosen.runs]
-    if json:
+    if pair is not None:
+        from fleet.analysis.base.text import format_csv, format_json
+        from fleet.analysis.reduce.load import merge_descriptions
+        from fleet.analysis.views import samples
+
+        bursts = samples.load_pair_bursts(root, chosen.runs, pair, only)
+        if json or csv:
+            typer.echo(format_json(bursts) if json else format_csv(bursts).removesuffix("\n"))
+        else:
+            cli.print_paged(samples.render_pair(bursts, merge_descriptions(chosen.runs)))
+    elif json:
         sys.stdout.writelines(views.show_as_json(root, run_ids, only))
     elif csv:
         typer.echo(views.show_as_csv(root, run_ids, only))

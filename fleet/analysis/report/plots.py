@@ -21,6 +21,7 @@ from fleet.analysis.base.tables import Floats, Ints
 from fleet.analysis.reduce.heatmap import MOST_NUMBERS, Heatmap, Limits, choose_limits, is_log, map_cpus
 from fleet.analysis.reduce.ladders import format_size
 from fleet.analysis.reduce.topology import Layout
+from fleet.analysis.views.samples import find_main_level, make_bins
 from fleet.text import one_line
 
 _INCHES_A_CELL, _INCHES_BESIDE = 0.32, 1.8  # so that no number reaches into the next cell
@@ -53,7 +54,7 @@ _TICKS = [4096 * 8**power for power in range(12)]  # sizes that are named
 _CHANGES = ("#4b2991", "#9a8fc0", "#c8c8c8", "#e9a55a", "#b35806")
 CHANGES = LinearSegmentedColormap.from_list("changes", _CHANGES, N=256)
 
-__all__ = ["choose_limits", "ecdf", "forest", "heatmap", "ladder", "run_dots"]
+__all__ = ["burst_histogram", "choose_limits", "ecdf", "forest", "heatmap", "ladder", "run_dots"]
 
 
 def heatmap(
@@ -163,6 +164,21 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit:
     axes.set(xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
     _legend(axes, 1.0, legend_columns(values))
+    return axes
+
+
+def burst_histogram(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
+    """Draw how many bursts of a pair took how long, those away from its number in their run in orange.
+
+    bursts: from `Results.bursts`, of one benchmark and point.
+    """
+    axes = _axes(axes)
+    values, is_main = bursts["burst_ns"].to_numpy(dtype=float), find_main_level(bursts)
+    edges = make_bins(values, float(bursts["grain_ns"].median()))
+    labels, colours = ["main level", "another level"], [_LINES[0][0], _LINES[1][0]]
+    axes.hist([values[is_main], values[~is_main]], [*edges], stacked=True, label=labels, color=colours)
+    axes.set(xlabel=bursts.attrs.get("unit", "ns"), ylabel="bursts")
+    _legend(axes, 1.0, 2)
     return axes
 
 

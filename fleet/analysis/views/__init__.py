@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from fleet.analysis.views.point_tables import add_peak_shares, render_tables, tabulate_points
     from fleet.analysis.views.runs import render_runs, runs_as_json
+    from fleet.analysis.views.samples import find_main_level, load_pair_bursts, make_bins, render_pair
     from fleet.analysis.views.show import select_runs_to_show, show_as_csv, show_as_json, show_run, show_runs
     from fleet.analysis.views.siblings import render_siblings_headline
     from fleet.analysis.views.topology import describe_topology

@@ -43,8 +43,8 @@ from fleet.analysis.views.point_tables import (
     tabulate_points,
     tabulate_products,
 )
+from fleet.analysis.views.samples import render_directions
 from fleet.analysis.views.warnings import BURST_COLUMNS, list_warnings, render_warnings, select_marked_rows
-from fleet.analysis.views.ways import render_directions
 from fleet.errors import UsageError
 from fleet.model import Descriptions, View, read_descriptions
 from fleet.store import Listing, RunSummary
