@@ -118,6 +118,14 @@ class LibraryError(FleetError, stage="library", exit_code=14):
     """A library that fleet needs cannot be imported."""
 
 
+class NotReadyError(FleetError, stage="wait", exit_code=15):
+    """The host does not meet the conditions that it is required to meet."""
+
+
+class PreparationError(FleetError, stage="before", exit_code=16):
+    """A command of the inventory failed that prepares the host."""
+
+
 def is_lack_of_memory(err: BaseException) -> bool:
     """Report whether a library raised this because it got no memory or no thread."""
     return isinstance(err, MemoryError) or any(sign in str(err).lower() for sign in _LACK)

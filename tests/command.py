@@ -130,7 +130,7 @@ def entry(host: Host) -> str:
         said |= {"port": host.port, "user": host.user, "identity_files": list(host.identity_files)}
         if host.host_key is not HostKeyPolicy.STRICT:
             said["host_key"] = str(host.host_key)
-    for name in ("workdir", "labels", "env", "jump", "cpus"):
+    for name in ("workdir", "labels", "env", "jump", "cpus", "before", "after"):
         value = getattr(host, name)
         if value:
             said[name] = dict(value) if name in ("labels", "env") else value

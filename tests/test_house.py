@@ -42,6 +42,7 @@ SESSION = [  # in the order of reading
     "dry_run",
     "scheduler_files",
     "runner",
+    "readiness",
     "log",
     "measurement",
     "link",

@@ -22,9 +22,9 @@ from fleet.cli import completion
 from fleet.cli.parser import ParserError, Program, is_given
 from fleet.cli.streams import visible
 from fleet.errors import EXIT_INTERRUPTED, MemoryLimitError, UsageError
-from fleet.model import Host, LockPolicy, RequestedOptions
+from fleet.model import Condition, Host, LockPolicy, RequestedOptions
 from fleet.model.version import VERSION
-from fleet.plan.kinds import duration
+from fleet.plan.kinds import CONDITIONS, LONGEST_WAIT_S, Kind, duration, format_duration
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -188,18 +188,22 @@ def _check_root(context: typer.Context, text: str) -> str:
     return text
 
 
-def _duration(low_s: float, high_s: float, default_s: float, purpose: str) -> Any:
+def _duration(low_s: float, high_s: float, default_s: float, purpose: str, *, hidden: bool = False) -> Any:
     """Return an option that takes a duration such as 90, 500ms or 5m; the command gets seconds."""
-    kind = duration(low_s, high_s)
+    text = f"{purpose} [default: {format_duration(default_s)}]"
+    return _parsed_option(duration(low_s, high_s), text, hidden=hidden)
 
-    def read(text: str | float) -> float:
+
+def _parsed_option(kind: Kind, text: str, *, hidden: bool = False) -> Any:
+    """Return an option that takes values of this kind; the command gets them parsed."""
+
+    def read(value: Any) -> Any:
         try:
-            return float(kind.read(str(text)))
+            return kind.read(str(value))
         except ValueError as err:
             raise typer.BadParameter(f"{err}.") from err
 
-    text = f"{purpose} [default: {kind.show(default_s)}]"
-    return typer.Option(parser=read, metavar=kind.metavar, show_default=False, help=text)
+    return typer.Option(parser=read, metavar=kind.metavar, show_default=False, help=text, hidden=hidden)
 
 
 ResultsPath = Annotated[
@@ -222,12 +226,17 @@ CONNECT_TIMEOUT_S = 15.0
 RECONNECT_S = 60.0
 SAME_SIGNAL_S = 1.0
 ConnectTimeout = Annotated[
-    float, _duration(0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer.")
+    float, _duration(0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer.", hidden=True)
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Lock = Annotated[LockPolicy | None, typer.Option(help="Where another fleet measures; default: refuse.")]
 Reconnect = Annotated[float, _duration(0, 86_400, RECONNECT_S, "Reconnect for so long.")]
+Require = Annotated[
+    Any,
+    _parsed_option(CONDITIONS, f"Leave hosts out that are not {', '.join(Condition)}. [default: none]"),
+]
+Wait = Annotated[float | None, _duration(0, LONGEST_WAIT_S, 0, "Wait so long for hosts to meet --require.")]
 RESULTS = "results"
 
 

@@ -40,6 +40,8 @@ def run(
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
     lock: cli.Lock = None,
     reconnect: cli.Reconnect = cli.RECONNECT_S,
+    require: cli.Require = None,
+    wait: cli.Wait = None,
     shard: Annotated[
         str | None,
         typer.Option(
@@ -75,6 +77,7 @@ def run(
             metavar="KEY=A,B",
             help="Measure each label in turn, in an order drawn.",
             rich_help_panel=HOW_MUCH,
+            hidden=True,
         ),
     ] = None,
     switch: Annotated[
@@ -83,6 +86,7 @@ def run(
             metavar="COMMAND",
             help="Run before each change; $FLEET_VALUE is A or B.",
             rich_help_panel=HOW_MUCH,
+            hidden=True,
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
@@ -116,7 +120,8 @@ def run(
     store = Store(results)
     store.make_ready()
     outcomes: list[outcome.Outcome] = []
-    settings = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect, "requested": requested}
+    settings: dict[str, Any] = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
+    settings |= {"requested": requested, "require": require, "wait_s": wait}
     for side in alternate_labels(sides, repeat):
         with show_progress(hosts, outcomes, quiet=quiet, json=json, as_map=map_) as on_event:
             own = {**settings, "labels": {**labels, **side}}
@@ -207,7 +212,9 @@ def resume(
     store.make_ready()
     with show_progress(hosts, (), quiet=quiet, json=json) as on_event:
         settings = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
-        intended = {"requested": remaining.intent.requested, "labels": remaining.intent.labels}
+        intended = {
+            name: getattr(remaining.intent, name) for name in ("requested", "labels", "require", "wait_s")
+        }
         context, logs = _make_context(
             store, remaining.session_id, on_event, connect_timeout, **settings, **intended
         )

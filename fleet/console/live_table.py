@@ -21,6 +21,7 @@ _COLOURS = {
     State.COMPLETE: "green",
     State.PARTIAL: "yellow",
     State.FAILED: "red",
+    State.NOT_READY: "yellow",
     State.INTERRUPTED: "yellow",
 }
 _LINES_BESIDE_TABLE = 3
@@ -109,7 +110,8 @@ class LiveTable:
             word = f"{state}" if state is State.COMPLETE else f"{state} ({row.stage})"
             return Text(word, style=_COLOURS[state]), row.bursts, f"in {row.outcome.seconds:.1f} s"
         left = row.estimate_left(self._rows.clock())[1] if row.stage == "measure" else ""
-        return Text(row.stage, style="dim" if row.stage == WAITING else ""), row.bursts, left
+        stage = f"{row.stage}: {row.detail}" if row.detail else row.stage
+        return Text(stage, style="dim" if row.stage == WAITING else ""), row.bursts, left
 
 
 def choose_rows(rows: Collection[Row], count: int) -> list[Row]:

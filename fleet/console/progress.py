@@ -97,10 +97,14 @@ class Lines(_LineWriter):
 
     def __call__(self, event: events.Event) -> None:
         """Print the event."""
+        stage_before = self.rows.by_name[event.host.name].stage
         self.rows.update(event)
         match event:
-            case events.StageEntered(host, stage):
-                self._write(host, stage)
+            case events.StageEntered(host, stage, detail):
+                if stage != stage_before or not detail:
+                    self._write(host, f"{stage}: {detail}" if detail else stage)
+            case events.CommandEnded():
+                pass  # its output is in the log
             case events.BurstsReceived():
                 self._count_bursts(event)
             case events.DurationEstimated():

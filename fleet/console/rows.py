@@ -23,6 +23,7 @@ class Row:
 
     host: Host
     stage: str = WAITING
+    detail: str = ""
     done: int = 0
     total: int = 0
     medians: Medians = ()
@@ -96,8 +97,8 @@ class Rows:
         with self.guard:
             row = self.by_name[event.host.name]
             match event:
-                case events.StageEntered(_, stage):
-                    row.stage, row.outcome, row.entered = stage, None, self.clock()
+                case events.StageEntered(_, stage, detail):
+                    row.stage, row.detail, row.outcome, row.entered = stage, detail, None, self.clock()
                     row.started = row.started or row.entered
                 case events.BurstsReceived(_, done, total, medians, live_medians):
                     row.done, row.total, row.medians, row.live_medians = done, total, medians, live_medians

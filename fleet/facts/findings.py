@@ -6,7 +6,7 @@ A remedy is either a command, with its cost after a `#`, or a sentence that begi
 import json
 from pathlib import Path
 
-from fleet.model import Facts, Finding, Severity
+from fleet.model import Condition, Facts, Finding, Severity
 
 _FINDINGS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
@@ -15,6 +15,6 @@ def make_finding(name: str, facts: Facts, severity: Severity | None = None, **va
     """Return a finding of `findings.json`, filled in; its kind is the part of `name` before a dot."""
     texts, kind = _FINDINGS[name], name.partition(".")[0]
     message, remedy = (texts[part].format(facts=facts, **values) for part in ("found", "remedy"))
-    return Finding(
-        kind, severity or Severity(texts["severity"]), message, remedy, texts.get("evidence", kind)
-    )
+    condition = Condition(texts["condition"]) if "condition" in texts else None
+    severity = severity or Severity(texts["severity"])
+    return Finding(kind, severity, message, remedy, texts.get("evidence", kind), condition)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from fleet.errors import DeployError, FleetError, LinkError, ProbeError, TimeLimitError
 from fleet.facts import probe, systems
 from fleet.facts.systems import STEP_OS, SYSTEMS
-from fleet.model import Facts, Host, Load
+from fleet.model import Facts, Host, Load, Usage
 from fleet.model.client import manual_command
 from fleet.remote.connection import Connection
 from fleet.remote.output import Completed
@@ -202,6 +202,17 @@ def ask_load(connection: Connection, facts: Facts) -> Load:
     if not script:
         return Load()
     return parse_load(connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout, facts)
+
+
+def ask_usage(connection: Connection, facts: Facts) -> Usage | None:
+    """Ask which programs use the host's CPUs within a second; None for an OS that does not publish it."""
+    system = SYSTEMS[facts.target.os]
+    script = probe.render_load_probe(system.load, "usage_only").decode()
+    if not script:
+        return None
+    output = connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout
+    sections = probe.split_sections(probe.extract_answer(output) or "")
+    return system.parse_usage(sections, sum(cpu.online for cpu in facts.cpus))
 
 
 def load_script(facts: Facts) -> str:

@@ -4,11 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from fleet.facts import memory, topology
 from fleet.facts.probe import Sections, find_value
-from fleet.model import Compiler, Cpu, Facts, Load, find_arch
+from fleet.model import Compiler, Cpu, Facts, Load, Program, Usage, find_arch
 from fleet.plan.cpulist import format_cpus
+from fleet.text import printable
 
 _PICKED = re.compile(
     r"(?:Node [0-9]+ | *)([CM][a-z]+_allowed_list|Mem(?:Free|Total|Available)|PRETTY_NAME|MB|SMBA|"
@@ -57,6 +59,11 @@ _RISCV_IDS = ("mvendorid", "marchid", "mimpid")  # 0: the CPU gives none
 _NO_MICROCODE = ("0xffffffff", "0x1", "0x1000065")
 _GENERIC_NAME = re.compile(r"(ARMv[0-9]\S*|AArch64) processor rev .*", re.IGNORECASE)
 _CONTAINERS = ("docker", "kubepods", "libpod", "lxc", "containerd", "garden", "machine.slice")
+_PROCESS = re.compile(r"proc/([0-9]+)/stat:[0-9]+ \((.{1,64})\) . (?=(?:-?[0-9]+ ?){36})")  # to the last CPU
+_USAGE_FIELDS = (10, 11, 35)  # behind the state: ticks as a user and in the kernel; the last CPU
+_TICKS_OF_A_CPU = 8  # user, nice, system, idle, iowait, irq, softirq, steal
+_FEWEST_TICKS = 20  # of each CPU: a fifth of a second
+_PROGRAMS_NAMED, _SHARE_NAMED = 3, 0.1
 _DMI = "sys/class/dmi/id/"
 _CPU = "sys/devices/system/cpu/"
 _COUNT = re.compile(r"[0-9]{1,18}")
@@ -246,6 +253,52 @@ def parse_load(sections: Sections) -> Load:
         temperature_c=max((value for value in degrees if 1 <= value <= 150), default=None),
         steal_ticks=_parse_int(cpu_ticks[7]) if len(cpu_ticks) > 7 else None,
     )
+
+
+def parse_usage(sections: Sections, online: int) -> Usage | None:
+    """Return how busy the host was between the sections `before` and `after`; None if they do not tell.
+
+    online: number of CPUs. A program's ticks are those of all its threads, without its children. Format:
+    Linux Documentation/filesystems/proc.rst, `/proc/stat` and `/proc/PID/stat`.
+    """
+    before, after = (_parse_ticks(sections.get(name, ())) for name in ("before", "after"))
+    total = [late - early for early, late in zip(before.total, after.total, strict=False)]
+    if len(total) < _TICKS_OF_A_CPU or sum(total) < online * _FEWEST_TICKS:
+        return None
+    idle, iowait, steal = total[3], total[4], total[7]
+    elapsed = sum(total) / max(online, 1)
+    programs = [
+        Program(name, (ticks - before.programs.get(pid, (name, 0, 0))[1]) / elapsed, cpu)
+        for pid, (name, ticks, cpu) in after.programs.items()
+    ]
+    busiest = sorted(programs, key=lambda program: -program.share)[:_PROGRAMS_NAMED]
+    return Usage(
+        (sum(total) - idle - iowait - steal) / elapsed,
+        max(steal, 0),
+        tuple(program for program in busiest if program.share >= _SHARE_NAMED),
+    )
+
+
+class _Ticks(NamedTuple):
+    """Clock ticks since boot: of all CPUs by use; of each process, its name, ticks and last CPU."""
+
+    total: tuple[int, ...]
+    programs: Mapping[str, tuple[str, int, int]]
+
+
+def _parse_ticks(lines: Iterable[str]) -> _Ticks:
+    total: tuple[int, ...] = ()
+    programs = {}
+    for line in lines:
+        if match := _PROCESS.match(line):
+            fields = line[match.end() :].split()
+            numbers = [int(fields[part]) for part in _USAGE_FIELDS if _COUNT.fullmatch(fields[part])]
+            if len(numbers) == len(_USAGE_FIELDS):
+                user, system, cpu = numbers
+                programs[match[1]] = printable(match[2]), user + system, cpu
+        elif line.startswith("proc/stat:cpu "):
+            total = tuple(int(ticks) for ticks in line.split()[1:] if _COUNT.fullmatch(ticks))
+    return _Ticks(total[:_TICKS_OF_A_CPU], programs)
 
 
 def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:

@@ -6,10 +6,11 @@ An unknown fact gives no finding, unless that itself is a problem. docs/check.md
 from collections.abc import Iterator
 
 from fleet.facts.findings import make_finding
-from fleet.model import Facts, Finding, Load, Severity
+from fleet.model import Facts, Finding, Severity, Usage
 from fleet.plan.cpulist import format_cpus
 
-BUSY_SHARE = 0.5  # of the CPUs
+LOAD_SHARE = 0.5  # of the CPUs
+BUSY_SHARE, BUSY_CPUS = 0.01, 0.25  # of the CPUs, and of one CPU: more than both is busy
 HOT_C = 85.0
 DEEP_IDLE_US = 10
 QUOTA_SHARE = 0.25  # of the CPUs' time is more than bursts take
@@ -20,8 +21,8 @@ _NOT_THE_COUNTER = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
 _CHOOSING_DRIVERS = {"intel_pstate", "amd-pstate-epp"}
 
 
-def find_noise(facts: Facts, later: Load | None = None) -> Iterator[Finding]:
-    """Return everything that disturbs measurements there. later: load read some time after the facts."""
+def find_noise(facts: Facts, usage: Usage | None = None) -> Iterator[Finding]:
+    """Return everything that disturbs measurements there. usage: of a second after the facts."""
     for check in (
         _check_frequency,
         _check_heat_and_idle,
@@ -34,7 +35,7 @@ def find_noise(facts: Facts, later: Load | None = None) -> Iterator[Finding]:
         _check_isolation,
     ):
         yield from check(facts)
-    yield from _check_load(facts, later)
+    yield from _check_load(facts, usage)
 
 
 def _check_frequency(facts: Facts) -> Iterator[Finding]:
@@ -148,20 +149,15 @@ def _check_isolation(facts: Facts) -> Iterator[Finding]:
         yield make_finding("tick", facts, cpus=format_cpus(ticking))
 
 
-def _check_load(facts: Facts, later: Load | None) -> Iterator[Finding]:
+def _check_load(facts: Facts, usage: Usage | None) -> Iterator[Finding]:
     load, count = facts.load, sum(cpu.online for cpu in facts.cpus)
-    others = _count_other_threads(load, later)
-    if load.load_1m is not None and count and load.load_1m > BUSY_SHARE * count:
+    if load.load_1m is not None and count and load.load_1m > LOAD_SHARE * count:
         yield make_finding("load", facts, count=count)
-    elif others is not None and count and others > BUSY_SHARE * count:
-        yield make_finding("busy", facts, others=others, count=count)
-    before, after = load.steal_ticks, later.steal_ticks if later else None
-    if before is not None and after is not None and after > before:
-        yield make_finding("steal", facts, ticks=after - before)
-
-
-def _count_other_threads(load: Load, later: Load | None) -> int | None:
-    """Count runnable threads other than our own, at the quieter of two moments, since one may be chance."""
-    counts = (load_now.running for load_now in (load, later) if load_now is not None)
-    running = [count for count in counts if count is not None]
-    return max(min(running) - 1, 0) if running else None
+    if usage is not None and usage.busy_cpus > max(BUSY_CPUS, BUSY_SHARE * count):
+        named = [
+            f"{program.name} {program.share * 100:.0f} % on CPU {program.cpu}" for program in usage.programs
+        ]
+        listed = f" ({', '.join(named)})" if named else ""
+        yield make_finding("busy", facts, busy=usage.busy_cpus, count=count, named=listed)
+    if usage is not None and usage.steal_ticks:
+        yield make_finding("steal", facts, ticks=usage.steal_ticks)

@@ -22,6 +22,25 @@ load() {
 	printf '%s\n' "$@"
 }
 
+# The CPU time of the machine and of each process: what has ended meanwhile is left out. One shell reads all and one
+# `printf` writes it, as above.
+ticks() {
+	echo "$MARK $1"
+	for file in proc/stat proc/[0-9]*/stat; do
+		get "$file"
+		[ -n "$v" ] && echo "$file:$v"
+	done
+}
+
+usage_only() {
+	cd "$ROOT/" || return
+	section begin
+	before=$(ticks before)
+	sleep 1
+	printf '%s\n' "$before" "$(ticks after)"
+	section end
+}
+
 load_only() {
 	cd "$ROOT/" || return
 	section begin

@@ -49,12 +49,15 @@ def render_probe(
     return f"{assign_variables(settings)}\n{_minify_scripts(names)}\nmain </dev/null 2>/dev/null\n".encode()
 
 
-def render_load_probe(names: Sequence[str]) -> bytes:
-    """Return the small probe that only asks how busy and warm the host is; empty without scripts."""
+def render_load_probe(names: Sequence[str], function: str = "load_only") -> bytes:
+    """Return the small probe that only asks how busy and warm the host is; empty without scripts.
+
+    function: `usage_only` asks for the CPU time of a second.
+    """
     if not names:
         return b""
     text = _minify_scripts(names)
-    return f"{assign_variables({'MARK': MARK})} ROOT=\n{text}\nload_only </dev/null 2>/dev/null\n".encode()
+    return f"{assign_variables({'MARK': MARK})} ROOT=\n{text}\n{function} </dev/null 2>/dev/null\n".encode()
 
 
 @cache

@@ -8,7 +8,7 @@ from fleet.facts.findings import make_finding
 from fleet.facts.linux import parse_compilers
 from fleet.facts.probe import Sections
 from fleet.facts.topology import arm_core_name
-from fleet.model import Cpu, Facts, Finding, Load
+from fleet.model import Cpu, Facts, Finding, Usage
 
 STANDIN = "qnx-standin"  # the `os` of an imitation that the tests make out of Linux
 
@@ -45,7 +45,7 @@ def is_answer(sections: Sections) -> bool:
     return "qnx" in sections
 
 
-def find_noise(facts: Facts, _: Load | None = None) -> Iterator[Finding]:
+def find_noise(facts: Facts, _: Usage | None = None) -> Iterator[Finding]:
     """Return all findings; none of the usual settings is known of a QNX host."""
     if facts.os == STANDIN:
         yield make_finding("stand-in", facts)

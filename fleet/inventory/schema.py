@@ -10,7 +10,7 @@ from typing import Any
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.inventory.document import Document, Path, format_path
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, find_arch
-from fleet.plan.kinds import SWITCH, Kind, duration, integer, word_from
+from fleet.plan.kinds import CONDITIONS, LONGEST_WAIT_S, SWITCH, Kind, duration, integer, word_from
 from fleet.plan.options import BY_NAME, OPTIONS
 from fleet.text import LABEL_KEY, quote, suggest_similar
 
@@ -232,6 +232,7 @@ _TOOLCHAIN = {
     "build_host": _text(_match(r"[^\s\-]\S*", "must be the name of a host in this file")),
 }
 _PLAN = {option.name: _kind(option.kind) for option in OPTIONS if option.inventory_path == ("plan",)}
+_COMMANDS = _list(_text(_match(r".*\S.*", "must be a command")), lambda text: [text])
 _WORKDIR = r"(/|~/)(?!.*(^|/)\.\.(/|$)).*[^/].*"
 _ENTRY = {
     "address": _text(_read_address),
@@ -250,6 +251,10 @@ _ENTRY = {
     "workdir": _text(_match(_WORKDIR, "must be an absolute path, or begin with ~/, without `..`")),
     "priority": _kind(BY_NAME["priority"].kind),
     "lock": _kind(word_from(LockPolicy)),
+    "require": _kind(CONDITIONS),
+    "wait": _kind(duration(0, LONGEST_WAIT_S)),
+    "before": _COMMANDS,
+    "after": _COMMANDS,
     "cpus": _kind(BY_NAME["cpus"].kind),
     "env": _any_keys(
         _text(), _require_names(r"[A-Za-z_][A-Za-z0-9_]*", "letters, digits and _ only, no digit first")
@@ -269,7 +274,8 @@ _SETTINGS = _keys(
         "verbose": _kind(integer(0, 2)),
     }
 )
-_STARTING = ("command", "env", "toolchain")  # keys that start programs; `env` can load a library into one
+# Keys that start programs; `env` can load a library into one.
+_STARTING = ("command", "env", "toolchain", "before", "after")
 _NAMES = _list(_text(), _split_commas)
 _ENTRIES = {"groups": _ENTRY | {"hosts": _NAMES, "children": _NAMES}, "hosts": _ENTRY}
 _FILE = _keys(

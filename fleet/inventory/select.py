@@ -402,6 +402,7 @@ def _host_arguments(
         if key in toolchain and not (key == "sdp" and toolchain[key].startswith("~/")):
             toolchain[key] = _absolute(directory, toolchain[key])
     fields["toolchain"] = RequestedToolchain(**toolchain)
+    fields["wait_s"] = fields.pop("wait", 0.0)
     fields["plan"] = RequestedOptions(**merged.get("plan", {}))
     for key in ("env", "labels"):
         fields[key] = MappingProxyType(dict(merged.get(key, {})))

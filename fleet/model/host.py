@@ -67,6 +67,7 @@ class Host:
     os, arch: None: find out. os_release: QNX's, where the host does not tell it. port, user: None: as
     ssh_config says, else 22 and the current user. jump: hops in order, each `[user@]host[:port]`. command:
     the words of a client program, for every `via` but the first three. build_host: the one `toolchain` names.
+    require: conditions that it must meet before it is measured. before, after: commands run on it then.
     origin: "file:line".
     """
 
@@ -87,6 +88,10 @@ class Host:
     workdir: str | None = None
     priority: int | None = None
     lock: LockPolicy = LockPolicy.REFUSE
+    require: tuple[str, ...] = ()
+    wait_s: float = 0.0
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     cpus: tuple[int, ...] | str | None = None
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -188,6 +188,27 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """A program on a host. share: of one CPU's time within a second. cpu: on which it ran last."""
+
+    name: str
+    share: float
+    cpu: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How busy the host was within a second. busy_cpus: CPUs at work. programs: the busiest, first.
+
+    steal_ticks: clock ticks stolen by the hypervisor meanwhile.
+    """
+
+    busy_cpus: float
+    steal_ticks: int = 0
+    programs: tuple[Program, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Compiler:
     """A compiler found on a host or the controller: the command and the first line of its --version."""
 
@@ -286,6 +307,18 @@ class Facts:
         return frozenset(cpu.cpu for cpu in self.cpus if cpu.allowed and cpu.online)
 
 
+class Condition(StrEnum):
+    """A condition that a host can be required to meet before it is measured."""
+
+    QUIET = "quiet"
+    NO_STEAL = "no-steal"
+    PERFORMANCE = "performance"
+    NO_BOOST = "no-boost"
+    NO_QUOTA = "no-quota"
+    COOL = "cool"
+    BARE_METAL = "bare-metal"
+
+
 class Severity(StrEnum):
     """How much a finding disturbs numbers: not by itself, somewhat, or so that they mislead."""
 
@@ -296,13 +329,17 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A source of noise. found: a sentence. evidence: the fact to show. remedy: and its cost, if any."""
+    """A source of noise. found: a sentence. evidence: the fact to show. remedy: and its cost, if any.
+
+    condition: the one that the host does not meet, where there is one.
+    """
 
     kind: str
     severity: Severity
     found: str
     remedy: str
     evidence: str
+    condition: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True)

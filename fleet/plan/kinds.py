@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from fleet.model import BENCHMARKS as KNOWN
-from fleet.model import KINDS, PairChoice, Pairs
+from fleet.model import KINDS, Condition, PairChoice, Pairs
 from fleet.plan import counters
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
 from fleet.plan.variants import VARIANTS, check_variant
@@ -16,6 +16,7 @@ from fleet.text import quote, suggest_similar
 
 _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _UNITS_MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10_080}
+LONGEST_WAIT_S = 7 * 86_400  # for a host to meet its conditions
 _SIDE = 4096  # the most rows, columns and depth of a product (agent/bench/shapes.c)
 
 
@@ -177,6 +178,11 @@ def word_list(*choices: str) -> Kind:
     return _list_kind(f"a list of {', '.join(choices)}", read)
 
 
+def _parse_conditions(text: str) -> tuple[str, ...]:
+    read = _list_reader(lambda word: require_choice(word, tuple(map(str, Condition))))
+    return () if text.strip() == "none" else read(text)
+
+
 def _list_kind(allowed: str, read: Callable[[str], tuple[str, ...]]) -> Kind:
     return Kind("LIST", allowed, read, ",".join, ",".join, lists=True)
 
@@ -293,6 +299,7 @@ THREADS = _list_kind("a list of smt, llc, cores, node, package, all and numbers"
 _EVENTS = "generic, coherence, or a list of events and codes such as r04d2"
 COUNTERS = _list_kind(_EVENTS, counters.parse_events)
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _check_governor)
+CONDITIONS = _list_kind(f"a list of {', '.join(Condition)}, or none", _parse_conditions)
 SWITCH = Kind("STATE", "on or off", _parse_switch, _format_switch, _format_switch)
 
 

@@ -8,7 +8,7 @@ from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import preview
 from fleet.agent.forecast import Forecaster
 from fleet.errors import BuildError
-from fleet.facts.gather import ask_load, ask_read_only, describe_answer, parse_with_workdir_error
+from fleet.facts.gather import ask_read_only, ask_usage, describe_answer, parse_with_workdir_error
 from fleet.facts.systems import find_noise
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast
@@ -20,7 +20,6 @@ from fleet.session.outcome import Outcome
 from fleet.session.runner import run_on_each
 
 SFTP_TIMEOUT_S = 20.0
-STEAL_GAP_S = 1.0  # between two readings of the CPU time that the hypervisor has taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,8 @@ def check_hosts(
             result["reported"] = _describe_host(connection, answer)
             facts, unusable = parse_with_workdir_error(answer, host)
             progress.enter("noise")
-            access.cancellation.pause(STEAL_GAP_S)
-            result |= {"facts": facts, "findings": find_noise(facts, ask_load(connection, facts))}
+            result |= {"facts": facts, "findings": find_noise(facts, ask_usage(connection, facts))}
+            access.cancellation.raise_if_requested()
             if unusable is not None:
                 raise unusable
             progress.enter("plan")  # may build an agent here, to ask it

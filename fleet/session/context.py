@@ -78,7 +78,8 @@ class HostAccess:
 class SessionContext(HostAccess):
     """One `fleet run`: what all its hosts share.
 
-    requested: the plan options of the command line; they override each host's own, and so does `lock`.
+    requested: the plan options of the command line; they override each host's own, and so do `lock`,
+    `require` and `wait_s`.
     reconnect_s: how long to try to reconnect a link that breaks in mid-run. builder: reaches build hosts by
     the same `connect`; a cancellation closes their connections and ends local compilers.
     """
@@ -88,6 +89,8 @@ class SessionContext(HostAccess):
     requested: RequestedOptions = field(default_factory=RequestedOptions)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     lock: LockPolicy | None = None
+    require: tuple[str, ...] | None = None
+    wait_s: float | None = None
     reconnect_s: float = RECONNECT_S
     builder: Builder = field(init=False)
     forecaster: Forecaster = field(init=False)

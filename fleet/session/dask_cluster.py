@@ -38,6 +38,7 @@ _LOCAL = re.compile(r"local(?::([0-9]{1,3}))?")
 PROGRESS_EVERY_S = 0.5  # of a host: often enough for a table, seldom enough for a scheduler
 _SENT_OF_OUTCOME = tuple(field.name for field in fields(Outcome) if field.name not in ("host", "notes"))
 _KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(events.Event)}
+_SETTINGS = ("requested", "parallel", "lock", "reconnect_s", "require", "wait_s")  # of a context, for workers
 Message = Mapping[str, Any]
 
 
@@ -173,7 +174,7 @@ def measure_on_cluster(
     cluster: str, hosts: Sequence[Host], context: SessionContext, connect_timeout_s: float
 ) -> list[Outcome]:
     """Measure `hosts` on the workers of `cluster`: tcp://…, tls://… or local:N. Ctrl-C withdraws shards."""
-    settings = {name: getattr(context, name) for name in ("requested", "parallel", "lock", "reconnect_s")}
+    settings = {name: getattr(context, name) for name in _SETTINGS}
     settings["labels"] = dict(context.labels)
     job = Job(context.session_id, context.store.place.address, connect_timeout_s, settings)
     intent = make_intent(hosts, context)

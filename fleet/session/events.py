@@ -11,10 +11,11 @@ from fleet.session.outcome import Outcome
 
 @dataclass(frozen=True, slots=True)
 class StageEntered:
-    """The host has entered a stage: connect, facts, deploy, measure, store."""
+    """The host has entered a stage: connect, facts, deploy, measure, store. detail: why it is there."""
 
     host: Host
     stage: str
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,17 @@ class NoteAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandEnded:
+    """A command of the host's `before` or `after` has ended. output: of stdout and stderr."""
+
+    host: Host
+    stage: str
+    command: str
+    exit_code: int
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
 class HostFinished:
     """The host's part of the session has ended, well or not."""
 
@@ -60,7 +72,7 @@ class HostFinished:
         return self.outcome.host
 
 
-Event = StageEntered | BurstsReceived | DurationEstimated | NoteAdded | HostFinished
+Event = StageEntered | BurstsReceived | DurationEstimated | NoteAdded | CommandEnded | HostFinished
 EventHandler = Callable[[Event], None]
 """Called from the threads of all hosts; must neither raise nor block."""
 

@@ -9,7 +9,15 @@ from fleet.agent.wire.records import Record
 from fleet.model import Burst, Host, Note, Run, RunState
 from fleet.plan.forecast import Duration
 from fleet.plan.merge import cpus_to_measure
-from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
+from fleet.remote.output import Completed
+from fleet.session.events import (
+    BurstsReceived,
+    CommandEnded,
+    DurationEstimated,
+    EventHandler,
+    NoteAdded,
+    StageEntered,
+)
 from fleet.session.live_medians import LiveMedians, Medians
 from fleet.session.outcome import Outcome, State
 from fleet.text import format_count, hide_secrets
@@ -30,17 +38,18 @@ class HostProgress:
         self._stage = "connect"
         self._run_id: str | None = None
         self._bursts = 0
+        self._unrestored = ""
         self._so_far: LiveMedians | None = None
         self._medians: Medians = ()
         self._medians_at = self._started
 
-    def enter(self, stage: str, run: Run | None = None) -> None:
-        """Enter a stage; `run` from the moment there is one."""
+    def enter(self, stage: str, run: Run | None = None, detail: str = "") -> None:
+        """Enter a stage; `run` from the moment there is one. detail: why the host is in it."""
         self._stage = stage
         if run is not None:
             self._run_id = run.run_id
             self._so_far = self._so_far or LiveMedians(run.facts, cpus_to_measure(run.plan, run.facts))
-        self._emit(StageEntered(self.host, stage))
+        self._emit(StageEntered(self.host, stage, detail))
 
     def announce_duration(self, duration: Duration) -> None:
         """Announce how long measuring will take."""
@@ -56,6 +65,16 @@ class HostProgress:
             note = note if len(self.notes) < MOST_NOTES else "further notes are not kept"
             self.notes.append(note)
             self._emit(NoteAdded(self.host, note))
+
+    def log_command(self, stage: str, command: str, completed: Completed) -> None:
+        """Log a command of the inventory and its output."""
+        output = (completed.stdout + completed.stderr).decode("utf-8", "replace")
+        hidden = hide_secrets(output, self.host.env.values())
+        self._emit(CommandEnded(self.host, stage, command, completed.exit_code or 0, hidden))
+
+    def report_unrestored(self, failures: str) -> None:
+        """Have the outcome say which commands of `after` failed; "" for none."""
+        self._unrestored = failures
 
     def note_once(self, *texts: str) -> None:
         """Add those sentences that are not yet among the notes."""
@@ -105,7 +124,8 @@ class HostProgress:
         """Return the outcome of a known error."""
         lost = isinstance(err, errors.StoreError) and err.lost
         hint = "" if lost else self._journal_hint(resume="`fleet resume" not in str(err))
-        outcome = self._make_outcome(State.FAILED, f"{err}{hint}", err.exit_code, err.stage)
+        state = State.NOT_READY if isinstance(err, errors.NotReadyError) else State.FAILED
+        outcome = self._make_outcome(state, f"{err}{hint}", err.exit_code, err.stage)
         refused = isinstance(err, errors.RefusedError | errors.UsageError)
         return replace(outcome, given_up=refused, run_id=None if refused else outcome.run_id)
 
@@ -129,6 +149,9 @@ class HostProgress:
     def _make_outcome(
         self, state: State, message: str = "", code: int = 0, stage: str | None = None
     ) -> Outcome:
+        if self._unrestored:
+            message = " ".join(filter(None, (message or f"{self.host.name}:", self._unrestored)))
+            code = code or errors.PreparationError.exit_code
         return Outcome(
             host=self.host,
             state=state,

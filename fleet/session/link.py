@@ -80,14 +80,27 @@ class HostLink:
         """Close the connection. Safe to call twice."""
         self._resources.close()
 
-    def enter(self, stage: str, run: Run | None = None) -> None:
+    @property
+    def conditions(self) -> tuple[tuple[str, ...], float]:
+        """The conditions to be met and the seconds to wait for them: the session's, else the inventory's."""
+        require, wait_s = self.context.require, self.context.wait_s
+        return (
+            self.host.require if require is None else require,
+            self.host.wait_s if wait_s is None else wait_s,
+        )
+
+    def enter(self, stage: str, run: Run | None = None, detail: str = "") -> None:
         """Enter a stage of this host. Raises Cancelled."""
         self.context.cancellation.raise_if_requested()
-        self.progress.enter(stage, run)
+        self.progress.enter(stage, run, detail)
 
     def gather_facts(self) -> Facts:
-        """Ask the host what it is. Raises ProbeError."""
+        """Enter the stage and ask the host what it is. Raises ProbeError."""
         self.enter("facts")
+        return self.ask_facts()
+
+    def ask_facts(self) -> Facts:
+        """Ask the host what it is. Raises ProbeError."""
         return require_storable(gather(self.connection, self.host), self.host)
 
     def deploy_agent(self, facts: Facts) -> tuple[Facts, Agent]:

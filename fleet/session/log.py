@@ -39,12 +39,15 @@ class SessionLog:
     def __call__(self, event: events.Event) -> None:
         """Log the event and pass it on."""
         match event:
-            case events.StageEntered(host, stage):
-                self._write(host, f"stage {stage}")
+            case events.StageEntered(host, stage, detail):
+                self._write(host, f"stage {stage} {detail}".rstrip())
             case events.DurationEstimated(host, duration):
                 self._write(host, f"measuring takes about {duration}")
             case events.NoteAdded(host, text):
                 self._write(host, strip_host_name(host, text))
+            case events.CommandEnded(host, stage, command, code, output):
+                for line in (f"`{command}` ended with exit code {code}", *output.splitlines()):
+                    self._write(host, f"{stage}: {line}")
             case events.HostFinished(outcome):
                 self._finish(outcome)
             case events.BurstsReceived():

@@ -14,6 +14,7 @@ class State(StrEnum):
     COMPLETE = "complete"
     PARTIAL = "partial"
     FAILED = "failed"
+    NOT_READY = "not-ready"
     INTERRUPTED = "interrupted"
 
 

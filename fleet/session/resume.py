@@ -17,6 +17,7 @@ from fleet.session.measurement import (
     require_same_machine,
 )
 from fleet.session.outcome import Outcome
+from fleet.session.readiness import gather_ready_facts, prepare_host
 from fleet.session.runner import flush_tables, note_failures, run_host, run_on_each
 from fleet.store import Intent, Listing, Store
 
@@ -168,8 +169,8 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
                 )
             return publish_run(link, complete_run(run, run_state, link.progress), journal)
         link.benchmarks = run.plan.benchmarks
-        with link:
-            facts, agent = link.deploy_agent(link.gather_facts())
+        with link, prepare_host(link):
+            facts, agent = link.deploy_agent(gather_ready_facts(link))
             require_same_machine(run, facts, agent)
             run = replace(run, agent=replace(run.agent, path=agent.path))
             return publish_run(link, measure_run(link, run, journal, run_state), journal)

@@ -22,6 +22,7 @@ from fleet.session.link import HostLink
 from fleet.session.log import prune_logs
 from fleet.session.measurement import measure_run, publish_run, utc_now
 from fleet.session.outcome import Outcome
+from fleet.session.readiness import gather_ready_facts, prepare_host
 from fleet.store import Failure, Intent, Store, new_run_id
 
 STOP_PATIENCE_S = 10.0  # after Ctrl-C: how long agents have to end before their connections are closed
@@ -65,7 +66,11 @@ def make_intent(hosts: Sequence[Host], context: SessionContext) -> Intent:
     """Return the session's plan, recorded before it starts."""
     names = tuple(host.name for host in hosts)
     listed = {host.name: {"address": host.address, "labels": dict(host.labels)} for host in hosts}
-    return Intent(context.session_id, names, context.requested, context.labels, listed)
+    return Intent(
+        *(context.session_id, names, context.requested, context.labels, listed),
+        require=context.require,
+        wait_s=context.wait_s,
+    )
 
 
 def flush_tables(outcomes: list[Outcome], context: SessionContext) -> list[Outcome]:
@@ -118,8 +123,8 @@ def _run_one(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
 
 def run_host(link: HostLink) -> Run:
     """Take one host from its inventory entry to a stored run."""
-    with link:
-        facts = link.gather_facts()
+    with link, prepare_host(link):
+        facts = gather_ready_facts(link)
         require_feasible_plan(link, facts)
         facts, agent = link.deploy_agent(facts)
         run = plan_run(link, facts, agent)

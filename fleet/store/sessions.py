@@ -35,6 +35,8 @@ class Failure:
 class Intent:
     """The request to a session. hosts: their inventory names; listed: how each is reached.
 
+    require, wait_s: of the command line, as `requested`; None: as the inventory says.
+
     failures: of the hosts that it could not measure, by name, once the session has ended.
     """
 
@@ -43,6 +45,8 @@ class Intent:
     requested: RequestedOptions = field(default_factory=RequestedOptions)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     listed: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
+    require: tuple[str, ...] | None = None
+    wait_s: float | None = None
     failures: Mapping[str, Failure] = field(default_factory=lambda: MappingProxyType({}))
 
 

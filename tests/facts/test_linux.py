@@ -502,3 +502,19 @@ def test_irqbalance_that_is_not_seen_in_a_container_may_still_run():
 def test_stolen_time_is_the_eighth_number_of_the_cpu_line():
     load = linux.parse_load({"load": ["proc/stat:cpu  1 2 3 4 5 6 7 8 9 10"]})
     assert load.steal_ticks == 8
+
+
+def test_the_programs_of_a_second_are_those_that_used_its_cpus() -> None:
+    process = "proc/{}/stat:{} ({}) R " + "1 " * 10 + "{} 3 " + "0 " * 23 + "1 0"
+    before = ["proc/stat:cpu  10 0 5 500 1 0 0 7 0 0", process.format(7, 7, "a) (b", 40)]
+    after = [
+        "proc/stat:cpu  140 0 10 560 6 0 0 12 0 0",
+        process.format(7, 7, "a) (b", 138),
+        "proc/8/stat:8 (x",
+    ]
+    usage = linux.parse_usage({"before": before, "after": after}, online=2)
+    assert usage is not None
+    assert (usage.busy_cpus, usage.steal_ticks) == (pytest.approx(135 / 102.5), 5)
+    (program,) = usage.programs
+    assert (program.name, program.cpu, program.share) == ("a) (b", 1, pytest.approx(98 / 102.5))
+    assert linux.parse_usage({"before": before, "after": before}, online=2) is None

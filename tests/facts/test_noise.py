@@ -1,5 +1,6 @@
 """Every source of noise, planted one at a time in an otherwise quiet machine."""
 
+import json
 import re
 import subprocess
 from dataclasses import replace
@@ -7,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from fleet.facts import findings
 from fleet.facts.systems import describe_serious_findings, find_noise
-from fleet.model import Cpu, Dimm, Facts, Load, Memory, Severity
+from fleet.model import Condition, Cpu, Dimm, Facts, Load, Memory, Program, Severity, Usage
 
+FINDINGS = json.loads((Path(findings.__file__).with_suffix(".json")).read_text())
 PAGE = Path(__file__).parents[2] / "docs" / "check.md"
 QUIET = Facts(
     os="linux",
@@ -75,7 +78,6 @@ PLANTED = [
     ("isolation", INFO, {"isolated_cpus": ()}),
     ("tick", INFO, {"nohz_full_cpus": ()}),
     ("load", SERIOUS, {"load": Load(load_1m=1.5)}),
-    ("busy", WARNING, {"load": Load(running=3)}),
 ]
 SENTENCES = {"boost", "temperature", "hypervisor", "container", "quota", "clock", "mitigations"}
 SENTENCES |= {"resctrl", "isolation", "isolated", "tick", "memory", "priority", "pages", "contradiction"}
@@ -83,7 +85,7 @@ SENTENCES |= {"channel", "dimms", "dimm_speed"}
 
 
 def test_a_quiet_machine_has_no_findings() -> None:
-    assert find_noise(QUIET, QUIET.load) == ()
+    assert find_noise(QUIET, Usage(busy_cpus=0.25)) == ()
 
 
 @pytest.mark.parametrize(("kind", "severity", "planted"), PLANTED)
@@ -111,9 +113,21 @@ def test_a_remedy_that_is_a_command_is_valid_shell(
 
 
 def test_the_page_explains_every_finding() -> None:
-    rows = [row for row in PAGE.read_text().split("## The findings")[1].splitlines() if row[:3] == "| `"]
+    rows = [row for row in PAGE.read_text().split("\n## ")[1].splitlines() if row[:3] == "| `"]
     explained = {kind for row in rows for kind in re.findall(r"`(\w+)`", row.split("|")[1])}
-    assert explained == {kind for kind, _, _ in PLANTED} | {"steal"}
+    assert explained == {kind for kind, _, _ in PLANTED} | {"busy", "steal"}
+
+
+def test_the_page_names_the_condition_of_every_finding() -> None:
+    rows = [row.split("|") for row in PAGE.read_text().splitlines() if row.startswith("| `")]
+    named = {
+        condition: set(re.findall(r"`(\w+)`", row[2])) for row in rows if (condition := row[1].strip(" `"))
+    }
+    for condition in Condition:
+        kinds = {
+            name.partition(".")[0] for name, texts in FINDINGS.items() if texts.get("condition") == condition
+        }
+        assert named[condition] == kinds
 
 
 def test_nothing_known_is_no_trouble_but_where_not_knowing_is() -> None:
@@ -154,14 +168,14 @@ def test_irqbalance_disturbs_more_where_no_cpu_is_isolated() -> None:
     assert [(one.kind, one.severity) for one in result] == [("irqbalance", WARNING), ("isolation", INFO)]
 
 
-def test_a_moment_is_busy_only_if_it_lasts() -> None:
-    busy = replace(QUIET, load=Load(running=5))
-    assert [one.kind for one in find_noise(busy, Load(running=5))] == ["busy"]
-    assert find_noise(busy, Load(running=2)) == ()  # the one that asks, and one other on two CPUs
+def test_a_busy_second_names_the_programs() -> None:
+    (result,) = find_noise(QUIET, Usage(busy_cpus=1.04, programs=(Program("python", 0.98, 1),)))
+    assert (result.kind, result.condition) == ("busy", Condition.QUIET)
+    assert result.found == "The host is busy: programs take 1.0 of 2 CPUs (python 98 % on CPU 1)."
 
 
-def test_steal_is_found_only_if_it_rises_between_two_readings() -> None:
-    (result,) = find_noise(QUIET, Load(steal_ticks=12))
+def test_a_stolen_tick_is_found() -> None:
+    (result,) = find_noise(QUIET, Usage(busy_cpus=0.0, steal_ticks=5))
     assert (result.kind, result.severity) == ("steal", SERIOUS)
     assert "5 clock ticks" in result.found
 

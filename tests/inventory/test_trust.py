@@ -20,6 +20,8 @@ INVENTORIES = {
     ),
     "compiler": f"hosts: {{a: {{via: local, toolchain: {{cc: ./cc}}}}}}\n{GROUP}",
     "finished agent": f"hosts: {{a: {{via: local, build: prebuilt, toolchain: {{binary: cc}}}}}}\n{GROUP}",
+    "preparation": f"hosts: {{a: {{via: local, before: touch PWN}}}}\n{GROUP}",
+    "restoration": f"hosts: {{a: {{via: local, after: touch PWN}}}}\n{GROUP}",
     "library": f"hosts: {{a: {{via: local, env: {{LD_PRELOAD: ./cc.so}}}}}}\n{GROUP}",
 }
 RUN = ("-b", "clock", "--rounds", "1", "-q")

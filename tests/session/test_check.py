@@ -122,7 +122,7 @@ def test_a_check_says_what_a_run_would_do(answers: Asked) -> None:
     assert (new["check"]["workdir"], new["check"]["workdir_made"]) == (f"{answers.folder}/not/there", False)
     assert f"would create {answers.folder}/not/there." in answers.text
     for finding in new["check"]["findings"]:
-        assert set(finding) == {"kind", "severity", "found", "remedy", "evidence"}
+        assert set(finding) == {"kind", "severity", "found", "remedy", "evidence", "condition"}
 
 
 def test_an_agent_to_be_built_here_is_previewed_with_its_compiler(answers: Asked) -> None:
