@@ -23,14 +23,15 @@ def to_pandas(table: Any) -> pd.DataFrame:
 
 
 def decode_categories(rows: pd.DataFrame) -> pd.DataFrame:
-    """Make the columns that are categories text again, None where it is missing."""
+    """Make the columns that are categories text again: Python's own, which groups and masks take fastest.
+
+    None where it is missing.
+    """
     texts = {}
     for name, column in rows.items():
         if isinstance(column.dtype, pd.CategoricalDtype):
-            is_there = column.notna()
-            texts[str(name)] = (
-                column.astype(str) if is_there.all() else column.astype(object).where(is_there, None)
-            )
+            words = np.array([*column.cat.categories, None], dtype=object)
+            texts[str(name)] = pd.Series(words[column.cat.codes], rows.index, dtype=object)
     return rows.assign(**texts)
 
 

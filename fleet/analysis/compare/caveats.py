@@ -22,8 +22,8 @@ _Pairs = tuple[pd.DataFrame, pd.DataFrame]
 
 def choose_number_column(*sides: ComparisonSide) -> str:
     """Choose the column to compare: that of the estimator if all runs share one, else the median."""
-    runs = pd.concat([side.runs for side in sides])
-    estimators = {row["estimator"] if row["preset"] else "median" for row in to_records(runs[_SAMPLING])}
+    runs = pd.concat([side.runs[_SAMPLING] for side in sides])
+    estimators = {row["estimator"] if row["preset"] else "median" for row in to_records(runs)}
     return ESTIMATOR_COLUMNS[str(estimators.pop())] if len(estimators) == 1 else "median_ns"
 
 
@@ -45,7 +45,9 @@ def list_caveats(
 
 def spell_order(a: ComparisonSide, b: ComparisonSide) -> str:
     """Spell the sides in order of time, as ABBA."""
-    starts = pd.concat([a.runs.assign(side="A"), b.runs.assign(side="B")])
+    starts = pd.concat(
+        [side.runs[["started_utc", "run_id"]].assign(side=name) for name, side in (("A", a), ("B", b))]
+    )
     return "".join(starts.sort_values(["started_utc", "run_id"], kind="stable")["side"])
 
 
@@ -90,7 +92,7 @@ def _warn_of_hosts(a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topo
 
 
 def _warn_of_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
-    runs = pd.concat([a.runs, b.runs])
+    runs = pd.concat([side.runs[[*_SAMPLING, "state", "clock"]] for side in (a, b)])
     summaries = runs[~runs["state"].isin(_MEASURED)]
     if len(summaries):
         yield f"{format_count(len(summaries), 'run')} without samples: no evidence of a change."
@@ -129,9 +131,9 @@ def _warn_of_load(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
 
 def _warn_of_partial_runs(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     for letter, side in (("A", a), ("B", b)):
-        partial = side.runs[side.runs["state"] == "partial"]
+        partial = side.runs.loc[side.runs["state"] == "partial", "failed_bursts"]
         if len(partial):
-            failed = int(partial["failed_bursts"].sum())
+            failed = int(partial.sum())
             lost = f"{format_count(failed, 'burst')} failed" if failed else "not all pairs were measured"
             yield f"Partial: {format_count(len(partial), 'run')} of {letter}; {lost}."
 

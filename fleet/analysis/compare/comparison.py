@@ -1,6 +1,6 @@
 """Compares sides of runs, per relation and pair; a run is the unit of replication."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from fleet.analysis.base.tables import Floats
 from fleet.analysis.compare.caveats import choose_number_column, list_caveats
 from fleet.analysis.compare.judge import apply_student, fit_within_blocks, label_levels
 from fleet.analysis.compare.side_runs import CELL, CLASS, RunOrder, SideRuns, lay_out_pairs, lay_out_relations
-from fleet.analysis.compare.sides import NOTHING, ComparisonSide, assign_blocks, resolve_sides
+from fleet.analysis.compare.sides import NOTHING, ComparisonSide, assign_blocks, match_sides, select_sides
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs, build_comparison_rows
@@ -19,7 +19,7 @@ from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import (
     drop_contradicting,
     list_published,
-    load_cpus,
+    load_runs_and_cpus,
     merge_descriptions,
 )
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
@@ -99,13 +99,13 @@ class Tables:
     descriptions: Descriptions
 
 
-def read_tables(root: Root, runs: pd.DataFrame) -> Tables:
-    """Read the tables of these rows of `runs`."""
-    listing, ids = open_listing(root), runs["run_id"].tolist()
-    summaries = list_published(listing, run_id=ids)
+def read_tables(root: Root, run_ids: Collection[str]) -> Tables:
+    """Read the tables of these runs."""
+    listing = open_listing(root)
+    summaries = list_published(listing, run_id=run_ids)
     descriptions = merge_descriptions(summaries)
-    pairs = drop_contradicting(as_float64(load_pairs(listing, run_id=ids)), summaries, descriptions)
-    return Tables(runs, load_cpus(listing, run_id=ids), pairs, descriptions)
+    pairs = drop_contradicting(as_float64(load_pairs(listing, run_id=run_ids)), summaries, descriptions)
+    return Tables(*load_runs_and_cpus(listing, run_id=run_ids), pairs, descriptions)
 
 
 def compare(
@@ -125,22 +125,23 @@ def compare(
     sides, if read already. Of the same several hosts there is a comparison each. Raises UsageError.
     """
     root = open_listing(root)
-    first, *others = resolve_sides(root, texts, tables.runs if tables else None)
-    runs = pd.concat([first.runs, *(side.runs for side in others)])
-    ids = runs["run_id"].tolist()
+    chosen = match_sides(root, texts)
     if tables is None:
-        tables = read_tables(root, runs)
-    descriptions = tables.descriptions
+        tables = read_tables(root, {run_id for ids in chosen.values() for run_id in ids})
+    first, *others = select_sides(chosen, tables.runs)
+    runs = pd.concat([first.runs, *(side.runs for side in others)])
+    ids, descriptions = runs["run_id"].tolist(), tables.descriptions
     cpus, rows = (table[table["run_id"].isin(ids)] for table in (tables.cpus, tables.pairs))
     pairs = build_comparison_rows(only.of(rows, cpus), cpus, point, descriptions)
     if pairs.empty:
         raise UsageError(f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists them.")
     topologies, turns = _read_topologies(cpus, ids), _number_turns(runs)
     matched = [pair for side in others for pair in _match_hosts(first, side)]
-    measured = frozenset(pairs["run_id"])
+    rows_of_runs = pairs.groupby("run_id", sort=False, observed=True).indices
+    benchmarks = frozenset(pairs["benchmark"].unique())
     comparable, hosts = [], dict[str, None]()
     for a, b in matched:
-        if any(measured.isdisjoint(side.runs["run_id"]) for side in (a, b)):
+        if any(rows_of_runs.keys().isdisjoint(side.runs["run_id"]) for side in (a, b)):
             hosts |= dict.fromkeys((*a.hosts, *b.hosts))
         else:
             comparable.append((a, b))
@@ -149,14 +150,22 @@ def compare(
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
     compared = _judge_together(
         [
-            _lay_out_comparison(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks)
+            _lay_out_comparison(
+                a,
+                b,
+                (_select_rows(a, pairs, rows_of_runs), _select_rows(b, pairs, rows_of_runs)),
+                topologies,
+                turns,
+                threshold or THRESHOLD,
+                blocks,
+            )
             for a, b in comparable
         ]
     )
     comparisons = []
     for comparison in compared:
         left_out = (
-            [] if only.cpus else _name_ladders_left_out(comparison, pairs, only.benchmark, descriptions)
+            [] if only.cpus else _name_ladders_left_out(comparison, benchmarks, only.benchmark, descriptions)
         )
         notes = (*comparison.caveats, *left_out, *([without] if hosts else ()))
         comparisons.append(replace(comparison, caveats=notes, descriptions=descriptions))
@@ -180,7 +189,8 @@ def _judge_together(
 
 def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonSide, ComparisonSide]]:
     """Return the two sides; or a pair for each host where both have runs of the same several hosts."""
-    shared = [host for host in a.hosts if host in b.hosts]
+    hosts_of_b = set(b.hosts)
+    shared = [host for host in a.hosts if host in hosts_of_b]
     if not shared or (len(a.hosts) == 1 and len(b.hosts) == 1):
         return [(a, b)]
     return [(a.select_host(host), b.select_host(host)) for host in shared]
@@ -189,19 +199,24 @@ def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonS
 def _lay_out_comparison(
     a: ComparisonSide,
     b: ComparisonSide,
-    pairs: pd.DataFrame,
+    pairs: tuple[pd.DataFrame, pd.DataFrame],
     topologies: dict[str, frozenset[object]],
     turns: dict[str, tuple[str, int]],
     threshold: float,
     by: str | None,
 ) -> tuple[Comparison, SideRuns, SideRuns]:
-    """Return the comparison, its rows not judged yet, and the numbers of its relations and of its pairs."""
+    """Return the comparison, its rows not judged yet, and the numbers of its relations and of its pairs.
+
+    pairs: the rows of each side.
+    """
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
     same = unit == "run" and len({topologies[run] for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
     models = {*a.runs["cpu_model"], *b.runs["cpu_model"]}
     same = same and (a.hosts == b.hosts or (len(models) == 1 and not any(map(pd.isna, models))))
     number = choose_number_column(a, b)
-    rows_a, rows_b = (_select_side(side, pairs, unit, number) for side in (a, b))
+    rows_a, rows_b = (
+        _count_by_unit(side, rows, unit, number) for side, rows in zip((a, b), pairs, strict=True)
+    )
     warnings = list_caveats(a, b, (rows_a, rows_b), unit=unit, same_topology=same)
     if same:
         every = len(_list_pairs(rows_a) | _list_pairs(rows_b))
@@ -257,24 +272,29 @@ def _find_blocks(
 
 
 def _name_ladders_left_out(
-    comparison: Comparison, compared: pd.DataFrame, benchmark: str | None, descriptions: Descriptions
+    comparison: Comparison, compared: Collection[str], benchmark: str | None, descriptions: Descriptions
 ) -> list[str]:
-    """Name the requested ladders of which no level is known."""
+    """Name the requested ladders of which no level is known. compared: the benchmarks that have rows."""
     kinds = {kind for side in (comparison.a, comparison.b) for row in side.runs["benchmarks"] for kind in row}
     if benchmark is not None:
         kinds = {*select_kinds(benchmark, kinds)}
     ladders = {kind.partition("/")[0] for kind in kinds if descriptions[kind].view is View.LADDER}
-    names = " and ".join(sorted(ladders - set(compared["benchmark"])))
+    names = " and ".join(sorted(ladders.difference(compared)))
     text = f"{names}: not compared: no level of memory is known; --point compares one point."
     return [text] if names else []
 
 
-def _select_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
+def _select_rows(side: ComparisonSide, pairs: pd.DataFrame, rows_of_runs: Mapping[Any, Any]) -> pd.DataFrame:
+    """Return the side's rows, in their order. rows_of_runs: the places of each run's rows in `pairs`."""
+    places = [rows_of_runs[run_id] for run_id in side.runs["run_id"] if run_id in rows_of_runs]
+    return pairs.iloc[np.sort(np.concatenate(places))]
+
+
+def _count_by_unit(side: ComparisonSide, rows: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
     """Return the side's rows with their `unit`.
 
     A host's number of a pair is that of its most common level.
     """
-    rows = pairs[pairs["run_id"].isin(side.runs["run_id"])]
     if unit == "run":
         return rows.assign(unit=rows["run_id"])
     hosts = rows["run_id"].map(side.runs.set_index("run_id")["host_id"])
@@ -343,12 +363,14 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     columns = [*CELL, *names, "moved", "moved_low", "moved_high"]
     if a.empty or b.empty or "other_ns" not in a:
         return pd.DataFrame(columns=columns)
+    both = pd.concat([side[[*CELL, "other_ns", "other_share"]] for side in (a, b)])
+    if both["other_ns"].count() < _LEAST_SWITCHING:
+        return pd.DataFrame(columns=columns)
+    cells = both.groupby(CELL, sort=False)
+    switching = cells["other_ns"].count() >= _LEAST_SWITCHING
     sides = [dict(iter(side.groupby(CELL, sort=False))) for side in (a, b)]
-    shares: dict[Any, float] = {}
-    for key in sides[0].keys() & sides[1].keys():
-        both = pd.concat([side[key] for side in sides])
-        if both["other_ns"].notna().sum() >= _LEAST_SWITCHING:
-            shares[key] = float(both["other_share"].sum())
+    shares: dict[Any, float] = cells["other_share"].sum()[switching].to_dict()
+    shares = {key: share for key, share in shares.items() if all(key in side for side in sides)}
     rows = []
     for key in sorted(shares, key=lambda key: (-shares[key], key))[:_MOST_PAIRS]:
         parts = [side[key] for side in sides]

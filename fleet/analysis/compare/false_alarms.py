@@ -84,7 +84,7 @@ def _group_unchanged_runs(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataF
 def _count_group_alarms(
     root: Root, runs: pd.DataFrame, chance: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
-    tables = read_tables(root, runs)
+    tables = read_tables(root, runs["run_id"])
     pairs = drop_points(tables.pairs, tables.descriptions).assign(unit=lambda rows: rows["run_id"])
     number = estimator_column(to_records(runs)[0])
     by_run = [rows for _, rows in pairs.groupby("run_id", sort=False)]

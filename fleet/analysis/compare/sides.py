@@ -1,8 +1,9 @@
 """Resolves the sides of a comparison, or one selection, to runs; `selection` has what each can be."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import pandas as pd
 
@@ -10,7 +11,7 @@ from fleet.analysis.base.selection import match_runs, select_comparable
 from fleet.analysis.compare.judge import assign_passes
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows
-from fleet.analysis.reduce.load import drop_contradicting, list_published, load_cpus, load_runs
+from fleet.analysis.reduce.load import drop_contradicting, list_published, load_runs, load_runs_and_cpus
 from fleet.analysis.reduce.matrices import reduce_by_relation
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.errors import StoreError, UsageError
@@ -40,11 +41,17 @@ class ComparisonSide:
         return ComparisonSide(name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True))
 
 
-def resolve_sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = None) -> list[ComparisonSide]:
-    """Return the sides that `texts` name. rows: of `runs`, if read already.
+def resolve_sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
+    """Return the sides that `texts` name. Raises UsageError if a side has no run, or two share one."""
+    listing = open_listing(root)
+    chosen = match_sides(listing, texts)
+    return select_sides(
+        chosen, load_runs(listing, run_id={run_id for ids in chosen.values() for run_id in ids})
+    )
 
-    Raises UsageError if a side has no run, or two share one.
-    """
+
+def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
+    """Return the IDs of the runs of each side. Raises UsageError if a side has no run, or two share one."""
     listing = open_listing(root)
     stored = listing.runs
     if not stored:
@@ -52,22 +59,24 @@ def resolve_sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = 
     if twice := sorted({text for text in texts if texts.count(text) > 1}):
         raise UsageError(f"the side {twice[0]!r} is named twice; a side cannot be compared with itself.")
     chosen = {text: match_runs(stored, text, listing.place) for text in texts}
-    every = {run_id for ids in chosen.values() for run_id in ids}
-    runs = load_runs(listing, run_id=every) if rows is None else rows
+    for (name, ids), (other, other_ids) in combinations(chosen.items(), 2):
+        if shared := sorted(ids & other_ids):
+            raise UsageError(
+                f"run {shared[0]} is on both sides, {name!r} and {other!r}; a run cannot "
+                f"be compared with itself. Make one of them narrower."
+            )
+    return chosen
+
+
+def select_sides(chosen: Mapping[str, Collection[str]], runs: pd.DataFrame) -> list[ComparisonSide]:
+    """Return the sides of these runs, given by `match_sides`. runs: rows of `runs` that have them all."""
     sides = [
         ComparisonSide(text, runs[runs["run_id"].isin(ids)].reset_index(drop=True))
         for text, ids in chosen.items()
     ]
-    for place, side in enumerate(sides):
+    for side in sides:
         if side.runs.empty:
             raise StoreError(f"side {side.name!r}: none of its runs can be read; `fleet verify` says why.")
-        for other in sides[:place]:
-            shared = sorted(set(side.runs["run_id"]) & set(other.runs["run_id"]))
-            if shared:
-                raise UsageError(
-                    f"run {shared[0]} is on both sides, {other.name!r} and {side.name!r}; a run cannot "
-                    f"be compared with itself. Make one of them narrower."
-                )
     return sides
 
 
@@ -80,7 +89,7 @@ def read_selected_runs(
     """
     listing = open_listing(root)
     ids = [run.run_id for run in select_comparable(listing.runs, texts, listing.place, benchmark)]
-    return listing, load_runs(listing, run_id=ids), load_cpus(listing, run_id=ids)
+    return listing, *load_runs_and_cpus(listing, run_id=ids)
 
 
 def reduce_each_host(

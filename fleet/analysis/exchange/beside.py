@@ -38,7 +38,7 @@ def lay_out_beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
         own = runs[text].runs if text in runs else pd.DataFrame()
         descriptions = SHIPPED  # which are enough for summaries
         if text in runs:
-            tables = read_tables(root, own)
+            tables = read_tables(root, own["run_id"])
             descriptions = tables.descriptions
             pairs = drop_points(tables.pairs, descriptions).astype(dict.fromkeys(_KIND, "object"))
             numbers = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)

@@ -16,6 +16,7 @@ from fleet.text import format_count
 
 UNKNOWN, DEFAULT = "unknown", "default"
 _OBJECTS = {"labels": "label", "mitigations": "mitigation", "plan": "plan"}
+_DESCRIBED = (*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS))
 _NO_EFFECT = {"plan.seed", "plan.deadline_s"}  # on the measurement
 _CLOCK_RATE = 3  # significant figures; two calibrations of one clock differ beyond
 _NAMES_WIDTH = 60  # characters of host names
@@ -54,8 +55,7 @@ def describe_environments(
 def describe_rows_environments(runs: pd.DataFrame) -> dict[str, list[str]]:
     """Describe rows of the `runs` table as `describe_environments` does."""
     texts = Texts()
-    needed = runs[[*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS)]]
-    return describe_environments([decode_run_row(row, texts) for row in to_records(needed)])
+    return describe_environments([decode_run_row(row, texts) for row in to_records(runs[[*_DESCRIBED]])])
 
 
 def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +64,9 @@ def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     between: no value is on both sides; otherwise it varies within a side. a, b: rows of the `runs` table.
     """
     rows = list[dict[str, object]]()
-    for name, of_runs in describe_rows_environments(pd.concat([a, b])).items():
+    for name, of_runs in describe_rows_environments(
+        pd.concat([side[[*_DESCRIBED]] for side in (a, b)])
+    ).items():
         values = [Counter(of_runs[: len(a)]), Counter(of_runs[len(a) :])]
         if set(values[0]) != set(values[1]):
             between = not set(values[0]) & set(values[1])

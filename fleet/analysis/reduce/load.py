@@ -155,6 +155,17 @@ def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     return to_pandas(_make_table("cpus", _make_cpus_rows(run_records)))
 
 
+def load_runs_and_cpus(root: Root, **which: Unpack[Runs]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read the tables `runs` and `cpus` as `load_runs` and `load_cpus` do, the records only once."""
+    listing = open_listing(root)
+    run_records = _read_records(listing, list_published(listing, **which))
+    tables = (
+        _make_table("runs", _make_runs_rows(run_records)),
+        _make_table("cpus", _make_cpus_rows(run_records)),
+    )
+    return to_pandas(tables[0]), to_pandas(tables[1])
+
+
 def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `counters` table: a row per burst, thread and event; no rows where nothing was counted."""
     listing = open_listing(root)
