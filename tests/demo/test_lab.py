@@ -8,6 +8,7 @@ import pytest
 
 from fleet.analysis import load_counters, load_pairs
 from fleet.analysis.reduce import CROSS_CHECK_MEANINGS, load_runs, load_samples
+from fleet.errors import StoreError
 from fleet.inventory.select import load
 from fleet.model import BENCHMARKS
 from fleet.store.places import parse_place
@@ -109,6 +110,18 @@ def test_one_machine_was_measured_often_enough_for_a_selftest(made_lab: Path) ->
     assert done.stdout.startswith("Nothing changed between these runs. False alarms: ")
     assert {line.split()[0] for line in done.stdout.splitlines() if "cas/lse" in line} == {UNCHANGED.name}
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_a_lab_that_does_not_fit_on_the_disk_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with Fleet(tmp_path) as fleet:
+        for folder in ("lab", "empty"):
+            process = fleet.start("demo", folder, prefix=("/bin/sh", "-c", 'ulimit -f 16; exec "$@"', "sh"))
+            stdout, stderr = process.communicate()
+            assert (process.returncode, stdout) == (StoreError.exit_code, "")
+            assert f"{folder}: cannot be made: File too large" in stderr
+    assert not (tmp_path / "lab").exists()
+    assert not any((tmp_path / "empty").iterdir())
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:

@@ -198,6 +198,19 @@ def test_a_choice_that_is_open_is_asked_for(tmp_path: Path, asked: str | None) -
         list(export_matrix(tmp_path, "summary:rpi4-qnx800", "c2clat", asked))
 
 
+def test_a_root_with_nothing_but_summaries_says_so(tmp_path: Path) -> None:
+    import_files(
+        tmp_path / "results",
+        [saved(tmp_path, CORE_LATENCY)],
+        "i3",
+        ImportMetadata(variant="cmpxchg", os="linux"),
+    )
+    with Fleet(tmp_path) as fleet:
+        done = fleet("show")
+    assert done.exit_code == 2
+    assert "holds summaries, but no runs. `fleet runs --summaries` lists them" in done.stderr
+
+
 def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path).publish(run, builders.bursts_of(run))
