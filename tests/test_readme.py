@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import fleet
 from fleet.demo import unpack_lab
 from fleet.errors import EXIT_BELOW
 from tests.command import Fleet
@@ -18,6 +19,7 @@ from tests.command import Fleet
 ROOT = Path(__file__).parent.parent
 SECTION = "## Questions and their commands"
 COLUMNS = "80"  # as a stranger's terminal
+RULE = "| CPU | summary | SMT siblings | one cluster | one socket |\n| --- | --- | --- | --- | --- |\n"
 
 
 def answers() -> list[tuple[str, list[str]]]:
@@ -72,14 +74,32 @@ def renew(expected: list[str], printed: list[str]) -> list[str]:
     ]
 
 
+def tabulate_cpus() -> str:
+    """Return the lines of the table of CPUs: the medians of the shipped summaries, by relation."""
+    cells = fleet.open(ROOT / "notebooks/data").summaries(benchmark="cas")
+    cells = cells[(cells["variant"] != "c11") & (cells["tool"] == "core_latency")]
+    lines = []
+    for name, part in cells.groupby("summary"):
+        medians = part.groupby("relation")["latency_ns"].median()
+        words = ("smt", "cluster", "package")
+        numbers = (f"{medians[word]:.0f}" if word in medians else "-" for word in words)
+        lines.append(f"| {part['cpu_model'].iloc[0]} | `{name}` | {' | '.join(numbers)} |\n")
+    return "".join(lines)
+
+
+def test_the_table_of_cpus_is_that_of_the_shipped_summaries() -> None:
+    assert f"{RULE}{tabulate_cpus()}\n" in (ROOT / "README.md").read_text()
+
+
 def rewrite() -> None:
     """Write the front page anew; a person looks at the difference."""
     page = ROOT / "README.md"
     text = page.read_text()
-    with tempfile.TemporaryDirectory() as folder, Fleet(Path(folder) / "lab", {"COLUMNS": COLUMNS}) as fleet:
-        unpack_lab(fleet.folder)
+    text = re.sub(rf"{re.escape(RULE)}(\|.*\n)*", RULE + tabulate_cpus(), text)
+    with tempfile.TemporaryDirectory() as folder, Fleet(Path(folder) / "lab", {"COLUMNS": COLUMNS}) as demo:
+        unpack_lab(demo.folder)
         for command, lines in answers():
-            printed = fleet(*shlex.split(command, comments=True)[1:]).stdout.splitlines()
+            printed = demo(*shlex.split(command, comments=True)[1:]).stdout.splitlines()
             old, new = ("\n".join([f"$ {command}", *part]) for part in (lines, renew(lines, printed)))
             text = text.replace(old, new)
     page.write_text(text)
