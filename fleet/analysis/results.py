@@ -13,7 +13,7 @@ from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
 from fleet.analysis.compare.history import find_changes_over_time
 from fleet.analysis.compare.siblings import compare_siblings
-from fleet.analysis.exchange.imports import PREFIX, find_summary, lay_out_published, load_all_summaries
+from fleet.analysis.exchange.imports import PREFIX, find_summary, lay_out_summary, load_all_summaries
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.comparison_rows import Only
 from fleet.analysis.reduce.heatmap import Limits
@@ -149,7 +149,7 @@ class Results:
         if run is not None and run.startswith(PREFIX):
             name = run.removeprefix(PREFIX)
             rows = _keep_first_kind(self.summaries(name, benchmark))
-            return _lay_out(rows, lay_out_published(rows), "latency_ns", name, SHIPPED)
+            return _lay_out(rows, lay_out_summary(rows), "latency_ns", name, SHIPPED)
         now, ids = self._select([run] if run is not None else [])
         if not ids:
             raise UsageError(f"{self._place}: no run is stored here.")

@@ -57,6 +57,7 @@ def import_(
         str | None, typer.Option("--cpus", "-c", help="CPUs of rows and columns: 0-3,8. [default: 0, 1, …]")
     ] = None,
     topology: Annotated[str | None, typer.Option(help="A host or run that says what two CPUs share.")] = None,
+    sockets: Annotated[int, typer.Option(min=1, max=64, help="Sockets, to guess what two CPUs share.")] = 1,
     cpu_model: Annotated[str | None, typer.Option(help="The CPU model.")] = None,
     os: Annotated[str | None, typer.Option("--os", help="linux, qnx, …")] = None,
     conditions: Annotated[str | None, typer.Option(help="What else to know: 'boost off'.")] = None,
@@ -95,6 +96,7 @@ def import_(
         conditions=conditions,
         source=source,
         topology=topology,
+        sockets=sockets,
         labels=options.parse_labels(label or []),
     )
     typer.echo(imports.import_files(results, files, name, metadata))

@@ -75,7 +75,7 @@ def withdraw(
 
 @app.command(rich_help_panel=UPKEEP, short_help="Read all that is stored and name every damaged file.")
 def verify(
-    root: Annotated[str | None, typer.Argument(help="As --results.")] = None,
+    root: Annotated[str | None, typer.Argument(help="As --results, or a file to give away.")] = None,
     results: ResultsPath = RESULTS,
     json: Json = False,
 ) -> None:
@@ -91,11 +91,13 @@ def verify(
     from fleet.store.places import parse_place
     from fleet.store.runs import Listing
     from fleet.store.verify import verify as verify_place
+    from fleet.store.verify import verify_file
     from fleet.text import as_json, format_count
 
     place = parse_place(root or results)
-    result = verify_place(place)
-    if not result.problems:  # else what is derived is not made of what was written
+    is_file = root is not None and Path(root).is_file()
+    result = verify_file(Path(str(root))) if is_file else verify_place(place)
+    if not (is_file or result.problems):  # else what is derived is not made of what was written
         listing = Listing(place)
         result = replace(result, problems=(*verify_pairs(listing), *verify_marked_bursts(listing)))
     problems = result.problems

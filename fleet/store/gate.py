@@ -304,11 +304,12 @@ def _check_column(table: str, column: schema.Column, values: Any) -> None:
         _check_numbers(column.name, values)
 
 
+_WITH_KINDS = ("pairs", "summaries")  # tables whose relations may name kinds of cores
+
+
 def _check_relations(table: str, relations: list[str]) -> None:
     for relation in sorted(relations):
-        if not is_relation(relation) or (
-            " " in relation and table != "pairs"
-        ):  # only pairs have kinds of cores
+        if not is_relation(relation) or (" " in relation and table not in _WITH_KINDS):
             raise DataError(f"relation is {relation!r}")
 
 

@@ -13,8 +13,8 @@ from fleet.store.amendments import FILES as AMENDMENTS
 from fleet.store.amendments import read_amendment
 from fleet.store.files import storing
 from fleet.store.gate import convert_row
-from fleet.store.places import Key, Place, samples_name
-from fleet.store.reading import REMEDIES, TableFile, map_in_threads, reading
+from fleet.store.places import Folder, Key, Place, samples_name
+from fleet.store.reading import REMEDIES, TableFile, map_in_threads, read_table_name, reading
 from fleet.store.rows import RECORD, parse_record, unpack_record_json
 from fleet.store.run_tables import file_name
 from fleet.store.runs import make_listed_row, open_index
@@ -61,6 +61,26 @@ def verify(place: Place) -> Verification:
     problems += [problem for name in amendments if (problem := _verify_amendment(place, name))]
     files = len(samples) + len(amendments) + sum(map(len, others.values()))
     return Verification(len(samples), sum(count for _, count, _ in results), files, tuple(problems))
+
+
+def verify_file(path: Path) -> Verification:
+    """Compare one file, a run or a summary to give away, with its checksums and digest. Raises StoreError."""
+    folder, runs, samples, problem = Folder(path.absolute().parent), 0, 0, None
+    try:
+        with reading(str(path)):
+            table = read_table_name(folder, path.name)
+            file = TableFile(folder, path.name, table, whole=table == "samples")
+            if table not in ("samples", "summaries"):
+                problem = f"{path}: a file of {table}, not a run or a summary. Export one: fleet export."
+            elif table == "summaries" and len(file.read().column("summary").unique()) != 1:
+                problem = f"{path}: does not hold one summary. Write it again: fleet export --medians."
+            elif table == "samples":
+                runs, samples = 1, file.values("ticks")
+                if hash_samples(file) != file.record.row["content_sha256"]:
+                    problem = f"{path}: not the samples that its record is of. Write it again: fleet export."
+    except StoreError as err:
+        problem = str(err)
+    return Verification(runs, samples, 1, (problem,) if problem else ())
 
 
 def _verify_samples(place: Place, name: str) -> tuple[bytes | None, int, str | None]:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from fleet.store.imports import write_summary
 from fleet.store.places import parse_place
 from fleet.store.verify import verify
 from tests import builders, simulated
-from tests.command import Fleet
+from tests.command import Done, Fleet
 from tests.store.test_links import SUMMARY
 
 
@@ -79,6 +80,26 @@ def test_a_copy_that_a_sync_tool_left_in_another_table_is_named(root: Path, tabl
     copy.write_bytes(file.read_bytes())
     (problem,) = verify(parse_place(root)).problems
     assert f"{table}/{copy.name}: not a file of fleet's" in problem
+
+
+def test_a_file_to_give_away_is_verified(root: Path, fleet_here: Callable[..., Done]) -> None:
+    write_summary(root, "board", [SUMMARY])
+    run, medians = root / "run.parquet", root / "medians.parquet"
+    for file, more in ((run, ()), (medians, ("--medians",))):
+        assert fleet_here("export", "all", "-o", str(file), *more, "-r", str(root)).exit_code == 0
+    for file in (run, medians, root / "summaries" / "board.parquet"):
+        done = fleet_here("verify", str(file))
+        assert (done.exit_code, done.stdout.endswith("1 file: all as written.\n")) == (0, True), done.stdout
+    spoil(run, at=500)
+    (runs,) = (root / "runs").iterdir()
+    (text := root / "text.parquet").write_text("CPU,0,1\n")
+    for file, why in (
+        (run, "damaged"),
+        (runs, "a file of runs, not a run or a summary"),
+        (text, "text.parquet"),
+    ):
+        done = fleet_here("verify", str(file))
+        assert (done.exit_code, why in done.stdout) == (StoreError.exit_code, True), done.stdout
 
 
 def test_a_file_without_checksums_is_refused(root: Path) -> None:

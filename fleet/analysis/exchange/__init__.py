@@ -13,11 +13,12 @@ if TYPE_CHECKING:
         render_openmetrics,
     )
     from fleet.analysis.exchange.grid import Grid
+    from fleet.analysis.exchange.guess import guess_topology
     from fleet.analysis.exchange.imports import (
-        FOLDER,
         ImportMetadata,
         find_summary,
         import_files,
+        is_guessed,
         load_imports,
         load_published,
         make_grid,

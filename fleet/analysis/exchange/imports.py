@@ -2,9 +2,8 @@
 
 import json
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import cache
@@ -13,28 +12,33 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.selection import select_runs
 from fleet.analysis.base.text import is_none, to_records
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
+from fleet.analysis.exchange.guess import guess_topology
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.topology import GROUPS, Layout, make_layout
 from fleet.errors import StoreError, UsageError
-from fleet.model import BENCHMARKS, Cpu, Topology, View
-from fleet.plan.cpulist import format_cpus, parse_cpu_numbers
+from fleet.model import BENCHMARKS, KINDS, Cpu, Relation, Relations, Topology, View, core_kinds
+from fleet.plan.cpulist import format_cpus
 from fleet.plan.variants import VARIANTS
-from fleet.store import Store, schema
+from fleet.store import Store
 from fleet.store.files import storing
 from fleet.store.ids import require_key
 from fleet.store.imports import FILES, write_summary
+from fleet.store.places import Folder, Place
 from fleet.store.reading import read_files
 from fleet.store.runs import Root, open_listing
-from fleet.text import format_count, printable
+from fleet.text import format_count, printable, suggest_similar
 
-_CPU_COLUMNS = [field.name for field in fields(Cpu)]
 PREFIX = "summary:"  # how a command line tells a summary from a run or a host
+RELATIONS, GUESSED = "relations", "guessed"  # a label
+_SHIPPED = Folder(Path(str(files("fleet"))) / "published")
+_NEAR = (Relation.SMT, Relation.CLUSTER, Relation.LLC, Relation.DIE, Relation.NODE, Relation.PACKAGE)
 MOST_BYTES = 64 << 20  # 2,500 CPUs as CSV
 _STATED = ("benchmark", "variant", "estimator", "cpu_model", "os", "conditions")
 
@@ -49,18 +53,8 @@ def load_imports(root: Root) -> pd.DataFrame:
 
 @cache
 def load_published() -> pd.DataFrame:
-    """Read the published tables that fleet ships (fleet/published/index.toml), in the same columns."""
-    rows: list[dict[str, Any]] = []
-    for name, entry in read_index()["summaries"].items():
-        source = read_index()["sources"][entry["source"]]
-        machine = Topology(_make_cpus(entry))
-        for file, variant in entry["tables"].items():
-            text = (FOLDER / file).read_text(encoding="utf-8")
-            tool, grids = tools.read_matrices(text, file, source["tool"])
-            columns = {key: entry.get(key) for key in ("cpu_model", "os", "conditions")}
-            columns |= {"source": source["url"], "variant": variant}
-            rows += [row for grid in grids for row in make_rows(name, tool, grid, columns, machine)]
-    return _decode_keys(pd.DataFrame(rows, columns=[column.name for column in schema.TABLES["summaries"]]))
+    """Load the summaries that fleet ships (fleet/published), in the same columns."""
+    return _decode_keys(read_files(_SHIPPED, _SHIPPED.files("*.parquet"), "summaries").to_pandas())
 
 
 def load_all_summaries(root: Root) -> pd.DataFrame:
@@ -71,35 +65,46 @@ def load_all_summaries(root: Root) -> pd.DataFrame:
 
 def require_free_name(name: str) -> None:
     """Raise UsageError if no summary can be stored under this name."""
-    if name in set(load_published()["summary"]):
-        raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
     try:
         require_key(name, "summary")
     except StoreError as err:
         raise UsageError(f"--name: {err}") from err
+    if _SHIPPED.exists(f"{name}.parquet"):
+        raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
+
+
+def list_names(root: Root) -> dict[str, tuple[Place, str]]:
+    """Return the place and the file of each summary, imported or shipped, by name."""
+    place = open_listing(root).place
+    with storing("read the summaries", place):
+        files_of = [
+            (where, file)
+            for where, glob in ((_SHIPPED, "*.parquet"), (place, FILES))
+            for file in where.files(glob)
+        ]
+    return {Path(file).stem: (where, file) for where, file in files_of}
 
 
 def find_summaries(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Return the rows of each summary that these names or globs match. Raises UsageError for no match."""
-    every = {str(name): rows for name, rows in load_all_summaries(root).groupby("summary", sort=False)}
+    names = list_names(root)
     summaries = dict[str, pd.DataFrame]()
     for text in texts:
-        meant = [name for name in every if fnmatchcase(name, text.removeprefix(PREFIX))]
-        summaries |= {name: every[name] for name in meant} or {text: find_summary(root, text)}
+        meant = [name for name in names if fnmatchcase(name, text.removeprefix(PREFIX))]
+        summaries |= {name: find_summary(root, name) for name in meant or [text]}
     return summaries
 
 
 def find_summary(root: Root, name: str) -> pd.DataFrame:
     """Return the rows of a summary, named with or without `summary:`. UsageError lists what there is."""
-    name = name.removeprefix(PREFIX)
-    every = load_all_summaries(root)
-    rows = every[every["summary"] == name].reset_index(drop=True)
-    if rows.empty:
+    name, names = name.removeprefix(PREFIX), list_names(root)
+    if name not in names:
         raise UsageError(
-            f"no summary is called {name!r}; there are: {', '.join(every['summary'].unique())} "
-            "(fleet runs --summaries lists them)."
+            f"no summary is called {name!r}{suggest_similar(name, names)} "
+            "`fleet runs --summaries` lists them."
         )
-    return rows
+    place, file = names[name]
+    return _decode_keys(read_files(place, [file], "summaries").to_pandas())
 
 
 def make_rows(
@@ -117,9 +122,11 @@ def make_rows(
     constant |= {"summary": name, "benchmark": benchmark, "tool": tool}
     constant["estimator"] = columns.get("estimator") or tools.TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
+    cpus = machine.cpus if machine else ()
+    name_relation = Relations(Topology(cpus), core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
     rows = []
     for (row, column), value in grid.cells.items():
-        relation = str(machine.relation(row, column)) if machine else "unknown"
+        relation = name_relation(row, column)
         ends = {"ping_cpu": row, "pong_cpu": column}
         rows.append(constant | ends | {"relation": relation, "latency_ns": value})
     return rows
@@ -155,51 +162,53 @@ def make_grid(rows: pd.DataFrame) -> Grid:
     )
 
 
-def load_published_cpus(rows: pd.DataFrame) -> pd.DataFrame:
-    """Load the CPUs of a published summary in the columns of `cpus`; no rows for an import."""
-    entry = read_index()["summaries"].get(rows["summary"].iloc[0])
-    return pd.DataFrame([asdict(cpu) for cpu in _make_cpus(entry)] if entry else [], columns=_CPU_COLUMNS)
+def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
+    """Derive the groups of a summary's CPUs from its relations, in columns of `cpus`; no rows if unknown."""
+    from scipy.sparse import coo_array, csgraph  # type: ignore[import-untyped]  # noqa: PLC0415  few commands need it
+
+    words = rows["relation"].str.split(" ")
+    cpus = np.unique(rows[["ping_cpu", "pong_cpu"]])
+    table = pd.DataFrame({"cpu": cpus, "kind": None}).astype({"kind": "object"})
+    for kind in KINDS:
+        own = rows[words.str[-1].isin((kind, f"{kind}-{kind}"))]
+        table.loc[table["cpu"].isin({*own["ping_cpu"], *own["pong_cpu"]}), "kind"] = kind
+    for count, level in enumerate(_NEAR, 1):
+        near = rows[words.str[0].isin(_NEAR[:count])]
+        ends = (np.searchsorted(cpus, near[name]) for name in ("ping_cpu", "pong_cpu"))
+        graph = coo_array((np.ones(len(near)), tuple(ends)), shape=(len(cpus), len(cpus)))
+        groups = pd.Series(csgraph.connected_components(graph, directed=False)[1])
+        table["core" if level == Relation.SMT else level] = table["cpu"].groupby(groups).transform("min")
+    return table[: 0 if (words.str[0] == Relation.UNKNOWN).all() else None]
 
 
-def lay_out_published(rows: pd.DataFrame) -> Layout:
-    """Order the CPUs of a summary by topology, of an import by number. rows: as of `load_published`."""
+def lay_out_summary(rows: pd.DataFrame) -> Layout:
+    """Order the CPUs of a summary by topology, if its relations are known, else by number."""
     return make_layout(
-        load_published_cpus(rows), sorted({*rows["ping_cpu"].astype(int), *rows["pong_cpu"].astype(int)})
+        derive_cpus(rows), sorted({*rows["ping_cpu"].astype(int), *rows["pong_cpu"].astype(int)})
     )
 
 
-def _make_cpus(entry: Mapping[str, Any]) -> tuple[Cpu, ...]:
-    """Make the CPUs of a published machine, all in one package; a core in no cluster is its own cluster."""
-    cores = _map_to_lowest(entry.get("cores", ()))
-    clusters = cores | _map_to_lowest(entry["clusters"]) if "clusters" in entry else {}
-    return tuple(
-        Cpu(n, core=cores.get(n, n), cluster=clusters.get(n), llc=0, die=0, package=0, node=0)
-        for n in range(entry["cpus"])
+def is_guessed(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Report of each row of `summaries` whether its relation was guessed from the levels of the matrix."""
+    return (
+        rows["labels_json"]
+        .map({text: json.loads(text).get(RELATIONS) == GUESSED for text in rows["labels_json"].unique()})
+        .astype(bool)
     )
-
-
-def _map_to_lowest(groups: Sequence[str]) -> dict[int, int]:
-    return {cpu: members[0] for text in groups for members in [parse_cpu_numbers(text)] for cpu in members}
 
 
 def _decode_keys(frame: pd.DataFrame) -> pd.DataFrame:
     """Turn keys into plain strings, so that frames of different origin can be joined."""
-    keys = [column.name for column in schema.TABLES["summaries"] if column.type.startswith("dictionary")]
+    keys = frame.select_dtypes("category").columns
     return frame.astype(dict.fromkeys(keys, "object")).reset_index(drop=True)
-
-
-FOLDER = files("fleet") / "published"
-
-
-@cache
-def read_index() -> dict[str, Any]:
-    """Read the list of shipped summaries and their sources (fleet/published/index.toml)."""
-    return tomllib.loads((FOLDER / "index.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
 class ImportMetadata:
-    """Statements of the user about the files. topology: a selection, whose last run has their CPUs."""
+    """Statements of the user about the files. topology: a selection, whose last run has their CPUs.
+
+    sockets: of the machine, for a guess of its topology.
+    """
 
     tool: str | None = None
     benchmark: str | None = None
@@ -211,6 +220,7 @@ class ImportMetadata:
     conditions: str | None = None
     source: str | None = None
     topology: str | None = None
+    sockets: int = 1
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -220,32 +230,38 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
     Raises UsageError for what cannot be read or stored; nothing is stored then.
     """
     _require_valid(name, metadata)
-    machine = None if metadata.topology is None else _load_topology(root, metadata.topology)
-    now = datetime.now(UTC)
-    rows, kinds = [], []
+    matrices = list[tuple[Path, str, Grid]]()
     for file in files:
         tool, grids = tools.read_matrices(_read_text(file), str(file), metadata.tool)
         if metadata.benchmark is not None and len(grids) > 1:
             raise UsageError(f"{file}: holds {len(grids)} matrices; --benchmark can name only one.")
-        for grid in grids:
-            columns: dict[str, Any] = {key: getattr(metadata, key) for key in _STATED}
-            source = metadata.source or printable(str(file))
-            columns |= {"source": source, "imported_utc": now, "labels": dict(metadata.labels)}
-            numbered = grid if metadata.cpus is None else renumber(grid, metadata.cpus)
-            if machine is not None:
-                _require_cpus(file, numbered, machine, metadata.topology)
-            matrix_rows = make_rows(name, tool, numbered, columns, machine)
-            if not matrix_rows:
-                raise UsageError(f"{file}: the matrix has no values.")
-            kinds.append(matrix_rows[0]["benchmark"])
-            if len(set(kinds)) < len(kinds):
-                raise UsageError(f"{file}: a second matrix of {kinds[-1]}; import it under another --name.")
-            rows += matrix_rows
-            cpus, cells = len(numbered.cpus), len(numbered.cells)
-            half = "" if cells > cpus * (cpus - 1) // 2 else " (half a matrix)"
-            size = f"{format_count(cpus, 'CPU')}, {format_count(cells, 'cell')}{half}"
+        numbered = [grid if metadata.cpus is None else renumber(grid, metadata.cpus) for grid in grids]
+        matrices += [(file, tool, grid) for grid in numbered]
+    labels, machine = dict(metadata.labels), None
+    if metadata.topology is not None:
+        machine = _load_topology(root, metadata.topology)
+    elif (machine := guess_topology(matrices[0][2], metadata.sockets)) is not None:
+        labels[RELATIONS] = GUESSED
+    now, rows, kinds = datetime.now(UTC), list[dict[str, Any]](), list[str]()
+    for file, tool, grid in matrices:
+        columns: dict[str, Any] = {key: getattr(metadata, key) for key in _STATED}
+        source = metadata.source or printable(str(file))
+        columns |= {"source": source, "imported_utc": now, "labels": labels}
+        if machine is not None and metadata.topology is not None:
+            _require_cpus(file, grid, machine, metadata.topology)
+        matrix_rows = make_rows(name, tool, grid, columns, machine)
+        if not matrix_rows:
+            raise UsageError(f"{file}: the matrix has no values.")
+        kinds.append(matrix_rows[0]["benchmark"])
+        if len(set(kinds)) < len(kinds):
+            raise UsageError(f"{file}: a second matrix of {kinds[-1]}; import it under another --name.")
+        rows += matrix_rows
+        cpus, cells = len(grid.cpus), len(grid.cells)
+        half = "" if cells > cpus * (cpus - 1) // 2 else " (half a matrix)"
+        size = f"{format_count(cpus, 'CPU')}, {format_count(cells, 'cell')}{half}"
     stored = "Stored" if write_summary(root, name, rows) else "Is here already:"
-    return f"{stored} {PREFIX}{name}: {', '.join(kinds)}, {size}. See it: fleet show {PREFIX}{name}"
+    guess = "" if RELATIONS not in labels else " Relations are guessed from its levels."
+    return f"{stored} {PREFIX}{name}: {', '.join(kinds)}, {size}.{guess} See it: fleet show {PREFIX}{name}"
 
 
 def _load_topology(root: str | Path, text: str) -> Topology:

@@ -118,8 +118,7 @@ def make_summary(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Desc
         "conditions": f"kernel {row['kernel'] or 'unknown'}, {row['started_utc']:%Y-%m-%d}",
         "source": "fleet export --medians",
     }
-    shared = pairs["relation"].astype(str).str.partition(" ")[0]
-    pairs = pairs.assign(relation=shared, latency_ns=pairs["median_ns"])
+    pairs = pairs.assign(latency_ns=pairs["median_ns"])
     own = ["benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "samples"]
     rows = [constants | row for row in to_records(pairs[[*own, "latency_ns", "low_ns", "high_ns"]])]
     return pa.Table.from_pylist(rows, schema.arrow_schema("summaries"))

@@ -10,7 +10,8 @@ from fleet.analysis.exchange.imports import (
     PREFIX,
     compute_half_widths,
     find_summary,
-    lay_out_published,
+    is_guessed,
+    lay_out_summary,
     load_all_summaries,
 )
 from fleet.analysis.reduce.matrices import grid
@@ -71,8 +72,9 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
     """Render a summary: its source, and for each benchmark its relations and its matrix."""
     first = rows.iloc[0]
     name = first["summary"]
-    order = lay_out_published(rows)
+    order = lay_out_summary(rows)
     machine = [_text_or_none(first[key]) for key in ("cpu_model", "os", "conditions")]
+    guessed = ", guessed from these numbers" if is_guessed(rows).any() else ""
     parts = [
         one_line(f"{PREFIX}{name}  {', '.join(word for word in machine if word)}".rstrip())
         + f"\nsummary, not raw: the {_text_or_none(first['estimator']) or 'number'} of each pair, "
@@ -87,7 +89,7 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
             for relation, row in by.sort_values("median").iterrows()
         ]
         titles = ("relation", "cells", *(_NUMBERS[column][0] for column in columns))
-        title = f"{_name_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share"
+        title = f"{_name_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share{guessed}"
         drawn = draw_matrix(grid(part, order.cpus, "latency_ns"), order, canvas)
         parts.append(f"{title}\n{table(titles, lines, right={*range(1, len(titles))})}")
         parts.append(render_rich(drawn, canvas.width, colour=canvas.colour).rstrip("\n"))

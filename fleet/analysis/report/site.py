@@ -26,7 +26,7 @@ from fleet.analysis.base.selection import group_by_host
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import convert_to_shown, format_half_width, format_value, is_none, to_records
 from fleet.analysis.compare.history import mark_usual
-from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, load_published_cpus
+from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, derive_cpus, is_guessed
 from fleet.analysis.exchange.run_files import make_summary
 from fleet.analysis.reduce.comparison_rows import load_overview_history
 from fleet.analysis.reduce.load import merge_descriptions, read_runs
@@ -492,10 +492,11 @@ def _decode_summary(rows: pd.DataFrame) -> tuple[dict[str, Any], pd.DataFrame, p
     names = ("cpu_model", "os", "conditions", "source")
     kinds: Sequence[str] = (pairs["benchmark"] + "/" + pairs["variant"]).unique().tolist()
     interval = "no interval" if spread.isna().all() else "with intervals"
+    interval += ", relations guessed" if is_guessed(rows).any() else ""
     number = f"{first['tool']}'s {first['estimator'] or 'number'} of each pair"
     run = dict.fromkeys(column.name.removesuffix("_json") for column in schema.TABLES["runs"])
     run |= {name: first[name] for name in names} | {"number": number, "interval": interval, "hello": {}}
     run |= {"run_id": f"{PREFIX}{first['summary']}", "host_name": first["summary"], "benchmarks": kinds}
     run |= {"cpus_measured": len({*rows["ping_cpu"], *rows["pong_cpu"]})}
     foot = one_line(" · ".join(filter(None, (number, interval, first["conditions"], first["source"]))))
-    return run, load_published_cpus(rows), pairs, foot
+    return run, derive_cpus(rows), pairs, foot

@@ -26,7 +26,7 @@ from fleet.model import Topology
 from fleet.store import Store, schema
 from tests import builders
 from tests.analysis.exchange.test_tools import CORE_LATENCY, RUST_CSV, RUST_SCREEN
-from tests.command import Fleet
+from tests.command import ROOT, Fleet
 
 SMT_PAIRS = {
     "i9-13980hx-boost": {(n, n + 1) for n in range(0, 16, 2)},
@@ -55,7 +55,6 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     rows = load_imports(tmp_path / "results")
     assert list(rows.columns) == [column.name for column in schema.TABLES["summaries"]]
     assert set(rows["estimator"]) == {"median"}
-    assert set(rows["relation"]) == {"unknown"}
     assert make_grid(rows).cells[2, 0] == 12
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results" / "samples"), before)
 
@@ -162,8 +161,15 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 def test_the_published_set_is_whole_and_says_where_it_comes_from() -> None:
     rows = load_published()
+    assert rows["summary"].nunique() == 119
+    assert rows[["benchmark", "variant", "source", "cpu_model"]].notna().all().all()
+    assert set(rows["source"].str.partition("//")[2].str.partition("/")[0]) == {"github.com"}
+    notice = (ROOT / "fleet" / "published" / "NOTICE").read_text()
+    for source in rows["source"].unique():
+        assert re.split(r"[ ,]", source)[0] in notice
+    rows = rows[rows["source"].str.contains("jcurl")]
     assert rows["summary"].nunique() == 13
-    assert rows[["benchmark", "variant", "source", "cpu_model", "os"]].notna().all().all()
+    assert rows["os"].notna().all()
     assert not (rows["relation"] == "unknown").any()
     assert set(rows[rows["os"] == "qnx"]["conditions"]) == {"QNX 7.1.0", "QNX 8.0.0"}
 
@@ -180,8 +186,8 @@ def test_the_siblings_of_published_machines_are_nearest(name: str) -> None:
 
 
 def test_a_summary_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"'rpi9'; there are: .*rpi4-qnx800"):
-        find_summary(tmp_path, "summary:rpi9")
+    with pytest.raises(UsageError, match=r"'rpi5-linus'; did you mean 'rpi5-linux'"):
+        find_summary(tmp_path, "summary:rpi5-linus")
 
 
 def test_the_views_name_tool_estimator_and_origin() -> None:

@@ -16,12 +16,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from fleet.analysis.exchange import FOLDER
 from fleet.analysis.reduce import drop_points, load_pairs
 from fleet.analysis.report import STATE, write_site
 from fleet.errors import UsageError
 from fleet.store import Listing, Store
 from tests import simulated
+from tests.analysis.exchange.test_tools import CORE_LATENCY
 from tests.analysis.markup import Markup
 from tests.browser import DESK, Browser
 from tests.command import Done
@@ -221,7 +221,8 @@ def test_the_check_of_a_gallery_takes_runs_and_matrices_and_no_others(
     for name, more in (("rome", ()), ("milan", ("--medians",))):
         words = ("export", "board", *more, "-o", f"{files / name}.parquet", "-r", str(root))
         assert fleet_here(*words).exit_code == 0
-    matrix = Path(FOLDER) / "t7700.cas.txt"
+    matrix = tmp_path / "t7700.txt"
+    matrix.write_text(CORE_LATENCY)
     assert fleet_here("import", str(matrix), "--name", "t", "-r", str(friend)).exit_code == 0
     shutil.copy(friend / "summaries" / "t.parquet", files / "core2.parquet")
     text = (Path(__file__).parents[3] / "docs" / "gallery.yaml").read_text()

@@ -1,0 +1,104 @@
+"""Guesses from a matrix of latencies which CPUs share a core, a cache or a socket (docs/exchange.md)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base.tables import Floats, Ints
+from fleet.analysis.exchange.grid import Grid
+from fleet.model import Cpu, Topology
+
+APART = 1.3  # a level of latencies is that much slower than the one before
+SIBLINGS_NS = 25.0  # SMT siblings are faster: they share an L1 cache
+
+
+def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
+    """Guess the groups of CPUs by average linkage of the logarithms of their latencies.
+
+    SMT siblings are pairs of all CPUs, or on a machine of P- and E-cores pairs of neighbours before single
+    CPUs. The nearest other groups, of equal size, share a cluster if they have two cores, else a last-level
+    cache. None: there are fewer than three CPUs, a cell is missing, or the sockets are not told apart.
+    """
+    from scipy.cluster import hierarchy  # type: ignore[import-untyped]  # noqa: PLC0415  few commands need it
+
+    cpus, logs = np.array(grid.cpus), _make_logs(grid)
+    if len(cpus) < 3 or np.isnan(logs).any():
+        return None
+    distances = logs[np.triu_indices(len(cpus), 1)]
+    tree = hierarchy.linkage(distances, "average")
+    package = hierarchy.fcluster(hierarchy.linkage(distances, "ward"), sockets, "maxclust")
+    if not _are_equal(package) or package.max() != sockets:
+        return None
+    core, is_single = np.arange(len(cpus)), np.zeros(len(cpus), dtype=bool)
+    levels = list(_cut_at_jumps(tree))
+    for ns, groups in levels:
+        singles = np.bincount(groups)[groups] == 1
+        if ns > SIBLINGS_NS or np.bincount(groups).max() != 2 or not _are_neighbours(groups, singles):
+            continue
+        core, is_single = groups, singles
+    size = np.bincount(core).max()
+    llc, cluster = package, core
+    wider = [groups for _, groups in levels if _are_equal(groups) and sockets < groups.max() < core.max()]
+    if is_single.any():
+        members = np.flatnonzero(is_single)
+        own = hierarchy.linkage(logs[np.ix_(members, members)][np.triu_indices(len(members), 1)], "average")
+        for _, groups in _cut_at_jumps(own):
+            if _are_equal(groups):
+                cluster = cluster.copy()
+                cluster[members] = core.max() + groups
+                break
+    elif wider and len(cpus) == 2 * size * wider[0].max():
+        cluster = wider[0]
+    elif wider:
+        llc = wider[0]
+    lowest = [_name_by_lowest(cpus, groups) for groups in (core, cluster, llc, package)]
+    kinds = np.where(is_single, "efficiency", "performance") if is_single.any() else [None] * len(cpus)
+    return Topology(
+        tuple(
+            Cpu(int(cpu), core=c, cluster=k, llc=cache, die=p, package=p, node=p, kind=kind)
+            for cpu, c, k, cache, p, kind in zip(cpus, *lowest, kinds, strict=True)
+        )
+    )
+
+
+def _make_logs(grid: Grid) -> Floats:
+    """Return the logarithms of a matrix, each pair the mean of its directions; NaN where neither is known."""
+    ends = pd.MultiIndex.from_tuples(grid.cells)
+    table = (
+        pd.Series([*grid.cells.values()], index=ends).unstack().reindex(index=grid.cpus, columns=grid.cpus)
+    )
+    values = np.log(table.to_numpy(dtype=float))
+    both = np.where(np.isnan(values), values.T, values)
+    both = (both + both.T) / 2
+    np.fill_diagonal(both, 0)
+    return np.asarray(both)
+
+
+def _cut_at_jumps(tree: Floats) -> Iterator[tuple[float, Ints]]:
+    """Yield the groups below each jump of a tree's heights, and the median height inside them, in ns."""
+    from scipy.cluster import hierarchy  # noqa: PLC0415
+
+    heights = tree[:, 2]
+    for place in np.flatnonzero(np.diff(heights) > np.log(APART)):
+        middle = (heights[place] + heights[place + 1]) / 2
+        yield float(np.exp(np.median(heights[: place + 1]))), hierarchy.fcluster(tree, middle, "distance")
+
+
+def _are_equal(groups: Ints) -> bool:
+    """Report whether groups, numbered from 1, have one size."""
+    return len({*np.bincount(groups)[1:]}) == 1
+
+
+def _are_neighbours(groups: Ints, is_single: Ints) -> bool:
+    """Report whether pairs, if several CPUs are single, are neighbours before all of these."""
+    first = len(groups) - int(is_single.sum())
+    are_neighbours = first % 2 == 0 and (groups[:first:2] == groups[1:first:2]).all()
+    return first == len(groups) or bool(
+        first < len(groups) - 1 and is_single[first:].all() and are_neighbours
+    )
+
+
+def _name_by_lowest(cpus: Ints, groups: Ints) -> list[int]:
+    """Return the lowest CPU of each CPU's group."""
+    return [int(cpu) for cpu in pd.Series(cpus).groupby(groups).transform("min")]
