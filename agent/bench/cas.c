@@ -24,6 +24,8 @@ static void flip_line(struct side *sides, size_t count)
 	__atomic_fetch_xor(sides[0].turn.written, 1, __ATOMIC_RELAXED);
 }
 
+PARAMETERS(PARAMETER_NODE);
+
 const struct benchmark bench_cas = {
 	.name = "cas",
 	.question = "How long a line takes to another CPU, handed over by compare-and-swap",
@@ -31,6 +33,7 @@ const struct benchmark bench_cas = {
 	.two_ways = true,
 	.heading = "one-way latency in ns",
 	.view = "matrix",
+	.parameters = parameters,
 	.shape = SHAPE_PAIR,
 	.lines = 1,
 	.least = 100,

@@ -382,7 +382,9 @@ PARAMETERS({"state", "state", ROLE_ROW, POINT_MEMBER(state), state_name, name_ma
 	   {"order", NULL, ROLE_TABLE, POINT_MEMBER(order), order_name, .words = orders},
 	   {"stride_bytes", "stride", ROLE_TABLE, POINT_MEMBER(stride_bytes), .bytes = true},
 	   {"bytes", NULL, ROLE_NONE, POINT_MEMBER(bytes), .bytes = true}, PARAMETER_PAGES,
-	   PARAMETER_THREADS);
+	   PARAMETER_THREADS,
+	   {"memory_node", "nodes", ROLE_TABLE, POINT_MEMBER(memory_node), .none = "any",
+	    .node = true});
 
 const struct benchmark bench_fetch = {
 	.name = "fetch",

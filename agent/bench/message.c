@@ -197,7 +197,7 @@ static void try_receive(const struct variant *variant)
 	variant->receive(&word, 0);
 }
 
-PARAMETERS(PARAMETER_PAGES, PARAMETER_THREADS);
+PARAMETERS(PARAMETER_PAGES, PARAMETER_THREADS, PARAMETER_NODE);
 
 const struct benchmark bench_message = {
 	.name = "message",

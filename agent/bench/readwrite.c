@@ -28,6 +28,8 @@ static void flip_lines(struct side *sides, size_t count)
 		__atomic_fetch_xor(sides[i].turn.written, 1, __ATOMIC_RELAXED);
 }
 
+PARAMETERS(PARAMETER_NODE);
+
 const struct benchmark bench_readwrite = {
 	.name = "readwrite",
 	.question =
@@ -36,6 +38,7 @@ const struct benchmark bench_readwrite = {
 	.two_ways = true,
 	.heading = "one-way latency in ns",
 	.view = "matrix",
+	.parameters = parameters,
 	.shape = SHAPE_PAIR,
 	.lines = 2,
 	.least = 100,

@@ -83,7 +83,10 @@ static bool is_placed(const struct burst *burst, struct burst_result *result)
 		    !arena_is_placed(burst->workers[i].arena, result->failed,
 				     sizeof result->failed))
 			return false;
-	return lines_are_placed(&burst->lines, placement, result->failed, sizeof result->failed);
+	if (*burst->astray)
+		snprintf(result->failed, sizeof result->failed, "%s", burst->astray);
+	return !*burst->astray &&
+	       lines_are_placed(&burst->lines, placement, result->failed, sizeof result->failed);
 }
 
 /* Reports whether every worker did its part, on its CPU and memory; if not, says why in

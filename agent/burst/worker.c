@@ -64,6 +64,9 @@ static int prepare_memory(struct worker *worker)
 		return 0;
 	if (worker->arena)
 		arena_check_nodes(worker->arena);
+	if (is_lines_owner(worker))
+		lines_are_placed(&burst->lines, &burst->order.placement, worker->burst->astray,
+				 sizeof burst->astray);
 	return benchmark->prepare ? benchmark->prepare(worker->side) : 0;
 }
 

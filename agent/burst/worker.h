@@ -63,6 +63,7 @@ struct burst {
 	bool trying; /* a trial has begun that is not judged yet */
 	struct trial trial;
 	struct lines lines;
+	char astray[96]; /* where lines lay before the samples, if not where they were wanted */
 	struct burst *next_abandoned;
 	int done_fd;    /* a worker that is out writes a byte here */
 	bool accounts;  /* accounts of waiting are opened */

@@ -86,7 +86,8 @@ const struct option option_table[] = {
 	{NULL, 0, "nodes", TEXT, AT(nodes), .value = "LIST",
 	 .help = "chase, bandwidth, loaded: measure from the CPUs of each NUMA node to memory on each of these "
 	         "nodes, or all that have memory, outside all caches unless --sizes says otherwise; that of "
-	         "loaded's load takes turns, too. A page elsewhere: no number (default: as --node)."},
+	         "loaded's load takes turns, too. cas, readwrite, message, fetch: with the lines on each. "
+	         "A page elsewhere: no number (default: as --node)."},
 	{NULL, 0, "load", TEXT, AT(load), .value = "LIST",
 	 .help = "loaded: GB/s asked of each thread that uses the memory meanwhile, from 0.1 to 64; 0: none; "
 	         "full: as fast as it goes (default: 0,1,2,4,8,16,full)."},

@@ -60,11 +60,17 @@ int plan_choose_nodes(struct plan *plan, const struct options *options, struct n
 {
 	const struct machine *machine = plan->machine;
 	const char *list = options->nodes;
-	bool all = list && !strcmp(list, "all"), any = !list;
+	bool all = list && !strcmp(list, "all"), any = !list, moves = false;
 	char name[WORD_ROOM];
 
-	for (size_t i = 0; i < plan->choice_count; i++)
+	for (size_t i = 0; i < plan->choice_count; i++) {
 		any |= bench_has_nodes(plan->choices[i].benchmark);
+		moves |= plan->choices[i].benchmark->lines > 0;
+	}
+	if (list && moves && plan->placement.fixed)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--nodes puts lines on each node, --line fixed keeps them on one: "
+			      "leave one of them out");
 	if (!any)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--nodes: no benchmark of this plan can place its memory");

@@ -67,7 +67,8 @@ static int add_point_on_nodes(const struct plan *plan, const struct benchmark *b
 		return points_add(points, &point, refusal);
 	for (size_t n = 0; !err && n < plan->node_count * loads; n++) {
 		point.memory_node = (uint32_t)plan->nodes[n / loads];
-		used = (size_t)snprintf(point.name + length, room, ".n%u", point.memory_node);
+		used = (size_t)snprintf(point.name + length, room, "%sn%u", length ? "." : "",
+					point.memory_node);
 		if (point.load_variant) {
 			point.load_node = (uint32_t)plan->nodes[n % loads];
 			used += (size_t)snprintf(point.name + length + used, room - used, "-n%u",

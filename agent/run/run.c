@@ -33,11 +33,14 @@ static struct burst_order make_order(const struct run *run, const struct history
 				     const struct report *report)
 {
 	const struct visit *visit = history->visit;
+	const struct point *point = plan_visit_point(visit);
+	struct placement placement = run->plan->placement;
 
+	placement.node = point_choose_node(point, 0, placement.node);
 	return (struct burst_order){
 		.benchmark = visit->choice->benchmark,
 		.variant = visit->choice->variant,
-		.point = plan_visit_point(visit),
+		.point = point,
 		.clock = &run->clock->clock,
 		.clock_facts = run->clock,
 		.cpus = report->cpus,
@@ -48,7 +51,7 @@ static struct burst_order make_order(const struct run *run, const struct history
 		.iterations = history_sample_units(history),
 		.priority = run->priority,
 		.stuck_ns = run->stuck_ns,
-		.placement = run->plan->placement,
+		.placement = placement,
 	};
 }
 

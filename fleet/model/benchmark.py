@@ -135,11 +135,16 @@ class Benchmark:
         names = {parameter.name for parameter in self.parameters}
         if self.latencies not in (1, 2) or len(names) < len(self.parameters):
             raise ValueError("a benchmark has 1 or 2 latencies, and each parameter once")
-        many = self.view in (View.MATRIX, View.CPUS) and names and not self.point
+        many = self.view in (View.MATRIX, View.CPUS) and self._needs_point and not self.point
         if many or not names.issuperset(_NEEDED.get(self.view, ())):
             object.__setattr__(self, "view", View.TABLE)
         if self.view is View.MATRIX and self.shape is Shape.CPU:
             object.__setattr__(self, "view", View.CPUS)
+
+    @property
+    def _needs_point(self) -> bool:
+        """Whether its bursts have a point even where no NUMA node was asked for."""
+        return self.many_points or any(parameter.type != "node" for parameter in self.parameters)
 
     @property
     def label(self) -> str:
@@ -162,13 +167,13 @@ class Benchmark:
         count, others = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}), burst.other_ticks
         if (self.shape is Shape.PAIR and count < 2) or (self.shape is Shape.CPU and count > 1):
             return f"{self.name} on {count} CPUs"
-        if self.view in (View.MATRIX, View.CPUS) and burst.point and not self.point:
+        usual = self.point or (self.node and burst.parameters)
+        if self.view in (View.MATRIX, View.CPUS) and burst.point and not usual:
             return f"{self.name}: it has points, and none that stands for the pair"
         if self.shape is Shape.PAIR and others is not None and len(others) != 1:
             return f"{self.name}: other_ticks of a pair is one list, not {len(others)}"
         if burst.parameters is None or burst.point is None:
-            needs_point = self.parameters or self.many_points
-            return f"{self.name}: it has no point, or no parameters" if needs_point else ""
+            return f"{self.name}: it has no point, or no parameters" if self._needs_point else ""
         return self._why_point_unfit(burst, count)
 
     def _why_point_unfit(self, burst: Any, count: int) -> str:

@@ -47,7 +47,9 @@ def find_conflicts(options: RequestedOptions) -> Iterator[Conflict]:
     if options.node is not None and options.nodes is not None:
         yield Conflict(("node", "nodes"), "both say where memory lies; keep one of them")
     if options.nodes is not None and not any(map(places_memory_by_node, resolved.benchmarks)):
-        yield Conflict(("nodes", "benchmarks"), "none of these can place its memory; add chase or bandwidth")
+        yield Conflict(
+            ("nodes", "benchmarks"), "none of these can place its memory; add chase, bandwidth or cas"
+        )
     operations = options.operations or ()
     for name in resolved.benchmarks if operations else ():
         parameters = [parameter for parameter in BENCHMARKS[name].parameters if parameter.option == "op"]

@@ -107,7 +107,7 @@ def test_options_that_contradict_nodes_are_refused(tmp_path: Path) -> None:
         2,
         "fleet-agent: --node and --nodes both say where memory lies: keep one of them\n",
     )
-    none = run("-b", "cas", "--nodes", "0", env=env)
+    none = run("-b", "clock", "--nodes", "0", env=env)
     assert (none.returncode, "no benchmark of this plan" in none.stderr) == (2, True)
     unknown = run(
         *PLAN,
@@ -216,3 +216,43 @@ def test_an_affinity_that_a_sandbox_refuses_is_named_with_the_remedy(call: str) 
     assert (
         "sched_getaffinity or sched_setaffinity is refused; allow them in the seccomp profile" in done.stderr
     )
+
+
+PAIRS = ("-b", "cas,readwrite,message,fetch", "--state", "written", "-r", "1", "-s", "2", "--seed", "7")
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 8])
+def test_pairs_meet_lines_on_each_node_also_on_nodes_without_cpus(tmp_path: Path, nodes: int) -> None:
+    cpus = {0: (0, 1)} if nodes == 1 else CPUS
+    allowed = ",".join(map(str, range(nodes)))
+    env = machine(tmp_path, cpus, dict.fromkeys(range(nodes), GIB), allowed)
+    done = run(*PAIRS, *two_cpus(), "--nodes", "all", "-f", "jsonl", env=env)
+    assert done.returncode == 0, done.stderr
+    records = decode(done.stdout)
+    names = ("cas", "readwrite", "message", "fetch")
+    assert {(name, node) for name, _, node in cells(records)} == {
+        (name, node) for name in names for node in range(nodes)
+    }
+    assert all(record["line_node"] == record["parameters"]["memory_node"] for record in bursts(records))
+    assert all(record["point"].split(".")[-1] == f"n{record['line_node']}" for record in bursts(records))
+    assert not wrong(records)
+
+
+@pytest.mark.parametrize(("look", "failed"), [(1, True), (2, True), (3, False)])
+@pytest.mark.parametrize("benchmark", ["cas", "message"])
+def test_a_line_on_another_node_before_or_after_the_samples_fails_the_burst(
+    tmp_path: Path, benchmark: str, look: int, failed: bool
+) -> None:
+    env = machine(tmp_path, CPUS, {0: GIB, 1: GIB}, "0,1") | {"ASTRAY": f"1:1:{look}"}
+    plan = ("-b", benchmark, "--nodes", "1", "-r", "1", "-s", "2", "--seed", "7")
+    done = run(*plan, *two_cpus(), "-f", "jsonl", env=env)
+    reasons = {record["reason"] for record in failures(decode(done.stdout))}
+    astray = {reason for reason in reasons if "node 2" in reason}
+    assert bool(astray) == failed
+    assert astray <= {"a line lies on node 2 instead of 1", "15 of 15 pages on node 2"}
+
+
+def test_lines_on_each_node_cannot_be_the_same_for_the_whole_run(tmp_path: Path) -> None:
+    env = machine(tmp_path, CPUS, {0: GIB, 1: GIB}, "0,1")
+    done = run("-b", "cas", "--nodes", "all", "--line", "fixed", env=env)
+    assert (done.returncode, "--line fixed keeps them on one" in done.stderr) == (2, True)

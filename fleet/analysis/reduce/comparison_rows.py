@@ -54,6 +54,7 @@ def build_comparison_rows(
         return _select_point(pairs, point, descriptions)
     placed = ladders.is_node_placed(pairs, descriptions)
     others = pairs[~views.isin([View.MATRIX, View.CPUS, View.LADDER]) & ~placed]
+    others = pd.concat([others, ladders.select_homes(pairs, descriptions)])
     loads = others["benchmark"].map(lambda name: descriptions[str(name)].other_unit == "byte").astype(bool)
     under_load, others = others[loads], others[~loads]
     # Of a benchmark that nobody described there may be no point.

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools
 from fleet.analysis.base.text import to_records
-from fleet.model import SHIPPED, Descriptions, View
+from fleet.model import SHIPPED, Descriptions, Shape, View
 
 MEMORY = "mem"
 LADDER = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
@@ -24,13 +24,19 @@ NodeMatrix = dict[tuple[int, int], float]  # by the node of CPUs and that of mem
 
 
 def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
-    """Report which rows of `pairs` have memory on a requested NUMA node; see `select_node_cells`."""
+    """Report which rows of `pairs`, not of two CPUs, have memory on a requested NUMA node."""
     is_placed = np.zeros(len(pairs), dtype=bool)
     for name in pairs["benchmark"].unique():
         node = descriptions[str(name)].node
-        if node is not None and node.name in pairs:
+        if node is not None and node.name in pairs and descriptions[str(name)].shape is not Shape.PAIR:
             is_placed |= ((pairs["benchmark"] == name) & pairs[node.name].notna()).to_numpy(dtype=bool)
     return is_placed
+
+
+def select_homes(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
+    """Select the rows of matrices of pairs whose lines lie on a requested NUMA node."""
+    views = pairs["benchmark"].map(lambda name: descriptions[str(name)].view)
+    return pairs[(views == View.MATRIX) & pairs["memory_node"].notna()]
 
 
 def select_ladder_steps(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:

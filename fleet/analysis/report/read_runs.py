@@ -33,7 +33,13 @@ from fleet.analysis.reduce.topology_check import (
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
 from fleet.analysis.views.counters import count_per_unit, tabulate_events
-from fleet.analysis.views.point_tables import PointTables, tabulate_nodes, tabulate_points, tabulate_products
+from fleet.analysis.views.point_tables import (
+    PointTables,
+    tabulate_homes,
+    tabulate_nodes,
+    tabulate_points,
+    tabulate_products,
+)
 from fleet.analysis.views.warnings import (
     BURST_COLUMNS,
     NOTHING,
@@ -278,7 +284,11 @@ def _reading(
         )
     if detailed:
         reading = _read_detail(listing, reading, pairs, parts, kinds, rows, descriptions)
-        reading = replace(reading, points=[*reading.points, *tabulate_nodes(pairs, cpus, run, descriptions)])
+        by_nodes = [
+            *tabulate_nodes(pairs, cpus, run, descriptions),
+            *tabulate_homes(pairs, cpus, descriptions),
+        ]
+        reading = replace(reading, points=[*reading.points, *by_nodes])
     findings = pd.DataFrame(rows.findings.get(run_id, []), columns=list(FINDING_COLUMNS))
     return replace(reading, warnings=list_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
 

@@ -22,6 +22,7 @@ from fleet.analysis.reduce.ladders import (
     NodeMatrix,
     format_size,
     lay_out_node_matrix,
+    select_homes,
     select_node_cells,
     sort_settings,
 )
@@ -306,6 +307,38 @@ def tabulate_nodes(
         ["benchmark", "variant"], sort=False, observed=True
     )
     return [_tabulate_node_matrices(part, node_facts, descriptions) for _, part in cells]
+
+
+_HOMES = "pairs whose line lies on the NUMA node of"
+
+
+def tabulate_homes(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> list[PointTables]:
+    """Return, for pairs of CPUs whose lines lie on requested NUMA nodes, what the home costs by relation.
+
+    pairs, cpus: of one run.
+    """
+    rows, node_of_cpu = select_homes(pairs, descriptions), dict(zip(cpus["cpu"], cpus["node"], strict=True))
+    ends = zip(rows["ping_cpu"], rows["pong_cpu"], rows["memory_node"], strict=True)
+    near = [sum(node_of_cpu.get(cpu) == home for cpu in (ping, pong)) for ping, pong, home in ends]
+    rows = rows.assign(near=near, point=rows["point"].str.replace(r"\.?n\d+$", "", regex=True))
+    results = []
+    for (name, variant, point), part in rows.groupby(["benchmark", "variant", "point"], observed=True):
+        medians = part.groupby(["relation", "near"], observed=True)["median_ns"].median()
+        lines = []
+        for relation in sorted(part["relation"].unique(), key=relation_sort_key):
+            values = [medians.get((relation, near)) for near in (2, 1, 0)]
+            known = [value for value in values if value is not None]
+            cost = f"{max(known) / min(known):.2f}" if len(known) > 1 else "-"
+            lines.append((relation, *("-" if ns is None else f"{ns:.1f}" for ns in values), cost))
+        table_of_homes = PointTable(
+            _HOMES, ("relation", "both CPUs", "one of them", "neither", "ratio"), lines
+        )
+        legend = descriptions[str(name)].heading
+        title = f"{name}/{variant} {point}".rstrip()
+        results.append(PointTables(title, legend, [table_of_homes], describe_bursts(part)))
+    return results
 
 
 def _tabulate_node_matrices(

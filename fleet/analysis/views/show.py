@@ -39,6 +39,7 @@ from fleet.analysis.views.history import render_history
 from fleet.analysis.views.ladders import render_ladder
 from fleet.analysis.views.point_tables import (
     render_tables,
+    tabulate_homes,
     tabulate_nodes,
     tabulate_points,
     tabulate_products,
@@ -157,6 +158,7 @@ def _parts(run_data: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool)
                 _events_text(run_data, (str(name), str(variant)), canvas.width, all_events=all_sizes)
             )
     by_nodes = tabulate_nodes(run_data.pairs, run_data.cpus, run_data.run, descriptions)
+    by_nodes += tabulate_homes(run_data.pairs, run_data.cpus, descriptions)
     parts += [render_tables(tables, canvas.width) for tables in by_nodes]
     return parts
 

@@ -64,7 +64,7 @@ static long look(unsigned long count, char **pages, int *nodes)
 		nodes[i] = range ? range->node : 0;
 		if (!range)
 			continue;
-		range->looks += count > 1 && pages[i] == range->start;
+		range->looks += (count > 1 || range->bytes < 2ul << 20) && pages[i] == range->start;
 		if (range->node == node && range->looks >= from &&
 		    (unsigned long)(pages[i] - range->start) < astray * (2ul << 20))
 			nodes[i]++;
