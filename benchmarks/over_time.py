@@ -18,7 +18,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from fleet.analysis.base import Floats
-from fleet.analysis.compare import over_time
+from fleet.analysis.compare import (
+    CALIBRATION,
+    Calibration,
+    Change,
+    add_means,
+    clean_series,
+    find_best_splits,
+    find_changes,
+    measure_parts,
+)
 
 HOSTS, RELATIONS = 20, 8
 NOISES = ("normal", "heavy", "AR", "levels", "sticky", "spikes", "drift", "season")
@@ -26,7 +35,7 @@ _ONE_IN = 8
 _AT = 5e-4  # the p for which the table is made
 
 
-def series(chance: np.random.Generator, nights: int, noise: str) -> Floats:
+def make_series(chance: np.random.Generator, nights: int, noise: str) -> Floats:
     """Series without any change, hosts one after the other."""
     shape = (HOSTS, RELATIONS, nights)
 
@@ -59,22 +68,22 @@ def series(chance: np.random.Generator, nights: int, noise: str) -> Floats:
     return logs
 
 
-def found(logs: Floats, noise: str) -> list[over_time.Change]:
+def find_session_changes(logs: Floats, noise: str) -> list[Change]:
     """What is found in one session."""
     hosts, relations = np.divmod(np.arange(len(logs)), RELATIONS)
     switches = np.full(len(logs), noise in ("levels", "sticky"))
-    clean = over_time.clean_series(logs, switches).logs
-    return over_time.find_changes(over_time.add_means(clean, hosts, relations).logs)
+    clean = clean_series(logs, switches).logs
+    return find_changes(add_means(clean, hosts, relations).logs)
 
 
-def power(chance: np.random.Generator, nights: int, change: float) -> Floats:
+def measure_power(chance: np.random.Generator, nights: int, change: float) -> Floats:
     """Of one session the columns of the second table."""
-    logs = series(chance, nights, "normal")
+    logs = make_series(chance, nights, "normal")
     rows = chance.choice(len(logs), len(logs) // _ONE_IN, replace=False)
     dates = chance.integers(round(0.15 * nights), round(0.85 * nights) + 1, len(rows)).clip(3, nights - 3)
     for row, date in zip(rows, dates, strict=True):
         logs[row, date:] += np.log1p(change)
-    all_found = found(logs, "normal")
+    all_found = find_session_changes(logs, "normal")
     near = max(3, nights / 20)
     hits, false = {}, 0
     for one in all_found:
@@ -88,11 +97,11 @@ def power(chance: np.random.Generator, nights: int, change: float) -> Floats:
         elif one.row < len(logs) and one.dated:
             false += 1
     shares = np.array(list(hits.values())).mean(axis=0) if hits else np.full(3, np.nan)
-    whole = series(chance, nights, "normal")
+    whole = make_series(chance, nights, "normal")
     whole[:, nights // 2 :] += np.log1p(0.02)
     of_all = [
         one
-        for one in found(whole, "normal")
+        for one in find_session_changes(whole, "normal")
         if one.row >= len(whole) and abs(one.night - nights // 2) <= 1 and one.dated
     ]
     return np.array(
@@ -100,38 +109,32 @@ def power(chance: np.random.Generator, nights: int, change: float) -> Floats:
     )
 
 
-def table(chance: np.random.Generator, sessions: int) -> None:
-    """Print the constants of `fleet.analysis.compare.over_time`."""
-    lengths = np.exp(over_time._NIGHTS).round().astype(int)
-    names = ("_LEFT", "_CORRELATED", "_SEEN", "_LESS")
-    rows = []
+def print_calibration(chance: np.random.Generator, sessions: int) -> None:
+    """Print the constants of `CALIBRATION`."""
+    lengths, rows = np.exp(CALIBRATION.nights).round().astype(int), []
     for nights in lengths:
-        noise = chance.standard_normal((2, 4000, nights)) * 0.01
+        walks = chance.standard_normal((2, 4000, nights)) * 0.01
         for night in range(1, nights):
-            noise[1, :, night] = 0.5 * noise[1, :, night - 1] + 0.75**0.5 * noise[1, :, night]
-        best = [
-            over_time._best_split(over_time.clean_series(each, np.zeros(4000, dtype=bool)).logs)
-            for each in noise
-        ]
-        left, correlated = (
-            np.array([each.mean() for each in of]) for of in zip(*(one[2:4] for one in best), strict=True)
-        )
+            walks[1, :, night] = 0.5 * walks[1, :, night - 1] + 0.75**0.5 * walks[1, :, night]
+        clean = (clean_series(logs, np.zeros(4000, dtype=bool)).logs for logs in walks)
+        left, correlated = np.array([find_best_splits(logs)[2:] for logs in clean]).mean(axis=2).T
         rows.append((left[0] / 1e-4, correlated[0], (correlated[1] - correlated[0]) / 0.5, left[1] / left[0]))
-    found = dict(zip(names, np.array(rows).T, strict=True))
-    vars(over_time).update(found, _SPLITS=np.ones(len(lengths)))
+    shares = np.array(rows).T
+    calibration = Calibration(CALIBRATION.nights, np.ones(len(lengths)), *shares)
     splits = []
     for nights in lengths:
-        of_noise = []
+        by_noise = []
         for noise in ("normal", "heavy"):
             p = []
             for _ in range(sessions):
-                rows = over_time.clean_series(series(chance, nights, noise), np.zeros(160, dtype=bool)).logs
-                p.append(over_time._test_parts(rows, [(row, np.arange(nights)) for row in range(160)])[0])
-            of_noise.append(_AT / np.quantile(np.concatenate(p), _AT))
-        splits.append(max(of_noise))
-        print(nights, of_noise, flush=True)
-    for name, values in (("_SPLITS", splits), *found.items()):
-        print(f"{name} = np.array([{', '.join(f'{value:.3g}' for value in values)}])")
+                logs = clean_series(make_series(chance, nights, noise), np.zeros(160, dtype=bool)).logs
+                parts = [(row, np.arange(nights)) for row in range(160)]
+                p.append(measure_parts(logs, parts, calibration)[0])
+            by_noise.append(_AT / np.quantile(np.concatenate(p), _AT))
+        splits.append(max(by_noise))
+        print(nights, by_noise, flush=True)
+    for name, values in zip(Calibration._fields[1:], (splits, *shares), strict=True):
+        print(f"{name}: np.array([{', '.join(f'{value:.3g}' for value in values)}])")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -143,13 +146,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args(arguments)
     if options.table:
-        table(np.random.default_rng(options.seed), options.sessions)
+        print_calibration(np.random.default_rng(options.seed), options.sessions)
         return
     print("nights  noise   sessions    any  dated  CPU ms a session")
     for nights in options.nights:
         for noise in NOISES:
             chance, begun = np.random.default_rng(options.seed), time.process_time()
-            every = [found(series(chance, nights, noise), noise) for _ in range(options.sessions)]
+            every = [
+                find_session_changes(make_series(chance, nights, noise), noise)
+                for _ in range(options.sessions)
+            ]
             spent = (time.process_time() - begun) / options.sessions * 1000
             shares = [
                 np.mean([bool(one) for one in every]),
@@ -165,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for nights in options.nights:
         for change in (0.05, 0.03, 0.02):
             chance, times = np.random.default_rng(options.seed), max(options.sessions // 4, 3)
-            rows = np.array([power(chance, nights, change) for _ in range(times)])
+            rows = np.array([measure_power(chance, nights, change) for _ in range(times)])
             *shares, false, whole = np.nanmean(rows, axis=0)
             print(
                 f"{nights:>6}{change:>8.0%}{times:>10}"

@@ -38,7 +38,11 @@ def asv(logs: Floats, _: str) -> Dated:
 
 def ours(logs: Floats, noise: str) -> Dated:
     """Return the dated changes in rows of one series."""
-    return [(one.row, one.night) for one in over_time.found(logs, noise) if one.dated and one.row < len(logs)]
+    return [
+        (one.row, one.night)
+        for one in over_time.find_session_changes(logs, noise)
+        if one.dated and one.row < len(logs)
+    ]
 
 
 PROGRAMS: dict[str, Callable[[Floats, str], Dated]] = {"fleet": ours, "otava": otava, "asv": asv}
@@ -55,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for nights in options.nights:
         for noise in over_time.NOISES:
             chance = np.random.default_rng(options.seed)
-            sessions = [over_time.series(chance, nights, noise) for _ in range(options.sessions)]
+            sessions = [over_time.make_series(chance, nights, noise) for _ in range(options.sessions)]
             for name, program in PROGRAMS.items():
                 begun = time.process_time()
                 every = [list(program(logs, noise)) for logs in sessions]

@@ -179,4 +179,4 @@ def print_traceback(err: BaseException | None) -> None:
 
 
 class StoreWarning(UserWarning):
-    """A file of the results was left out; the others are read."""
+    """Something was left out, as a damaged file of the results; the rest is shown."""

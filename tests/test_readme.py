@@ -1,4 +1,4 @@
-"""The answers on the front page are those of the commands before them, in the lab that `fleet demo` makes.
+"""The outputs in the docs are those of the commands before them, in the lab that `fleet demo` makes.
 
 `python -m tests.test_readme` puts the lines that are printed now in the place of those most like them.
 """
@@ -17,27 +17,31 @@ from fleet.errors import EXIT_BELOW
 from tests.command import Fleet
 
 ROOT = Path(__file__).parent.parent
-SECTION = "## Questions and their commands"
-COLUMNS = "80"  # as a stranger's terminal
+SECTIONS = {"README.md": "## Questions and their commands", "docs/comparing.md": "# Comparing runs"}
+ELSEWHERE = {"docs/check.md", "docs/scale.md"}  # outputs of a real machine, and of fifty hosts
+COLUMNS = {"README.md": "80", "docs/comparing.md": "120"}  # a stranger's terminal; the width of our pages
 RULE = "| CPU | summary | SMT siblings | one cluster | one socket |\n| --- | --- | --- | --- | --- |\n"
 
 
-def answers() -> list[tuple[str, list[str]]]:
-    """Each command of the section with the lines printed below it; `…` stands for lines left out."""
-    section = (ROOT / "README.md").read_text().partition(SECTION)[2].partition("\n## ")[0]
-    found: list[tuple[str, list[str]]] = []
-    for block in re.findall(r"```console\n(.*?)```", section, flags=re.DOTALL):
+def answers(text: str) -> list[tuple[str, list[str]]]:
+    """Each command of the text with the lines printed below it; `…` stands for lines left out."""
+    commands: list[tuple[str, list[str]]] = []
+    for block in re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL):
         for line in block.splitlines():
             if line.startswith("$ "):
-                found.append((line.removeprefix("$ "), []))
+                commands.append((line.removeprefix("$ "), []))
             else:
-                found[-1][1].append(line)
-    return [(command, lines) for command, lines in found if command.startswith("fleet ") and lines]
+                commands[-1][1].append(line)
+    return [(command, lines) for command, lines in commands if command.startswith("fleet ") and lines]
 
 
-@pytest.fixture(scope="module")
-def demo(made_lab: Path) -> Fleet:
-    return Fleet(made_lab, {"COLUMNS": COLUMNS})
+def answers_of_pages() -> list[tuple[str, str, list[str]]]:
+    """Each page, command and lines of the sections that are tested."""
+    sections = (
+        (page, (ROOT / page).read_text().partition(title)[2].partition("\n## ")[0])
+        for page, title in SECTIONS.items()
+    )
+    return [(page, *answer) for page, section in sections for answer in answers(section)]
 
 
 def missing(expected: list[str], printed: list[str]) -> str | None:
@@ -55,13 +59,17 @@ def missing(expected: list[str], printed: list[str]) -> str | None:
     return None
 
 
-def test_the_front_page_has_answers() -> None:
-    assert len(answers()) >= 5
+def test_every_page_with_outputs_is_tested_or_of_other_machines() -> None:
+    assert len([page for page, *_ in answers_of_pages() if page == "README.md"]) >= 5
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md") if answers(path.read_text())}
+    assert pages == ELSEWHERE | {*SECTIONS} - {"README.md"}
 
 
-@pytest.mark.parametrize(("command", "lines"), answers(), ids=[command for command, _ in answers()])
-def test_the_front_page_shows_what_the_command_prints(command: str, lines: list[str], demo: Fleet) -> None:
-    done = demo(*shlex.split(command, comments=True)[1:])
+@pytest.mark.parametrize(("page", "command", "lines"), answers_of_pages())
+def test_a_page_shows_what_the_command_prints(
+    page: str, command: str, lines: list[str], made_lab: Path
+) -> None:
+    done = Fleet(made_lab, {"COLUMNS": COLUMNS[page]})(*shlex.split(command, comments=True)[1:])
     assert done.exit_code in (0, EXIT_BELOW), done.stderr
     assert missing(lines, done.stdout.splitlines()) is None
 
@@ -92,17 +100,17 @@ def test_the_table_of_cpus_is_that_of_the_shipped_summaries() -> None:
 
 
 def rewrite() -> None:
-    """Write the front page anew; a person looks at the difference."""
-    page = ROOT / "README.md"
-    text = page.read_text()
-    text = re.sub(rf"{re.escape(RULE)}(\|.*\n)*", RULE + tabulate_cpus(), text)
-    with tempfile.TemporaryDirectory() as folder, Fleet(Path(folder) / "lab", {"COLUMNS": COLUMNS}) as demo:
-        unpack_lab(demo.folder)
-        for command, lines in answers():
+    """Write the pages anew; a person looks at the difference."""
+    front = ROOT / "README.md"
+    front.write_text(re.sub(rf"{re.escape(RULE)}(\|.*\n)*", RULE + tabulate_cpus(), front.read_text()))
+    with tempfile.TemporaryDirectory() as folder:
+        unpack_lab(Path(folder) / "lab")
+        for name, command, lines in answers_of_pages():
+            demo = Fleet(Path(folder) / "lab", {"COLUMNS": COLUMNS[name]})
             printed = demo(*shlex.split(command, comments=True)[1:]).stdout.splitlines()
             old, new = ("\n".join([f"$ {command}", *part]) for part in (lines, renew(lines, printed)))
-            text = text.replace(old, new)
-    page.write_text(text)
+            page = ROOT / name
+            page.write_text(page.read_text().replace(old, new))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from fleet.analysis.compare.caveats import choose_number_column, list_caveats, spell_order
     from fleet.analysis.compare.comparison import Comparison, compare, compare_burst_levels
     from fleet.analysis.compare.false_alarms import count_false_alarms, orders
-    from fleet.analysis.compare.history import drop_changes_of_parts, find_changes_over_time
+    from fleet.analysis.compare.history import drop_changes_of_parts, find_changes_over_time, mark_usual
     from fleet.analysis.compare.judge import (
         ALPHA,
         LeastSquares,
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
         median_of_known,
         moderate_variances,
     )
-    from fleet.analysis.compare.over_time import Change, add_means, clean_series, find_changes
+    from fleet.analysis.compare.over_time import (
+        CALIBRATION,
+        Calibration,
+        Change,
+        add_means,
+        clean_series,
+        find_best_splits,
+        find_changes,
+        measure_parts,
+    )
     from fleet.analysis.compare.siblings import (
         LEAST_MACHINES,
         Distances,

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
+from warnings import warn
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.environment import describe_rows_environments
 from fleet.analysis.reduce.load import list_published, merge_descriptions
-from fleet.errors import UsageError
+from fleet.errors import StoreWarning, UsageError, explain
 from fleet.hostnames import join_names
 from fleet.model import Descriptions
 from fleet.store.runs import Root
@@ -127,7 +127,7 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
 
     rows: with columns `host_id`, `run_id` and `benchmark`. Adds `since`, the first night after the last step
     that `history` finds in these runs of the host, in this benchmark or in all relations, or None, and
-    `is_usual`, whether the run is from then on.
+    `is_usual`, whether the run is from then on. Without scipy all runs are usual, with a StoreWarning.
     """
     nights, since = dict[str, date](), dict[tuple[str, str], date]()
     for host, runs in group_by_host(list_published(root, run_id=rows["run_id"].unique().tolist())).items():
@@ -136,10 +136,17 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
             nights[run.run_id] = begun.setdefault(run.session_id, run.started_utc.date())
         if len({*begun.values()}) < LEAST_NIGHTS:
             continue
-        with suppress(UsageError):  # no numbers that are compared
+        try:
             steps = find_changes_over_time(root, [",".join(run.run_id for run in runs)]).changes
-            steps = steps[steps["dated"].astype(bool)].sort_values("after")
-            since |= {(host, step["benchmark"]): step["after"] for _, step in steps.iterrows()}
+        except UsageError:  # no numbers that are compared
+            continue
+        except ImportError as err:  # of scipy, which `make run` leaves out
+            warn(
+                StoreWarning(f"{explain(err)} Until then, runs before a change count as well."), stacklevel=2
+            )
+            break
+        steps = steps[steps["dated"].astype(bool)].sort_values("after")
+        since |= {(host, step["benchmark"]): step["after"] for _, step in steps.iterrows()}
     last = [
         max(filter(None, (since.get((host, benchmark)), since.get((host, "")))), default=None)
         for host, benchmark in zip(rows["host_id"], rows["benchmark"], strict=True)

@@ -31,17 +31,32 @@ _AROUND = 15  # nights of a step, or a quarter of all
 _LIKELY = 1.92  # log likelihood that a 95 % interval leaves out
 _MOST_CORRELATED = 0.9
 _DATES = 2  # times as likely as for so many changes alone, since the date of a step is chosen too
-# By number of nights (`python -m benchmarks.over_time --table`): the effective number of
-# splits of which the largest t is taken; the share of the variance that is left after the best split, and its
-# correlation from night to night; of a correlation of 0.5 the share that is seen, and of the variance.
-_NIGHTS = np.log([6, 8, 10, 12, 16, 20, 30, 45, 60, 90, 130, 200, 365])
-_SPLITS = np.array([0.434, 1.8, 2.0, 3.5, 11, 25, 55, 65, 80, 160, 250, 340, 420])
-_LEFT = np.array([0.989, 0.883, 0.859, 0.866, 0.701, 0.716, 0.735, 0.766, 0.777, 0.794, 0.805, 0.818, 0.827])
-_CORRELATED = -np.array(
-    [0.333, 0.283, 0.252, 0.221, 0.171, 0.146, 0.101, 0.058, 0.037, 0.017, 0.002, -0.01, -0.023]
+
+
+class Calibration(NamedTuple):
+    """What chance does to the best split, by the number of nights (`python -m benchmarks.over_time --table`).
+
+    nights: logarithms. splits: the effective number of splits of which the largest t is taken. left: the
+    share of the variance left after the best split; correlated: its correlation from night to night. seen,
+    less: of a correlation of 0.5, the share that is seen, and the share of the variance.
+    """
+
+    nights: Floats
+    splits: Floats
+    left: Floats
+    correlated: Floats
+    seen: Floats
+    less: Floats
+
+
+CALIBRATION = Calibration(
+    np.log([6, 8, 10, 12, 16, 20, 30, 45, 60, 90, 130, 200, 365]),
+    np.array([0.434, 1.8, 2.0, 3.5, 11, 25, 55, 65, 80, 160, 250, 340, 420]),
+    np.array([0.989, 0.883, 0.859, 0.866, 0.701, 0.716, 0.735, 0.766, 0.777, 0.794, 0.805, 0.818, 0.827]),
+    -np.array([0.333, 0.283, 0.252, 0.221, 0.171, 0.146, 0.101, 0.058, 0.037, 0.017, 0.002, -0.01, -0.023]),
+    np.array([0.158, 0.257, 0.346, 0.406, 0.551, 0.653, 0.787, 0.849, 0.891, 0.933, 0.959, 0.975, 0.987]),
+    np.array([0.577, 0.58, 0.616, 0.632, 0.692, 0.736, 0.814, 0.855, 0.893, 0.936, 0.964, 0.98, 1.0]),
 )
-_SEEN = np.array([0.158, 0.257, 0.346, 0.406, 0.551, 0.653, 0.787, 0.849, 0.891, 0.933, 0.959, 0.975, 0.987])
-_LESS = np.array([0.577, 0.58, 0.616, 0.632, 0.692, 0.736, 0.814, 0.855, 0.893, 0.936, 0.964, 0.98, 1.0])
 
 
 class Cleaned(NamedTuple):
@@ -212,12 +227,12 @@ def find_changes(logs: Floats) -> list[Change]:
 
 
 def _test_with_stretches(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
-    """Test parts as `_test_parts` does, and long ones also by stretches that overlap by half.
+    """Test parts as `measure_parts` does, and long ones also by stretches that overlap by half.
 
     A long part's error rate is shared equally between the whole and its stretches. In the whole, consecutive
     steps hide each other, and so do one up and one down.
     """
-    p, best_cuts, wider = _test_parts(logs, parts)
+    p, best_cuts, wider = measure_parts(logs, parts)
     begins = [
         [*range(0, len(nights) - _STRETCH, _STRETCH // 2), len(nights) - _STRETCH]
         if 2 * len(nights) >= 3 * _STRETCH
@@ -233,7 +248,7 @@ def _test_with_stretches(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[F
             (parts[index][0], parts[index][1][begin : begin + _STRETCH])
             for index, begin in zip(which, first, strict=True)
         ]
-        stretch_p, cuts, wide = _test_parts(logs, stretches)
+        stretch_p, cuts, wide = measure_parts(logs, stretches)
         stretch_p = np.minimum(2 * counts[which] * stretch_p, 1.0)
         better = stretch_p < p[which]
         for old, new in ((p, stretch_p), (best_cuts, first + cuts), (wider, wide)):
@@ -241,16 +256,21 @@ def _test_with_stretches(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[F
     return p, best_cuts, wider
 
 
-def _test_parts(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
-    """Return each part's p, its best split, and how many times correlation widens the variance of means."""
+def measure_parts(
+    logs: Floats, parts: list[tuple[int, Ints]], calibration: Calibration = CALIBRATION
+) -> tuple[Floats, Ints, Floats]:
+    """Return each part's p, its best split, and how many times correlation widens the variance of means.
+
+    parts: rows, each with its nights.
+    """
     counts = np.array([len(nights) for _, nights in parts])
     best_cuts, moved, left, correlated = np.zeros(len(parts), dtype=np.int64), *np.zeros((3, len(parts)))
     for count in np.unique(counts):
         which = np.flatnonzero(counts == count)
         rows = np.array([logs[parts[index][0], parts[index][1]] for index in which])
-        best_cuts[which], moved[which], left[which], correlated[which] = _best_split(rows)
+        best_cuts[which], moved[which], left[which], correlated[which] = find_best_splits(rows)
     splits, share_left, bias, seen, less = (
-        np.interp(np.log(counts), _NIGHTS, table) for table in (_SPLITS, _LEFT, _CORRELATED, _SEEN, _LESS)
+        np.interp(np.log(counts), calibration.nights, table) for table in calibration[1:]
     )
     correlated = (correlated - bias) / seen
     middle, chance = float(np.median(correlated)), 1 / (counts * seen**2)
@@ -264,10 +284,10 @@ def _test_parts(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, In
     return np.minimum(p, 1.0), best_cuts, wider
 
 
-def _best_split(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
-    """Find where the means before and after differ most, in rows without gaps; return the cut and the change.
+def find_best_splits(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
+    """Find where the means before and after differ most, in rows without gaps.
 
-    Also returned: the variance left, and its correlation from night to night.
+    Return the cut, the change, the variance left, and its correlation from night to night.
     """
     count = rows.shape[1]
     values = rows - rows.mean(axis=1, keepdims=True)

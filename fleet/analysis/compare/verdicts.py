@@ -54,9 +54,9 @@ def judge_comparisons(
 
     Columns, beside those of the rows: `a_ns`, `b_ns`, what most runs of each side are at; `levels` of the
     row; `shared`, the change of the session beside which it is, else 1; `ratio` of B to A with its 95 %
-    interval `low`, `high`; `error`, `freedom`, `p` of that change; `chance` that the sides are at different
-    levels; `more`, how many runs a side would tell a row at several levels; `q`; `smallest`, the change that
-    would be found; `verdict`, `why`.
+    interval `low`, `high`; `error`, `freedom`, `p` of that change; `borrowed`, how much of `freedom` comes
+    from other rows; `chance` that the sides are at different levels; `more`, how many runs a side would tell
+    a row at several levels; `q`; `smallest`, the change that would be found; `verdict`, `why`.
     """
     scatter = judge.estimate_scatter((comparison.logs, comparison.is_b) for comparison in comparisons)
     sessions = _estimate_sessions(comparisons, scatter)
@@ -138,7 +138,7 @@ def _test_rows(parts: Sequence[tuple[pd.DataFrame, LeastSquares, Bools, SideLeve
     chance = judge.chance_of_levels(majority.runs, majority.total, rate) * (are_apart & tested)
     more[several] = _count_runs_to_tell(SideLevels(*np.asarray(majority)[:, several]), rate, tested.sum())
     rows = rows.assign(change=fit.change, error=np.sqrt(variance * fit.scale), freedom=freedom)
-    table = _apply_student(rows.assign(chance=chance, more=more))
+    table = _apply_student(rows.assign(borrowed=freedom - fit.freedom, chance=chance, more=more))
     return table.assign(ratio=table["ratio"].where(tested, rows["b_ns"] / rows["a_ns"]))
 
 

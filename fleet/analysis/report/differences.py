@@ -17,7 +17,7 @@ from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.plots import CHANGES
 from fleet.analysis.report.read_runs import Reading, rows_by_run
-from fleet.analysis.views.compare import format_open_relations, render_headlines
+from fleet.analysis.views.compare import explain_scatter, format_open_relations, render_headlines
 from fleet.model import Descriptions
 from fleet.store.runs import Root
 
@@ -61,12 +61,13 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """All comparisons of a page. headlines, rows: the answer, from `views.compare`."""
+    """All comparisons of a page. headlines, scatter, rows: from `views.compare`."""
 
     sides: tuple[str, str]
     found: list[Difference]
     forests: list[Forest]
     headlines: list[str]
+    scatter: str
     rows: list[tuple[str, tuple[str, ...]]]
 
 
@@ -87,8 +88,9 @@ def differences(
         residuals = _residuals(comparison, a, b, pairs, small=small) if _alike(a, b) else []
         drawn.append(Difference(comparison, to_records(comparison.relations), residuals))
     some = [comparison for comparison in comparisons if len(comparison.relations)]
+    scatter = explain_scatter(pd.concat([comparison.relations for comparison in some])) if some else ""
     return Differences(
-        sides, drawn, _forests(comparisons), render_headlines(some), format_open_relations(some)
+        sides, drawn, _forests(comparisons), render_headlines(some), scatter, format_open_relations(some)
     )
 
 

@@ -369,6 +369,7 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
     else:
         shares = " or ".join(dict.fromkeys(f"±{comparison.threshold * 100:g}%" for comparison in comparisons))
         how = f". Interval: of the change, from the variation between {units}s. Threshold: {shares}."
+        how += explain_scatter(rows)
         if (rows["verdict"] == Verdict.AT_ANOTHER_LEVEL).any():
             how += " At another level: most runs of the sides are, which may be chance; more runs tell."
         if rows["why"].str.contains("all hosts").any():
@@ -383,6 +384,17 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
         words.append("x2: by two threads at once")
     sides = text.describe_sides(rows["benchmark"], units, comparisons[0].descriptions)
     return "\n".join(filter(None, ("; ".join(filter(None, words)), f"A, B: {sides}{how}")))
+
+
+def explain_scatter(rows: pd.DataFrame) -> str:
+    """Say how much of their scatter the relations of a command share; empty where each has its own."""
+    shared = rows[rows["borrowed"] > 0]
+    if shared.empty:
+        return ""
+    freedom = f"{shared['borrowed'].median():.0f} further degrees of freedom"
+    advises = rows["why"].str.contains("about").any()
+    other = ", so another command may name other numbers of runs" if advises else ""
+    return f" Scatter: of each relation, moderated by that of all {len(shared)} ({freedom}){other}."
 
 
 def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:

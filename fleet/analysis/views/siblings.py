@@ -25,7 +25,9 @@ def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str
     rows = pd.concat([_select_numbers(group) for group in several]) if several else pd.DataFrame()
     if len(rows):
         units = text.describe_units(filter(None, rows["benchmark"]), several[0].descriptions)
-        legend = f"Others: {units}; mean of the others ± standard deviation"
+        legend = (
+            f"Others: {units}; mean of the others ± standard deviation, moderated over machines and relations"
+        )
         if (rows["relation"] == MEAN).any():
             legend += "; all: the mean over relations"
         if rows["relation"].str.startswith("CPU ").any():

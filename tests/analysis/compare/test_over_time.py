@@ -1,14 +1,19 @@
 """What changed when: the method on arrays, and the command on the lab's machine that changed in one night."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import over_time as simulated
+from fleet import late
 from fleet import open as open_results
 from fleet.analysis.base import Floats
-from fleet.analysis.compare import add_means, clean_series, drop_changes_of_parts, find_changes
+from fleet.analysis.compare import add_means, clean_series, drop_changes_of_parts, find_changes, mark_usual
+from fleet.analysis.reduce import load_overview_history
+from fleet.errors import StoreWarning
+from fleet.store import Listing
 from tests.command import Fleet
 
 
@@ -91,7 +96,7 @@ def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> Non
 
 def test_correlation_from_night_to_night_is_no_change() -> None:
     chance = np.random.default_rng(5)
-    found = [simulated.found(simulated.series(chance, 30, "AR"), "AR") for _ in range(5)]
+    found = [simulated.find_session_changes(simulated.make_series(chance, 30, "AR"), "AR") for _ in range(5)]
     assert not any(one.dated for each in found for one in each)
 
 
@@ -114,3 +119,17 @@ def test_notebooks_get_the_same_changes(made_lab: Path) -> None:
     assert (found["hosts"], found["relation"], f"{found['after']}") == (("lucca",), "package", "2026-11-04")
     assert found["changed"]
     assert results.changes("siena").empty
+
+
+def test_without_scipy_all_runs_are_usual_and_a_warning_says_so(
+    made_lab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make run` leaves scipy out: showing a host with eight nights does without."""
+    listing = Listing(made_lab / "results")
+    rows = load_overview_history(listing, [run for run in listing.runs if run.host_id == "lucca"])
+    assert not mark_usual(listing, rows)["is_usual"].all()
+    for name in vars(late.special).keys() - {"_name"}:
+        monkeypatch.delattr(late.special, name)
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    with pytest.warns(StoreWarning, match="scipy.special cannot be imported.* runs before a change count"):
+        assert mark_usual(listing, rows)["is_usual"].all()

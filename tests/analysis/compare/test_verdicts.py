@@ -1,10 +1,13 @@
 """What a comparison claims of one relation, from its numbers alone: each verdict and the words beside it."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.compare import conclude
+from fleet.analysis.compare import compare, conclude
+from fleet.analysis.views import render_comparisons
 
 NOTHING_FOUND = {
     "ratio": 1.001,
@@ -127,3 +130,15 @@ def test_rows_stay_as_they_are_and_in_their_order() -> None:
     pd.testing.assert_frame_equal(found[rows.columns], rows)
     assert list(found["verdict"]) == ["cannot tell", "no verdict"]
     assert conclude(rows[:0], 0.03).columns[-2:].tolist() == ["verdict", "why"]
+
+
+def test_the_legend_says_how_much_of_their_scatter_relations_share(made_lab: Path) -> None:
+    sides = ["kernel=old", "kernel=new"]
+    hosts, siena = (
+        " ".join(render_comparisons(compare(made_lab / "results", texts)).split())
+        for texts in (sides, [f"siena@{side}" for side in sides])
+    )
+    assert "moderated by that of all 44 (3 further degrees of freedom), so another command" in hosts
+    assert "about 10 runs a side" in hosts
+    assert "about 14 runs a side" in siena
+    assert "moderated" not in siena  # two relations share nothing
