@@ -93,7 +93,7 @@ Cpus = Annotated[
         "--cpus",
         "-c",
         metavar="CPUS",
-        help="Only these: 0-7, or a kind of core: P, E, big, middle, LITTLE.",
+        help="Only these: 0-7, a kind of core (P, E, big, middle, LITTLE), or cores: one CPU of each.",
         autocompletion=completion.complete_kinds,
     ),
 ]

@@ -39,10 +39,17 @@ def complete_benchmarks(_ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_kinds(_ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete the kinds of cores."""
-    from fleet.model import KINDS
+    """Complete the kinds of cores, and the word for one CPU of each."""
+    from fleet.model import CORES, KINDS
 
-    return _complete(incomplete, KINDS)
+    return _complete(incomplete, (*KINDS, CORES))
+
+
+def complete_groups(_ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the groups of CPUs that `fleet show --cpus-of` lists."""
+    from fleet.model import CPU_GROUPS
+
+    return _complete(incomplete, CPU_GROUPS)
 
 
 def complete_relations(_ctx: typer.Context, incomplete: str) -> list[str]:

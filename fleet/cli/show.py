@@ -1,12 +1,16 @@
 """The commands that look at what is stored: runs, show."""
 
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fleet.cli import app as cli
 from fleet.cli import completion
+
+if TYPE_CHECKING:
+    from fleet.store import Listing
 
 
 @cli.app.command(short_help="List stored runs, or how a relation has changed over time.")
@@ -86,6 +90,16 @@ def show(
     pair: Annotated[
         str | None, typer.Option("--pair", metavar="A-B", help="The bursts of two CPUs as a histogram: 3-17.")
     ] = None,
+    cpus_of: Annotated[
+        str | None,
+        typer.Option(
+            "--cpus-of",
+            metavar="GROUP",
+            help="Only lists of CPUs, a line each, as taskset takes them: package, node, die, llc, cluster, "
+            "core, smt (siblings), or cores (one CPU of each).",
+            autocompletion=completion.complete_groups,
+        ),
+    ] = None,
     results: cli.ResultsPath = cli.RESULTS,
     json: cli.Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print every pair and point as CSV.")] = False,
@@ -109,14 +123,16 @@ def show(
     if ways and (json or csv):
         raise typer.BadParameter("--ways is for text; --json and --csv have the raw columns or none.")
     if any(text.startswith(completion.SUMMARY) for text in select or ()):
-        if benchmark or cpus or csv or ladder or map_ or ways or pair:
+        if benchmark or cpus or csv or ladder or map_ or ways or pair or cpus_of:
             raise typer.BadParameter("a summary is shown whole: only --json goes with it.")
         _print_summaries(select or [], results, json=json)
         return
     root, only = cli.open_listing(results), Only(cli.join_lists(benchmark), cpus)
     chosen = views.select_runs_to_show(root, select or ())
     run_ids = [run.run_id for run in chosen.runs]
-    if pair is not None:
+    if cpus_of is not None:
+        _print_cpus(root, chosen.latest, cpus_of, json=json)
+    elif pair is not None:
         from fleet.analysis.base.text import format_csv, format_json
         from fleet.analysis.reduce.load import merge_descriptions
         from fleet.analysis.views import samples
@@ -134,6 +150,24 @@ def show(
         canvas = Canvas(**cli.terminal())
         text = views.show_runs(root, chosen, canvas, only, all_sizes=ladder, both_ways=ways, as_map=map_)
         cli.print_paged(text)
+
+
+def _print_cpus(root: "Listing", run_ids: Sequence[str], group: str, *, json: bool) -> None:
+    """Print the lists of CPUs of these runs' hosts; of several hosts each with its name."""
+    from fleet.analysis.views.topology import list_cpus
+    from fleet.model import CPU_GROUPS
+    from fleet.text import as_json, one_line
+
+    if group not in CPU_GROUPS:
+        raise typer.BadParameter(f"--cpus-of is one of {', '.join(CPU_GROUPS)}.")
+    names = {run.run_id: one_line(run.host_name) for run in root.runs}
+    lists = {names[run_id]: list_cpus(root, run_id, group) for run_id in run_ids}
+    if json:
+        typer.echo(as_json(lists))
+        return
+    for host, cpus in lists.items():
+        for line in cpus:
+            typer.echo(f"{host}  {line}" if len(lists) > 1 else line)
 
 
 def _print_summaries(names: list[str], results: str, *, json: bool) -> None:

@@ -34,6 +34,8 @@ KINDS = {
     "middle": "slower cores",
     "LITTLE": "the slowest cores",
 }
+CPU_GROUPS = ("package", "node", "die", "llc", "cluster", "core", "smt", "cores")  # of `show --cpus-of`
+CORES = "cores"  # in the place of CPUs: one of each core
 _PLACES = {str(relation): place for place, relation in enumerate(Relation)}
 _OF_KIND = {name: place for place, name in enumerate(KINDS)}
 _GROUPS = (Relation.PACKAGE, Relation.NODE, Relation.DIE, Relation.CLUSTER, Relation.LLC)
@@ -47,6 +49,18 @@ def core_kinds(cpus: Iterable[tuple[int, str | None, int | None]]) -> dict[int, 
         names = {speeds[0]: "LITTLE", speeds[-1]: "big"}
         kinds = {cpu: names.get(capacity, "middle") for cpu, _, capacity in rows if capacity}
     return kinds if len({*kinds.values()}) > 1 else {}
+
+
+def take_one_of_each_core(cpus: Iterable[tuple[int, int | None, int | None]]) -> tuple[int, ...]:
+    """Return the lowest CPU of each core, sorted; none of those whose core is unknown.
+
+    cpus: number, package and core.
+    """
+    firsts: dict[tuple[int | None, int], int] = {}
+    for cpu, package, core in cpus:
+        if core is not None:
+            firsts[package, core] = min(cpu, firsts.get((package, core), cpu))
+    return tuple(sorted(firsts.values()))
 
 
 def add_core_kinds(relation: str, kind: str | None, other_kind: str | None) -> str:

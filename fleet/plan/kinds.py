@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from fleet.model import BENCHMARKS as KNOWN
-from fleet.model import KINDS, Condition, PairChoice, Pairs
+from fleet.model import CORES, KINDS, Condition, PairChoice, Pairs
 from fleet.plan import counters
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
 from fleet.plan.variants import VARIANTS, check_variant
@@ -128,14 +128,15 @@ def _parse_benchmarks(text: str) -> tuple[str, ...]:
 
 
 def _parse_cpus_or_kind(text: str) -> tuple[int, ...] | str:
-    """Parse "0-3,8", or the name of a kind of core."""
-    if text.isalpha() and text not in KINDS:
+    """Parse "0-3,8", the name of a kind of core, or "cores"."""
+    is_word = text in KINDS or text == CORES
+    if text.isalpha() and not is_word:
         raise _value_error(CPUS.allowed, text)
-    return text if text in KINDS else parse_cpu_numbers(text)
+    return text if is_word else parse_cpu_numbers(text)
 
 
 def format_cpus_or_kind(cpus: tuple[int, ...] | str) -> str:
-    """Format CPU numbers or a kind of core as people write them."""
+    """Format CPU numbers or words such as a kind of core as people write them."""
     return cpus if isinstance(cpus, str) else format_cpus(cpus)
 
 
@@ -289,7 +290,7 @@ _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
 _ALL_PAIRS = f"half, ordered, {_SOME_PAIRS}"
 PAIRS = Kind("PAIRS", _ALL_PAIRS, _parse_pair_choice, _format_pairs_argument, _format_pair_choice, lists=True)
 FEW_PAIRS = replace(PAIRS, allowed=_SOME_PAIRS, read=_parse_few_pairs)
-_SOME_CPUS = f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}"
+_SOME_CPUS = f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}; or cores: one CPU of each"
 CPUS = Kind("CPUS", _SOME_CPUS, _parse_cpus_or_kind, _format_numbers, format_cpus_or_kind, lists=True)
 SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _check_sizes, lists=True)
 SHAPE = Kind("MxNxK", f"auto, or such as 256x256x256, at most {_SIDE} each", _check_shape)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fleet.errors import UsageError
 from fleet.late import random
 from fleet.model import (
+    CORES,
     Facts,
     Host,
     PairChoice,
@@ -16,6 +17,7 @@ from fleet.model import (
     RequestedOptions,
     Topology,
     override_options,
+    take_one_of_each_core,
 )
 from fleet.plan import counters
 from fleet.plan.conflicts import require_no_conflicts
@@ -35,7 +37,7 @@ def merge_plan_with_facts(host: Host, requested: RequestedOptions, facts: Facts)
     """Merge the plan and resolve what depends on CPUs: kinds of core, pairs and events. Raises UsageError."""
     plan = merge_plan(host, requested)
     if isinstance(plan.cpus, str):
-        plan = replace(plan, cpus=_cpus_of_core_kind(host, plan.cpus, facts))
+        plan = replace(plan, cpus=_find_named_cpus(host, plan.cpus, facts))
     pairs, few = (
         _choose_pairs(host, flag, choice, facts, cpus_to_measure(plan, facts), plan.seed)
         for flag, choice in (("pairs", plan.pairs), ("few-pairs", effective_few_pairs(plan)))
@@ -58,8 +60,13 @@ def named_cpus(plan: Plan) -> frozenset[int]:
     return frozenset(cpu for pair in listed for cpu in pair)
 
 
-def _cpus_of_core_kind(host: Host, kind: str, facts: Facts) -> tuple[int, ...]:
-    """Return the CPUs of this kind of core. Raises UsageError if there is none."""
+def _find_named_cpus(host: Host, kind: str, facts: Facts) -> tuple[int, ...]:
+    """Return the CPUs of this kind of core, or one CPU of each core. Raises UsageError if there is none."""
+    if kind == CORES:
+        usable = (cpu for cpu in facts.cpus if cpu.cpu in facts.usable_cpus)
+        if cpus := take_one_of_each_core((cpu.cpu, cpu.package, cpu.core) for cpu in usable):
+            return cpus
+        raise UsageError(f"{host.name}: --cpus {CORES}: the host does not say which CPUs share a core.")
     kinds = facts.core_kinds
     if cpus := tuple(cpu for cpu in sorted(facts.usable_cpus) if kinds.get(cpu) == kind):
         return cpus

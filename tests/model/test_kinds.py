@@ -9,6 +9,7 @@ import pytest
 from fleet.analysis.reduce import load_pairs
 from fleet.errors import UsageError
 from fleet.model import (
+    Cpu,
     Facts,
     Host,
     Relations,
@@ -75,6 +76,11 @@ def test_a_run_can_be_of_one_kind_of_core() -> None:
     facts = Facts("linux", "x86_64", cpus=builders.hybrid_laptop())
     host = Host("h", "h")
     assert merge_plan_with_facts(host, parse_requested({"cpus": "E"}), facts).cpus == tuple(range(16, 32))
+    one_of_each = (*range(0, 16, 2), *range(16, 32))
+    assert merge_plan_with_facts(host, parse_requested({"cpus": "cores"}), facts).cpus == one_of_each
+    unknown = replace(facts, cpus=(Cpu(0), Cpu(1)))
+    with pytest.raises(UsageError, match="does not say which CPUs share a core"):
+        merge_plan_with_facts(host, parse_requested({"cpus": "cores"}), unknown)
     entry = replace(host, cpus="P")
     assert merge_plan_with_facts(entry, RequestedOptions(), facts).cpus == tuple(range(16))
     with pytest.raises(UsageError, match=r"h: --cpus big: no such cores; kinds there: E, P\."):

@@ -20,6 +20,7 @@ from fleet.analysis.reduce.topology import find_core_kinds
 from fleet.errors import UsageError
 from fleet.model import (
     BENCHMARKS,
+    CORES,
     LOAD,
     SHIPPED,
     Descriptions,
@@ -28,6 +29,7 @@ from fleet.model import (
     View,
     is_relation,
     relation_sort_key,
+    take_one_of_each_core,
 )
 from fleet.plan.cpulist import parse_cpu_numbers
 from fleet.store import RunSummary
@@ -132,7 +134,13 @@ ALL = Only()
 def _select_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame:
     kinds = {run_id: find_core_kinds(rows) for run_id, rows in cpus.groupby("run_id", sort=False)}
     kinds_present = sorted({kind for of_run in kinds.values() for kind in of_run.values()})
-    if text[:1].isdigit():
+    if text == CORES:
+        names = ["cpu", "package", "core"]
+        cpus_by_run = {
+            run: {*take_one_of_each_core(tuple(row.values()) for row in to_records(rows[names]))}
+            for run, rows in cpus.groupby("run_id", sort=False)
+        }
+    elif text[:1].isdigit():
         try:
             numbers = {*parse_cpu_numbers(text)}
         except ValueError as err:

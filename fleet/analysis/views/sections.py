@@ -11,7 +11,7 @@ from fleet.analysis.reduce.matrices import estimator_column, grid, relations
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.analysis.views.topology import describe_topology
-from fleet.model import SHIPPED, Descriptions
+from fleet.model import SHIPPED, Descriptions, take_one_of_each_core
 from fleet.text import format_count, one_line, table
 
 PAIRS_LISTED = 3
@@ -19,15 +19,16 @@ _FEW_CPUS = 16
 _IN_WORDS = {"median": "median", "mean": "mean sample", "min": "smallest sample"}
 
 
-def render_header(run: dict[str, Any], order: Layout) -> str:
+def render_header(run: dict[str, Any], order: Layout, all_cpus: pd.DataFrame) -> str:
     """Render host, machine, kernel, governor, clock, labels, topology, and the preset if there was one."""
     clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
     if run["clock_cost_ticks"] is not None:
         clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
     cpus, labels = format_count(run["cpus_measured"], "CPU"), text.format_labels(run["labels"])
-    has_siblings = all(groups[-1] >= 0 for groups in order.groups) and any(
-        len(core) > 1 for core in order.blocks("core")
-    )
+    online = all_cpus[all_cpus["online"] & all_cpus["core"].notna()]
+    one_of_each = take_one_of_each_core(online[["cpu", "package", "core"]].itertuples(index=False, name=None))
+    has_siblings = len(one_of_each) < len(online)
+    are_cores = has_siblings and one_of_each == tuple(sorted(order.cpus))
     smt = describe_smt(run["smt"], run["hypervisor"], has_siblings=has_siblings)
     preset = f"preset {run['preset']}: the number of a pair is its {_IN_WORDS[run['estimator']]}"
     lines = (
@@ -36,6 +37,7 @@ def render_header(run: dict[str, Any], order: Layout) -> str:
         ", ".join([*(f"{fact} {run[fact]}" for fact in ("kernel", "governor") if run[fact]), clock]),
         f"labels: {labels}" if labels else "",
         preset if run["preset"] else "",
+        "measured: one CPU of each core (-c cores)" if are_cores else "",
         *describe_topology(order),
         f"hyperthreading (SMT): {smt}",
     )

@@ -122,7 +122,11 @@ def show_run(
 def _parts(run_data: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) -> list[str]:
     legend, descriptions = True, run_data.descriptions
     memory = describe_memory(run_data.run, run_data.pairs, run_data.cpus, descriptions)
-    parts = ["\n".join([sections.render_header(run_data.run, run_data.order), *map(one_line, memory)])]
+    parts = [
+        "\n".join(
+            [sections.render_header(run_data.run, run_data.order, run_data.cpus), *map(one_line, memory)]
+        )
+    ]
     for name, rows in run_data.pairs[~is_node_placed(run_data.pairs, descriptions)].groupby(
         "benchmark", sort=False
     ):

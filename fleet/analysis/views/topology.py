@@ -3,15 +3,38 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from fleet.analysis.reduce.topology import GROUPS, Layout
-from fleet.model import KINDS
+from fleet.analysis.reduce.load import load_cpus
+from fleet.analysis.reduce.topology import GROUPS, Layout, make_layout
+from fleet.errors import UsageError
+from fleet.model import CORES, KINDS
 from fleet.plan.cpulist import format_cpus
+from fleet.store.runs import Root
 from fleet.text import format_count
 
 _LONGEST = 110  # characters
 _FEW_CORES = 8
 
 Blocks = Sequence[Sequence[int]]
+
+
+def list_cpus(root: Root, run_id: str, name: str) -> list[str]:
+    """Return the groups of a run's online CPUs as lists for taskset, numactl and isolcpus: "0-7,32-39".
+
+    name: of CPU_GROUPS; `smt` are the cores with several CPUs, `cores` one list of a CPU of each core. Raises
+    UsageError if the host does not report these groups.
+    """
+    cpus = load_cpus(root, run_id=run_id)
+    online = cpus[cpus["online"]]
+    order = make_layout(cpus, online["cpu"].tolist())
+    level = "core" if name in ("smt", CORES) else name
+    if all(groups[GROUPS.index(level)] < 0 for groups in order.groups):
+        raise UsageError(f"--cpus-of {name}: the host of {run_id} does not report these groups.")
+    blocks = order.blocks(level)
+    if name == CORES:
+        blocks = (tuple(min(block) for block in blocks),)
+    elif name == "smt" and not (blocks := tuple(block for block in blocks if len(block) > 1)):
+        raise UsageError(f"--cpus-of smt: no CPUs of the host of {run_id} share a core.")
+    return [format_cpus(block) for block in blocks]
 
 
 def describe_topology(order: Layout) -> list[str]:

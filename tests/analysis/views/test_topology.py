@@ -1,11 +1,16 @@
 """Groups of CPUs, in lines a person can read at a glance on machines of any size."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from fleet.analysis.reduce import GROUPS, lay_out_cpus, make_layout
-from fleet.analysis.views import describe_topology
+from fleet.analysis.views import describe_topology, list_cpus, show_run
+from fleet.errors import UsageError
 from fleet.model import Cpu
+from fleet.store import Store
 from tests import builders
 
 
@@ -59,3 +64,27 @@ def test_sockets_and_caches_are_numbered_from_0_also_of_a_part_of_the_machine() 
 
 def test_one_cpu_has_no_topology() -> None:
     assert lines((Cpu(0),)) == []
+
+
+def test_groups_are_lists_as_taskset_takes_them(tmp_path: Path) -> None:
+    cpus = builders.small_desktop()
+    run = builders.a_run((*cpus[:-1], replace(cpus[-1], online=False)))
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    lists = {name: list_cpus(tmp_path, run.run_id, name) for name in ("package", "core", "smt", "cores")}
+    assert lists == {
+        "package": ["0-6"],
+        "core": ["0,4", "1,5", "2,6", "3"],
+        "smt": ["0,4", "1,5", "2,6"],
+        "cores": ["0-3"],
+    }
+    unknown = builders.a_run(run_id="r20260102T030406Z-0badcafe")
+    Store(tmp_path).publish(unknown, builders.bursts_of(unknown))
+    with pytest.raises(UsageError, match="does not report these groups"):
+        list_cpus(tmp_path, unknown.run_id, "llc")
+
+
+def test_a_run_of_one_cpu_a_core_is_named_so(tmp_path: Path) -> None:
+    run = builders.a_run(builders.small_desktop())
+    bursts = [burst for burst in builders.bursts_of(run) if max(burst.ping_cpu, burst.pong_cpu) < 4]
+    Store(tmp_path).publish(run, bursts)
+    assert "\nmeasured: one CPU of each core (-c cores)\n" in show_run(tmp_path, run.run_id)
