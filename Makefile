@@ -20,7 +20,7 @@ SAY := sed -un -e 's/^ *Downloading \([^-]*\)-.*\((.* MB)\)$$/  \1 \2/p' -e 's/^
 # A sign of life while a step of setting up goes on; it holds no output open when the step has ended.
 BEAT := { while sleep 8 >/dev/null 2>&1; do echo "  still at it"; done; } & trap "kill $$!" EXIT;
 # What measuring and showing do without; unpacking it takes as long as all the rest.
-LATER := ast-serialize contourpy fonttools hypothesis kiwisolver librt matplotlib mypy pandas-stubs pillow ruff scipy typing-extensions
+LATER := ast-serialize contourpy fonttools hypothesis jinja2 kiwisolver librt markupsafe matplotlib mypy pandas-stubs pillow ruff scipy typing-extensions
 C_SOURCES := $(wildcard agent/*.[ch] agent/*/*.[ch] benchmarks/*.[ch])
 SCRIPTS := $(wildcard .ci/*) $(wildcard tests/hosts/*/*.sh)
 
@@ -93,7 +93,7 @@ wheel: agents
 	$(BIN)/python -m hatchling build -t wheel -d dist
 
 lock:
-	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+	$(UV) pip compile pyproject.toml --extra report --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header -o constraints.txt
 	$(UV) pip compile pyproject.toml --all-extras --group slow --universal --python-version 3.11 \
 		-c constraints.txt --generate-hashes --no-emit-index-url --no-header -o constraints-slow.txt

@@ -13,6 +13,10 @@ EXIT_AT_ANOTHER_LEVEL = 22  # fleet compare --fail-on-change, if levels alone di
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 EXIT_READER_LEFT = 141  # as of a program that SIGPIPE ends
+_EXTRAS = {  # of pyproject.toml, by the library that a command lacks without it
+    **dict.fromkeys(("jinja2", "markupsafe", "matplotlib", "PIL"), "report"),
+    "scipy": "compare",
+}
 _LACK = ("failed to map segment", "cannot allocate memory", "can't start new thread", "launch worker thread")
 
 
@@ -149,7 +153,8 @@ def explain(err: BaseException, where: str = "") -> FleetError | None:
         return make_memory_error(err, where)
     if isinstance(err, ImportError) and (err.name or "").partition(".")[0] != "fleet":
         library = err.name or "a library"
-        return LibraryError(f"{where}{library} cannot be imported: {err}. {_advise_install()}")
+        advice = _advise_install(library.partition(".")[0])
+        return LibraryError(f"{where}{library} cannot be imported: {err}. {advice}")
     if isinstance(err, OSError) and err.errno is not None:
         path = f"{err.filename}: " if err.filename is not None else ""
         return StoreError(f"{where}{path}{os.strerror(err.errno)}.")
@@ -158,11 +163,13 @@ def explain(err: BaseException, where: str = "") -> FleetError | None:
     return None
 
 
-def _advise_install() -> str:
-    """Return what to do about a missing library: `make run` installs only what measuring needs."""
+def _advise_install(library: str) -> str:
+    """Return what to do about a missing library: `make run` and the package without extras lack some."""
     marks = Path(sys.prefix)
     if (marks / "measures").exists() and not (marks / "complete").exists():
         return f"`make setup` in {marks.parent} installs it."
+    if extra := _EXTRAS.get(library):
+        return f"Install what this command needs: pip install 'corefleet[{extra}]'."
     return "Install fleet again, with all it needs."
 
 

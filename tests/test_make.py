@@ -58,7 +58,16 @@ def test_a_library_that_measuring_does_without_is_named_with_its_command(
     (tmp_path / ".venv/measures").touch()
     assert f"`make setup` in {tmp_path} installs it." in str(explain(missing))
     (tmp_path / ".venv/complete").touch()
-    assert "Install fleet again" in str(explain(missing))
+    assert "pip install 'corefleet[compare]'" in str(explain(missing))
+
+
+def test_windows_is_told_where_the_controller_runs() -> None:
+    code = "import sys, fleet.__main__; sys.platform = 'win32'; fleet.__main__.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "fleet: the controller runs on Linux and macOS. On Windows run it in WSL.\n",
+    )
 
 
 def test_the_lock_holds_hashes_and_no_address() -> None:

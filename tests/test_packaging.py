@@ -1,6 +1,7 @@
 """What leaves the house: a wheel and an sdist that measure without the checkout they were built from."""
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import build_agents
 import fleet
 from fleet.agent.build import elf
 from tests import needs
+from tests.command import Fleet
 from tests.hosts import odd
 
 pytestmark = pytest.mark.slow
@@ -108,6 +110,76 @@ def test_a_wheel_built_from_the_sdist_is_the_one_built_from_the_checkout(
     wheel: Path, sdist: Path, tmp_path: Path
 ) -> None:
     assert members(build("wheel", sdist, tmp_path)) == members(wheel)
+
+
+def test_an_index_takes_them_and_shows_a_page_whose_links_resolve(wheel: Path, sdist: Path) -> None:
+    needs.python_module("twine", "twine")
+    (archive,) = sdist.parent.glob("*.tar.gz")
+    call(sys.executable, "-m", "twine", "check", "--strict", wheel, archive)
+    with zipfile.ZipFile(wheel) as files:
+        (name,) = (name for name in files.namelist() if name.endswith("/METADATA"))
+        page = files.read(name).decode()
+    links = re.findall(r"\]\(([^)\s]+)\)", page)
+    assert len(links) > 30
+    assert all(link.startswith("https://") for link in links)
+
+
+EXTRAS = {"compare": ["scipy"], "report": ["jinja2", "markupsafe", "matplotlib", "PIL"]}
+COMMANDS = {  # of a package without extras; the extra that each needs
+    **dict.fromkeys(["hosts", "runs rome", "show", "show rome", "show verona --ladder", "show --csv"], ""),
+    **dict.fromkeys(["export rome -F openmetrics", "compare rome summary:rpi4-linux", "run -n rome"], ""),
+    **dict.fromkeys(["compare rome milan", "compare lucca", "accept node6", "compare --selftest"], "compare"),
+    **dict.fromkeys(["report rome", "report rome -o card.svg", "report rome -o site/"], "report"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_without_its_extra_names_it(command: str, made_lab: Path) -> None:
+    missing = [library for libraries in EXTRAS.values() for library in libraries]
+    code = f"import sys; sys.modules |= dict.fromkeys({missing}); import fleet.cli; fleet.cli.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command.split()],
+        cwd=made_lab,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    extra = COMMANDS[command]
+    assert done.returncode == (14 if extra else 0), done.stderr
+    assert f"'corefleet[{extra}]'" in done.stderr or not extra
+
+
+MACOS = """
+import fcntl, os, socket, sys
+uname, control = os.uname, fcntl.fcntl
+os.uname = lambda: os.uname_result(("Darwin", *uname()[1:]))
+del os.memfd_create, os.sched_getaffinity, socket.TCP_USER_TIMEOUT, socket.TCP_QUICKACK
+fcntl.F_GETPATH = 50
+def read_path(handle, command, *rest):
+    if command != fcntl.F_GETPATH:
+        return control(handle, command, *rest)
+    return os.fsencode(os.readlink(f"/proc/self/fd/{handle}")).ljust(1024, b"\\0")
+fcntl.fcntl = read_path
+del sys.argv[1:4]  # python -m fleet
+import fleet.__main__
+fleet.__main__.main()
+"""
+
+
+def test_a_controller_without_what_only_linux_has_measures_and_shows(tmp_path: Path) -> None:
+    """Play a controller with macOS by taking away what Linux alone has; it was not tried on a Mac."""
+    with Fleet(tmp_path) as fleet_command:
+        fleet_command.inventory("hosts: {here: {via: local}}\n")
+        for words in (
+            ["run", "-b", "clock", "--rounds", "1"],
+            ["show"],
+            ["label", "here", "a=b"],
+            ["verify"],
+        ):
+            process = fleet_command.start(*words, prefix=(sys.executable, "-c", MACOS))
+            printed = process.communicate()
+            assert process.returncode == 0, printed
 
 
 def test_an_sdist_holds_no_results_no_environment_and_no_binary(sdist: Path) -> None:

@@ -1,6 +1,7 @@
 """Write files that survive: write, fsync, rename. Every operating-system error becomes a StoreError."""
 
 import errno
+import fcntl
 import os
 import secrets
 import shutil
@@ -89,7 +90,7 @@ def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
                 raise
             os.close(handle)
             handle = below
-        inside = f"/proc/self/fd/{handle}"
+        inside = opened_path(handle)
         try:
             yield Path(inside)
         except OSError as err:
@@ -98,6 +99,14 @@ def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
             raise
     finally:
         os.close(handle)
+
+
+def opened_path(handle: int) -> str:
+    """Return a path to an opened folder: on Linux to itself, on macOS the one that it has now."""
+    if (get_path := getattr(fcntl, "F_GETPATH", None)) is None:
+        return f"/proc/self/fd/{handle}"
+    path: bytes = fcntl.fcntl(handle, get_path, bytes(1024))
+    return os.fsdecode(path.rstrip(b"\0"))
 
 
 def _refuse_link(path: Path) -> None:

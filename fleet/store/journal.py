@@ -12,7 +12,7 @@ from typing import Self
 from fleet.errors import LockedError, StoreError
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.checksums import seal_line, unseal_line
-from fleet.store.files import open_regular, storing, sync, write_all
+from fleet.store.files import open_regular, opened_path, storing, sync, write_all
 from fleet.store.ids import RUN_FILE
 
 LOCK_FILE = "lock"
@@ -53,7 +53,7 @@ class Journal:
     @property
     def _inside(self) -> Path:
         """Return a path to the opened folder, even if another has replaced it."""
-        return Path(f"/proc/self/fd/{self._handle}")
+        return Path(opened_path(self._handle))
 
     @property
     def path(self) -> Path:
