@@ -1,6 +1,7 @@
 """The command that holds machines against what is expected of them: accept."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -42,6 +43,7 @@ def accept(
     Example: fleet accept node7
     """
     from fleet.analysis.compare import Outcome, judge_last_runs
+    from fleet.analysis.exchange import load_model
     from fleet.analysis.reduce.comparison_rows import Only
     from fleet.analysis.views import accept as views
     from fleet.inventory.expected import read_expected
@@ -54,19 +56,22 @@ def accept(
     if run:
         select, code = _measure(inventory, results, select, only.benchmark)
     root = cli.open_listing(results)
+    tables = partial(load_model, root)
     if write:
-        proposal = views.propose_ranges(judge_last_runs(root, select or ("all",), only=only))
+        proposal = views.propose_ranges(
+            judge_last_runs(root, select or ("all",), load_tables=tables, only=only)
+        )
         write_output(path, [proposal])
         typer.echo(f"Wrote {path}. Read it before you rely on it.")
         return
     ranges = read_expected(path) if expected or path.exists() else []
     acceptances = judge_last_runs(
-        root, select or ("all",), ranges, threshold=read_share(threshold), only=only
+        root, select or ("all",), ranges, load_tables=tables, threshold=read_share(threshold), only=only
     )
     if json or csv:
         typer.echo((views.acceptances_json if json else views.acceptances_csv)(acceptances))
     else:
-        cli.print_paged(views.acceptances_text(acceptances))
+        typer.echo(views.acceptances_text(acceptances))  # a line stays one
     outcomes = {acceptance.outcome for acceptance in acceptances}
     if Outcome.BELOW in outcomes:
         raise typer.Exit(EXIT_BELOW)
@@ -84,7 +89,7 @@ def _measure(
     from fleet.session.outcome import exit_code
     from fleet.store import Store
 
-    hosts = cli.select_hosts(cli.load_inventory(inventory), select, results)
+    hosts = cli.select_hosts(cli.load_inventory(inventory), select, results=results)
     requested = parse_requested({"benchmarks": benchmarks})
     cli.check_hosts(hosts, requested)
     store, started = Store(results), time.monotonic()

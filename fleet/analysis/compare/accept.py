@@ -1,8 +1,9 @@
 """Holds each machine's last run against what is expected of it (docs/accepting.md)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,19 @@ from fleet.analysis.compare.judge import (
     mean_of_known,
     moderate_variances,
 )
-from fleet.analysis.compare.siblings import LEAST_MACHINES, equal_facts, measure_distances
+from fleet.analysis.compare.siblings import equal_facts, measure_distances
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.analysis.compare.sides import NOTHING, ComparisonSide, read_selected_runs, reduce_each_host
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
-from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import list_published, merge_descriptions
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
 from fleet.store.runs import Root, open_listing
-from fleet.text import format_count
+
+LEAST_VALUES = 3  # earlier runs, other machines or tables, for a range
+MACHINE, TABLE = "equal machine", "table"
 
 
 class Outcome(StrEnum):
@@ -49,8 +51,8 @@ class Acceptance:
     """A machine's last run beside what is expected of it.
 
     rows: a row per number and expectation: CLASS, `ns`, the range expected, `low` to `high` in ns (NaN: no
-    such limit), `source` of the expectation, `p` and `q` of a number as far off (NaN for ranges by hand),
-    `outcome`.
+    such limit), `source` of the expectation, `count` of the runs or machines it is of and how many of them
+    are slower or less (`beaten`), `p` and `q` of a number as far off (NaN for ranges by hand), `outcome`.
     """
 
     host: str
@@ -75,14 +77,16 @@ def judge_last_runs(
     texts: Sequence[str],
     ranges: Sequence[ExpectedRange] = (),
     *,
+    load_tables: Callable[[str], pd.DataFrame] | None = None,
     threshold: float | None = None,
     only: Only = ALL,
 ) -> list[Acceptance]:
     """Hold the last selected run of each host against its earlier runs and against equal machines.
 
     A number for which there is a range is held against that alone; the first range that applies counts.
-    Equal machines that are odd among themselves are left out. threshold: a smaller deviation is as expected.
-    Raises UsageError for a selection without runs.
+    Equal machines that are odd among themselves are left out. Where neither is enough, tables of the CPU
+    model count: load_tables returns a row for each `summary` and CLASS with `median_ns`. threshold: a smaller
+    deviation is as expected. Raises UsageError for a selection without runs.
     """
     listing = open_listing(root)
     last_runs = {run.host_id: run.run_id for run in select_comparable(listing.runs, texts, listing.place)}
@@ -99,8 +103,11 @@ def judge_last_runs(
     parts = [medians for *_, medians in reduce_each_host(listing, runs, cpus, number, only, descriptions)]
     table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
     judged = to_records(runs[runs["run_id"].isin(chosen.values())])
+    load = cache(load_tables) if load_tables else None
     tables = [
-        _expect(runs, table, run, ranges, descriptions) for run in judged if run["run_id"] in table.columns
+        _expect(runs, table, run, ranges, descriptions, load)
+        for run in judged
+        if run["run_id"] in table.columns
     ]
     if not tables:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
@@ -119,6 +126,7 @@ def _expect(
     run: dict[str, Any],
     ranges: Sequence[ExpectedRange],
     descriptions: Descriptions,
+    load_tables: Callable[[str], pd.DataFrame] | None,
 ) -> pd.DataFrame:
     """Return a row per number of a run and expectation. table: ns, a row per number, a column per run."""
     logs = np.log(table[table[run["run_id"]].notna()])
@@ -139,24 +147,31 @@ def _expect(
     sources = [expected.source if expected else "" for expected in by_hand]
     rows = numbers.assign(source=sources).join(pd.DataFrame(limits, columns=["low", "high"]))
     parts = [rows[rows["source"] != ""]]
-    is_open = (rows["source"] == "").to_numpy()
+    is_open = np.array(rows["source"] == "")
     is_told = ~is_open
-    for ids, minimum, noun in (
-        (earlier, LEAST_RUNS, "earlier run"),
-        (others, LEAST_MACHINES - 1, "equal machine"),
-    ):
-        values = logs[[name for name in ids if name in logs.columns]].to_numpy()
+
+    def expect(values: Floats, minimum: int, noun: str) -> None:
+        """Add a row for each open number with as many values at its level. values: logarithms."""
         if run["hypervisor"] is not None:  # it may be at one of several levels
             values = np.where(_are_at_own_level(own, values), values, np.nan)
-        if ids is others and len(values):  # as --siblings finds them
+        if noun == MACHINE and values.shape[1]:  # as --siblings finds them
             values = np.where(measure_distances(values, THRESHOLD).are_odd(THRESHOLD), np.nan, values)
         counts = (~np.isnan(values)).sum(axis=1)
-        enough = is_open & (counts >= minimum)
-        names = ("mean", "error", "freedom")
-        predicted = dict(zip(names, predict_next(values[enough]), strict=True))
-        words = [format_count(int(count), noun) for count in counts[enough]]
-        parts.append(numbers[enough].assign(source=words, **predicted))
-        is_told |= enough
+        chosen = is_open & (counts >= minimum)
+        enough = chosen & (counts >= LEAST_VALUES)
+        predicted = np.full((3, len(own)), np.nan)
+        predicted[:, enough] = predict_next(values[enough])
+        beaten = (values > own[:, None]).sum(axis=1)
+        columns = dict(zip(("mean", "error", "freedom"), predicted, strict=True), count=counts, beaten=beaten)
+        parts.append(numbers.assign(source=f"{noun}s", **columns)[chosen])
+        is_told[chosen] = True
+
+    for ids, noun in ((earlier, "earlier run"), (others, MACHINE)):
+        expect(logs[[name for name in ids if name in logs.columns]].to_numpy(), LEAST_VALUES, noun)
+    is_open &= ~is_told
+    if is_open.any() and load_tables and run["cpu_model"]:
+        medians = load_tables(run["cpu_model"]).set_index(["summary", *CLASS])["median_ns"]
+        expect(np.log(medians.unstack("summary").reindex(logs.index).to_numpy(dtype=float)), 1, TABLE)
     parts.append(rows[is_open & ~is_told])
     return pd.DataFrame(pd.concat(parts, ignore_index=True))
 
@@ -185,7 +200,7 @@ def judge_numbers(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
     """Add the range expected, p, q and the outcome; all numbers of a command share one rate of errors.
 
     rows: CLASS, `run_id`, `ns`, `source`, and `low` and `high` by hand, or `mean`, `error` and `freedom` as
-    `predict_next` returns them.
+    `predict_next` returns them; neither if nothing can be told.
     """
     names = ("mean", "error", "freedom")
     centre, error, freedom = rows.reindex(columns=[*names]).to_numpy(dtype=float).T
@@ -200,7 +215,7 @@ def judge_numbers(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
     slower = np.where(is_predicted, matters & (off > 0), rows["ns"] > high)
     faster = np.where(is_predicted, matters & (off < 0), rows["ns"] < low)
     outcomes = np.select(
-        [rows["source"] == "", slower.astype(bool), faster.astype(bool)],
+        [np.isnan(low) & np.isnan(high), slower.astype(bool), faster.astype(bool)],
         [Outcome.CANNOT_TELL, Outcome.BELOW, Outcome.ABOVE],
         Outcome.AS_EXPECTED,
     )

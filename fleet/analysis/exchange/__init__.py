@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         import_files,
         is_guessed,
         load_imports,
+        load_model,
         load_published,
         make_grid,
         make_rows,

@@ -1,6 +1,7 @@
 """Summaries: imported, or published and shipped with fleet. A number a pair: no interval and no verdict."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,12 +32,13 @@ from fleet.store.files import storing
 from fleet.store.ids import require_key
 from fleet.store.imports import FILES, write_summary
 from fleet.store.places import Folder, Place
-from fleet.store.reading import read_files
+from fleet.store.reading import TableFile, read_files
 from fleet.store.runs import Root, open_listing
 from fleet.text import format_count, printable, suggest_similar
 
 PREFIX = "summary:"  # how a command line tells a summary from a run or a host
 RELATIONS, GUESSED = "relations", "guessed"  # a label
+_NOT_OF_MODEL = re.compile(r"\((r|tm)\)|\b(cpu|processor|\w+-core|\d+th gen)\b|@.*")
 _SHIPPED = Folder(Path(str(files("fleet"))) / "published")
 _NEAR = (Relation.SMT, Relation.CLUSTER, Relation.LLC, Relation.DIE, Relation.NODE, Relation.PACKAGE)
 MOST_BYTES = 64 << 20  # 2,500 CPUs as CSV
@@ -105,6 +107,26 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
         )
     place, file = names[name]
     return _decode_keys(read_files(place, [file], "summaries").to_pandas())
+
+
+def load_model(root: Root, cpu_model: str) -> pd.DataFrame:
+    """Load a row per summary of this CPU model, benchmark, variant and relation: `median_ns` of its pairs."""
+    wanted, parts = simplify_cpu_model(cpu_model), []
+    for place, file in list_names(root).values():
+        table = TableFile(place, file, "summaries")
+        models = table.read(["cpu_model"]).column(0).unique().to_pylist()
+        if any(model and simplify_cpu_model(model) == wanted for model in models):
+            parts.append(_decode_keys(table.read().to_pandas()))
+    keys = ["summary", "benchmark", "variant", "relation"]
+    if not parts:
+        return pd.DataFrame(columns=[*keys, "median_ns"])
+    rows = pd.concat(parts).fillna({"variant": ""})
+    return rows.groupby(keys, sort=False)["latency_ns"].median().rename("median_ns").reset_index()
+
+
+def simplify_cpu_model(text: str) -> str:
+    """Simplify a CPU model for comparisons: without trademarks, number of cores, clock and generation."""
+    return " ".join(_NOT_OF_MODEL.sub(" ", text.casefold()).split())
 
 
 def make_rows(

@@ -12,20 +12,46 @@ from fleet.analysis.exchange.imports import (
     find_summary,
     is_guessed,
     lay_out_summary,
+    list_names,
     load_all_summaries,
+    load_model,
 )
 from fleet.analysis.reduce.matrices import grid
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.errors import UsageError
+from fleet.hostnames import join_names
 from fleet.store.runs import Root
-from fleet.text import one_line, table
+from fleet.text import format_count, one_line, table
 
 
 def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
     """Render these summaries, named with or without `summary:`; without names, list all."""
     if not names:
         return render_list(load_all_summaries(root))
-    return "\n\n".join(render_summary(find_summary(root, name), canvas) for name in _require_summaries(names))
+    stored, parts = list_names(root), []
+    for name in _require_summaries(names):
+        model = name.removeprefix(PREFIX)
+        if model not in stored and len(rows := load_model(root, model)):
+            parts.append(render_model(model, rows))
+        else:
+            parts.append(render_summary(find_summary(root, name), canvas))
+    return "\n\n".join(parts)
+
+
+def render_model(cpu_model: str, rows: pd.DataFrame) -> str:
+    """Render how the machines of a CPU model differ. rows: from `load_model`."""
+    machines = list(rows["summary"].unique())
+    parts = [one_line(f"{cpu_model}: {format_count(len(machines), 'table')}, {join_names(machines)}")]
+    for _, part in rows.groupby(["benchmark", "variant"], sort=False):
+        by = part.groupby("relation")["median_ns"].agg(["size", "median", "min", "max"]).sort_values("median")
+        lines = [
+            (str(name), f"{size:.0f}", *map("{:.1f}".format, (median, low, high)), f"{high / low:.2f}")
+            for name, size, median, low, high in by.itertuples()
+        ]
+        titles = ("relation", "tables", "median", "min", "max", "max/min")
+        title = f"{_name_kind(part.iloc[0])}: one-way latency in ns, the median of each table's pairs"
+        parts.append(f"{title}\n{table(titles, lines, right={*range(1, len(titles))})}")
+    return "\n\n".join(parts)
 
 
 def format_summaries_json(root: Root, names: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from fleet.text import format_count, one_line
 
 _LISTED = 3  # numbers of a machine
 _LONGEST = 240  # characters of a line, if there is a choice
-NEEDS = "a number needs 3 earlier runs, 3 other equal machines, or a range in expected.yaml"
+NEEDS = "a number needs 3 earlier runs, 3 other equal machines or tables, or a range in expected.yaml"
 
 
 def acceptances_text(found: Sequence[Acceptance]) -> str:
@@ -38,9 +38,15 @@ def acceptance_line(acceptance: Acceptance) -> str:
     if outcome is Outcome.AS_EXPECTED:
         judged = rows[rows["outcome"] == outcome]
         count = format_count(len(judged.drop_duplicates(CLASS)), "number")
-        words = [f"{count} held against {' and '.join(_name_sources(judged['source']))}"]
+        words = [f"{count} held against {' and '.join(_name_sources(judged))}"]
+    elif outcome is Outcome.CANNOT_TELL and rows.empty:
+        words = ["it has not measured this"]
     elif outcome is Outcome.CANNOT_TELL:
-        words = [NEEDS if len(rows) else "it has not measured this"]
+        placed = rows[rows["source"] != ""]
+        none = (
+            f"no table of {acceptance.cpu_model} is here; " if placed.empty and acceptance.cpu_model else ""
+        )
+        words = [*_describe_rows(placed[: _LISTED - 1], acceptance.descriptions), f"{none}{NEEDS}"]
     hint = "; other settings?" if outcome is Outcome.ABOVE else ""
     for listed in range(_LISTED, 0, -1):
         more = len(words) - listed
@@ -51,13 +57,15 @@ def acceptance_line(acceptance: Acceptance) -> str:
     return line
 
 
-def _name_sources(sources: "pd.Series[str]") -> list[str]:
+def _name_sources(rows: pd.DataFrame) -> list[str]:
     """Return each kind of expectation once, with its largest number of runs or machines."""
-    largest: dict[str, str] = {}
-    for source in sorted(sources, key=lambda source: int(source.split()[0]) if source[0].isdigit() else 0):
-        kind = source.partition(":")[0] if ".yaml:" in source else source.partition(" ")[2].rstrip("s")
-        largest[kind] = source.partition(":")[0]
-    return list(largest.values())
+    kinds = rows["source"].str.partition(":")[0]
+    largest = rows["count"].groupby(kinds, sort=False).max()
+    return [_name_source(str(kind), count) for kind, count in largest.items()]
+
+
+def _name_source(source: str, count: float | None) -> str:
+    return source if text.is_none(count) else format_count(int(count or 0), source.removesuffix("s"))
 
 
 def _describe_rows(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[str]:
@@ -68,8 +76,12 @@ def _describe_rows(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[s
             limits.reverse()
         low, high = (None if limit is None else text.format_value(benchmark, limit) for limit in limits)
         span = f"{low} to {high}" if low and high else f"at most {high}" if high else f"at least {low}"
-        value = text.format_value(benchmark, row["ns"])
-        yield f"{text.name_kind(row)} {row['relation']} {value}, expected {span} ({row['source']})"
+        words = [f"{text.name_kind(row)} {row['relation']} {text.format_value(benchmark, row['ns'])}"]
+        if low or high:
+            words.append(f"expected {span} ({_name_source(row['source'], row['count'])})")
+        if row["count"] and (row["outcome"] != Outcome.BELOW):
+            words.append(f"better than {row['beaten']:.0f} of {_name_source(row['source'], row['count'])}")
+        yield ", ".join(words)
 
 
 def acceptances_json(found: Sequence[Acceptance]) -> str:

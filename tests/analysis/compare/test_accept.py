@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks.acceptance import judge_machine, simulate
 from fleet.analysis.compare import Outcome, judge_last_runs, predict_next
+from fleet.analysis.reduce import Only
+from fleet.analysis.views import acceptance_line
 from fleet.errors import EXIT_BELOW, EXIT_SOME_FAILED, UsageError
 from fleet.inventory.expected import read_expected
 from fleet.model import Relation
@@ -60,7 +63,7 @@ def test_the_odd_node_is_below_and_its_neighbours_are_not(
     assert sum(": as expected: 2 numbers held against " in line for line in lines) == 8
     rows = [*csv.DictReader(io.StringIO(fleet_here("accept", "node6", "--csv", *root).stdout))]
     (below,) = [row for row in rows if row["outcome"] == Outcome.BELOW]
-    assert (below["relation"], below["source"]) == ("package", "8 equal machines")
+    assert (below["relation"], below["source"], below["count"]) == ("package", "equal machines", "8.0")
     assert float(below["ns"]) > float(below["high"])
     (machine,) = json.loads(fleet_here("accept", "node6", "--json", *root).stdout)
     assert (machine["host"], machine["outcome"]) == ("node6", Outcome.BELOW)
@@ -71,7 +74,33 @@ def test_a_host_without_any_expectation_has_its_own_exit_code(
 ) -> None:
     done = fleet_here("accept", "verona", "-r", str(made_lab / "results"))
     assert done.exit_code == UsageError.exit_code
-    assert done.stdout.startswith("verona: cannot tell: a number needs 3 earlier runs")
+    assert done.stdout.startswith(
+        "verona: cannot tell: no table of Made-up workstation of two sockets is here;"
+    )
+
+
+@pytest.mark.parametrize(
+    ("factors", "outcome", "words"),
+    [
+        ((0.97, 1.0, 1.02, 1.04), Outcome.AS_EXPECTED, "held against 4 tables"),
+        ((0.5, 0.51, 0.5, 0.49), Outcome.BELOW, "(4 tables)"),
+        ((2.0, 2.1, 2.0, 2.1), Outcome.ABOVE, "better than 4 of 4 tables"),
+        ((0.9, 1.1), Outcome.CANNOT_TELL, "better than 1 of 2 tables; "),
+    ],
+)
+def test_tables_of_the_model_count_where_nothing_else_does(
+    made_lab: Path, factors: tuple[float, ...], outcome: Outcome, words: str
+) -> None:
+    root = str(made_lab / "results")
+    (alone,) = judge_last_runs(root, ["verona"], only=Only("cas"))
+    tables = pd.concat(
+        alone.rows.assign(summary=f"t{number}", median_ns=alone.rows["ns"] * factor)
+        for number, factor in enumerate(factors)
+    )
+    (machine,) = judge_last_runs(root, ["verona"], only=Only("cas"), load_tables=lambda model: tables)
+    assert (machine.outcome, words in acceptance_line(machine)) == (outcome, True), acceptance_line(machine)
+    (other,) = judge_last_runs(root, ["node7"], only=Only("cas"), load_tables=lambda model: tables)
+    assert {*other.rows["source"]} == {"earlier runs", "equal machines"}
 
 
 @pytest.mark.parametrize(
