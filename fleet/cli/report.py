@@ -1,6 +1,7 @@
 """The command that writes a page to keep and to send: report."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,8 @@ from fleet.cli.app import (
 )
 
 if TYPE_CHECKING:
-    from fleet.store import Listing, RunSummary
+    from fleet.analysis.views.show import RunsToShow
+    from fleet.store import Listing
 
 Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]
 Output = Annotated[
@@ -53,6 +55,8 @@ def report(
     """
     from fleet.analysis.exchange.imports import PREFIX, find_summaries
     from fleet.analysis.report import output as files
+    from fleet.analysis.views.overview import render_heading
+    from fleet.analysis.views.show import RunsToShow
     from fleet.errors import UsageError
     from fleet.store.files import write_output
     from fleet.text import format_count
@@ -68,11 +72,14 @@ def report(
     summaries = [word for word in select or () if word.startswith(PREFIX)]
     if summaries and not to_folder:
         raise UsageError(f"{summaries[0]}: a summary is part of a site; name a folder, -o site/.")
-    runs = [] if summaries and not (words and root.runs) else _select_runs(root, words, compare, benchmarks)
+    is_empty = summaries and not (words and root.runs)
+    chosen = RunsToShow((), ()) if is_empty else _select_runs(root, words, compare, benchmarks)
+    runs = chosen.runs
+    heading = render_heading(runs, chosen.left_out, chosen.missing, "report") if runs else ""
     if to_folder:
         from fleet.analysis.report.site import write_site
 
-        typer.echo(write_site(root, runs, file, title, find_summaries(root, summaries)))
+        typer.echo(write_site(root, runs, file, title, find_summaries(root, summaries), heading))
         return
     if not to_stdout:
         files.check(file, force=force)
@@ -86,7 +93,7 @@ def report(
     from fleet.analysis.report.page import render
 
     ids, hosts = [run.run_id for run in runs], sorted({run.host_id for run in runs})
-    page = render(root, ids, title, compare, words or hosts, benchmarks)
+    page = render(root, ids, title, compare, words or hosts, benchmarks, heading)
     if to_stdout:
         sys.stdout.write(page)
         return
@@ -98,25 +105,25 @@ def report(
 
 def _select_runs(
     root: "Listing", words: list[str], compare: tuple[str, str] | None, benchmarks: str | None
-) -> list["RunSummary"]:
+) -> "RunsToShow":
     """Return the runs of two sides or of a selection that measured these benchmarks. Raises UsageError."""
     from fleet.analysis.base.selection import has_measured
     from fleet.analysis.compare.sides import resolve_sides
-    from fleet.analysis.views.show import select_runs_to_show
+    from fleet.analysis.views.show import RunsToShow, select_runs_to_show
     from fleet.errors import UsageError
     from fleet.plan.benchmark_names import describe_missing
 
     if compare:
         by_id = {run.run_id: run for run in root.runs}
         ids = dict.fromkeys(run_id for side in resolve_sides(root, compare) for run_id in side.runs["run_id"])
-        runs = [by_id[run_id] for run_id in ids]
+        selected = RunsToShow(tuple(by_id[run_id] for run_id in ids), ())
     else:
-        runs = list(select_runs_to_show(root, words).runs)
+        selected = select_runs_to_show(root, words)
     if benchmarks is None:
-        return runs
-    chosen = [run for run in runs if has_measured(run, benchmarks)]
+        return selected
+    chosen = tuple(run for run in selected.runs if has_measured(run, benchmarks))
     if not chosen:
         raise UsageError(
-            describe_missing(benchmarks, sorted({kind for run in runs for kind in run.benchmarks}))
+            describe_missing(benchmarks, sorted({kind for run in selected.runs for kind in run.benchmarks}))
         )
-    return chosen
+    return replace(selected, runs=chosen)

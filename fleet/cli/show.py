@@ -117,6 +117,7 @@ def show(
     from fleet.analysis.reduce.comparison_rows import Only
     from fleet.analysis.views import show as views
     from fleet.analysis.views.heatmap import Canvas
+    from fleet.analysis.views.overview import render_heading
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
@@ -143,8 +144,10 @@ def show(
         else:
             cli.print_paged(samples.render_pair(bursts, merge_descriptions(chosen.runs)))
     elif json:
-        sys.stdout.writelines(views.show_as_json(root, run_ids, only))
+        sys.stdout.writelines(views.show_as_json(root, run_ids, only, chosen.missing))
     elif csv:
+        if chosen.missing:
+            cli.print_text(render_heading(chosen.runs, chosen.left_out, chosen.missing), err=True)
         typer.echo(views.show_as_csv(root, run_ids, only))
     else:
         canvas = Canvas(**cli.terminal())

@@ -13,6 +13,14 @@ def test_a_host_that_a_session_could_not_reach_is_missing_until_it_is_measured(f
     heading = fleet("show").stdout.partition("\n")[0]
     assert heading.startswith("2 of 3 hosts, 2 runs, ")
     assert "; missing: gone (connection refused, " in heading
+    reason = heading[heading.index("gone (") :]
+    assert f"<p>{heading}. Measured: clock" in fleet("report", "-o", "-").stdout
+    assert fleet("report", "all", "-o", "site/").exit_code == 0
+    assert reason in (fleet.folder / "site/index.html").read_text()
+    assert reason in fleet("show", "*", "--csv").stderr
+    *_, gone = fleet("show", "--json").json
+    assert (gone["run"]["host_name"], gone["run"]["state"], gone["pairs"]) == ("gone", "missing", [])
+    assert "connection refused" in gone["run"]["why"]
     asked = fleet("show", "gone")
     assert asked.exit_code == 2
     assert "gone: not measured. At 20" in asked.stderr

@@ -129,6 +129,11 @@ class MissingHost:
     why: str = ""
     time_utc: str = ""
 
+    def is_selected_by(self, texts: Sequence[str]) -> bool:
+        """Report whether one of these words is `all`, or a glob or range that has this host."""
+        globs = ("*" if text == ALL else glob for text in texts for glob in expand_range(text))
+        return any(fnmatchcase(self.name, glob) for glob in globs)
+
     def __str__(self) -> str:
         cause = re.search(r"\((?:[^()]*: )?([^()]+)\)", self.why)
         reason = cause[1] if cause else re.split(r"[.?!:;] |[.?!]$", self.why)[0]

@@ -36,6 +36,7 @@ from fleet.analysis.views.overview import (
     compute_host_medians,
     describe_interval,
     group_columns,
+    render_heading,
     since_text,
 )
 from fleet.analysis.views.sections import describe_burst_levels
@@ -100,11 +101,12 @@ def render(
     sides: tuple[str, str] | None = None,
     selection: Sequence[str] = (),
     benchmark: str | None = None,
+    heading: str = "",
 ) -> str:
     """Return the page about these runs; raise StoreError, or UsageError for no run.
 
     sides: two sides to compare, baseline first. Without them the page opens with the findings of `selection`,
-    or of these runs.
+    or of these runs. heading: from `render_heading`, where hosts are left out or missing.
     """
     if not run_ids:
         raise UsageError("no run to report on.")
@@ -113,7 +115,6 @@ def render(
     detailed = [reading for reading in readings if reading.detailed]
     overall = _read_overview(root, readings, tables_read)
     usual = compute_host_medians(overall)
-    starts = [reading.run["started_utc"] for reading in readings]
     maps = _maps_by_kind(detailed)
     shared = {kind: heatmap.choose_limits([table for _, table in of_kind]) for kind, of_kind in maps.items()}
     thumbnails = _thumbnails(maps, shared)
@@ -123,7 +124,7 @@ def render(
         generator=f"{GENERATOR} {VERSION}",
         made=datetime.now(UTC),
         readings=readings,
-        span=text.format_span(min(starts), max(starts)),
+        heading=heading or render_heading([run for run in root.runs if run.run_id in set(run_ids)]),
         kinds=select_kinds(
             benchmark or ALL,
             dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"]),

@@ -110,10 +110,12 @@ def write_site(
     folder: Path,
     title: str | None = None,
     summaries: Mapping[str, pd.DataFrame] = MappingProxyType({}),
+    heading: str = "",
 ) -> str:
     """Write the pages about these runs and summaries; return how many, in words.
 
-    summaries: rows by name. Raise UsageError if a file that fleet did not write is in the way.
+    summaries: rows by name. heading: from `render_heading`, for the index.
+    Raise UsageError if a file that fleet did not write is in the way.
     """
     listing, hosts = open_listing(root), group_by_host(runs)
     tables = {f"{name}{_OF_SUMMARY}": own for name, own in summaries.items()}
@@ -165,7 +167,9 @@ def write_site(
         sections = [_tabulate_machines(of_model), *_tabulate_answers(past.answers)]
         text = _render_page("tables.html", title=of_model[0].model, up="../", sections=sections)
         files[f"model/{slug}.html"] = _write_file(folder, f"model/{slug}.html", text)
-    for name, text in _render_index_files(rows, [change for of in changes.values() for change in of], title):
+    for name, text in _render_index_files(
+        rows, [change for of in changes.values() for change in of], title, heading
+    ):
         mark = hashlib.sha256(text.encode()).hexdigest()
         if before["files"].get(name) != mark or not (folder / name).exists():
             _write_file(folder, name, text)
@@ -187,7 +191,7 @@ def write_site(
 
 
 def _render_index_files(
-    rows: Sequence[Row], unsorted_changes: Sequence[dict[str, Any]], title: str | None
+    rows: Sequence[Row], unsorted_changes: Sequence[dict[str, Any]], title: str | None, heading: str
 ) -> Iterator[tuple[str, str]]:
     """Yield the name and text of each file about all machines. unsorted_changes: in any order."""
     subject = title or f"Core-to-core latency and memory of {format_count(len(rows), 'machine')}"
@@ -201,10 +205,8 @@ def _render_index_files(
     listed = Section("", "Of each CPU model at one error rate.", ("CPU model", *over_time.TITLES), lines)
     groups = [(model, list(own)) for model, own in groupby(rows, lambda row: row.model)]
     until = max((row.date for row in rows), default="")
-    yield (
-        "index.html",
-        _render_page("site.html", title=subject, groups=groups, until=until, changes=len(changes)),
-    )
+    about = {"heading": heading, "until": until, "changes": len(changes)}
+    yield "index.html", _render_page("site.html", title=subject, groups=groups, **about)
     yield "runs.json", json.dumps([asdict(row) for row in rows], indent=0, ensure_ascii=False)
     yield "changes.html", _render_page("tables.html", title="What changed when", up="", sections=[listed])
     yield "changes.xml", filled("changes.xml", title=subject, entries=_list_feed_entries(changes))

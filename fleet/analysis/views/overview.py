@@ -197,8 +197,16 @@ def name_hosts_without_numbers(table: pd.DataFrame, runs: Sequence[RunSummary], 
     )
 
 
-def render_heading(runs: Sequence[RunSummary], left_out: int = 0, missing: Sequence[MissingHost] = ()) -> str:
-    """Say how many hosts and runs are shown, from when, and which hosts are left out or missing."""
+def render_heading(
+    runs: Sequence[RunSummary],
+    left_out: int = 0,
+    missing: Sequence[MissingHost] = (),
+    command: str = "show",
+) -> str:
+    """Say how many hosts and runs are shown, from when, and which hosts are left out or missing.
+
+    command: the one that shows all.
+    """
     hosts = len({run.host_name for run in runs})
     total = hosts + left_out + sum(not host.has_runs for host in missing)
     counted_hosts = (
@@ -209,7 +217,7 @@ def render_heading(runs: Sequence[RunSummary], left_out: int = 0, missing: Seque
     return (
         f"{counted_hosts}, {format_count(len(runs), 'run')}, {when} UTC"
         + f", {partial} partial" * bool(partial)
-        + "; all: fleet show all" * bool(left_out)
+        + f"; all: fleet {command} all" * bool(left_out)
         + f"; missing: {', '.join(map(str, missing))}" * bool(missing)
     )
 

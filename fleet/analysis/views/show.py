@@ -58,7 +58,7 @@ class RunsToShow:
     """Runs to show: those whose numbers count, oldest first, and the last run of each host.
 
     left_out: hosts with runs that the last session did not measure, where nothing was selected. missing:
-    those that it or a later one could not measure.
+    those of the selection that the last run's session or a later one could not measure.
     """
 
     runs: tuple[RunSummary, ...]
@@ -67,10 +67,13 @@ class RunsToShow:
     missing: tuple[MissingHost, ...] = ()
 
 
-def show_as_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> Iterator[str]:
+def show_as_json(
+    root: Root, run_ids: Sequence[str], only: Only = ALL, missing: Sequence[MissingHost] = ()
+) -> Iterator[str]:
     """Yield runs for programs, in pieces of one JSON list.
 
-    A run has `run`, `relations`, `pairs` (ns of a unit) and `cpus` in topology order.
+    A run has `run`, `relations`, `pairs` (ns of a unit) and `cpus` in topology order. A missing host comes
+    last, with `run` and these lists empty; the `state` of its `run` is "missing".
 
     `plateaus`, `ladder`: of benchmarks of memory, a row per level and per size; in ns of one unit by all
     threads together, so that 1 / `median_ns` of a byte is GB/s. counters: for each unit. number: the column
@@ -79,6 +82,10 @@ def show_as_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> Iterat
     for place, run_id in enumerate(run_ids):
         yield "[\n" if place == 0 else ",\n"
         yield indent_lines(format_json(_object(_load(root, run_id, only))))
+    for host in missing:
+        run = {"host_name": host.name, "session_id": host.session_id, "state": "missing"}
+        run |= {"why": host.why or "interrupted", "time_utc": host.time_utc}
+        yield ",\n" + indent_lines(format_json({"run": run, "relations": [], "pairs": [], "cpus": []}))
     yield "\n]\n"
 
 
@@ -277,9 +284,9 @@ def select_runs_to_show(root: Listing, texts: Sequence[str]) -> RunsToShow:
     ids = {run.run_id for runs in comparable_runs.values() for run in runs}
     counting = tuple(run for run in listed if run.run_id in ids)
     latest = tuple(runs[-1].run_id for runs in comparable_runs.values())
-    if texts:
-        return RunsToShow(counting, latest)
     missing = list_missing_hosts(listed, root.place, counting[-1].session_id)
+    if texts:
+        return RunsToShow(counting, latest, 0, tuple(host for host in missing if host.is_selected_by(texts)))
     left_out = len({run.host_id for run in listed}) - len(hosts)
     return RunsToShow(counting, latest, left_out, tuple(missing))
 
