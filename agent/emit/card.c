@@ -163,17 +163,25 @@ static double row_median(const double *values, const unsigned char *rows, size_t
 }
 
 /* Sets the ends of the scale; the upper one is a percentile of the map, in which each pair's number
- * stands twice. */
-static void set_scale(struct card *card, double *values, size_t count)
+ * stands twice. noise: half the interval of the median pair, as a share; the scale is at least
+ * eight times as wide. Sorts the values. */
+static void set_scale(struct card *card, double *values, size_t count, double noise)
 {
 	double place = 0.98 * (double)(2 * count - 1);
 	size_t low = (size_t)place, high = low + 1 < 2 * count ? low + 1 : low;
 
 	sort_values(values, count);
-	card->low = values[0];
+	card->least = card->low = values[0];
+	card->middle = values[(count - 1) / 2];
+	card->most = values[count - 1];
 	card->high = values[low / 2] + (place - (double)low) * (values[high / 2] - values[low / 2]);
-	if (card->high < card->low * 1.01)
-		card->high = card->low * 1.01;
+	double middle = (card->low + card->high) / 2, half = 4 * (noise > .01 ? noise : .01);
+
+	half = half < .8 ? half : .8;
+	if (card->high - card->low < 2 * half * middle) {
+		card->low = middle * (1 - half);
+		card->high = middle * (1 + half);
+	}
 }
 
 /* Fills in the cells, the ends of the scale and the rows. */
@@ -214,12 +222,60 @@ static bool reduce_visits(struct card *card)
 		card->rows[i].spread = row_median(spreads, rows, count, index, scratch);
 	}
 	qsort(card->rows, card->row_count, sizeof *card->rows, compare_rows);
+	memset(rows, 0, count);
 	if (count)
-		set_scale(card, values, count);
+		set_scale(card, values, count, row_median(spreads, rows, count, 0, scratch));
 	free(values);
 	free(rows);
 	free(by_at);
 	return count;
+}
+
+static const struct place *find_place(const struct card *card, size_t index)
+{
+	const struct place *place = card->places;
+
+	while (place->index != index)
+		place++;
+	return place;
+}
+
+void card_describe_pair(const struct card *card, double ns, char *words, size_t room)
+{
+	const double *cell = card->cells;
+	char name[sizeof card->rows->name];
+
+	while (*cell < ns || *cell > ns)
+		cell++;
+	size_t index = (size_t)(cell - card->cells);
+	const struct place *a = find_place(card, index / card->count),
+			   *b = find_place(card, index % card->count);
+
+	name_relation(card, a, b, name, sizeof name);
+	snprintf(words, room, "%.1f ns, CPUs %d and %d (%s)", ns, a->cpu, b->cpu, name);
+}
+
+void card_list_kinds(const struct card *card, struct text *list)
+{
+	static const char *const kinds[] = {"big", "middle", "LITTLE"};
+	int *cpus = calloc(card->count, sizeof *cpus);
+
+	for (size_t i = 0; cpus && i < sizeof kinds / sizeof *kinds; i++) {
+		size_t count = 0;
+
+		for (size_t k = 0; k < card->count; k++) {
+			const struct place *place = find_place(card, k);
+			const char *kind = name_core_kind(card, place);
+
+			if (kind && !strcmp(kind, kinds[i]))
+				cpus[count++] = place->cpu;
+		}
+		if (count) {
+			text_add(list, "%s %s ", list->length ? "," : "kinds of cores:", kinds[i]);
+			text_add_cpus(list, cpus, count);
+		}
+	}
+	free(cpus);
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */

@@ -23,10 +23,11 @@ struct row {
 struct card {
 	const struct tool_matrix *matrix;
 	size_t count;
-	char model[CPU_NAME_ROOM]; /* model of the CPUs; empty: not known */
-	struct place *places;      /* in the order of the map */
-	double *cells;             /* in the order of the plan; 0: not measured */
-	double low, high;          /* of the scale */
+	char model[CPU_NAME_ROOM];  /* model of the CPUs; empty: not known */
+	struct place *places;       /* in the order of the map */
+	double *cells;              /* in the order of the plan; 0: not measured */
+	double low, high;           /* of the scale */
+	double least, middle, most; /* numbers of pairs, in ns */
 	struct row rows[ROWS_ROOM];
 	size_t row_count;
 	int ruling, tiers[2]; /* levels whose groups have lines, and names; -1: none */
@@ -36,6 +37,12 @@ struct card {
 /* Fills in what is drawn; false: out of memory, or nothing was measured. */
 bool card_fill(struct card *card);
 void card_free(struct card *card);
+
+/* Describes the first pair that has this number, in the order of the plan. */
+void card_describe_pair(const struct card *card, double ns, char *words, size_t room);
+
+/* Lists the CPUs of each kind of core; nothing if all are of one. */
+void card_list_kinds(const struct card *card, struct text *list);
 
 /* Return the square root, and the natural logarithm of 2/3 or more, without a mathematics library.
  */

@@ -84,19 +84,16 @@ static void add_tier(struct card *card, int level, int line)
 	double away = 8.0 + 18 * line + 22 * (card->count <= NUMBERED);
 
 	for (size_t first = 0, last; first < card->count; first = last) {
-		char name[32], *shown = name;
+		char name[32];
 
 		for (last = first + 1; last < card->count && !card_is_border(card, last, level);)
 			last++;
 		double high = low + (double)(last - first) * cell, middle = (low + high) / 2;
 
 		card_name_group(card, first, level, name, sizeof name);
-		if (13 * EM * (double)strlen(shown) + 4 > high - low && strchr(shown, ' '))
-			shown = strchr(shown, ' ') + 1;
-		if (*shown && 13 * EM * (double)strlen(shown) + 4 <= high - low) {
-			add_words(card, LEFT + middle, TOP - away, 13, 0, "muted", "middle", shown);
-			add_words(card, LEFT - away, TOP + middle, 13, 0, "muted", "|middle",
-				  shown);
+		if (*name && 13 * EM * (double)strlen(name) + 4 <= high - low) {
+			add_words(card, LEFT + middle, TOP - away, 13, 0, "muted", "middle", name);
+			add_words(card, LEFT - away, TOP + middle, 13, 0, "muted", "|middle", name);
 		}
 		low = high;
 	}
@@ -107,6 +104,7 @@ static void add_numbers(struct card *card)
 	double cell = SIDE / (double)card->count, size = cell / 3.6 < 24 ? cell / 3.6 : 24;
 	char name[32];
 
+	add_words(card, LEFT - 8, TOP - 8, 13, 0, "muted", "end", "CPU");
 	for (size_t i = 0; i < card->count; i++) {
 		double middle = ((double)i + 0.5) * cell;
 
@@ -220,6 +218,22 @@ static void add_table(struct card *card, double y)
 		add_table_row(card, y + step, step, "ink", (const char *const[4]){words});
 }
 
+static void add_extremes(struct card *card)
+{
+	const struct {
+		const char *name;
+		double ns;
+	} lines[] = {{"min", card->least}, {"median", card->middle}, {"max", card->most}};
+	char words[128];
+
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+		size_t length = (size_t)snprintf(words, sizeof words, "%s: ", lines[i].name);
+
+		card_describe_pair(card, lines[i].ns, words + length, sizeof words - length);
+		add_words(card, WORDS, 546 + 21 * (double)i, 15, 460, "ink", "start", words);
+	}
+}
+
 static void add_foot(struct card *card)
 {
 	struct utsname system;
@@ -297,6 +311,7 @@ static void write_counts(const struct card *card, char *words, size_t room)
 
 static void add_texts(struct card *card, const char *model, const char *subtitle)
 {
+	struct text kinds = {0};
 	char counts[96];
 	int line = 0;
 
@@ -310,8 +325,14 @@ static void add_texts(struct card *card, const char *model, const char *subtitle
 	double y = add_model(card, model);
 
 	add_words(card, WORDS, y, 17, 460, "ink", "start", counts);
-	add_words(card, WORDS, y + 32, 15, 460, "muted", "start", subtitle);
-	add_table(card, y + 66);
+	card_list_kinds(card, &kinds);
+	if (kinds.length)
+		add_words(card, WORDS, y += 24, 15, 460, "ink", "start", kinds.data);
+	card->words.failed |= kinds.failed;
+	text_free(&kinds);
+	add_words(card, WORDS, y + 30, 15, 460, "muted", "start", subtitle);
+	add_table(card, y + 62);
+	add_extremes(card);
 	add_foot(card);
 }
 

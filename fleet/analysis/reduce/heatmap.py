@@ -18,7 +18,8 @@ SHADES = 32
 MOST_GROUPS = 32
 MOST_NUMBERS = 40  # CPUs; the numbers of a larger map would be too small to read
 LOG_BEYOND = 10  # highest to lowest value of a scale, from which its colours are logarithmic
-_HUE = 4  # half intervals from the middle to the ends of a scale on which nothing differs
+_HALF_SCALE = 4  # half intervals of a pair from the middle of a scale to its ends, or more
+_LEAST_NOISE, _MOST_HALF = 0.01, 0.8  # of the middle: beyond 0.8 a scale would be logarithmic
 _GROUP_OF = 8  # CPUs to a group where the host reports no groups
 
 Limits = tuple[float, float]
@@ -134,19 +135,19 @@ def map_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | No
 def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     """Return the smallest value and the 98th percentile, so that one slow pair does not take all colours.
 
-    tables: from `matrix`. If the values differ by no more than the width of their intervals, the scale is so
-    wide that all have one hue. (0, 1) without values.
+    tables: from `matrix`. A scale is at least eight half intervals wide, and 8 % of its middle, so that
+    values that differ by noise alone have one hue. (0, 1) without values.
     """
     values = np.concatenate([_finite_values(table).ravel() for table in tables] or [np.empty(0)])
     values = values[np.isfinite(values)]
     if not len(values):
         return 0.0, 1.0
     low, high = map(float, np.percentile(values, [0, 98]))
-    noise = max(getattr(table, "attrs", {}).get("noise", 0.0) for table in tables)
-    if 0 < low < high < low * (1 + 2 * noise):
-        middle, half = (low + high) / 2, min(_HUE * noise, 0.9)
+    noise = max(_LEAST_NOISE, *(getattr(table, "attrs", {}).get("noise", 0.0) for table in tables))
+    middle, half = (low + high) / 2, min(_HALF_SCALE * noise, _MOST_HALF)
+    if low > 0 and high - low < 2 * half * middle:
         return middle * (1 - half), middle * (1 + half)
-    return float(low), float(max(high, low * 1.01, low + 1e-9))
+    return low, max(high, low + 1e-9)
 
 
 def choose_blocks(order: Layout, limit: int = MOST_GROUPS) -> tuple[tuple[tuple[int, ...], ...], str]:

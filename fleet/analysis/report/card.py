@@ -34,15 +34,16 @@ from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import CARD, CARDS
 from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
 from fleet.analysis.views.point_tables import BY_NODE
+from fleet.analysis.views.topology import list_core_kinds
 from fleet.errors import UsageError
-from fleet.model import Descriptions, View, read_descriptions
+from fleet.model import Benchmark, Descriptions, View, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store.runs import Root
 from fleet.text import format_count, one_line
 
 _SIZE = (1200, 630)
 _X, _Y, _SIDE = 64.0, 52.0, 520.0  # of the map
-_LEFT, _RIGHT, _FOOT = 700.0, 1160.0, 588.0  # of the words
+_LEFT, _RIGHT, _EXTREMES, _FOOT = 700.0, 1160.0, 546.0, 588.0  # of the words
 _COLUMNS = ((_LEFT, "start"), (940.0, "end"), (1050.0, "end"), (_RIGHT, "end"))
 _NUMBERED = 16  # CPUs; of more the numbers would be too small to read
 _MOST_ROWS = 9
@@ -71,7 +72,8 @@ class Card:
     """A card. kind: its benchmark and variant. title: its alternative text.
 
     cells: shades of the map, SHADES for none. edges: offsets of the lines between groups in the map. rows:
-    the table beside it, titles first.
+    the table beside it, titles first. extremes: the fastest, middle and slowest pair. about: lines about the
+    machine and the run.
     """
 
     kind: str
@@ -80,6 +82,8 @@ class Card:
     edges: Sequence[float]
     texts: Sequence[Text]
     rows: Sequence[tuple[str, ...]]
+    extremes: Sequence[str]
+    about: Sequence[str]
 
 
 def card_of(root: Root, run_id: str) -> Card:
@@ -131,13 +135,17 @@ def lay_out_card(
     memory = BY_NODE if by_node else _memory(find_plateaus(every, cpus, descriptions), descriptions)
     beside_peak = [line for line in describe_memory(run, every, cpus, descriptions) if "%" in line]
     memory = one_line("; ".join(filter(None, [memory, *beside_peak[:1]])))
-    words = _words(model, _counts(order), subject, table, memory, foot or _foot(run, pairs))
+    extremes = [] if by_node else _describe_extremes(pairs, estimator_column(run), descriptions[name])
+    counts, core_kinds = _counts(order), list_core_kinds(order)
+    foot = foot or _foot(run, pairs)
+    words = _words(model, counts, core_kinds, subject, table, memory, extremes, foot)
+    about = [line for line in (f"{model}, {counts}", core_kinds, memory, foot) if line]
     texts = [*_map_texts(drawn, name, descriptions), *words]
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
     shades, cell = drawn.choose_shades(), _SIDE / len(drawn.labels)
     cells, title = np.where(shades < 0, SHADES, shades), f"{model}, {subject}: {listed}"
     edges = [place * cell for place, border in enumerate(drawn.borders) if border]
-    return Card(kind, title, cells, edges, texts, table)
+    return Card(kind, title, cells, edges, texts, table, extremes, about)
 
 
 def _unit(benchmark: str, descriptions: Descriptions) -> str:
@@ -151,6 +159,19 @@ def _counts(order: Layout) -> str:
         return format_count(len(order.cpus), "CPU")
     units = ((sockets, "socket"), (cores, "core"), (order.cpus, "thread"))
     return ", ".join(format_count(len(members), name) for members, name in units)
+
+
+def _describe_extremes(pairs: pd.DataFrame, number: str, benchmark: Benchmark) -> list[str]:
+    """Describe the pairs with the least, the middle and the greatest number."""
+    rows = pairs.assign(shown=convert_to_shown(benchmark, pairs[number])).dropna(subset="shown")
+    rows = rows.sort_values(["shown", "ping_cpu", "pong_cpu"], kind="stable")
+    return [
+        f"{name}: {format_value(benchmark, row[number])} {benchmark.rate or 'ns'}, "
+        f"CPUs {row['ping_cpu']} and {row['pong_cpu']} ({row['relation']})"
+        for name, row in zip(
+            ("min", "median", "max"), to_records(rows.iloc[[0, (len(rows) - 1) // 2, -1]]), strict=True
+        )
+    ]
 
 
 def _memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
@@ -185,15 +206,25 @@ def _line(x: float, y: float, largest: float, words: str, kind: str = "ink", roo
 
 
 def _words(
-    model: str, counts: str, subject: str, table: Sequence[tuple[str, ...]], memory: str, foot: str
+    model: str,
+    counts: str,
+    kinds: str,
+    subject: str,
+    table: Sequence[tuple[str, ...]],
+    memory: str,
+    extremes: Sequence[str],
+    foot: str,
 ) -> Iterator[Text]:
     y = 76.0
     for line in textwrap.wrap(model, 26)[:3]:
         yield _line(_LEFT, y, 24, line, "strong")
         y += 30
     yield _line(_LEFT, y, 17, counts)
-    yield _line(_LEFT, y + 32, 15, subject, "muted")
-    y += 66
+    if kinds:
+        y += 24
+        yield _line(_LEFT, y, 15, kinds)
+    yield _line(_LEFT, y + 30, 15, subject, "muted")
+    y += 62
     titles, *rows = table
     more = len(rows) - _MOST_ROWS + 1 if len(rows) > _MOST_ROWS else 0
     step = 36 if len(rows) <= _MOST_ROWS // 2 else 27
@@ -204,6 +235,8 @@ def _words(
         y += step
     if memory:
         yield _line(_LEFT, y + 8, 15, memory)
+    for place, line in enumerate(extremes):
+        yield _line(_LEFT, _EXTREMES + 21 * place, 15, line)
     yield _line(40, _FOOT + 22, 14, foot, "muted", _SIZE[0] - 80)
 
 
@@ -214,11 +247,12 @@ def _map_texts(drawn: Heatmap, benchmark: str, descriptions: Descriptions) -> It
         away = 8.0 + 18 * line + 22 * numbered
         bounds = accumulate((size * cell for _, size in tier), initial=0.0)
         for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
-            names = (name, name.rpartition(" ")[2])
-            if label := next((text for text in names if 13 * _EM * len(text) + 4 <= high - low), ""):
-                yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", label)
-                yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", label, upright=True)
+            if name and 13 * _EM * len(name) + 4 <= high - low:
+                yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", name)
+                yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", name, upright=True)
     size, values = min(24.0, cell / 3.6), convert_to_shown(descriptions[benchmark], drawn.values)
+    if numbered:
+        yield Text(_X - 8, _Y - 8, 13, "muted", "end", "node" if drawn.labels[0].startswith("n") else "CPU")
     for place, label in enumerate(drawn.labels if numbered else ()):
         middle = (place + 0.5) * cell
         yield Text(_X + middle, _Y - 8, 13, "muted", "middle", label)
@@ -299,11 +333,13 @@ def png(card: Card) -> bytes:
 
 
 def markdown(card: Card, name: str) -> str:
-    """Render the Markdown to paste: the line of the picture, and the table."""
+    """Render the Markdown to paste: the line of the picture, and its words as text."""
     clean = [[cell.replace("|", "\\|") for cell in row] for row in card.rows]
     lines = [f"| {' | '.join(row)} |" for row in clean]
     alternative = card.title.replace("[", "\\[").replace("]", "\\]")
-    return "\n".join((f"![{alternative}]({name})", "", lines[0], "| --- | ---: | ---: | ---: |", *lines[1:]))
+    table = "\n".join((lines[0], "| --- | ---: | ---: | ---: |", *lines[1:]))
+    extremes = "\n".join(f"- {line}" for line in card.extremes)
+    return "\n\n".join(filter(None, (f"![{alternative}]({name})", table, extremes, *card.about)))
 
 
 FORMATS: Mapping[str, Callable[[Card], str | bytes]] = dict(zip(CARDS, (svg, png), strict=True))

@@ -56,6 +56,7 @@ _FRONT = 300  # CSS pixels of a map on the first screen
 _SIDE = 640  # CSS pixels
 _MOST_PAIR_TIPS = 64  # CPUs; of more, a tip is about the pairs of two groups
 _MOST_CELL = 26
+_FEW_MAPS = 10  # runs in detail; of more, pairs have no number and no tip of their own
 _TEXT, _DIGIT, _TIER = 9.5, 6.0, 16  # CSS pixels: a line of labels, a digit, a line of names
 
 
@@ -321,12 +322,15 @@ def _panel(kind: str, column: str, runs: pd.DataFrame, rounds: pd.DataFrame | No
 
 
 def _map(reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readings: Sequence[Reading]) -> Map:
-    """Build the map of a part. readings: all of the page; only a few leave room for numbers of pairs."""
+    """Build the map of a part. readings: all of the page; few in detail leave room for numbers of pairs."""
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     common, order = shared[part.name], reading.order
     drawn = heatmap.map_cpus(part.table, order)
     number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
-    fits, few = len(order.cpus) <= heatmap.MOST_NUMBERS, len(readings) <= MANY_RUNS
+    fits, few = (
+        len(order.cpus) <= heatmap.MOST_NUMBERS,
+        sum(reading.detailed for reading in readings) <= _FEW_MAPS,
+    )
     named = fits or (few and len(order.cpus) <= _MOST_PAIR_TIPS)
     tips = _pair_tips(text.to_records(part.pairs), order, part.number) if named else {}
     if fits and few:
@@ -477,12 +481,9 @@ def _block(starts: Ints, row: int, column: int) -> str:
 def _groups(
     drawn: heatmap.Heatmap, cell: float, margin: float, far: float
 ) -> Iterator[tuple[str, float, float, float]]:
-    """Yield each group's name, or number where only that fits, where it begins and ends, and how far out."""
+    """Yield each group's name, empty where it does not fit, where it begins and ends, and how far out."""
     for line, tier in enumerate(reversed(drawn.tiers)):
         bounds = np.cumsum([0, *(count for _, count in tier)]) * cell + margin
         for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
-            fitting = (
-                label for label in (name, name.rpartition(" ")[2]) if len(label) * _DIGIT + 4 <= high - low
-            )
             if name:
-                yield next(fitting, ""), low, high, far - _TIER * line
+                yield name if len(name) * _DIGIT + 4 <= high - low else "", low, high, far - _TIER * line

@@ -24,7 +24,14 @@ from markupsafe import Markup
 
 from fleet.analysis.base.selection import group_by_host
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.base.text import convert_to_shown, format_half_width, format_value, is_none, to_records
+from fleet.analysis.base.text import (
+    convert_to_shown,
+    format_half_width,
+    format_value,
+    is_none,
+    is_rate,
+    to_records,
+)
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, derive_cpus, is_guessed
 from fleet.analysis.exchange.run_files import make_summary
@@ -462,9 +469,13 @@ def _list_numbers(
     lines = []
     for row in to_records(usual):
         values = courses[tuple(row[key] for key in _CELL)]
-        ends = [format_value(descriptions[row["benchmark"]], ns) for ns in (values.min(), values.max())]
+        benchmark = descriptions[row["benchmark"]]
+        ends = [
+            format_value(benchmark, ns)
+            for ns in sorted((values.min(), values.max()), reverse=is_rate(benchmark))
+        ]
         name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
-        number = format_value(descriptions[row["benchmark"]], row["median_ns"])
+        number = format_value(benchmark, row["median_ns"])
         counts = str(row["pairs"]), str(len(values))
         lines.append(
             (

@@ -48,10 +48,16 @@ def describe_topology(order: Layout) -> list[str]:
         if 2 <= len(blocks) < len(order.cpus) and blocks != order.blocks("core"):
             levels.setdefault(blocks, level)
     lines = [f"{level}: {_groups(blocks)}" for blocks, level in levels.items()]
-    of_kinds = {kind: [cpu for cpu in order.cpus if order.kinds.get(cpu) == kind] for kind in KINDS}
-    if listed := [f"{kind} {format_cpus(cpus)}" for kind, cpus in of_kinds.items() if cpus]:
-        lines.append(f"kinds of cores: {', '.join(listed)}")
+    if kinds := list_core_kinds(order):
+        lines.append(kinds)
     return [*lines, f"SMT siblings: {_siblings(order)}"] if len(order.cpus) > 1 else []
+
+
+def list_core_kinds(order: Layout) -> str:
+    """List the CPUs of each kind of core, "kinds of cores: P 0-7, E 8-15"; empty if all are of one."""
+    of_kinds = {kind: [cpu for cpu in order.cpus if order.kinds.get(cpu) == kind] for kind in KINDS}
+    listed = [f"{kind} {format_cpus(cpus)}" for kind, cpus in of_kinds.items() if cpus]
+    return f"kinds of cores: {', '.join(listed)}" if listed else ""
 
 
 def _groups(blocks: Blocks) -> str:

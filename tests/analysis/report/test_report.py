@@ -160,7 +160,7 @@ def test_one_run_has_no_differences_and_no_common_scale(tmp_path: Path) -> None:
     assert read.errors == []
     assert {"differences", "scale", "common"}.isdisjoint(read.values("id"))
     assert "Just one" in read.text
-    assert "1 run of cas/cmpxchg" in read.text
+    assert "1 host, 1 run, 2026-01-02 03:00 UTC. Measured: cas/cmpxchg" in read.text
 
 
 def test_single_runs_are_compared_only_on_request_and_named_by_their_labels(tmp_path: Path) -> None:
