@@ -117,7 +117,6 @@ def show(
     from fleet.analysis.reduce.comparison_rows import Only
     from fleet.analysis.views import show as views
     from fleet.analysis.views.heatmap import Canvas
-    from fleet.analysis.views.overview import render_heading
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
@@ -146,8 +145,6 @@ def show(
     elif json:
         sys.stdout.writelines(views.show_as_json(root, run_ids, only, chosen.missing))
     elif csv:
-        if chosen.missing:
-            cli.print_text(render_heading(chosen.runs, chosen.left_out, chosen.missing), err=True)
         typer.echo(views.show_as_csv(root, run_ids, only))
     else:
         canvas = Canvas(**cli.terminal())
