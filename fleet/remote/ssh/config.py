@@ -12,11 +12,13 @@ import re
 import shlex
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from glob import glob
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.errors import UnreachableError
@@ -160,8 +162,12 @@ NOTES = "notes"  # the key, which ssh_config does not have, of sentences for the
 
 _SSH_G_TIMEOUT_S = 10.0
 _SYSTEM_FILE = "/etc/ssh/ssh_config"
+_SYSTEM_FOLDER = Path("/etc/ssh")
 _DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
 _HOP_TOKENS = ("proxycommand", "proxyjump")  # their ${VAR} is left to a shell
+_FILES_AT_MOST = 200  # of an ssh_config, included ones too
+_alike: dict[tuple[object, ...], dict[str, tuple[str, ...]] | None] = {}
+_alike_guard = threading.Lock()
 _SEPARATOR = "\x1f"  # stands in no setting
 _TOKEN = re.compile(r"%|\$\{")
 
@@ -195,7 +201,9 @@ def look_up(host_name: str, name: str, user: str | None, port: int | None, file:
     try:
         if ssh is None:
             return _ask_paramiko(files[0], name, user, port)
-        return _ask_ssh(ssh, name, user, port, file, tuple(map(_modification_time_ns, files)))
+        changed_ns = tuple(map(_modification_time_ns, files))
+        alike = _ask_for_all_alike(ssh, name, user, file, changed_ns)
+        return _ask_ssh(ssh, name, user, port, file, changed_ns) if alike is None else alike
     except UnreachableError as error:
         raise UnreachableError(f"{host_name}: {error}") from error
 
@@ -213,6 +221,75 @@ def _modification_time_ns(file: str) -> int:
         return os.stat(file).st_mtime_ns  # noqa: PTH116
     except OSError:
         return 0
+
+
+def _ask_for_all_alike(
+    ssh: str, name: str, user: str | None, file: str | None, changed_ns: tuple[int, ...]
+) -> Settings | None:
+    """Ask `ssh -G` once for all names that match the same `Host` lines; None where more depends on the name.
+
+    The port is left out: without tokens no setting depends on it.
+    """
+    lines = _read_host_lines(file, changed_ns)
+    if lines is None or name in lines.names or name != name.lower():
+        return None
+    key = (ssh, user, file, changed_ns, *(pattern.fullmatch(name) is None for pattern in lines.patterns))
+    with _alike_guard:
+        if key not in _alike:
+            command = [ssh, "-G", *(["-F", file] if file else []), *(["-l", user] if user else [])]
+            settings = _run_ssh([*command, "-o", "RemoteCommand=true"], name)
+            _alike[key] = None if _depends_on_name(settings, name) else settings
+        alike = _alike[key]
+    return alike and {**alike, "hostname": (name,)}
+
+
+def _depends_on_name(settings: Settings, name: str) -> bool:
+    """Report whether settings may differ for another name that matches the same `Host` lines."""
+    with_tokens = (text for key in (*_HOP_TOKENS, "identityfile") for text in settings.get(key, ()))
+    others = (text for key, texts in settings.items() if key not in ("host", "hostname") for text in texts)
+    return (
+        settings.get("hostname") != (name,)
+        or settings.get("canonicalizehostname") not in (None, ("false",))
+        or any(map(_TOKEN.search, with_tokens))
+        or any(name in text for text in others)
+    )
+
+
+class _HostLines(NamedTuple):
+    """Words of the `Host` lines of a configuration: whole names, and patterns with `*` or `?`."""
+
+    names: frozenset[str]
+    patterns: tuple[re.Pattern[str], ...]
+
+
+@lru_cache(maxsize=16)
+def _read_host_lines(file: str | None, _changed_ns: tuple[int, ...]) -> _HostLines | None:
+    """Read the `Host` lines, of included files too; None if there is a `Match`, or a word that is quoted."""
+    folder = user_file().parent
+    pending = (
+        [(Path(file), folder)] if file else [(user_file(), folder), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
+    )
+    words: dict[str, None] = {}
+    for path, folder in pending:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError):
+            return None
+        for keyword, value in map(_split, text.split("\n")):
+            if keyword == "match" or (keyword in ("include", "host") and re.search(r"[\"'\\$%]", value)):
+                return None
+            if keyword == "host":
+                words |= dict.fromkeys(word.removeprefix("!") for word in value.split())
+            elif keyword == "include":
+                globs = [str(folder / Path(word).expanduser()) for word in value.split()]
+                pending += [(Path(name), folder) for pattern in globs for name in glob(pattern)]  # noqa: PTH207
+        if len(pending) > _FILES_AT_MOST:
+            return None
+    wild = [word for word in words if "*" in word or "?" in word]
+    patterns = (re.escape(word).replace(r"\*", ".*").replace(r"\?", ".") for word in wild)
+    return _HostLines(frozenset(words), tuple(map(re.compile, patterns)))
 
 
 @lru_cache(maxsize=4096)  # a jump host serves many hosts

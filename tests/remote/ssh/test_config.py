@@ -1,11 +1,13 @@
 """What of ssh_config is honoured, by connecting through it; and what is said of the rest."""
 
 import getpass
+import os
 import re
 import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -13,6 +15,7 @@ from fleet.errors import HostKeyError, UnreachableError
 from fleet.model import Host, Via
 from fleet.remote.connect import connect
 from fleet.remote.ssh.config import known_hosts_name, route, split_files
+from tests import needs
 
 
 @pytest.fixture
@@ -257,6 +260,47 @@ def test_a_token_or_variable_that_ssh_does_not_know_is_told_in_its_words(known_h
         route(Host("board", "a"))
     with pytest.raises(UnreachableError, match=r"env var .*NO_SUCH_VARIABLE.* has no value"):
         route(Host("board", "b"))
+
+
+CONFIGS = [
+    "",
+    "Host web*\n  Port 2222\n  User deploy\nHost *1\n  IdentityFile ~/.ssh/first\n",
+    "Host * !web2 !bastion\n  ProxyJump bastion\nHost web2\n  HostName 192.0.2.2\n",
+    "Host web?\n  HostName %h.example\n",
+    "Host *\n  HostName 192.0.2.9\n",
+    "Host db1 web*\n  IdentityFile ~/.ssh/%h\n",
+    "Match host web1\n  Port 2201\n",
+    "Host w*\n  ProxyCommand nc %h %p\n",
+    "Host web1\n  HostKeyAlias shared\nInclude included\n",
+    'Host "web1" web2\n  Port 2203\n',
+    "Host *\n  CanonicalizeHostname yes\n  CanonicalDomains example\n  CanonicalizeMaxDots 0\n",
+    "Host WEB*\n  Port 2204\n",
+]
+
+
+@pytest.mark.parametrize("lines", CONFIGS)
+def test_names_asked_for_together_have_the_settings_of_each_alone(known_hosts, config, lines):
+    included = known_hosts.with_name("included")
+    included.write_text("Host *2\n  Port 2299\n")
+    path = config(lines.replace("included", str(included)))
+    names = ["web1", "web2", "web10", "db1", "db2", "WEB3"]
+    together = [route(Host("board", name, port=2200)) for name in names]
+    for number, (name, ends) in enumerate(zip(names, together, strict=True)):
+        os.utime(path, ns=(number, number))  # another file to whoever has read it
+        assert route(Host("board", name, port=2200)) == ends
+
+
+def test_hosts_that_no_line_tells_apart_cost_one_question(known_hosts, config, tmp_path, monkeypatch):
+    real = needs.program("ssh", "openssh-client")
+    (tmp_path / "ssh").write_text(f'#!/bin/sh\necho >>{tmp_path}/asked\nexec {real} "$@"\n')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    config("Host web7\n  Port 2207\nHost db*\n  User postgres\n")
+    with ThreadPoolExecutor(8) as pool:
+        list(
+            pool.map(route, [Host(name, name) for name in ("web7", "db1", *(f"web{n}0" for n in range(20)))])
+        )
+    assert len((tmp_path / "asked").read_text()) == 3
 
 
 def test_a_changed_ssh_config_counts_at_once(known_hosts, config):
