@@ -1,6 +1,6 @@
 """A results root as notebooks use it: `fleet.open("results")`. Everything is read when it is asked for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -45,8 +45,9 @@ class Results:
     Raises UsageError for a selection that matches nothing, StoreError for files that cannot be read.
     """
 
-    def __init__(self, root: str | Path) -> None:
-        self._place = Listing(root).place
+    def __init__(self, root: str | Path, run_ids: Collection[str] | None = None) -> None:
+        """Read a root. run_ids: only these runs; None: all."""
+        self._place, self._run_ids = Listing(root).place, run_ids
 
     def __repr__(self) -> str:
         return f"Results({str(self._place)!r})"
@@ -143,7 +144,8 @@ class Results:
     def _select(self, selection: Sequence[str]) -> tuple[Listing, list[str]]:
         """Return the listing of the root as it is now, and the ids of the runs selected."""
         now = Listing(self._place)
-        return now, [run.run_id for run in select_runs(now.runs, selection, self._place)]
+        runs = [run for run in now.runs if self._run_ids is None or run.run_id in self._run_ids]
+        return now, [run.run_id for run in select_runs(runs, selection, self._place)]
 
     def _matrix(self, run: str | None, benchmark: str | None) -> tuple[pd.DataFrame, Layout, str]:
         if run is not None and run.startswith(PREFIX):

@@ -5,7 +5,6 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +18,6 @@ from fleet.model import Host, RequestedOptions
 
 if TYPE_CHECKING:
     from fleet.console.summary import Hints
-    from fleet.session.context import SessionContext
     from fleet.session.events import Event, EventHandler
     from fleet.session.outcome import Outcome
     from fleet.store import Store
@@ -145,7 +143,7 @@ def measure_session(
     from fleet.session import runner
     from fleet.store import new_session_id
 
-    context, logs = _make_context(store, new_session_id(), on_event, connect_timeout, **settings)
+    context, logs = runner.make_context(store, new_session_id(), on_event, connect_timeout, **settings)
     if dask is None:
         return runner.run_session(hosts, context), logs
     from fleet.session import dask_cluster
@@ -181,7 +179,7 @@ def resume(
     """
     from fleet.console.summary import describe_given_up, render_remaining, render_remaining_json
     from fleet.errors import StoreError
-    from fleet.session import outcome, resume
+    from fleet.session import outcome, resume, runner
     from fleet.store import Store
 
     store = Store(results)
@@ -215,7 +213,7 @@ def resume(
         intended = {
             name: getattr(remaining.intent, name) for name in ("requested", "labels", "require", "wait_s")
         }
-        context, logs = _make_context(
+        context, logs = runner.make_context(
             store, remaining.session_id, on_event, connect_timeout, **settings, **intended
         )
         outcomes = resume.resume_session(remaining, hosts, context, partial=publish_partial)
@@ -254,20 +252,6 @@ def show_progress(
             show(event)
 
         yield on_event
-
-
-def _make_context(
-    store: "Store", session_id: str, emit: "EventHandler", timeout_s: float, **settings: Any
-) -> tuple["SessionContext", str]:
-    """Return what the hosts of a session share, and the folder of its logs. settings: of SessionContext."""
-    from fleet.remote.connect import connect
-    from fleet.session.context import SessionContext
-    from fleet.session.log import SessionLog
-
-    log = SessionLog(store.state_dir / "logs" / session_id, emit)
-    reach = partial(connect, timeout_s=timeout_s)
-    context = SessionContext(session_id=session_id, store=store, emit=log, connect=reach, **settings)
-    return context, str(log.folder)
 
 
 def _select_hosts(

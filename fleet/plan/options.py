@@ -13,7 +13,7 @@ from fleet.plan import kinds
 from fleet.plan.benchmark_names import split_variants
 from fleet.plan.cpulist import parse_cpu_numbers
 from fleet.plan.variants import assign_to_benchmarks
-from fleet.text import LABEL_KEY
+from fleet.text import LABEL_KEY, suggest_similar
 
 BURST_SAMPLES = 40_000  # as many fit into a line of the wire, warm-ups counted (agent/options/options.h)
 FEW_PAIRS = 8  # of each relation, of benchmarks with many points
@@ -291,6 +291,19 @@ def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
             name: parse_option(BY_NAME[name].flag, text, BY_NAME[name].kind)
             for name, text in texts.items()
             if text is not None
+        }
+    )
+
+
+def parse_keywords(**options: object) -> model.RequestedOptions:
+    """Parse plan options by name, lists item by item; None: not given. Raises UsageError."""
+    if unknown := sorted(options.keys() - BY_NAME.keys()):
+        raise UsageError(f"{unknown[0]!r} is not an option of a plan{suggest_similar(unknown[0], BY_NAME)}")
+    return parse_requested(
+        {
+            name: ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            for name, value in options.items()
+            if value is not None
         }
     )
 

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from fleet.errors import BuildError, FleetError, StoreError, explain, print_traceback
 from fleet.facts import systems
@@ -15,17 +17,28 @@ from fleet.plan import counters
 from fleet.plan.merge import merge_plan_with_facts
 from fleet.plan.options import options_from_entry
 from fleet.remote.cancellation import Cancelled
+from fleet.remote.connect import connect
 from fleet.session.context import HostAccess, SessionContext
-from fleet.session.events import HostFinished
+from fleet.session.events import EventHandler, HostFinished
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink
-from fleet.session.log import prune_logs
+from fleet.session.log import SessionLog, prune_logs
 from fleet.session.measurement import measure_run, publish_run, utc_now
 from fleet.session.outcome import Outcome
 from fleet.session.readiness import gather_ready_facts, prepare_host
 from fleet.store import Failure, Intent, Store, new_run_id
 
 STOP_PATIENCE_S = 10.0  # after Ctrl-C: how long agents have to end before their connections are closed
+
+
+def make_context(
+    store: Store, session_id: str, emit: EventHandler, timeout_s: float, **settings: Any
+) -> tuple[SessionContext, str]:
+    """Return what the hosts of a session share, and the folder of its logs. settings: of SessionContext."""
+    log = SessionLog(store.state_dir / "logs" / session_id, emit)
+    reach = partial(connect, timeout_s=timeout_s)
+    context = SessionContext(session_id=session_id, store=store, emit=log, connect=reach, **settings)
+    return context, str(log.folder)
 
 
 def run_session(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:

@@ -1,0 +1,63 @@
+"""`fleet.measure`: what `fleet run` does, from Python."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import fleet
+from fleet.errors import FleetError, UsageError
+from tests.command import ROOT, entry
+from tests.hosts.client import know
+from tests.hosts.sshd import MakeHosts
+from tests.shared import agents_cache
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, known_hosts: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The path of the inventory in the current folder; each test has a machine of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLEET_AGENT_LOCK", str(tmp_path / "agent.lock"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
+    return tmp_path / "inventory.yaml"
+
+
+def example() -> str:
+    """The example for pytest of the docs."""
+    page = (ROOT / "docs/reading.md").read_text().partition("## Measuring from Python")[2]
+    (code,) = re.findall(r"```python\n(.*?)```", page.partition("\n## ")[0], re.DOTALL)
+    return str(code)
+
+
+def test_the_example_of_the_docs_measures_a_host_over_ssh(
+    inventory: Path, make_hosts: MakeHosts, known_hosts: Path
+) -> None:
+    (server,) = make_hosts(1)
+    know(known_hosts, server)
+    inventory.write_text("hosts:\n" + entry(server.entry(name="rpi5")))
+    names: dict[str, object] = {}
+    exec(example(), names)
+    (test,) = (value for name, value in names.items() if name.startswith("test_") and callable(value))
+    test()
+    (run,) = fleet.open().runs().to_dict("records")
+    assert (run["host_name"], dict(run["labels"])) == ("rpi5", {"suite": "nightly"})
+
+
+def test_only_the_runs_just_measured_are_returned(inventory: Path) -> None:
+    inventory.write_text("hosts: {here: {via: local}}\n")
+    plan = {"rounds": 1, "samples": 2, "iterations": 100}
+    first = fleet.measure(benchmarks="clock", inventory="inventory.yaml", **plan)
+    second = fleet.measure("here", ["clock"], inventory="inventory.yaml", **plan)
+    (one,), (other,) = first.runs()["run_id"], second.runs()["run_id"]
+    assert one != other
+    assert set(fleet.open().runs()["run_id"]) == {one, other}
+
+
+def test_an_option_that_is_none_and_a_host_that_fails_are_errors(inventory: Path) -> None:
+    inventory.write_text("hosts: {here: {address: 127.0.0.1, port: 1}}\n")
+    with pytest.raises(UsageError, match="'round' is not an option of a plan; did you mean 'rounds'"):
+        fleet.measure("here", "clock", round=1)
+    with pytest.raises(FleetError, match="here: no TCP connection"):
+        fleet.measure("here", "clock", rounds=1)
+    with pytest.raises(UsageError, match="no host or group is called 'there'"):
+        fleet.measure("there")
