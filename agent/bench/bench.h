@@ -72,6 +72,7 @@ struct point {
 	uint32_t lines;           /* of a message, its flag's included */
 	uint32_t m, n, k, copies; /* of gemm */
 	uint32_t load_mbps;       /* asked of each thread but ping; LOAD_FULL: as much as goes */
+	uint32_t read_percent; /* of the bytes of a load that also writes; 0: two of three parts */
 	const struct variant *load_variant; /* the variant of those threads; null: ping's */
 	uint32_t memory_node; /* where the memory lies; NO_NODE: where the run has it */
 	uint32_t load_node;   /* that of all but ping; NO_NODE: there, too */

@@ -20,6 +20,7 @@ enum {
 	MBPS_LEAST = 100,   /* that may be asked for */
 	MBPS_MOST = 64000,
 	RATES_MAX = 32,
+	SHARES_MAX = 16,
 };
 
 static const uint64_t memory_least = UINT64_C(64) << 20, memory_most = UINT64_C(4) << 30;
@@ -49,6 +50,41 @@ static int read_rates(const char *list, uint32_t rates[RATES_MAX], size_t *count
 		      RATES_MAX, MBPS_LEAST / 1e3, MBPS_MOST / 1000, list);
 }
 
+/* Reads shares of reads in per cent, like "100,75,50"; without a list there is the usual one, 0. */
+static int read_shares(const char *list, uint32_t shares[SHARES_MAX], size_t *count,
+		       struct refusal *refusal)
+{
+	const char *next = list;
+
+	shares[0] = 0;
+	*count = list ? 0 : 1;
+	while (list && *count < SHARES_MAX) {
+		uint64_t share;
+		const char *end = text_read_number(next, 100, &share);
+
+		if (!end || (*end && *end != ',') || !share)
+			break;
+		shares[(*count)++] = (uint32_t)share;
+		next = end + 1;
+		if (!*end)
+			return 0;
+	}
+	return !list ? 0
+		     : refuse(refusal, EXIT_OPTIONS,
+			      "--reads wants at most %d per cents from 1 to 100, not '%s'",
+			      SHARES_MAX, list);
+}
+
+/* Names what the load does: an operation, and behind a dash the share of reads. */
+static const char *name_load(const struct point *point)
+{
+	static char name[16];
+
+	snprintf(name, sizeof name, point->read_percent ? "%s-%" PRIu32 : "%s",
+		 operation_name(point->operation), point->read_percent);
+	return name;
+}
+
 /* Writes a rate with a dot after it; writes nothing for no load. */
 static void name_rate(uint32_t mbps, char name[SIZE_ROOM])
 {
@@ -73,7 +109,7 @@ static int add_point(const struct point_context *context, struct point point, st
 	format_size(point.bytes, size);
 	name_rate(point.load_mbps, rate);
 	int length = snprintf(point.name, sizeof point.name, "%s.%sx%" PRIu32 ".%s.%s",
-			      operation_name(point.operation), rate, point.threads, size,
+			      name_load(&point), rate, point.threads, size,
 			      point.huge_pages ? "huge" : "base");
 
 	if ((size_t)length >= sizeof point.name)
@@ -82,17 +118,21 @@ static int add_point(const struct point_context *context, struct point point, st
 }
 
 /* Adds a point for each operation and rate, by so many threads on so many bytes; the point without
- * a load once. */
+ * a load once. share: of reads among writes; 0: as usual. */
 static int add_rates(const struct point_context *context, const uint32_t *rates, size_t count,
-		     uint32_t chosen, struct point point, struct points *points,
+		     uint32_t chosen, uint32_t share, struct point point, struct points *points,
 		     struct refusal *refusal)
 {
 	int err = 0;
 
 	for (size_t o = 0; o < sizeof operations / sizeof *operations; o++) {
 		const struct variant *helper = context->helpers[operations[o]];
+		bool shared = operations[o] == OPERATION_MIX || operations[o] == OPERATION_NT;
 
+		if (share && shared && helper && !helper->stream[OPERATION_READ])
+			helper = NULL;
 		for (size_t r = 0; !err && r < count; r++) {
+			point.read_percent = rates[r] && shared ? share : 0;
 			point.operation = (uint8_t)(rates[r] ? operations[o] : OPERATION_IDLE);
 			point.load_mbps = rates[r];
 			point.load_variant = rates[r] ? helper : NULL;
@@ -107,14 +147,17 @@ static int add_points(const struct options *options, const struct point_context 
 		      struct points *points, struct refusal *refusal)
 {
 	const char *usual = context->by_node ? "0,full" : "0,1,2,4,8,16,full";
-	uint32_t chosen, rates[RATES_MAX];
+	uint32_t chosen, rates[RATES_MAX], shares[SHARES_MAX];
 	struct sizes sizes;
-	size_t rate_count;
+	size_t rate_count, share_count;
 	int err = read_sizes(options->sizes, context->facts, memory_most, &sizes, refusal);
 
 	if (err ||
-	    read_operations(options->operations ? options->operations : "read,mix", &chosen,
-			    refusal) ||
+	    read_operations(options->operations ? options->operations
+			    : options->reads    ? "mix"
+						: "read,mix",
+			    &chosen, refusal) ||
+	    read_shares(options->reads, shares, &share_count, refusal) ||
 	    read_rates(options->load ? options->load : usual, rates, &rate_count, refusal))
 		return -1;
 	if (!strcmp(options->sizes, "auto")) {
@@ -124,11 +167,12 @@ static int add_points(const struct options *options, const struct point_context 
 		sizes.bytes[0] = outside > memory_least ? 2 * outside : memory_least;
 	}
 	for (size_t t = 0; t < context->thread_count; t++)
-		for (size_t s = 0; !err && context->threads[t] > 1 && s < sizes.count; s++)
-			err = add_rates(context, rates, rate_count, chosen,
-					(struct point){.bytes = sizes.bytes[s],
-						       .threads = context->threads[t]},
-					points, refusal);
+		for (size_t s = 0; context->threads[t] > 1 && s < sizes.count; s++)
+			for (size_t r = 0; !err && r < share_count; r++)
+				err = add_rates(context, rates, rate_count, chosen, shares[r],
+						(struct point){.bytes = sizes.bytes[s],
+							       .threads = context->threads[t]},
+						points, refusal);
 	return err;
 }
 
@@ -188,6 +232,14 @@ static void wait_until_due(struct side *side)
 	side->load.due = side->load.grains + 1 + (uint64_t)(late / part);
 }
 
+/* Reports whether a load that reads and writes by turns of TOGETHER parts writes in this one. */
+static bool is_write_turn(uint64_t turn, uint32_t read_percent)
+{
+	uint64_t writes = 100 - read_percent;
+
+	return read_percent ? (turn + 1) * writes / 100 > turn * writes / 100 : turn % 3 == 2;
+}
+
 /* Does the parts that are due. A mix reads one half of the memory and writes the other. */
 static void move_due_parts(struct side *side)
 {
@@ -195,8 +247,9 @@ static void move_due_parts(struct side *side)
 	enum operation operation = side->point->operation;
 	uint64_t parts = side->load.due - side->load.grains,
 		 left = TOGETHER - side->load.grains % TOGETHER;
-	bool mixed = operation == OPERATION_MIX,
-	     second = mixed && side->load.grains / TOGETHER % 3 == 2;
+	uint32_t reads = side->point->read_percent;
+	bool mixed = operation == OPERATION_MIX || reads,
+	     second = mixed && is_write_turn(side->load.grains / TOGETHER, reads);
 	size_t room = side->point->load_bytes / (mixed ? 2 : 1),
 	       position = side->load.position[second];
 	size_t bytes = (parts < left ? parts : left) * side->load.grain;
@@ -204,7 +257,9 @@ static void move_due_parts(struct side *side)
 
 	bytes = bytes < room - position ? bytes : room - position;
 	if (mixed)
-		operation = second ? OPERATION_WRITE : OPERATION_READ;
+		operation = !second                     ? OPERATION_READ
+			    : operation == OPERATION_NT ? OPERATION_NT
+							: OPERATION_WRITE;
 	side->odd += variant->stream[operation](to, to, bytes) != to + bytes;
 	side->load.position[second] = (position + bytes) % room;
 	side->load.grains += bytes / side->load.grain;
@@ -238,8 +293,8 @@ static const char *name_load_variant(const struct point *point)
 	return point->load_variant ? point->load_variant->name : NULL;
 }
 
-PARAMETERS({"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,
-	    .words = operation_words},
+PARAMETERS({"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name, name_load,
+	    operation_words},
 	   {"load_mbps", "load", ROLE_COLUMN, POINT_MEMBER(load_mbps), .none = "full"},
 	   {"bytes", "sizes", ROLE_TABLE, POINT_MEMBER(bytes), .bytes = true},
 	   {"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)},

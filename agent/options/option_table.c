@@ -91,6 +91,9 @@ const struct option option_table[] = {
 	{NULL, 0, "load", TEXT, AT(load), .value = "LIST",
 	 .help = "loaded: GB/s asked of each thread that uses the memory meanwhile, from 0.1 to 64; 0: none; "
 	         "full: as fast as it goes (default: 0,1,2,4,8,16,full)."},
+	{NULL, 0, "reads", TEXT, AT(reads), .value = "LIST",
+	 .help = "loaded: per cent of the bytes that mix and nt read, 1 to 100; the others are written (default: mix "
+	         "two of three, nt none)."},
 	{NULL, 0, "share", TEXT, AT(share), .value = "LIST",
 	 .help = "Whose memory a thread works on (default: own; of contend all)."},
 	{NULL, 0, "stride", COUNT, AT(stride), 8, 1 << 20, .value = "BYTES",

@@ -36,6 +36,7 @@ struct options {
 	const char *share;         /* a list; null: the benchmark's usual */
 	const char *threads;       /* a list of llc, cores, package, all and numbers */
 	const char *load;          /* a list of GB/s and full; null: the usual ones */
+	const char *reads;         /* a list of per cents; null: the usual mix */
 	const char *pages;         /* "huge" or "base"; null: as is usual for the benchmark */
 	const char *message_lines; /* a list of numbers */
 	const char *shape;         /* "auto", or like 256x256x256 */

@@ -14,8 +14,8 @@ from fleet.plan.options import BY_NAME, OPTIONS, Option, parse_requested
 NOT_GIVEN = RequestedOptions()
 HOW_MUCH = "How much"
 _SUBJECT = (
-    "benchmarks variant preset pairs cpus sizes stride_bytes operations threads load share message_lines "
-    "shape few_pairs states blocks counters"
+    "benchmarks variant preset pairs cpus sizes stride_bytes operations threads load reads share "
+    "message_lines shape few_pairs states blocks counters"
 )
 _AMOUNT = "samples iterations warmup rounds precision time_budget_s spread_s"
 _CONDITIONS = "order line owner node nodes separation_bytes pages governor boost seed priority deadline_s"

@@ -97,7 +97,7 @@ class Parameter:
         return f"{self.name} is {value!r}, which is none of {', '.join(self.words)}"
 
     def sort_key(self, value: Any) -> Any:
-        """Return the value's place among others. A word may have a suffix (`memory-walked`)."""
+        """Return the value's place among others. A word may have a suffix (`memory-walked`, `mix-75`)."""
         if self.type != "word":
             return value
         words = [*self.words]

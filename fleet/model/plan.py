@@ -104,6 +104,7 @@ class RequestedOptions:
     operations: tuple[str, ...] | None = None
     threads: tuple[str, ...] | None = None
     load: str | None = None
+    reads: tuple[int, ...] | None = None
     share: tuple[str, ...] | None = None
     states: tuple[str, ...] | None = None
     blocks: str | None = None

@@ -214,6 +214,11 @@ OPTIONS = (
         "0,1,2,4,8,16,full",
     ),
     Option(
+        *("reads", kinds.integer_list(1, 100)),
+        "loaded: per cent of its bytes that a load of mix or nt reads.",
+        "mix 67, nt 0",
+    ),
+    Option(
         *("share", kinds.word_list(*_words_for_option("share"))),
         f"{_benchmarks_with_option('share')}: own memory for each thread, or one.",
         "of contend all",

@@ -1,11 +1,13 @@
 """`loaded`: loads while other threads use the memory; points, rates, and what each sample counts."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleet.agent.forecast import read_forecast
+from tests import needs
 from tests.native.agent import (
     Record,
     bursts,
@@ -17,8 +19,10 @@ from tests.native.agent import (
     two_cpus,
     wrong,
 )
+from tests.native.build import AGENT
 from tests.native.emulated import measure_emulated
 from tests.native.targets import AARCH64, S390X, Target
+from tests.shared import run_folder
 
 SMALL = ("-b", "loaded", "--sizes", "1M", "--rounds", "2", "--samples", "2", "--seed", "7")
 RATES = {"at1G": 1000, "at500M": 500, "full": None}
@@ -79,6 +83,53 @@ def test_a_rate_that_cannot_be_asked_for_is_refused(load: str, reason: str) -> N
     done = run("-b", "loaded", "--load", load)
     assert done.returncode == 2
     assert f"--load wants at most 32 of 0, GB/s from 0.1 to 64, and full, {reason}" in done.stderr
+
+
+def test_each_share_of_reads_is_a_curve_of_its_own() -> None:
+    plan = ("--reads", "100,75,50", "--op", "mix,nt", "--load", "0,full")
+    records = measure(*SMALL, *plan, *two_cpus())
+    assert not wrong(records)
+    loads = {f"{what}-{share}" for what in ("mix", "nt") for share in (100, 75, 50)}
+    assert {name.partition(".")[0] for name in points(records)} == loads | {"idle"}
+    for burst in bursts(records):
+        assert burst["parameters"]["operation"] == burst["point"].partition(".")[0]
+    usual = points(measure(*SMALL, "--reads", "67", *two_cpus()))
+    assert {name.partition(".")[0] for name in usual} == {"mix-67", "idle"}
+
+
+@pytest.mark.parametrize("reads", ["", "0", "101", "50,", "half", ",".join(["1"] * 17)])
+def test_a_share_that_cannot_be_is_refused(reads: str) -> None:
+    done = run("-b", "loaded", "--reads", reads)
+    assert done.returncode == 2
+    assert f"--reads wants at most 16 per cents from 1 to 100, not '{reads}'" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def shares() -> Path:
+    """The loop of a load alone, on memory that only counts."""
+    program = run_folder() / "shares"
+    options = ["-static", "-std=gnu11", "-O1", "-Wall", "-Werror", f"-I{AGENT}"]
+    source = Path(__file__).with_name("shares.c")
+    command = [needs.program("gcc", "gcc"), *options, "-o", program, source]
+    subprocess.run([*command, "-Wl,--unresolved-symbols=ignore-all"], check=True)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("operation", "percent", "reads"),
+    [
+        ("mix", 0, 2 / 3),
+        ("nt", 0, 0.0),
+        *((what, n, n / 100) for what in ("mix", "nt") for n in (1, 67, 100)),
+    ],
+)
+def test_a_load_reads_the_share_that_was_asked_for(
+    shares: Path, operation: str, percent: int, reads: float
+) -> None:
+    done = subprocess.run([shares, operation, str(percent)], capture_output=True, check=True)
+    read, written, past_caches = map(int, done.stdout.split())
+    assert read / (read + written + past_caches) == pytest.approx(reads, abs=1e-9)
+    assert (past_caches if operation == "mix" else written) == 0
 
 
 def test_without_a_load_the_operation_may_still_be_named() -> None:

@@ -182,7 +182,7 @@ def _cells(
 def _sort_keys(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key]:
     def places(key: Key) -> list[Any]:
         return [
-            ((value is None) == bool(parameter.none), value and parameter.sort_key(value))
+            ((value is None) == bool(parameter.none), value and parameter.sort_key(value), len(str(value)))
             for parameter, value in zip(parameters, key, strict=True)
         ]
 
@@ -211,7 +211,7 @@ def _meaning(parameter: Parameter, value: Any) -> str:
 
 def _words(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -> Iterator[str]:
     for parameter in parameters:
-        values = set(pairs[parameter.name])
+        values = {str(value).partition("-")[0] for value in pairs[parameter.name]}
         if parameter is _RELATION:
             yield "columns: what the CPUs share"
         elif parameter.none:
