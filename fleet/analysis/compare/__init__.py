@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
-    from fleet.analysis.compare.accept import Outcome, judge_last_runs, judge_numbers, predict_next
+    from fleet.analysis.compare.accept import (
+        LEAST_VALUES,
+        Outcome,
+        judge_last_runs,
+        judge_numbers,
+        predict_next,
+    )
     from fleet.analysis.compare.caveats import choose_number_column, list_caveats, spell_order
     from fleet.analysis.compare.comparison import Comparison, compare, compare_burst_levels
     from fleet.analysis.compare.false_alarms import count_false_alarms, orders

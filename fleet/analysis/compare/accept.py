@@ -50,6 +50,7 @@ class Outcome(StrEnum):
 class Acceptance:
     """A machine's last run beside what is expected of it.
 
+    failed, flagged: the shares of its bursts that gave no number, and of its other bursts that have a flag.
     rows: a row per number and expectation: CLASS, `ns`, the range expected, `low` to `high` in ns (NaN: no
     such limit), `source` of the expectation, `count` of the runs or machines it is of and how many of them
     are slower or less (`beaten`), `p` and `q` of a number as far off (NaN for ranges by hand), `outcome`.
@@ -60,6 +61,8 @@ class Acceptance:
     cpu_model: str | None
     rows: pd.DataFrame
     descriptions: Descriptions
+    failed: float = 0.0
+    flagged: float = 0.0
 
     @property
     def outcome(self) -> Outcome:
@@ -112,12 +115,17 @@ def judge_last_runs(
     if not tables:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
     rows = judge_numbers(pd.concat(tables, ignore_index=True), threshold or THRESHOLD)
-    models = {run["run_id"]: run["cpu_model"] for run in judged}
+    by_id = {run["run_id"]: run for run in judged}
     own = {run_id: part.drop(columns="run_id") for run_id, part in rows.groupby("run_id", sort=False)}
-    return [
-        Acceptance(host, run_id, models.get(run_id), own.get(run_id, rows[:0]), descriptions)
-        for host, run_id in last_runs.items()
-    ]
+    acceptances = []
+    for host, run_id in last_runs.items():
+        run = by_id.get(run_id, dict.fromkeys(("cpu_model", "bursts", "failed_bursts", "flagged_bursts")))
+        bursts, failed = run["bursts"] or 1, run["failed_bursts"] or 0
+        shares = failed / (bursts + failed), (run["flagged_bursts"] or 0) / bursts
+        acceptances.append(
+            Acceptance(host, run_id, run["cpu_model"], own.get(run_id, rows[:0]), descriptions, *shares)
+        )
+    return acceptances
 
 
 def _expect(

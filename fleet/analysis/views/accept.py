@@ -15,6 +15,7 @@ from fleet.model import Descriptions
 from fleet.text import format_count, one_line
 
 _LISTED = 3  # numbers of a machine
+_MANY = 0.1  # of the bursts of a run: was the host busy?
 _LONGEST = 240  # characters of a line, if there is a choice
 NEEDS = "a number needs 3 earlier runs, 3 other equal machines or tables, or a range in expected.yaml"
 
@@ -48,6 +49,8 @@ def acceptance_line(acceptance: Acceptance) -> str:
         )
         words = [*_describe_rows(placed[: _LISTED - 1], acceptance.descriptions), f"{none}{NEEDS}"]
     hint = "; other settings?" if outcome is Outcome.ABOVE else ""
+    hint += f"; {acceptance.failed:.0%} of bursts failed" if acceptance.failed >= _MANY else ""
+    hint += f"; {acceptance.flagged:.0%} of bursts are flagged" if acceptance.flagged >= _MANY else ""
     for listed in range(_LISTED, 0, -1):
         more = len(words) - listed
         rest = f"; {more} more" if more > 0 else ""
@@ -91,6 +94,8 @@ def acceptances_json(found: Sequence[Acceptance]) -> str:
             "host": acceptance.host,
             "run_id": acceptance.run_id,
             "outcome": acceptance.outcome,
+            "failed": acceptance.failed,
+            "flagged": acceptance.flagged,
             "rows": acceptance.rows,
         }
         for acceptance in found

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,13 @@ def test_measuring_first_is_a_run_whose_numbers_are_then_judged(tmp_path: Path) 
             assert done.exit_code == exit_code, done.stderr
             assert [(machine["host"], machine["outcome"]) for machine in done.json] == [("here", outcome)]
             assert "gone" in done.stderr
+
+
+def test_a_line_ends_with_the_share_of_bursts_that_failed_or_are_flagged(made_lab: Path) -> None:
+    (machine,) = judge_last_runs(str(made_lab / "results"), ["node7"])
+    assert "bursts" not in acceptance_line(replace(machine, failed=0.09, flagged=0.09))
+    line = acceptance_line(replace(machine, failed=0.17, flagged=0.8))
+    assert line.endswith("8 equal machines; 17% of bursts failed; 80% of bursts are flagged")
 
 
 def test_runs_without_numbers_are_refused(tmp_path: Path) -> None:
