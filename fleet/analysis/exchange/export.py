@@ -36,7 +36,6 @@ EXPORT_FORMATS = (*tools.FORMATS, SAMPLES)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 SAMPLES_AT_ONCE = 20_000
 _OF_OTHERS = ("other_ticks", "other_units")
-_LEFT_OUT = ["line_page", "line_offset", "line_node", "line_physical"]
 
 
 def export_matrix(
@@ -175,7 +174,7 @@ def _read_samples(root: Root, run_id: str, kinds: Sequence[str | None]) -> Itera
         step = max(1, SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
         for begin in range(0, len(bursts), step):
             for part in _cut_into_samples(bursts.iloc[begin : begin + step], descriptions):
-                yield add_run_columns(part.drop(columns=_LEFT_OUT), run)
+                yield add_run_columns(part, run)
 
 
 def _cut_into_samples(bursts: pd.DataFrame, descriptions: Descriptions) -> Iterator[pd.DataFrame]:

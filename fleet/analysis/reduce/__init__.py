@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         select_ladder_steps,
         select_node_cells,
     )
+    from fleet.analysis.reduce.line_place import describe_line_places, share_of_variance
     from fleet.analysis.reduce.load import (
         drop_points,
         load_cpus,

@@ -27,6 +27,7 @@ from fleet.analysis.reduce.ladders import (
     select_ladder_steps,
     select_node_cells,
 )
+from fleet.analysis.reduce.line_place import describe_line_places
 from fleet.analysis.reduce.matrices import estimator_column, relations
 from fleet.analysis.reduce.memory_peak import describe_memory
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
@@ -119,6 +120,7 @@ def show_run(
     if both_ways:
         none = "No messages were measured, so there are no directions to show."
         parts.append(render_directions(root, run_data.run) or none)
+    parts.append("\n".join(describe_line_places(root, run_data.run, descriptions)))
     checked = check_run(run_data.run, run_data.pairs, run_data.cpus, descriptions)
     findings = check_topology(run_data.pairs, host_history(root, run_data.run, descriptions), descriptions)
     rows = select_marked_rows(run_data.pairs, run_data.bursts, {run_id: len(run_data.bursts)})[run_id]

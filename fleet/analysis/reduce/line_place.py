@@ -1,0 +1,81 @@
+"""Says how much of the scatter between a pair's bursts the places of their lines explain."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base.tables import Floats, Ints
+from fleet.analysis.reduce.load import compute_latencies, load_samples
+from fleet.model import SHIPPED, Descriptions, View
+from fleet.store.runs import Root
+
+LEAST_SHARE = 0.1  # that is worth a sentence
+_BURSTS_A_PLACE = 3  # on average, at least
+_OUTLIER = 4.5  # times the median deviation: three standard deviations
+_ERRORS = 3  # standard errors of the share where place explains nothing
+_MOST_BURSTS = 50_000  # that are read for it
+_LINE, _COLOURS = 64, 16  # bytes; of physical pages
+_PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
+_COLUMNS = (
+    *("run_id", *_PAIR, "relation", "unit", "iterations", "warmup", "ticks", "ns_per_tick", "other_ticks"),
+    *("line_offset", "line_physical"),
+)
+
+
+def describe_line_places(
+    root: Root, run: dict[str, object], descriptions: Descriptions = SHIPPED
+) -> list[str]:
+    """Return a sentence for each benchmark of pairs whose bursts follow the place of the line.
+
+    Source: epsilon squared (Kelley 1935), the share of variance between groups less what chance gives.
+    """
+    names = [str(name).partition("/")[0] for name in run["benchmarks"]]  # type: ignore[attr-defined]
+    pairs = sorted({name for name in names if descriptions[name].view is View.MATRIX})
+    if not pairs or int(str(run["bursts"])) > _MOST_BURSTS:
+        return []
+    samples = load_samples(root, run_id=str(run["run_id"]), benchmark=pairs, columns=_COLUMNS)
+    samples = samples[samples["line_offset"].notna()].reset_index(drop=True)
+    if samples.empty:
+        return []
+    latency, burst, is_warmup = compute_latencies(samples, descriptions)
+    medians = pd.Series(latency[~is_warmup]).groupby(burst[~is_warmup]).median()
+    samples = samples.loc[medians.index].assign(ns=medians)
+    return [
+        f"{name}/{variant}: the line's {place} explains {share:.0%} of the scatter between a pair's bursts "
+        f"(n {len(part)}, {places} places)"
+        for (name, variant), part in samples.groupby(["benchmark", "variant"], observed=True)
+        for place, share, places in _explain(part)
+    ]
+
+
+def _explain(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
+    """Yield each kind of place that explains much, its share of the variance, and how many there are."""
+    logs = np.log(bursts["ns"].to_numpy(dtype=float))
+    pairs = pd.Series(logs).groupby(bursts.groupby(_PAIR, dropna=False, observed=True).ngroup().to_numpy())
+    residuals = logs - pairs.transform("median").to_numpy()
+    most = _OUTLIER * float(np.median(np.abs(residuals)))
+    residuals = residuals.clip(-most, most)  # so that no single burst decides
+    kinds = {"offset in its page": bursts["line_offset"] // _LINE}
+    if bursts["line_physical"].notna().all():
+        kinds["physical page, modulo 16,"] = bursts["line_physical"] % _COLOURS
+    for name, places in kinds.items():
+        groups, values = pd.factorize(places)
+        if 1 < len(values) <= len(bursts) / _BURSTS_A_PLACE:
+            share = share_of_variance(residuals, groups)
+            by_chance = _ERRORS * math.sqrt(2 * (len(values) - 1)) / (len(bursts) - len(values))
+            if share > max(LEAST_SHARE, by_chance):
+                yield name, share, len(values)
+
+
+def share_of_variance(values: Floats, groups: Ints) -> float:
+    """Return the share of the values' variance that lies between groups, less what chance gives; from 0."""
+    counts = np.bincount(groups)
+    means = np.bincount(groups, values) / counts
+    total = float(((values - values.mean()) ** 2).sum())
+    within = float(((values - means[groups]) ** 2).sum())
+    if not total:
+        return 0.0
+    free = len(values) - len(counts)
+    return max(0.0, (total - within - (len(counts) - 1) * within / free) / total)
