@@ -153,8 +153,8 @@ def export(
         typer.Option(
             "--format",
             "-F",
-            help="Matrix: csv, core_latency, core-to-core-latency, c2clat. Samples: samples. "
-            "Medians of hosts: openmetrics, markdown.",
+            help="Matrix: csv, core_latency, core-to-core-latency, c2clat, hwloc. Samples: samples. "
+            "Medians of hosts: bmf, openmetrics, markdown.",
             autocompletion=completion.complete_formats,
         ),
     ] = "csv",
@@ -244,7 +244,8 @@ def _format_medians(
     table = compute_host_medians(drop_points(rows, descriptions))
     if table.empty:
         raise UsageError("these runs have no latencies between CPUs; -F samples has all that was measured.")
-    return render(table)
+    last_run = {run.host_id: run.started_utc for run in sorted(runs, key=lambda run: run.started_utc)}
+    return render(table.assign(measured_utc=table["host_id"].map(last_run)))
 
 
 def _write(text: Iterator[str], output: Path | None) -> None:

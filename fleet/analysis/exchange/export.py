@@ -9,9 +9,16 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Ints
-from fleet.analysis.base.text import convert_to_shown, format_csv, format_half_width, name_kind, to_records
+from fleet.analysis.base.text import (
+    convert_to_shown,
+    format_csv,
+    format_half_width,
+    format_json,
+    name_kind,
+    to_records,
+)
 from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.grid import Grid, write_matrix_csv
+from fleet.analysis.exchange.grid import Grid, write_csv, write_matrix_csv
 from fleet.analysis.exchange.imports import PREFIX, find_summary, make_grid
 from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
 from fleet.analysis.reduce.load import (
@@ -32,7 +39,8 @@ from fleet.store.runs import Root
 from fleet.text import one_line, printable
 
 SAMPLES = "samples"
-EXPORT_FORMATS = (*tools.FORMATS, SAMPLES)
+HWLOC = "hwloc"
+EXPORT_FORMATS = (*tools.FORMATS, HWLOC, SAMPLES)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 SAMPLES_AT_ONCE = 20_000
 _OF_OTHERS = ("other_ticks", "other_units")
@@ -46,13 +54,17 @@ def export_matrix(
     what: a published run id, or summary:NAME. tool: one of FORMATS. benchmark: `cas` or `cas/llsc`. value: of
     VALUES, the number of each pair of a run, by default the tool's. UsageError for what is not there.
     """
-    write, estimator = tools.FORMATS[tool]
+    write, estimator = tools.FORMATS.get(tool, (write_csv, "median"))
+    if what.startswith(PREFIX) and tool == HWLOC:
+        raise UsageError(f"{what} is a summary, and hwloc orders CPUs by what they share: name a run.")
     if what.startswith(PREFIX):
         if value is not None:
             raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
         yield write(make_grid(_choose_rows(find_summary(root, what), benchmark, what, SHIPPED)))
     else:
         exported = _export_run(root, what, tool, benchmark, value or estimator)
+        if tool == HWLOC and isinstance(exported, Grid):
+            exported = _write_hwloc(exported, load_cpus(root, run_id=what))
         yield write(exported) if isinstance(exported, Grid) else exported
 
 
@@ -110,6 +122,25 @@ def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value
         variant=pairs["variant"].iloc[0],
         arch=run["arch"],
     )
+
+
+def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
+    """Write a matrix in ps for `hwloc-annotate in.xml out.xml -- all -- distances FILE`.
+
+    Format: its manual page; the kind is FROM_USER | MEANS_LATENCY of hwloc/distances.h. hwloc numbers PUs in
+    the order of its tree, in which each group comes at its lowest CPU. cpus: as `load_cpus` returns them.
+    """
+    online = cpus[cpus["online"].astype(bool)]
+    node = online.groupby("node", dropna=False)["cpu"].transform("min")
+    groups = online[["package", "die", "llc", "cluster", "core", "cpu"]].fillna(0)
+    groups.insert(1, "node", node)
+    number = {cpu: place for place, cpu in enumerate(groups.sort_values([*groups])["cpu"].tolist())}
+    cells = {**grid.fill_both_halves(), **{(cpu, cpu): 0.0 for cpu in grid.cpus}}
+    if missing := [f"{a}-{b}" for a in grid.cpus for b in grid.cpus if (a, b) not in cells]:
+        raise UsageError(f"hwloc takes a number for every pair of CPUs, and {missing[0]} has none.")
+    objects = [f"PU:{number[cpu]}" for cpu in grid.cpus]
+    values = [str(round(cells[a, b] * 1000)) for a in grid.cpus for b in grid.cpus]
+    return "\n".join([f"name=fleet-{grid.benchmark}-ps", "6", str(len(objects)), *objects, *values, ""])
 
 
 def _load_node_cells(
@@ -209,21 +240,59 @@ def _turn_to_samples(ticks: Iterable[Ints], others: Iterable[list[Ints] | None])
 
 _NS = 1e-9
 _KIND = ("benchmark", "variant", "relation")
-_METRIC = "fleet_median_latency_seconds"
 
 
 def render_openmetrics(table: pd.DataFrame) -> str:
-    """Render OpenMetrics in seconds, for the textfile collector of node_exporter."""
-    lines = [
-        f"# TYPE {_METRIC} gauge",
-        f"# UNIT {_METRIC} seconds",
-        f"# HELP {_METRIC} Median one-way latency between CPUs of a relation.",
-    ]
+    """Render OpenMetrics in seconds, for the textfile collector of node_exporter.
+
+    table: of `compute_host_medians`, with `measured_utc`, when the last run of the host began.
+    """
+    families: dict[str, tuple[str, list[str]]] = {
+        "fleet_median_latency": ("Median one-way latency between CPUs of a relation.", []),
+        "fleet_median_latency_lower": ("Lower end of its 95 % interval.", []),
+        "fleet_median_latency_upper": ("Upper end of its 95 % interval.", []),
+        "fleet_measured_timestamp": ("When the last run began.", []),
+    }
     for row in to_records(table):
         labels = {"host": row["host_name"], **{name: row[name] for name in _KIND}}
         listed = ",".join(f'{name}="{_escape_label(str(value))}"' for name, value in labels.items())
-        lines.append(f"{_METRIC}{{{listed}}} {row['median_ns'] * _NS:.6g}")
+        ends = [f"{seconds * _NS:.6g}" if seconds else "" for seconds in (row["median_ns"], *_find_ends(row))]
+        values = [*ends, f"{row['measured_utc'].timestamp():.0f}"]
+        for (name, (_, samples)), value in zip(families.items(), values, strict=True):
+            if value:
+                samples.append(f"{name}_seconds{{{listed}}} {value}")
+    lines = [
+        line
+        for name, (text, samples) in families.items()
+        for line in (
+            f"# TYPE {name}_seconds gauge",
+            f"# UNIT {name}_seconds seconds",
+            f"# HELP {name}_seconds {text}",
+            *samples,
+        )
+    ]
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _find_ends(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of a row's median in ns; None where it has none."""
+    if row["half"] is None:
+        return None, None
+    return row["median_ns"] * (1 - row["half"]), row["median_ns"] * (1 + row["half"])
+
+
+def render_bmf(table: pd.DataFrame) -> str:
+    """Render the Bencher Metric Format: latency in ns with its 95 % interval, for `bencher run`.
+
+    Format: https://bencher.dev/docs/reference/bencher-metric-format/. table: of `compute_host_medians`.
+    """
+    metrics = {}
+    for row in to_records(table):
+        lower, upper = _find_ends(row)
+        ends = {"lower_value": lower, "upper_value": upper} if lower is not None else {}
+        name = f"{row['host_name']} {name_kind(row)} {row['relation']}"
+        metrics[name] = {"latency": {"value": row["median_ns"], **ends}}
+    return format_json(metrics) + "\n"
 
 
 def render_markdown(table: pd.DataFrame) -> str:
@@ -245,6 +314,7 @@ def render_markdown(table: pd.DataFrame) -> str:
 
 
 DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], Any]] = {
+    "bmf": render_bmf,
     "openmetrics": render_openmetrics,
     "markdown": render_markdown,
 }

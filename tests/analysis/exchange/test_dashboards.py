@@ -1,7 +1,9 @@
 """Medians for other programs: each format as its readers take it, with the numbers of `fleet show`."""
 
 import re
+import subprocess
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from fleet.analysis.exchange import render_markdown, render_openmetrics
 from fleet.analysis.reduce import load_overview_history
 from fleet.analysis.views import compute_host_medians, select_runs_to_show
 from fleet.store import Listing
-from tests import simulated
+from tests import needs, simulated
 from tests.command import Fleet
 
 
@@ -27,18 +29,58 @@ def table(root: Path) -> pd.DataFrame:
     found = compute_host_medians(
         load_overview_history(root / "results", select_runs_to_show(Listing(root / "results"), ["all"]).runs)
     )
-    return found.assign(host_name='quo"ted|')
+    return found.assign(host_name='quo"ted|', measured_utc=pd.Timestamp("2026-11-08T02:00:00Z"))
 
 
 def test_prometheus_gets_seconds_and_escaped_labels(table: pd.DataFrame) -> None:
     lines = render_openmetrics(table).splitlines()
     assert lines[-1] == "# EOF"
     samples = [line for line in lines if not line.startswith("#")]
-    smt = next(line for line in samples if 'relation="smt"' in line)
+    smt, lower, upper, measured = (line for line in samples if 'relation="smt"' in line)
     assert r'host="quo\"ted|"' in smt
     assert float(smt.rpartition(" ")[2]) == pytest.approx(
         table[table["relation"] == "smt"]["median_ns"].iloc[0] * 1e-9, rel=1e-5
     )
+
+    ends = [float(line.rpartition(" ")[2]) for line in (lower, smt, upper)]
+    assert ends == sorted(ends)
+    assert lower.startswith("fleet_median_latency_lower_seconds{")
+    assert float(measured.rpartition(" ")[2]) == pd.Timestamp("2026-11-08T02:00:00Z").timestamp()
+
+
+def test_bencher_gets_ns_with_their_interval(root: Path) -> None:
+    with Fleet(root) as fleet:
+        metrics = fleet("export", "all", "-F", "bmf").json
+    assert len(metrics) > 1
+    for metric in metrics.values():
+        latency = metric["latency"]
+        assert 0 < latency["lower_value"] < latency["value"] < latency["upper_value"]
+
+
+def test_hwloc_takes_the_matrix_and_puts_each_number_at_its_cpus(made_lab: Path, tmp_path: Path) -> None:
+    """CPUs of one core are numbered apart on this machine, so that hwloc orders them otherwise."""
+    annotate = needs.program("hwloc-annotate", "hwloc-nox")
+    indexes = ",".join(str(core + thread) for core in range(32) for thread in (0, 32))
+    machine = f"package:2 l3:2 core:8 pu:2(indexes={indexes})"
+    subprocess.run(["lstopo-no-graphics", "--input", machine, tmp_path / "in.xml"], check=True)
+    with Fleet(made_lab) as fleet:
+        assert (
+            fleet("export", "milan", "-b", "cas", "-F", "hwloc", "-o", str(tmp_path / "file")).exit_code == 0
+        )
+        csv = fleet("export", "milan", "-b", "cas").stdout
+    files = [str(tmp_path / name) for name in ("in.xml", "out.xml", "file")]
+    subprocess.run([annotate, *files[:2], "--", "all", "--", "distances", files[2]], check=True)
+    (distances,) = ElementTree.parse(files[1]).iter("distances2")
+    assert (distances.get("kind"), distances.get("indexing")) == ("6", "os")
+    texts = {
+        tag: " ".join(part.text or "" for part in distances.iter(tag)) for tag in ("indexes", "u64values")
+    }
+    cpus, values = ([int(word) for word in text.split()] for text in texts.values())
+    rows = [line.split(",")[1:] for line in csv.splitlines()[1:]]
+    assert sorted(cpus) == [*range(64)]
+    for place, value in enumerate(values):
+        row, column = cpus[place // 64], cpus[place % 64]
+        assert value == pytest.approx(float(rows[row][column] or 0) * 1000, abs=6)  # CSV is rounded
 
 
 def test_a_pull_request_gets_a_table(table: pd.DataFrame) -> None:
@@ -54,7 +96,7 @@ def test_the_command_writes_the_last_session_or_a_selection(root: Path) -> None:
         assert fleet("export", "-F", "openmetrics", "-b", "chase").exit_code == 2
 
 
-@pytest.mark.parametrize("format_", ["openmetrics", "markdown"])
+@pytest.mark.parametrize("format_", ["bmf", "openmetrics", "markdown"])
 def test_runs_without_latencies_between_cpus_are_no_empty_table(format_: str, made_lab: Path) -> None:
     with Fleet(made_lab) as fleet:
         done = fleet("export", "verona", "-F", format_, "-b", "bandwidth")
