@@ -222,7 +222,8 @@ def describe_fake_nodes(files: Mapping[str, str]) -> str | None:
 
 def _read_node_files(files: Mapping[str, str], name: str) -> dict[int, str]:
     """Return the file of that name of each NUMA node."""
-    matches = ((re.fullmatch(rf"{_NODE}([0-9]{{1,6}})/{name}", path), text) for path, text in files.items())
+    ours = [(path, text) for path, text in files.items() if path.startswith(_NODE) and path.endswith(name)]
+    matches = ((re.fullmatch(rf"{_NODE}([0-9]{{1,6}})/{name}", path), text) for path, text in ours)
     return {int(match[1]): text for match, text in matches if match}
 
 

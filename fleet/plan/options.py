@@ -277,6 +277,8 @@ def effective_few_pairs(plan: model.Plan) -> model.PairChoice | None:
 
 def options_from_entry(host: model.Host) -> model.RequestedOptions:
     """Return the plan options of a host's inventory entry."""
+    if host.cpus is None and host.priority is None:
+        return host.plan
     return replace(host.plan, cpus=host.cpus, priority=host.priority)
 
 

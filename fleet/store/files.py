@@ -75,17 +75,20 @@ def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
     relative to the one before it and no link is followed. The path begins at the opened folder and is valid
     only meanwhile. mode: of the folder. Raises OSError.
     """
-    root.mkdir(parents=True, exist_ok=True)
-    path, handle = root, os.open(root, _FOLDER)
     try:
-        for part in name.split("/"):
-            path /= part
-            _refuse_link(path)
+        handle = os.open(root, _FOLDER)
+    except FileNotFoundError:
+        root.mkdir(parents=True, exist_ok=True)
+        handle = os.open(root, _FOLDER)
+    path = root / name
+    try:
+        parts = name.split("/")
+        for depth, part in enumerate(parts, 1):
             try:
-                with suppress(FileExistsError):
-                    os.mkdir(part, mode if path == root / name else 0o777, dir_fd=handle)
-                below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+                below = _open_or_make(part, handle, mode if depth == len(parts) else 0o777)
             except OSError as err:
+                path = root.joinpath(*parts[:depth])
+                _refuse_link(path)
                 err.filename = str(path)
                 raise
             os.close(handle)
@@ -107,6 +110,16 @@ def opened_path(handle: int) -> str:
         return f"/proc/self/fd/{handle}"
     path: bytes = fcntl.fcntl(handle, get_path, bytes(1024))
     return os.fsdecode(path.rstrip(b"\0"))
+
+
+def _open_or_make(part: str, above: int, mode: int) -> int:
+    """Open a folder in the open folder `above`, following no link; make it if it is missing."""
+    try:
+        return os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            os.mkdir(part, mode, dir_fd=above)
+        return os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
 
 
 def _refuse_link(path: Path) -> None:
