@@ -74,7 +74,7 @@ SelectRuns = Annotated[
         help="Hosts, groups, globs, web[01-04], label=value, host@label=value, age<7d, run ids; !… excludes.",
         show_default=False,
         callback=expand_groups,
-        autocompletion=completion.complete_runs,
+        autocompletion=completion.complete_sides,
     ),
 ]
 Benchmarks = Annotated[

@@ -63,7 +63,7 @@ _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
 OF_HISTORY = (
     *("run_id", *_CLASS, "point", "ping_cpu", "pong_cpu", "bursts", "median_ns", "p99_ns", "spread"),
-    *("flagged_bursts", "flags"),
+    *("flagged_bursts", "flags", "memory_node"),
 )
 
 

@@ -47,20 +47,21 @@ def render_relation_history(
     named = (([name for name in names if name in listed_titles], subject) for names, subject in of.items())
     meant = [f"{', '.join(names)}: of {subject}" for names, subject in named if names]
     explanation = "; ".join((text.describe_units(found["benchmark"], descriptions), *meant))
-    body = text.add_common_labels(listed, common_labels) + _courses(found)
+    body = text.add_common_labels(listed, common_labels) + _courses(found, width)
     words = {name.partition(" ")[0] for name in relations}
     end = one_line(f"What changed when: fleet compare {rows[-1]['host_name']}")
     return f"{', '.join(sorted(words)) if several else relations[0]}: {explanation}\n{body}\n\n{end}"
 
 
-def _courses(history: pd.DataFrame) -> str:
+def _courses(history: pd.DataFrame, width: int | None) -> str:
     keys = ["host_name", *_CLASS]
     rows = [
         (str(host), f"{name}/{variant}", str(relation), draw_sparkline(part["median_ns"]))
         for (host, name, variant, relation), part in history.groupby(keys, sort=False)
         if len(part) > 1
     ]
-    return "\n\n" + table(("host", "benchmark", "of", "oldest to newest"), rows) if rows else ""
+    titles = ("host", "benchmark", "of", "oldest to newest")
+    return "\n\n" + table(titles, rows, width=width) if rows else ""
 
 
 def render_history(
