@@ -40,7 +40,7 @@ SHOTS = {
     "compare-fleet": "fleet compare kernel=old kernel=new",
     "over-time": "fleet compare lucca",
     "siblings": "fleet compare node* --siblings",
-    "summaries": "fleet runs --summaries",
+    "summaries": "fleet show summary:i7-4930k",
     "export": "fleet export siena -b cas --format c2clat",
 }
 MOST_LINES = 56

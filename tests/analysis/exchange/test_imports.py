@@ -14,6 +14,7 @@ from fleet.analysis.exchange import (
     import_files,
     lay_out_beside,
     load_imports,
+    load_model,
     load_published,
     make_grid,
     render_beside,
@@ -231,6 +232,17 @@ def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> No
     assert "no verdict is possible" in text
     assert "equivalent" not in text
     assert not re.search(r"[+-]\d+\.\d%", text)
+
+
+def test_the_tables_of_a_cpu_model_are_shown_together(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        for name in ("AMD Ryzen 9 9950X", "AMD Ryzen 9 9950X 16-Core Processor"):
+            text = fleet("show", f"summary:{name}").stdout
+            assert "2 tables, ryzen-9-9950x" in text
+            assert re.search(r"\n *llc +2 +21\.9 +20\.8 +23\.0 +1\.11\n", text), text
+        done = fleet("show", "summary:AMD Ryzen 9 99")
+        assert (done.exit_code, "no summary is called 'AMD Ryzen 9 99'" in done.stderr) == (2, True)
+    assert load_model(str(tmp_path), "Intel(R) Xeon(R) Gold 6242 CPU @ 2.80GHz")["summary"].nunique() == 2
 
 
 def test_other_instructions_are_not_given_a_ratio(tmp_path: Path) -> None:
