@@ -68,6 +68,10 @@ def accept(
     acceptances = judge_last_runs(
         root, select or ("all",), ranges, load_tables=tables, threshold=read_share(threshold), only=only
     )
+    if ranges and not any(
+        acceptance.rows["source"].str.startswith(f"{path.name}:").any() for acceptance in acceptances
+    ):
+        typer.echo(f"fleet: no entry of {path} is about a number of these hosts.", err=True)
     if json or csv:
         typer.echo((views.acceptances_json if json else views.acceptances_csv)(acceptances))
     else:
