@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base import text
-from fleet.analysis.compare.accept import Acceptance, Outcome
+from fleet.analysis.compare.accept import TABLE, Acceptance, Outcome
 from fleet.analysis.compare.side_runs import CLASS
 from fleet.errors import UsageError
 from fleet.model import Descriptions
@@ -39,7 +39,9 @@ def acceptance_line(acceptance: Acceptance) -> str:
     if outcome is Outcome.AS_EXPECTED:
         judged = rows[rows["outcome"] == outcome]
         count = format_count(len(judged.drop_duplicates(CLASS)), "number")
+        placed = judged[judged["source"] == f"{TABLE}s"]
         words = [f"{count} held against {' and '.join(_name_sources(judged))}"]
+        words += _describe_rows(placed[: _LISTED - 1], acceptance.descriptions)
     elif outcome is Outcome.CANNOT_TELL and rows.empty:
         words = ["it has not measured this"]
     elif outcome is Outcome.CANNOT_TELL:

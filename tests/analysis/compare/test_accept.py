@@ -17,7 +17,7 @@ from fleet.analysis.reduce import Only
 from fleet.analysis.views import acceptance_line
 from fleet.errors import EXIT_BELOW, EXIT_SOME_FAILED, UsageError
 from fleet.inventory.expected import read_expected
-from fleet.model import Relation
+from fleet.model import Host, Relation
 from fleet.store import Store
 from tests import builders
 from tests.command import Done, Fleet
@@ -83,7 +83,7 @@ def test_a_host_without_any_expectation_has_its_own_exit_code(
 @pytest.mark.parametrize(
     ("factors", "outcome", "words"),
     [
-        ((0.97, 1.0, 1.02, 1.04), Outcome.AS_EXPECTED, "held against 4 tables"),
+        ((0.97, 1.0, 1.02, 1.04), Outcome.AS_EXPECTED, "better than 2 of 4 tables"),
         ((0.5, 0.51, 0.5, 0.49), Outcome.BELOW, "(4 tables)"),
         ((2.0, 2.1, 2.0, 2.1), Outcome.ABOVE, "better than 4 of 4 tables"),
         ((0.9, 1.1), Outcome.CANNOT_TELL, "better than 1 of 2 tables; "),
@@ -148,6 +148,21 @@ def test_measuring_first_is_a_run_whose_numbers_are_then_judged(tmp_path: Path) 
             assert done.exit_code == exit_code, done.stderr
             assert [(machine["host"], machine["outcome"]) for machine in done.json] == [("here", outcome)]
             assert "gone" in done.stderr
+
+
+def test_a_virtual_machine_is_held_against_numbers_at_its_own_level(tmp_path: Path) -> None:
+    run = builders.a_run(builders.small_desktop())
+    for host, hypervisor, count in (("bare", None, 6), ("virtual", "kvm", 3)):
+        own = replace(run, run_id=f"{run.run_id[:-8]}{count:08x}", host=Host(host, "192.0.2.7"))
+        own = replace(own, facts=replace(run.facts, hypervisor=hypervisor))
+        Store(tmp_path).publish(own, builders.bursts_of(own))
+        (alone,) = judge_last_runs(str(tmp_path), [host])
+        tables = pd.concat(
+            alone.rows.assign(summary=f"t{number}", median_ns=alone.rows["ns"] * factor)
+            for number, factor in enumerate((0.99, 1.0, 1.01, 3.99, 4.0, 4.01))
+        )
+        (machine,) = judge_last_runs(str(tmp_path), [host], load_tables=lambda _, tables=tables: tables)
+        assert set(machine.rows["count"]) == {count}
 
 
 def test_a_line_ends_with_the_share_of_bursts_that_failed_or_are_flagged(made_lab: Path) -> None:
