@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fleet.errors import UsageError
+from fleet.model import BENCHMARKS
 from fleet.text import suggest_similar
 
 ALL = "all"
@@ -63,5 +64,8 @@ def split_variants(text: str) -> tuple[str, str]:
 
 def describe_missing(text: str, kinds: Sequence[str]) -> str:
     """Return what to say of names that choose none of these kinds."""
-    similar = suggest_similar(text, {*kinds, *(kind.partition("/")[0] for kind in kinds)})
-    return f"--benchmark {text}: not measured{similar} There are {', '.join(kinds) or 'none'}."
+    names = {kind.partition("/")[0] for kind in kinds}
+    listed = f"There are {', '.join(kinds) or 'none'}."
+    if text in BENCHMARKS and text not in names:
+        return f"--benchmark {text}: not measured. {listed} `fleet run -b {text}` measures it."
+    return f"--benchmark {text}: not measured{suggest_similar(text, {*kinds, *names})} {listed}"

@@ -1,5 +1,6 @@
 """Sections of `fleet show`, one function each: the run, a benchmark of pairs, one of CPUs."""
 
+import json
 from typing import Any
 
 import pandas as pd
@@ -12,10 +13,12 @@ from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.analysis.views.topology import describe_topology
 from fleet.model import SHIPPED, Descriptions, take_one_of_each_core
+from fleet.plan.cpulist import format_cpus
 from fleet.text import format_count, one_line, table
 
 PAIRS_LISTED = 3
 _FEW_CPUS = 16
+_NOT_NAMED = {"benchmarks", "preset", "few_pairs", "seed", "deadline_s"}  # options that the header omits
 _IN_WORDS = {"median": "median", "mean": "mean sample", "min": "smallest sample"}
 
 
@@ -31,17 +34,35 @@ def render_header(run: dict[str, Any], order: Layout, all_cpus: pd.DataFrame) ->
     are_cores = has_siblings and one_of_each == tuple(sorted(order.cpus))
     smt = describe_smt(run["smt"], run["hypervisor"], has_siblings=has_siblings)
     preset = f"preset {run['preset']}: the number of a pair is its {_IN_WORDS[run['estimator']]}"
+    options = [
+        f"--{name.replace('_', '-')} {_format_option(value)}"
+        for name, value in run["plan"].items()
+        if value is not None and name not in _NOT_NAMED
+    ]
     lines = (
         f"{run['host_name']}  {run['run_id']}  {run['started_utc']:%Y-%m-%d %H:%M} UTC  {run['state']}",
         f"{run['cpu_model'] or 'unknown CPU model'}, {cpus}, {run['target']}",
         ", ".join([*(f"{fact} {run[fact]}" for fact in ("kernel", "governor") if run[fact]), clock]),
         f"labels: {labels}" if labels else "",
         preset if run["preset"] else "",
+        f"options: {', '.join(options)}" if options else "",
         "measured: one CPU of each core (-c cores)" if are_cores else "",
         *describe_topology(order),
         f"hyperthreading (SMT): {smt}",
     )
     return "\n".join(one_line(line) for line in lines if line)
+
+
+def _format_option(value: Any) -> str:
+    """Format the value of an option as it is stored: CPUs as ranges, a choice of pairs as it is typed."""
+    if isinstance(value, dict) and "which" in value:
+        listed = ",".join(f"{ping}-{pong}" for ping, pong in value["listed"])
+        return (
+            f"{value['which']}:{value['per_relation']}" if value["per_relation"] else listed or value["which"]
+        )
+    if isinstance(value, list):
+        return format_cpus(value) if all(type(item) is int for item in value) else ",".join(map(str, value))
+    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def render_pairs(

@@ -64,7 +64,7 @@ def test_a_past_that_is_not_there_says_what_to_do(root: Path) -> None:
     listed = Listing(root).list_with_unfinished()
     with pytest.raises(UsageError, match=r"--relation smtt: no such relation; did you mean 'smt'"):
         load_history(root, listed, "smtt", None)
-    with pytest.raises(UsageError, match=r"--benchmark readwrite: not measured. There are cas/cmpxchg"):
+    with pytest.raises(UsageError, match=r"not measured. There are cas/cmpxchg. `fleet run -b readwrite` me"):
         load_history(root, listed, "smt", "readwrite")
 
 

@@ -9,7 +9,7 @@ import pytest
 from fleet.analysis.reduce import GROUPS, lay_out_cpus, make_layout
 from fleet.analysis.views import describe_topology, list_cpus, show_run
 from fleet.errors import UsageError
-from fleet.model import Cpu
+from fleet.model import Cpu, PairChoice, Pairs
 from fleet.store import Store
 from tests import builders
 
@@ -83,8 +83,12 @@ def test_groups_are_lists_as_taskset_takes_them(tmp_path: Path) -> None:
         list_cpus(tmp_path, unknown.run_id, "llc")
 
 
-def test_a_run_of_one_cpu_a_core_is_named_so(tmp_path: Path) -> None:
+def test_a_run_names_its_options_and_that_it_is_of_one_cpu_a_core(tmp_path: Path) -> None:
     run = builders.a_run(builders.small_desktop())
     bursts = [burst for burst in builders.bursts_of(run) if max(burst.ping_cpu, burst.pong_cpu) < 4]
+    pairs = PairChoice(Pairs.PER_RELATION, ((0, 1), (2, 3)), 2)
+    run = replace(run, plan=replace(run.plan, rounds=3, cpus=(0, 1, 2, 3), pairs=pairs))
     Store(tmp_path).publish(run, bursts)
-    assert "\nmeasured: one CPU of each core (-c cores)\n" in show_run(tmp_path, run.run_id)
+    text = show_run(tmp_path, run.run_id)
+    assert "\noptions: --rounds 3, --pairs per-relation:2, --cpus 0-3\n" in text
+    assert "\nmeasured: one CPU of each core (-c cores)\n" in text
