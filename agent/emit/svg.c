@@ -9,7 +9,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-enum { NUMBERED = 16, ROWS_MOST = 9 };
+enum { NUMBERED = 16, ROWS_MOST = 8 };
 
 #define LEFT  64.0 /* of the map */
 #define TOP   52.0

@@ -57,7 +57,9 @@ def report(
     from fleet.analysis.report import output as files
     from fleet.analysis.views.overview import render_heading
     from fleet.analysis.views.show import RunsToShow
+    from fleet.cli.accept import EXPECTED
     from fleet.errors import UsageError
+    from fleet.inventory.expected import read_expected
     from fleet.store.files import write_output
     from fleet.text import format_count
 
@@ -76,24 +78,25 @@ def report(
     chosen = RunsToShow((), ()) if is_empty else _select_runs(root, words, compare, benchmarks)
     runs = chosen.runs
     heading = render_heading(runs, chosen.left_out, chosen.missing, "report") if runs else ""
+    ranges = read_expected(Path(EXPECTED)) if Path(EXPECTED).exists() else []
     if to_folder:
         from fleet.analysis.report.site import write_site
 
-        typer.echo(write_site(root, runs, file, title, find_summaries(root, summaries), heading))
+        typer.echo(write_site(root, runs, file, title, find_summaries(root, summaries), heading, ranges))
         return
     if not to_stdout:
         files.check(file, force=force)
     if file.suffix in files.CARDS:
         from fleet.analysis.report import card as cards
 
-        card = cards.card_of(root, runs[-1].run_id)
+        card = cards.card_of(root, runs[-1].run_id, ranges)
         write_output(file, [cards.FORMATS[file.suffix](card)], replace=True)
         typer.echo(cards.markdown(card, file.name))
         return
     from fleet.analysis.report.page import render
 
     ids, hosts = [run.run_id for run in runs], sorted({run.host_id for run in runs})
-    page = render(root, ids, title, compare, words or hosts, benchmarks, heading)
+    page = render(root, ids, title, compare, words or hosts, benchmarks, heading, ranges)
     if to_stdout:
         sys.stdout.write(page)
         return

@@ -21,6 +21,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from fleet.analysis.base.tables import Ints
 from fleet.analysis.base.text import convert_to_shown, format_half_width, format_value, to_records
+from fleet.analysis.compare.accept import Outcome
 from fleet.analysis.reduce.comparison_rows import select_key_nodes
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, count_flags
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap, find_value, is_log, map_cpus, map_nodes
@@ -30,12 +31,14 @@ from fleet.analysis.reduce.matrices import estimator_column, matrix, relations
 from fleet.analysis.reduce.memory_peak import describe_memory
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
+from fleet.analysis.report.findings import Findings, judge
 from fleet.analysis.report.markup import filled
 from fleet.analysis.report.output import CARD, CARDS
 from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
 from fleet.analysis.views.point_tables import BY_NODE
 from fleet.analysis.views.topology import list_core_kinds
 from fleet.errors import UsageError
+from fleet.inventory.expected import ExpectedRange
 from fleet.model import Benchmark, Descriptions, View, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store.runs import Root
@@ -43,10 +46,10 @@ from fleet.text import format_count, one_line
 
 _SIZE = (1200, 630)
 _X, _Y, _SIDE = 64.0, 52.0, 520.0  # of the map
-_LEFT, _RIGHT, _EXTREMES, _FOOT = 700.0, 1160.0, 546.0, 588.0  # of the words
+_LEFT, _RIGHT, _FOOT = 700.0, 1160.0, 588.0  # of the words
 _COLUMNS = ((_LEFT, "start"), (940.0, "end"), (1050.0, "end"), (_RIGHT, "end"))
 _NUMBERED = 16  # CPUs; of more the numbers would be too small to read
-_MOST_ROWS = 9
+_MOST_ROWS = 8
 _TITLES = ("median", "±95%", "pairs")
 _EM = 0.64  # of a font's size a character is wide, in most sans-serif fonts less
 _FONTS = "mpl-data/fonts/ttf/DejaVuSans"  # of matplotlib, which is not imported
@@ -72,7 +75,8 @@ class Card:
     """A card. kind: its benchmark and variant. title: its alternative text.
 
     cells: shades of the map, SHADES for none. edges: offsets of the lines between groups in the map. rows:
-    the table beside it, titles first. extremes: the fastest, middle and slowest pair. about: lines about the
+    the table beside it, titles first. quotes: whether it is as expected; the fastest, middle and slowest
+    pair. about: lines about the
     machine and the run.
     """
 
@@ -82,26 +86,28 @@ class Card:
     edges: Sequence[float]
     texts: Sequence[Text]
     rows: Sequence[tuple[str, ...]]
-    extremes: Sequence[str]
+    quotes: Sequence[str]
     about: Sequence[str]
 
 
-def card_of(root: Root, run_id: str) -> Card:
+def card_of(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> Card:
     """Return the card of a run's first benchmark of pairs, else by NUMA node.
 
-    Raise UsageError if it has neither, or StoreError.
+    ranges: what is expected of machines. Raise UsageError if it has neither, or StoreError.
     """
     (run,), _, cpus = read_runs(root, [run_id])
-    return lay_out_card(run, cpus, as_float64(load_pairs(root, run_id=run_id)))
+    findings = Findings(acceptances=judge(root, [run_id], ranges))
+    accepted = findings.describe_acceptance(run["host_id"])
+    return lay_out_card(run, cpus, as_float64(load_pairs(root, run_id=run_id)), accepted=accepted)
 
 
 def lay_out_card(
-    run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str | None = None
+    run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, foot: str | None = None, accepted: str = ""
 ) -> Card:
     """Lay out the card of a run; raise UsageError if it has neither pairs nor NUMA nodes.
 
     run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot: the line below, for a
-    run without agent, date and ID.
+    run without agent, date and ID. accepted: whether it is as expected.
     """
     descriptions = read_descriptions(run["hello"])
     pairs = drop_points(every, descriptions)
@@ -136,16 +142,20 @@ def lay_out_card(
     beside_peak = [line for line in describe_memory(run, every, cpus, descriptions) if "%" in line]
     memory = one_line("; ".join(filter(None, [memory, *beside_peak[:1]])))
     extremes = [] if by_node else _describe_extremes(pairs, estimator_column(run), descriptions[name])
+    judged = "" if accepted.startswith(Outcome.CANNOT_TELL) else one_line(accepted.partition("; ")[0])
+    fits = len(table) < _MOST_ROWS
+    lines = [*(textwrap.wrap(judged, 48) if fits else filter(None, [judged])), *extremes]
     counts, core_kinds = _counts(order), list_core_kinds(order)
     foot = foot or _foot(run, pairs)
-    words = _words(model, counts, core_kinds, subject, table, memory, extremes, foot)
+    words = _words(model, counts, core_kinds, subject, table, memory, lines, foot)
     about = [line for line in (f"{model}, {counts}", core_kinds, memory, foot) if line]
+    quotes = [*filter(None, [judged]), *extremes]
     texts = [*_map_texts(drawn, name, descriptions), *words]
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
     shades, cell = drawn.choose_shades(), _SIDE / len(drawn.labels)
     cells, title = np.where(shades < 0, SHADES, shades), f"{model}, {subject}: {listed}"
     edges = [place * cell for place, border in enumerate(drawn.borders) if border]
-    return Card(kind, title, cells, edges, texts, table, extremes, about)
+    return Card(kind, title, cells, edges, texts, table, quotes, about)
 
 
 def _unit(benchmark: str, descriptions: Descriptions) -> str:
@@ -212,7 +222,7 @@ def _words(
     subject: str,
     table: Sequence[tuple[str, ...]],
     memory: str,
-    extremes: Sequence[str],
+    lines: Sequence[str],
     foot: str,
 ) -> Iterator[Text]:
     y = 76.0
@@ -235,8 +245,8 @@ def _words(
         y += step
     if memory:
         yield _line(_LEFT, y + 8, 15, memory)
-    for place, line in enumerate(extremes):
-        yield _line(_LEFT, _EXTREMES + 21 * place, 15, line)
+    for place, line in enumerate(lines, 1 - len(lines)):
+        yield _line(_LEFT, _FOOT + 21 * place, 15, line)
     yield _line(40, _FOOT + 22, 14, foot, "muted", _SIZE[0] - 80)
 
 
@@ -338,8 +348,8 @@ def markdown(card: Card, name: str) -> str:
     lines = [f"| {' | '.join(row)} |" for row in clean]
     alternative = card.title.replace("[", "\\[").replace("]", "\\]")
     table = "\n".join((lines[0], "| --- | ---: | ---: | ---: |", *lines[1:]))
-    extremes = "\n".join(f"- {line}" for line in card.extremes)
-    return "\n\n".join(filter(None, (f"![{alternative}]({name})", table, extremes, *card.about)))
+    listed = "\n".join(f"- {line}" for line in card.quotes)
+    return "\n\n".join(filter(None, (f"![{alternative}]({name})", table, listed, *card.about)))
 
 
 FORMATS: Mapping[str, Callable[[Card], str | bytes]] = dict(zip(CARDS, (svg, png), strict=True))

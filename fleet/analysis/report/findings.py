@@ -1,26 +1,33 @@
 """State what runs show without a question: what changed when, and which of equal machines is odd.
 
-Use the functions of `fleet compare HOST` and `fleet compare --siblings`, for pages, cards and the site.
+Use the functions of `fleet compare HOST`, `fleet compare --siblings` and `fleet accept`, for pages and the
+site.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fleet.analysis.base.text import convert_change, format_change, format_value, is_rate, to_records
+from fleet.analysis.compare.accept import Acceptance, Outcome, judge_last_runs
 from fleet.analysis.compare.history import History, find_changes_over_time
 from fleet.analysis.compare.siblings import MEAN, Siblings, compare_siblings
 from fleet.analysis.compare.side_runs import CLASS
-from fleet.analysis.reduce.comparison_rows import Only
+from fleet.analysis.exchange.imports import load_model
+from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.views import over_time
 from fleet.analysis.views import siblings as siblings_view
+from fleet.analysis.views.accept import acceptance_line
 from fleet.errors import UsageError
+from fleet.inventory.expected import ExpectedRange
 from fleet.store.runs import Root
-from fleet.text import one_line
+from fleet.text import format_count, one_line
 
+_MOST_LINES = 8  # machines, each with a line of its own
 COURSE_SIZE = (640, 180)  # pixels
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 630.0, 12.0, 140.0
 
@@ -71,21 +78,52 @@ class Findings:
     """The findings about the runs of some hosts.
 
     changes: `on` (a day) and `cells`, under over_time.TITLES. courses, marks: by host; a mark is a finding
-    beyond the threshold in a few words.
+    beyond the threshold in a few words. acceptances: by host, whether its last run is as expected.
     """
 
     answers: Sequence[Answer] = ()
     changes: Sequence[dict[str, Any]] = ()
     courses: Mapping[str, Sequence[Course]] = field(default_factory=dict)
     marks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    acceptances: Mapping[str, Acceptance] = field(default_factory=dict)
 
     def about_host(self, host: str) -> list[Finding]:
         """Return the findings about one host."""
         return [finding for answer in self.answers for finding in answer.findings if host in finding.hosts]
 
+    def describe_acceptance(self, host: str) -> str:
+        """Say whether a host's last run is as expected, without its name; empty if it was not judged."""
+        machine = self.acceptances.get(host)
+        return acceptance_line(machine).partition(": ")[2] if machine else ""
 
-def find(root: Root, selection: Sequence[str], benchmark: str | None = None) -> Findings:
-    """Find what changed when in a selection, and which of its equal machines are odd."""
+    def list_acceptances(self) -> list[str]:
+        """List the lines of `fleet accept`, of many machines only those that are not as expected."""
+        machines, good = self.acceptances.values(), Outcome.AS_EXPECTED
+        few = len(machines) <= _MOST_LINES
+        lines = [acceptance_line(machine) for machine in machines if few or machine.outcome is not good]
+        left_out = len(machines) - len(lines)
+        return [*lines, *([f"{format_count(left_out, 'machine')}: {good}"] if left_out else [])]
+
+
+def judge(
+    root: Root, selection: Sequence[str], ranges: Sequence[ExpectedRange] = (), only: Only = ALL
+) -> dict[str, Acceptance]:
+    """Hold the last run of each host against what is expected; empty if nothing can be compared."""
+    try:
+        tables = partial(load_model, root)
+        machines = judge_last_runs(root, selection, ranges, load_tables=tables, only=only)
+    except UsageError:
+        return {}
+    return {machine.host: machine for machine in machines}
+
+
+def find(
+    root: Root,
+    selection: Sequence[str],
+    benchmark: str | None = None,
+    ranges: Sequence[ExpectedRange] = (),
+) -> Findings:
+    """Find what changed when in a selection, which of its equal machines are odd, and which as expected."""
     try:
         only = Only(benchmark)
         past, groups = (
@@ -108,7 +146,7 @@ def find(root: Root, selection: Sequence[str], benchmark: str | None = None) -> 
     for change, words in zip(to_records(past.changes), cells, strict=True):
         for host in change["hosts"]:
             courses.setdefault(host, []).append(_draw_course(past, change, words, host))
-    return Findings(answers, changes, courses, marks)
+    return Findings(answers, changes, courses, marks, judge(root, selection, ranges, only))
 
 
 def _answer_changes(past: History, cells: Sequence[tuple[str, ...]]) -> Answer:

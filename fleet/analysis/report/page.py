@@ -43,6 +43,7 @@ from fleet.analysis.views.sections import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology
 from fleet.analysis.views.warnings import DEEDS, ORDER
 from fleet.errors import UsageError
+from fleet.inventory.expected import ExpectedRange
 from fleet.model import SHIPPED, Descriptions
 from fleet.model.version import VERSION
 from fleet.plan.benchmark_names import ALL, select_kinds
@@ -103,11 +104,13 @@ def render(
     selection: Sequence[str] = (),
     benchmark: str | None = None,
     heading: str = "",
+    ranges: Sequence[ExpectedRange] = (),
 ) -> str:
     """Return the page about these runs; raise StoreError, or UsageError for no run.
 
     sides: two sides to compare, baseline first. Without them the page opens with the findings of `selection`,
-    or of these runs. heading: from `render_heading`, where hosts are left out or missing.
+    or of these runs. heading: from `render_heading`, where hosts are left out or missing. ranges: what is
+    expected of machines.
     """
     if not run_ids:
         raise UsageError("no run to report on.")
@@ -143,7 +146,7 @@ def render(
         thumbnails=thumbnails,
         shared=shared,
         differences=differences(root, readings, tables_read, sides) if sides else None,
-        findings=Findings() if sides else find(root, selection or [",".join(run_ids)], benchmark),
+        findings=Findings() if sides else find(root, selection or [",".join(run_ids)], benchmark, ranges),
         course_size=COURSE_SIZE,
         environment=list_properties([reading.run for reading in readings]),
         viridis=figures.palette("viridis"),

@@ -47,6 +47,7 @@ from fleet.analysis.views import over_time
 from fleet.analysis.views.history import draw_sparkline
 from fleet.analysis.views.overview import compute_host_medians, since_text
 from fleet.errors import UsageError
+from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store import RunSummary, schema
@@ -118,11 +119,12 @@ def write_site(
     title: str | None = None,
     summaries: Mapping[str, pd.DataFrame] = MappingProxyType({}),
     heading: str = "",
+    ranges: Sequence[ExpectedRange] = (),
 ) -> str:
     """Write the pages about these runs and summaries; return how many, in words.
 
-    summaries: rows by name. heading: from `render_heading`, for the index.
-    Raise UsageError if a file that fleet did not write is in the way.
+    summaries: rows by name. heading: from `render_heading`, for the index. ranges: what is expected of
+    machines. Raise UsageError if a file that fleet did not write is in the way.
     """
     listing, hosts = open_listing(root), group_by_host(runs)
     tables = {f"{name}{_OF_SUMMARY}": own for name, own in summaries.items()}
@@ -134,17 +136,27 @@ def write_site(
         cpu_models = [hosts[host][-1].cpu_model] if host in hosts else tables[host]["cpu_model"].dropna()
         model = next(iter(cpu_models), None)
         models.setdefault(_slug(model), []).append(host)
-    of_models = {slug: _digest([made_of[host] for host in own]) for slug, own in models.items()}
+    of_models = {
+        slug: _digest([[made_of[host] for host in own], repr(ranges)]) for slug, own in models.items()
+    }
     old = {slug: record for slug, record in before["models"].items() if record["key"] == of_models.get(slug)}
     pasts = {
-        slug: find(listing, [",".join(run.run_id for host in own for run in hosts.get(host, ()))])
+        slug: find(
+            listing, [",".join(run.run_id for host in own for run in hosts.get(host, ()))], ranges=ranges
+        )
         for slug, own in models.items()
         if slug not in old
     }
     marks = {host: mark for record in old.values() for host, mark in record["marks"].items()}
     of_hosts = {host: past for slug, past in pasts.items() for host in models[slug]}
     marks |= {
-        host: _digest([[asdict(course) for course in past.courses.get(host, ())], past.marks.get(host)])
+        host: _digest(
+            [
+                [asdict(course) for course in past.courses.get(host, ())],
+                past.marks.get(host),
+                past.describe_acceptance(host),
+            ]
+        )
         for host, past in of_hosts.items()
     }
     keys = {host: _digest([key, marks.get(host)]) for host, key in made_of.items()}
@@ -391,8 +403,9 @@ def _render_machine(
     file: bytes | None = None,
 ) -> tuple[Row, dict[str, str | bytes]]:
     host, descriptions = run["host_id"], read_descriptions(run["hello"])
+    accepted = findings.describe_acceptance(host)
     try:
-        card = cards.lay_out_card(run, cpus, pairs, foot)
+        card = cards.lay_out_card(run, cpus, pairs, foot, accepted)
     except UsageError:  # it has no pairs of CPUs
         card = None
     kind = card.kind if card else ""
@@ -433,6 +446,7 @@ def _render_machine(
         "card": card,
         "since": dict.fromkeys(since_text(cell) for cell in to_records(usual) if cell["since"]),
         "findings": findings.about_host(host),
+        "accepted": accepted,
         "courses": findings.courses.get(host, ()),
     }
     html = _render_page("machine.html", title=row.name, size=COURSE_SIZE, file=file, **about)

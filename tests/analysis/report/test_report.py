@@ -1,4 +1,5 @@
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -6,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from fleet.analysis.base import find_last_session
-from fleet.analysis.compare import compare_siblings, find_changes_over_time
 from fleet.analysis.report import check, render, write_site
 from fleet.analysis.views import (
     NO_LIMIT,
-    render_changes_headline,
-    render_siblings_headline,
     select_runs_to_show,
     show_runs,
 )
@@ -21,6 +19,7 @@ from fleet.store import Listing, Store
 from fleet.store.files import write_output
 from tests import builders, simulated
 from tests.analysis.markup import Markup
+from tests.command import Done
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }} $x$ \x1b[2J\u202e"
 
@@ -179,22 +178,28 @@ def test_single_runs_are_compared_only_on_request_and_named_by_their_labels(tmp_
     assert f"B, {second}, against A, {first}" in asked
 
 
-def test_the_page_opens_with_what_compare_finds(made_lab: Path) -> None:
-    listing = Listing(made_lab / "results")
-    chosen = ["lucca", "node*"]
-    runs = [run.run_id for run in listing.runs if run.host_id == "lucca" or run.host_id.startswith("node")]
-    front = Markup(render(listing, runs, selection=chosen).partition('id="medians"')[0]).text
-    past, (_, nodes, *_) = (
-        find_changes_over_time(listing, chosen),
-        sorted(compare_siblings(listing, chosen), key=lambda one: one.hosts),
-    )
-    for said in (
-        render_changes_headline(past),
-        "lucca, cas package: +5",
-        render_siblings_headline(nodes),
-        "node6, cas/cmpxchg package: +9",
-    ):
-        assert said in front
+@pytest.mark.parametrize("words", ["lucca", "pisa", "all"])
+def test_a_page_says_what_the_terminal_says(
+    words: str, made_lab: Path, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    several, root = words == "all", ("-r", str(made_lab / "results"))
+    page = " ".join(Markup(fleet_here("report", words, "-o", "-", *root).stdout).text.split())
+    answers = [fleet_here("compare", words, *root).stdout]
+    if several:
+        answers += [fleet_here("compare", words, "--siblings", *root).stdout]
+    sentences = [text.partition("\n")[0] for text in answers]
+    accepted = fleet_here("accept", words, *root).stdout.partition("\n\n")[0].splitlines()
+    sentences += [line for line in accepted if not (several and ": as expected" in line)]
+    changes = [change for text in answers for change in re.findall(r"[+-]\d+\.\d%(?: to [+-]\S+)?", text)]
+    assert bool(changes) == (words != "pisa")
+    numbers = []
+    if several:  # of one host, show has the last run beside what is usual
+        shown = fleet_here("show", words, *root).stdout
+        sentences += [shown.partition("\n")[0]]
+        numbers = re.findall(r"\d+\.\d+ ±\d+\.\d%", shown)
+        assert len(numbers) >= 18
+    assert [said for said in (*sentences, *changes, *numbers) if said not in page] == []
 
 
 @pytest.mark.parametrize("benchmarks", [("cas",), ("clock",)])
