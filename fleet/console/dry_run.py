@@ -41,8 +41,7 @@ def _describe_sampling(plan: Plan) -> str:
     options = resolve_defaults(plan)
     parts = [f"as {plan.preset} does"] if plan.preset else []
     if plan.rounds is not None or plan.preset is None:
-        more = " or more" if plan.rounds else " or more, 3 where these take long"
-        parts.append(format_count(options.rounds, "round") + (more if options.precision else ""))
+        parts.append(format_count(options.rounds, "round") + " or more" * bool(options.precision))
     parts += [f"over {options.spread_s:g} s"] if options.spread_s else []
     parts += [f"until ±{100 * options.precision:.3g}%"] if options.precision else []
     for name, value in (("samples", plan.samples), ("round trips a sample", plan.iterations)):
