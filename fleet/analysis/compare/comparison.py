@@ -219,9 +219,9 @@ def _lay_out_comparison(
     )
     warnings = list_caveats(a, b, (rows_a, rows_b), unit=unit, same_topology=same)
     if same:
-        every = len(_list_pairs(rows_a) | _list_pairs(rows_b))
+        every = _count_pairs(rows_a, rows_b)
         rows_a, rows_b = _keep_common_pairs(rows_a, rows_b)
-        if less := every - len(_list_pairs(rows_a)):
+        if less := every - _count_pairs(rows_a):
             warnings.append(f"Pairs or points left out, since not every run has them: {less}.")
     own = [rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b)]
     levels = compare_burst_levels(own[0] if same else own[0][:0], own[1])
@@ -321,18 +321,14 @@ def _average_usual_runs(runs: pd.Series) -> float:
 
 def _keep_common_pairs(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Keep the pairs that every run of both sides has, so that the same pairs are compared."""
-    rows = pd.concat([a, b])
-    units = rows["unit"].nunique()
-    counts = rows.groupby(CELL)["unit"].nunique()
-    shared = counts.index[counts == units]
-    if not len(shared):
-        return a, b
-    common_rows = [side[pd.MultiIndex.from_frame(side[CELL]).isin(shared)] for side in (a, b)]
-    return common_rows[0], common_rows[1]
+    both = pd.concat([a, b])
+    units = both.groupby(CELL, observed=True)["unit"].transform("nunique")
+    is_common = (units == both["unit"].nunique()).to_numpy()
+    return (a[is_common[: len(a)]], b[is_common[len(a) :]]) if is_common.any() else (a, b)
 
 
-def _list_pairs(rows: pd.DataFrame) -> set[tuple[object, ...]]:
-    return set(rows[CELL].drop_duplicates().itertuples(index=False, name=None))
+def _count_pairs(*sides: pd.DataFrame) -> int:
+    return len(pd.concat(sides)[CELL].drop_duplicates())
 
 
 def _read_topologies(cpus: pd.DataFrame, run_ids: Sequence[str]) -> dict[str, frozenset[object]]:
@@ -363,21 +359,21 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     columns = [*CELL, *names, "moved", "moved_low", "moved_high"]
     if a.empty or b.empty or "other_ns" not in a:
         return pd.DataFrame(columns=columns)
-    both = pd.concat([side[[*CELL, "other_ns", "other_share"]] for side in (a, b)])
+    both = pd.concat([a.assign(side="a"), b.assign(side="b")])
     if both["other_ns"].count() < _LEAST_SWITCHING:
         return pd.DataFrame(columns=columns)
-    cells = both.groupby(CELL, sort=False)
-    switching = cells["other_ns"].count() >= _LEAST_SWITCHING
-    sides = [dict(iter(side.groupby(CELL, sort=False))) for side in (a, b)]
-    shares: dict[Any, float] = cells["other_share"].sum()[switching].to_dict()
-    shares = {key: share for key, share in shares.items() if all(key in side for side in sides)}
+    both = both[both.groupby(CELL, observed=True)["other_ns"].transform("count") >= _LEAST_SWITCHING]
+    cells = [
+        (-part["other_share"].sum(), key, [part[part["side"] == side] for side in _SIDES])
+        for key, part in both.groupby(CELL, observed=True)
+        if part["side"].nunique() == len(_SIDES)
+    ]
     rows = []
-    for key in sorted(shares, key=lambda key: (-shares[key], key))[:_MOST_PAIRS]:
-        parts = [side[key] for side in sides]
+    for _, key, parts in sorted(cells, key=lambda cell: cell[:2])[:_MOST_PAIRS]:
         numbers = [float(part[name].median()) for name in ("median_ns", "other_ns") for part in parts]
-        of_bursts = [part["other_share"].to_numpy(dtype=float) for part in parts]
+        shares = [part["other_share"].to_numpy(dtype=float) for part in parts]
         rows.append(
-            (*key, *numbers, *(float(part.mean()) for part in of_bursts), *_estimate_difference(*of_bursts))
+            (*key, *numbers, *(float(part.mean()) for part in shares), *_estimate_difference(*shares))
         )
     return pd.DataFrame(rows, columns=columns)
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fleet.analysis.base.text import to_records
 from fleet.analysis.reduce import ladders
-from fleet.analysis.reduce.load import drop_contradicting, drop_points, load_cpus, select_benchmark
+from fleet.analysis.reduce.load import drop_contradicting, drop_points, load_cpus, map_views, select_benchmark
 from fleet.analysis.reduce.pairs import OF_HISTORY, as_float64, load_pairs, reduce_by_run
 from fleet.analysis.reduce.topology import find_core_kinds
 from fleet.errors import UsageError
@@ -51,13 +51,14 @@ def build_comparison_rows(
     pairs: from `as_float64`. cpus: of the same runs. point: take only its rows. Raises UsageError if no row
     has it.
     """
-    views = pairs["benchmark"].map(lambda name: descriptions[str(name)].view)
+    views = map_views(pairs["benchmark"], descriptions)
     if point is not None:
         return _select_point(pairs, point, descriptions)
     placed = ladders.is_node_placed(pairs, descriptions)
     others = pairs[~views.isin([View.MATRIX, View.CPUS, View.LADDER]) & ~placed]
     others = pd.concat([others, ladders.select_homes(pairs, descriptions)])
-    loads = others["benchmark"].map(lambda name: descriptions[str(name)].other_unit == "byte").astype(bool)
+    names = [name for name in others["benchmark"].unique() if descriptions[str(name)].other_unit == "byte"]
+    loads = others["benchmark"].isin(names)
     under_load, others = others[loads], others[~loads]
     # Of a benchmark that nobody described there may be no point.
     points = others["point"].astype(object).fillna("")
@@ -373,5 +374,5 @@ def _select_point(pairs: pd.DataFrame, point: str, descriptions: Descriptions) -
         listed = ", ".join(points[:_SHOWN]) + (", …" if len(points) > _SHOWN else "")
         why = f"these runs have no such point{suggest_similar(point, points)} There are {listed or 'none'}."
         raise UsageError(one_line(f"--point {point}: {why}"))
-    of_ladders = rows["benchmark"].map(lambda name: descriptions[str(name)].view is View.LADDER).astype(bool)
-    return rows.assign(relation=rows["relation"].where(~of_ladders, point))
+    is_ladder = map_views(rows["benchmark"], descriptions) == View.LADDER
+    return rows.assign(relation=rows["relation"].where(~is_ladder, point))

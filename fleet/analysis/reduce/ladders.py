@@ -10,6 +10,7 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools
 from fleet.analysis.base.text import to_records
+from fleet.analysis.reduce.load import map_views
 from fleet.model import SHIPPED, Descriptions, Shape, View
 
 MEMORY = "mem"
@@ -35,8 +36,8 @@ def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) ->
 
 def select_homes(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Select the rows of matrices of pairs whose lines lie on a requested NUMA node."""
-    views = pairs["benchmark"].map(lambda name: descriptions[str(name)].view)
-    return pairs[(views == View.MATRIX) & pairs["memory_node"].notna()]
+    is_matrix = map_views(pairs["benchmark"], descriptions) == View.MATRIX
+    return pairs[is_matrix & pairs["memory_node"].notna()]
 
 
 def select_ladder_steps(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:

@@ -285,6 +285,11 @@ def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]"
     return chosen
 
 
+def map_views(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED) -> "pd.Series[Any]":
+    """Return the view of each row's benchmark."""
+    return benchmarks.map({name: descriptions[str(name)].view for name in benchmarks.unique()})
+
+
 def drop_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Drop all but one number of each CPU or pair: keep rows without points, or at the usual point."""
     has_one = has_one_number(rows, descriptions)
