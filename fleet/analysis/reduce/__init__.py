@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from fleet.analysis.reduce.flags import (
         MEANINGS,
         PAIR_FLAGS,
-        SIBLING_NEARER,
         add_pair_flags,
         compare_with_nearest,
     )

@@ -190,7 +190,20 @@ def test_the_table_of_relations_has_its_columns_and_a_plain_index() -> None:
     table = compare_relations(a, b, 0.03)
     assert list(table.columns) == [
         *("benchmark", "variant", "relation", "pairs", "a_within", "b_within", "a_units", "b_units"),
-        *("a_ns", "b_ns", "levels", "shared", "error", "freedom", "chance", "more", "ratio", "low", "high"),
+        *(
+            "a_ns",
+            "b_ns",
+            "levels",
+            "shared",
+            "error",
+            "freedom",
+            "borrowed",
+            "chance",
+            "more",
+            "ratio",
+            "low",
+            "high",
+        ),
         *("p", "q", "smallest", "verdict", "why"),
     ]
     assert table.index.tolist() == [0, 1]

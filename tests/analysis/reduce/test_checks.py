@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import smt
 from fleet.analysis.reduce import add_pair_flags, check_topology, compare_with_nearest
 
 Ns = Mapping[tuple[str, int, int], float]  # relation, ping, pong -> ns
@@ -204,23 +203,3 @@ def test_the_slower_direction_is_named_with_how_much_longer_it_takes(
     found = check_topology(table(PAIR, asymmetry=asymmetry))
     assert found[["check", "subject", "says"]].to_numpy().tolist() == [["asymmetry", "0-1", says]]
     assert found["value"][0] == pytest.approx(value)
-
-
-@pytest.mark.parametrize(
-    ("ns", "nearest"),
-    [
-        (CORES, {(0, 1), (2, 3)}),
-        ({**CORES, ("llc", 1, 2): 13.0}, {(0, 1), (2, 3)}),
-        ({**CORES, ("llc", 1, 2): 12.9}, set()),
-        ({("llc", 0, 1): 10.0}, set()),  # no other to compare with
-        ({("llc", 0, 1): 10.0, ("llc", 1, 2): 40.0}, set()),
-        ({("llc", 0, 1): 10.0, ("llc", 0, 2): 20.0, ("llc", 1, 2): 40.0}, {(0, 1)}),
-        ({("llc", 0, 1): 10.0, ("llc", 1, 0): 30.0, ("llc", 0, 2): 30.0, ("llc", 1, 2): 30.0}, {(0, 1)}),
-        ({("llc", 0, 1): 10.0, ("llc", 1, 0): 40.0, ("llc", 0, 2): 30.0, ("llc", 1, 2): 30.0}, set()),
-    ],
-)
-def test_pairs_that_are_each_others_nearest_are_found_whatever_the_os_says(
-    ns: Ns, nearest: set[tuple[int, int]]
-) -> None:
-    """Both directions of a pair count as their mean."""
-    assert smt.nearest_pairs(table(ns)) == nearest

@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmarks import smt
 from fleet.analysis.reduce import check_topology, load_samples, pair_medians
 from fleet.analysis.report import render
 from fleet.analysis.views import show_run
@@ -59,13 +58,3 @@ def test_show_and_report_know_the_hosts_earlier_runs(tmp_path: Path) -> None:
     assert "latency differs from earlier runs of this host by more than a factor of two" in render(
         tmp_path, [run.run_id]
     )
-
-
-def test_all_siblings_of_the_published_i9_and_i7_are_found_in_their_latencies() -> None:
-    table = smt.check_published()
-    known = table[table["summary"].str.startswith(("i9-13980hx", "i7-13850hx"))]
-    assert len(known) == 10
-    assert (known["smt"] == 8).all()
-    for factor in smt.FACTORS:
-        assert (known[f"found_{factor}"] == 8).all()
-    assert (known["wrong_1.6"] == 0).all()
