@@ -183,7 +183,7 @@ def main() -> None:
     try:
         with host_maker(folder, key) as make, quota(folder.name) as group:
             servers = make(max(options.hosts, 1), options=["MaxStartups 300:30:400"])
-            (throttled,) = make(1, options=odd.in_group(group))
+            (throttled,) = make(1, options=odd.join_group(group))
             sessions.known.write_text("".join(s.known_hosts_line for s in [*servers, throttled]))
             if options.rounds:
                 many(sessions, servers, options.rounds)

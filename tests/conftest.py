@@ -100,7 +100,7 @@ def ssh_host(make_hosts: MakeHosts) -> SshHost:
 @pytest.fixture(scope="session")
 def slurm_nodes() -> Iterator[dict[str, str]]:
     """A Slurm with an allocation of three nodes; the variables to use it."""
-    with slurm.allocated() as variables:
+    with slurm.allocate_nodes() as variables:
         yield variables
 
 

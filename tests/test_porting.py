@@ -11,7 +11,7 @@ from fleet.agent.build import systems as build_systems
 from fleet.facts import systems as facts_systems
 from fleet.model import ARCHES, OSES
 from fleet.plan.variants import VARIANTS
-from tests.native.build import AGENT, shared
+from tests.native.build import AGENT, list_shared_files
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "porting.md").read_text()
@@ -58,7 +58,7 @@ def test_no_other_module_names_an_operating_system() -> None:
     assert naming == KNOW_AN_OS
 
 
-@pytest.mark.parametrize("path", shared())
+@pytest.mark.parametrize("path", list_shared_files())
 def test_only_native_sources_ask_for_the_operating_system(path: str) -> None:
     assert not re.search(r"__(linux|QNX|QNXNTO|FreeBSD|APPLE)__", (AGENT / path).read_text())
 

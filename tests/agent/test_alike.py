@@ -17,7 +17,7 @@ from fleet.remote.cancellation import Cancellation, Cancelled
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
 from tests import needs
-from tests.agent.test_deploy import HERE, SMALL_AGENT, build_id_of, script
+from tests.agent.test_deploy import HERE, SMALL_AGENT, read_build_id, script
 from tests.command import wait_for
 from tests.hosts.sshd import SshHost
 from tests.shared import local_connection
@@ -97,7 +97,7 @@ def test_many_alike_hosts_compile_once(hosts: Hosts) -> None:
         [f"built on the host with {VERSION}", *[SENT] * 7]
     )
     assert len({(agent.build, Path(agent.path).name) for agent in agents}) == 1
-    assert all(build_id_of(agent.path) == agent.build for agent in agents)
+    assert all(read_build_id(agent.path) == agent.build for agent in agents)
     assert hosts.notes == []
 
 

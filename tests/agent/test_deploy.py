@@ -84,7 +84,7 @@ def script(path: Path, text: str) -> str:
     return str(path)
 
 
-def build_id_of(path: str) -> str:
+def read_build_id(path: str) -> str:
     done = subprocess.run([path, "--build-id"], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
@@ -94,7 +94,7 @@ def test_a_compiler_on_the_host_builds_there_and_the_second_time_nothing(whole_d
     deployer = whole_deployer
     first = deployer(HERE, deployer.facts("cc"))
     assert first.place == "built on the host with cc 1.0"
-    assert build_id_of(first.path) == first.build
+    assert read_build_id(first.path) == first.build
     content = hashlib.sha256(Path(first.path).read_bytes()).hexdigest()
     assert os.listdir(deployer.workdir) == [f"fleet-agent-{first.build}-{content[:16]}"]  # noqa: PTH208
     assert Path(first.path).stat().st_mode & 0o077 == 0
@@ -155,7 +155,7 @@ def test_a_compiler_is_asked_for_its_version_only_where_something_has_to_be_buil
     assert Path(f"{silent}.asked").exists()
     version = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=True).stdout
     assert first.place == f"built on the host with {version.splitlines()[0]}"
-    assert build_id_of(first.path) == first.build
+    assert read_build_id(first.path) == first.build
 
     talking = script(tmp_path / "cc", 'touch "$0.asked"; echo mine')
     with local_connection(replace(HERE, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})) as connection:
@@ -167,7 +167,7 @@ def test_a_compiler_is_asked_for_its_version_only_where_something_has_to_be_buil
 def test_without_a_compiler_the_controller_builds(deployer: Deployer) -> None:
     agent = deployer(HERE, deployer.facts())
     assert "on the controller" in agent.place
-    assert build_id_of(agent.path) == agent.build
+    assert read_build_id(agent.path) == agent.build
 
 
 def test_the_controller_builds_once_for_many_hosts(deployer: Deployer) -> None:
@@ -185,7 +185,7 @@ def test_an_agent_that_cannot_be_kept_on_the_controller_is_sent_all_the_same(
     (tmp_path / "file").touch()
     deployer.cache = tmp_path / "file" / "cache"
     agent = deployer(HERE, deployer.facts())
-    assert build_id_of(agent.path) == agent.build
+    assert read_build_id(agent.path) == agent.build
 
 
 def test_a_compiler_that_fails_is_quoted_and_the_controller_takes_over(
@@ -196,7 +196,7 @@ def test_a_compiler_that_fails_is_quoted_and_the_controller_takes_over(
     (note,) = deployer.notes
     assert "fatal error: stdio.h: No such file" in note
     assert note.endswith("The agent comes from the controller instead.")
-    assert build_id_of(agent.path) == agent.build
+    assert read_build_id(agent.path) == agent.build
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_an_agent_shipped_with_fleet_needs_no_compiler_and_has_no_flags_of_ones_
     sent = deployer(HERE, deployer.facts())
     assert (sent.build, sent.place) == (built.build, place)
     assert deployer.notes == []
-    assert build_id_of(sent.path) == sent.build
+    assert read_build_id(sent.path) == sent.build
     with pytest.raises(BuildError, match="not installed"):
         deployer(replace(HERE, toolchain=RequestedToolchain(cflags=("-O1",))), deployer.facts())
 
@@ -305,7 +305,7 @@ def test_a_workdir_with_blanks_and_quotes_is_only_a_name(deployer: Deployer, tmp
     odd = tmp_path / "it's a $(touch pwned) `dir`"
     odd.mkdir()
     agent = deployer(HERE, replace(deployer.facts("cc"), workdir=str(odd)))
-    assert build_id_of(agent.path) == agent.build
+    assert read_build_id(agent.path) == agent.build
     assert not list(tmp_path.rglob("pwned"))
 
 

@@ -78,14 +78,14 @@ def add_compiler(folder: Path, script: str) -> Path:
 # Options for an sshd: how it runs a command. One of them per host, since sshd heeds the first.
 
 
-def only_programs_of(folder: Path) -> Options:
+def restrict_programs(folder: Path) -> Options:
     """Commands find nothing but the programs in `folder`, its own sh first of all."""
-    return _forced(f'PATH={folder}; export PATH; exec {folder}/sh -c "$SSH_ORIGINAL_COMMAND"')
+    return _force_command(f'PATH={folder}; export PATH; exec {folder}/sh -c "$SSH_ORIGINAL_COMMAND"')
 
 
 def login_shell(shell: str, package: str) -> Options:
     """Commands are given to `shell`, as sshd does where that is the user's login shell."""
-    return _forced(f'exec {needs.program(shell, package)} -c "$SSH_ORIGINAL_COMMAND"')
+    return _force_command(f'exec {needs.program(shell, package)} -c "$SSH_ORIGINAL_COMMAND"')
 
 
 def bin_sh(shell: str, package: str) -> Options:
@@ -93,13 +93,13 @@ def bin_sh(shell: str, package: str) -> Options:
     needs.root()
     program, unshare = needs.program(shell, package), needs.program("unshare", "util-linux")
     inside = f'mount --bind {program} $(readlink -f /bin/sh); exec {program} -c "$SSH_ORIGINAL_COMMAND"'
-    return _forced(f"exec {unshare} -m bash -c '{inside}'")
+    return _force_command(f"exec {unshare} -m bash -c '{inside}'")
 
 
 def noisy_login(delay_s: float = 0.0) -> Options:
     """The login shell's start-up files take their time and talk on stdout and stderr, unasked."""
     chatter = "printf 'Welcome!\\n{\"record\":\"burst\"}\\n\\033[31mno newline:'; echo 'tput: no TERM' >&2"
-    return _forced(f'{chatter}; sleep {delay_s}; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"')
+    return _force_command(f'{chatter}; sleep {delay_s}; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"')
 
 
 def lingering_login(folder: Path, delay_s: float, seconds: float) -> Options:
@@ -110,20 +110,22 @@ def lingering_login(folder: Path, delay_s: float, seconds: float) -> Options:
     later = (
         f"(sleep {delay_s}; echo 'Reminder: the lab closes at six'; sleep {seconds}; touch {folder}/over) &"
     )
-    return _forced(f'{later} exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"')
+    return _force_command(f'{later} exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"')
 
 
 def only_cpus(cpus: str) -> Options:
     """Commands begin with an affinity of `cpus` ("0", "0,2"); the kernel would let them widen it again."""
-    return _forced(f'exec {needs.program("taskset", "util-linux")} -c {cpus} sh -c "$SSH_ORIGINAL_COMMAND"')
+    return _force_command(
+        f'exec {needs.program("taskset", "util-linux")} -c {cpus} sh -c "$SSH_ORIGINAL_COMMAND"'
+    )
 
 
-def in_group(group: Path) -> Options:
+def join_group(group: Path) -> Options:
     """Commands run in the control group `group`, for instance a `cpuset`."""
-    return _forced(f'echo $$ >{group}/cgroup.procs && exec sh -c "$SSH_ORIGINAL_COMMAND"')
+    return _force_command(f'echo $$ >{group}/cgroup.procs && exec sh -c "$SSH_ORIGINAL_COMMAND"')
 
 
-def _forced(command: str) -> Options:
+def _force_command(command: str) -> Options:
     return (f"ForceCommand {command}",)
 
 

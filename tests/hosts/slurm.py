@@ -51,7 +51,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 @contextmanager
-def allocated(names: Sequence[str] = NODES) -> Iterator[dict[str, str]]:
+def allocate_nodes(names: Sequence[str] = NODES) -> Iterator[dict[str, str]]:
     """Start it and allocate the nodes; the variables that a command needs to use them."""
     needs.root()
     folder = Path(tempfile.mkdtemp(prefix="fleet-slurm-", dir="/tmp"))  # a socket's path is short
@@ -128,7 +128,7 @@ def kill(variables: dict[str, str], node: str) -> None:
 
 
 @contextmanager
-def revived(variables: dict[str, str], node: str) -> Iterator[None]:
+def restart_daemon(variables: dict[str, str], node: str) -> Iterator[None]:
     """Start its daemon again."""
     command = [*until_we_end("TERM"), needs.program("slurmd", "slurmd"), "-D", "-N", node]
     null = subprocess.DEVNULL

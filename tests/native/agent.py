@@ -48,7 +48,9 @@ def measure(*args: str, prefix: Sequence[str] = (), binary: Path | None = None) 
     return decode(done.stdout)
 
 
-def simulated(*args: str, ends: str = "", env: dict[str, str] | None = None, **burst: float) -> list[Record]:
+def run_simulated(
+    *args: str, ends: str = "", env: dict[str, str] | None = None, **burst: float
+) -> list[Record]:
     """Records of a run in simulated time, in which each burst gives a number; burst: settings of simulated.c.
 
     ends: the reason, if it ends early.
@@ -100,7 +102,7 @@ def busy_neighbour(cpu: int) -> Iterator[None]:
 
 
 @contextmanager
-def started(*args: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+def start_agent(*args: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
     """A running agent that has said hello; killed at the end if it still lives."""
     process = subprocess.Popen(
         [*until_we_end(), str(build()), *args, "--format", "jsonl"],
@@ -153,7 +155,7 @@ def wait_until_it_spins(pid: int, thread: int) -> None:
 
 def check_a_signal_ends_it(*args: str) -> None:
     """A run of long bursts ends after SIGTERM, in the middle of one."""
-    with started(*args) as process:
+    with start_agent(*args) as process:
         assert process.stdout
         wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
         process.send_signal(signal.SIGTERM)

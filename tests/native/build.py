@@ -33,20 +33,20 @@ def sources(target: Target, program: str = "") -> list[str]:
     """
     os_name, arch = target.name.split("-")
     return [
-        *([program] if program else shared("c")),
-        *named(os_name),
-        *(target.native or named(arch)),
+        *([program] if program else list_shared_files("c")),
+        *list_native_files(os_name),
+        *(target.native or list_native_files(arch)),
         "native/generic.c",
     ]
 
 
-def shared(kind: str = "[ch]") -> list[str]:
+def list_shared_files(kind: str = "[ch]") -> list[str]:
     """The files that every target has, or those of them with this ending."""
     paths = (path.relative_to(AGENT) for path in AGENT.rglob(f"*.{kind}"))
     return sorted(path.as_posix() for path in paths if path.parts[0] != "native")
 
 
-def named(name: str) -> list[str]:
+def list_native_files(name: str) -> list[str]:
     """native/NAME.c and native/NAME_*.c."""
     more = sorted(AGENT.glob(f"native/{name}_*.c"))
     return [f"native/{name}.c", *(f"native/{path.name}" for path in more)]

@@ -17,16 +17,16 @@ def _x86(ax: str) -> dict[str, _Loop]:
     }
 
 
-def _named(arch: str, loops: dict[str, _Loop]) -> dict[str, _Loop]:
+def _add_prefix(arch: str, loops: dict[str, _Loop]) -> dict[str, _Loop]:
     return {f"{arch}_{name}": loop for name, loop in loops.items()}
 
 
-X86_64 = _named("x86_64", _x86("%rax"))
-I386 = _named("i386", _x86("%eax"))
+X86_64 = _add_prefix("x86_64", _x86("%rax"))
+I386 = _add_prefix("i386", _x86("%eax"))
 
 _A64_END = ("sub <n>,<n>,#0x1", "cbnz <n>,LOOP")
 _A64_PUT = ("add <sum>,<sum>,<seen>", "add <value>,<value>,#0x1", *_A64_END)
-AARCH64 = _named(
+AARCH64 = _add_prefix(
     "aarch64",
     {
         "faa_lse": ("mov <next>,#0x1", "ldadd <next>,<seen>,[<word>]", *_A64_END),
@@ -48,7 +48,7 @@ AARCH64 = _named(
 
 _ARM_END = ("subs <n>,<n>,#1", "bne LOOP")
 _ARM_FAILED = ("cmp <status>,#0", "bne LOOP")
-ARMV7 = _named(
+ARMV7 = _add_prefix(
     "armv7",
     {
         "faa_ldrex": (
@@ -63,7 +63,7 @@ ARMV7 = _named(
 )
 
 _RISCV_END = ("addw <n>,<n>,-1", "bnez <n>,LOOP")
-RISCV64 = _named(
+RISCV64 = _add_prefix(
     "riscv64",
     {
         "faa_amo": ("li <next>,1", "amoadd.w <seen>,<next>,(<word>)", *_RISCV_END),
@@ -75,7 +75,7 @@ RISCV64 = _named(
 )
 
 _PPC_END = ("addi <n>,<n>,-1", "cmpwi <n>,0", "bne LOOP")
-PPC64LE = _named(
+PPC64LE = _add_prefix(
     "ppc64le",
     {
         "faa_lwarx": (
@@ -89,7 +89,7 @@ PPC64LE = _named(
     },
 )
 
-S390X = _named(
+S390X = _add_prefix(
     "s390x",
     {
         "add_cs": (
@@ -104,7 +104,7 @@ S390X = _named(
 )
 
 _LOONG_END = ("addi.w <n>,<n>,-1", "bnez <n>,LOOP")
-LOONGARCH64 = _named(
+LOONGARCH64 = _add_prefix(
     "loongarch64",
     {
         "faa_am": ("addi.w <next>,$zero,1", "amadd.w <seen>,<next>,<word>", *_LOONG_END),

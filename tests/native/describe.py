@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.model import ARCHES
-from tests.native.build import AGENT, build, named
+from tests.native.build import AGENT, build, list_native_files
 
 FILE = Path(__file__).parents[2] / "fleet" / "model" / "benchmarks.json"
 
@@ -28,7 +28,7 @@ def variants(benchmark: str) -> dict[str, list[str]]:
     """The variants of each architecture, best first, and under "any" those that all have."""
     own = f"bench/{benchmark}.c"
     tables = re.findall(r"\.(?:native|generic)_variants = (\w+)", (AGENT / own).read_text())
-    found = {arch: _named_in(named(arch), tables) for arch in ARCHES}
+    found = {arch: _named_in(list_native_files(arch), tables) for arch in ARCHES}
     found["any"] = _named_in(["native/generic.c", own], tables)
     return found if any(found.values()) else {}
 

@@ -22,12 +22,12 @@ def instructions(target: Target, binary: Path, symbol: str) -> list[tuple[int, s
         text=True,
         check=True,
     ).stdout
-    found = [line for line in map(_LINE.match, _of_symbol(listing, symbol)) if line]
+    found = [line for line in map(_LINE.match, _lines_of_function(listing, symbol)) if line]
     start = int(found[0][1], 16)
     return [(int(line[1], 16), _absolute(_text(line[2], line[3]), symbol, start)) for line in found]
 
 
-def _of_symbol(listing: str, symbol: str) -> list[str]:
+def _lines_of_function(listing: str, symbol: str) -> list[str]:
     """The lines of one function, which objdump ends with an empty line."""
     return listing.partition(f" <{symbol}>:\n")[2].split("\n\n")[0].splitlines()
 
@@ -45,7 +45,7 @@ def _text(raw: str, text: str) -> str:
     """One instruction with single spaces, without comment; named by its encoding if objdump is too old."""
     text = " ".join(re.split(r"\s*//|\s*#\s|\s+@ ", text)[0].split())
     known = text and not text.startswith((".4byte", ".word", "0x", "<unknown>"))
-    return text if known else encodings.named(int("".join(reversed(raw.split())), 16))
+    return text if known else encodings.name_instruction(int("".join(reversed(raw.split())), 16))
 
 
 def loop(code: list[tuple[int, str]]) -> list[str]:

@@ -34,7 +34,7 @@ _FORMS = (
 )
 
 
-def named(word: int) -> str:
+def name_instruction(word: int) -> str:
     """Name an instruction: "vle8.v v8,(a0)"; "unknown 0x..." for one that the agent does not encode."""
     text = next((text for mask, value, text in _FORMS if word & mask == value), f"unknown {word:#x}")
     return re.sub(r"<([nrx])(\d+)(?::(\d+))?>", lambda m: _field(word, m[1], int(m[2]), int(m[3] or 5)), text)

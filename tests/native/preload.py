@@ -13,7 +13,7 @@ _folder = tempfile.TemporaryDirectory(prefix="fleet-trouble-")
 
 
 @functools.cache
-def _built(source: str) -> str:
+def _build_library(source: str) -> str:
     library = Path(_folder.name) / f"{Path(source).stem}.so"
     command = [needs.program("gcc", "gcc"), "-O1", "-shared", "-fPIC", "-o", library, TROUBLE / source]
     subprocess.run(command, check=True)
@@ -23,4 +23,4 @@ def _built(source: str) -> str:
 
 def preload(source: str) -> dict[str, str]:
     """The environment in which a program has this library before all others."""
-    return {"LD_PRELOAD": _built(source)}
+    return {"LD_PRELOAD": _build_library(source)}

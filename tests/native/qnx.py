@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests import needs
 from tests.hosts.qnx import sdp
-from tests.native.build import AGENT, BUILD_ID, WARNINGS, named, shared
+from tests.native.build import AGENT, BUILD_ID, WARNINGS, list_native_files, list_shared_files
 
 FLAGS = ("-std=gnu11", "-O2", "-D_QNX_SOURCE")
 VARIANTS = {"x86_64": "gcc_ntox86_64", "aarch64": "gcc_ntoaarch64le"}
@@ -38,8 +38,8 @@ def qcc(release: int, *args: str, cwd: Path = AGENT, **env: str) -> subprocess.C
 
 def units(arch: str) -> list[str]:
     """The files of the agent for QNX."""
-    own = [arch] if arch.endswith(".c") else named(arch)
-    return [*shared("c"), *named("qnx"), *own, "native/generic.c"]
+    own = [arch] if arch.endswith(".c") else list_native_files(arch)
+    return [*list_shared_files("c"), *list_native_files("qnx"), *own, "native/generic.c"]
 
 
 @functools.cache

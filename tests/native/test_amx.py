@@ -25,7 +25,7 @@ def machine() -> None:
         needs.missing("the simulator runs on x86_64 only")
 
 
-def compiled(folder: Path, *arguments: str) -> None:
+def compile_program(folder: Path, *arguments: str) -> None:
     """Run the compiler in the folder."""
     flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
     places = (f"-I{AGENT}", f"-I{AGENT / 'native'}", f"-I{SIMULATOR}")
@@ -39,13 +39,13 @@ def simulator(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("simulator")
     ours = ("bench/matrices.c", "bench/gemm.c", "bench/bandwidth.c", "base/random.c")
     sources = (SIMULATOR / "simulator.c", *(AGENT / name for name in ours))
-    compiled(folder, "-c", *map(str, sources))
+    compile_program(folder, "-c", *map(str, sources))
     return [str(folder / f"{source.stem}.o") for source in sources]
 
 
 def program(folder: Path, simulator: list[str], source: Path = SOURCE) -> Path:
     """The program with the loops of a source."""
-    compiled(
+    compile_program(
         folder, f'-DKERNELS="{source}"', "-o", "products", str(SIMULATOR / "products.c"), *simulator, *ALONE
     )
     return folder / "products"
@@ -56,7 +56,7 @@ def products(tmp_path_factory: pytest.TempPathFactory, simulator: list[str]) -> 
     return program(tmp_path_factory.mktemp("amx"), simulator)
 
 
-def changed(folder: Path, simulator: list[str], good: str, bad: str) -> Path:
+def build_changed(folder: Path, simulator: list[str], good: str, bad: str) -> Path:
     """The program with the loops after this change."""
     text = SOURCE.read_text()
     assert text.count(good) == 1
@@ -65,7 +65,7 @@ def changed(folder: Path, simulator: list[str], good: str, bad: str) -> Path:
     return program(folder, simulator, source)
 
 
-def simulated(binary: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_simulator(binary: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([binary, *words], capture_output=True, text=True, check=False)
 
 
@@ -74,7 +74,7 @@ def simulated(binary: Path, *words: str) -> subprocess.CompletedProcess[str]:
     "shape", ["64 128 128", "256 256 256", "16 64 64", "96 192 192", "32 64 576", "64 96 128", "48 16 64"]
 )
 def test_every_loop_on_tiles_is_exact(products: Path, kind: str, shape: str) -> None:
-    done = simulated(products, kind, *shape.split())
+    done = run_simulator(products, kind, *shape.split())
     assert done.returncode == 0, done.stdout + done.stderr
     m, n, k = map(int, shape.split())
     strips, steps = m // 16 * -(-n // 64), k // (32 if kind == "bf16" else 64)
@@ -87,7 +87,7 @@ def test_every_loop_on_tiles_is_exact(products: Path, kind: str, shape: str) -> 
 def test_the_loop_of_the_peak_does_the_operations_it_claims_and_waits_for_none(
     products: Path, kind: str
 ) -> None:
-    done = simulated(products, "peak", kind)
+    done = run_simulator(products, "peak", kind)
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout) == 4  # a product takes 52 cycles, and one begins every 16
 
@@ -111,8 +111,8 @@ def test_the_loop_of_the_peak_does_the_operations_it_claims_and_waits_for_none(
 def test_a_peak_that_is_not_what_it_claims_is_found(
     tmp_path: Path, simulator: list[str], good: str, bad: str
 ) -> None:
-    binary = changed(tmp_path, simulator, good, bad)
-    done = [simulated(binary, "peak", kind) for kind in ("bf16", "int8")]
+    binary = build_changed(tmp_path, simulator, good, bad)
+    done = [run_simulator(binary, "peak", kind) for kind in ("bf16", "int8")]
     assert any(each.returncode or each.stdout != "4\n" for each in done)
 
 
@@ -120,7 +120,7 @@ def test_a_peak_that_is_not_what_it_claims_is_found(
     ("variant", "stride"), [("tile", 64), ("tile", 256), ("tile", 576), ("tile", 2048), ("tileblock", 64)]
 )
 def test_reads_by_tiles_load_each_byte_once(products: Path, variant: str, stride: int) -> None:
-    done = simulated(products, variant, str(stride))
+    done = run_simulator(products, variant, str(stride))
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout) == 48 * stride // 1024 + 2
 
@@ -136,7 +136,7 @@ def test_reads_by_tiles_load_each_byte_once(products: Path, variant: str, stride
     ],
 )
 def test_the_simulator_refuses_what_a_cpu_would(products: Path, misuse: str, words: str) -> None:
-    done = simulated(products, misuse)
+    done = run_simulator(products, misuse)
     assert (done.returncode, words in done.stderr) == (99, True)
 
 
@@ -161,8 +161,8 @@ def test_the_simulator_refuses_what_a_cpu_would(products: Path, misuse: str, wor
 def test_one_wrong_byte_or_line_ahead_is_found(
     tmp_path: Path, simulator: list[str], good: str, bad: str
 ) -> None:
-    binary = changed(tmp_path, simulator, good, bad)
-    codes = {simulated(binary, kind, "64", "128", "128").returncode for kind in ("bf16", "int8")}
+    binary = build_changed(tmp_path, simulator, good, bad)
+    codes = {run_simulator(binary, kind, "64", "128", "128").returncode for kind in ("bf16", "int8")}
     assert codes & {1, 99}, codes
 
 
@@ -171,7 +171,7 @@ def test_why_tiles_cannot_be_used_has_a_sentence_for_each_reason(tmp_path: Path)
     needs.program("gcc", "gcc")
     command = ["gcc", "-std=gnu11", "-Wall", "-Werror", "-I.", "-o", str(binary), SIMULATOR / "detection.c"]
     subprocess.run(command, cwd=AGENT, check=True)
-    assert simulated(binary).stdout == (SIMULATOR / "detection.txt").read_text()
+    assert run_simulator(binary).stdout == (SIMULATOR / "detection.txt").read_text()
 
 
 def forms(symbol: str) -> list[str]:

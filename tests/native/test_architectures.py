@@ -66,7 +66,7 @@ def native(target: Target, benchmark: str) -> tuple[str, ...]:
     return BENCHMARKS[benchmark].variants[target.name.partition("-")[2]]
 
 
-def by_variant(records: list[Record], benchmark: str) -> dict[str, set[str]]:
+def group_by_variant(records: list[Record], benchmark: str) -> dict[str, set[str]]:
     """The operations or orders in the points of each variant of a benchmark."""
     return {
         choice["variant"]: {point.split(".")[0] for point in choice["points"]}
@@ -150,8 +150,8 @@ def test_each_loop_through_memory_ends_where_it_is_told_to(target: Target) -> No
         prefix=emulator(target), binary=static(target),
     )  # fmt: skip
     assert not wrong(records)
-    assert set(by_variant(records, "chase")) == {*native(target, "chase"), "c11"}
-    assert set(by_variant(records, "bandwidth")) == {*native(target, "bandwidth"), "c11", "libc"} - set(
+    assert set(group_by_variant(records, "chase")) == {*native(target, "chase"), "c11"}
+    assert set(group_by_variant(records, "bandwidth")) == {*native(target, "bandwidth"), "c11", "libc"} - set(
         target.lacks
     )
     assert len(bursts(records)) == records[0]["bursts"]
@@ -161,7 +161,7 @@ def test_each_loop_through_memory_ends_where_it_is_told_to(target: Target) -> No
 def test_stores_past_the_caches_are_measured_where_there_are_any(target: Target) -> None:
     plan = ("-b", "bandwidth", "--op", "nt,ntcopy", "--sizes", "16K", "--threads", "1", "--rounds", "1")
     records = measure(*plan, "--iterations", "3", prefix=emulator(target), binary=static(target))
-    assert set().union(*by_variant(records, "bandwidth").values()) == {"nt", "ntcopy"}
+    assert set().union(*group_by_variant(records, "bandwidth").values()) == {"nt", "ntcopy"}
     assert not wrong(records)
 
 
@@ -169,7 +169,7 @@ def test_a_riscv_cpu_without_vectors_takes_words() -> None:
     prefix = emulator(RISCV64, "rv64")
     plan = ("-b", "bandwidth", "--op", "read", "--sizes", "16K", "--threads", "1", "--rounds", "1")
     records = measure(*plan, "--iterations", "3", prefix=prefix, binary=static(RISCV64))
-    assert (records[0]["features"], set(by_variant(records, "bandwidth"))) == ([], {"ld"})
+    assert (records[0]["features"], set(group_by_variant(records, "bandwidth"))) == ([], {"ld"})
 
 
 def test_the_rate_of_the_s390x_clock_is_the_architectures_not_a_measured_one() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests import needs
 from tests.native.agent import QUICK, SMALL_ONES, bursts, decode, run, wrong
-from tests.native.build import AGENT, BUILD_ID, build, shared, sources
+from tests.native.build import AGENT, BUILD_ID, build, list_shared_files, sources
 from tests.native.targets import AARCH64, X86_64
 
 QUIET = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
@@ -141,7 +141,7 @@ def test_the_sources_are_formatted():
 
 
 def test_only_the_files_of_native_know_the_machine():
-    for name in shared():
+    for name in list_shared_files():
         text = (AGENT / name).read_text()
         for word in ("__linux__", "__QNX__", "__x86_64__", "__aarch64__", "sys/syscall.h", "asm volatile"):
             assert word not in text, f"{name}: {word}"

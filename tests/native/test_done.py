@@ -11,7 +11,7 @@ from fleet.agent.wire import records
 from fleet.agent.wire.conversation import Done
 from fleet.model import BENCHMARKS, Burst, Failed
 from tests import needs
-from tests.native.agent import Record, bursts, decode, notes, run, simulated
+from tests.native.agent import Record, bursts, decode, notes, run, run_simulated
 
 PLAN = ("-b", "clock", "--rounds", "4", "--samples", "3", "--iterations", "100", "--seed", "7")
 
@@ -35,33 +35,35 @@ def done_file(path: Path, said: list[Record], *, ordered: bool = False) -> Path:
 def test_resumed_at_any_visit_the_rest_comes_in_the_same_order(tmp_path: Path, pairs: str) -> None:
     needs.cpus(2)
     plan = (*PLAN, "-b", "cas,clock", "--pairs", pairs)
-    whole = bursts(simulated(*plan))
+    whole = bursts(run_simulated(*plan))
     for cut in random.Random(3).sample(range(1, len(whole)), 3):
         file = done_file(tmp_path / "done", whole[:cut], ordered=pairs == "ordered")
-        hello, *rest = simulated(*plan, "--done", str(file))
+        hello, *rest = run_simulated(*plan, "--done", str(file))
         assert [key(record) for record in bursts(rest)] == [key(record) for record in whole[cut:]]
         assert (hello["done"], hello["bursts"], hello["bursts_max"]) == (cut, *[len(whole) - cut] * 2)
         assert rest[-1]["bursts"] == len(whole) - cut
 
 
 def test_nothing_is_left_to_do_when_all_is_done(tmp_path: Path) -> None:
-    file = done_file(tmp_path / "done", bursts(simulated(*PLAN)))
-    _, *rest = simulated(*PLAN, "--done", str(file))
+    file = done_file(tmp_path / "done", bursts(run_simulated(*PLAN)))
+    _, *rest = run_simulated(*PLAN, "--done", str(file))
     assert not bursts(rest)
     assert (rest[-1]["bursts"], rest[-1]["reason"]) == (0, "done")
 
 
 def test_a_pair_keeps_its_number_of_round_trips(tmp_path: Path) -> None:
     plan = ("-b", "clock", "--rounds", "2", "--samples", "2", "--seed", "7")
-    first = [dict(record, iterations=12_345) for record in bursts(simulated(*plan)) if record["round"] == 0]
-    rest = bursts(simulated(*plan, "--done", str(done_file(tmp_path / "done", first))))
+    first = [
+        dict(record, iterations=12_345) for record in bursts(run_simulated(*plan)) if record["round"] == 0
+    ]
+    rest = bursts(run_simulated(*plan, "--done", str(done_file(tmp_path / "done", first))))
     assert {record["iterations"] for record in rest} == {12_345}
 
 
 def test_a_run_goes_on_by_the_medians_that_were_handed_over(tmp_path: Path) -> None:
     """CPU a is known well by what is done, CPU b is not: one of two is too few."""
     needs.cpus(2)
-    hello, *_ = simulated(*PLAN)
+    hello, *_ = run_simulated(*PLAN)
     (variant,) = {entry["variant"] for entry in hello["plan"]["benchmarks"]}
     a, b = hello["cpus"][:2]
     file = tmp_path / "done"
@@ -70,19 +72,19 @@ def test_a_run_goes_on_by_the_medians_that_were_handed_over(tmp_path: Path) -> N
         f"clock {variant} {b} {b} 100 5000 5400 - 5200\nend\n"
     )
     plan = ("-c", f"{a},{b}", "--precision", "1%", "--time-budget", "1")
-    hello, *rest = simulated(*PLAN, *plan, "--done", str(file))
+    hello, *rest = run_simulated(*PLAN, *plan, "--done", str(file))
     assert hello["bursts"] == 0
     assert {record["ping"] for record in bursts(rest)} == {a, b}
     assert bursts(rest)[0]["round"] == 4
     file.write_text(file.read_text().replace("5400", "5001").replace("5200", "5002"))
-    _, *rest = simulated(*PLAN, *plan, "--done", str(file))
+    _, *rest = run_simulated(*PLAN, *plan, "--done", str(file))
     assert not bursts(rest)
     assert rest[-1]["converged"] == 2
 
 
 def clock_rows(tmp_path: Path, medians: list[int]) -> tuple[str, ...]:
     """Options of a run of `clock` on one CPU that has these medians, in ticks, of its ten minimum rounds."""
-    hello, *_ = simulated(*PLAN, "--rounds", "1")
+    hello, *_ = run_simulated(*PLAN, "--rounds", "1")
     (variant,), cpu = {entry["variant"] for entry in hello["plan"]["benchmarks"]}, hello["cpus"][0]
     file = tmp_path / "done"
     listed = " ".join(str(2 * median) for median in medians)
@@ -92,7 +94,7 @@ def clock_rows(tmp_path: Path, medians: list[int]) -> tuple[str, ...]:
 
 def test_a_pair_of_several_levels_ends_when_its_main_level_is_known(tmp_path: Path) -> None:
     medians = [5000, 5005, 9000, 5010, 9010, 5003, 9005, 5007, 5001, 9003]
-    _, *rest = simulated(*clock_rows(tmp_path, medians), "--time-budget", "60")
+    _, *rest = run_simulated(*clock_rows(tmp_path, medians), "--time-budget", "60")
     assert not bursts(rest)
     assert (rest[-1]["converged"], rest[-1]["unconverged"]) == (1, 0)
 
@@ -151,7 +153,7 @@ def test_what_killed_an_agent_is_given_up_with_what_is_like_it(
     )
     file = tmp_path / "done"
     file.write_text(f"chase c11 {lost} 0 0 0 -{what}\nend\n")
-    hello, *rest = simulated(*plan, "--done", str(file))
+    hello, *rest = run_simulated(*plan, "--done", str(file))
     assert {record.get("point") for record in bursts(rest)} == left
     here = what == "" and 1  # it goes on from the second round
     assert hello["bursts"] == len(bursts(rest)) == 4 * len(left) - here

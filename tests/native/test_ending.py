@@ -9,12 +9,12 @@ import time
 import pytest
 
 from tests import needs
-from tests.native.agent import LONG, QUICK, bursts, decode, run, started, wait_for_worker
+from tests.native.agent import LONG, QUICK, bursts, decode, run, start_agent, wait_for_worker
 from tests.native.build import build
 from tests.seccomp import CALLS, OLD_KERNEL, refusing
 
 
-def end_of(process):
+def wait_for_end(process):
     """Wait for the end; the records after hello."""
     stdout = process.stdout.read()
     process.wait()
@@ -24,10 +24,10 @@ def end_of(process):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE])
 def test_a_signal_ends_it_in_the_middle_of_a_burst(number):
     needs.cpus(2)
-    with started(*LONG) as process:
+    with start_agent(*LONG) as process:
         wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
         process.send_signal(number)
-        records = end_of(process)
+        records = wait_for_end(process)
         assert process.returncode == 6
         assert not bursts(records)
         assert (records[-1]["bursts"], records[-1]["reason"]) == (0, f"signal {int(number)}")
@@ -35,27 +35,27 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst(number):
 
 def test_end_of_stdin_ends_it_only_if_asked_for():
     needs.cpus(2)
-    with started(*LONG, "--until-eof") as process:
+    with start_agent(*LONG, "--until-eof") as process:
         process.stdin.write("noise is thrown away\n")
         process.stdin.flush()
         time.sleep(0.2)
         assert process.poll() is None
         process.stdin.close()
-        assert end_of(process)[-1]["reason"] == "stdin closed"
+        assert wait_for_end(process)[-1]["reason"] == "stdin closed"
         assert process.returncode == 6
     assert run("-b", "clock", "--format", "jsonl", *QUICK).returncode == 0  # stdin is /dev/null
 
 
 def test_the_deadline_ends_it():
     needs.cpus(2)
-    with started(*LONG, "--deadline", "0.3") as process:
-        assert end_of(process)[-1]["reason"] == "deadline"
+    with start_agent(*LONG, "--deadline", "0.3") as process:
+        assert wait_for_end(process)[-1]["reason"] == "deadline"
         assert process.returncode == 6
 
 
 def test_a_reader_that_goes_away_ends_it():
     needs.cpus(2)
-    with started(*LONG) as process:
+    with start_agent(*LONG) as process:
         process.stdout.close()
         process.wait()
         assert process.returncode == 6
@@ -64,7 +64,7 @@ def test_a_reader_that_goes_away_ends_it():
 def test_a_reader_that_stops_reading_does_not_keep_it_beyond_its_deadline():
     needs.cpus(2)
     endless = ("-b", "clock", "--rounds", "1000000", "--samples", "5", "--iterations", "100")
-    with started(*endless, "--deadline", "1") as process:
+    with start_agent(*endless, "--deadline", "1") as process:
         process.wait()
         assert process.returncode == 6
 
@@ -122,5 +122,5 @@ def test_a_stdout_closed_from_the_start_is_an_error_and_not_somebody_elses_pipe(
 @pytest.mark.slow
 def test_it_shows_that_it_lives_while_a_burst_takes_long():
     needs.cpus(2)
-    with started(*LONG) as process:
+    with start_agent(*LONG) as process:
         assert {"record": "alive"} in (json.loads(process.stdout.readline()) for _ in range(12))

@@ -15,7 +15,7 @@ from tests.native.agent import (
     measure,
     notes,
     run,
-    simulated,
+    run_simulated,
     wrong,
 )
 from tests.native.build import build
@@ -135,7 +135,7 @@ def test_few_pairs_are_for_benchmarks_with_many_points_only() -> None:
 def test_lines_are_prepared_until_a_sample_lasts_for_a_thousand_steps_of_the_clock(line_ns: float) -> None:
     needs.cpus(2)
     plan = (*SHORT, "--state", "written", "--op", "swap")
-    records = simulated(*plan, unit_us=line_ns / 1000)
+    records = run_simulated(*plan, unit_us=line_ns / 1000)
     wanted_ns = 1000 * records[0]["clock_quantum_ticks"] / records[0]["ticks_per_second"] * 1e9
     for burst in bursts(records):
         passes = burst["iterations"] / 480
@@ -186,7 +186,7 @@ def test_without_a_flush_the_points_say_so() -> None:
 
 def test_a_run_continues_at_the_points_that_are_left(tmp_path: Path) -> None:
     needs.cpus(2)
-    whole = bursts(simulated(*SHORT))
+    whole = bursts(run_simulated(*SHORT))
     half = whole[: len(whole) // 2]
     lines: dict[str, int] = {}
     for burst in half:
@@ -196,7 +196,7 @@ def test_a_run_continues_at_the_points_that_are_left(tmp_path: Path) -> None:
         lines[line] = lines.get(line, 0) + 1
     file = tmp_path / "done"
     file.write_text("".join(line + " 5000" * count + "\n" for line, count in lines.items()) + "end\n")
-    hello, *rest = simulated(*SHORT, "--done", str(file))
+    hello, *rest = run_simulated(*SHORT, "--done", str(file))
     names = ("point", "round", "ping", "pong")
     left = [[burst[name] for name in names] for burst in whole[len(half) :]]
     assert [[burst[name] for name in names] for burst in bursts(rest)] == left

@@ -12,7 +12,7 @@ from fleet.remote.connect import connect
 from tests import needs
 from tests.native.agent import decode, run
 from tests.native.preload import preload
-from tests.native.test_many_cpus import pretended
+from tests.native.test_many_cpus import pretend_cpus
 
 SIZES = ("--sizes", "64K,1M,5M")
 MEMORY = ("-b", "message,fetch,interleave,chase,bandwidth,gemm", *SIZES)
@@ -48,7 +48,7 @@ def test_bytes_are_those_that_are_mapped(args, tmp_path):
 @pytest.mark.parametrize("cpus", [2, 8, 64])
 def test_points_visits_and_bursts_are_those_of_the_run(cpus):
     args = (*OTHERS, "--sizes", "64K", "--threads", "1,2", "--few-pairs", "0-1", *SHORT)
-    machine = pretended(range(cpus))
+    machine = pretend_cpus(range(cpus))
     planned = forecast(*args, "--rounds", "3", env=machine)
     announced = decode(run(*args, "--rounds", "3", "--deadline", "0.1", "-f", "jsonl", env=machine).stdout)[0]
     choices = announced["plan"]["benchmarks"]
@@ -187,7 +187,7 @@ def test_a_plan_that_cannot_be_is_refused(machine, cpus, args, code, words):
 
 
 def test_a_quota_of_cpu_time_is_counted_by_the_threads_that_are_busy(tmp_path):
-    def limited(share):
+    def write_limited_facts(share):
         facts = tmp_path / f"facts{share}"
         limit = f"cpu_limit {share} control group /job, {share} CPUs\n" if share else ""
         cpus = "".join(f"cpu {cpu} {cpu} - - 0 0 -\ncache 1 Data 32768 64 {cpu}\n" for cpu in range(4))
@@ -196,12 +196,12 @@ def test_a_quota_of_cpu_time_is_counted_by_the_threads_that_are_busy(tmp_path):
 
     for args, busy in ((("cas",), 2), (("clock",), 1), (("contend", "--threads", "4"), 4)):
         plan = ("-b", *args, "--rounds", "50")
-        free, tight, wide = (forecast(*plan, *limited(share)) for share in (None, 0.1, 4))
+        free, tight, wide = (forecast(*plan, *write_limited_facts(share)) for share in (None, 0.1, 4))
         assert wide == free
         assert tight["ms"] / free["ms"] == pytest.approx(10 * busy, rel=0.25)
         words = f"CPU time is limited (control group /job, 0.1 CPUs): bursts take up to {10 * busy} times"
         assert words in tight["notes"][-1]
-    done = run("--forecast", "-b", "gemm", "--time-budget", "1", *limited(0.01))
+    done = run("--forecast", "-b", "gemm", "--time-budget", "1", *write_limited_facts(0.01))
     assert done.returncode == 2
     assert "with the CPU time of control group /job, 0.01 CPUs, and the time budget allows 1 s" in done.stderr
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.native.agent import bursts, run, simulated, started
+from tests.native.agent import bursts, run, run_simulated, start_agent
 from tests.native.preload import preload
 
 CPUS = (0, 2, 3, 5, 1029)
 SHORT = ("--samples", "1", "--warmup", "0", "--iterations", "1")  # two of them share a real CPU: slow turns
 
 
-def pretended(cpus):
+def pretend_cpus(cpus):
     if not {0, 1} <= os.sched_getaffinity(0):
         needs.missing("needs CPUs 0 and 1")
     return preload("many.c") | {"MANY_CPUS": ",".join(map(str, cpus))}
@@ -23,11 +23,11 @@ def pretended(cpus):
 
 @pytest.fixture(scope="module")
 def machine():
-    return pretended(CPUS)
+    return pretend_cpus(CPUS)
 
 
 def records(machine, *args):
-    return simulated(*args, *SHORT, env=machine)
+    return run_simulated(*args, *SHORT, env=machine)
 
 
 def test_every_pair_is_visited_by_the_systems_numbers_in_an_order_that_changes(machine):
@@ -123,7 +123,7 @@ def test_benchmarks_of_pairs_visit_a_pair_one_right_after_the_other(machine):
 @pytest.mark.slow
 def test_a_thousand_cpus_and_a_million_pairs_fit_into_little_memory():
     cpus = range(0, 2048, 2)
-    with started("-b", "cas,readwrite", *SHORT, env=pretended(cpus)) as process:
+    with start_agent("-b", "cas,readwrite", *SHORT, env=pretend_cpus(cpus)) as process:
         process.stdout.readline()
         status = Path(f"/proc/{process.pid}/status").read_text()
     peak_kib = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])

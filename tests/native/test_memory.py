@@ -15,8 +15,8 @@ from tests.native.agent import (
     measure,
     notes,
     run,
-    simulated,
-    started,
+    run_simulated,
+    start_agent,
     wrong,
 )
 from tests.native.build import build
@@ -209,7 +209,7 @@ def test_the_stride_asked_for_is_in_the_name() -> None:
 def test_a_run_goes_on_at_the_points_that_are_left(tmp_path: Path) -> None:
     needs.cpus(2)
     plan = ("-b", "cas,bandwidth", "--op", "read", *SMALL, "--seed", "7")
-    whole = bursts(simulated(*plan))
+    whole = bursts(run_simulated(*plan))
     lines: dict[tuple[str, ...], list[str]] = {}
     for burst in whole[: len(whole) // 2]:
         cpus = sorted((burst["ping"], burst["pong"]))
@@ -217,7 +217,7 @@ def test_a_run_goes_on_at_the_points_that_are_left(tmp_path: Path) -> None:
         lines.setdefault((*key, str(burst["iterations"])), []).append("100")
     file = tmp_path / "done"
     file.write_text("".join(" ".join((*key, *outcomes)) + "\n" for key, outcomes in lines.items()) + "end\n")
-    hello, *rest = simulated(*plan, "--done", str(file))
+    hello, *rest = run_simulated(*plan, "--done", str(file))
     names = ("benchmark", "point", "round", "ping", "pong")
     left = [tuple(b.get(name) for name in names) for b in whole[len(whole) // 2 :]]
     assert [tuple(b.get(name) for name in names) for b in bursts(rest)] == left
@@ -238,7 +238,7 @@ LONG = ("--rounds", "1", "--samples", "1000", "--iterations", "1000000000")
 
 
 def test_the_deadline_ends_it() -> None:
-    with started("-b", "bandwidth", "--sizes", "16M", *LONG, "--deadline", "0.3") as process:
+    with start_agent("-b", "bandwidth", "--sizes", "16M", *LONG, "--deadline", "0.3") as process:
         assert decode(process.stdout.read())[-1]["reason"] == "deadline"
 
 

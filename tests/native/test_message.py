@@ -15,7 +15,7 @@ from tests.native.agent import (
     measure,
     notes,
     run,
-    simulated,
+    run_simulated,
     wrong,
 )
 from tests.native.build import build
@@ -81,12 +81,12 @@ def test_the_matrix_is_the_mean_of_both_directions() -> None:
 
 def test_a_run_continues_where_another_agent_stopped(tmp_path: Path) -> None:
     plan = (*SHORT, "--lines-per-message", "1,2")
-    whole = bursts(simulated(*plan))
+    whole = bursts(run_simulated(*plan))
     first, *_ = whole
     low, high = sorted((first["ping"], first["pong"]))
     file = tmp_path / "done"
     file.write_text(f"message {first['variant']} {first['point']} {low} {high} 100 5000\nend\n")
-    hello, *rest = simulated(*plan, "--done", str(file))
+    hello, *rest = run_simulated(*plan, "--done", str(file))
     names = ("point", "round", "ping", "pong")
     assert [[b[name] for name in names] for b in bursts(rest)] == [
         [b[name] for name in names] for b in whole[1:]

@@ -32,7 +32,7 @@ def machine(
     return preload("nodes.c") | {"NODES": str(folder), "NODES_ALLOWED": allowed}
 
 
-def measured(env: dict[str, str], *plan: str) -> list[Record]:
+def run_on_two_cpus(env: dict[str, str], *plan: str) -> list[Record]:
     done = run(*PLAN, *two_cpus(), *plan, "-f", "jsonl", env=env)
     assert done.returncode == 0, done.stderr
     return decode(done.stdout)
@@ -55,7 +55,7 @@ def cells(records: list[Record]) -> set[tuple[str, int, int]]:
 def test_each_node_with_cpus_meets_each_with_memory(tmp_path: Path) -> None:
     """Node 2 has no CPUs; node 5 has no memory."""
     env = machine(tmp_path, {0: (0,), 5: (1,)}, {0: GIB, 2: GIB}, "0,2")
-    records = measured(env, "--nodes", "all")
+    records = run_on_two_cpus(env, "--nodes", "all")
     assert cells(records) == {
         (name, cpu, node) for name in ("chase", "bandwidth") for cpu in (0, 1) for node in (0, 2)
     }
@@ -69,8 +69,8 @@ def test_each_node_with_cpus_meets_each_with_memory(tmp_path: Path) -> None:
 
 def test_nodes_that_are_named_are_the_columns_and_one_not_allowed_is_said(tmp_path: Path) -> None:
     env = machine(tmp_path, CPUS, {0: GIB, 1: GIB, 2: GIB}, "0,1")
-    assert {node for *_, node in cells(measured(env, "--nodes", "1"))} == {1}
-    records = measured(env, "--nodes", "all")
+    assert {node for *_, node in cells(run_on_two_cpus(env, "--nodes", "1"))} == {1}
+    records = run_on_two_cpus(env, "--nodes", "all")
     assert {node for *_, node in cells(records)} == {0, 1}
     assert "NUMA node 2 is not allowed here: its memory is left out." in notes(records)
 
@@ -119,7 +119,9 @@ def test_options_that_contradict_nodes_are_refused(tmp_path: Path) -> None:
 
 
 def test_of_one_node_all_is_a_matrix_of_one_column(tmp_path: Path) -> None:
-    records = measured(machine(tmp_path, {0: (0, 1)}, {0: GIB}, "0"), "--nodes", "all", "--threads", "node")
+    records = run_on_two_cpus(
+        machine(tmp_path, {0: (0, 1)}, {0: GIB}, "0"), "--nodes", "all", "--threads", "node"
+    )
     assert "Of NUMA nodes only 0 can be used: matrices have one column." in notes(records)
     visits = [one for one in records if one.get("benchmark") == "bandwidth"]
     assert {(one["ping"], one["pong"]) for one in visits} == {(0, 1)}
@@ -130,7 +132,7 @@ def test_a_page_on_another_node_before_or_after_the_samples_fails_the_burst(
     tmp_path: Path, look: int, failed: bool
 ) -> None:
     env = machine(tmp_path, CPUS, {0: GIB, 1: GIB}, "0,1") | {"ASTRAY": f"1:3:{look}"}
-    records = measured(env, "-b", "chase", "-c", "0", "--nodes", "all")
+    records = run_on_two_cpus(env, "-b", "chase", "-c", "0", "--nodes", "all")
     reasons = [one["reason"] for one in failures(records) if one["parameters"]["memory_node"] == 1]
     if failed:
         assert reasons == ["3 of 4 pages on node 2"]
@@ -154,7 +156,7 @@ def test_loads_under_load_meet_streams_on_each_node_and_have_all_memory_where_th
     tmp_path: Path,
 ) -> None:
     env = machine(tmp_path, {0: (0, 1)}, {0: GIB, 1: GIB}, "0,1") | {"ASTRAY": "1:1:1"}
-    records = measured(env, "-b", "loaded", "--load", "0,full", "--nodes", "0,1")
+    records = run_on_two_cpus(env, "-b", "loaded", "--load", "0,full", "--nodes", "0,1")
     streams = {f"read.full.x2.8M.huge.n{n}-n{m}" for n in (0, 1) for m in (0, 1)}
     assert set(points(records)) == streams | {f"idle.x2.8M.huge.n{n}" for n in (0, 1)}
     for one in bursts(records) + failures(records):

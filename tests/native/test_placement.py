@@ -123,7 +123,7 @@ def test_the_share_of_a_burst_each_thread_ran_is_recorded():
         assert all(0 < share <= 1_000_000 for share in burst["ran_ppm"])
 
 
-def with_steal(ran_percent: int, **env: str) -> list[Record]:
+def run_with_steal(ran_percent: int, **env: str) -> list[Record]:
     hypervisor = preload("stolen.c") | {"STOLEN_TICKS": "12481", "STOLEN_SCHEDSTAT": "1"} | env
     plan = ("-b", "cas", "-s", "100", "-i", "2000", "-r", "1", "-f", "jsonl")
     variables = {name: value for name, value in hypervisor.items() if value}
@@ -137,18 +137,18 @@ def with_steal(ran_percent: int, **env: str) -> list[Record]:
 
 
 def test_time_that_a_thread_neither_had_nor_waited_for_was_taken_by_the_hypervisor():
-    for burst in with_steal(80):  # a quarter of what it is said to have had was taken
+    for burst in run_with_steal(80):  # a quarter of what it is said to have had was taken
         for ran, steal in zip(burst["ran_ppm"], burst["steal_ppm"], strict=True):
             assert 0.9 * ran / 4 < steal <= 1_000_000 - ran
-    assert {tuple(burst["steal_ppm"]) for burst in with_steal(1000)} == {(0, 0)}  # not less than nothing
+    assert {tuple(burst["steal_ppm"]) for burst in run_with_steal(1000)} == {(0, 0)}  # not less than nothing
 
 
 @pytest.mark.parametrize("lacking", [{"STOLEN_TICKS": "0"}, {"STOLEN_SCHEDSTAT": ""}])
 def test_a_kernel_that_does_not_account_for_it_leaves_the_steal_unknown(lacking):
-    assert {burst["steal_ppm"] for burst in with_steal(50, **lacking)} == {None}
+    assert {burst["steal_ppm"] for burst in run_with_steal(50, **lacking)} == {None}
 
 
-def of_starved_threads(*plan: str, percent: int = 0) -> list[Record]:
+def run_starved(*plan: str, percent: int = 0) -> list[Record]:
     """What the agent prints if threads are said to have had so much of their CPU time."""
     env = preload("stolen.c") | {"STOLEN_TICKS": "0", "RAN_PERCENT": str(percent)}
     return decode(run(*plan, "-r", "1", "-f", "jsonl", env=env).stdout)
@@ -166,7 +166,7 @@ def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running(
         "--blocks",
         "4K",
     )
-    records = of_starved_threads("-b", "cas,readwrite,clock,message,fetch,chase,bandwidth,interleave", *plan)
+    records = run_starved("-b", "cas,readwrite,clock,message,fetch,chase,bandwidth,interleave", *plan)
     failed = failures(records)
     assert len(failed) == records[0]["bursts"]
     assert all("other work held it" in record["reason"] for record in failed)
@@ -174,7 +174,7 @@ def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running(
 
 def test_a_typical_sample_takes_less_than_five_times_the_cpu_time_of_its_threads() -> None:
     plan = ("-b", "clock", "-s", "100", "-i", "2000")
-    starved, whole = (failures(of_starved_threads(*plan, percent=share)) for share in (15, 50))
+    starved, whole = (failures(run_starved(*plan, percent=share)) for share in (15, 50))
     assert starved
     assert all("other work held it" in record["reason"] for record in starved)
     assert not whole
@@ -183,7 +183,7 @@ def test_a_typical_sample_takes_less_than_five_times_the_cpu_time_of_its_threads
 def test_threads_that_wait_for_each_other_may_together_lack_as_much_as_one_alone() -> None:
     needs.cpus(2)
     for _ in range(10):  # a hypervisor may make a burst longer than its samples
-        records = of_starved_threads("-b", "cas,readwrite", percent=40)
+        records = run_starved("-b", "cas,readwrite", percent=40)
         if len(failures(records)) == records[0]["bursts"]:
             break
     assert {record["benchmark"] for record in failures(records)} == {"cas", "readwrite"}
@@ -194,6 +194,6 @@ def test_threads_that_wait_for_each_other_may_together_lack_as_much_as_one_alone
 def test_a_burst_of_starved_threads_is_given_up():
     needs.cpus(2)
     endless = ("-b", "cas", "-s", "1000", "-i", "1000000", "--stuck-timeout", "0.3", "--deadline", "60")
-    *_, failed, end = of_starved_threads(*endless)
+    *_, failed, end = run_starved(*endless)
     assert "other work held it" in failed["reason"]
     assert end["reason"] == "done"

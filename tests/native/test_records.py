@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.native.agent import QUICK, SMALL_ONES, bursts, failures, measure, notes, run, simulated, wrong
+from tests.native.agent import QUICK, SMALL_ONES, bursts, failures, measure, notes, run, run_simulated, wrong
 from tests.native.build import BUILD_ID
 
 
@@ -37,7 +37,9 @@ def test_the_first_record_tells_what_measures_what(all_of_it):
 
 
 def test_the_page_about_the_wire_has_every_key(all_of_it):
-    groups = simulated("-b", "message,chase,gemm", "-r", "1", "--cpus", "0,1", "--counters", "task-clock=1:1")
+    groups = run_simulated(
+        "-b", "message,chase,gemm", "-r", "1", "--cpus", "0,1", "--counters", "task-clock=1:1"
+    )
     page = (Path(__file__).parents[2] / "docs" / "wire.md").read_text()
     keys = {key for record in [*all_of_it, *groups, groups[0]["plan"]] for key in record} - {"record"}
     assert {"switches", "line2_page", "other_ticks", "sample_mhz", "counters"} < keys

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import needs
-from tests.native.agent import Record, bursts, decode, notes, run, simulated, started
+from tests.native.agent import Record, bursts, decode, notes, run, run_simulated, start_agent
 from tests.native.build import build
 
 NEVER = "0.0001%"
@@ -26,14 +26,14 @@ def begins(records: list[Record]) -> list[float]:
     return [start - starts[0] for start in starts]
 
 
-def expected(records: list[Record]) -> str:
+def read_expectation(records: list[Record]) -> str:
     """What was said to be expected before the first burst."""
     note: str = notes(records)[0]
     return note.removeprefix("Expected: ")
 
 
 def test_rounds_are_spread_over_the_time_asked_for() -> None:
-    records = simulated(*CLOCK, "--rounds", "4", "--spread", "0.6", unit_us=1000)
+    records = run_simulated(*CLOCK, "--rounds", "4", "--spread", "0.6", unit_us=1000)
     assert begins(records) == pytest.approx([0, 0.2, 0.4, 0.6], abs=0.001)
 
 
@@ -41,18 +41,18 @@ def test_a_visit_is_tried_within_its_first_burst() -> None:
     """Four samples of 100 units; that to the first CPU was tried for the forecast."""
     needs.cpus(2)
     plan = ("-b", "clock", "-c", PAIR, "--order", "sequential", "--rounds", "2")
-    first, second, third, last = begins(simulated(*plan, unit_us=10, burst_ms=1))
+    first, second, third, last = begins(run_simulated(*plan, unit_us=10, burst_ms=1))
     usual = second - first
     assert [third - second, last - third] == pytest.approx([usual + 0.004, usual], abs=0.0002)
 
 
 def test_a_round_that_takes_longer_than_its_share_of_the_spread_is_followed_at_once() -> None:
-    records = simulated(*CLOCK, "--rounds", "3", "--spread", "0.6", unit_us=1000, burst_ms=990)
+    records = run_simulated(*CLOCK, "--rounds", "3", "--spread", "0.6", unit_us=1000, burst_ms=990)
     assert begins(records) == pytest.approx([0, 1, 2], abs=0.001)
 
 
 def test_a_run_whose_numbers_are_precise_after_the_least_rounds_ends() -> None:
-    records = simulated(*CLOCK, unit_us=1000)
+    records = run_simulated(*CLOCK, unit_us=1000)
     plan = records[0]["plan"]
     assert (plan["rounds"], plan["precision_ppm"], plan["spread_ms"]) == (10, 10_000, 1000)
     assert plan["time_budget_ms"] is None
@@ -65,7 +65,7 @@ def test_a_run_whose_numbers_are_precise_after_the_least_rounds_ends() -> None:
 
 def test_a_run_is_judged_after_10_20_40_80_rounds_and_ends_once_it_is_precise() -> None:
     for scatter, rounds in ((0.002, 10), (0.028, 20), (0.04, 80)):
-        records = simulated(*CLOCK, unit_us=1000, scatter=scatter)
+        records = run_simulated(*CLOCK, unit_us=1000, scatter=scatter)
         assert len(bursts(records)) == rounds
         assert begins(records)[-1] == pytest.approx((rounds - 1) / 9, abs=0.1), "with the same pauses"
         assert (records[-1]["converged"], records[-1]["reason"]) == (1, "done")
@@ -79,7 +79,7 @@ def test_a_run_is_judged_after_10_20_40_80_rounds_and_ends_once_it_is_precise() 
 )
 def test_rounds_begin_until_the_time_for_them_ends(spread: str, budget: str | None, ends_s: float) -> None:
     time = ("--time-budget", budget, "--spread", spread) if budget else ("--spread", spread)
-    records = simulated(*CLOCK, *time, unit_us=1000, scatter=0.3)
+    records = run_simulated(*CLOCK, *time, unit_us=1000, scatter=0.3)
     starts = [burst["start_ns"] / 1e9 for burst in bursts(records)]
     gap = float(spread) / 9
     assert np.diff(starts) == pytest.approx([gap] * (len(starts) - 1), abs=0.01)
@@ -92,7 +92,7 @@ def test_rounds_begin_until_the_time_for_them_ends(spread: str, budget: str | No
 def test_a_run_whose_pair_gives_no_number_goes_on_until_the_budget_ends() -> None:
     needs.cpus(2)
     plan = ("-b", "cas,clock", "-c", PAIR, *BURST, "--precision", "1%")
-    records = simulated(*plan, unit_us=1000, fails_on=int(PAIR.split(",")[1]))
+    records = run_simulated(*plan, unit_us=1000, fails_on=int(PAIR.split(",")[1]))
     assert {record["round"] for record in bursts(records)} == set(range(len(bursts(records))))
     assert begins(records)[-1] > 9, "one number of three is fewer than nine in ten"
     assert (records[-1]["converged"], records[-1]["unconverged"]) == (1, 2)
@@ -102,7 +102,7 @@ def test_a_run_whose_pair_gives_no_number_goes_on_until_the_budget_ends() -> Non
 def test_ladders_are_measured_in_every_round_like_pairs() -> None:
     needs.cpus(2)
     plan = ("-b", "cas,chase", "-c", PAIR, *BURST, "--sizes", "16K", "--time-budget", "600")
-    records = simulated(*plan, unit_us=1000, scatter=0.04)
+    records = run_simulated(*plan, unit_us=1000, scatter=0.04)
     rounds = {
         name: {burst["round"] for burst in bursts(records) if burst["benchmark"] == name}
         for name in ("cas", "chase")
@@ -113,18 +113,21 @@ def test_ladders_are_measured_in_every_round_like_pairs() -> None:
 
 def test_a_time_budget_leaves_out_rounds() -> None:
     plan = (*CLOCK, "--precision", NEVER, "--time-budget", "2.5")
-    records = simulated(*plan, unit_us=10, burst_ms=1000)
+    records = run_simulated(*plan, unit_us=10, burst_ms=1000)
     assert (records[0]["bursts"], records[0]["plan"]["rounds"]) == (1, 1)
     assert begins(records) == [0.0], "the trial before it took a second too"
-    assert expected(records) == "2 rounds of 1 burst, about 2 s; the time budget does not allow 10 rounds."
+    assert (
+        read_expectation(records)
+        == "2 rounds of 1 burst, about 2 s; the time budget does not allow 10 rounds."
+    )
     assert records[-1]["reason"] == "done"
-    named = simulated(*plan, "--rounds", "3", unit_us=10, burst_ms=1000)
+    named = run_simulated(*plan, "--rounds", "3", unit_us=10, burst_ms=1000)
     assert (named[0]["bursts"], len(bursts(named))) == (3, 3), "those that were asked for by number"
 
 
 def test_a_time_budget_ends_the_first_round_too_and_names_what_it_did_not_reach() -> None:
     plan = ("-b", "clock,chase", "-c", CPU, "-i", "1000", "--sizes", "1M,16K..32K", "--time-budget", "3")
-    hello, *records = simulated(*plan, ends="time budget", unit_us=1, burst_ms=1000)
+    hello, *records = run_simulated(*plan, ends="time budget", unit_us=1, burst_ms=1000)
     taken, (note,) = bursts(records), notes(records)
     assert taken[0]["benchmark"] == "clock", "what has no points comes first"
     assert 1 <= len(taken) <= 3
@@ -136,7 +139,7 @@ def test_a_time_budget_ends_the_first_round_too_and_names_what_it_did_not_reach(
 
 def test_a_burst_that_outlasts_the_time_budget_is_broken_off() -> None:
     plan = (*CLOCK, "--time-budget", "10")
-    hello, *records = simulated(*plan, ends="time budget", unit_us=10, slow_burst=1, slow_ms=60_000)
+    hello, *records = run_simulated(*plan, ends="time budget", unit_us=10, slow_burst=1, slow_ms=60_000)
     assert not bursts(records)
     assert (hello["bursts"], records[-1]["reason"]) == (1, "time budget")
 
@@ -145,7 +148,7 @@ def test_points_between_the_plateaus_are_the_first_that_a_time_budget_leaves_out
     """By the options and the machine alone: the same with every seed and load."""
     plan = ("-b", "chase", "-c", CPU, "-i", "1000", "--deadline", "0.001")
     every, *kept = (
-        simulated(*plan, "--time-budget", f"{64 / 1.9**times:f}", ends="deadline") for times in range(14)
+        run_simulated(*plan, "--time-budget", f"{64 / 1.9**times:f}", ends="deadline") for times in range(14)
     )
     points = [records[0]["plan"]["benchmarks"][0]["points"] for records in (every, *kept)]
     assert all(set(less) <= set(more) for more, less in itertools.pairwise(points))
@@ -179,23 +182,23 @@ def test_a_matrix_lists_what_share_of_bursts_is_at_another_level() -> None:
     ],
 )
 def test_how_long_it_will_take_is_said_before_it_begins(burst_ms: int, rounds: int, how_long: str) -> None:
-    records = simulated(*CLOCK, "-r", str(rounds), unit_us=1000, burst_ms=burst_ms)
-    assert expected(records) == f"{rounds} rounds of 1 burst, {how_long}."
+    records = run_simulated(*CLOCK, "-r", str(rounds), unit_us=1000, burst_ms=burst_ms)
+    assert read_expectation(records) == f"{rounds} rounds of 1 burst, {how_long}."
     assert records[0]["bursts_max"] == records[0]["bursts"] == len(bursts(records)) == rounds
 
 
 def test_with_a_precision_the_time_that_more_rounds_may_take_is_said_too() -> None:
     more = "; up to {} where more rounds are needed."
-    assert expected(simulated(*CLOCK, unit_us=1000)) == "10 rounds of 1 burst, about 1 s" + more.format(
-        "10 s"
-    )
-    long = expected(simulated(*CLOCK, unit_us=1000, burst_ms=1990))
+    assert read_expectation(
+        run_simulated(*CLOCK, unit_us=1000)
+    ) == "10 rounds of 1 burst, about 1 s" + more.format("10 s")
+    long = read_expectation(run_simulated(*CLOCK, unit_us=1000, burst_ms=1990))
     assert long == "10 rounds of 1 burst, about 20 s" + more.format("40 s")
 
 
 def test_a_pause_between_rounds_ends_with_the_run() -> None:
     """In real time: it would last an hour."""
-    with started("-b", "clock", *BURST, "--rounds", "2", "--spread", "3600") as process:
+    with start_agent("-b", "clock", *BURST, "--rounds", "2", "--spread", "3600") as process:
         assert process.stdout
         while json.loads(process.stdout.readline())["record"] != "burst":
             pass

@@ -18,7 +18,7 @@ from tests.native.agent import (
     decode,
     failures,
     run,
-    started,
+    start_agent,
     threads,
     wait_for_worker,
     wait_until_it_spins,
@@ -126,7 +126,7 @@ def test_a_partner_that_stops_in_the_loop_is_given_up_and_both_are_released(
     length = ("--samples", str(samples), "--iterations", "300000")
     long_bursts = (*length, "--rounds", "1000", "--stuck-timeout", "0.3")
     choice = ("-b", *benchmark.split(), "--variant", variant, "-c", f"{first},{second}")
-    with started(*choice, *long_bursts) as process:
+    with start_agent(*choice, *long_bursts) as process:
         next_record(process, "note", "failed", "burst")  # the trials are over
         partner = wait_for_worker(process.pid, second)
         with subprocess.Popen([str(halt), str(partner), "1.5"], stdout=subprocess.PIPE, text=True) as halted:
@@ -154,7 +154,7 @@ def test_a_long_sample_with_no_sign_of_life_but_its_line_is_not_given_up():
 def test_a_process_that_was_halted_as_a_whole_goes_on_where_it_was():
     needs.cpus(2)
     quick_to_doubt = ("-b", "cas", "-i", "200000", "-s", "10", "-r", "1", "--stuck-timeout", "1")
-    with started(*quick_to_doubt) as process:
+    with start_agent(*quick_to_doubt) as process:
         wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
         process.send_signal(signal.SIGSTOP)
         time.sleep(1.5)
@@ -175,7 +175,7 @@ def test_a_cpu_that_is_taken_away_ends_its_burst_and_not_the_run(benchmark, samp
     endless = ("-b", benchmark, "-c", f"{first},{second}", "-s", str(samples), "-r", "30", "-i", "300000000")
     with (
         cpuset(f"fleet-test-taken-{os.getpid()}", f"{first},{second}") as group,
-        started(*endless, "--stuck-timeout", "1") as process,
+        start_agent(*endless, "--stuck-timeout", "1") as process,
     ):
         (group / "cgroup.procs").write_text(str(process.pid))
         next_record(process, "note", "failed", "burst")  # the trials are over
@@ -225,7 +225,7 @@ def test_a_thread_of_higher_priority_on_a_cpu_costs_its_bursts_and_not_the_run()
     bounded = (needs.program("prlimit", "util-linux"), "--rttime=3000000")  # the kernel ends it after 3 s
     hog = (*bounded, "chrt", "-f", "50", "taskset", "-c", str(second), "sh", "-c", "while :; do :; done")
     plan = ("-b", "cas", "-c", f"{first},{second}", "-r", "100000", "-i", "2000", "--stuck-timeout", "0.3")
-    with started(*plan, "--deadline", "20") as process:
+    with start_agent(*plan, "--deadline", "20") as process:
         next_record(process, "burst")
         with subprocess.Popen(hog) as hogging:
             failed = next_record(process, "failed")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.native.agent import LONG, QUICK, decode, notes, run, started, wait_for_worker
+from tests.native.agent import LONG, QUICK, decode, notes, run, start_agent, wait_for_worker
 from tests.native.preload import preload
 
 CPUS = sorted(os.sched_getaffinity(0))[:2]
@@ -63,7 +63,7 @@ def test_settings_are_put_back_at_the_end_and_a_note_says_what_was_changed(machi
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, None])
 def test_settings_are_put_back_when_the_agent_is_killed_or_the_link_dies(machine, how):
-    with started(*CHANGE, *LONG, "--until-eof", env=env(machine)) as process:
+    with start_agent(*CHANGE, *LONG, "--until-eof", env=env(machine)) as process:
         wait_for_worker(process.pid, CPUS[0])
         assert state(machine) == DURING
         if how is None:
@@ -75,7 +75,7 @@ def test_settings_are_put_back_when_the_agent_is_killed_or_the_link_dies(machine
 
 
 def test_who_puts_settings_back_keeps_no_stream_open_and_does_not_stay(machine):
-    with started(*CHANGE, *LONG, env=env(machine)) as process:
+    with start_agent(*CHANGE, *LONG, env=env(machine)) as process:
         wait_for_worker(process.pid, CPUS[0])
         (guardian,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         ours = {Path(f"/proc/{process.pid}/fd/{number}").readlink() for number in range(3)}
@@ -116,7 +116,7 @@ def test_where_boost_is_told_the_other_way_round_it_is_understood(machine):
     (machine / "intel_pstate").mkdir()
     no_turbo = machine / "intel_pstate" / "no_turbo"
     no_turbo.write_text("0\n")
-    with started("--boost", "off", "-b", "cas", *LONG, env=env(machine)) as process:
+    with start_agent("--boost", "off", "-b", "cas", *LONG, env=env(machine)) as process:
         assert "before and after: on" in json.loads(process.stdout.readline())["text"]
         assert no_turbo.read_text().strip() == "1"
         process.send_signal(signal.SIGTERM)

@@ -98,7 +98,7 @@ def board(*command: str, **changes: object) -> Host:
     return Host("board", "board", via=Via.COMMAND, command=command, **changes)  # type: ignore[arg-type]
 
 
-def with_habits(*habits: str) -> Host:
+def stand_in_host(*habits: str) -> Host:
     return board(*STAND_IN, *habits, "--")
 
 
@@ -147,17 +147,17 @@ def test_a_client_without_a_word_is_given_up_in_time_and_ended(tmp_path: Path) -
 )
 def test_what_changes_the_output_is_named_at_once(habits: Sequence[str]) -> None:
     with pytest.raises(ProbeError, match=r"board: python\S* goes through a terminal, .*-it, .*--label"):
-        connect(with_habits(*habits))
+        connect(stand_in_host(*habits))
 
 
 def test_a_client_that_keeps_stdin_to_itself_is_told_from_one_that_finds_no_host() -> None:
     with pytest.raises(UnreachableError, match=r"could not connect. Try .*stdin on \(-i\)"):
-        connect(with_habits("no-input"))
+        connect(stand_in_host("no-input"))
 
 
 def test_a_file_that_arrives_damaged_is_not_put_there(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    with connect(with_habits("flips")) as connection:
+    with connect(stand_in_host("flips")) as connection:
         assert connection.put(b"some data", str(path)).exit_code == 0
         done = connection.put(b"a lot of data", str(path))
     assert (done.exit_code, done.stderr.strip()) == (1, b"other bytes came")
@@ -166,7 +166,7 @@ def test_a_file_that_arrives_damaged_is_not_put_there(tmp_path: Path) -> None:
 
 def test_a_client_that_dies_is_a_broken_link_though_it_says_0() -> None:
     with (
-        connect(with_habits("dies")) as connection,
+        connect(stand_in_host("dies")) as connection,
         pytest.raises(LinkError, match=r"python\S* session broke\. What"),
     ):
         connection.run("echo $0 >&2; echo one; echo two; echo three; sleep 60")
@@ -175,7 +175,7 @@ def test_a_client_that_dies_is_a_broken_link_though_it_says_0() -> None:
 @pytest.mark.parametrize("habits", [(), ("keeps-eof",), ("keeps-eof", "leaves"), ("leaves",)])
 def test_nothing_is_left_of_a_command_that_is_stopped(tmp_path: Path, habits: Sequence[str]) -> None:
     """Neither of the shell that waits; where end-of-file does not arrive, a line says it."""
-    with connect(with_habits(*habits)) as connection:
+    with connect(stand_in_host(*habits)) as connection:
         left = [int(connection.run("echo $PPID").stdout)]
         with connection.stream("echo $$; cat; echo end", idle_timeout_s=60, stdin=b"in\nout\n") as stream:
             lines = iter(stream)
@@ -368,14 +368,14 @@ def test_slurms_nodes_are_measured_and_no_step_is_left(tmp_path: Path, slurm_job
 @pytest.mark.slow
 def test_slurms_limit_is_named_and_a_node_that_dies_is_resumed(tmp_path: Path) -> None:
     names = ("n4", "n5")
-    with slurm.allocated(names) as job, Fleet(tmp_path, job) as fleet:
+    with slurm.allocate_nodes(names) as job, Fleet(tmp_path, job) as fleet:
         fleet.inventory("hosts_from: slurm\n")
         process = fleet.start("run", "-b", "clock", "--rounds", "200", "--samples", "3", "--reconnect", "1s")
         assert process.stderr
         assert any(line.startswith("n5: measure") for line in process.stderr)
         slurm.kill(job, "n5")
         process.communicate()
-        with slurm.revived(job, "n5"):
+        with slurm.restart_daemon(job, "n5"):
             wait_for(lambda: fleet("check", "n5", "-q").exit_code == 0)
             resumed = fleet("resume", "--json", "-q").json
         assert {one["host"]: one["state"] for one in resumed} == {"n5": "complete"}
@@ -401,7 +401,7 @@ def far() -> Iterator[list[int]]:
             os.kill(pid, signal.SIGKILL)
 
 
-def started(script: str, far: list[int]) -> Process:
+def start_process(script: str, far: list[int]) -> Process:
     process = Process("board", ["/bin/sh", "-c", script], {})
     far.append(int(process.stdout.readline()))
     return process
@@ -409,13 +409,13 @@ def started(script: str, far: list[int]) -> Process:
 
 @pytest.mark.parametrize("message", CLIENTS)
 def test_a_client_has_the_time_to_end_what_it_started_afar(message: str, far: list[int]) -> None:
-    process = started(CLIENTS[message], far)
+    process = start_process(CLIENTS[message], far)
     process.end()
     wait_for(lambda: not is_running(far[0]))
 
 
 def test_a_client_that_heeds_no_message_is_killed(far: list[int]) -> None:
-    process = started("sleep 300 & echo $!; trap '' TERM; while :; do sleep 0.05; done", far)
+    process = start_process("sleep 300 & echo $!; trap '' TERM; while :; do sleep 0.05; done", far)
     process.end(0.1)
     assert process.wait(0) == 128 + signal.SIGKILL
     wait_for(lambda: not is_running(far[0]))  # of its own group

@@ -185,7 +185,7 @@ def test_a_person_sees_what_would_go_what_went_and_what_is_in_use(fleet: Fleet) 
 def test_a_busybox_host_is_cleaned_over_ssh(
     fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
 ) -> None:
-    options = odd.only_programs_of(odd.busybox_only(tmp_path / "bin"))
+    options = odd.restrict_programs(odd.busybox_only(tmp_path / "bin"))
     (server,) = make_hosts(1, options=options)
     known_hosts.write_text(server.known_hosts_line)
     place = server.home / ".cache" / "fleet"

@@ -26,20 +26,20 @@ def host_with(make_hosts: MakeHosts, known_hosts: Path):
 
 
 def test_a_host_without_a_compiler_gets_its_agent_from_here(fleet: Fleet, host_with, tmp_path: Path) -> None:
-    host = host_with(odd.only_programs_of(odd.all_but_compilers(tmp_path / "bin")))
+    host = host_with(odd.restrict_programs(odd.all_but_compilers(tmp_path / "bin")))
     fleet.hosts(host.entry(name="bare"))
     done = fleet("run", *CLOCK)
     assert only(done)[0] == 0, done.stdout
 
 
 def test_a_busybox_host_gets_its_agent_from_here(fleet: Fleet, host_with, tmp_path: Path) -> None:
-    host = host_with(odd.only_programs_of(odd.busybox_only(tmp_path / "bin")))
+    host = host_with(odd.restrict_programs(odd.busybox_only(tmp_path / "bin")))
     fleet.hosts(host.entry(name="busybox"))
     assert only(fleet("run", *CLOCK))[0] == 0
 
 
 def test_build_host_without_a_compiler_is_an_error(fleet: Fleet, host_with, tmp_path: Path) -> None:
-    host = host_with(odd.only_programs_of(odd.all_but_compilers(tmp_path / "bin")))
+    host = host_with(odd.restrict_programs(odd.all_but_compilers(tmp_path / "bin")))
     fleet.hosts(host.entry(name="bare", build=BuildPlace.HOST))
     code, stage, message = only(fleet("run", *CLOCK))
     assert (code, stage) == (8, "build")
@@ -55,7 +55,7 @@ def test_a_bad_compiler_is_quoted(fleet: Fleet, host_with, tmp_path: Path, compi
     if compiler == odd.TCC:
         needs.program("tcc", "tcc")
     programs = odd.add_compiler(odd.all_but_compilers(tmp_path / "bin"), compiler)
-    host = host_with(odd.only_programs_of(programs))
+    host = host_with(odd.restrict_programs(programs))
     fleet.hosts(host.entry(name="board", build=BuildPlace.HOST))
     code, stage, message = only(fleet("run", *CLOCK))
     assert (code, stage) == (8, "build")

@@ -27,7 +27,7 @@ echo "$cpu $user $nice $system $idle $rest" >STAT
 """
 
 
-def logged(fleet: Fleet) -> str:
+def read_logs(fleet: Fleet) -> str:
     """The lines of all session logs."""
     return "".join(path.read_text() for path in sorted(fleet.results.glob(".fleet/logs/*/session.log")))
 
@@ -67,7 +67,7 @@ def test_a_busy_host_is_left_out_and_resume_takes_it_once_it_is_quiet(fleet: Fle
 
 def test_a_wait_ends_when_the_host_is_quiet_and_is_noted_with_the_run(fleet: Fleet, busy: Path) -> None:
     process = fleet.start(*RUN, "--require", "quiet", "--wait", "10m", "--json")
-    wait_for(lambda: fleet.results.exists() and "stage wait The host is busy" in logged(fleet))
+    wait_for(lambda: fleet.results.exists() and "stage wait The host is busy" in read_logs(fleet))
     busy.unlink()
     out, err = process.communicate()
     assert process.returncode == 0, err
@@ -107,7 +107,7 @@ def test_a_throttled_host_is_waited_for_until_its_limit_is_lifted(tmp_path: Path
             f"hosts:\n  pod: {{via: command, workdir: {tmp_path}/w, command: [sh, -c, '{words}', -]}}\n"
         )
         process = fleet.start(*RUN, "--require", "no-quota", "--wait", "10m")
-        wait_for(lambda: fleet.results.exists() and "stage wait CPU time is limited" in logged(fleet))
+        wait_for(lambda: fleet.results.exists() and "stage wait CPU time is limited" in read_logs(fleet))
         quota = group.parent / "cpu.cfs_quota_us"
         (quota if quota.exists() else group.parent / "cpu.max").write_text("-1" if quota.exists() else "max")
         _, err = process.communicate()
@@ -129,8 +129,8 @@ def test_a_host_is_prepared_and_restored_and_the_log_keeps_what_was_printed(
     fleet.hosts(server.entry(name="board", before=before, after=("mv ~/prepared ~/restored",)))
     assert fleet(*RUN, "-q").exit_code == 0
     assert (server.home / "restored").exists()
-    assert "board: before: one\n" in logged(fleet)
-    assert "board: before: two\n" in logged(fleet)
+    assert "board: before: one\n" in read_logs(fleet)
+    assert "board: before: two\n" in read_logs(fleet)
 
 
 def test_where_preparing_fails_the_host_is_restored_and_not_measured(fleet: Fleet, tmp_path: Path) -> None:

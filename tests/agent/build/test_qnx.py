@@ -74,7 +74,7 @@ def deployer(tmp_path: Path, home: Path) -> Deployer:
     return Deployer(tmp_path)
 
 
-def requested(**fields: str) -> RequestedToolchain:
+def make_toolchain(**fields: str) -> RequestedToolchain:
     return RequestedToolchain(cflags=("-O0",), **fields)  # type: ignore[arg-type]
 
 
@@ -97,7 +97,7 @@ def script(path: Path, text: str) -> str:
 @slow
 def test_an_sdp_in_the_inventory_builds_and_the_binary_is_for_qnx(deployer: Deployer, tmp_path: Path) -> None:
     platform = standin.install(tmp_path / "sdk")
-    agent = deployer(replace(BOARD, toolchain=requested(sdp=str(platform))))
+    agent = deployer(replace(BOARD, toolchain=make_toolchain(sdp=str(platform))))
     assert agent.place == f"built with {platform / standin.QCC} (QNX 8)"
     assert build_id(agent) == agent.build
     assert elf.read_elf(Path(agent.path).read_bytes()).interpreter == "/usr/lib/ldqnx-64.so.2"
@@ -117,7 +117,7 @@ def test_it_is_built_once_for_each_version_and_target_however_many_hosts(
         counts = f'case "$*" in -V | *" -c "*) ;; *) echo {release} >>{counted} ;; esac'
         script(qcc, f'{counts}\nexec "${{0%/*}}/real" "$@"')
     monkeypatch.setenv("PATH", os.environ["PATH"])
-    board = replace(BOARD, toolchain=requested())
+    board = replace(BOARD, toolchain=make_toolchain())
     agents = {}
     for kernel, arch in (("8.0.0", "x86_64"), ("7.1.0", "x86_64"), ("8.0.3", "x86_64"), ("8.0.0", "aarch64")):
         agents[kernel, arch] = deployer(board, deployer.facts(kernel=kernel, arch=arch))
@@ -131,7 +131,7 @@ def test_a_host_that_hides_its_version_gets_what_there_is_and_is_told_so(
     deployer: Deployer, home: Path
 ) -> None:
     standin.install(home / "qnx710", 7)
-    agent = deployer(replace(BOARD, toolchain=requested()), deployer.facts(kernel=None))
+    agent = deployer(replace(BOARD, toolchain=make_toolchain()), deployer.facts(kernel=None))
     assert agent.place.endswith("(QNX 7)")
     (note,) = deployer.notes
     assert note.startswith("board: the host does not report its QNX version; the agent was built with /")
@@ -242,7 +242,7 @@ def test_the_first_compiler_that_proves_itself_builds_there_and_the_second_time_
     broken = script(tmp_path / "broken", "exit 1")
     words = " ".join(f"{name}={value}" for name, value in settings.items())
     clang = script(tmp_path / "clang", f'{words} {platform / standin.QCC} "$@"')
-    host = replace(BOARD, toolchain=requested())
+    host = replace(BOARD, toolchain=make_toolchain())
     agent = deployer(host, deployer.facts(broken, clang))
     assert agent.place == f"built on the host with {clang} 1.0"
     content = hashlib.sha256(Path(agent.path).read_bytes()).hexdigest()
@@ -261,7 +261,7 @@ def test_a_build_host_builds_where_the_controller_has_no_sdp(
     there = tmp_path / "there"
     standin.install(there / "qnx800")
     builder = replace(BUILDER, env={"HOME": str(there), "TMPDIR": str(there)})
-    host = replace(BOARD, toolchain=requested(build_host="builder"), build_host=builder)
+    host = replace(BOARD, toolchain=make_toolchain(build_host="builder"), build_host=builder)
     agent = deployer(host)
     assert agent.place == "built with qcc on the build host builder (QNX 8)"
     assert build_id(agent) == agent.build
@@ -305,11 +305,11 @@ def test_what_was_set_up_and_failed_is_told_when_another_way_is_taken(
     deployer: Deployer, home: Path, tmp_path: Path
 ) -> None:
     good = standin.install(tmp_path / "sdk")
-    binary = Path(deployer(replace(BOARD, toolchain=requested(sdp=str(good)))).path)
+    binary = Path(deployer(replace(BOARD, toolchain=make_toolchain(sdp=str(good)))).path)
     prebuilt = binary.rename(tmp_path / "prebuilt")
     platform = standin.install(home / "qnx800")
     script(platform / standin.QCC, "echo 'no licence today' >&2; echo gcc_ntox86_64; [ $1 = -V ]")
-    host = replace(BOARD, toolchain=requested(binary=str(prebuilt)))
+    host = replace(BOARD, toolchain=make_toolchain(binary=str(prebuilt)))
     with pytest.raises(
         DeployError, match="does not run there"
     ):  # for want of QNX's interpreter: it was tried
@@ -336,7 +336,7 @@ def test_a_prebuilt_agent_for_another_release_never_travels(
 ) -> None:
     binary = tmp_path / "prebuilt"
     binary.write_bytes(headers(62, 64, "<", b"/usr/lib/ldqnx-64.so.2\0") + b"\0libc.so.%d\0" % number)
-    host = replace(BOARD, build=BuildPlace.PREBUILT, toolchain=requested(binary=str(binary)))
+    host = replace(BOARD, build=BuildPlace.PREBUILT, toolchain=make_toolchain(binary=str(binary)))
     facts = deployer.facts(kernel=kernel)
     if words is None:
         assert preview(host, facts).description == f"would be the prebuilt {binary}"

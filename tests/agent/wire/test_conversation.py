@@ -54,7 +54,7 @@ def line(record: dict[str, Any], **changes: object) -> bytes:
     return json.dumps({**record, **changes}, separators=(",", ":")).encode()
 
 
-def fed(*lines: bytes) -> Reader:
+def feed_lines(*lines: bytes) -> Reader:
     reader = Reader()
     for one in lines:
         reader.read_line(one)
@@ -70,14 +70,14 @@ def test_a_burst_arrives_number_for_number() -> None:
 
 
 def test_a_whole_conversation_is_a_finished_run() -> None:
-    reader = fed(line(HELLO), line(BURST), line(BURST, round=1), line(END))
+    reader = feed_lines(line(HELLO), line(BURST), line(BURST, round=1), line(END))
     assert reader.why_unfinished() is None
     assert isinstance(reader.hello, Hello)
     assert reader.end == End(2, 0, "done")
 
 
 def test_what_a_login_script_prints_is_a_note() -> None:
-    reader = fed(b"Welcome to \x1b[31mboard7", b"", line(HELLO))
+    reader = feed_lines(b"Welcome to \x1b[31mboard7", b"", line(HELLO))
     assert reader.notes == ["before hello the host printed: 'Welcome to \\x1b[31mboard7'"]
     assert reader.read_line(b"Welcome again") is None
     assert reader.notes[1:] == ["among the agent's records the host printed: 'Welcome again'"]
@@ -86,7 +86,7 @@ def test_what_a_login_script_prints_is_a_note() -> None:
 
 
 def test_words_left_without_a_newline_before_a_record_cost_only_a_note() -> None:
-    reader = fed(line(HELLO), b"You have mail. " + line(BURST), line(BURST, round=1), line(END))
+    reader = feed_lines(line(HELLO), b"You have mail. " + line(BURST), line(BURST, round=1), line(END))
     assert reader.why_unfinished() is None
     assert reader.notes == ["among the agent's records the host printed: 'You have mail. '"]
     said = [line(HELLO), b"You have mail. " + line(BURST), b"more", line(END)]
@@ -132,13 +132,13 @@ def test_a_hello_we_cannot_read_is_an_error_not_chatter(changes: dict[str, Any],
     ],
 )
 def test_a_burst_that_cannot_be_true_is_refused(changes: dict[str, Any], words: str) -> None:
-    reader = fed(line(HELLO))
+    reader = feed_lines(line(HELLO))
     with pytest.raises(WireError, match=words):
         reader.read_line(line(BURST, **changes))
 
 
 def test_no_visit_comes_twice_and_rounds_do_not_go_back() -> None:
-    reader = fed(line(HELLO, bursts=5), line(BURST, round=1))
+    reader = feed_lines(line(HELLO, bursts=5), line(BURST, round=1))
     with pytest.raises(WireError, match="came twice"):
         reader.read_line(line(BURST, round=1))
     with pytest.raises(WireError, match="round 0 after round 1"):
@@ -159,7 +159,7 @@ def test_no_visit_comes_twice_and_rounds_do_not_go_back() -> None:
     ],
 )
 def test_a_run_without_its_whole_story_is_not_finished(lines: list[bytes], verdict: str) -> None:
-    found = fed(*lines).why_unfinished()
+    found = feed_lines(*lines).why_unfinished()
     assert found is not None
     with pytest.raises(AssertionError, match=verdict):
         raise AssertionError(found)
@@ -167,7 +167,7 @@ def test_a_run_without_its_whole_story_is_not_finished(lines: list[bytes], verdi
 
 def test_a_failed_burst_counts_as_a_visit_and_has_no_numbers() -> None:
     failed = {k: BURST[k] for k in ("benchmark", "variant", "round", "ping", "pong")}
-    reader = fed(
+    reader = feed_lines(
         line(HELLO),
         line(BURST),
         line({"record": "failed", **failed, "round": 1, "reason": "no progress for 5 s"}),
@@ -228,21 +228,21 @@ def test_a_description_that_contradicts_a_known_benchmark_is_refused(
 
 def test_an_exit_code_that_contradicts_the_end_leaves_the_run_unfinished() -> None:
     whole = [line(HELLO), line(BURST), line(BURST, round=1), line(END)]
-    reader = fed(*whole, b'{"record":"exit","code":3}')
+    reader = feed_lines(*whole, b'{"record":"exit","code":3}')
     assert reader.why_unfinished() == "ended early (exit code 3) after 2 of 2 bursts"
     with pytest.raises(WireError, match="an exit record before the end record"):
-        fed(*whole[:-1], b'{"record":"exit","code":3}')
+        feed_lines(*whole[:-1], b'{"record":"exit","code":3}')
 
 
 def test_a_host_is_not_the_fastest_by_a_time_that_is_shown_as_none() -> None:
     with pytest.raises(WireError, match=r"4e-07 ns a round_trip, less than a CPU can take"):
-        fed(line(HELLO), line(BURST, ticks=[1, 1, 1], iterations=1_000_000))
+        feed_lines(line(HELLO), line(BURST, ticks=[1, 1, 1], iterations=1_000_000))
     with pytest.raises(WireError, match="most samples took no time"):
-        fed(line(HELLO), line(BURST, ticks=[0, 0, 0]))
+        feed_lines(line(HELLO), line(BURST, ticks=[0, 0, 0]))
 
 
 def test_nothing_may_follow_the_end() -> None:
-    reader = fed(line(HELLO), line(END))
+    reader = feed_lines(line(HELLO), line(END))
     with pytest.raises(WireError, match="after the end record"):
         reader.read_line(line(BURST))
 
@@ -266,7 +266,7 @@ def test_deep_nesting_is_refused_not_followed() -> None:
 
 def test_a_second_hello_is_refused_whether_or_not_it_is_the_same() -> None:
     for changes in ({}, {"build": "f" * 16}):
-        reader = fed(line(HELLO), line(BURST))
+        reader = feed_lines(line(HELLO), line(BURST))
         with pytest.raises(WireError, match="a second hello record"):
             reader.read_line(line(HELLO, **changes))
 
@@ -285,13 +285,13 @@ def test_a_line_may_be_as_long_as_the_limit() -> None:
 
 
 def test_as_many_lines_as_allowed_may_come_before_hello() -> None:
-    reader = fed(*[b"la"] * conversation.NOISE_LIMIT_LINES, line(HELLO))
+    reader = feed_lines(*[b"la"] * conversation.NOISE_LIMIT_LINES, line(HELLO))
     assert len(reader.notes) == conversation.NOISE_LIMIT_LINES
     assert reader.hello is not None
 
 
 def test_too_many_lines_that_are_no_records_are_refused_after_hello_too() -> None:
-    reader = fed(line(HELLO), *[b"la"] * conversation.NOISE_LIMIT_LINES)
+    reader = feed_lines(line(HELLO), *[b"la"] * conversation.NOISE_LIMIT_LINES)
     with pytest.raises(
         WireError, match=r"lines that are no records; does a login script print.* The last: 'la'"
     ):
@@ -301,7 +301,7 @@ def test_too_many_lines_that_are_no_records_are_refused_after_hello_too() -> Non
 def test_as_many_notes_as_allowed_are_kept_and_one_more_is_refused() -> None:
     note = line({"record": "note", "text": "x"})
     limit = conversation.NOISE_LIMIT_LINES + conversation.NOTE_LIMIT
-    reader = fed(line(HELLO), *[note] * limit)
+    reader = feed_lines(line(HELLO), *[note] * limit)
     assert reader.notes == ["x"] * limit
     with pytest.raises(WireError, match=f"more than {conversation.NOTE_LIMIT} notes"):
         reader.read_line(note)
@@ -313,7 +313,7 @@ def test_a_failed_burst_too_many_is_refused_with_its_reason(monkeypatch: pytest.
         "record": "failed",
         "reason": "no",
     }
-    reader = fed(line(HELLO, bursts=9), *(line(failed, round=at) for at in range(2)))
+    reader = feed_lines(line(HELLO, bursts=9), *(line(failed, round=at) for at in range(2)))
     assert len(reader.failed) == 2
     with pytest.raises(WireError, match="more than 2 failed bursts; the last: 'no'"):
         reader.read_line(line(failed, round=2))
@@ -339,7 +339,7 @@ def test_a_failed_burst_too_many_is_refused_with_its_reason(monkeypatch: pytest.
 def test_a_run_of_further_rounds_is_finished_between_its_least_and_most_bursts(
     rounds: int, end: dict[str, Any] | None, verdict: str | None
 ) -> None:
-    reader = fed(line(HELLO, bursts=2, bursts_max=4), *(line(BURST, round=at) for at in range(rounds)))
+    reader = feed_lines(line(HELLO, bursts=2, bursts_max=4), *(line(BURST, round=at) for at in range(rounds)))
     if end is not None:
         reader.read_line(line(END, **end))
     assert reader.why_unfinished() == verdict
@@ -349,7 +349,7 @@ def test_a_run_of_further_rounds_is_finished_between_its_least_and_most_bursts(
     ("ping", "pong", "known"), [(0, 1, True), (1, 0, True), (3, 1, True), (2, 0, False), (0, 2, False)]
 )
 def test_every_pair_of_the_plans_cpus_is_a_visit_of_its_own(ping: int, pong: int, known: bool) -> None:
-    reader = fed(
+    reader = feed_lines(
         line(HELLO, bursts=9), line(BURST), line(BURST, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0])
     )
     other = line(BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2)
@@ -365,7 +365,7 @@ def test_every_pair_of_the_plans_cpus_is_a_visit_of_its_own(ping: int, pong: int
 
 def test_all_pairs_of_many_cpus_are_told_apart() -> None:
     cpus = list(range(0, 36, 2))
-    reader = fed(line(HELLO, cpus=cpus, bursts=18 * 17))
+    reader = feed_lines(line(HELLO, cpus=cpus, bursts=18 * 17))
     for ping, pong in itertools.permutations(cpus, 2):
         reader.read_line(line(BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2))
     assert reader.bursts == 18 * 17
@@ -384,7 +384,7 @@ def test_without_a_known_quantum_a_tick_is_one() -> None:
 
 def test_a_long_text_is_kept_up_to_its_limit() -> None:
     for length, kept in ((TEXT_LIMIT, "x" * TEXT_LIMIT), (TEXT_LIMIT + 1, "x" * (TEXT_LIMIT - 3) + "...")):
-        reader = fed(line(HELLO), line({"record": "note", "text": "x" * length}))
+        reader = feed_lines(line(HELLO), line({"record": "note", "text": "x" * length}))
         assert reader.notes == [kept]
 
 
@@ -393,7 +393,7 @@ COUNT = [7, 100, 90]
 
 
 def test_counts_arrive_thread_by_thread() -> None:
-    reader = fed(line(COUNTED))
+    reader = feed_lines(line(COUNTED))
     burst = reader.read_line(line(BURST, counters=[[COUNT, None], [None, COUNT]]))
     assert isinstance(burst, Burst)
     assert burst.counters == (((7, 100, 90), None), (None, (7, 100, 90)))
@@ -406,17 +406,19 @@ def test_counts_arrive_thread_by_thread() -> None:
 )
 def test_counts_that_fit_no_thread_or_event_are_refused(counts: object) -> None:
     with pytest.raises(WireError, match="counters"):
-        fed(line(COUNTED), line(BURST, counters=counts))
+        feed_lines(line(COUNTED), line(BURST, counters=counts))
     with pytest.raises(WireError, match="counters"):
-        fed(line(HELLO), line(BURST, counters=[[COUNT], [COUNT]]))
+        feed_lines(line(HELLO), line(BURST, counters=[[COUNT], [COUNT]]))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_an_output_in_another_encoding_is_named(encoding: str) -> None:
     with pytest.raises(WireError, match="the hello record is in UTF-16, or has a byte order mark"):
-        fed(line(HELLO).decode().encode(encoding))
+        feed_lines(line(HELLO).decode().encode(encoding))
 
 
 def test_what_a_login_script_left_of_a_hello_is_noise() -> None:
-    reader = fed(b'{"record":"hello","protocol":1', line(HELLO), line(BURST), line(BURST, round=1), line(END))
+    reader = feed_lines(
+        b'{"record":"hello","protocol":1', line(HELLO), line(BURST), line(BURST, round=1), line(END)
+    )
     assert (reader.why_unfinished(), len(reader.notes)) == (None, 1)

@@ -36,12 +36,12 @@ ALONE = {
 }
 
 
-def at_point(**changes: object) -> bytes:
+def point_line(**changes: object) -> bytes:
     return line({**BURST, **POINT}, **changes)
 
 
 def test_a_burst_arrives_with_its_point_and_its_parameters() -> None:
-    burst = records.decode_record(at_point(**GROUP))
+    burst = records.decode_record(point_line(**GROUP))
     assert isinstance(burst, Burst)
     assert key_of(burst) == ("chase", "mov", NAMES[0], 0, 0, 3)
     assert (burst.unit, burst.cpus, burst.other_ticks) == ("load", (0, 3), ((1, 2, 3),))
@@ -77,16 +77,16 @@ def test_a_burst_arrives_with_its_point_and_its_parameters() -> None:
 )
 def test_a_point_that_does_not_fit_is_refused(changes: dict[str, Any], words: str | None) -> None:
     if words is None:
-        assert records.decode_record(at_point(**changes))
+        assert records.decode_record(point_line(**changes))
         return
     with pytest.raises(WireError, match=words):
-        records.decode_record(at_point(**changes))
+        records.decode_record(point_line(**changes))
 
 
 def test_how_far_apart_threads_began_arrives_and_sets_a_flag() -> None:
     ticks = BURST["ticks"]
     for begin_ns, flags in ((None, ()), ([0, 310], ()), ([0, max(ticks)], ("skewed",))):
-        lines = [line(HELLO, plan=PLAN), at_point(**{**GROUP, "other_ticks": [ticks]}, begin_ns=begin_ns)]
+        lines = [line(HELLO, plan=PLAN), point_line(**{**GROUP, "other_ticks": [ticks]}, begin_ns=begin_ns)]
         (burst,) = run_so_far.decode_bursts([lines])
         assert (burst.begin_ns, burst.flags) == (begin_ns and tuple(begin_ns), flags)
 
@@ -94,7 +94,7 @@ def test_how_far_apart_threads_began_arrives_and_sets_a_flag() -> None:
 def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:
     reader = Reader()
     failed = line({**BURST, **ALONE, "record": "failed"})
-    for one in (line(HELLO, plan=PLAN), at_point(), failed, line(END, bursts=1, failed=1)):
+    for one in (line(HELLO, plan=PLAN), point_line(), failed, line(END, bursts=1, failed=1)):
         reader.read_line(one)
     assert reader.why_unfinished() is None
     assert reader.failed == [Failed("chase", "mov", 0, 0, 0, "no progress for 5 s", NAMES[1])]
@@ -112,14 +112,14 @@ def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:
 def test_a_visit_outside_of_the_plan_or_a_second_one_is_refused(changes: dict[str, Any], words: str) -> None:
     reader = Reader()
     reader.read_line(line(HELLO, plan=PLAN))
-    reader.read_line(at_point())
+    reader.read_line(point_line())
     with pytest.raises(WireError, match=words):
-        reader.read_line(at_point(**changes))
+        reader.read_line(point_line(**changes))
 
 
 def test_what_is_done_is_listed_by_point() -> None:
-    rising = at_point(point=NAMES[1], parameters={**POINT["parameters"], "order": "rising"})
-    lines = [line(HELLO, plan=PLAN, bursts=3), at_point(), rising, at_point(round=1)]
+    rising = point_line(point=NAMES[1], parameters={**POINT["parameters"], "order": "rising"})
+    lines = [line(HELLO, plan=PLAN, bursts=3), point_line(), rising, point_line(round=1)]
     done = run_so_far.read_run([lines]).done
     assert list(done.lines()) == [
         "chase mov random.16K.huge 0 0 1000 500003 500003\n",

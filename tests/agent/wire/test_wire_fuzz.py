@@ -100,7 +100,7 @@ HOSTILE = st.sampled_from(
 
 
 @st.composite
-def damaged(draw: st.DrawFn) -> list[bytes]:
+def draw_damaged(draw: st.DrawFn) -> list[bytes]:
     """A valid conversation after some accidents."""
     lines = draw(conversations())
     for _ in range(draw(st.integers(1, 3))):
@@ -125,7 +125,7 @@ def damaged(draw: st.DrawFn) -> list[bytes]:
     return lines
 
 
-def followed(lines: list[bytes]) -> tuple[Reader, str | None]:
+def follow_lines(lines: list[bytes]) -> tuple[Reader, str | None]:
     """The reader after all lines, or after the one it refused; and its error or verdict."""
     reader = Reader()
     try:
@@ -139,7 +139,7 @@ def followed(lines: list[bytes]) -> tuple[Reader, str | None]:
 @SETTINGS
 @given(conversations())
 def test_every_conversation_the_wire_allows_is_a_finished_run(lines: list[bytes]) -> None:
-    reader, error = followed(lines)
+    reader, error = follow_lines(lines)
     assert error is None
     assert reader.hello is not None
     assert len(list(run_so_far.decode_bursts([lines]))) == reader.bursts
@@ -148,9 +148,9 @@ def test_every_conversation_the_wire_allows_is_a_finished_run(lines: list[bytes]
 
 
 @SETTINGS
-@given(damaged())
+@given(draw_damaged())
 def test_every_accident_ends_in_a_verdict_or_the_documented_error(lines: list[bytes]) -> None:
-    reader, error = followed(lines)
+    reader, error = follow_lines(lines)
     if error is not None:
         assert error.isprintable()
         assert len(error) < 500
@@ -169,18 +169,18 @@ def test_a_visit_lost_or_repeated_is_never_a_finished_run(lines: list[bytes], da
     at = data.draw(st.sampled_from(visits))
     repeated = [*lines[: at + 1], *lines[at:]]
     lost = lines[:at] + lines[at + 1 :]
-    assert followed(repeated)[1] is not None
-    assert followed(lost)[1] is not None
+    assert follow_lines(repeated)[1] is not None
+    assert follow_lines(lost)[1] is not None
 
 
 def test_more_than_bursts_max_and_less_than_bursts_are_refused() -> None:
     few = [encode(hello(bursts=2, bursts_max=2)), encode(burst())]
     end = encode({"record": "end", "bursts": 1, "failed": 0, "reason": "done"})
-    assert followed([*few, end])[1] == "2 bursts were promised, 1 arrived"
+    assert follow_lines([*few, end])[1] == "2 bursts were promised, 1 arrived"
     third = [encode(burst(round_=round_)) for round_ in (1, 2)]
-    assert followed([*few, *third])[1] == "more bursts than the 2 promised"
+    assert follow_lines([*few, *third])[1] == "more bursts than the 2 promised"
     assert "bursts_max 1 is less than bursts 2" in (
-        followed([encode(hello(bursts=2, bursts_max=1))])[1] or ""
+        follow_lines([encode(hello(bursts=2, bursts_max=1))])[1] or ""
     )
 
 
@@ -205,10 +205,10 @@ def test_more_than_bursts_max_and_less_than_bursts_are_refused() -> None:
     ],
 )
 def test_a_hello_no_table_could_take_is_refused(changes: dict[str, Any], words: str) -> None:
-    assert words in (followed([encode(hello(**changes))])[1] or "")
+    assert words in (follow_lines([encode(hello(**changes))])[1] or "")
 
 
-def stream_of(record: Callable[[int], dict[str, Any]], count: int = 4000) -> Callable[[], Iterator[bytes]]:
+def make_stream(record: Callable[[int], dict[str, Any]], count: int = 4000) -> Callable[[], Iterator[bytes]]:
     def lines() -> Iterator[bytes]:
         yield encode(hello(cpus=list(range(256)), bursts=1, bursts_max=2**62))
         for number in range(count):
@@ -222,15 +222,15 @@ def noise() -> Iterator[bytes]:
 
 
 STREAMS = {
-    "bursts": stream_of(
+    "bursts": make_stream(
         lambda n: burst(ping=n // 256, pong=n % 256) | {"ticks": list(range(n, n + 300))}, 1500
     ),
-    "new rounds": stream_of(lambda n: burst(round_=n)),
-    "failed, long reasons": stream_of(
+    "new rounds": make_stream(lambda n: burst(round_=n)),
+    "failed, long reasons": make_stream(
         lambda n: {"record": "failed", **visit(KINDS[0], n, 0, 1), "reason": "r" * 20_000}
     ),
-    "notes": stream_of(lambda n: {"record": "note", "text": "t" * 20_000}),
-    "unknown keys": stream_of(lambda n: burst(round_=n) | {f"k{n}": "v" * 20_000}),
+    "notes": make_stream(lambda n: {"record": "note", "text": "t" * 20_000}),
+    "unknown keys": make_stream(lambda n: burst(round_=n) | {f"k{n}": "v" * 20_000}),
     "noise of megabytes": noise,
 }
 

@@ -210,11 +210,11 @@ def _programs(root: Path, recipe: Recipe) -> None:
         shutil.copy(library, target)
         if library.name.startswith("ld-linux"):
             shutil.copy(library, root / "usr/lib/ldqnx-64.so.2")
-    (root / "usr/lib/standin.so").write_bytes(_preloaded())
+    (root / "usr/lib/standin.so").write_bytes(_build_preload())
 
 
 @functools.cache
-def _preloaded() -> bytes:
+def _build_preload() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "standin.so"
         command = [needs.program("gcc", "gcc"), "-shared", "-fPIC", "-O1", "-o", library, HERE / "standin.c"]

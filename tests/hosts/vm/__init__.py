@@ -29,7 +29,7 @@ def aarch64_vm(aarch64_image: Image, tmp_path_factory: pytest.TempPathFactory) -
         yield vm
 
 
-def _started(machine: Machine, temporary: pytest.TempPathFactory) -> Iterator[Vm]:
+def _start_vm(machine: Machine, temporary: pytest.TempPathFactory) -> Iterator[Vm]:
     with Vm(image(machine), temporary.mktemp(f"{machine.uname}-vm")) as vm:
         vm.start()
         yield vm
@@ -38,10 +38,10 @@ def _started(machine: Machine, temporary: pytest.TempPathFactory) -> Iterator[Vm
 @pytest.fixture(scope="session")
 def armv7_vm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vm]:
     """A running 32-bit Arm machine with two CPUs (Cortex-A15) and no compiler."""
-    yield from _started(ARMV7, tmp_path_factory)
+    yield from _start_vm(ARMV7, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def s390x_vm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vm]:
     """A running IBM Z machine, big-endian, with two CPUs and no compiler."""
-    yield from _started(S390X, tmp_path_factory)
+    yield from _start_vm(S390X, tmp_path_factory)

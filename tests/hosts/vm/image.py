@@ -99,7 +99,7 @@ def image(machine: Machine) -> Image:
     cache.mkdir(parents=True, exist_ok=True)
     sources = _package_source()
     folder = cache / f"{machine.debian_arch}-{_recipe_digest(sources)}"
-    with _locked(cache / f"{machine.debian_arch}.lock"):
+    with _hold_lock(cache / f"{machine.debian_arch}.lock"):
         if not folder.exists():
             with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as scratch:
                 _build(machine, sources, Path(scratch)).rename(folder)
@@ -207,7 +207,7 @@ def _make_disk(system: Path, disk: Path) -> None:
 
 def _initramfs(machine: Machine, kernel: Path, busybox: Path) -> bytes:
     """Return the compressed archive the kernel unpacks first: busybox, the drivers and a script."""
-    drivers = _with_dependencies(machine.drivers, kernel)
+    drivers = _order_modules(machine.drivers, kernel)
     folders = ("bin", "dev", "proc", "sys", "root", "modules")
     files: dict[str, tuple[int, bytes]] = dict.fromkeys(folders, (0o040755, b""))
     files["bin/busybox"] = (0o100755, busybox.read_bytes())
@@ -218,7 +218,7 @@ def _initramfs(machine: Machine, kernel: Path, busybox: Path) -> bytes:
     return gzip.compress(b"".join((*members, _cpio_member("TRAILER!!!", 0, b""))), compresslevel=1)
 
 
-def _with_dependencies(drivers: Iterable[str], kernel: Path) -> dict[str, bytes]:
+def _order_modules(drivers: Iterable[str], kernel: Path) -> dict[str, bytes]:
     """Return the modules that `drivers` need and those themselves, in loading order.
 
     A name that is no module of this kernel is taken to be built in. A module names what it needs in
@@ -230,7 +230,7 @@ def _with_dependencies(drivers: Iterable[str], kernel: Path) -> dict[str, bytes]
             data = path.read_bytes()
             data = lzma.decompress(data) if path.suffix == ".xz" else data
             needed = re.search(rb"\0depends=([^\0]+)\0", data)
-            ordered |= _with_dependencies(needed[1].decode().split(",") if needed else (), kernel)
+            ordered |= _order_modules(needed[1].decode().split(",") if needed else (), kernel)
             ordered[name] = data
     return ordered
 
@@ -240,10 +240,10 @@ def _cpio_member(name: str, mode: int, data: bytes) -> bytes:
     path = name.encode() + b"\0"
     fields = (0, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
     head = b"070701" + b"".join(b"%08X" % field for field in fields) + path
-    return _padded(head) + _padded(data)
+    return _pad_to_word(head) + _pad_to_word(data)
 
 
-def _padded(data: bytes) -> bytes:
+def _pad_to_word(data: bytes) -> bytes:
     return data + bytes(-len(data) % 4)
 
 
@@ -255,7 +255,7 @@ def _recipe_digest(sources: Path) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _hold_lock(path: Path) -> Iterator[None]:
     """Let one process at a time in; the lock goes with the process that holds it."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

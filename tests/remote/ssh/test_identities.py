@@ -316,7 +316,7 @@ def debugging_hosts(make_hosts, known_hosts):
     return make
 
 
-def tried(host) -> list[str]:
+def read_attempts(host) -> list[str]:
     """The methods and keys a host was asked to let us in by, in order."""
     said = re.compile(r"method (\S+) \[preauth\]|(?:Accepted|Failed) publickey .*(SHA256:\S+)")
     return [found[1] or found[2] for found in said.finditer(host.log.read_text())]
@@ -354,7 +354,7 @@ def test_a_named_key_is_offered_once_and_nothing_else_is_looked_for(
     if named == "in ssh_config":
         config(f"Host *\n  IdentityFile {client_key}\n  IdentitiesOnly yes")
     assert connects(host.entry(identity_files=(str(client_key),) if named == "in the inventory" else ()))
-    assert tried(host) == ["publickey", public_name(client_key)]
+    assert read_attempts(host) == ["publickey", public_name(client_key)]
     assert nobody_called(deaf_agent)
     assert opened == []
 
@@ -364,7 +364,7 @@ def test_a_key_of_the_inventory_opens_the_jump_host_before_anything_is_looked_fo
 ):
     host, bastion = debugging_hosts(2)
     assert connects(host.entry(jump=(f"{bastion.address}:{bastion.port}",)))
-    assert tried(bastion) == tried(host) == ["publickey", public_name(client_key)]
+    assert read_attempts(bastion) == read_attempts(host) == ["publickey", public_name(client_key)]
     assert nobody_called(deaf_agent)
     assert opened == []
 
@@ -384,7 +384,7 @@ def test_a_refused_named_key_is_all_that_is_offered(debugging_hosts, tmp_path, o
     wrong = keygen(tmp_path / "wrong")
     with pytest.raises(AuthError):
         connect(host.entry(identity_files=(str(wrong), str(wrong))))
-    assert tried(host) == ["publickey", public_name(wrong), "none"]
+    assert read_attempts(host) == ["publickey", public_name(wrong), "none"]
     assert nobody_called(deaf_agent)
     assert opened == []
 

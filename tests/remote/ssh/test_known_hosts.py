@@ -61,7 +61,7 @@ def check(end: Endpoint, key: paramiko.PKey) -> list[str]:
     return decision.notes
 
 
-def refused(end: Endpoint, key: paramiko.PKey) -> str:
+def refusal_message(end: Endpoint, key: paramiko.PKey) -> str:
     with pytest.raises(HostKeyError) as error:
         check(end, key)
     return str(error.value)
@@ -71,7 +71,7 @@ def test_accept_new_without_a_known_hosts_file_is_refused_because_nothing_would_
     tmp_path, monkeypatch, keys
 ):
     end = endpoint(tmp_path, monkeypatch, policy=HostKeyPolicy.ACCEPT_NEW)
-    text = refused(end, keys[2])
+    text = refusal_message(end, keys[2])
     assert text.startswith(
         f"board: 192.0.2.7 port 2222 showed the ssh-ed25519 key {fingerprint(keys[2].asbytes())}"
     )
@@ -83,7 +83,7 @@ def test_accept_new_with_a_file_that_cannot_be_written_is_refused(tmp_path, monk
     (file,) = end.user_known_hosts
     Path(file).unlink()
     Path(file).mkdir()
-    assert f"{file} cannot be written to remember it: " in refused(end, keys[2])
+    assert f"{file} cannot be written to remember it: " in refusal_message(end, keys[2])
 
 
 def test_accept_new_writes_the_first_user_file_and_says_so(tmp_path, monkeypatch, keys):
@@ -101,7 +101,7 @@ def test_accept_new_writes_the_first_user_file_and_says_so(tmp_path, monkeypatch
 def test_an_unknown_host_is_refused_with_the_command_that_asks_for_this_kind_of_key(
     tmp_path, monkeypatch, keys, at, kind
 ):
-    text = refused(endpoint(tmp_path, monkeypatch, user=""), keys[at])
+    text = refusal_message(endpoint(tmp_path, monkeypatch, user=""), keys[at])
     assert f"run `ssh-keyscan -p 2222 -t {kind} 192.0.2.7 >> '{tmp_path}/known hosts'`" in text
     assert (
         f"no known_hosts file lists as [192.0.2.7]:2222 (looked in {tmp_path}/known hosts, {tmp_path}/global)"
@@ -112,14 +112,14 @@ def test_an_unknown_host_is_refused_with_the_command_that_asks_for_this_kind_of_
 
 def test_without_any_file_the_command_names_the_usual_one(tmp_path, monkeypatch, keys):
     monkeypatch.setenv("HOME", str(tmp_path))
-    text = refused(endpoint(tmp_path, monkeypatch), keys[2])
+    text = refusal_message(endpoint(tmp_path, monkeypatch), keys[2])
     assert f"(looked in {tmp_path}/global)" in text
     assert f"192.0.2.7 >> {tmp_path}/.ssh/known_hosts`" in text
 
 
 def test_a_certificate_authority_for_the_host_is_mentioned_since_it_is_not_used(tmp_path, monkeypatch, keys):
     end = endpoint(tmp_path, monkeypatch, user=f"@cert-authority {line('*', keys[2])}")
-    assert "a @cert-authority line there needs `via: openssh`)" in refused(end, keys[2])
+    assert "a @cert-authority line there needs `via: openssh`)" in refusal_message(end, keys[2])
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def test_a_key_known_for_the_bare_name_is_believed_and_another_one_unknown_but_n
 ):
     end = endpoint(tmp_path, monkeypatch, user=line("192.0.2.7", keys[2]))
     assert check(end, keys[2]) == []
-    assert "no known_hosts file lists" in refused(end, keys[3])
+    assert "no known_hosts file lists" in refusal_message(end, keys[3])
 
 
 def test_on_the_standard_port_the_bare_name_is_the_name(tmp_path, monkeypatch, keys):
     end = endpoint(tmp_path, monkeypatch, user=line("192.0.2.7", keys[2]), port=22)
     assert check(end, keys[2]) == []
-    assert "but the known one is" in refused(end, keys[3])
+    assert "but the known one is" in refusal_message(end, keys[3])
 
 
 def test_an_alias_is_looked_up_alone(tmp_path, monkeypatch, keys):
@@ -162,21 +162,21 @@ def test_an_alias_is_looked_up_alone(tmp_path, monkeypatch, keys):
         config="  HostKeyAlias rack\n",
     )
     assert check(end, keys[3]) == []
-    assert "but the known one is" in refused(end, keys[2])
+    assert "but the known one is" in refusal_message(end, keys[2])
 
 
 @pytest.mark.parametrize("name", ["192.0.2.7", "[192.0.2.7]:2222", "*"])
 def test_a_key_revoked_under_any_of_its_names_is_refused(tmp_path, monkeypatch, keys, name):
     known = line("[192.0.2.7]:2222", keys[2]) + line("192.0.2.7", keys[2])
     end = endpoint(tmp_path, monkeypatch, user=f"{known}@revoked {line(name, keys[2])}")
-    assert f"which {tmp_path}/known hosts:3 marks as revoked" in refused(end, keys[2])
+    assert f"which {tmp_path}/known hosts:3 marks as revoked" in refusal_message(end, keys[2])
     other = endpoint(tmp_path, monkeypatch, user=f"{known}@revoked {line(name, keys[3])}")
     assert check(other, keys[2]) == []
 
 
 def test_a_changed_key_is_refused_with_every_known_one_and_its_place(tmp_path, monkeypatch, keys):
     known = "\n" + line("[192.0.2.7]:2222", keys[2]) + line("[192.0.2.7]:2222", keys[0])
-    text = refused(endpoint(tmp_path, monkeypatch, user=known), keys[3])
+    text = refusal_message(endpoint(tmp_path, monkeypatch, user=known), keys[3])
     assert (
         f"but the known one is ssh-ed25519 {fingerprint(keys[2].asbytes())} ({tmp_path}/known hosts:2), "
         f"ssh-rsa {fingerprint(keys[0].asbytes())} ({tmp_path}/known hosts:3)." in text
@@ -209,7 +209,7 @@ def test_the_server_is_asked_first_for_the_kinds_of_key_that_are_known(
 # The lines of a file
 
 
-def found(tmp_path: Path, text: str, name: str) -> list[Entry]:
+def find_entries(tmp_path: Path, text: str, name: str) -> list[Entry]:
     path = tmp_path / "file"
     path.write_text(text)
     return known_hosts.find_entries([str(path)], name)
@@ -241,17 +241,17 @@ def test_a_line_is_about_the_names_openssh_finds_in_it(tmp_path, keys, names, na
         ["ssh-keygen", "-F", name, "-f", tmp_path / "openssh"], capture_output=True, check=False
     )
     assert (asked.returncode == 0) == matches, "OpenSSH says otherwise"
-    assert [entry.place.rpartition(":")[2] for entry in found(tmp_path, line(names, keys[2]), name)] == [
-        "1"
-    ] * matches
+    assert [
+        entry.place.rpartition(":")[2] for entry in find_entries(tmp_path, line(names, keys[2]), name)
+    ] == ["1"] * matches
 
 
 def test_a_hashed_name_matches_itself_only(tmp_path, keys):
     (tmp_path / "plain").write_text(line("a.lab", keys[2]))
     subprocess.run(["ssh-keygen", "-H", "-f", tmp_path / "plain"], check=True, capture_output=True)
     text = (tmp_path / "plain").read_text()
-    assert len(found(tmp_path, text, "a.lab")) == 1
-    assert found(tmp_path, text, "b.lab") == []
+    assert len(find_entries(tmp_path, text, "a.lab")) == 1
+    assert find_entries(tmp_path, text, "b.lab") == []
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_hashed_name_matches_itself_only(tmp_path, keys):
 def test_a_line_nobody_can_read_is_about_nobody(tmp_path, text):
     text = f"{text}\na.lab ssh-ed25519 QUFB extra words\n"
     expected = Entry("a.lab", "ssh-ed25519", b"AAA", "", f"{tmp_path}/file:2")
-    assert found(tmp_path, text, "a.lab") == [expected]
+    assert find_entries(tmp_path, text, "a.lab") == [expected]
 
 
 @pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\xa0"])
@@ -288,7 +288,11 @@ def test_only_a_newline_ends_a_line_and_only_a_blank_a_field_as_for_openssh(tmp_
 
 def test_marked_lines_keep_their_mark(tmp_path):
     text = "@revoked a ssh-rsa AAAA\n@cert-authority a ssh-rsa AAAA\na ssh-rsa AAAA\n"
-    assert [entry.marker for entry in found(tmp_path, text, "a")] == ["@revoked", "@cert-authority", ""]
+    assert [entry.marker for entry in find_entries(tmp_path, text, "a")] == [
+        "@revoked",
+        "@cert-authority",
+        "",
+    ]
 
 
 def test_a_fingerprint_is_the_one_ssh_keygen_shows(tmp_path, keys):
