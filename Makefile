@@ -8,6 +8,7 @@
 #   make agents  build the agents that a wheel carries, for hosts without a compiler
 #   make lab     make the lab of `fleet demo` anew (fleet/demo/lab.tar.xz)
 #   make wheel   build a wheel that carries them and the manual page, in dist/
+#   make release put a tagged version into dist/: wheel, sdist, static agents, checksums
 #   make lock    write constraints.txt anew from pyproject.toml (needs uv)
 #   make clean   remove what was made here, but never results/
 
@@ -24,7 +25,7 @@ LATER := ast-serialize contourpy fonttools hypothesis jinja2 kiwisolver librt ma
 C_SOURCES := $(wildcard agent/*.[ch] agent/*/*.[ch] benchmarks/*.[ch])
 SCRIPTS := $(wildcard .ci/*) $(wildcard tests/hosts/*/*.sh)
 
-.PHONY: run test check format lock clean setup agents wheel describe lab
+.PHONY: run test check format lock clean setup agents wheel release describe lab
 
 run: .venv/measures
 	@echo "Measuring this machine"
@@ -91,6 +92,12 @@ wheel: agents
 	mkdir -p build
 	$(BIN)/fleet man > build/fleet.1
 	$(BIN)/python -m hatchling build -t wheel -d dist
+
+release:
+	rm -rf dist
+	$(MAKE) wheel
+	$(BIN)/python -m hatchling build -t sdist -d dist
+	$(BIN)/python release.py dist
 
 lock:
 	$(UV) pip compile pyproject.toml --extra report --group dev --universal --python-version 3.11 \

@@ -14,6 +14,7 @@ import pytest
 
 import build_agents
 import fleet
+import release
 from fleet.agent.build import elf
 from tests import needs
 from tests.command import Fleet
@@ -225,6 +226,23 @@ def test_a_full_wheel_carries_agents_that_are_the_same_bytes_every_time(
     assert sorted(again.values()) == sorted(shipped.values())
     assert all(elf.read_elf(binary).interpreter is None for binary in again.values()), "static"
     assert all(name.removeprefix("fleet-agent-").encode() in binary for name, binary in again.items())
+
+
+def test_a_release_names_its_agents_and_sums_its_files(
+    tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs.python_module("ziglang", "ziglang")
+    build_agents.build(tmp_path / "build", SHIPPED)
+    monkeypatch.setattr(release, "BUILT", tmp_path / "build")
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    shutil.copy(wheel, dist)
+    with pytest.raises(SystemExit, match="2 of 8 agents"):
+        release.copy_agents(dist)
+    release.write_checksums(dist)
+    call("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=dist)
+    names = {line.split()[1] for line in (dist / "SHA256SUMS").read_text().splitlines()}
+    assert names == {wheel.name, *(f"fleet-agent-{fleet.__version__}-{target}" for target in SHIPPED)}
 
 
 def test_an_installed_full_wheel_measures_where_there_is_no_compiler(
