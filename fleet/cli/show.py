@@ -10,7 +10,8 @@ from fleet.cli import app as cli
 from fleet.cli import completion
 
 if TYPE_CHECKING:
-    from fleet.store import Listing
+    from fleet.analysis.reduce.comparison_rows import Only
+    from fleet.store import Listing, RunSummary
 
 
 @cli.app.command(short_help="List stored runs, or how a relation has changed over time.")
@@ -120,6 +121,8 @@ def show(
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
+    if cpus_of and (pair or csv):
+        raise typer.BadParameter("--cpus-of prints lists alone; only --json goes with it.")
     if ways and (json or csv):
         raise typer.BadParameter("--ways is for text; --json and --csv have the raw columns or none.")
     if any(text.startswith(completion.SUMMARY) for text in select or ()):
@@ -133,15 +136,7 @@ def show(
     if cpus_of is not None:
         _print_cpus(root, chosen.latest, cpus_of, json=json)
     elif pair is not None:
-        from fleet.analysis.base.text import format_csv, format_json
-        from fleet.analysis.reduce.load import merge_descriptions
-        from fleet.analysis.views import samples
-
-        bursts = samples.load_pair_bursts(root, chosen.runs, pair, only)
-        if json or csv:
-            typer.echo(format_json(bursts) if json else format_csv(bursts).removesuffix("\n"))
-        else:
-            cli.print_paged(samples.render_pair(bursts, merge_descriptions(chosen.runs)))
+        _print_pair(root, chosen.runs, pair, only, json=json, csv=csv)
     elif json:
         sys.stdout.writelines(views.show_as_json(root, run_ids, only, chosen.missing))
     elif csv:
@@ -150,6 +145,21 @@ def show(
         canvas = Canvas(**cli.terminal())
         text = views.show_runs(root, chosen, canvas, only, all_sizes=ladder, both_ways=ways, as_map=map_)
         cli.print_paged(text)
+
+
+def _print_pair(
+    root: "Listing", chosen: "Sequence[RunSummary]", pair: str, only: "Only", *, json: bool, csv: bool
+) -> None:
+    """Print the bursts of a pair of CPUs, as histograms or a row each."""
+    from fleet.analysis.base.text import format_csv, format_json
+    from fleet.analysis.reduce.load import merge_descriptions
+    from fleet.analysis.views import samples
+
+    bursts = samples.load_pair_bursts(root, chosen, pair, only)
+    if json or csv:
+        typer.echo(format_json(bursts) if json else format_csv(bursts).removesuffix("\n"))
+    else:
+        cli.print_paged(samples.render_pair(bursts, merge_descriptions(chosen)))
 
 
 def _print_cpus(root: "Listing", run_ids: Sequence[str], group: str, *, json: bool) -> None:

@@ -42,7 +42,7 @@ _TWO_CPUS = "Stop other work, or place the line yourself (--node), then run agai
 DEEDS: Mapping[str, str] = {
     "empty": "Ask `fleet check` what hinders it, then run again.",
     "partial": "Remove the cause that is named, then run again.",
-    "multimodal": "Quote both levels. Pin vCPUs; elsewhere fix the frequency and stop other work.",
+    "multimodal": "Quote both levels (--pair draws them). Pin vCPUs; elsewhere fix the frequency.",
     "smt_pair": _TOPOLOGY,
     "drift": "Warm up, fix the frequency, run again; compare only runs taken alternately.",
     "coarse_clock": "Leave --iterations to the agent.",
