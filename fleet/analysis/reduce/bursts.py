@@ -20,7 +20,7 @@ SAMPLE_COLUMNS = (
     *("other_ticks", "other_units", "core_ghz"),
 )
 LISTS = ("ticks", "other_ticks", "other_units")
-OF_OTHERS = ("least_share", "most_share", "other_rate")
+WORK_COLUMNS = ("least_share", "most_share", "other_rate")
 """The columns on the work of a burst's threads: `_join_units`."""
 
 
@@ -58,7 +58,7 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     others = Lists(table.column("other_ticks").combine_chunks())
     units = Lists(table.column("other_units").combine_chunks())
     both = pairs & others.known
-    ticks = average_both_threads(ticks, others.flat(both), np.repeat(both, counts))
+    ticks = average_both_threads(ticks, others.flatten(both), np.repeat(both, counts))
     warmup = np.minimum(samples["warmup"].to_numpy(dtype=np.int64), counts)
     left, factor = counts - warmup, compute_ns_per_tick(samples, descriptions)
     if (counts == counts[:1]).all() and (warmup == warmup[:1]).all() and len(counts):
@@ -69,7 +69,7 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
         latencies = ticks[place >= np.repeat(warmup, counts)].astype(np.float64) * np.repeat(factor, left)
     _join_threads(samples, latencies, left, others, descriptions)
     of_others = _join_units(samples, latencies, left, units, ~pairs, descriptions)
-    about = samples.assign(**dict(zip(OF_OTHERS, of_others, strict=True)))
+    about = samples.assign(**dict(zip(WORK_COLUMNS, of_others, strict=True)))
     measured = left > 0
     return Bursts(about[measured].reset_index(drop=True), latencies, left[measured])
 
@@ -82,14 +82,14 @@ class Lists:
         self._outer, self._inner = column.offsets.to_numpy(), column.values.offsets.to_numpy()
         self._values = column.values.values.to_numpy()
 
-    def of_row(self, row: Any) -> list[npt.NDArray[Any]]:
+    def read_row(self, row: Any) -> list[npt.NDArray[Any]]:
         """Return the lists of a row."""
         inner = self._inner[self._outer[row] : self._outer[row + 1] + 1]
         return [self._values[begin:end] for begin, end in pairwise(inner)]
 
-    def flat(self, rows: Bools) -> Ints:
+    def flatten(self, rows: Bools) -> Ints:
         """Return all values of these rows in one array."""
-        lists = [values for row in np.flatnonzero(rows) for values in self.of_row(row)]
+        lists = [values for row in np.flatnonzero(rows) for values in self.read_row(row)]
         return np.concatenate(lists) if lists else self._values[:0]
 
 
@@ -102,7 +102,9 @@ def _join_threads(
     first, factor = np.cumsum(counts) - counts, compute_ns_per_tick(samples, descriptions)
     for row in np.flatnonzero(others.known & names.isin(groups) & (counts > 0)):
         own = latencies[first[row] : first[row] + counts[row]]
-        thread_times = np.stack([own, *(ticks[-counts[row] :] * factor[row] for ticks in others.of_row(row))])
+        thread_times = np.stack(
+            [own, *(ticks[-counts[row] :] * factor[row] for ticks in others.read_row(row))]
+        )
         if len(thread_times) > 1:
             own[:] = 1 / (1 / thread_times).sum(axis=0)
 
@@ -120,16 +122,16 @@ def _join_units(
     units: of the other threads. apart: rows that are not of pairs. Samples change only if all threads count
     the same unit.
 
-    Return OF_OTHERS for each burst, NaN where nothing is counted: the least and the most done by a thread, as
+    Return WORK_COLUMNS for each burst, NaN where nothing is counted: the least and most done by a thread, as
     shares of the mean (of ping's count if the others count another unit); if the others count bytes, their
     bytes per ns in the sample of the median latency.
     """
-    columns = np.full((len(OF_OTHERS), len(samples)), np.nan)
+    columns = np.full((len(WORK_COLUMNS), len(samples)), np.nan)
     names = samples["benchmark"]
     first, iterations = np.cumsum(counts) - counts, samples["iterations"].to_numpy(dtype=np.float64)
     for row in np.flatnonzero(units.known & apart & (counts > 0)):
         of_ping = np.full(counts[row], iterations[row])
-        others = [thread_units[-counts[row] :] for thread_units in units.of_row(row)]
+        others = [thread_units[-counts[row] :] for thread_units in units.read_row(row)]
         other_unit = descriptions[names[row]].other_unit
         if other_unit == "byte":
             own = latencies[first[row] : first[row] + counts[row]]

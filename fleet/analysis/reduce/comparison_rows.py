@@ -15,7 +15,7 @@ import pandas as pd
 from fleet.analysis.base.text import to_records
 from fleet.analysis.reduce import ladders
 from fleet.analysis.reduce.load import drop_contradicting, drop_points, load_cpus, map_views, select_benchmark
-from fleet.analysis.reduce.pairs import OF_HISTORY, as_float64, load_pairs, reduce_by_run
+from fleet.analysis.reduce.pairs import HISTORY_COLUMNS, as_float64, load_pairs, reduce_by_run
 from fleet.analysis.reduce.topology import find_core_kinds
 from fleet.errors import UsageError
 from fleet.model import (
@@ -312,7 +312,7 @@ def _load_pairs_and_cpus(
     """Load `pairs`, with only the columns of a history if no benchmark has points, and `cpus`."""
     ids = [run.run_id for run in runs]
     plain = all(descriptions[kind].view in _OF_PAIRS for run in runs for kind in run.benchmarks)
-    pairs = load_pairs(root, run_id=ids, columns=OF_HISTORY if plain else None)
+    pairs = load_pairs(root, run_id=ids, columns=HISTORY_COLUMNS if plain else None)
     pairs = drop_contradicting(pairs, runs, descriptions)
     return as_float64(pairs), load_cpus(root, run_id=ids if cpus or not plain else ())
 

@@ -9,7 +9,13 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, decode_categories, group_medians, number_groups
 from fleet.analysis.reduce.burst_levels import describe_rows, find_asymmetry, find_main_bursts
-from fleet.analysis.reduce.bursts import OF_OTHERS, SAMPLE_COLUMNS, Bursts, group_rows_by_length, read_bursts
+from fleet.analysis.reduce.bursts import (
+    SAMPLE_COLUMNS,
+    WORK_COLUMNS,
+    Bursts,
+    group_rows_by_length,
+    read_bursts,
+)
 from fleet.late import pa
 from fleet.model import SHIPPED, Benchmark, Descriptions, Shape
 from fleet.store.schema import PARAMETERS, arrow_schema
@@ -18,7 +24,7 @@ OUTLIER = 2.0  # a sample above this multiple of its burst's median
 KIND = ["run_id", "benchmark", "variant"]
 PAIR = [*KIND, "point", "ping_cpu", "pong_cpu"]
 ESTIMATOR_COLUMNS = {"median": "median_ns", "mean": "mean_ns", "min": "min_ns"}
-OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
+SAMPLE_NUMBERS = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
 def pair_medians(
@@ -69,7 +75,7 @@ def make_pairs(
     """Make pairs of bursts that `order_by_pair` has ordered.
 
     samples: the number in each burst. middles, far: from `compute_medians`. of_samples: returns the columns
-    OF_SAMPLES of pairs, given the first burst of each, whose `samples` counts those of all its bursts.
+    SAMPLE_NUMBERS of pairs, given the first burst of each, whose `samples` counts those of all its bursts.
     """
     key = pair_numbers(about, ordered=ordered)
     begins = np.flatnonzero(np.diff(key, prepend=-1))
@@ -122,7 +128,7 @@ def _parameters(first: pd.DataFrame, about: pd.DataFrame, pair: Ints, times: Flo
     bursts nearest to the pair's median (others may be at another level), within the frequencies of the
     bursts.
     """
-    numbers = {name: about[name].to_numpy(np.float64) for name in OF_OTHERS}
+    numbers = {name: about[name].to_numpy(np.float64) for name in WORK_COLUMNS}
     of_bursts = {name: group_medians(values, pair) for name, values in numbers.items()}
     ghz, order = about["core_ghz"].to_numpy(np.float64), np.lexsort((np.abs(times - 1), pair))
     sizes = np.bincount(pair, minlength=len(first))
@@ -163,7 +169,7 @@ def _units(first: pd.DataFrame, ends: Ints, descriptions: Descriptions) -> Ints:
 
 def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]:
     sizes = first["samples"].to_numpy()
-    columns = {name: np.full(len(sizes), np.nan) for name in OF_SAMPLES}
+    columns = {name: np.full(len(sizes), np.nan) for name in SAMPLE_NUMBERS}
     for pairs, rows in group_rows_by_length(bursts.latencies, sizes):
         ordered = np.sort(rows, axis=1)
         low, high, mean = ordered[:, 0].copy(), ordered[:, -1].copy(), ordered.mean(axis=1)
@@ -171,7 +177,7 @@ def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]
         np.abs(np.subtract(ordered, middle[:, None], out=ordered), out=ordered)  # in place: they may be many
         ordered.sort(axis=1)
         numbers = (low, tenth, mean, _quantile(ordered, 0.5), last, high)
-        for name, column in zip(OF_SAMPLES, numbers, strict=True):
+        for name, column in zip(SAMPLE_NUMBERS, numbers, strict=True):
             columns[name][pairs] = column
     return columns
 

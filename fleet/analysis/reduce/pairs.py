@@ -33,8 +33,8 @@ from fleet.analysis.reduce.load import (
     merge_descriptions,
 )
 from fleet.analysis.reduce.matrices import (
-    OF_SAMPLES,
     PAIR,
+    SAMPLE_NUMBERS,
     compute_medians,
     make_pairs,
     order_by_pair,
@@ -61,7 +61,7 @@ _HELD = 16 * SLICE_SAMPLES  # bytes of ticks; a pair with more is reduced some b
 _FEW = 1 << 20  # values that are put together with the distinct ones only later
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
-OF_HISTORY = (
+HISTORY_COLUMNS = (
     *("run_id", *_CLASS, "point", "ping_cpu", "pong_cpu", "bursts", "median_ns", "p99_ns", "spread"),
     *("flagged_bursts", "flags", "memory_node"),
 )
@@ -242,7 +242,7 @@ def history(
     runs = list_published(root, **which)
     ids = [run.run_id for run in runs]
     descriptions = merge_descriptions(runs)
-    pairs = load_pairs(root, run_id=ids, benchmark=benchmark, relation=relation, columns=OF_HISTORY)
+    pairs = load_pairs(root, run_id=ids, benchmark=benchmark, relation=relation, columns=HISTORY_COLUMNS)
     return reduce_by_run(runs, drop_points(drop_contradicting(pairs, runs, descriptions), descriptions))
 
 
@@ -440,7 +440,7 @@ class _Samples:
         self._values, self._counts, self._new = values, counts.astype(np.int64), []
 
     def numbers(self) -> tuple[float, ...]:
-        """Compute the columns OF_SAMPLES."""
+        """Compute the columns SAMPLE_NUMBERS."""
         self._gather()
         values, counts = self._values, self._counts
         tenth, middle, last = (_quantile(values, counts, share) for share in (0.10, 0.5, 0.99))
@@ -498,4 +498,4 @@ def _pairs(bursts: pd.DataFrame, *, ordered: bool) -> list[tuple[object, ...]]:
 
 def _columns(samples: Mapping[Any, _Samples], ordered: bool, first: pd.DataFrame) -> dict[str, Any]:
     numbers = [samples[key].numbers() for key in _pairs(first, ordered=ordered)]
-    return dict(zip(OF_SAMPLES, map(np.array, zip(*numbers, strict=True)), strict=True))
+    return dict(zip(SAMPLE_NUMBERS, map(np.array, zip(*numbers, strict=True)), strict=True))

@@ -18,7 +18,7 @@ from fleet.analysis.base.tables import number_groups
 from fleet.analysis.reduce.flags import SIBLING_NEARER, compare_with_nearest
 from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.matrices import reduce_by_relation
-from fleet.analysis.reduce.pairs import OF_HISTORY, as_float64, load_pairs
+from fleet.analysis.reduce.pairs import HISTORY_COLUMNS, as_float64, load_pairs
 from fleet.model import SHIPPED, Descriptions, relation_sort_key
 from fleet.store.runs import Listing, Root, open_listing
 
@@ -86,7 +86,7 @@ def check_runs(
 def host_history(root: Root, run: Mapping[str, Any], descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Load the relations of the host's last few runs before this one; run: its row of the `runs` table."""
     root = open_listing(root)
-    pairs = load_pairs(root, run_id=find_earlier_runs(root, [run])[run["run_id"]], columns=OF_HISTORY)
+    pairs = load_pairs(root, run_id=find_earlier_runs(root, [run])[run["run_id"]], columns=HISTORY_COLUMNS)
     return reduce_by_relation(drop_points(as_float64(pairs), descriptions), ["run_id", *_KIND, "relation"])
 
 

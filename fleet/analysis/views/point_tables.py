@@ -16,7 +16,7 @@ from fleet.analysis.base.text import (
     is_none,
     to_records,
 )
-from fleet.analysis.reduce.bursts import OF_OTHERS
+from fleet.analysis.reduce.bursts import WORK_COLUMNS
 from fleet.analysis.reduce.heatmap import Heatmap, choose_limits
 from fleet.analysis.reduce.ladders import (
     NodeMatrix,
@@ -82,7 +82,7 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
     )
     rows = rows or [_POINT]
     tables, columns = ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
-    measured_there = [name for name in OF_OTHERS if name in pairs and pairs[name].notna().any()]
+    measured_there = [name for name in WORK_COLUMNS if name in pairs and pairs[name].notna().any()]
     cells, *others = (_cells(pairs, name, tables, rows, columns) for name in ("median_ns", *measured_there))
     loaded = benchmark.other_unit == "byte"
     usually = ("ratio", "boundary") if benchmark.view is View.BLOCKS else ("knee",) if loaded else ()
