@@ -4,6 +4,7 @@ Use the functions of `fleet compare HOST`, `fleet compare --siblings` and `fleet
 site.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -27,7 +28,6 @@ from fleet.inventory.expected import ExpectedRange
 from fleet.store.runs import Root
 from fleet.text import format_count, one_line
 
-_MOST_LINES = 8  # machines, each with a line of its own
 COURSE_SIZE = (640, 180)  # pixels
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 630.0, 12.0, 140.0
 
@@ -97,12 +97,13 @@ class Findings:
         return acceptance_line(machine).partition(": ")[2] if machine else ""
 
     def list_acceptances(self) -> list[str]:
-        """List the lines of `fleet accept`, of many machines only those that are not as expected."""
-        machines, good = self.acceptances.values(), Outcome.AS_EXPECTED
-        few = len(machines) <= _MOST_LINES
-        lines = [acceptance_line(machine) for machine in machines if few or machine.outcome is not good]
-        left_out = len(machines) - len(lines)
-        return [*lines, *([f"{format_count(left_out, 'machine')}: {good}"] if left_out else [])]
+        """List the lines of `fleet accept`; of several machines only those that are off, then counts."""
+        machines = self.acceptances.values()
+        is_counted = {Outcome.AS_EXPECTED, Outcome.CANNOT_TELL} if len(machines) > 1 else set[Outcome]()
+        lines = [acceptance_line(machine) for machine in machines if machine.outcome not in is_counted]
+        counts = Counter(machine.outcome for machine in machines if machine.outcome in is_counted)
+        rest = "; ".join(f"{format_count(count, 'machine')}: {outcome}" for outcome, count in counts.items())
+        return [*lines, *([rest] if rest else [])]
 
 
 def judge(
