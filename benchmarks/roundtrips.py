@@ -99,7 +99,7 @@ def seconds_of_a_host(field: Field, via: Via = Via.SSH) -> float:
         text=True,
         check=True,
     )
-    (outcome,) = json.loads(done.stdout)
+    (outcome,) = json.loads(done.stdout)["rows"]
     return float(outcome["seconds"])
 
 

@@ -44,6 +44,11 @@ def as_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
     return _MAYBE_UNPRINTABLE.sub(lambda match: _escape_in_json(match[0]), text)
 
 
+def as_document(command: str, rows: Any, default: Callable[[Any], Any] | None = None) -> str:
+    """Return what a command prints with --json: the name of its schema, and its rows."""
+    return as_json({"schema": f"fleet.{command}/1", "rows": rows}, default)
+
+
 def _escape_in_json(sign: str) -> str:
     return sign if sign.isprintable() else json.dumps(sign)[1:-1].replace("\x7f", "\\u007f")
 

@@ -33,8 +33,8 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """Its stdout, read as JSON."""
-        return json.loads(self.stdout)
+        """The rows of its stdout, a document of JSON."""
+        return json.loads(self.stdout)["rows"]
 
 
 @dataclass

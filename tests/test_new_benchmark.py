@@ -51,7 +51,7 @@ class Controller:
     def render_all(self) -> dict[str, str]:
         """Return the output of show, report and compare, by command."""
         self("fleet", "report", "-o", "page.html")
-        first, second = [run["run_id"] for run in json.loads(self("fleet", "runs", "--json"))]
+        first, second = [run["run_id"] for run in json.loads(self("fleet", "runs", "--json"))["rows"]]
         return {
             "show": self("fleet", "show", first),
             "csv": self("fleet", "show", first, "--csv"),

@@ -153,7 +153,7 @@ def _find_changes(root: "Listing", sides: list[str], _width: int | None, **optio
 
 
 def _count_false_alarms(root: "Listing", sides: list[str], width: int | None) -> _Answer:
-    from fleet.analysis.base.text import format_csv, format_json, to_records
+    from fleet.analysis.base.text import format_csv, format_document
     from fleet.analysis.compare.false_alarms import count_false_alarms
     from fleet.analysis.views.compare import render_false_alarms
 
@@ -162,20 +162,20 @@ def _count_false_alarms(root: "Listing", sides: list[str], width: int | None) ->
     rates = count_false_alarms(root, host=next(iter(sides), None))
     return _Answer(
         partial(render_false_alarms, rates, width),
-        lambda: format_json(to_records(rates)),
+        lambda: format_document("selftest", rates),
         lambda: format_csv(rates).rstrip("\n"),
     )
 
 
 def _set_beside(root: "Listing", sides: list[str], limits: Sequence[str | None]) -> _Answer:
-    from fleet.analysis.base.text import format_csv, format_json
+    from fleet.analysis.base.text import format_csv, format_document
     from fleet.analysis.exchange import beside
 
     if any(limit is not None for limit in limits):
         raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")
     rows = beside.lay_out_beside(root, sides)
     text = partial(beside.render_beside, rows)
-    return _Answer(text, lambda: format_json(rows), lambda: format_csv(rows).rstrip("\n"))
+    return _Answer(text, lambda: format_document("beside", rows), lambda: format_csv(rows).rstrip("\n"))
 
 
 def read_share(text: str | None) -> float | None:

@@ -1,4 +1,4 @@
-"""The commands that print what an installation needs: completion, man (fleet.1, from the help of all)."""
+"""The commands that print what an installation needs: completion, schema, man (fleet.1, from all help)."""
 
 import re
 from pathlib import Path
@@ -11,6 +11,7 @@ from fleet.cli.parser import completion_script, describe_commands
 from fleet.model.version import VERSION
 from fleet.plan.options import parse_choice
 
+_SCHEMAS = Path(__file__).with_name("schemas")  # of docs/schemas.py
 _END = Path(__file__).with_name("man_end.roff")
 
 
@@ -22,6 +23,22 @@ def completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")])
     """
     parse_choice("completion", shell, ("bash", "zsh", "fish"))
     typer.echo(completion_script(shell))
+
+
+@app.command(rich_help_panel=UPKEEP, short_help="Print the JSON Schema of a command's --json, or of a file.")
+def schema(
+    name: Annotated[str | None, typer.Argument(help="Such as show; default: list all.")] = None,
+) -> None:
+    """Print the JSON Schema of a command's --json, of expected.yaml, of the inventory or of a run's record.
+
+    Example: fleet schema show
+    """
+    paths = {path.stem: path for path in sorted(_SCHEMAS.glob("*.json"))}
+    if name is None:
+        typer.echo("\n".join(paths))
+        return
+    parse_choice("schema", name, tuple(paths))
+    typer.echo(paths[name].read_text(), nl=False)
 
 
 @app.command(hidden=True, short_help="Print the manual page.")

@@ -15,6 +15,7 @@ from fleet.cli.parser import whole_help_option
 from fleet.cli.plan_options import HOW_MUCH, NOT_GIVEN, USUAL, add_plan_options, describe_benchmarks
 from fleet.errors import UsageError
 from fleet.model import Host, RequestedOptions
+from fleet.text import as_document
 
 if TYPE_CHECKING:
     from fleet.console.summary import Hints
@@ -106,7 +107,7 @@ def run(
     labels = parse_labels(label or [])
     sides = parse_alternation(alternate, switch, labels)
     if not hosts:
-        typer.echo("[]" if json else "Nothing to measure in this shard.")
+        typer.echo(as_document("run", []) if json else "Nothing to measure in this shard.")
         return
     if dry_run:
         _print_plans(hosts, requested, results, json=json)
@@ -190,7 +191,7 @@ def resume(
     if damaged:
         cli.print_text("\n".join(damaged), err=True)
     if remaining is None:
-        typer.echo("[]" if json else f"{store.place}: no unfinished session there.")
+        typer.echo(as_document("resume", []) if json else f"{store.place}: no unfinished session there.")
         return
     if dry_run:
         typer.echo(render_remaining_json(remaining) if json else render_remaining(remaining))

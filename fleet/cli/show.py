@@ -67,7 +67,7 @@ def runs(
         else:
             cli.print_paged(views.render_runs(listed, width=width))
         return
-    from fleet.analysis.base.text import format_json
+    from fleet.analysis.base.text import format_document
     from fleet.analysis.reduce.comparison_rows import load_history
     from fleet.analysis.reduce.load import merge_descriptions
     from fleet.analysis.views.history import render_relation_history
@@ -75,7 +75,7 @@ def runs(
     name, descriptions = point or str(relation), merge_descriptions(listed)
     rows = load_history(root, listed, name, benchmarks, descriptions, point=point is not None)
     if json:
-        typer.echo(format_json(rows))
+        typer.echo(format_document("history", rows))
     else:
         cli.print_paged(render_relation_history(rows, width, descriptions))
 
@@ -151,13 +151,13 @@ def _print_pair(
     root: "Listing", chosen: "Sequence[RunSummary]", pair: str, only: "Only", *, json: bool, csv: bool
 ) -> None:
     """Print the bursts of a pair of CPUs, as histograms or a row each."""
-    from fleet.analysis.base.text import format_csv, format_json
+    from fleet.analysis.base.text import format_csv, format_document
     from fleet.analysis.reduce.load import merge_descriptions
     from fleet.analysis.views import samples
 
     bursts = samples.load_pair_bursts(root, chosen, pair, only)
     if json or csv:
-        typer.echo(format_json(bursts) if json else format_csv(bursts).removesuffix("\n"))
+        typer.echo(format_document("bursts", bursts) if json else format_csv(bursts).removesuffix("\n"))
     else:
         cli.print_paged(samples.render_pair(bursts, merge_descriptions(chosen)))
 
@@ -166,14 +166,14 @@ def _print_cpus(root: "Listing", run_ids: Sequence[str], group: str, *, json: bo
     """Print the lists of CPUs of these runs' hosts; of several hosts each with its name."""
     from fleet.analysis.views.topology import list_cpus
     from fleet.model import CPU_GROUPS
-    from fleet.text import as_json, one_line
+    from fleet.text import as_document, one_line
 
     if group not in CPU_GROUPS:
         raise typer.BadParameter(f"--cpus-of is one of {', '.join(CPU_GROUPS)}.")
     names = {run.run_id: one_line(run.host_name) for run in root.runs}
     lists = {names[run_id]: list_cpus(root, run_id, group) for run_id in run_ids}
     if json:
-        typer.echo(as_json(lists))
+        typer.echo(as_document("cpus", [{"host": host, "cpus": cpus} for host, cpus in lists.items()]))
         return
     for host, cpus in lists.items():
         for line in cpus:

@@ -92,7 +92,7 @@ def verify(
     from fleet.store.runs import Listing
     from fleet.store.verify import verify as verify_place
     from fleet.store.verify import verify_file
-    from fleet.text import as_json, format_count
+    from fleet.text import as_document, format_count
 
     place = parse_place(root or results)
     is_file = root is not None and Path(root).is_file()
@@ -102,7 +102,7 @@ def verify(
         result = replace(result, problems=(*verify_pairs(listing), *verify_marked_bursts(listing)))
     problems = result.problems
     if json:
-        typer.echo(as_json(asdict(result)))
+        typer.echo(as_document("verify", [asdict(result)]))
     else:
         counts = (
             format_count(result.runs, "run"),

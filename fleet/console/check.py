@@ -10,7 +10,7 @@ from fleet.hostnames import join_names
 from fleet.model import Facts, Finding, Severity
 from fleet.plan.conflicts import needs_pairs
 from fleet.session.check import CheckedHost, RunPreview
-from fleet.text import as_json, format_count
+from fleet.text import as_document, format_count
 
 _FOLD_FINDINGS_ABOVE = 3  # hosts
 
@@ -118,7 +118,7 @@ def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
 
 def render_checks_json(checks: Sequence[CheckedHost]) -> str:
     """Render a JSON list, one object a host; `check` is null for a host without facts."""
-    return as_json([_make_object(check) for check in checks])
+    return as_document("check", [_make_object(check) for check in checks])
 
 
 def _make_object(check: CheckedHost) -> dict[str, object]:

@@ -10,7 +10,7 @@ from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan
 from fleet.plan.kinds import format_cpus_or_kind
 from fleet.plan.options import resolve_defaults
 from fleet.session.dry_run import Cost, PlannedHost
-from fleet.text import as_json, format_count, table
+from fleet.text import as_document, format_count, table
 
 _TYPICAL = (
     "Machines unknown: {hosts}. Assumed: caches of 48 KiB and 2 MiB a core and 32 MiB for all; "
@@ -100,4 +100,4 @@ def render_plans_json(plans: Sequence[PlannedHost]) -> str:
         forecast = planned.costs[0].forecast if len(planned.costs) == 1 else None
         seconds = None if forecast is None else asdict(forecast.duration)
         objects.append({"host": host_object(planned.host), "plan": plan, "seconds": seconds})
-    return as_json(objects)
+    return as_document("plan", objects)

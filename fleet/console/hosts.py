@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from fleet.model import Host
-from fleet.text import as_json, table
+from fleet.text import as_document, table
 
 
 def render_hosts(
@@ -55,11 +55,12 @@ def render_hosts_json(
 ) -> str:
     """Render a JSON list of the hosts' `host_object`; of the last run the start in UTC and SMT, or null."""
     starts = {host_id: f"{start:%Y-%m-%dT%H:%M:%SZ}" for host_id, start in last_runs.items()}
-    return as_json(
+    return as_document(
+        "hosts",
         [
             host_object(host) | {"measured_utc": starts.get(host.host_id), "smt": smt.get(host.host_id)}
             for host in hosts
-        ]
+        ],
     )
 
 

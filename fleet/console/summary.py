@@ -13,7 +13,7 @@ from fleet.session.clean import CleanedHost
 from fleet.session.outcome import Outcome, State
 from fleet.session.resume import Remaining
 from fleet.store import Listing, Store
-from fleet.text import as_json, format_count, table
+from fleet.text import as_document, format_count, table
 
 MANY = 20  # hosts; above it people want groups, not rows
 NOTES_AS_THEY_ARRIVE = 3  # hosts; of more, notes are shown at the end, equal ones once
@@ -182,13 +182,14 @@ def shorten_message(text: str) -> str:
 
 def render_outcomes_json(outcomes: Sequence[Outcome]) -> str:
     """Render a JSON list, one object a host."""
-    return as_json(
+    return as_document(
+        "run",
         [
             outcome_object(o)
             | {"host_id": o.host.host_id, "run_id": o.run_id, "bursts": o.bursts}
             | {"seconds": round(o.seconds, 3), "notes": list(o.notes)}
             for o in outcomes
-        ]
+        ],
     )
 
 
@@ -222,11 +223,12 @@ def render_cleaned(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> 
 
 def render_cleaned_json(cleaned: Sequence[CleanedHost]) -> str:
     """Render a JSON list, one object a host."""
-    return as_json(
+    return as_document(
+        "clean",
         [
             outcome_object(host.outcome) | {"removed": list(host.removed), "left": list(host.left)}
             for host in cleaned
-        ]
+        ],
     )
 
 
@@ -242,7 +244,9 @@ def render_remaining_json(remaining: Remaining) -> str:
     """Render a JSON list of {host, run, session}; run is null for a host that was not begun."""
     runs = [(run.host.name, run.run_id) for run in remaining.runs]
     rows: list[tuple[str, str | None]] = [*runs, *((name, None) for name in remaining.hosts)]
-    return as_json([{"host": name, "run": run, "session": remaining.session_id} for name, run in rows])
+    return as_document(
+        "resume", [{"host": name, "run": run, "session": remaining.session_id} for name, run in rows]
+    )
 
 
 def describe_given_up(remaining: Remaining, damaged: Sequence[str]) -> str:

@@ -262,18 +262,17 @@ _ENTRY = {
     "labels": _any_keys(_text(), _require_names(LABEL_KEY, "letters, digits, dot, dash and _ only")),
     "plan": _keys(_PLAN),
 }
-_SETTINGS = _keys(
-    {
-        "connect_timeout": _kind(duration(0.1, 3600)),
-        "label": _list(_text(), _split_commas),
-        "lock": _kind(word_from(LockPolicy)),
-        "parallel": _kind(integer(1, 1000)),
-        "quiet": _kind(SWITCH),
-        "reconnect": _kind(duration(0, 86_400)),
-        "results": _PATH,
-        "verbose": _kind(integer(0, 2)),
-    }
-)
+_SETTINGS_FIELDS = {
+    "connect_timeout": _kind(duration(0.1, 3600)),
+    "label": _list(_text(), _split_commas),
+    "lock": _kind(word_from(LockPolicy)),
+    "parallel": _kind(integer(1, 1000)),
+    "quiet": _kind(SWITCH),
+    "reconnect": _kind(duration(0, 86_400)),
+    "results": _PATH,
+    "verbose": _kind(integer(0, 2)),
+}
+_SETTINGS = _keys(_SETTINGS_FIELDS)
 # Keys that start programs; `env` can load a library into one.
 _STARTING = ("command", "env", "toolchain", "before", "after")
 _NAMES = _list(_text(), _split_commas)
@@ -287,6 +286,7 @@ _FILE = _keys(
     }
 )
 ENTRY_KEYS, TOOLCHAIN_KEYS, PLAN_KEYS = tuple(_ENTRY), tuple(_TOOLCHAIN), tuple(_PLAN)
+SETTINGS_KEYS = tuple(_SETTINGS_FIELDS)
 
 
 def _is_remote_root(path: Path, document: Document) -> bool:

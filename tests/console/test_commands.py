@@ -1,6 +1,5 @@
 """What a person types: help in groups, suggestions once, the version, an option that need not be given."""
 
-import json
 import os
 import re
 import subprocess
@@ -257,17 +256,14 @@ def test_a_dry_run_of_hosts_not_measured_loads_neither_tables_nor_drawing_nor_re
 def test_a_dry_run_of_a_kind_of_core_has_no_seconds_as_json(tmp_path: Path) -> None:
     (tmp_path / "inventory.yaml").write_text("hosts: {one: {address: one.invalid}}\n")
     with Fleet(tmp_path, {}) as fleet:
-        (planned,) = json.loads(fleet("run", "--dry-run", "--json", "-c", "P").stdout)
+        (planned,) = fleet("run", "--dry-run", "--json", "-c", "P").json
     assert planned["seconds"] is None
     assert planned["plan"]["cpus"] == "P"
 
 
 def test_a_group_of_the_inventory_selects_stored_runs(made_lab: Path) -> None:
     with Fleet(made_lab, {"COLUMNS": "80"}) as fleet:
-        shown = [
-            json.loads(fleet("runs", *words, "--json").stdout)
-            for words in (["nodes"], ["kind=node"], ["!nodes"])
-        ]
+        shown = [fleet("runs", *words, "--json").json for words in (["nodes"], ["kind=node"], ["!nodes"])]
     assert shown[0] == shown[1]
     assert len(shown[0]) == 36
     assert not any(run["host_name"].startswith("node") for run in shown[2])

@@ -60,7 +60,7 @@ def test_every_selected_run_is_written_or_the_answer_says_which(
     samples = fleet_here("export", "siena", "node1", "-F", "samples", *root)
     rows = [*csv.DictReader(io.StringIO(samples.stdout))]
     runs = {(row["host_name"], row["run_id"]) for row in rows}
-    listed = json.loads(fleet_here("runs", "siena", "node1", "--json", *root).stdout)
+    listed = fleet_here("runs", "siena", "node1", "--json", *root).json
     assert runs == {(run["host_name"], run["run_id"]) for run in listed}
     assert all(row["cpu_model"] and row["started_utc"] for row in rows)
     assert fleet_here("export", "siena", "node1", *root, "-o", f"{folder}/all.zip").stdout.count(

@@ -190,7 +190,7 @@ def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
     assert "\n\n450 of 500 hosts stored, 4,500 bursts, 39.1 s.\nNext: fleet show -r there\nTo measure" in text
     assert "\nTo measure what is missing: fleet resume -r there -i lab.yaml\n" in text
     assert text.endswith("\nFull log: LOGS")
-    assert [entry["host"] for entry in json.loads(summary.render_outcomes_json(outcomes))] == [
+    assert [entry["host"] for entry in json.loads(summary.render_outcomes_json(outcomes))["rows"]] == [
         outcome.host.name for outcome in outcomes
     ]
 

@@ -111,7 +111,7 @@ def test_a_host_that_has_ended_keeps_its_outcome_when_its_shard_is_withdrawn(tmp
         out, err = session.communicate()
     assert session.returncode == EXIT_INTERRUPTED, err
     assert "Traceback" not in err
-    first, second = json.loads(out)
+    first, second = json.loads(out)["rows"]
     assert (first["state"], second["state"]) == ("complete", "interrupted")
     assert first["run_id"] in set(fleet.samples()["run_id"])
     assert len(list((fleet.results / ".fleet/journal").glob("s*.json"))) == 1

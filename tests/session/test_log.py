@@ -1,6 +1,5 @@
 """The logs of a session: one of all hosts, one of each host that failed; bounded, without secrets."""
 
-import json
 import os
 import re
 import time
@@ -83,7 +82,7 @@ def test_the_summary_of_a_failed_session_says_where_its_log_is(tmp_path: Path) -
     folder = Path(tmp_path, place)
     assert folder.parent == tmp_path / "results" / ".fleet/logs"
     assert "refused" in (folder / "dead.log").read_text()
-    assert json.loads(Fleet(tmp_path)("runs", "--json").stdout) == []
+    assert Fleet(tmp_path)("runs", "--json").json == []
 
 
 # ---- logs of long ago ------------------------------------------------------------------------------------

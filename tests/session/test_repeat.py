@@ -1,6 +1,5 @@
 """`fleet run --repeat`: all hosts in turn, a session each time, one end."""
 
-import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -42,7 +41,7 @@ def test_sides_are_measured_in_turn_with_a_command_before_each_change(tmp_path: 
         )
         assert done.exit_code == 0, done.stderr
         runs = {run.run_id: run for run in Store(fleet.results).list_runs()}
-    in_turn = [runs[outcome["run_id"]] for outcome in json.loads(done.stdout)]
+    in_turn = [runs[outcome["run_id"]] for outcome in done.json]
     order = [dict(run.labels)["mode"] for run in in_turn]
     assert order in (["a", "b", "b", "a"], ["b", "a", "a", "b"])
     assert len({run.session_id for run in in_turn}) == 4

@@ -335,7 +335,7 @@ def test_progress_that_nobody_reads_costs_no_run(fleet: Fleet) -> None:
     assert process.stderr is not None
     process.stderr.close()
     assert process.stdout is not None
-    (ended,) = json.loads(process.stdout.read())
+    (ended,) = json.loads(process.stdout.read())["rows"]
     assert (process.wait(), ended["state"]) == (0, "complete")
 
 
@@ -343,7 +343,7 @@ def test_a_program_without_stderr_keeps_its_progress_off_stdout(fleet: Fleet) ->
     closed = fleet.start(
         "run", "-b", "clock", "--rounds", "2", "--json", prefix=("/bin/sh", "-c", 'exec "$@" 2>&-', "sh")
     )
-    assert [ended["state"] for ended in json.loads(closed.communicate()[0])] == ["complete"]
+    assert [ended["state"] for ended in json.loads(closed.communicate()[0])["rows"]] == ["complete"]
 
 
 def test_a_results_root_that_may_not_be_written_is_told_with_the_remedy(fleet: Fleet) -> None:

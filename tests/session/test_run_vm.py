@@ -216,6 +216,6 @@ def test_a_machine_that_dies_in_mid_run_keeps_what_had_arrived(
         process.kill()
         vm_alone.thaw()
     assert "Traceback" not in err
-    (outcome,) = json.loads(out)
+    (outcome,) = json.loads(out)["rows"]
     assert (outcome["state"], outcome["stage"], process.returncode) == ("failed", "link", 6)
     assert bursts_in_journals(fleet)

@@ -26,7 +26,7 @@ def test_the_same_signal_sent_twice_at_once_stops_the_agents_once(fleet: Fleet) 
     time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate()
-    (host,) = json.loads(out)
+    (host,) = json.loads(out)["rows"]
     assert (process.returncode, host["state"]) == (130, "interrupted")
     assert host["bursts"] > 0
     assert err.count("stopping the agents") == 1
@@ -46,7 +46,7 @@ def test_a_second_signal_leaves_at_once_and_json_has_every_host(
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
     out, _ = process.communicate()
-    here, there = json.loads(out)
+    here, there = json.loads(out)["rows"]
     assert process.returncode == 130
     assert (here["host"], here["state"]) == ("here", "interrupted")
     assert here["bursts"] > 0

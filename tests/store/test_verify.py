@@ -164,7 +164,7 @@ def test_the_command_names_what_is_damaged_and_exits_with_11(tmp_path: Path) -> 
         assert done.exit_code == 11
         assert "checksum" in done.stdout
         assert "3 files: 1 problem." in done.stdout
-        assert fleet("verify", "--json").json["runs"] == 1
+        assert fleet("verify", "--json").json[0]["runs"] == 1
 
 
 def test_a_samples_file_of_another_program_is_named_wherever_it_is_read(root: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.late import np
 from fleet.model import KINDS, SHIPPED, Benchmark, Descriptions, View, is_relation, relation_sort_key
-from fleet.text import LAST_COLUMN, as_json, console_class, one_line, printable
+from fleet.text import LAST_COLUMN, as_document, as_json, console_class, one_line, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -254,6 +254,11 @@ def _format_cell(value: Any) -> str:
 def format_json(value: Any) -> str:
     """Format JSON for programs; tables, times, numpy's numbers and arrays may stand for plain values."""
     return as_json(value, _to_plain_value)
+
+
+def format_document(command: str, rows: Any) -> str:
+    """Format what a command prints with --json, values as `format_json` takes them."""
+    return as_document(command, rows, _to_plain_value)
 
 
 def _to_plain_value(value: Any) -> Any:

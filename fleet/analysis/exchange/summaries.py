@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.text import format_half_width, format_json, render_rich
+from fleet.analysis.base.text import format_document, format_half_width, render_rich
 from fleet.analysis.exchange.imports import (
     PREFIX,
     compute_half_widths,
@@ -61,7 +61,7 @@ def format_summaries_json(root: Root, names: Sequence[str]) -> str:
         if names
         else [load_all_summaries(root)]
     )
-    return format_json(pd.concat(tables, ignore_index=True))
+    return format_document("summaries", pd.concat(tables, ignore_index=True))
 
 
 def _require_summaries(names: Sequence[str]) -> list[str]:

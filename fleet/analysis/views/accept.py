@@ -102,7 +102,7 @@ def acceptances_json(found: Sequence[Acceptance]) -> str:
         }
         for acceptance in found
     ]
-    return text.format_json(machines)
+    return text.format_document("accept", machines)
 
 
 def acceptances_csv(found: Sequence[Acceptance]) -> str:

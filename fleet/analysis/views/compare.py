@@ -50,14 +50,15 @@ def render_comparisons(comparisons: Sequence[Comparison], width: int | None = No
 
 
 def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
-    """Render a list of comparisons; shares as fractions, one-way latencies in ns, null where unknown."""
+    """Render comparisons; shares as fractions, one-way latencies in ns, null where unknown."""
     names = ("unit", "threshold", "relations", "pairs", "levels", "unlike", "environment", "caveats", "fleet")
-    return text.format_json(
+    return text.format_document(
+        "compare",
         [
             {"a": _describe_side(comparison.a), "b": _describe_side(comparison.b)}
             | {name: getattr(comparison, name) for name in names}
             for comparison in comparisons
-        ]
+        ],
     )
 
 

@@ -10,8 +10,8 @@ from fleet.analysis.base.text import (
     convert_change,
     format_change,
     format_csv,
+    format_document,
     format_interval,
-    format_json,
     to_records,
 )
 from fleet.analysis.compare.history import History
@@ -36,11 +36,10 @@ def render_changes(history: History) -> str:
 
 
 def changes_as_json(history: History) -> str:
-    """Render one object; dates as text, shares as fractions."""
+    """Render a single row; dates as text, shares as fractions."""
     names = ("hosts", "relations", "runs", "has_verdict", "threshold", "caveats")
-    return format_json(
-        {name: getattr(history, name) for name in (*names, "nights", "changes", "odd", "elsewhere")}
-    )
+    tables = ("nights", "changes", "odd", "elsewhere")
+    return format_document("changes", [{name: getattr(history, name) for name in (*names, *tables)}])
 
 
 def changes_as_csv(history: History) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Container, Sequence
 from dataclasses import asdict
 from datetime import UTC
 
-from fleet.analysis.base.text import add_common_labels, find_common_labels, format_json, format_labels
+from fleet.analysis.base.text import add_common_labels, find_common_labels, format_document, format_labels
 from fleet.store import RunSummary
 from fleet.text import table
 
@@ -27,7 +27,9 @@ def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
 def runs_as_json(runs: Sequence[RunSummary]) -> str:
     """Render the runs as a list of objects, oldest first."""
     rows = [asdict(run) | {"labels": dict(run.labels)} for run in runs]
-    return format_json([{key: value for key, value in row.items() if key != "descriptions"} for row in rows])
+    return format_document(
+        "runs", [{key: value for key, value in row.items() if key != "descriptions"} for row in rows]
+    )
 
 
 def _run_line(run: RunSummary, common_labels: Container[str]) -> tuple[str, ...]:

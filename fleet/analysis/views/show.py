@@ -14,7 +14,7 @@ from fleet.analysis.base.selection import (
     list_missing_hosts,
     select_runs,
 )
-from fleet.analysis.base.text import format_csv, format_json, indent_lines, to_records
+from fleet.analysis.base.text import format_csv, format_document, format_json, indent_lines, to_records
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.comparison_rows import ALL, Only, load_overview_history
@@ -71,7 +71,7 @@ class RunsToShow:
 def show_as_json(
     root: Root, run_ids: Sequence[str], only: Only = ALL, missing: Sequence[MissingHost] = ()
 ) -> Iterator[str]:
-    """Yield runs for programs, in pieces of one JSON list.
+    """Yield runs for programs, in pieces of one JSON document.
 
     A run has `run`, `relations`, `pairs` (ns of a unit) and `cpus` in topology order. A missing host comes
     last, with `run` and these lists empty; the `state` of its `run` is "missing".
@@ -80,14 +80,17 @@ def show_as_json(
     threads together, so that 1 / `median_ns` of a byte is GB/s. counters: for each unit. number: the column
     of `pairs` that is the run's number.
     """
+    start, end = format_document("show", []).split("[]")
+    yield f"{start}["
     for place, run_id in enumerate(run_ids):
-        yield "[\n" if place == 0 else ",\n"
-        yield indent_lines(format_json(_object(_load(root, run_id, only))))
+        yield ",\n" if place else "\n"
+        yield indent_lines(indent_lines(format_json(_object(_load(root, run_id, only)))))
     for host in missing:
         run = {"host_name": host.name, "session_id": host.session_id, "state": "missing"}
         run |= {"why": host.why or "interrupted", "time_utc": host.time_utc}
-        yield ",\n" + indent_lines(format_json({"run": run, "relations": [], "pairs": [], "cpus": []}))
-    yield "\n]\n"
+        row = format_json({"run": run, "relations": [], "pairs": [], "cpus": []})
+        yield f"{',' if run_ids else ''}\n{indent_lines(indent_lines(row))}"
+    yield f"\n  ]{end}\n"
 
 
 _OF_CELL = ("ping_cpu", "pong_cpu", "median_ns", "low_ns", "high_ns")

@@ -52,8 +52,9 @@ def siblings_as_json(groups: Sequence[Siblings]) -> str:
         "environment",
     )
     rows = [{name: getattr(group, name) for name in (*names, "caveats")} for group in groups]
-    return text.format_json(
-        [row | {"smallest": None if text.is_none(row["smallest"]) else row["smallest"]} for row in rows]
+    return text.format_document(
+        "siblings",
+        [row | {"smallest": None if text.is_none(row["smallest"]) else row["smallest"]} for row in rows],
     )
 
 

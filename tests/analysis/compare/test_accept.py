@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +65,7 @@ def test_the_odd_node_is_below_and_its_neighbours_are_not(
     (below,) = [row for row in rows if row["outcome"] == Outcome.BELOW]
     assert (below["relation"], below["source"], below["count"]) == ("package", "equal machines", "8.0")
     assert float(below["ns"]) > float(below["high"])
-    (machine,) = json.loads(fleet_here("accept", "node6", "--json", *root).stdout)
+    (machine,) = fleet_here("accept", "node6", "--json", *root).json
     assert (machine["host"], machine["outcome"]) == ("node6", Outcome.BELOW)
 
 

@@ -73,6 +73,6 @@ def test_a_comparison_lists_levels_that_its_verdicts_do_not_see(tmp_path: Path) 
     text = render_comparisons(found)
     assert "Bursts at another level, not judged (other: their median;" in text
     assert re.search(r"cas/cmpxchg +0-1 .* 1\d% +4\d% ", text)
-    (listed,) = json.loads(comparisons_as_json(found))[0]["levels"]
+    (listed,) = json.loads(comparisons_as_json(found))["rows"][0]["levels"]
     assert (round(listed["a_ns"], -1), round(listed["a_other_ns"], -1)) == (50, 100)
     assert listed["moved"] > 0.1

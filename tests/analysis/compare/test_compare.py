@@ -241,12 +241,12 @@ def test_an_empty_root_is_a_usage_error(tmp_path: Path) -> None:
 def test_json_and_csv_hold_what_the_text_says(tmp_path: Path) -> None:
     runs = series(tmp_path, "abbaba", slower={Relation.SMT: 1.1})
     found = compare(tmp_path, ["kernel=a", "kernel=b"])
-    (entries,) = json.loads(comparisons_as_json(found))
+    (entries,) = json.loads(comparisons_as_json(found))["rows"]
     assert entries["a"]["runs"] == [runs[place].run_id for place in (0, 3, 5)]
     assert [row["verdict"] for row in entries["relations"]] == ["changed", "equivalent"]
     assert len(entries["pairs"]) == 28
     assert comparisons_as_csv(found).splitlines()[0].startswith("benchmark,variant,relation,pairs")
-    (few,) = json.loads(comparisons_as_json(compare(tmp_path, [runs[0].run_id, runs[1].run_id])))
+    (few,) = json.loads(comparisons_as_json(compare(tmp_path, [runs[0].run_id, runs[1].run_id])))["rows"]
     assert few["relations"][0]["p"] is None
 
 
@@ -303,7 +303,7 @@ def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
     assert re.match(r"all 4 +cas/cmpxchg +smt .* changed: slower, by more than 3%", lines[3])
     row = lines.index("All hosts, kernel=b against kernel=a") + 2
     assert re.match(r"cas/cmpxchg +smt +4 +\+\d+\.\d% ", lines[row])
-    assert [row["hosts"] for row in json.loads(comparisons_as_json(found))[0]["fleet"]] == [4, 4]
+    assert [row["hosts"] for row in json.loads(comparisons_as_json(found))["rows"][0]["fleet"]] == [4, 4]
 
 
 def test_a_drift_is_no_part_of_the_difference_of_sides_in_turn(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_the_night_in_which_a_machine_of_the_lab_changed(made_lab: Path) -> None
     assert max(map(len, done.stdout.splitlines())) <= 80
     few = fleet("compare", "node1", "--fail-on-change", "--json")
     assert few.exit_code == 2
-    assert not few.json["has_verdict"]
+    assert not few.json[0]["has_verdict"]
 
 
 def test_notebooks_get_the_same_changes(made_lab: Path) -> None:

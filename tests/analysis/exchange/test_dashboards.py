@@ -1,5 +1,6 @@
 """Medians for other programs: each format as its readers take it, with the numbers of `fleet show`."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -50,7 +51,7 @@ def test_prometheus_gets_seconds_and_escaped_labels(table: pd.DataFrame) -> None
 
 def test_bencher_gets_ns_with_their_interval(root: Path) -> None:
     with Fleet(root) as fleet:
-        metrics = fleet("export", "all", "-F", "bmf").json
+        metrics = json.loads(fleet("export", "all", "-F", "bmf").stdout)
     assert len(metrics) > 1
     for metric in metrics.values():
         latency = metric["latency"]

@@ -79,7 +79,7 @@ def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -
         stored_pairs.assign(run_id=stored_pairs["run_id"].astype(str)), on=keys, suffixes=("", "_kept")
     )
     assert (merged["median_ns"].astype("float32") == merged["median_ns_kept"]).all()
-    (run,) = json.loads("".join(show_as_json(root, runs[:1])))
+    (run,) = json.loads("".join(show_as_json(root, runs[:1])))["rows"]
     assert run["pairs"][0]["median_ns"] == frame.set_index(keys)["median_ns"][runs[0], 0, 1]
 
 

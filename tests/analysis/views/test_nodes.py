@@ -144,7 +144,7 @@ def test_bandwidth_stands_beside_the_peak_of_its_node(numa_run: tuple[Path, str]
 
 
 def test_json_has_each_cell(numa_run: tuple[Path, str]) -> None:
-    (document,) = json.loads("".join(show_as_json(numa_run[0], [numa_run[1]])))
+    (document,) = json.loads("".join(show_as_json(numa_run[0], [numa_run[1]])))["rows"]
     assert {(cell["cpu_node"], cell["memory_node"]) for cell in document["nodes"]} == NS.keys()
     assert {cell["setting"] for cell in document["nodes"]} == {"window x1", "read"}
     assert document["ladder"] == []

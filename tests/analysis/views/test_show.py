@@ -249,7 +249,7 @@ def test_what_a_host_says_cannot_move_the_cursor(tmp_path: Path) -> None:
 
 def test_json_gives_programs_the_same_numbers(tmp_path: Path) -> None:
     run = publish(tmp_path, builders.small_desktop())
-    (document,) = json.loads("".join(show_as_json(tmp_path, [run.run_id])))
+    (document,) = json.loads("".join(show_as_json(tmp_path, [run.run_id])))["rows"]
     pairs = {(row["ping_cpu"], row["pong_cpu"]): row["median_ns"] for row in document["pairs"]}
     assert pairs[0, 4] == pytest.approx(6.0, rel=0.01)
     assert document["cpus"] == [0, 4, 1, 5, 2, 6, 3, 7]
@@ -266,7 +266,8 @@ def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
     assert re.search(r" late .* - +- +unfinished$", text, re.MULTILINE)
     assert text.splitlines()[-1] == "labels of all: kernel=6.12"
     listed = {
-        row["host_name"]: row for row in json.loads(runs_as_json(Listing(store.place).list_with_unfinished()))
+        row["host_name"]: row
+        for row in json.loads(runs_as_json(Listing(store.place).list_with_unfinished()))["rows"]
     }
     assert listed["rpi5"]["bursts"] == 72
     assert listed["late"]["bursts"] is None
