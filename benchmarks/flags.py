@@ -29,7 +29,7 @@ from pathlib import Path
 
 from benchmarks.repeat import arguments_with, build_or_take_agent
 from fleet.agent.wire import records
-from fleet.agent.wire.conversation import burst_flags
+from fleet.agent.wire.conversation import derive_burst_flags
 from fleet.model import Burst, Failed, Hello
 from tests.processes import until_we_end
 
@@ -112,7 +112,7 @@ def count_words(record: object, hello: Hello, condition: str) -> list[str]:
         return []
     voluntary, involuntary = (sum((record.switches or (0,) * 4)[place::2]) for place in (0, 1))
     disturbed = bool({"quiet": 0, "loop": 1, "fifo": involuntary}.get(condition, voluntary))
-    flags = {"preempted", "busy_cpu"} & set(burst_flags(record, hello))
+    flags = {"preempted", "busy_cpu"} & set(derive_burst_flags(record, hello))
     both = ["disturbed"] * disturbed + ["flagged"] * bool(flags) + ["both"] * (disturbed and bool(flags))
     return ["bursts", *flags, *both]
 

@@ -105,14 +105,14 @@ def table(
     out, those in `drop` in this order. Of a last column that is text, LAST_COLUMN characters are enough,
     since it is wrapped.
     """
-    lines = [list(titles), *(_cells(row) for row in rows)]
+    lines = [list(titles), *(_escape_cells(row) for row in rows)]
     aligned = [column in right for column in range(len(titles))]
-    if width is not None and "host" in titles and _width(lines, last_is_text=not aligned[-1]) > width:
+    if width is not None and "host" in titles and _measure_width(lines, last_is_text=not aligned[-1]) > width:
         column = lines[0].index("host")
         for line in lines:
             line[column] = shorten_name(line[column])
     for title in drop:
-        if width is None or _width(lines, last_is_text=not aligned[-1]) <= width:
+        if width is None or _measure_width(lines, last_is_text=not aligned[-1]) <= width:
             break
         column = lines[0].index(title)
         for cells in (aligned, *lines):
@@ -133,12 +133,12 @@ def shorten_name(name: str, length: int = NAME_LENGTH) -> str:
     return name if len(name) <= length else f"{name[: length - 1]}…"
 
 
-def _cells(row: Sequence[str]) -> list[str]:
+def _escape_cells(row: Sequence[str]) -> list[str]:
     plain = "".join(row)
     return list(row if one_line(plain) == plain else map(one_line, row))
 
 
-def _width(lines: Sequence[Sequence[str]], *, last_is_text: bool) -> int:
+def _measure_width(lines: Sequence[Sequence[str]], *, last_is_text: bool) -> int:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if last_is_text:
         widths[-1] = min(widths[-1], LAST_COLUMN)

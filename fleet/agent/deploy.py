@@ -34,7 +34,7 @@ def deploy(
     notify: receives a sentence about each agent that was damaged, did not build or did not run.
     benchmarks: those that the agent has at least; None: all.
     """
-    damaged = tc.agents_not_matching_their_hash(facts)
+    damaged = tc.list_mismatched_agents(facts)
     for name in damaged:
         notify(
             f"{host.name}: {facts.workdir}/{name} has changed since it was put there: its SHA-256 differs. "
@@ -43,7 +43,7 @@ def deploy(
     facts = _hide_workdir_entries(facts, damaged)
     if host.build is BuildPlace.PREBUILT:
         return send_prebuilt(connection, host, facts)
-    sources = _sources_for_host(host, facts)
+    sources = _select_sources(host, facts)
     if SYSTEMS[facts.target.os].sdp:
         return qnx.deploy(connection, host, facts, sources, builder, notify)
     _check_place(host)
@@ -216,7 +216,7 @@ class Preview:
 
 def preview(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None = None) -> Preview:
     """Describe what `deploy` would do, without running a compiler. Raises the same errors."""
-    name_or_plan = _agent_name_or_plan(host, facts, builder, benchmarks)
+    name_or_plan = _describe_agent(host, facts, builder, benchmarks)
     return (
         Preview(name_or_plan)
         if " " in name_or_plan
@@ -224,15 +224,13 @@ def preview(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[s
     )
 
 
-def _agent_name_or_plan(
-    host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None
-) -> str:
+def _describe_agent(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None) -> str:
     """Return the name of the agent on the host, or describe where another would come from."""
-    facts = _hide_workdir_entries(facts, tc.agents_not_matching_their_hash(facts))
+    facts = _hide_workdir_entries(facts, tc.list_mismatched_agents(facts))
     if host.build is BuildPlace.PREBUILT:
         binary_path, _ = read_prebuilt(host, facts)
         return f"would be the prebuilt {binary_path}"
-    sources = _sources_for_host(host, facts)
+    sources = _select_sources(host, facts)
     if SYSTEMS[facts.target.os].sdp:
         return qnx.preview(host, facts, sources)
     _check_place(host)
@@ -260,7 +258,7 @@ def _hide_workdir_entries(facts: Facts, names: Sequence[str]) -> Facts:
     return replace(facts, workdir_entries=tuple(e for e in facts.workdir_entries if e not in names))
 
 
-def _sources_for_host(host: Host, facts: Facts) -> Mapping[str, bytes]:
+def _select_sources(host: Host, facts: Facts) -> Mapping[str, bytes]:
     sources = tc.select_sources(facts.target, source.read_sources())
     if sources is None:
         targets = ", ".join(tc.list_targets(source.read_sources()))
@@ -302,13 +300,15 @@ _MOST_MESSAGES = 20  # messages
 def check_entries(hosts: Sequence[Host]) -> None:
     """Raise UsageError that lists each inventory entry that cannot work, with its line and what to do."""
     problems = [
-        f"{host.origin or 'inventory'}: {host.name}: {why}" for host in hosts for why in _entry_problems(host)
+        f"{host.origin or 'inventory'}: {host.name}: {why}"
+        for host in hosts
+        for why in _list_entry_problems(host)
     ]
     if problems:
         raise UsageError("\n".join(problems[:_MOST_MESSAGES]))
 
 
-def _entry_problems(host: Host) -> Iterator[str]:
+def _list_entry_problems(host: Host) -> Iterator[str]:
     binary = host.toolchain.binary
     if (
         host.build is BuildPlace.PREBUILT

@@ -95,7 +95,7 @@ class Results:
 
         run: a selection, of which the last counts, or "summary:NAME"; None: all. benchmark: None: the first.
         """
-        return self._matrix(run, benchmark)[0]
+        return self._load_matrix(run, benchmark)[0]
 
     def summaries(self, name: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
         """Return the imported summaries, or the one named: a row per pair, with `latency_ns`."""
@@ -115,7 +115,7 @@ class Results:
         """Draw the `matrix`, dark is fast. limits: the ends of the colour scale, to compare several."""
         from fleet.analysis.report import plots  # noqa: PLC0415  matplotlib takes a second
 
-        table, order, title = self._matrix(run, benchmark)
+        table, order, title = self._load_matrix(run, benchmark)
         drawn = plots.heatmap(table, order, axes, limits=limits)
         drawn.set_title(title)
         return drawn
@@ -147,7 +147,7 @@ class Results:
         runs = [run for run in now.runs if self._run_ids is None or run.run_id in self._run_ids]
         return now, [run.run_id for run in select_runs(runs, selection, self._place)]
 
-    def _matrix(self, run: str | None, benchmark: str | None) -> tuple[pd.DataFrame, Layout, str]:
+    def _load_matrix(self, run: str | None, benchmark: str | None) -> tuple[pd.DataFrame, Layout, str]:
         if run is not None and run.startswith(PREFIX):
             name = run.removeprefix(PREFIX)
             rows = _keep_first_kind(self.summaries(name, benchmark))

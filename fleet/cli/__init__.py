@@ -15,7 +15,7 @@ import typer
 
 from fleet import errors
 from fleet.cli import app as cli
-from fleet.cli.streams import PrintError, escaping
+from fleet.cli.streams import PrintError, escape_stream
 
 # Help lists the commands in this order.
 # isort: off
@@ -56,7 +56,7 @@ def main() -> None:
 def _prepare_output() -> None:
     if sys.stdout is None:  # the program was started with stdout closed
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs
-    sys.stdout, sys.stderr = escaping(sys.stdout), escaping(sys.stderr)
+    sys.stdout, sys.stderr = escape_stream(sys.stdout), escape_stream(sys.stderr)
     warnings.showwarning = partial(_warn, set())
 
 
@@ -76,7 +76,7 @@ def _end(message: str, code: int) -> NoReturn:
 def _wrap(text: str) -> str:
     from fleet.analysis.base.text import wrap_to_width
 
-    return wrap_to_width(text, cli.terminal(sys.stderr)["width"])
+    return wrap_to_width(text, cli.describe_terminal(sys.stderr)["width"])
 
 
 def _warn(

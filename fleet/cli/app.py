@@ -20,11 +20,11 @@ import typer
 
 from fleet.cli import completion
 from fleet.cli.parser import ParserError, Program, is_given
-from fleet.cli.streams import visible
+from fleet.cli.streams import escape_controls
 from fleet.errors import EXIT_INTERRUPTED, MemoryLimitError, UsageError
 from fleet.model import Condition, Host, LockPolicy, RequestedOptions
 from fleet.model.version import VERSION
-from fleet.plan.kinds import CONDITIONS, LONGEST_WAIT_S, Kind, duration, format_duration
+from fleet.plan.kinds import CONDITIONS, LONGEST_WAIT_S, Kind, format_duration, make_duration_kind
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -188,10 +188,12 @@ def _check_root(context: typer.Context, text: str) -> str:
     return text
 
 
-def _duration(low_s: float, high_s: float, default_s: float, purpose: str, *, hidden: bool = False) -> Any:
+def _make_duration_option(
+    low_s: float, high_s: float, default_s: float, purpose: str, *, hidden: bool = False
+) -> Any:
     """Return an option that takes a duration such as 90, 500ms or 5m; the command gets seconds."""
     text = f"{purpose} [default: {format_duration(default_s)}]"
-    return _parsed_option(duration(low_s, high_s), text, hidden=hidden)
+    return _parsed_option(make_duration_kind(low_s, high_s), text, hidden=hidden)
 
 
 def _parsed_option(kind: Kind, text: str, *, hidden: bool = False) -> Any:
@@ -226,17 +228,22 @@ CONNECT_TIMEOUT_S = 15.0
 RECONNECT_S = 60.0
 SAME_SIGNAL_S = 1.0
 ConnectTimeout = Annotated[
-    float, _duration(0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer.", hidden=True)
+    float,
+    _make_duration_option(
+        0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer.", hidden=True
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Lock = Annotated[LockPolicy | None, typer.Option(help="Where another fleet measures; default: refuse.")]
-Reconnect = Annotated[float, _duration(0, 86_400, RECONNECT_S, "Reconnect for so long.")]
+Reconnect = Annotated[float, _make_duration_option(0, 86_400, RECONNECT_S, "Reconnect for so long.")]
 Require = Annotated[
     Any,
     _parsed_option(CONDITIONS, f"Leave hosts out that are not {', '.join(Condition)}. [default: none]"),
 ]
-Wait = Annotated[float | None, _duration(0, LONGEST_WAIT_S, 0, "Wait so long for hosts to meet --require.")]
+Wait = Annotated[
+    float | None, _make_duration_option(0, LONGEST_WAIT_S, 0, "Wait so long for hosts to meet --require.")
+]
 RESULTS = "results"
 
 
@@ -306,7 +313,7 @@ def common(
     """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""
 
 
-def terminal(stream: TextIO | None = None) -> dict[str, Any]:
+def describe_terminal(stream: TextIO | None = None) -> dict[str, Any]:
     """Return the width and colour of a stream, by default stdout; no width for a pipe without $COLUMNS."""
     is_terminal = bool(chosen := stream or sys.stdout) and chosen.isatty()
     has_width = is_terminal or os.environ.get("COLUMNS", "").isdigit()
@@ -354,14 +361,14 @@ def print_text(text: str, *, err: bool = False) -> None:
     """Print a text, wrapped to the terminal."""
     from fleet.analysis.base.text import wrap_to_width
 
-    typer.echo(wrap_to_width(text, terminal(sys.stderr if err else None)["width"]), err=err)
+    typer.echo(wrap_to_width(text, describe_terminal(sys.stderr if err else None)["width"]), err=err)
 
 
 def print_paged(text: str) -> None:
     """Print a text, wrapped; if it is longer than the terminal, through $PAGER."""
     from fleet.analysis.base.text import wrap_to_width
 
-    width = terminal()["width"]
+    width = describe_terminal()["width"]
     text = wrap_to_width(text, width)
     if sys.stdout.isatty() and sys.stdin.isatty() and text.count("\n") + 2 > shutil.get_terminal_size().lines:
         os.environ.setdefault("LESS", "FRX")  # leave at once what fits, keep colours, keep the screen
@@ -380,7 +387,7 @@ def _run_pager(text: str) -> str | None:
         pager = subprocess.Popen(shlex.split(name), stdin=subprocess.PIPE)
     except (OSError, ValueError) as err:
         return f"$PAGER, {name}, cannot be started ({getattr(err, 'strerror', None) or err})"
-    rest: bytes | None = f"{visible(text, colours=True)}\n".encode(errors="backslashreplace")
+    rest: bytes | None = f"{escape_controls(text, colours=True)}\n".encode(errors="backslashreplace")
     while pager.returncode is None:
         try:
             pager.communicate(rest)

@@ -64,7 +64,7 @@ def compare(
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
-    root, width = cli.open_listing(results), cli.terminal()["width"]
+    root, width = cli.open_listing(results), cli.describe_terminal()["width"]
     chosen = sides or [] if selftest else _require_sides(sides)
     options = {"threshold": read_share(threshold), "only": Only(cli.join_lists(benchmark), cpus)}
     if selftest:

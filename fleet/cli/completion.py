@@ -20,17 +20,17 @@ def complete_hosts(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def complete_runs(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete stored hosts, labels and runs; behind "host@" that host's labels."""
-    return _complete(incomplete, _list_runs(_results(ctx), incomplete.rpartition(",")[2].lstrip("!")))
+    return _complete(incomplete, _list_runs(_find_results(ctx), incomplete.rpartition(",")[2].lstrip("!")))
 
 
 def complete_sides(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete stored runs and summaries."""
-    return complete_runs(ctx, incomplete) + _complete(incomplete, _list_summaries(_results(ctx)))
+    return complete_runs(ctx, incomplete) + _complete(incomplete, _list_summaries(_find_results(ctx)))
 
 
 def complete_stored_benchmarks(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the stored benchmarks, with and without variants."""
-    return _complete(incomplete, _list_stored_benchmarks(_results(ctx)))
+    return _complete(incomplete, _list_stored_benchmarks(_find_results(ctx)))
 
 
 def complete_benchmarks(_ctx: typer.Context, incomplete: str) -> list[str]:
@@ -78,7 +78,7 @@ OF_PLAN_OPTIONS = {
 }
 
 
-def _results(ctx: typer.Context) -> str:
+def _find_results(ctx: typer.Context) -> str:
     return str(ctx.params.get("results") or "results")
 
 

@@ -88,7 +88,7 @@ def hosts(
     if json:
         typer.echo(render_hosts_json(chosen, starts, smt))
     else:
-        cli.print_text(render_hosts(chosen, starts, smt, cli.terminal()["width"]))
+        cli.print_text(render_hosts(chosen, starts, smt, cli.describe_terminal()["width"]))
 
 
 @cli.app.command(rich_help_panel=cli.UPKEEP, short_help="Let an inventory that lies here start its programs.")

@@ -55,22 +55,22 @@ def _write_page(root: Any) -> str:
     lines = [
         f'.TH FLEET 1 "" "fleet {VERSION}" "User Commands"',
         ".SH NAME",
-        rf"fleet \- {_text(root.command.help or '')}",
+        rf"fleet \- {_escape_roff(root.command.help or '')}",
         ".SH SYNOPSIS",
         r".B fleet",
         r"\fICOMMAND\fR [\fIOPTIONS\fR] [\fIARGUMENTS\fR]",
         ".SH COMMANDS",
     ]
     for usage, text, parameters in describe_commands(root):
-        lines.append(f".SS {_text(usage)}")
+        lines.append(f".SS {_escape_roff(usage)}")
         for paragraph in text.split("\n\n"):
-            lines += (".PP", _text(paragraph))
+            lines += (".PP", _escape_roff(paragraph))
         for name, about in parameters:
-            lines += (".TP", rf"\fB{_text(name)}\fR", _text(about) or r"\&")
+            lines += (".TP", rf"\fB{_escape_roff(name)}\fR", _escape_roff(about) or r"\&")
     return "\n".join(lines) + "\n" + _END.read_text(encoding="utf-8")
 
 
-def _text(words: str) -> str:
+def _escape_roff(words: str) -> str:
     """Text as roff reads it: no control lines, no escapes, hyphens that can be pasted."""
     line = re.sub(r"\s+", " ", words).strip().replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{line}" if line.startswith((".", "'")) else line

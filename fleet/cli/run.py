@@ -313,7 +313,7 @@ def print_outcomes(
     if json:
         typer.echo(render_outcomes_json(outcomes))
         return
-    seconds, page, medians = time.monotonic() - started, cli.terminal(), ""
+    seconds, page, medians = time.monotonic() - started, cli.describe_terminal(), ""
     try:
         medians = render_medians(store, outcomes, **page, as_map=as_map)
     finally:  # how the hosts ended is printed even if their numbers cannot be

@@ -53,7 +53,7 @@ def runs(
     for why in Store(results).describe_damaged():
         typer.echo(why, err=True)
     listed = select_runs(root.list_with_unfinished(), select or (), root.place)
-    benchmarks, width = cli.join_lists(benchmark), cli.terminal()["width"]
+    benchmarks, width = cli.join_lists(benchmark), cli.describe_terminal()["width"]
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
@@ -142,7 +142,7 @@ def show(
     elif csv:
         typer.echo(views.show_as_csv(root, run_ids, only))
     else:
-        canvas = Canvas(**cli.terminal())
+        canvas = Canvas(**cli.describe_terminal())
         text = views.show_runs(root, chosen, canvas, only, all_sizes=ladder, both_ways=ways, as_map=map_)
         cli.print_paged(text)
 
@@ -184,7 +184,7 @@ def _print_summaries(names: list[str], results: str, *, json: bool) -> None:
     from fleet.analysis.exchange import summaries as views
     from fleet.analysis.views.heatmap import Canvas
 
-    page = cli.terminal()
+    page = cli.describe_terminal()
     if json:
         typer.echo(views.format_summaries_json(results, names))
     else:

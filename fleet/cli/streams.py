@@ -12,7 +12,7 @@ _COLOURS = re.compile(r"(\x1b\[[0-9;]*m)")
 _KEPT = "\n\t"  # what tools print has tabs
 
 
-def escaping(stream: TextIO) -> TextIO:
+def escape_stream(stream: TextIO) -> TextIO:
     """The stream with all that is written to it escaped; one without bytes below stays as it is."""
     if not isinstance(stream, io.TextIOWrapper) or isinstance(stream, _Escaping):
         return stream
@@ -56,7 +56,7 @@ class _Escaping(io.TextIOWrapper):
     def write(self, text: str, /) -> int:
         """Write the text, escaped."""
         try:
-            super().write(visible(text, colours=self.isatty()))
+            super().write(escape_controls(text, colours=self.isatty()))
         except OSError as err:
             raise PrintError(err) from err
         return len(text)
@@ -69,7 +69,7 @@ class _Escaping(io.TextIOWrapper):
             raise PrintError(err) from err
 
 
-def visible(text: str, *, colours: bool) -> str:
+def escape_controls(text: str, *, colours: bool) -> str:
     """Text for a terminal or a pager: what may be more than text is escaped, but for codes of colours."""
     if not colours or "\x1b" not in text:
         return printable(text, _KEPT)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli import completion
-from fleet.cli.app import RESULTS, UPKEEP, Json, ResultsPath, app, print_text, terminal
+from fleet.cli.app import RESULTS, UPKEEP, Json, ResultsPath, app, describe_terminal, print_text
 
 
 @app.command(short_help="Set or remove labels of stored runs.")
@@ -64,7 +64,7 @@ def withdraw(
     counting = {run.run_id for run in root.runs}
     listed = [run for run in root.all_runs if (run.run_id in counting) != (undo or not select)]
     if not select:
-        width = terminal()["width"]
+        width = describe_terminal()["width"]
         print_text(render_runs(listed, width=width) if listed else "No run is withdrawn.")
         return
     runs = select_runs(listed, select, store.place)

@@ -128,12 +128,12 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         boot_id=files.get("proc/sys/kernel/random/boot_id"),
         uptime_s=_parse_float((files.get("proc/uptime") or "").split(" ")[0]),
         cpu_model=_parse_cpu_model(cpuinfo, cpus),
-        cpu_vendor=_first(cpuinfo, "vendor_id", "cpu implementer", "mvendorid"),
-        cpu_family=_first(cpuinfo, "cpu family", "cpu architecture"),
-        cpu_model_number=_first(cpuinfo, "model", "cpu part", "marchid") or _parse_s390_machine(cpuinfo),
+        cpu_vendor=_find_model(cpuinfo, "vendor_id", "cpu implementer", "mvendorid"),
+        cpu_family=_find_model(cpuinfo, "cpu family", "cpu architecture"),
+        cpu_model_number=_find_model(cpuinfo, "model", "cpu part", "marchid") or _parse_s390_machine(cpuinfo),
         cpu_stepping=cpuinfo.get("stepping") or _parse_revision(cpuinfo),
         microcode=None if cpuinfo.get("microcode") in _NO_MICROCODE else cpuinfo.get("microcode"),
-        cpu_flags=tuple((_first(cpuinfo, "flags", "features") or "").split())
+        cpu_flags=tuple((_find_model(cpuinfo, "flags", "features") or "").split())
         or tuple(filter(None, cpuinfo.get("isa", "").split("_"))),
         board=_join_dmi(files, "board_vendor", "board_name")
         or system.get("device_tree")
@@ -463,10 +463,10 @@ def _parse_cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | N
         return f"IBM {machine}"
     if "mvendorid" in cpuinfo and "marchid" in cpuinfo and "uarch" not in cpuinfo:
         return f"RISC-V vendor {cpuinfo['mvendorid']} arch {cpuinfo['marchid']}"
-    return _first(cpuinfo, "cpu", "uarch")
+    return _find_model(cpuinfo, "cpu", "uarch")
 
 
-def _first(cpuinfo: Mapping[str, str], *keys: str) -> str | None:
+def _find_model(cpuinfo: Mapping[str, str], *keys: str) -> str | None:
     return next((cpuinfo[key] for key in keys if key in cpuinfo), None)
 
 

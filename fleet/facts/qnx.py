@@ -92,7 +92,7 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
     if arch is None:
         raise ValueError("neither `uname -a` nor `pidin info` names an architecture: name it as `arch:`")
     release = _require_agreement("release", uname.get("release"), pidin.release, uname_line, pidin_line)
-    cpus = tuple(_cpu(processor, arch) for processor in pidin.processors)
+    cpus = tuple(_make_cpu(processor, arch) for processor in pidin.processors)
     first = pidin.processors[0] if pidin.processors else None
     facts = Facts(
         os=STANDIN if "standin" in system else "qnx",
@@ -183,7 +183,7 @@ def _require_agreement(
     return by_uname or by_pidin
 
 
-def _cpu(processor: Processor, arch: str) -> Cpu:
+def _make_cpu(processor: Processor, arch: str) -> Cpu:
     name = processor.name or None
     if name is None and arch == "aarch64":
         name = arm_core_name(f"{processor.midr >> 24:#x}", f"{processor.midr >> 4 & 0xFFF:#x}")

@@ -80,9 +80,9 @@ class _Result:
 def from_ansible(path: Path) -> str:
     """Render the hosts and groups of an Ansible inventory as ours. Raises InventoryError."""
     listing, encrypted = read_listing(path)
-    variables = _mapping(_mapping(listing.pop("_meta", None)).get("hostvars"))
+    variables = _require_mapping(_require_mapping(listing.pop("_meta", None)).get("hostvars"))
     bodies = [listing.get("ungrouped"), *listing.values()]  # hosts outside all groups come first
-    hosts = list(dict.fromkeys(host for body in bodies for host in _names(body, "hosts")))
+    hosts = list(dict.fromkeys(host for body in bodies for host in _list_names(body, "hosts")))
     if not hosts:
         raise InventoryError(f"{path}: names no host. Is it an Ansible inventory?")
     if len(hosts) > HOST_LIMIT:
@@ -91,7 +91,7 @@ def from_ansible(path: Path) -> str:
     for file in encrypted:
         result.leave_out(f"{file}, encrypted with ansible-vault")
     for host in hosts:
-        _add_host(host, _mapping(variables.get(host)), result)
+        _add_host(host, _require_mapping(variables.get(host)), result)
     if not result.entries:
         why = as_comment("; ".join(result.describe_left_out()))
         raise InventoryError(f"{path}: none of its hosts can be carried over: {why}")
@@ -105,12 +105,12 @@ def from_ansible(path: Path) -> str:
     return render_inventory(f"Hosts of the Ansible inventory {path}.", left_out, entries, defaults, groups)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _require_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _names(body: Any, key: str) -> list[str]:
-    names = _mapping(body).get(key)
+def _list_names(body: Any, key: str) -> list[str]:
+    names = _require_mapping(body).get(key)
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
@@ -137,7 +137,7 @@ def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
             continue
         if schema.SECRET.search(variable) or "pass" in variable:
             result.leave_out(f"the secret {variable}", host)
-        elif "__ansible_vault" in _mapping(value):
+        elif "__ansible_vault" in _require_mapping(value):
             result.leave_out(f"{variable}, encrypted with ansible-vault", host)
         elif variable.startswith("ansible_"):
             result.leave_out(variable, host)
@@ -162,9 +162,9 @@ def _read_text(variables: Mapping[str, Any], variable: str, host: str, result: _
     value = variables.get(variable)
     if value is None:
         return ""
-    value = _mapping(value).get("__ansible_unsafe", value)
+    value = _require_mapping(value).get("__ansible_unsafe", value)
     if isinstance(value, bool) or not isinstance(value, str | int):
-        vault = "__ansible_vault" in _mapping(value)
+        vault = "__ansible_vault" in _require_mapping(value)
         result.leave_out(f"{variable}, {'encrypted with ansible-vault' if vault else 'not text'}", host)
         return ""
     text = re.sub(r"\{\{\s*inventory_hostname\s*\}\}", lambda _: host, str(value))
@@ -240,7 +240,7 @@ def _convert_groups(listing: Mapping[str, Any], result: _Result) -> dict[str, di
     groups = {}
     for group, name in result.group_names.items():
         members = {
-            key: [names[member] for member in _names(listing[group], key) if member in names]
+            key: [names[member] for member in _list_names(listing[group], key) if member in names]
             for key, names in (("hosts", result.host_names), ("children", result.group_names))
         }
         groups[name] = {key: names for key, names in members.items() if names}

@@ -10,7 +10,15 @@ from typing import Any
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.inventory.document import Document, Path, format_path
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, find_arch
-from fleet.plan.kinds import CONDITIONS, LONGEST_WAIT_S, SWITCH, Kind, duration, integer, word_from
+from fleet.plan.kinds import (
+    CONDITIONS,
+    LONGEST_WAIT_S,
+    SWITCH,
+    Kind,
+    make_duration_kind,
+    make_integer_kind,
+    word_from,
+)
 from fleet.plan.options import BY_NAME, OPTIONS
 from fleet.text import LABEL_KEY, quote, suggest_similar
 
@@ -78,7 +86,7 @@ def _require(kind: type, words: str) -> _Reader:
     return read
 
 
-def _text(*readers: _Reader) -> _Schema:
+def _make_text_schema(*readers: _Reader) -> _Schema:
     """Return the schema of one line of text, which the readers convert in turn."""
     checks = (_require(str, "one piece of text"), _require_line, *readers)
     return lambda value, path, document: _convert(value, path, document, *checks)
@@ -98,7 +106,9 @@ def _list(item: _Schema, split: _Reader) -> _Schema:
     return read
 
 
-def _mapping(choose_schema: Callable[[str, Path, Document], _Schema], *readers: _Reader) -> _Schema:
+def _make_mapping_schema(
+    choose_schema: Callable[[str, Path, Document], _Schema], *readers: _Reader
+) -> _Schema:
     """Return the schema of a mapping. choose_schema: returns that of a key's value."""
     checks = (_require(dict, "a mapping (lines of `key: value` below it)"), *readers)
 
@@ -114,30 +124,30 @@ def _mapping(choose_schema: Callable[[str, Path, Document], _Schema], *readers: 
 
 def _any_keys(schema: _Schema, *readers: _Reader) -> _Schema:
     """Return the schema of a mapping with any keys that the readers accept."""
-    return _mapping(lambda _key, _path, _document: schema, *readers)
+    return _make_mapping_schema(lambda _key, _path, _document: schema, *readers)
 
 
-def _keys(fields: Mapping[str, _Schema]) -> _Schema:
+def _make_keys_schema(fields: Mapping[str, _Schema]) -> _Schema:
     """Return the schema of a mapping with these keys only, none required. Drops keys without a value."""
 
     def choose_schema(key: str, path: Path, document: Document) -> _Schema:
         if key in fields:
-            return _optional(fields[key])
+            return _make_optional(fields[key])
         advice = f"{suggest_similar(key, fields)} Known here: {', '.join(sorted(fields))}"
         document.problem((*path, key), f"unknown key{advice}")
         return lambda *_: None
 
-    mapping = _mapping(choose_schema)
+    mapping = _make_mapping_schema(choose_schema)
     return lambda value, path, document: {
         key: value for key, value in mapping(value, path, document).items() if value is not None
     }
 
 
-def _optional(schema: _Schema) -> _Schema:
+def _make_optional(schema: _Schema) -> _Schema:
     return lambda value, path, document: None if value is None else schema(value, path, document)
 
 
-def _kind(kind: Kind) -> _Schema:
+def _make_kind_schema(kind: Kind) -> _Schema:
     """Return the schema of an option's value: one text, or a list of texts where the kind is a list."""
 
     def read(value: Any) -> Any:
@@ -223,64 +233,73 @@ def _split_commas(value: str) -> list[str]:
     return [part.strip() for part in value.split(",")]
 
 
-_PATH = _text(_match(r"\S.*", "must be a path"))
+_PATH = _make_text_schema(_match(r"\S.*", "must be a path"))
 _TOOLCHAIN = {
-    "cc": _text(_match(r"[^\s\-].*", "must be a compiler command such as gcc-12")),
-    "cflags": _list(_text(), _split_flags),
+    "cc": _make_text_schema(_match(r"[^\s\-].*", "must be a compiler command such as gcc-12")),
+    "cflags": _list(_make_text_schema(), _split_flags),
     "binary": _PATH,
     "sdp": _PATH,
-    "build_host": _text(_match(r"[^\s\-]\S*", "must be the name of a host in this file")),
+    "build_host": _make_text_schema(_match(r"[^\s\-]\S*", "must be the name of a host in this file")),
 }
-_PLAN = {option.name: _kind(option.kind) for option in OPTIONS if option.inventory_path == ("plan",)}
-_COMMANDS = _list(_text(_match(r".*\S.*", "must be a command")), lambda text: [text])
+_PLAN = {
+    option.name: _make_kind_schema(option.kind) for option in OPTIONS if option.inventory_path == ("plan",)
+}
+_COMMANDS = _list(_make_text_schema(_match(r".*\S.*", "must be a command")), lambda text: [text])
 _WORKDIR = r"(/|~/)(?!.*(^|/)\.\.(/|$)).*[^/].*"
 _ENTRY = {
-    "address": _text(_read_address),
-    "port": _kind(integer(1, 65_535)),
-    "user": _text(read_user),
+    "address": _make_text_schema(_read_address),
+    "port": _make_kind_schema(make_integer_kind(1, 65_535)),
+    "user": _make_text_schema(read_user),
     "identity_files": _list(_PATH, lambda text: [text]),
-    "jump": _list(_text(_check_hop), _split_commas),
-    "via": _kind(word_from(Via)),
-    "command": _list(_text(_check_client_word), _refuse_client_text),
-    "host_key": _kind(word_from(HostKeyPolicy)),
-    "os": _text(_target_word(OSES)),
-    "os_release": _text(_match(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0")),
-    "arch": _text(_target_word(sorted(ARCHES))),
-    "build": _kind(word_from(BuildPlace)),
-    "toolchain": _keys(_TOOLCHAIN),
-    "workdir": _text(_match(_WORKDIR, "must be an absolute path, or begin with ~/, without `..`")),
-    "priority": _kind(BY_NAME["priority"].kind),
-    "lock": _kind(word_from(LockPolicy)),
-    "require": _kind(CONDITIONS),
-    "wait": _kind(duration(0, LONGEST_WAIT_S)),
+    "jump": _list(_make_text_schema(_check_hop), _split_commas),
+    "via": _make_kind_schema(word_from(Via)),
+    "command": _list(_make_text_schema(_check_client_word), _refuse_client_text),
+    "host_key": _make_kind_schema(word_from(HostKeyPolicy)),
+    "os": _make_text_schema(_target_word(OSES)),
+    "os_release": _make_text_schema(
+        _match(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0")
+    ),
+    "arch": _make_text_schema(_target_word(sorted(ARCHES))),
+    "build": _make_kind_schema(word_from(BuildPlace)),
+    "toolchain": _make_keys_schema(_TOOLCHAIN),
+    "workdir": _make_text_schema(
+        _match(_WORKDIR, "must be an absolute path, or begin with ~/, without `..`")
+    ),
+    "priority": _make_kind_schema(BY_NAME["priority"].kind),
+    "lock": _make_kind_schema(word_from(LockPolicy)),
+    "require": _make_kind_schema(CONDITIONS),
+    "wait": _make_kind_schema(make_duration_kind(0, LONGEST_WAIT_S)),
     "before": _COMMANDS,
     "after": _COMMANDS,
-    "cpus": _kind(BY_NAME["cpus"].kind),
+    "cpus": _make_kind_schema(BY_NAME["cpus"].kind),
     "env": _any_keys(
-        _text(), _require_names(r"[A-Za-z_][A-Za-z0-9_]*", "letters, digits and _ only, no digit first")
+        _make_text_schema(),
+        _require_names(r"[A-Za-z_][A-Za-z0-9_]*", "letters, digits and _ only, no digit first"),
     ),
-    "labels": _any_keys(_text(), _require_names(LABEL_KEY, "letters, digits, dot, dash and _ only")),
-    "plan": _keys(_PLAN),
+    "labels": _any_keys(
+        _make_text_schema(), _require_names(LABEL_KEY, "letters, digits, dot, dash and _ only")
+    ),
+    "plan": _make_keys_schema(_PLAN),
 }
 _SETTINGS_FIELDS = {
-    "connect_timeout": _kind(duration(0.1, 3600)),
-    "label": _list(_text(), _split_commas),
-    "lock": _kind(word_from(LockPolicy)),
-    "parallel": _kind(integer(1, 1000)),
-    "quiet": _kind(SWITCH),
-    "reconnect": _kind(duration(0, 86_400)),
+    "connect_timeout": _make_kind_schema(make_duration_kind(0.1, 3600)),
+    "label": _list(_make_text_schema(), _split_commas),
+    "lock": _make_kind_schema(word_from(LockPolicy)),
+    "parallel": _make_kind_schema(make_integer_kind(1, 1000)),
+    "quiet": _make_kind_schema(SWITCH),
+    "reconnect": _make_kind_schema(make_duration_kind(0, 86_400)),
     "results": _PATH,
-    "verbose": _kind(integer(0, 2)),
+    "verbose": _make_kind_schema(make_integer_kind(0, 2)),
 }
-_SETTINGS = _keys(_SETTINGS_FIELDS)
+_SETTINGS = _make_keys_schema(_SETTINGS_FIELDS)
 # Keys that start programs; `env` can load a library into one.
 _STARTING = ("command", "env", "toolchain", "before", "after")
-_NAMES = _list(_text(), _split_commas)
+_NAMES = _list(_make_text_schema(), _split_commas)
 _ENTRIES = {"groups": _ENTRY | {"hosts": _NAMES, "children": _NAMES}, "hosts": _ENTRY}
-_FILE = _keys(
+_FILE = _make_keys_schema(
     {
-        "defaults": _keys(_ENTRY),
-        **{section: _any_keys(_optional(_keys(keys))) for section, keys in _ENTRIES.items()},
+        "defaults": _make_keys_schema(_ENTRY),
+        **{section: _any_keys(_make_optional(_make_keys_schema(keys))) for section, keys in _ENTRIES.items()},
         "hosts_from": lambda *_: None,  # taken out before
         "fleet": lambda *_: None,  # read by `check_settings`
     }

@@ -396,11 +396,11 @@ def _host_arguments(
     """Return Host's arguments; paths begin at the inventory's directory, `~/` of `sdp` at the build host."""
     fields = dict(merged)
     fields["address"] = str(merged.get("address", default_address)).replace("{name}", name)
-    fields["identity_files"] = tuple(_absolute(directory, file) for file in merged.get("identity_files", ()))
+    fields["identity_files"] = tuple(_join_path(directory, file) for file in merged.get("identity_files", ()))
     toolchain = dict(merged.get("toolchain", {}))
     for key in ("binary", "sdp"):
         if key in toolchain and not (key == "sdp" and toolchain[key].startswith("~/")):
-            toolchain[key] = _absolute(directory, toolchain[key])
+            toolchain[key] = _join_path(directory, toolchain[key])
     fields["toolchain"] = RequestedToolchain(**toolchain)
     fields["wait_s"] = fields.pop("wait", 0.0)
     fields["plan"] = RequestedOptions(**merged.get("plan", {}))
@@ -409,7 +409,7 @@ def _host_arguments(
     return fields
 
 
-def _absolute(directory: Path, path: str) -> str:
+def _join_path(directory: Path, path: str) -> str:
     try:
         return str(directory.absolute() / Path(path).expanduser())
     except RuntimeError:  # ~user without such a user: opening the file reports it

@@ -37,7 +37,7 @@ class Kind:
     lists: bool = False
 
 
-def integer(low: int, high: int, *, multiple_of: int = 1, metavar: str = "N") -> Kind:
+def make_integer_kind(low: int, high: int, *, multiple_of: int = 1, metavar: str = "N") -> Kind:
     """Return the kind of whole numbers from `low` to `high`."""
     step = f", a multiple of {multiple_of}" if multiple_of > 1 else ""
 
@@ -50,7 +50,7 @@ def integer(low: int, high: int, *, multiple_of: int = 1, metavar: str = "N") ->
     return Kind(metavar, f"{low} to {high}{step}", read, limits=(low, high))
 
 
-def duration(low_s: float, high_s: float, *, whole_seconds: bool = False) -> Kind:
+def make_duration_kind(low_s: float, high_s: float, *, whole_seconds: bool = False) -> Kind:
     """Return the kind of durations in seconds, written 90, 90s, 500ms, 5m or 1h; ints if whole_seconds."""
     allowed = f"{format_duration(low_s)} to {format_duration(high_s)}"
 
@@ -203,7 +203,7 @@ def _parse_threads(text: str) -> tuple[str, ...]:
 
 def integer_list(low: int, high: int) -> Kind:
     """Return the kind of lists of whole numbers from `low` to `high`, without repeats."""
-    read, allowed = _list_reader(integer(low, high).read), f"a list of numbers from {low} to {high}"
+    read, allowed = _list_reader(make_integer_kind(low, high).read), f"a list of numbers from {low} to {high}"
     return Kind("LIST", allowed, read, _format_numbers, _format_numbers, lists=True)
 
 

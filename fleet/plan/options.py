@@ -129,7 +129,7 @@ def _words_for_option(option: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for part in parameters for word in part.words))
 
 
-_NODE = kinds.integer(0, 1023)
+_NODE = kinds.make_integer_kind(0, 1023)
 OPTIONS = (
     Option(
         "benchmarks",
@@ -140,13 +140,18 @@ OPTIONS = (
     ),
     Option("variant", kinds.VARIANT, "Instructions; auto: the best that the CPU has."),
     Option("preset", kinds.word_from(model.Preset), "Sample as this tool does.", "none"),
-    Option("samples", kinds.integer(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
+    Option("samples", kinds.make_integer_kind(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
     Option(
-        *("iterations", kinds.integer(1, 1_000_000_000), "Round trips in a sample.", "chosen for each pair"),
+        *(
+            "iterations",
+            kinds.make_integer_kind(1, 1_000_000_000),
+            "Round trips in a sample.",
+            "chosen for each pair",
+        ),
     ),
-    Option("warmup", kinds.integer(0, BURST_SAMPLES), "Warm-up samples in a burst."),
+    Option("warmup", kinds.make_integer_kind(0, BURST_SAMPLES), "Warm-up samples in a burst."),
     Option(
-        *("rounds", kinds.integer(1, 1_000_000)),
+        *("rounds", kinds.make_integer_kind(1, 1_000_000)),
         "Visits to every pair; alone, exactly so many.",
     ),
     Option(
@@ -155,13 +160,13 @@ OPTIONS = (
         "off with --rounds",
     ),
     Option(
-        *("time_budget_s", kinds.duration(0.001, LONGEST_S)),
+        *("time_budget_s", kinds.make_duration_kind(0.001, LONGEST_S)),
         "Begin no burst after this, except of --rounds.",
         f"{BUDGET_S:g}s, or what 20 rounds take",
         flag="time-budget",
     ),
     Option(
-        *("spread_s", kinds.duration(0, LONGEST_S), "Spread the minimum rounds over this."),
+        *("spread_s", kinds.make_duration_kind(0, LONGEST_S), "Spread the minimum rounds over this."),
         "0s with --rounds",
         flag="spread",
     ),
@@ -180,7 +185,7 @@ OPTIONS = (
         *(f"{_benchmarks_with_option('nodes')}: NUMA nodes of the memory, by turns.", "not by node"),
     ),
     Option(
-        *("separation_bytes", kinds.integer(4, 1 << 20, multiple_of=4, metavar="BYTES")),
+        *("separation_bytes", kinds.make_integer_kind(4, 1 << 20, multiple_of=4, metavar="BYTES")),
         *("Bytes between the two lines of readwrite.", "in different pages"),
         flag="sep",
     ),
@@ -188,7 +193,7 @@ OPTIONS = (
         "sizes", kinds.SIZES, f"{_benchmarks_with_option('sizes')}: memory of each thread.", "by the caches"
     ),
     Option(
-        *("stride_bytes", kinds.integer(8, 1 << 20, multiple_of=8, metavar="BYTES")),
+        *("stride_bytes", kinds.make_integer_kind(8, 1 << 20, multiple_of=8, metavar="BYTES")),
         "chase, fetch: from one line to the next; bandwidth/tile: rows.",
         "256; 64 for window and rising",
         flag="stride",
@@ -240,14 +245,20 @@ OPTIONS = (
     Option("governor", kinds.GOVERNOR, "Set this frequency governor for the run.", "unchanged"),
     Option("boost", kinds.SWITCH, "Set frequency boost for the run.", "unchanged"),
     Option("cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c", inventory_path=()),
-    Option("seed", kinds.integer(0, 2**63 - 1), "Seed of the shuffled order.", "drawn", inventory_path=None),
     Option(
-        *("priority", kinds.integer(0, 98), "Realtime priority, 0: none."),
+        "seed",
+        kinds.make_integer_kind(0, 2**63 - 1),
+        "Seed of the shuffled order.",
+        "drawn",
+        inventory_path=None,
+    ),
+    Option(
+        *("priority", kinds.make_integer_kind(0, 98), "Realtime priority, 0: none."),
         "1 on Linux where allowed",
         inventory_path=(),
     ),
     Option(
-        *("deadline_s", kinds.duration(1, LONGEST_S, whole_seconds=True)),
+        *("deadline_s", kinds.make_duration_kind(1, LONGEST_S, whole_seconds=True)),
         *("Agents end themselves after this.", "five times the forecast and 10m"),
         inventory_path=None,
         flag="deadline",

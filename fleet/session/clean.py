@@ -42,7 +42,7 @@ def clean_hosts(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = Fa
                 "exec /bin/sh", stdin=render_script(host, dry_run=dry_run), timeout_s=TIMEOUT_S
             )
         lines = list(_parse_answer(host, done.stdout))
-        if running := _values_after("running", lines):
+        if running := _collect_values("running", lines):
             pid, _, path = running[0].partition(" ")
             raise LockedError(
                 f"{host.name}: nothing was removed, since process {pid} uses {path}. "
@@ -54,8 +54,8 @@ def clean_hosts(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = Fa
     cleaned = []
     for outcome in run_on_each(hosts, clean_one, access):
         lines = answers.get(outcome.host.name, [])
-        removed = _values_after("removed", lines) or _values_after("found", lines)
-        cleaned.append(CleanedHost(outcome, removed, _values_after("left", lines)))
+        removed = _collect_values("removed", lines) or _collect_values("found", lines)
+        cleaned.append(CleanedHost(outcome, removed, _collect_values("left", lines)))
     return cleaned
 
 
@@ -80,5 +80,5 @@ def _parse_answer(host: Host, output: bytes) -> Iterator[str]:
     yield from map(one_line, lines[1:-1])
 
 
-def _values_after(word: str, lines: Sequence[str]) -> tuple[str, ...]:
+def _collect_values(word: str, lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(line[len(word) + 1 :] for line in lines if line.startswith(f"{word} "))

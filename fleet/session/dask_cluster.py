@@ -209,7 +209,7 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
     context = SessionContext(
         session_id=job.session_id,
         store=store,
-        emit=EventSender(partial(_import_distributed().get_worker().log_event, _topic(job))),
+        emit=EventSender(partial(_import_distributed().get_worker().log_event, _name_topic(job))),
         connect=partial(connect, timeout_s=job.connect_timeout_s),
         **job.settings,
     )
@@ -223,7 +223,7 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
     return finished + flush_tables(run_on_each(unfinished, measure_one, context), context)
 
 
-def _topic(job: Job) -> str:
+def _name_topic(job: Job) -> str:
     return f"fleet-{job.session_id}"
 
 
@@ -236,7 +236,7 @@ def _collect_outcomes(
     """
     ended: dict[str, Outcome] = {}
     # until the client is closed
-    client.subscribe_topic(_topic(job), lambda event: receiver.receive(event[1]))
+    client.subscribe_topic(_name_topic(job), lambda event: receiver.receive(event[1]))
     futures = {
         client.submit(measure_shard, job, shard, key=f"{job.session_id}-shard-{number}", pure=False): shard
         for number, shard in enumerate(shards, 1)
@@ -298,7 +298,7 @@ def _count_workers(client: Any) -> int:
             "--dask: the scheduler has no workers. Start `dask worker` somewhere."
         ) from None
     try:
-        versions = client.run(_version)
+        versions = client.run(_get_version)
     except (ImportError, AttributeError, OSError, RuntimeError) as err:  # as a worker without fleet, or lost
         raise errors.UsageError(f"--dask: fleet {VERSION} must be installed on every worker: {err}.") from err
     if others := {worker: version for worker, version in versions.items() if version != VERSION}:
@@ -307,7 +307,7 @@ def _count_workers(client: Any) -> int:
     return len(versions)
 
 
-def _version() -> str:
+def _get_version() -> str:
     return VERSION
 
 

@@ -83,10 +83,10 @@ class BurstColumns:
             burst.iterations,
             burst.warmup,
             *(_UNKNOWN if value is None else value for value in optional),
-            _double_mhz(burst),
+            _compute_double_mhz(burst),
         ]
         if burst.point is not None:
-            self._points[len(self)] = _point_values(burst)
+            self._points[len(self)] = _list_point_values(burst)
             self.other_samples += len(burst.ticks) * len(
                 (burst.other_ticks or ()) + (burst.other_units or ())
             )
@@ -104,7 +104,7 @@ class BurstColumns:
         """Return the bursts, sorted, as a pyarrow table in the schema of files of samples."""
         shape = schema.file_schema("samples")
         types = {field.name: field.type for field in shape}
-        rows = self._rows()
+        rows = self._collect_rows()
         words = self._encode_words(run, rows)
         sort_keys = [words[name][0] if name in words else rows[name] for name in reversed(_SORT_ORDER)]
         order = np.lexsort(sort_keys)
@@ -136,7 +136,7 @@ class BurstColumns:
         shape = schema.arrow_schema("counters")
         types = {field.name: field.type for field in shape}
         counts = dict(zip(_COUNTER_NUMBERS, _to_columns(self._counters, len(_COUNTER_NUMBERS)), strict=True))
-        rows, burst = self._rows(), counts["burst"]
+        rows, burst = self._collect_rows(), counts["burst"]
         benchmarks, variants, *_ = zip(*self._words, strict=True)
         words, zeros = rows["words"][burst], np.zeros(len(burst), "i8")
         points = [self._points.get(number, (None,))[0] for number in burst.tolist()]
@@ -167,7 +167,7 @@ class BurstColumns:
                     count = count if running_ns else _UNKNOWN
                     self._counters.extend((len(self), cpu, event, units, count, enabled_ns, running_ns))
 
-    def _rows(self) -> dict[str, Any]:
+    def _collect_rows(self) -> dict[str, Any]:
         return dict(zip(_NUMBERS, _to_columns(self._numbers, len(_NUMBERS)), strict=True))
 
     def _encode_words(self, run: Run, rows: Any) -> dict[str, tuple[Any, list[str]]]:
@@ -200,14 +200,14 @@ def _to_columns(rows: "array[int]", width: int) -> Any:
     return np.ascontiguousarray(np.frombuffer(rows, "i8").reshape(-1, width).T)
 
 
-def _double_mhz(burst: Burst) -> int:
+def _compute_double_mhz(burst: Burst) -> int:
     """Return twice the frequency of ping's core: right after the samples, else mean of before and after."""
     if burst.sample_mhz is not None:
         return 2 * burst.sample_mhz
     return _UNKNOWN if burst.core_mhz is None else sum(burst.core_mhz)
 
 
-def _point_values(burst: Burst) -> tuple[Any, ...]:
+def _list_point_values(burst: Burst) -> tuple[Any, ...]:
     parameters = burst.parameters or Parameters()
     return (
         burst.point,

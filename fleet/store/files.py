@@ -32,7 +32,7 @@ def storing(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
     except OSError as err:
         reason = err.strerror or str(err)
         comfort = " What had arrived is kept in the journal." if kept else ""
-        raise StoreError(f"{place}: cannot {what}: {reason}. {_advice(err)}{comfort}") from err
+        raise StoreError(f"{place}: cannot {what}: {reason}. {_advise(err)}{comfort}") from err
 
 
 def require_regular(path: Path | str) -> None:
@@ -204,7 +204,7 @@ def remove_folder(path: Path, graveyard: Path) -> None:
     shutil.rmtree(grave, ignore_errors=True)
 
 
-def _advice(err: OSError) -> str:
+def _advise(err: OSError) -> str:
     if err.errno in _FULL:
         return "Free some space there, or choose another results root with --results."
     if isinstance(err, PermissionError) or err.errno in (errno.EACCES, errno.EPERM):

@@ -153,7 +153,7 @@ def _raising_data_error() -> Iterator[None]:
 def convert_row(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
     """Return a row of a table, or these columns of it, with None for absent values. Raises DataError."""
     with _decoding(table):
-        row = msgspec.convert(values, _row_struct(table, None if names is None else tuple(names)))
+        row = msgspec.convert(values, _make_row_struct(table, None if names is None else tuple(names)))
     return _check_row(table, row)
 
 
@@ -174,7 +174,7 @@ def decode_record(text: bytes, names: tuple[str, ...] | None) -> tuple[dict[str,
 def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
     """Decode a JSON list of the values of these columns of `runs`. Raises DataError."""
     with _decoding("row"):
-        row = _listed_row_decoder(names).decode(text)
+        row = _make_row_decoder(names).decode(text)
     return _check_row("runs", row)
 
 
@@ -344,21 +344,21 @@ def _count_zeros(ticks: Any, warmup: Any) -> Any:
 @once
 def _record_struct(names: tuple[str, ...] | None) -> Any:
     """Make the struct of a record, whose CPUs do not repeat the IDs of their run and host."""
-    record = [("run", _row_struct("runs", names))]
+    record = [("run", _make_row_struct("runs", names))]
     if names is None:
         cpu_names = tuple(column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS)
-        cpus: Any = list.__class_getitem__(_row_struct("cpus", cpu_names))
+        cpus: Any = list.__class_getitem__(_make_row_struct("cpus", cpu_names))
         record.append(("cpus", Annotated[cpus, msgspec.Meta(max_length=_MAX_CPUS)]))
     return prepare_type(msgspec.defstruct("record", record))
 
 
 @once
-def _listed_row_decoder(names: tuple[str, ...]) -> Any:
-    return msgspec.json.Decoder(_row_struct("runs", names, True))
+def _make_row_decoder(names: tuple[str, ...]) -> Any:
+    return msgspec.json.Decoder(_make_row_struct("runs", names, True))
 
 
 @once
-def _row_struct(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> Any:
+def _make_row_struct(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> Any:
     columns = {column.name: column for column in schema.TABLES[table]}
     fields = [
         (column.name, _value_type(table, column) | None, None)
@@ -406,7 +406,7 @@ def check_bursts(table: Any, run: Mapping[str, Any]) -> None:
     )
     _check_threads(table)
     points: dict[tuple[str, str, str], Sequence[Any]] = {}
-    for row in _distinct_rows(table):
+    for row in _select_distinct_rows(table):
         parameters = None
         if row["point"] is not None:
             parameters = Parameters(*(row[name] for name in schema.PARAMETERS))
@@ -442,7 +442,7 @@ def _check_threads(table: Any) -> None:
             raise DataError(f"{name} has not a list for each further CPU")
 
 
-def _distinct_rows(table: Any) -> list[dict[str, Any]]:
+def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
     """Return one row for each combination of names, parameters and numbers of threads."""
     ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     keys = [ping == pong]

@@ -43,7 +43,7 @@ class Journal:
         except BaseException:
             os.close(self._handle)
             raise
-        self._count = max(1, len(self._paths()))
+        self._count = max(1, len(self._list_paths()))
         self._length = 0
         self._good: tuple[int, ...] = ()
         self._waiting = 0  # bytes the disk may not have
@@ -58,7 +58,7 @@ class Journal:
     @property
     def path(self) -> Path:
         """Return the file of the part that is being written."""
-        return self._path(self._count)
+        return self._make_path(self._count)
 
     def begin_part(self) -> None:
         """Begin the next part, unless the present one is empty."""
@@ -72,7 +72,9 @@ class Journal:
         Torn last lines, and lines refused by `refuse_after`, are left out.
         """
         limits = chain(self._good, repeat(None))
-        return [islice(_read_lines(path), limit) for path, limit in zip(self._paths(), limits, strict=False)]
+        return [
+            islice(_read_lines(path), limit) for path, limit in zip(self._list_paths(), limits, strict=False)
+        ]
 
     def refuse_after(self, good: Sequence[int]) -> None:
         """Refuse all lines of each present part after the first `good`."""
@@ -88,21 +90,22 @@ class Journal:
                 lost=True,
             )
 
-    def _path(self, number: int) -> Path:
+    def _make_path(self, number: int) -> Path:
         return self.folder / ("stream.jsonl" if number == 1 else f"stream-{number}.jsonl")
 
-    def _paths(self) -> list[Path]:
+    def _list_paths(self) -> list[Path]:
         paths: list[Path] = []
-        while (path := self._path(len(paths) + 1)).exists():
+        while (path := self._make_path(len(paths) + 1)).exists():
             paths.append(path)
         return paths
 
     def _check_parts(self) -> None:
         """Raise StoreError if a part is missing, since later parts would be published without it."""
-        count = len(self._paths())
+        count = len(self._list_paths())
         if len(list(self.folder.glob("stream*.jsonl"))) > count:
             raise StoreError(
-                f"{self._path(count + 1)}: this part of the journal is missing, though later ones are there. "
+                f"{self._make_path(count + 1)}: this part of the journal is missing, though later ones are "
+                "there. "
                 "Put it back; if it is lost, rename the later ones so that their numbers follow."
             )
 

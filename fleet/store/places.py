@@ -76,9 +76,9 @@ class Folder:
         """Return the matching files, sorted; `*` and `?` match inside a part of a name. Raises OSError."""
         folder = self.root / pattern.partition("*")[0].rpartition("/")[0]
         while True:
-            before = _inode(folder)
+            before = _get_inode(folder)
             names = sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
-            if _inode(folder) == before:
+            if _get_inode(folder) == before:
                 return names
 
     def samples(self) -> dict[Key, str]:
@@ -294,7 +294,7 @@ def _matches(name: str, parts: list[str]) -> bool:
     return len(name_parts) == len(parts) and all(map(fnmatchcase, name_parts, parts))
 
 
-def _inode(folder: Path) -> int | None:
+def _get_inode(folder: Path) -> int | None:
     try:
         return folder.stat().st_ino
     except FileNotFoundError:

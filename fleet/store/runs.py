@@ -300,21 +300,21 @@ def _pick_listed(row: Mapping[str, Any]) -> _Row:
 
 
 def _make_summary(row: Mapping[str, Any], amendment: Amendment | None = None) -> RunSummary:
-    labels = _labels(row["labels_json"])
+    labels = _parse_labels(row["labels_json"])
     values = {name: row[column] for name, column in _COLUMN_OF.items()}
     values["benchmarks"] = tuple(row["benchmarks"])
-    values["descriptions"] = _descriptions(row["hello_json"])
+    values["descriptions"] = _parse_descriptions(row["hello_json"])
     values["labels"] = labels if amendment is None else tuple(amendment.apply(labels).items())
     return RunSummary(**values)
 
 
 @cache
-def _descriptions(text: str) -> Descriptions:
+def _parse_descriptions(text: str) -> Descriptions:
     return read_descriptions(json.loads(text))
 
 
 @cache
-def _labels(text: str) -> tuple[tuple[str, str], ...]:
+def _parse_labels(text: str) -> tuple[tuple[str, str], ...]:
     """Return the labels in a column of JSON; many runs share one text."""
     return tuple(json.loads(text).items())
 
@@ -325,7 +325,7 @@ def _read_unfinished(folder: Path) -> RunSummary | None:
         row = _parse_journal_row(unseal_json(read_regular(folder / RUN_FILE)))
     except (OSError, DataError):
         return None
-    row |= {"labels": _labels(row.pop("labels_json")), "benchmarks": tuple(row["benchmarks"])}
+    row |= {"labels": _parse_labels(row.pop("labels_json")), "benchmarks": tuple(row["benchmarks"])}
     return RunSummary(**row, state=RunState.UNFINISHED)
 
 

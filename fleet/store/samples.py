@@ -65,7 +65,7 @@ def write_samples(
         assert file is not None  # noqa: S101  there is at least one chunk
         contents = Contents(sum(sizes), samples, flagged, digest.hexdigest())
         record = RunRecord(make_runs_row(run, contents), make_cpus_rows(run))
-        file.describe(_metadata(record, sizes))
+        file.describe(_make_metadata(record, sizes))
     return record
 
 
@@ -83,7 +83,7 @@ def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[Burst
     yield chunk, True
 
 
-def _metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
+def _make_metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
     return {RECORD.decode(): pack_record(record)} | (
         {"fleet.chunks": ",".join(map(str, sizes))} if len(sizes) > 1 else {}
     )
@@ -118,7 +118,7 @@ def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
     with _open_writer(path, schema.file_schema("samples"), in_memory=False, small=False) as writer:
         for table in file.iter_as_stored(sizes):
             writer.write(table, ROW_GROUP_BURSTS)
-        writer.describe(_metadata(record, sizes))
+        writer.describe(_make_metadata(record, sizes))
 
 
 def _read_chunk_sizes(file: TableFile) -> list[int]:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fleet.cli.streams import visible
+from fleet.cli.streams import escape_controls
 from fleet.model import Cpu, Host, Parameters
 from fleet.store import Store, new_run_id
 from fleet.store.amendments import Amendment, amend
@@ -208,5 +208,7 @@ def test_json_of_any_text_is_printable_and_means_that_text() -> None:
 
 def test_a_terminal_gets_the_colours_of_ours_only() -> None:
     text = "\x1b[38;5;1mred\x1b[0m \x1b[2J\x1b]0;title\x07\x1b[?25l"
-    assert visible(text, colours=True) == "\x1b[38;5;1mred\x1b[0m \\x1b[2J\\x1b]0;title\\x07\\x1b[?25l"
-    assert "\x1b" not in visible(text, colours=False)
+    assert (
+        escape_controls(text, colours=True) == "\x1b[38;5;1mred\x1b[0m \\x1b[2J\\x1b]0;title\\x07\\x1b[?25l"
+    )
+    assert "\x1b" not in escape_controls(text, colours=False)

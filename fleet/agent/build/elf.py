@@ -102,18 +102,18 @@ def _read_interpreter(binary: bytes, order: str, *, wide: bool) -> str | None:
         offset, length = (
             _read_number(binary, word, position + field) for field in ((8, 32) if wide else (4, 16))
         )
-        segment = _bytes_at(binary, offset, length)
+        segment = _slice_bytes(binary, offset, length)
         if interpreter is None and _read_number(binary, order + "I", position) == _PT_INTERP:
             interpreter = segment.rstrip(b"\0").decode("ascii", "replace")
     return interpreter
 
 
 def _read_number(binary: bytes, layout: str, offset: int) -> int:
-    number: int = struct.unpack(layout, _bytes_at(binary, offset, struct.calcsize(layout)))[0]
+    number: int = struct.unpack(layout, _slice_bytes(binary, offset, struct.calcsize(layout)))[0]
     return number
 
 
-def _bytes_at(binary: bytes, offset: int, size: int) -> bytes:
+def _slice_bytes(binary: bytes, offset: int, size: int) -> bytes:
     """Return `size` bytes at `offset`. Raises ValueError beyond the end, as offsets are not trusted."""
     if offset + size > len(binary):
         raise ValueError(

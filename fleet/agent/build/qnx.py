@@ -43,10 +43,10 @@ class Sdp:
             (*CFLAGS, *extra),
             target,
             str(self.release),
-            self._environment(),
+            self._build_environment(),
         )
 
-    def _environment(self) -> dict[str, str]:
+    def _build_environment(self) -> dict[str, str]:
         """Return the variables that qcc needs beside ours, such as HOME and those that name a licence."""
         settings = os.environ.get("QNX_CONFIGURATION_EXCLUSIVE") or str(Path.home() / ".qnx")
         return {
@@ -170,7 +170,7 @@ def deploy(
     """
     job = _make_job(host, facts, sources)
     failed: list[BuildError] = []
-    for place in _places_to_try(host):
+    for place in _list_build_places(host):
         try:
             agent = _plan_place(place, job)[1](connection, builder)
         except BuildError as err:
@@ -207,7 +207,7 @@ def preview(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
     """Return the agent's file name on the host, or what `deploy` would do. Raises BuildError."""
     job = _make_job(host, facts, sources)
     failed: list[BuildError] = []
-    for place in _places_to_try(host):
+    for place in _list_build_places(host):
         try:
             return _plan_place(place, job)[0]
         except BuildError as err:
@@ -215,7 +215,7 @@ def preview(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
     raise _no_agent_error(job, failed)
 
 
-def _places_to_try(host: Host) -> Sequence[BuildPlace]:
+def _list_build_places(host: Host) -> Sequence[BuildPlace]:
     return _ORDER if host.build is BuildPlace.AUTO else (host.build,)
 
 
@@ -228,7 +228,7 @@ def _plan_place(place: BuildPlace, job: _Job) -> tuple[str, Callable[[Connection
     if place is BuildPlace.HOST:
         command, *_ = job.require_compilers()
         words = (
-            _built_agent_name(job, command)
+            _find_built_agent(job, command)
             or f"would be built on the host with {command}, if that proves to work"
         )
         return words, lambda connection, builder: _build_with_working_compiler(
@@ -264,7 +264,7 @@ def _plan_place(place: BuildPlace, job: _Job) -> tuple[str, Callable[[Connection
     return words, build_and_send
 
 
-def _built_agent_name(job: _Job, command: str) -> str | None:
+def _find_built_agent(job: _Job, command: str) -> str | None:
     toolchain = tc.host_toolchain(command, job.facts.target, job.host.toolchain.cflags)
     return tc.find_agent_of_build(tc.build_id(job.sources, toolchain), job.facts.workdir_entries)
 
@@ -272,7 +272,7 @@ def _built_agent_name(job: _Job, command: str) -> str | None:
 def _build_with_working_compiler(connection: Connection, job: _Job, cancellation: Cancellation) -> Agent:
     """Build with the first compiler whose program runs: others may lack headers."""
     commands = job.require_compilers()
-    working_command = next((command for command in commands if _built_agent_name(job, command)), None)
+    working_command = next((command for command in commands if _find_built_agent(job, command)), None)
     if working_command is None:
         done = connection.run(
             "exec /bin/sh", stdin=proof_script(commands, job.facts.workdir), timeout_s=_PROOF_TIMEOUT_S

@@ -36,7 +36,7 @@ class System:
     libc_releases: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def _cross(name: str, *more: str, abi: str = "", zig: str = "", cpu: str = "") -> Cross:
+def _describe_cross_compiler(name: str, *more: str, abi: str = "", zig: str = "", cpu: str = "") -> Cross:
     gcc = (f"{name}-linux-gnu{abi}", f"{name}-linux-musl{abi}", *more)
     return Cross(gcc, (f"{zig or name}-linux-musl{abi}", *([f"-mcpu={cpu}"] if cpu else [])))
 
@@ -46,16 +46,20 @@ SYSTEMS: Mapping[str, System] = {
         title="Linux",
         cflags=("-std=gnu11", "-O2", "-pthread"),
         cross={
-            "aarch64": _cross("aarch64", "aarch64-unknown-linux-gnu"),
+            "aarch64": _describe_cross_compiler("aarch64", "aarch64-unknown-linux-gnu"),
             # zig's default is an older Arm, without ldrex
-            "armv7": _cross("arm", "armv7l-linux-musleabihf", abi="eabihf", cpu="generic+v7a"),
-            "i386": _cross("i686", zig="x86"),
+            "armv7": _describe_cross_compiler(
+                "arm", "armv7l-linux-musleabihf", abi="eabihf", cpu="generic+v7a"
+            ),
+            "i386": _describe_cross_compiler("i686", zig="x86"),
             # not every CPU has vectors
-            "loongarch64": _cross("loongarch64", "loongarch64-unknown-linux-gnu", cpu="generic_la64-lsx"),
-            "ppc64le": _cross("powerpc64le"),
-            "riscv64": _cross("riscv64", "riscv64-unknown-linux-gnu"),
-            "s390x": _cross("s390x"),
-            "x86_64": _cross("x86_64"),
+            "loongarch64": _describe_cross_compiler(
+                "loongarch64", "loongarch64-unknown-linux-gnu", cpu="generic_la64-lsx"
+            ),
+            "ppc64le": _describe_cross_compiler("powerpc64le"),
+            "riscv64": _describe_cross_compiler("riscv64", "riscv64-unknown-linux-gnu"),
+            "s390x": _describe_cross_compiler("s390x"),
+            "x86_64": _describe_cross_compiler("x86_64"),
         },
     ),
     "qnx": System(

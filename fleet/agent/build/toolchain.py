@@ -36,7 +36,7 @@ class Toolchain:
     def files_to_compile(self, sources: Mapping[str, bytes], build: str) -> dict[str, bytes]:
         """Add the rooms, and a header with build ID and flags, as qcc may split a quoted -D."""
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
-        header = "".join(f"#define {name} {_c_string(value)}\n" for name, value in defines.items())
+        header = "".join(f"#define {name} {_quote_c_string(value)}\n" for name, value in defines.items())
         return {**sources, BUILD_FACTS: header.encode(), **self.split_units(sources)[1]}
 
     def command_line(self, sources: Mapping[str, bytes], output: str) -> tuple[str, ...]:
@@ -156,11 +156,11 @@ def _build_id(sources: tuple[tuple[str, bytes], ...], words: tuple[str, ...]) ->
 
 def agent_file_name(build: str, binary: bytes | None = None) -> str:
     """Return the agent's file name on a host: its build ID and, given the binary, a hash of its content."""
-    return f"{FILE_PREFIX}{build}-{_short_sha256(binary)}" if binary else f"{FILE_PREFIX}{build}"
+    return f"{FILE_PREFIX}{build}-{_hash_briefly(binary)}" if binary else f"{FILE_PREFIX}{build}"
 
 
 @once
-def _short_sha256(binary: bytes) -> str:
+def _hash_briefly(binary: bytes) -> str:
     return hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]
 
 
@@ -170,7 +170,7 @@ def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
     return next((name for name in names if pattern.fullmatch(name)), None)
 
 
-def agents_not_matching_their_hash(facts: Facts) -> list[str]:
+def list_mismatched_agents(facts: Facts) -> list[str]:
     """Return the agents in a host's directory whose content does not match the hash in their name."""
     return [
         name
@@ -179,6 +179,6 @@ def agents_not_matching_their_hash(facts: Facts) -> list[str]:
     ]
 
 
-def _c_string(text: str) -> str:
+def _quote_c_string(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -294,7 +294,7 @@ def add_flags_and_offset(burst: Burst, hello: Hello, first: Hello | None = None)
     began = hello.raw.get("monotonic_ns")
     zero = first.raw.get("monotonic_ns") if first is not None else None
     later_ns = began - zero if isinstance(began, int) and isinstance(zero, int) else 0
-    flags = burst_flags(burst, hello)
+    flags = derive_burst_flags(burst, hello)
     if not flags and not later_ns:
         return burst
     return replace(burst, flags=flags, start_offset_ns=burst.start_offset_ns + later_ns)
@@ -306,7 +306,7 @@ def _has_outlier(burst: Burst) -> bool:
     return max(ticks) >= PREEMPTED_RATIO * sorted(ticks)[(len(ticks) - 1) // 2]
 
 
-def burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
+def derive_burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
     """Return the flags that follow from the burst alone and the clock of its run (docs/flags.md)."""
     quantum = hello.raw.get("clock_quantum_ticks")
     quantum_ticks = quantum if isinstance(quantum, int) else 1

@@ -127,9 +127,9 @@ def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
         for name in ("core", "cluster", "die", "package")
     }
     if arch == "aarch64":
-        groups |= _groups_from_mpidr({record.cpu: record.hardware_id for record in records})
-    leaders: dict[str, Any] = {name: _lowest_cpus(group) for name, group in groups.items()}
-    caches = _caches_by_cpu(records)
+        groups |= _group_by_mpidr({record.cpu: record.hardware_id for record in records})
+    leaders: dict[str, Any] = {name: _map_to_lowest_cpu(group) for name, group in groups.items()}
+    caches = _group_caches_by_cpu(records)
     return tuple(
         Cpu(
             cpu=record.cpu,
@@ -143,7 +143,7 @@ def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
     )
 
 
-def _lowest_cpus(group: Mapping[Any, Any]) -> dict[Any, int]:
+def _map_to_lowest_cpu(group: Mapping[Any, Any]) -> dict[Any, int]:
     """Return the lowest CPU of each CPU's group; CPUs of unknown group are left out."""
     lowest: dict[Any, int] = {}
     for number, name in sorted(group.items()):
@@ -152,7 +152,7 @@ def _lowest_cpus(group: Mapping[Any, Any]) -> dict[Any, int]:
     return {number: lowest[name] for number, name in group.items() if name is not None}
 
 
-def _groups_from_mpidr(ids: Mapping[int, int | None]) -> dict[str, dict[int, int | None]]:
+def _group_by_mpidr(ids: Mapping[int, int | None]) -> dict[str, dict[int, int | None]]:
     """Return cores and clusters by MPIDR_EL1's affinity fields (Arm ARM, D19.2); empty if IDs are not unique.
 
     With MT set the lowest field counts the threads of a core. A startup program may keep the fields
@@ -170,7 +170,7 @@ def _groups_from_mpidr(ids: Mapping[int, int | None]) -> dict[str, dict[int, int
     }
 
 
-def _caches_by_cpu(records: Sequence[_Cpu]) -> dict[int, tuple[Cache, ...]]:
+def _group_caches_by_cpu(records: Sequence[_Cpu]) -> dict[int, tuple[Cache, ...]]:
     """Return each CPU's caches, with the CPUs that share them; empty where sharing is unknown."""
     sharers: dict[tuple[int, str, int | None], list[int]] = {}
     for record in records:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     )
     from fleet.analysis.compare.caveats import choose_number_column, list_caveats, spell_order
     from fleet.analysis.compare.comparison import Comparison, compare, compare_burst_levels
-    from fleet.analysis.compare.false_alarms import count_false_alarms, orders
+    from fleet.analysis.compare.false_alarms import count_false_alarms, iter_orders
     from fleet.analysis.compare.history import drop_changes_of_parts, find_changes_over_time, mark_usual
     from fleet.analysis.compare.judge import (
         ALPHA,
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
         apply_student,
         assign_passes,
         chance_of_levels,
+        compute_nanmedian,
         control_false_discovery,
         detectable_change,
         estimate_scatter,
         fit_within_blocks,
         judge_rows,
         label_levels,
-        median_of_known,
         moderate_variances,
     )
     from fleet.analysis.compare.over_time import (

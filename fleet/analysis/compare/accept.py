@@ -17,9 +17,9 @@ from fleet.analysis.compare.judge import (
     ALPHA,
     ROUNDING,
     apply_student,
+    compute_nanmean,
     control_false_discovery,
     label_levels,
-    mean_of_known,
     moderate_variances,
 )
 from fleet.analysis.compare.siblings import equal_facts, measure_distances
@@ -197,7 +197,7 @@ def predict_next(logs: Floats) -> tuple[Floats, Floats, Floats]:
     of the mean and of the value itself; the variance is moderated over the rows.
     """
     counts = (~np.isnan(logs)).sum(axis=1)
-    centre = mean_of_known(logs, axis=1)
+    centre = compute_nanmean(logs, axis=1)
     squares = np.nansum((logs - centre[:, None]) ** 2, axis=1)
     variances = np.maximum(squares / (counts - 1), ROUNDING)
     variances, freedom = moderate_variances(variances, counts - 1.0)

@@ -54,21 +54,21 @@ def count_false_alarms(root: Root, *, host: str | None = None, seed: int = 1) ->
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def orders(count: int, size: int, chance: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+def iter_orders(count: int, size: int, chance: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     """Split `count` runs, oldest first, into two sides of `size`: yield name, indices of A, indices of B."""
     for _ in range(SPLITS):
         dealt = chance.permutation(count)[: 2 * size]
         yield "random", dealt[:size], dealt[size:]
     to_a = np.tile([True, False, False, True], size)[: 2 * size]
-    for first in _some(count - 2 * size + 1, chance):
+    for first in _draw_some(count - 2 * size + 1, chance):
         window = np.arange(first, first + 2 * size)
         yield "interleaved", window[to_a], window[~to_a]
     ends = [(a, b) for a in range(size, count - size + 1) for b in range(a, count - size + 1)]
-    for a, b in (ends[index] for index in _some(len(ends), chance)):
+    for a, b in (ends[index] for index in _draw_some(len(ends), chance)):
         yield "blocks", np.arange(a - size, a), np.arange(b, b + size)
 
 
-def _some(count: int, chance: np.random.Generator) -> list[int]:
+def _draw_some(count: int, chance: np.random.Generator) -> list[int]:
     return sorted(map(int, chance.permutation(count)[:SPLITS]))
 
 
@@ -90,16 +90,16 @@ def _count_group_alarms(
     by_run = [rows for _, rows in pairs.groupby("run_id", sort=False)]
     splits = []
     for size in (size for size in SIZES if 2 * size <= len(by_run)):
-        for order, a, b in orders(len(by_run), size, chance):
+        for order, a, b in iter_orders(len(by_run), size, chance):
             sides = [pd.concat([by_run[index] for index in side]) for side in (a, b)]
-            alarms = _alarms(sides[0], sides[1], number)
+            alarms = _count_alarms(sides[0], sides[1], number)
             splits.append(alarms.assign(runs=size, order=order, splits=1))
     tallies = pd.concat(splits).groupby([*_KIND, "runs", "order"], sort=False)
     rows = tallies[[*SHARES]].mean().assign(splits=tallies["splits"].sum()).reset_index()
     yield from to_records(rows.assign(host_id=runs["host_id"][0]))
 
 
-def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
+def _count_alarms(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
     """Return the shares SHARES of each benchmark in one split, as `compare` finds them."""
     relations, pairs = lay_out_relations(a, b, number), lay_out_pairs(a, b, number)
     questions = 1 + int(relations.rows["pairs"].max() > 1)

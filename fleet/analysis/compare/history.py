@@ -12,7 +12,7 @@ import pandas as pd
 
 from fleet.analysis.base.selection import group_by_host
 from fleet.analysis.compare.caveats import choose_number_column
-from fleet.analysis.compare.judge import mean_of_known
+from fleet.analysis.compare.judge import compute_nanmean
 from fleet.analysis.compare.over_time import (
     LEAST_NIGHTS,
     Change,
@@ -100,7 +100,7 @@ def find_changes_over_time(
     )
     changes = drop_changes_of_parts(find_changes(pool.logs), pool)
     matters, nights = threshold or THRESHOLD, tuple[Any, ...](table.columns)
-    facts = _steps(runs) if changes else {}
+    facts = _find_fact_changes(runs) if changes else {}
     counts = (~np.isnan(logs)).sum(axis=1)
     short = rows.loc[counts < LEAST_NIGHTS, "host"].unique()
     words = f"{join_names(short)}: relations with fewer than {LEAST_NIGHTS} nights have no verdict"
@@ -112,7 +112,7 @@ def find_changes_over_time(
         nights,
         bool((counts >= LEAST_NIGHTS).any()),
         matters,
-        _table(changes, pool, rows, nights, facts, matters),
+        _tabulate_changes(changes, pool, rows, nights, facts, matters),
         _tabulate_nights(clean.odd, rows, nights),
         _tabulate_nights(clean.elsewhere, rows, nights),
         table,
@@ -165,7 +165,7 @@ def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]
         if own.sum() > 1:
             members = pool.logs[: pool.members.shape[1]][own]
             before, after = members[:, change.begin : change.night], members[:, change.night : change.end + 1]
-            moved = mean_of_known(after, axis=1) - mean_of_known(before, axis=1)
+            moved = compute_nanmean(after, axis=1) - compute_nanmean(before, axis=1)
             if (moved * np.sign(change.moved) > abs(change.moved) / 2).mean() < _MOST:
                 continue
         remaining.append(change)
@@ -180,7 +180,7 @@ def _is_part(change: Change, wider: Change, pool: Pooled) -> bool:
     return inside and near and (change.moved > 0) == (wider.moved > 0)
 
 
-def _table(
+def _tabulate_changes(
     changes: Sequence[Change],
     pool: Pooled,
     rows: pd.DataFrame,
@@ -205,14 +205,14 @@ def _table(
         )
         numbers = np.exp([change.moved, change.low, change.high]).tolist()
         changed = abs(change.moved) > np.log1p(threshold)
-        beside = tuple(_else(hosts, nights[change.night], facts)) if change.dated else ()
+        beside = tuple(_explain_night(hosts, nights[change.night], facts)) if change.dated else ()
         about = (hosts, *kind, *(nights[place] for place in places), *numbers)
         listed.append((*about, change.q, change.dated, changed, beside))
     columns = ("hosts", *CLASS, *("before", "after", "first", "last", "begin", "end", "ratio", "low", "high"))
     return pd.DataFrame(listed, columns=[*columns, "q", "dated", "changed", "else"])
 
 
-def _steps(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
+def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
     """Return the facts that changed, by host and night, since the night before on which it was measured."""
     steps = dict[str, dict[date, set[Step]]]()
     for host, of_host in runs.groupby("host_id"):
@@ -230,7 +230,9 @@ def _steps(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
     return steps
 
 
-def _else(hosts: Sequence[str], night: date, steps: Mapping[str, Mapping[date, set[Step]]]) -> Iterator[str]:
+def _explain_night(
+    hosts: Sequence[str], night: date, steps: Mapping[str, Mapping[date, set[Step]]]
+) -> Iterator[str]:
     """Yield each fact that changed that night; count these hosts, and others where it did in any night."""
     counts = Counter(step for host in hosts for step in steps[host].get(night, ()))
     for step, count in counts.most_common():

@@ -70,7 +70,7 @@ def estimate_scatter(tables: Iterable[tuple[Floats, Bools]]) -> float:
     nearest = [np.empty(0)]
     for rows, is_b in tables:
         sides = [rows[:, side] for side in (is_b, ~is_b)]
-        off = [values - median_of_known(values, axis=1, lower=True)[:, None] for values in sides]
+        off = [values - compute_nanmedian(values, axis=1, lower=True)[:, None] for values in sides]
         sizes = np.abs(np.concatenate(off, axis=1))
         sizes[sizes < 1e-9] = np.nan  # the median itself, which is a value of the row
         counts = (~np.isnan(sizes)).sum(axis=1)
@@ -106,7 +106,7 @@ def estimate_session(rows: Floats, labels: Ints, is_b: Bools, scatter: float) ->
         at_level = (labels == level) & ((labels == level).sum(axis=1) >= 3)[:, None]
         sums = np.where(at_level, rows, 0.0).sum(axis=1)
         off = np.where(at_level, rows - (sums / np.maximum(at_level.sum(axis=1), 1))[:, None], off)
-    session = np.nan_to_num(median_of_known(off, axis=0))
+    session = np.nan_to_num(compute_nanmedian(off, axis=0))
     variance = np.mean([session[side].var(ddof=1) for side in (is_b, ~is_b) if side.sum() > 1] or [0.0])
     return session if variance >= max(SESSION_SHARE, np.pi / len(rows)) * scatter**2 > 0 else 0 * session
 
@@ -230,7 +230,7 @@ def chance_of_levels(runs: Floats, total: Floats | Ints, rate: Floats | float) -
     return tails
 
 
-def median_of_known(values: Floats, axis: int, *, lower: bool = False) -> Floats:
+def compute_nanmedian(values: Floats, axis: int, *, lower: bool = False) -> Floats:
     """Return the median of the values that are not NaN, NaN of none; lower: of two middle ones the lower."""
     ordered = np.sort(values, axis=axis)
     count = (~np.isnan(values)).sum(axis=axis, keepdims=True)
@@ -242,7 +242,7 @@ def median_of_known(values: Floats, axis: int, *, lower: bool = False) -> Floats
     return np.asarray((low + high).squeeze(axis) / 2)
 
 
-def mean_of_known(values: Floats, axis: int) -> Floats:
+def compute_nanmean(values: Floats, axis: int) -> Floats:
     """Return the mean of the values that are not NaN; NaN of none."""
     is_known = ~np.isnan(values)
     counts = is_known.sum(axis=axis)

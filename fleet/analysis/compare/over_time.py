@@ -121,7 +121,7 @@ def clean_series(logs: Floats, switches: Bools) -> Cleaned:
         if labels.any():
             series = _move_to_one_level(series, labels, switches[row], nights, row, cleaned)
         if len(series) >= _CLIPPED:
-            usual = _running_median(series)
+            usual = _compute_running_median(series)
             apart = series - usual
             scale = max(_MAD * float(np.median(np.abs(apart))), ROUNDING**0.5)
             cleaned.add_odd(row, nights, apart, np.abs(apart) > _FAR * scale)
@@ -155,7 +155,7 @@ def _move_to_one_level(
     return np.asarray(series - means[labels] + means[usual])
 
 
-def _running_median(values: Floats) -> Floats:
+def _compute_running_median(values: Floats) -> Floats:
     half = _WINDOW // 2
     medians = np.median(np.lib.stride_tricks.sliding_window_view(values, _WINDOW), axis=1)
     return np.concatenate([np.repeat(medians[0], half), medians, np.repeat(medians[-1], half)])
@@ -318,7 +318,7 @@ def _describe_row_changes(
     for begin, night, end in zip(edges, edges[1:], edges[2:], strict=False):
         first, cut, last = np.searchsorted(nights, (begin, night, end))
         dated = _is_step(values, int(cut), wider, rows * len(cuts))
-        moved, (low, high), (near, far) = _difference(
+        moved, (low, high), (near, far) = _estimate_change(
             values[first:last], int(cut - first), wider, variance_share
         )
         likely = int(nights[first + near]), int(nights[first + far])
@@ -334,7 +334,7 @@ def _describe_row_changes(
     return changes
 
 
-def _difference(
+def _estimate_change(
     values: Floats, cut: int, wider: float, variance_share: float
 ) -> tuple[float, tuple[float, float], tuple[int, int]]:
     """Return the change at a cut, its 95 % interval, and the first and last cut nearly as likely."""

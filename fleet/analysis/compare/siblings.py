@@ -17,11 +17,11 @@ from fleet.analysis.compare.judge import (
     ALPHA,
     ROUNDING,
     apply_student,
+    compute_nanmean,
+    compute_nanmedian,
     control_false_discovery,
     detectable_change,
     label_levels,
-    mean_of_known,
-    median_of_known,
     moderate_variances,
 )
 from fleet.analysis.compare.side_runs import CLASS
@@ -163,9 +163,11 @@ def _group(
     few = runs["host_id"].value_counts() < LEAST_RUNS
     if maps and len(hosts) >= LEAST_MACHINES and not (few.any() and (switches or elsewhere.any())):
         share = 0.5
-        of_cpus.append(_rows(hosts, *_measure_cpus(maps, *layout, threshold), threshold))
+        of_cpus.append(_tabulate_numbers(hosts, *_measure_cpus(maps, *layout, threshold), threshold))
     distances = measure_distances(logs, threshold, share, noise)
-    rows = pd.concat([_rows(hosts, names, distances, threshold, np.exp(logs)), *of_cpus], ignore_index=True)
+    rows = pd.concat(
+        [_tabulate_numbers(hosts, names, distances, threshold, np.exp(logs)), *of_cpus], ignore_index=True
+    )
     is_judged = ~np.isnan(distances.p)
     smallest = np.nan
     if is_judged.any():
@@ -175,8 +177,8 @@ def _group(
         alpha = ALPHA * share / is_judged.sum()
         smallest = float(np.expm1(detectable_change(error, freedom, alpha, float(np.log1p(threshold)))[0]))
     caveats = [
-        *_too_few(hosts, distances.p, few.reindex(hosts).to_numpy()),
-        *_elsewhere(hosts, table, elsewhere),
+        *_name_small_groups(hosts, distances.p, few.reindex(hosts).to_numpy()),
+        *_describe_elsewhere(hosts, table, elsewhere),
     ]
     last = runs.iloc[-1]
     memory = f"{np.ceil(last['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(last["memory_bytes"]) else ""
@@ -184,7 +186,15 @@ def _group(
     words = (model, format_count(last["cpus_measured"], "CPU"), memory)
     about = ", ".join(filter(None, words))
     return Siblings(
-        hosts, about, len(runs), threshold, rows, smallest, _unlike(runs, rows), tuple(caveats), descriptions
+        hosts,
+        about,
+        len(runs),
+        threshold,
+        rows,
+        smallest,
+        _find_unlike_facts(runs, rows),
+        tuple(caveats),
+        descriptions,
     )
 
 
@@ -229,7 +239,7 @@ def _measure_cpus(
     return names, measure_distances(np.concatenate(parts), threshold, 0.5)
 
 
-def _rows(
+def _tabulate_numbers(
     hosts: Sequence[str],
     names: Sequence[tuple[str, str, str]],
     distances: Distances,
@@ -261,7 +271,7 @@ def _rows(
     return rows[rows["ratio"].notna()]
 
 
-def _too_few(hosts: Sequence[str], p: Floats, few: Bools) -> Iterator[str]:
+def _name_small_groups(hosts: Sequence[str], p: Floats, few: Bools) -> Iterator[str]:
     if 1 < len(hosts) < LEAST_MACHINES:
         names = join_names(hosts)
         yield f"{names}: no verdict: {len(hosts)} equal machines; it needs {LEAST_MACHINES} or more."
@@ -274,14 +284,14 @@ def _too_few(hosts: Sequence[str], p: Floats, few: Bools) -> Iterator[str]:
         )
 
 
-def _elsewhere(hosts: Sequence[str], table: pd.DataFrame, elsewhere: Bools) -> Iterator[str]:
+def _describe_elsewhere(hosts: Sequence[str], table: pd.DataFrame, elsewhere: Bools) -> Iterator[str]:
     for name, row in zip(table.index, elsewhere, strict=True):
         if row.any():
             names = join_names(host for host, has in zip(hosts, row, strict=True) if has)
             yield f"{names}: runs at another level are left out of {name[0]}/{name[1]} {name[2]}."
 
 
-def _unlike(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the facts in which an odd host's last run differs from most of the others' last runs."""
     last = runs.groupby("host_id").tail(1).sort_values("host_id")
     hosts, differences, around = list(last["host_id"]), [], describe_rows_environments(last)
@@ -311,24 +321,24 @@ def reduce_runs(runs: Floats, machines: Ints, *, switches: bool = False) -> tupl
     numbers, elsewhere = np.full((len(runs), count), np.nan), np.zeros((len(runs), count), dtype=bool)
     for machine in range(count):
         own = machines == machine
-        values = median_of_known(np.where(is_usual[:, own], runs[:, own], np.nan), axis=1)
+        values = compute_nanmedian(np.where(is_usual[:, own], runs[:, own], np.nan), axis=1)
         numbers[:, machine] = np.where((~np.isnan(runs[:, own])).sum(axis=1) >= enough, values, np.nan)
         elsewhere[:, machine] = left_out[:, own].any(axis=1)
     if len(runs) > 1:
         numbers = np.vstack(
-            [numbers, mean_of_known(numbers - median_of_known(numbers, axis=1)[:, None], axis=0)]
+            [numbers, compute_nanmean(numbers - compute_nanmedian(numbers, axis=1)[:, None], axis=0)]
         )
-    return numbers, elsewhere, _noise(np.where(is_usual, runs, np.nan), machines, count)
+    return numbers, elsewhere, _estimate_noise(np.where(is_usual, runs, np.nan), machines, count)
 
 
-def _noise(runs: Floats, machines: Ints, count: int) -> Floats:
+def _estimate_noise(runs: Floats, machines: Ints, count: int) -> Floats:
     """Return the variance of a median of each machine's runs, from all rows, shrunk over machines."""
     variances, freedom, times = np.zeros((3, count))
     for machine in range(count):
         own = runs[:, machines == machine]
         counts = (~np.isnan(own)).sum(axis=1)
         freedom[machine] = np.maximum(counts - 1, 0).sum()
-        squares = np.nansum((own - mean_of_known(own, axis=1)[:, None]) ** 2)
+        squares = np.nansum((own - compute_nanmean(own, axis=1)[:, None]) ** 2)
         variances[machine] = max(squares / max(freedom[machine], 1.0), ROUNDING)
         times[machine] = np.pi / (2 * max(float(counts.mean()), 1.0) + np.pi - 2)  # of the variance of a run
     has_freedom = freedom > 0
@@ -371,7 +381,7 @@ def measure_distances(
     """
     out, more = np.zeros(logs.shape, dtype=bool), np.zeros(logs.shape[1])
     if noise is not None and not np.isnan(noise).all():
-        more = np.nan_to_num(np.maximum(noise - mean_of_known(noise, axis=0), 0.0))
+        more = np.nan_to_num(np.maximum(noise - compute_nanmean(noise, axis=0), 0.0))
     for level in [_MAYBE] + [ALPHA] * _ROUNDS:
         tested = _test_machines(logs, out, share, more)
         strange = np.where(tested.are_odd(threshold, level), np.abs(tested.moved / tested.error), 0.0)
@@ -386,7 +396,7 @@ def measure_distances(
 def _test_machines(logs: Floats, out: Bools, share: float, more: Floats) -> Distances:
     has_number = ~np.isnan(logs)
     used = has_number & ~out
-    usual = np.nan_to_num(median_of_known(logs, axis=1))[:, None]
+    usual = np.nan_to_num(compute_nanmedian(logs, axis=1))[:, None]
     values = np.where(used, logs - usual, 0.0)
     others = used.sum(axis=1, keepdims=True) - used
     is_tested = has_number & (others >= LEAST_MACHINES - 1)
@@ -430,7 +440,7 @@ def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     A row per CPU, or node; a column per machine. CPU: the median over its partners of the pair less the
     median of the same pair over machines; node: the mean of the middle half of its CPUs.
     """
-    own = median_of_known(pairs - median_of_known(pairs, axis=0), axis=2).T
+    own = compute_nanmedian(pairs - compute_nanmedian(pairs, axis=0), axis=2).T
     of_nodes = []
     for node in range(int(nodes.max()) + 1):
         members = np.sort(own[nodes == node], axis=0)

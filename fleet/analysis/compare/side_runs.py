@@ -62,7 +62,7 @@ def lay_out_relations(a: pd.DataFrame, b: pd.DataFrame, number: str, order: RunO
     interval inside a single run, which is no error of the change.
     """
     kinds = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))
-    ns = _medians_by_unit(a, b, number, CLASS)
+    ns = _pivot_medians(a, b, number, CLASS)
     within = [side.groupby(CLASS)["spread"].median().reindex(ns.index).to_numpy() for side in (a, b)]
     pairs = a.drop_duplicates(CELL).groupby(CLASS).size().reindex(ns.index).to_numpy()
     rows = ns.index.to_frame(index=False).assign(pairs=pairs, a_within=within[0], b_within=within[1])
@@ -74,11 +74,11 @@ def lay_out_relations(a: pd.DataFrame, b: pd.DataFrame, number: str, order: RunO
 
 def lay_out_pairs(a: pd.DataFrame, b: pd.DataFrame, number: str, order: RunOrder = AS_LISTED) -> SideRuns:
     """Return a row per pair that every unit has, for sides of the same topology. a, b: as for relations."""
-    ns = _medians_by_unit(a, b, number, CELL).dropna()
+    ns = _pivot_medians(a, b, number, CELL).dropna()
     return _order_runs(ns.index.to_frame(index=False), ns, order)
 
 
-def _medians_by_unit(a: pd.DataFrame, b: pd.DataFrame, number: str, keys: list[str]) -> pd.DataFrame:
+def _pivot_medians(a: pd.DataFrame, b: pd.DataFrame, number: str, keys: list[str]) -> pd.DataFrame:
     """Return medians of the keys that both sides have, a column per side and unit; NaN where one lacks it."""
     tables = []
     for side in (a, b):

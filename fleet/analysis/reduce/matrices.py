@@ -86,7 +86,7 @@ def make_pairs(
     ends = _ends(first, ordered=ordered)
     # Bursts of other benchmarks that were part of the same visit have the same number.
     visits = 2 * about["round"].to_numpy(dtype=np.int64) + _turn_directions(about)
-    main = find_main_bursts(middles, counts, visits, _units(first, ends, descriptions))
+    main = find_main_bursts(middles, counts, visits, _number_units(first, ends, descriptions))
     numbers = describe_rows(middles, counts, about["start_offset_ns"].to_numpy(dtype=np.float64), main)
     times = middles / numbers["median_ns"][pair]
     table = pd.DataFrame(
@@ -104,7 +104,7 @@ def make_pairs(
         }
     )
     outliers = np.bincount(pair, far, len(begins)) / table["samples"]
-    pairs_table = table.assign(**_parameters(first, about, pair, times), outliers=outliers)
+    pairs_table = table.assign(**_collect_parameters(first, about, pair, times), outliers=outliers)
     return pairs_table.sort_values(PAIR, kind="stable", ignore_index=True)
 
 
@@ -120,7 +120,9 @@ def pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
     return number_groups(about.assign(ping_cpu=low, pong_cpu=high), PAIR)
 
 
-def _parameters(first: pd.DataFrame, about: pd.DataFrame, pair: Ints, times: Floats) -> dict[str, Any]:
+def _collect_parameters(
+    first: pd.DataFrame, about: pd.DataFrame, pair: Ints, times: Floats
+) -> dict[str, Any]:
     """Return for each pair the parameters of its point, and medians over its bursts, `about`.
 
     times: the median of each burst, as a multiple of its pair's. The pair's median times its `core_ghz` is
@@ -149,7 +151,9 @@ def compute_medians(bursts: Bursts) -> tuple[Floats, Ints]:
     middles = np.empty(len(bursts.counts))
     far = np.empty(len(bursts.counts), dtype=np.int64)
     for which, rows in group_rows_by_length(bursts.latencies, bursts.counts):
-        middles[which] = _quantile(np.sort(rows, axis=1), 0.5)  # numpy sorts faster than it finds medians
+        middles[which] = _compute_quantiles(
+            np.sort(rows, axis=1), 0.5
+        )  # numpy sorts faster than it finds medians
         far[which] = (rows > OUTLIER * middles[which, None]).sum(axis=1)
     return middles, far
 
@@ -159,7 +163,7 @@ def visits_together(benchmark: Benchmark) -> bool:
     return benchmark.shape is Shape.PAIR and not benchmark.many_points
 
 
-def _units(first: pd.DataFrame, ends: Ints, descriptions: Descriptions) -> Ints:
+def _number_units(first: pd.DataFrame, ends: Ints, descriptions: Descriptions) -> Ints:
     """Number the rows so that benchmarks whose visits come together share one; ends: each row's CPUs."""
     shared = [name for name in first["benchmark"].unique() if visits_together(descriptions[str(name)])]
     own = np.where(first["benchmark"].isin(shared), -1, np.arange(len(first)))
@@ -173,16 +177,16 @@ def _summarize_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]
     for pairs, rows in group_rows_by_length(bursts.latencies, sizes):
         ordered = np.sort(rows, axis=1)
         low, high, mean = ordered[:, 0].copy(), ordered[:, -1].copy(), ordered.mean(axis=1)
-        tenth, middle, last = (_quantile(ordered, share) for share in (0.10, 0.5, 0.99))
+        tenth, middle, last = (_compute_quantiles(ordered, share) for share in (0.10, 0.5, 0.99))
         np.abs(np.subtract(ordered, middle[:, None], out=ordered), out=ordered)  # in place: they may be many
         ordered.sort(axis=1)
-        numbers = (low, tenth, mean, _quantile(ordered, 0.5), last, high)
+        numbers = (low, tenth, mean, _compute_quantiles(ordered, 0.5), last, high)
         for name, column in zip(SAMPLE_NUMBERS, numbers, strict=True):
             columns[name][pairs] = column
     return columns
 
 
-def _quantile(ordered: Floats, share: float) -> Floats:
+def _compute_quantiles(ordered: Floats, share: float) -> Floats:
     """Compute a quantile of rows in ascending order, interpolated between the two nearest values."""
     place = share * (ordered.shape[1] - 1)
     low = int(place)

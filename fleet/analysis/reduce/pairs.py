@@ -85,14 +85,14 @@ def load_pairs(
 
     def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
         missing = set(keys)
-        for batch in _together([run for run in runs if run.key in missing]):
+        for batch in _batch_runs([run for run in runs if run.key in missing]):
             yield from _derive_missing(listing.place, batch, alone=len(batch) == len(runs))
 
     where = make_filters(benchmark=benchmark, relation=relation)
-    missing = listing.index.find_missing(PAIRS, _marks(runs))
+    missing = listing.index.find_missing(PAIRS, _mark_runs(runs))
     if len(missing) >= _MANY_RUNS:
         _derive_in_processes(listing, [run_id for _, run_id in missing])
-    return to_pandas(load_derived(listing.index, PAIRS, _marks(runs), derive, columns, where))
+    return to_pandas(load_derived(listing.index, PAIRS, _mark_runs(runs), derive, columns, where))
 
 
 def verify_pairs(root: Root) -> list[str]:
@@ -101,10 +101,10 @@ def verify_pairs(root: Root) -> list[str]:
     runs = {run.key: run for run in listing.all_runs}
 
     def derive(keys: Sequence[Key]) -> Iterator[tuple[Sequence[Key], Any]]:
-        for batch in _together([runs[key] for key in keys]):
+        for batch in _batch_runs([runs[key] for key in keys]):
             yield from _derive_missing(listing.place, batch, alone=False)
 
-    return verify_derived(listing, PAIRS, _marks(listing.all_runs), derive)
+    return verify_derived(listing, PAIRS, _mark_runs(listing.all_runs), derive)
 
 
 def verify_derived(
@@ -138,7 +138,7 @@ def _are_alike(pairs: pd.DataFrame, others: pd.DataFrame) -> bool:
     return True
 
 
-def _marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
+def _mark_runs(runs: Sequence[RunSummary]) -> dict[Key, str]:
     """Return the mark of each run's pairs: the version of these statistics and the hash of its samples."""
     return {run.key: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
 
@@ -177,15 +177,15 @@ def derive_into_index() -> None:
     address, run_ids = json.load(sys.stdin)
     listing = Listing(address)
     runs = listing.find_runs(run_ids)
-    marks = _marks(runs)
-    for batch in _together(runs):
+    marks = _mark_runs(runs)
+    for batch in _batch_runs(runs):
         for keys, pairs in _derive_missing(listing.place, batch, alone=False):
             listing.index.keep_rows(PAIRS, {key: marks[key] for key in keys}, pairs)
             sys.stdout.write(f"{len(keys)}\n")
             sys.stdout.flush()
 
 
-def _together(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
+def _batch_runs(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
     """Batch the runs to reduce at once: of one agent and plan, with the samples of a slice."""
     part, samples = list[RunSummary](), 0
     for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
@@ -266,12 +266,12 @@ def reduce_by_run(
 def as_float64(pairs: pd.DataFrame) -> pd.DataFrame:
     """Convert float32 to float64 that prints as short, and categories to plain strings."""
     wide: dict[Any, Any] = {
-        name: _wide(column.to_numpy()) for name, column in pairs.items() if column.dtype == np.float32
+        name: _widen(column.to_numpy()) for name, column in pairs.items() if column.dtype == np.float32
     }
     return decode_categories(pairs).assign(**wide)
 
 
-def _wide(narrow: npt.NDArray[np.float32]) -> Floats:
+def _widen(narrow: npt.NDArray[np.float32]) -> Floats:
     wide: Floats = narrow.astype(np.float64)
     is_number = ~np.isnan(wide)
     if is_number.any():
@@ -326,7 +326,7 @@ def _reduce_file(
 ) -> pd.DataFrame:
     parts = [
         _reduce_slices(part, descriptions, ordered=ordered)
-        for part in slices(file, SLICE_SAMPLES, where or {}, descriptions)
+        for part in iter_slices(file, SLICE_SAMPLES, where or {}, descriptions)
     ]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
@@ -369,7 +369,7 @@ def _reduce_slices(part: Iterator[Any], descriptions: Descriptions, *, ordered: 
     )
 
 
-def slices(
+def iter_slices(
     file: TableFile, limit: int, where: Where, descriptions: Descriptions = SHIPPED
 ) -> Iterator[Iterator[Any]]:
     """Yield a samples file in slices of about `limit` samples, tables one by one; a pair is in one slice."""
@@ -387,7 +387,9 @@ def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Desc
     counts: Counter[tuple[str, str, int]] = Counter()
     for table in file.iter_tables(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
         rows = to_pandas(table)
-        counts.update(zip(rows["benchmark"], rows["relation"], _lower_cpus(table).tolist(), strict=True))
+        counts.update(
+            zip(rows["benchmark"], rows["relation"], _select_lower_cpus(table).tolist(), strict=True)
+        )
     names = {benchmark for benchmark, _, _ in counts}
     together = frozenset(name for name in names if visits_together(descriptions[name]))
     joined: Counter[tuple[frozenset[str], str, int]] = Counter()
@@ -408,12 +410,12 @@ def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Desc
 
 
 def _add_cpu_columns(table: Any, part: _Slice) -> Any:
-    low = _lower_cpus(table)
+    low = _select_lower_cpus(table)
     inside = (low >= part.first) & (low <= part.last)
     return table if inside.all() else table.filter(pa.array(inside))
 
 
-def _lower_cpus(table: Any) -> Ints:
+def _select_lower_cpus(table: Any) -> Ints:
     """Return the lower CPU of each row's pair."""
     low: Ints = np.minimum(*(table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu")))
     return low
@@ -443,14 +445,14 @@ class _Samples:
         """Compute the columns SAMPLE_NUMBERS."""
         self._gather()
         values, counts = self._values, self._counts
-        tenth, middle, last = (_quantile(values, counts, share) for share in (0.10, 0.5, 0.99))
+        tenth, middle, last = (_compute_quantile(values, counts, share) for share in (0.10, 0.5, 0.99))
         far = np.abs(values - middle)
         order = np.argsort(far)
         mean = float(values @ counts) / counts.sum()
-        return values[0], tenth, mean, _quantile(far[order], counts[order], 0.5), last, values[-1]
+        return values[0], tenth, mean, _compute_quantile(far[order], counts[order], 0.5), last, values[-1]
 
 
-def _quantile(values: Floats, counts: Ints, share: float) -> float:
+def _compute_quantile(values: Floats, counts: Ints, share: float) -> float:
     ends = np.cumsum(counts)
     place = share * (ends[-1] - 1)
     low, high = values[np.searchsorted(ends, [int(place), min(int(place) + 1, ends[-1] - 1)], side="right")]
@@ -478,24 +480,24 @@ def reduce_in_parts(
         begins = np.flatnonzero(np.diff(np.sort(numbers), prepend=-1))
         ends = np.cumsum(bursts.counts)
         of_pairs = np.split(bursts.latencies, ends[begins[1:] - 1])
-        keys = _pairs(bursts.about.iloc[begins], ordered=ordered)
+        keys = _name_pairs(bursts.about.iloc[begins], ordered=ordered)
         for key, latencies in zip(keys, of_pairs, strict=len(begins) > 0):
             samples.setdefault(key, _Samples()).add(latencies.copy())
     bursts_of_all = pd.concat(about, ignore_index=True)
     order = order_by_pair(bursts_of_all, ordered=ordered)
     sizes, beyond = (np.concatenate(arrays)[order] for arrays in (counts, far))
-    middle, of_samples = np.concatenate(middles)[order], partial(_columns, samples, ordered)
+    middle, of_samples = np.concatenate(middles)[order], partial(_list_columns, samples, ordered)
     about_all = bursts_of_all.iloc[order].reset_index(drop=True)
     return make_pairs(about_all, sizes, middle, beyond, of_samples, descriptions, ordered=ordered)
 
 
-def _pairs(bursts: pd.DataFrame, *, ordered: bool) -> list[tuple[object, ...]]:
+def _name_pairs(bursts: pd.DataFrame, *, ordered: bool) -> list[tuple[object, ...]]:
     """Name the pair of each burst: the values of PAIR, unless `ordered` the lower CPU first."""
     rows = to_records(bursts[PAIR])
     keys = [(list(row.values())[:-2], [row["ping_cpu"], row["pong_cpu"]]) for row in rows]
     return [(*kind, *(ends if ordered else sorted(ends))) for kind, ends in keys]
 
 
-def _columns(samples: Mapping[Any, _Samples], ordered: bool, first: pd.DataFrame) -> dict[str, Any]:
-    numbers = [samples[key].numbers() for key in _pairs(first, ordered=ordered)]
+def _list_columns(samples: Mapping[Any, _Samples], ordered: bool, first: pd.DataFrame) -> dict[str, Any]:
+    numbers = [samples[key].numbers() for key in _name_pairs(first, ordered=ordered)]
     return dict(zip(SAMPLE_NUMBERS, map(np.array, zip(*numbers, strict=True)), strict=True))

@@ -43,7 +43,7 @@ class Layout:
     def ruling(self) -> str | None:
         """Return the level whose borders are drawn: the finest with four CPUs a group on average, or two."""
         for size in (4, 2):
-            if (level := self.finest(len(self.cpus) // size)) is not None:
+            if (level := self.choose_finest(len(self.cpus) // size)) is not None:
                 return level
         return "core" if 2 <= len(self.blocks("core")) <= len(self.cpus) // 2 else None
 
@@ -74,7 +74,7 @@ class Layout:
             start += len(block)
         return tuple(names)
 
-    def finest(self, limit: int) -> str | None:
+    def choose_finest(self, limit: int) -> str | None:
         """Return the finest level above cores with 2 to `limit` groups; of equal levels, the outermost."""
         counts = {level: len(self.blocks(level)) for level in GROUPS[:-1]}
         fitting = [count for count in counts.values() if 2 <= count <= limit]

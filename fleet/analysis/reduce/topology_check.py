@@ -57,7 +57,7 @@ Medians = Sequence[tuple[str, str, str, float]]  # of a run: benchmark, variant,
 def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
     """Group the medians by run ID; relations: from `reduce_by_relation`."""
     medians: dict[str, list[tuple[str, str, str, float]]] = {}
-    for run_id, *row in _values(relations, "run_id", *_KIND, "relation", "median_ns"):
+    for run_id, *row in _iter_values(relations, "run_id", *_KIND, "relation", "median_ns"):
         medians.setdefault(run_id, []).append((row[0], row[1], row[2], row[3]))
     return dict(medians)
 
@@ -69,14 +69,14 @@ def check_runs(
     pairs = drop_points(pairs, descriptions)
     now: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
     medians = pairs.groupby([*_RUN, "relation"], sort=False)["median_ns"].median().reset_index()
-    for run_id, *kind, ns in _values(medians, *_RUN, "relation", "median_ns"):
+    for run_id, *kind, ns in _iter_values(medians, *_RUN, "relation", "median_ns"):
         now[run_id][kind[0], kind[1], kind[2]] = ns
     comparisons: dict[str, list[tuple[object, ...]]] = defaultdict(list)
-    for run_id, *finding in _siblings(pairs):
+    for run_id, *finding in _check_siblings(pairs):
         comparisons[run_id].append(tuple(finding))
     for run_id, of_run in now.items():
-        comparisons[run_id] += _disorder(of_run)
-    for run_id, *finding in _asymmetry(pairs):
+        comparisons[run_id] += _check_order(of_run)
+    for run_id, *finding in _check_asymmetry(pairs):
         comparisons[run_id].append(tuple(finding))
     for run_id, of_run in now.items():
         comparisons[run_id] += _off_history(of_run, past.get(run_id, ()))
@@ -104,16 +104,16 @@ def find_earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[
     return earlier
 
 
-def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """Yield findings about siblings, behind the IDs of their runs."""
     pairs = pairs.assign(factor=compare_with_nearest(pairs, number_groups(pairs, _RUN)))
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
-    for *run, a, b, ns, factor in _values(pairs[pairs["factor"] < SIBLING_NEARER], *columns):
+    for *run, a, b, ns, factor in _iter_values(pairs[pairs["factor"] < SIBLING_NEARER], *columns):
         says = f"{a}-{b} ({ns:.1f} ns, another CPU at {factor * ns:.1f})"
         yield run[0], "siblings", *run[1:], f"{a}-{b}", factor, says
 
 
-def _disorder(medians: Mapping[Any, float]) -> Iterator[tuple[object, ...]]:
+def _check_order(medians: Mapping[Any, float]) -> Iterator[tuple[object, ...]]:
     """Yield relations slower than a wider one; medians: by benchmark, variant and relation."""
     kinds: dict[tuple[str, str, str], dict[str, float]] = {}
     for (benchmark, variant, relation), ns in medians.items():
@@ -141,15 +141,15 @@ def _off_history(now: Mapping[Any, float], past: Medians) -> Iterator[tuple[obje
             yield "history", *kind[:2], kind[2], factor, says
 
 
-def _asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """Yield pairs that take longer when the one or the other CPU pings, behind the IDs of their runs."""
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "asymmetry")
-    for *run, a, b, ns, by in _values(pairs[pairs["asymmetry"].notna()], *columns):
+    for *run, a, b, ns, by in _iter_values(pairs[pairs["asymmetry"].notna()], *columns):
         ratio, slow = (1 + by, b) if by >= 0 else (1 / (1 + by), a)
         says = f"{a}-{b} {ns:.1f} ns, {ratio - 1:+.0%} when {slow} pings"
         yield run[0], "asymmetry", *run[1:], f"{a}-{b}", ratio, says
 
 
-def _values(rows: pd.DataFrame, *columns: str) -> Iterable[tuple[Any, ...]]:
+def _iter_values(rows: pd.DataFrame, *columns: str) -> Iterable[tuple[Any, ...]]:
     """Return these columns of the rows, as plain values."""
     return rows[[*columns]].itertuples(index=False, name=None)

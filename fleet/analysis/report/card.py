@@ -134,20 +134,20 @@ def lay_out_card(
         drawn = map_cpus(matrix(pairs, order.cpus, estimator_column(run)), order)
     table = [("memory" if by_node else "shared", *_TITLES)]
     for row in to_records(relations(pairs, estimator_column(run)).astype({"pairs": str})):
-        number = f"{format_value(descriptions[name], row['median_ns'])} {_unit(name, descriptions)}"
+        number = f"{format_value(descriptions[name], row['median_ns'])} {_name_unit(name, descriptions)}"
         table.append((row["relation"], number, format_half_width(row["spread"]), row["pairs"]))
     model = one_line(run["cpu_model"] or "unknown CPU model")
     subject = one_line(f"{subject}: {descriptions[name].heading}")
-    memory = BY_NODE if by_node else _memory(find_plateaus(every, cpus, descriptions), descriptions)
+    memory = BY_NODE if by_node else _describe_memory(find_plateaus(every, cpus, descriptions), descriptions)
     beside_peak = [line for line in describe_memory(run, every, cpus, descriptions) if "%" in line]
     memory = one_line("; ".join(filter(None, [memory, *beside_peak[:1]])))
     extremes = [] if by_node else _describe_extremes(pairs, estimator_column(run), descriptions[name])
     judged = "" if accepted.startswith(Outcome.CANNOT_TELL) else one_line(accepted.partition("; ")[0])
     fits = len(table) < _MOST_ROWS
     lines = [*(textwrap.wrap(judged, 48) if fits else filter(None, [judged])), *extremes]
-    counts, core_kinds = _counts(order), list_core_kinds(order)
-    foot = foot or _foot(run, pairs)
-    words = _words(model, counts, core_kinds, subject, table, memory, lines, foot)
+    counts, core_kinds = _describe_counts(order), list_core_kinds(order)
+    foot = foot or _write_foot(run, pairs)
+    words = _place_words(model, counts, core_kinds, subject, table, memory, lines, foot)
     about = [line for line in (f"{model}, {counts}", core_kinds, memory, foot) if line]
     quotes = [*filter(None, [judged]), *extremes]
     texts = [*_map_texts(drawn, name, descriptions), *words]
@@ -158,11 +158,11 @@ def lay_out_card(
     return Card(kind, title, cells, edges, texts, table, quotes, about)
 
 
-def _unit(benchmark: str, descriptions: Descriptions) -> str:
+def _name_unit(benchmark: str, descriptions: Descriptions) -> str:
     return descriptions[benchmark].rate or "ns"
 
 
-def _counts(order: Layout) -> str:
+def _describe_counts(order: Layout) -> str:
     """Count sockets, cores and threads where they are known, else CPUs."""
     sockets, cores = ({groups[tier] for groups in order.groups} for tier in (0, -1))
     if -1 in sockets | cores:
@@ -184,7 +184,7 @@ def _describe_extremes(pairs: pd.DataFrame, number: str, benchmark: Benchmark) -
     ]
 
 
-def _memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
+def _describe_memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
     """List the memory levels of the first latency ladder of one CPU; empty if none was measured."""
     rows = levels[(levels["threads"] == 1) & (levels["unit"] != "byte")]
     keys = ["benchmark", "variant", "setting", "ping_cpu"]
@@ -196,7 +196,7 @@ def _memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
     return one_line(f"memory, {rows['setting'].iloc[0]}: {', '.join(listed)} ns") if listed else ""
 
 
-def _foot(run: dict[str, Any], pairs: pd.DataFrame) -> str:
+def _write_foot(run: dict[str, Any], pairs: pd.DataFrame) -> str:
     counts = count_flags(pairs["flags"])
     flags = [f"{flag} {counts[flag]}" for flag in MEANINGS if flag in counts and flag not in MINOR_IF_FEW]
     parts = (
@@ -211,11 +211,11 @@ def _foot(run: dict[str, Any], pairs: pd.DataFrame) -> str:
     return one_line(" · ".join(filter(None, parts)))
 
 
-def _line(x: float, y: float, largest: float, words: str, kind: str = "ink", room: float = 460) -> Text:
+def _fit_line(x: float, y: float, largest: float, words: str, kind: str = "ink", room: float = 460) -> Text:
     return Text(x, y, min(largest, room / (_EM * max(len(words), 1))), kind, "start", words)
 
 
-def _words(
+def _place_words(
     model: str,
     counts: str,
     kinds: str,
@@ -227,13 +227,13 @@ def _words(
 ) -> Iterator[Text]:
     y = 76.0
     for line in textwrap.wrap(model, 26)[:3]:
-        yield _line(_LEFT, y, 24, line, "strong")
+        yield _fit_line(_LEFT, y, 24, line, "strong")
         y += 30
-    yield _line(_LEFT, y, 17, counts)
+    yield _fit_line(_LEFT, y, 17, counts)
     if kinds:
         y += 24
-        yield _line(_LEFT, y, 15, kinds)
-    yield _line(_LEFT, y + 30, 15, subject, "muted")
+        yield _fit_line(_LEFT, y, 15, kinds)
+    yield _fit_line(_LEFT, y + 30, 15, subject, "muted")
     y += 62
     titles, *rows = table
     more = len(rows) - _MOST_ROWS + 1 if len(rows) > _MOST_ROWS else 0
@@ -244,10 +244,10 @@ def _words(
             yield Text(x, y, 0.6 * step, "ink" if place else "muted", anchor, cell)
         y += step
     if memory:
-        yield _line(_LEFT, y + 8, 15, memory)
+        yield _fit_line(_LEFT, y + 8, 15, memory)
     for place, line in enumerate(lines, 1 - len(lines)):
-        yield _line(_LEFT, _FOOT + 21 * place, 15, line)
-    yield _line(40, _FOOT + 22, 14, foot, "muted", _SIZE[0] - 80)
+        yield _fit_line(_LEFT, _FOOT + 21 * place, 15, line)
+    yield _fit_line(40, _FOOT + 22, 14, foot, "muted", _SIZE[0] - 80)
 
 
 def _map_texts(drawn: Heatmap, benchmark: str, descriptions: Descriptions) -> Iterator[Text]:
@@ -280,11 +280,11 @@ def _map_texts(drawn: Heatmap, benchmark: str, descriptions: Descriptions) -> It
         value = convert_to_shown(descriptions[benchmark], find_value(1 - tick / 4, drawn.limits))
         words = f"{value:.{1 if high < 1000 else 0}f}"
         yield Text(_X + _SIDE + 38, _Y + 11 + tick * (_SIDE - 13) / 4, 13, "muted", "start", words)
-    words = f"{_unit(benchmark, descriptions)}{', log' if is_log(drawn.limits) else ''}"
+    words = f"{_name_unit(benchmark, descriptions)}{', log' if is_log(drawn.limits) else ''}"
     yield Text(_X + _SIDE + 38, _Y - 8, 13, "muted", "start", words)
 
 
-def _pictures(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
+def _list_pictures(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
     """Return the map and its scale: left, upper edge, width, height, and shades."""
     scale: Ints = np.arange(SHADES)[::-1, None]
     return [((_X, _Y, _SIDE, _SIDE), card.cells), ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale)]
@@ -307,7 +307,7 @@ def map_png(cells: Ints, side: int | None = None) -> bytes:
 
 def svg(card: Card) -> str:
     """Render the card as SVG, light or dark like its page; the last line but one is its foot."""
-    encoded = ((place, base64.b64encode(map_png(cells)).decode()) for place, cells in _pictures(card))
+    encoded = ((place, base64.b64encode(map_png(cells)).decode()) for place, cells in _list_pictures(card))
     pictures = [(place, f"data:image/png;base64,{data}") for place, data in encoded]
     (width, height), about = _SIZE, {"x": _X, "y": _Y, "side": _SIDE, "mark": CARD}
     return filled("card.svg", card=card, pictures=pictures, width=width, height=height, **about) + "\n"
@@ -317,7 +317,7 @@ def png(card: Card) -> bytes:
     """Render the card as PNG, light."""
     image = Image.new("RGB", _SIZE, "#fff")
     draw = ImageDraw.Draw(image)
-    for (x, y, wide, high), cells in _pictures(card):
+    for (x, y, wide, high), cells in _list_pictures(card):
         large = picture(cells).convert("RGB").resize((int(wide), int(high)), Image.Resampling.NEAREST)
         image.paste(large, (int(x), int(y)))
     for edge in card.edges:

@@ -85,16 +85,21 @@ def differences(
             run=np.repeat(np.arange(len(rows)), [*map(len, rows)])
         )
         small = len(comparisons) > _MANY
-        residuals = _residuals(comparison, a, b, pairs, small=small) if _alike(a, b) else []
+        residuals = _compute_residuals(comparison, a, b, pairs, small=small) if _are_alike(a, b) else []
         drawn.append(Difference(comparison, to_records(comparison.relations), residuals))
     some = [comparison for comparison in comparisons if len(comparison.relations)]
     scatter = explain_scatter(pd.concat([comparison.relations for comparison in some])) if some else ""
     return Differences(
-        sides, drawn, _forests(comparisons), render_headlines(some), scatter, format_open_relations(some)
+        sides,
+        drawn,
+        _collect_forests(comparisons),
+        render_headlines(some),
+        scatter,
+        format_open_relations(some),
     )
 
 
-def _forests(compared: Sequence[Comparison]) -> list[Forest]:
+def _collect_forests(compared: Sequence[Comparison]) -> list[Forest]:
     """Return a forest for each benchmark and relation with a verdict in two or more comparisons."""
     effects = [
         row
@@ -123,7 +128,7 @@ def _forest_row(row: Mapping[str, Any], name: str, descriptions: Descriptions) -
     return {"name": name, "change": change, "low": low, "high": high, "pooled": "hosts" in row}
 
 
-def _alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
+def _are_alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
     """Report whether a cell means the same on both sides: one host or one CPU model, with one topology."""
     runs = (*a, *b)
     hosts = {reading.run["host_id"] for reading in runs}
@@ -132,7 +137,7 @@ def _alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
     return len(orders) == 1 and (len(hosts) == 1 or (len(models) == 1 and None not in models))
 
 
-def _residuals(
+def _compute_residuals(
     comparison: Comparison, a: Sequence[Reading], b: Sequence[Reading], pairs: pd.DataFrame, *, small: bool
 ) -> list[Residual]:
     """Map how pairs changed beside their relation. pairs: with `run`, the index of each one's reading."""
@@ -153,12 +158,12 @@ def _residuals(
         shift = matrix(first.assign(ratio=first["relation"].map(ratios)), order.cpus, "ratio")
         moved = np.mean(logs[len(a) :], axis=0) - np.mean(logs[: len(a)], axis=0)
         change = pd.DataFrame(np.exp(moved), index=shift.index, columns=shift.columns) / shift - 1
-        drawn = map_changes(change, order, _chance(rows, len(a), order))
+        drawn = map_changes(change, order, _estimate_chance(rows, len(a), order))
         residuals.append(Residual(part.name, drawn, thumbnail(drawn, CHANGES) if small else None))
     return residuals
 
 
-def _chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
+def _estimate_chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
     """Return the largest relative change of each pair that chance explains.
 
     first: number of runs of side A.

@@ -71,7 +71,7 @@ def palette(colours: str | Colormap) -> list[tuple[str, str]]:
     return [(mpl.colors.to_hex(colour), ink_on(*map(float, colour))) for colour in every]
 
 
-def short(name: str) -> str:
+def shorten(name: str) -> str:
     """Shorten a long name to fit beside a picture, leaving out its middle."""
     clean = one_line(name)
     return clean if len(clean) <= _SHORT else f"{clean[:10]}…{clean[-9:]}"
@@ -82,14 +82,14 @@ def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) ->
         for child in list(parent):
             if child.tag.rpartition("}")[2] in {"metadata", "style"}:
                 parent.remove(child)
-    used = {target for element in svg.iter() for target in _targets(element)}
+    used = {target for element in svg.iter() for target in _list_targets(element)}
     for element in svg.iter():
         element.tag = element.tag.rpartition("}")[2]
         element.text = (element.text or "").strip() if element.tag != "text" else element.text
         element.tail = None
         attributes = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
         element.attrib.clear()
-        element.attrib.update({key: _value(key, value, name) for key, value in attributes.items()})
+        element.attrib.update({key: _convert_value(key, value, name) for key, value in attributes.items()})
         if attributes.get("id") not in used:
             element.attrib.pop("id", None)
         if element.tag == "g":
@@ -101,12 +101,12 @@ def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) ->
     return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704  (ElementTree has escaped every text)
 
 
-def _targets(element: ET.Element) -> set[str]:
+def _list_targets(element: ET.Element) -> set[str]:
     pointers = (re.findall(r"(?:url\(|^)#([\w-]+)", value) for value in element.attrib.values())
     return {target for of_one in pointers for target in of_one}
 
 
-def _value(key: str, value: str, name: str) -> str:
+def _convert_value(key: str, value: str, name: str) -> str:
     if key == "id":
         return f"{name}-{value}"
     if value.startswith("data:"):

@@ -62,7 +62,7 @@ def ladders_of(
     """
     benchmarks = [descriptions[kind.partition("/")[0]] for kind in kinds]
     ladders = list(
-        _curves(
+        _collect_curves(
             pairs[
                 pairs["benchmark"].isin(
                     [benchmark.name for benchmark in benchmarks if benchmark.other_unit == "byte"]
@@ -72,13 +72,13 @@ def ladders_of(
         )
     )
     if any(benchmark.view is View.LADDER for benchmark in benchmarks):
-        ladders += _ladders(
+        ladders += _collect_ladders(
             select_ladder_steps(pairs, descriptions), find_plateaus(pairs, cpus, descriptions), descriptions
         )
     return sorted(ladders, key=lambda ladder: kinds.index(ladder.name))
 
 
-def _curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
+def _collect_curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
     """Yield numbers over the rate other threads got, a line per operation, from no load on."""
     for key, part in group_like_cpus(rows, "benchmark", "variant", "bytes").items():
         words = [word for word in part["operation"].unique() if word != "idle"]
@@ -91,7 +91,9 @@ def _curves(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
             yield Ladder(name, heading, describe_cpus(part), (), [], steps, part[:0], "other_rate")
 
 
-def _ladders(rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions) -> Iterator[Ladder]:
+def _collect_ladders(
+    rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions
+) -> Iterator[Ladder]:
     numbers = {name: (name, "median") for name in _NUMBERS}
     level_groups = group_like_cpus(levels, "benchmark", "variant")
     for key, part in group_like_cpus(rows, "benchmark", "variant").items():

@@ -14,17 +14,17 @@ from fleet.text import format_count, one_line
 
 def filled(template: str, **values: Any) -> str:
     """Render a template with these values."""
-    return _templates().get_template(template).render(values)
+    return _load_templates().get_template(template).render(values)
 
 
 @cache
-def _templates() -> jinja2.Environment:
+def _load_templates() -> jinja2.Environment:
     """Return the environment of all templates, with their filters and the modules that they call."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fleet.analysis.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_printable,
+        finalize=_escape_controls,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -62,5 +62,5 @@ def number(value: float | None) -> str:
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
-def _printable(value: Any) -> Any:
+def _escape_controls(value: Any) -> Any:
     return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value

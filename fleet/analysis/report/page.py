@@ -121,10 +121,10 @@ def render(
     usual = compute_host_medians(overall)
     maps = _maps_by_kind(detailed)
     shared = {kind: heatmap.choose_limits([table for _, table in of_kind]) for kind, of_kind in maps.items()}
-    thumbnails = _thumbnails(maps, shared)
+    thumbnails = _draw_thumbnails(maps, shared)
     return filled(
         "page.html",
-        title=title or _title(readings),
+        title=title or _make_title(readings),
         generator=f"{GENERATOR} {VERSION}",
         made=datetime.now(UTC),
         readings=readings,
@@ -138,11 +138,11 @@ def render(
         within=describe_interval(usual) if len(usual) else "",
         since=list(dict.fromkeys(since_text(row) for row in text.to_records(usual) if row["since"])),
         latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
-        dots=_history(overall, readings, tables_read.descriptions) if len(readings) > 1 else {},
+        dots=_draw_history(overall, readings, tables_read.descriptions) if len(readings) > 1 else {},
         detailed=detailed,
         descriptions=tables_read.descriptions,
         anchors={reading.anchor for reading in detailed},
-        front=None if thumbnails else _front(detailed[0]),
+        front=None if thumbnails else _choose_front(detailed[0]),
         thumbnails=thumbnails,
         shared=shared,
         differences=differences(root, readings, tables_read, sides) if sides else None,
@@ -154,15 +154,15 @@ def render(
         topology_of=describe_topology,
         levels_of=describe_burst_levels,
         map_of=_map,
-        ecdf_of=_ecdf,
-        residual_of=_residual,
-        forest_of=_forest,
+        ecdf_of=_draw_ecdf,
+        residual_of=_draw_residual,
+        forest_of=_draw_forest,
         ladder_of=picture,
         roofline_of=roofline,
     )
 
 
-def _title(readings: Sequence[Reading]) -> str:
+def _make_title(readings: Sequence[Reading]) -> str:
     memory, pairs = (any(getattr(reading, name) for reading in readings) for name in ("ladders", "parts"))
     latency = "Core-to-core latency" + " and memory" * memory
     hosts = list(dict.fromkeys(reading.run["host_name"] for reading in readings))
@@ -266,7 +266,7 @@ def _maps_by_kind(readings: Sequence[Reading]) -> dict[str, list[tuple[Reading, 
     return maps
 
 
-def _thumbnails(
+def _draw_thumbnails(
     maps: Mapping[str, Sequence[tuple[Reading, pd.DataFrame]]], shared: Mapping[str, heatmap.Limits]
 ) -> dict[str, list[tuple[Reading, str]]]:
     """Return small maps of each run by benchmark, in one scale each.
@@ -283,7 +283,7 @@ def _thumbnails(
     }
 
 
-def _history(
+def _draw_history(
     rows: pd.DataFrame, readings: Sequence[Reading], descriptions: Descriptions
 ) -> dict[str, list[tuple[str, Markup]]]:
     """Return panels by overview group, one per column: runs are dots on hosts' lines, rounds are ticks."""
@@ -291,7 +291,7 @@ def _history(
     for (benchmark, variant, about), group in sort_overview(rows).groupby(list(OVERVIEW[:3]), sort=False):
         kind = f"{benchmark}/{variant}".rstrip("/")
         in_detail = [
-            part.rounds.assign(host=figures.short(reading.run["host_name"]))
+            part.rounds.assign(host=figures.shorten(reading.run["host_name"]))
             for reading in readings
             for part in reading.parts
             if part.name == kind and len(part.rounds)
@@ -299,19 +299,19 @@ def _history(
         description = descriptions[str(benchmark)]
         for column, runs in group.groupby("relation", sort=False):
             dots = runs.assign(
-                host=runs["host_name"].map(figures.short),
+                host=runs["host_name"].map(figures.shorten),
                 ns=text.convert_to_shown(descriptions[str(benchmark)], runs["median_ns"]),
             )
             rounds = [table[table["relation"] == column] for table in in_detail]
             ticks = pd.concat(rounds) if rounds else None
             if len(dots) > 1:
                 title = f"{kind} {about}".rstrip()
-                panel = _panel(title, str(column), dots, ticks, description.label)
+                panel = _draw_panel(title, str(column), dots, ticks, description.label)
                 panels.setdefault(title, []).append((str(column), panel))
     return panels
 
 
-def _panel(kind: str, column: str, runs: pd.DataFrame, rounds: pd.DataFrame | None, unit: str) -> Markup:
+def _draw_panel(kind: str, column: str, runs: pd.DataFrame, rounds: pd.DataFrame | None, unit: str) -> Markup:
     """Draw a panel. runs, rounds: columns `host` and `ns`, which is a number of any unit."""
     medians = runs.groupby("host", sort=False)["ns"].median()
     listed = "; ".join(f"{host} {number(float(ns))}" for host, ns in medians.items())
@@ -352,7 +352,7 @@ def _map(reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readin
     return Map(drawn.limits, grouped, number, {}, _map_picture(title, drawn, scales, shapes))
 
 
-def _front(reading: Reading) -> tuple[str, Markup] | None:
+def _choose_front(reading: Reading) -> tuple[str, Markup] | None:
     """Return the caption and picture of a run for the first screen: its first map, ladder or distribution."""
     for part in reading.parts:
         if part.table is not None and len(reading.order.cpus) >= _LEAST_MAP:
@@ -364,11 +364,11 @@ def _front(reading: Reading) -> tuple[str, Markup] | None:
         return f"{ladder.name}: {ladder.heading} by {ladder.axis}", picture(reading, ladder, 0)
     for part in reading.parts:
         if part.curves:
-            return f"{part.name}: all samples", _ecdf(reading, part, "front")
+            return f"{part.name}: all samples", _draw_ecdf(reading, part, "front")
     return None
 
 
-def _ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
+def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
     listed = "; ".join(
         f"{relation}: half within {number(float(np.median(curve)))} ns, 99% within "
         f"{number(float(np.quantile(curve, 0.99)))} ns"
@@ -383,19 +383,19 @@ def _ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
     )
 
 
-def _residual(difference: Difference, residual: Residual) -> Markup:
+def _draw_residual(difference: Difference, residual: Residual) -> Markup:
     a, b = difference.found.a.name, difference.found.b.name
     title = f"Change of {residual.kind} from {a} to {b} relative to its relation, in %"
     return _map_picture(title, residual.drawn, [("own", residual.drawn)], palette=plots.CHANGES)
 
 
-def _forest(forest: Forest, place: int) -> Markup:
+def _draw_forest(forest: Forest, place: int) -> Markup:
     rows = forest.rows
     listed = "; ".join(
         f"{row['name']} {row['change']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%})"
         for row in rows.to_dict("records")
     )
-    names = rows["name"].map(figures.short)
+    names = rows["name"].map(figures.shorten)
     return figures.draw(
         f"forest-{place}",
         f"Changes of {forest.name} {forest.relation} with 95% intervals: {listed}",
@@ -434,7 +434,7 @@ def _map_picture(
         cell=cell,
         labels=[(name, margin + (place + 0.5) * cell) for place, name in enumerate(drawn.labels)][::every],
         upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
-        groups=[*_groups(drawn, cell, margin, margin - beside)],
+        groups=[*_name_groups(drawn, cell, margin, margin - beside)],
         pictures=[(name, thumbnail(scaled, palette)) for name, scaled in scales],
         borders=[margin + place * cell for place, border in enumerate(drawn.borders) if border],
         tips=tips,
@@ -470,18 +470,18 @@ def _block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[s
         across = ", ".join(dict.fromkeys(part["relation"]))
         values = part[number]
         where = " and ".join(format_cpus(blocks[place]) for place in dict.fromkeys((a, b)))
-        cells = "".join(dict.fromkeys((_block(starts, a, b), _block(starts, b, a))))
+        cells = "".join(dict.fromkeys((_name_block(starts, a, b), _name_block(starts, b, a))))
         tip = f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to {values.max():.1f})"
         tips.append((cells, tip))
     return tips
 
 
-def _block(starts: Ints, row: int, column: int) -> str:
+def _name_block(starts: Ints, row: int, column: int) -> str:
     width, height = (int(starts[place + 1] - starts[place]) for place in (column, row))
     return f"M{starts[column]} {starts[row]}h{width}v{height}h-{width}z"
 
 
-def _groups(
+def _name_groups(
     drawn: heatmap.Heatmap, cell: float, margin: float, far: float
 ) -> Iterator[tuple[str, float, float, float]]:
     """Yield each group's name, empty where it does not fit, where it begins and ends, and how far out."""

@@ -66,7 +66,7 @@ def heatmap(
     """
     drawn = map_cpus(table, order, limits)
     count = len(drawn.labels)
-    axes = _axes(axes, _INCHES_BESIDE + _INCHES_A_CELL * count if count <= MOST_NUMBERS else 0.0)
+    axes = _make_axes(axes, _INCHES_BESIDE + _INCHES_A_CELL * count if count <= MOST_NUMBERS else 0.0)
     scale = (LogNorm if is_log(drawn.limits) else Normalize)(*drawn.limits, clip=True)
     image = axes.imshow(drawn.values, interpolation="none", aspect="equal", cmap="viridis", norm=scale)
     borders = [place - 0.5 for place, border in enumerate(drawn.borders) if border]
@@ -96,7 +96,7 @@ def forest(rows: pd.DataFrame, axes: Axes | None = None, *, threshold: float | N
     rows: columns `name`, `change`, `low`, `high` (relative, 0.1 for 10 % more) and `pooled`, true for a row
     about all others, drawn as a diamond. threshold: the smallest change that matters, drawn as a band.
     """
-    axes = _axes(axes)
+    axes = _make_axes(axes)
     if threshold is not None:
         axes.axvspan(-100 * threshold, 100 * threshold, color="#858585", alpha=0.15, linewidth=0)
     axes.axvline(0, color="#858585", linewidth=1)
@@ -123,7 +123,7 @@ def run_dots(
 
     runs: columns `host` and `ns`, a row per run. rounds: these columns, a row per round, drawn small beneath.
     """
-    axes = _axes(axes)
+    axes = _make_axes(axes)
     hosts = list(dict.fromkeys(runs["host"]))
     for place, host in enumerate(hosts):
         if rounds is not None:
@@ -144,7 +144,7 @@ def run_dots(
 
 def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit: str = "one way, ns") -> Axes:
     """Draw cumulative distributions by name: a step is a level, a long tail to the right is outliers."""
-    axes = _axes(axes)
+    axes = _make_axes(axes)
     lowest, highest, counts = np.inf, 0.0, Counter[str]()
     for name, these in values.items():
         share = np.linspace(0, 1, _STEPS)
@@ -163,7 +163,7 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit:
     axes.set_ylim(0, 1)
     axes.set(xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
-    _legend(axes, 1.0, legend_columns(values))
+    _draw_legend(axes, 1.0, legend_columns(values))
     return axes
 
 
@@ -172,13 +172,13 @@ def burst_histogram(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
 
     bursts: from `Results.bursts`, of one benchmark and point.
     """
-    axes = _axes(axes)
+    axes = _make_axes(axes)
     values, is_main = bursts["burst_ns"].to_numpy(dtype=float), find_main_level(bursts)
     edges = make_bins(values, float(bursts["grain_ns"].median()))
     labels, colours = ["main level", "another level"], [_LINES[0][0], _LINES[1][0]]
     axes.hist([values[is_main], values[~is_main]], [*edges], stacked=True, label=labels, color=colours)
     axes.set(xlabel=bursts.attrs.get("unit", "ns"), ylabel="bursts")
-    _legend(axes, 1.0, 2)
+    _draw_legend(axes, 1.0, 2)
     return axes
 
 
@@ -198,7 +198,7 @@ def ladder(
     nanosecond, GB/s, instead of ns. over: "other_rate" for the GB/s that other threads got, joined in the
     order of the rows.
     """
-    axes = _axes(axes)
+    axes = _make_axes(axes)
     numbers: Callable[[npt.ArrayLike], Floats] = lambda ns: (  # noqa: E731
         1 / np.asarray(ns, dtype=float) if rate else np.asarray(ns, dtype=float)
     )
@@ -233,7 +233,7 @@ def ladder(
         _mark_caches(axes, levels)
     handles = axes.get_legend_handles_labels()[0]
     by_rows = [handle for column in range(3) for handle in handles[column::3]]
-    _legend(axes, 1.05, handles=by_rows, handlelength=1.8, columnspacing=1.2)
+    _draw_legend(axes, 1.05, handles=by_rows, handlelength=1.8, columnspacing=1.2)
     return axes
 
 
@@ -242,7 +242,7 @@ def legend_columns(names: Iterable[str]) -> int:
     return 2 if max(map(len, names), default=0) > _SHORT else 3
 
 
-def _legend(axes: Axes, bottom: float, columns: int = 3, **look: Any) -> None:
+def _draw_legend(axes: Axes, bottom: float, columns: int = 3, **look: Any) -> None:
     place: Any = {"loc": "lower left", "bbox_to_anchor": (0, bottom), "ncols": columns, "borderaxespad": 0.2}
     for text in axes.legend(frameon=False, **place, **look).get_texts():
         text.set_parse_math(False)
@@ -292,7 +292,7 @@ def ink_on(red: float, green: float, blue: float) -> str:
     return "black" if luminance > 0.179 else "white"
 
 
-def _axes(axes: Axes | None, inches: float = 0.0) -> Axes:
+def _make_axes(axes: Axes | None, inches: float = 0.0) -> Axes:
     """Return the axes given, or new ones, at least `inches` wide and nearly as high."""
     if axes is not None:
         return axes

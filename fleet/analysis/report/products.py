@@ -49,13 +49,15 @@ def products_of(
     if not any(descriptions[name].view is View.PRODUCTS for name in pairs["benchmark"].unique()):
         return []
     return list(
-        _products(
+        _collect_products(
             add_peak_shares(pairs, descriptions), find_plateaus(pairs, cpus, descriptions), descriptions
         )
     )
 
 
-def _products(rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions) -> Iterator[Products]:
+def _collect_products(
+    rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions
+) -> Iterator[Products]:
     one_each = ["variant", "operation", "ping_cpu", "pong_cpu", "threads"]
     rows = rows.sort_values("bytes", na_position="first", kind="stable")
     rows = rows.drop_duplicates(one_each, keep="last").sort_index()
@@ -65,10 +67,10 @@ def _products(rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptio
         (row, *_) = descriptions[str(part["benchmark"].iloc[0])].parameters_with_role("row")
         medians = medians.sort_values(row.name, key=lambda names: names.map(row.sort_key), kind="stable")
         together = int(float(str(threads)))
-        yield Products(together, describe_cpus(part), _roofs(levels, together), medians)
+        yield Products(together, describe_cpus(part), _compute_roofs(levels, together), medians)
 
 
-def _roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
+def _compute_roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
     """Return the fastest rate at which so many CPUs read each level, nearest first, in GB/s."""
     moved = levels[(levels["benchmark"] == "bandwidth") & (levels["threads"] == threads)]
     read = moved[moved["setting"] == "read"]
@@ -104,7 +106,7 @@ def _draw(every: Sequence[Products], axes: Axes) -> None:
     parts = [group.rows.assign(cpus=place, threads=group.threads) for place, group in enumerate(every)]
     rows = pd.concat(parts, ignore_index=True)
     peaks, dots = rows[rows["operation"] == "peak"], rows[rows["operation"].isin(_FROM_MEMORY)]
-    dots = dots.assign(x=[_intensity(row) for row in dots.to_dict("records")])
+    dots = dots.assign(x=[_compute_intensity(row) for row in dots.to_dict("records")])
     tops = [float(group.rows["gops"].max()) for group in every]
     ridges = [top / rate for group, top in zip(every, tops, strict=True) for rate in group.roofs.values()]
     x, y = [*ridges, *dots["x"]] or [1.0], [*tops, *dots["gops"], *peaks["gops"]]
@@ -140,7 +142,7 @@ def _draw(every: Sequence[Products], axes: Axes) -> None:
     axes.legend(handles=lines, ncols=_IN_A_LINE, frameon=False, columnspacing=1.2, handlelength=1.8, **above)
 
 
-def _intensity(row: dict[Any, Any]) -> float:
+def _compute_intensity(row: dict[Any, Any]) -> float:
     """Return a product's operations for each byte that is new in it: B, and where all streams A as well."""
     m, n, k = map(int, row["shape"].split("x"))
     size = 2 if "bf" in row["variant"] else 1 if row["variant"].endswith(("int8", "vnni", "i8mm")) else 4

@@ -139,19 +139,19 @@ def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> 
         summaries = load.list_published(listing, run_id=ids[start : start + _AT_ONCE])
         descriptions = load.merge_descriptions(summaries)
         pairs = as_float64(load_pairs(listing, run_id=[run.run_id for run in summaries]))
-        past |= _medians(load.drop_contradicting(pairs, summaries, descriptions), descriptions)
+        past |= _compute_medians(load.drop_contradicting(pairs, summaries, descriptions), descriptions)
     readings: list[Reading] = []
     read: list[pd.DataFrame] = []
-    for batch in _batches(rows):
+    for batch in _batch_runs(rows):
         detailed = {row["run_id"] for row in batch if few or last[row["host_id"]] == row["run_id"]}
         descriptions = read_descriptions(batch[0]["hello"])
-        of_batch = _rows(listing, batch, cpus, detailed, before, past, descriptions, benchmark)
+        of_batch = _read_rows(listing, batch, cpus, detailed, before, past, descriptions, benchmark)
         read.append(of_batch.pairs)
         for run in batch:
             run_id = run["run_id"]
             names = (run_names[run_id], f"run-{len(readings) + 1}")
             readings.append(
-                _reading(listing, run, of_batch, cpus, names, descriptions, detailed=run_id in detailed)
+                _make_reading(listing, run, of_batch, cpus, names, descriptions, detailed=run_id in detailed)
             )
     pairs = pd.concat(read, ignore_index=True)
     order = pd.Index(runs["run_id"]).get_indexer(pairs["run_id"])
@@ -178,7 +178,7 @@ def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return names
 
 
-def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _batch_runs(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Yield runs to read together, whose agents describe the benchmarks alike; a big one comes alone."""
     batch: list[dict[str, Any]] = []
     bursts = 0
@@ -192,11 +192,11 @@ def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     yield batch
 
 
-def _medians(pairs: pd.DataFrame, descriptions: Descriptions) -> dict[str, Medians]:
+def _compute_medians(pairs: pd.DataFrame, descriptions: Descriptions) -> dict[str, Medians]:
     return group_medians_by_run(reduce_by_relation(load.drop_points(pairs, descriptions), _BY_RELATION))
 
 
-def _rows(
+def _read_rows(
     listing: Listing,
     runs: Sequence[dict[str, Any]],
     cpus: pd.DataFrame,
@@ -220,7 +220,7 @@ def _rows(
         table = reduce_by_relation(pairs[pairs["run_id"].isin(own)], _BY_RELATION, number)
         for row in to_records(table.sort_values("median_ns", kind="stable")):
             relations.setdefault(row["run_id"], {}).setdefault(name_kind(row), []).append(row)
-    past |= _medians(pairs, descriptions)
+    past |= _compute_medians(pairs, descriptions)
     earlier = {
         run_id: [row for earlier_id in before[run_id] for row in past.get(earlier_id, ())] for run_id in ids
     }
@@ -247,7 +247,7 @@ def rows_by_run(rows: pd.DataFrame) -> dict[str, slice]:
     return {str(ids[begin]): slice(begin, end) for begin, end in pairwise(begins) if begin < end}
 
 
-def _reading(
+def _make_reading(
     listing: Listing,
     run: dict[str, Any],
     rows: _Rows,
@@ -343,7 +343,7 @@ def _read_part_detail(
         for name, thinned in of_relations.items():
             own = np.sort(latency[(relation == name)[burst]])
             thinned.add(own)
-        rounds.append(_middles(samples, latency, burst))
+        rounds.append(_compute_burst_medians(samples, latency, burst))
     shares = np.linspace(0, 1, _STEPS)
     return replace(
         part,
@@ -371,7 +371,7 @@ class _Thinned:
             self._step, self._read_groups = 2 * self._step, self._read_groups // 2
 
 
-def _middles(samples: pd.DataFrame, latency: Floats, burst: Ints) -> pd.DataFrame:
+def _compute_burst_medians(samples: pd.DataFrame, latency: Floats, burst: Ints) -> pd.DataFrame:
     """Return the relation, round and median of each burst with samples."""
     sizes = np.bincount(burst)
     sampled = np.flatnonzero(sizes)

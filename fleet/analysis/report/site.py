@@ -135,7 +135,7 @@ def write_site(
     for host in made_of:
         cpu_models = [hosts[host][-1].cpu_model] if host in hosts else tables[host]["cpu_model"].dropna()
         model = next(iter(cpu_models), None)
-        models.setdefault(_slug(model), []).append(host)
+        models.setdefault(_make_slug(model), []).append(host)
     of_models = {
         slug: _digest([[made_of[host] for host in own], repr(ranges)]) for slug, own in models.items()
     }
@@ -319,7 +319,7 @@ def _read_state(folder: Path) -> dict[str, dict[str, Any]]:
     return {"machines": machines if complete else {}, "models": models if complete else {}, "files": files}
 
 
-def _slug(model: str | None) -> str:
+def _make_slug(model: str | None) -> str:
     """Return a CPU model as a file name; unlike a host's, it ends in a dot and digest."""
     words = re.sub(r"[^A-Za-z0-9]+", "-", model or "unknown").strip("-")[:40]
     return f"cpu-{words}.{hashlib.sha256((model or '').encode()).hexdigest()[:6]}"
@@ -420,7 +420,7 @@ def _render_machine(
         run=run["run_id"],
         date=f"{run['started_utc']:%Y-%m-%d}" if run["runs"] else "",
         model=one_line(run["cpu_model"] or "unknown CPU model"),
-        slug=_slug(run["cpu_model"]),
+        slug=_make_slug(run["cpu_model"]),
         cpus=run["cpus_measured"],
         kernel=one_line(run["kernel"] or ""),
         benchmark=kind,

@@ -24,8 +24,8 @@ def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """
     if counters.empty:
         return pd.DataFrame([], columns=[*_NUMBER, "per_unit", "bursts", "scaled"])
-    relations = dict(zip(_pairs(pairs), pairs["relation"], strict=True))
-    of_rows: list[Any] = [relations.get(pair) for pair in _pairs(counters)]
+    relations = dict(zip(_iter_pairs(pairs), pairs["relation"], strict=True))
+    of_rows: list[Any] = [relations.get(pair) for pair in _iter_pairs(counters)]
     rows = counters.assign(relation=of_rows)
     rows = rows[rows["relation"].notna()]
     share = rows["running_ns"] / rows["enabled_ns"]
@@ -40,7 +40,7 @@ def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     return medians.reset_index()
 
 
-def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+def _iter_pairs(rows: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     for *kind, ping, pong in rows[_PAIR].itertuples(index=False, name=None):
         yield *(None if is_none(word) else word for word in kind), min(ping, pong), max(ping, pong)
 
@@ -76,7 +76,7 @@ def tabulate_events(
         key_columns = ["relation", *key_columns]
         of_each = {"by what two CPUs share": [row for part in of_each.values() for row in part]}
     tables = [
-        PointTable(title, (", ".join(key_columns), *names), _lines(part, key_columns, names))
+        PointTable(title, (", ".join(key_columns), *names), _format_lines(part, key_columns, names))
         for title, part in of_each.items()
         if names
     ]
@@ -90,7 +90,7 @@ def tabulate_events(
     return PointTables(name, f"counted per {unit} in each thread", tables, "; ".join(notes))
 
 
-def _lines(
+def _format_lines(
     rows: Sequence[dict[str, Any]], key_columns: Sequence[str], names: Sequence[str]
 ) -> list[tuple[str, ...]]:
     cells = {}

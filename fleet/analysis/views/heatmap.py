@@ -115,7 +115,7 @@ def _lay_out_matrix(
     for name, line_cells, shades, border in zip(
         rows, cells, drawn.choose_shades(), drawn.borders, strict=True
     ):
-        coloured = [_style(shade) if canvas.colour and shade >= 0 else "" for shade in shades]
+        coloured = [_choose_style(shade) if canvas.colour and shade >= 0 else "" for shade in shades]
         lines += [rule] * border + [line(name, line_cells, coloured)]
     return Text("\n").join([*lines, Text()])
 
@@ -126,7 +126,7 @@ def _draw_half_blocks(drawn: Heatmap, order: Layout, quantity: str, marked: Pair
     flagged = "; x: pair with a flag" if marked else ""
     text = Text(f"{quantity}, by colour; rows ping, columns pong{flagged}\n")
     for share in np.linspace(0, 1, _LEGEND_STEPS):
-        text.append("  ", _style(round(share * (SHADES - 1))))
+        text.append("  ", _choose_style(round(share * (SHADES - 1))))
         text.append(f" {find_value(share, drawn.limits):.0f}  ")
     text.append("\n").append(_column_labels(drawn, label))
     shades = drawn.choose_shades()
@@ -138,13 +138,15 @@ def _draw_half_blocks(drawn: Heatmap, order: Layout, quantity: str, marked: Pair
                 bottom = -1 if lower is None else shades[lower][column]
                 rows = [row for row in (upper, lower) if row is not None]
                 points_out = any(_mark(order.cpus[row], order.cpus[column], marked) == "*" for row in rows)
-                text.append(" " * gap).append("x" if points_out else "▀", _two(top, bottom, points_out))
+                text.append(" " * gap).append(
+                    "x" if points_out else "▀", _style_two_cells(top, bottom, points_out)
+                )
             text.append("\n")
     return text
 
 
 @cache
-def _two(top: int, bottom: int, points_out: bool) -> Style:
+def _style_two_cells(top: int, bottom: int, points_out: bool) -> Style:
     """Return the colours of a cell with one pair above another; unmeasured pairs stay dark."""
     upper, lower = (
         Color.from_rgb(*shade_to_rgb(shade)) if shade >= 0 else Color.parse("black")
@@ -176,25 +178,25 @@ def _draw_signs(drawn: Heatmap, order: Layout, quantity: str, marked: Pairs) -> 
             "x" if _mark(cpu, other, marked) == "*" else sign
             for other, sign in zip(order.cpus, shade_signs, strict=True)
         ]
-        text.append("\n" * border + f"{name:>{label}} {_spread(signs, drawn.borders)}\n")
+        text.append("\n" * border + f"{name:>{label}} {_spread_words(signs, drawn.borders)}\n")
     return text
 
 
 def _column_labels(drawn: Heatmap, label: int) -> str:
     """Render the columns' names downwards, a digit a line, so that neighbours do not run together."""
     lines = (
-        " " * (label + 1) + _spread([f"{name:>{label}}"[digit] for name in drawn.labels], drawn.borders)
+        " " * (label + 1) + _spread_words([f"{name:>{label}}"[digit] for name in drawn.labels], drawn.borders)
         for digit in range(-label, 0)
     )
     return "".join(f"{line}\n" for line in lines)
 
 
-def _spread(words: Sequence[str], gaps: Sequence[bool]) -> str:
+def _spread_words(words: Sequence[str], gaps: Sequence[bool]) -> str:
     return "".join(" " * gap + word for word, gap in zip(words, gaps, strict=True)).rstrip()
 
 
 @cache
-def _style(shade: int) -> Style:
+def _choose_style(shade: int) -> Style:
     colour = Color.from_rgb(*shade_to_rgb(shade))
     return Style(color="black" if is_light_shade(shade) else "bright_white", bgcolor=colour)
 
@@ -215,14 +217,14 @@ def shade_to_rgb(shade: int) -> tuple[int, ...]:
 
 def colour_by_rank(text: str, rank: float) -> str:
     """Render text on the colour of its rank: 0 the fastest, dark; 1 the slowest, light."""
-    return _style(round(rank * (SHADES - 1))).render(text)
+    return _choose_style(round(rank * (SHADES - 1))).render(text)
 
 
 def _draw_groups(table: npt.ArrayLike, order: Layout, canvas: Canvas, quantity: str) -> Text:
     """Draw groups of CPUs in numbers, as many as fit."""
     for max_groups in (MOST_GROUPS, MOST_GROUPS // 2, MOST_GROUPS // 4, 2):
         drawn = map_groups(table, order, max_groups)
-        letters = [_letter(number) for number in range(len(drawn.labels))]
+        letters = [_name_group(number) for number in range(len(drawn.labels))]
         rows = [f"{label} {letter}" for label, letter in zip(drawn.labels, letters, strict=True)]
         body = _lay_out_matrix(rows, letters, drawn.format_cells("{:.1f}", "-"), drawn, canvas)
         if canvas.fits(body.plain):
@@ -233,6 +235,6 @@ def _draw_groups(table: npt.ArrayLike, order: Layout, canvas: Canvas, quantity: 
     ).append_text(body)
 
 
-def _letter(number: int) -> str:
+def _name_group(number: int) -> str:
     """Return the name of a group: A, B, ... Z, AA, AB, ..."""
-    return ("" if number < 26 else _letter(number // 26 - 1)) + chr(ord("A") + number % 26)
+    return ("" if number < 26 else _name_group(number // 26 - 1)) + chr(ord("A") + number % 26)

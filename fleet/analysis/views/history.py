@@ -37,7 +37,7 @@ def render_relation_history(
     titles, right = [*names, *numbers, "labels"], range(len(names), len(names) + len(numbers))
     rows = text.to_records(found)
     common_labels = text.find_common_labels([row["labels"] for row in rows])
-    lines = [_line(row, descriptions, several=several, common_labels=common_labels) for row in rows]
+    lines = [_format_line(row, descriptions, several=several, common_labels=common_labels) for row in rows]
     drop = ("p99", "min", "max", "run", "flagged", "pairs")
     listed = table(titles, lines, right=right, width=width, drop=drop)
     levels = not are_pairs(found["relation"]).any()
@@ -47,13 +47,13 @@ def render_relation_history(
     named = (([name for name in names if name in listed_titles], subject) for names, subject in of.items())
     meant = [f"{', '.join(names)}: of {subject}" for names, subject in named if names]
     explanation = "; ".join((text.describe_units(found["benchmark"], descriptions), *meant))
-    body = text.add_common_labels(listed, common_labels) + _courses(found, width)
+    body = text.add_common_labels(listed, common_labels) + _render_courses(found, width)
     words = {name.partition(" ")[0] for name in relations}
     end = one_line(f"What changed when: fleet compare {rows[-1]['host_name']}")
     return f"{', '.join(sorted(words)) if several else relations[0]}: {explanation}\n{body}\n\n{end}"
 
 
-def _courses(history: pd.DataFrame, width: int | None) -> str:
+def _render_courses(history: pd.DataFrame, width: int | None) -> str:
     keys = ["host_name", *_CLASS]
     rows = [
         (str(host), f"{name}/{variant}", str(relation), draw_sparkline(part["median_ns"]))
@@ -104,7 +104,7 @@ def draw_sparkline(values: npt.ArrayLike) -> str:
     return "".join(_BLOCKS[min(int(height * len(_BLOCKS)), len(_BLOCKS) - 1)] for height in share)
 
 
-def _line(
+def _format_line(
     row: dict[str, Any], descriptions: Descriptions, *, several: bool, common_labels: Container[str]
 ) -> tuple[str, ...]:
     min_column, max_column = (

@@ -43,7 +43,7 @@ def render_ladder(
         f"{first['benchmark']}/{first['variant']}: {benchmark.heading}, {grouping}; {describe_pages(rows)}"
     ]
     parts += [
-        f"{describe_cpus(group)}\n{_levels(group, width, descriptions)}"
+        f"{describe_cpus(group)}\n{_render_levels(group, width, descriptions)}"
         for group in group_like_cpus(levels).values()
     ]
     parts += explain_marks(levels)
@@ -52,7 +52,7 @@ def render_ladder(
         parts.append(f"interval: {describe_half_widths('half the plateaus', *ends)}")
     if all_sizes or not len(levels):
         for _, group in rows.groupby(["threads", *_ENDS], sort=True):
-            parts.append(f"{describe_cpus(group)}\n{_sizes(group, width, descriptions)}")
+            parts.append(f"{describe_cpus(group)}\n{_render_sizes(group, width, descriptions)}")
     ending = describe_bursts(rows)
     if benchmark.unit == "byte":
         ending += "; bytes that instructions move: what a write fetches before is not counted"
@@ -87,18 +87,18 @@ def tabulate_levels(
         sizes = "-".join(dict.fromkeys(format_size(int(size)) for size in ends))
         line = [level, format_size(cache) if cache else _NONE, sizes]
         for column in columns:
-            line += _cell(of_level[of_level["setting"] == column], descriptions, cycles=cycles)
+            line += _format_cell(of_level[of_level["setting"] == column], descriptions, cycles=cycles)
         lines.append(tuple(line))
-    return ("level", "cache", "sizes", *_titles(columns, cycles=cycles)), lines
+    return ("level", "cache", "sizes", *_name_columns(columns, cycles=cycles)), lines
 
 
-def _levels(
+def _render_levels(
     group: pd.DataFrame, width: int | None, descriptions: Descriptions, *, in_cycles: bool = True
 ) -> str:
     titles, lines = tabulate_levels(group, descriptions, in_cycles=in_cycles)
     full_table = table(titles, lines, right=set(range(3, len(titles))))
     return (
-        _levels(group, width, descriptions, in_cycles=False)
+        _render_levels(group, width, descriptions, in_cycles=False)
         if in_cycles and is_too_wide(full_table, width)
         else full_table
     )
@@ -109,7 +109,7 @@ def _has_cycles(rows: pd.DataFrame, descriptions: Descriptions) -> bool:
     return not is_rate(descriptions[rows["benchmark"].iloc[0]]) and bool(rows["core_ghz"].notna().any())
 
 
-def _sizes(
+def _render_sizes(
     rows: pd.DataFrame, width: int | None, descriptions: Descriptions, *, in_cycles: bool = True
 ) -> str:
     columns, cycles = sort_settings(rows, descriptions), in_cycles and _has_cycles(rows, descriptions)
@@ -117,20 +117,20 @@ def _sizes(
     for size in sorted(rows["bytes"].unique()):
         line = [format_size(int(size))]
         for column in columns:
-            line += _cell(
+            line += _format_cell(
                 rows[(rows["bytes"] == size) & (rows["setting"] == column)], descriptions, cycles=cycles
             )
         lines.append(tuple(line))
-    titles = ("size", *_titles(columns, cycles=cycles))
+    titles = ("size", *_name_columns(columns, cycles=cycles))
     full_table = table(titles, lines, right=set(range(len(titles))))
     return (
-        _sizes(rows, width, descriptions, in_cycles=False)
+        _render_sizes(rows, width, descriptions, in_cycles=False)
         if cycles and is_too_wide(full_table, width)
         else full_table
     )
 
 
-def _cell(rows: pd.DataFrame, descriptions: Descriptions, *, cycles: bool) -> list[str]:
+def _format_cell(rows: pd.DataFrame, descriptions: Descriptions, *, cycles: bool) -> list[str]:
     """Return a number, and its cycles: ~ for a plateau that is not level, 12|34 at two levels."""
     if not len(rows):
         return [_NONE] * (1 + cycles)
@@ -142,7 +142,7 @@ def _cell(rows: pd.DataFrame, descriptions: Descriptions, *, cycles: bool) -> li
     return [("~" if uneven else "") + number, *in_cycles]
 
 
-def _titles(columns: Sequence[str], *, cycles: bool) -> list[str]:
+def _name_columns(columns: Sequence[str], *, cycles: bool) -> list[str]:
     return [title for column in columns for title in ([column, "cycles"] if cycles else [column])]
 
 

@@ -132,7 +132,7 @@ def group_columns(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> 
     groups = []
     for (benchmark, _, about), part in table.groupby(keys, sort=False):
         columns = {
-            str(relation): dict(_cells(rows, descriptions))
+            str(relation): dict(_iter_cells(rows, descriptions))
             for relation, rows in part.sort_values("place", kind="stable").groupby("relation", sort=False)
         }
         counts = part.groupby("host_id", sort=False)[["bursts", "flagged_bursts"]].sum()
@@ -157,7 +157,7 @@ def render_host_table(table: pd.DataFrame, canvas: Canvas, descriptions: Descrip
     plain = "" if fitting and len(listed.hosts) <= _SEPARATE_UP_TO else listed.text(intervals=False)
     fewer = plain.count("\n\n") < fitting.count("\n\n")
     body = fitting if fitting and not (plain and fewer) else plain
-    return "\n".join((body, *_legend(table, descriptions, with_intervals="±" in body)))
+    return "\n".join((body, *_explain_table(table, descriptions, with_intervals="±" in body)))
 
 
 def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descriptions = SHIPPED) -> str:
@@ -171,9 +171,15 @@ def render_extremes(table: pd.DataFrame, width: int | None, descriptions: Descri
             ends = ((cell.text, cell.host) for cell in (ordered[0], ordered[-1]))
             rows.append((group.title, column, f"{len(ordered):,}", middle, *chain(*ends)))
     text = laid_out(titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest"))
-    last = f"{_numbers(table, descriptions)}; median, min, max: of the hosts"
+    last = f"{_count_numbers(table, descriptions)}; median, min, max: of the hosts"
     return "\n".join(
-        (text, *_relations(table), last, *_describe_changes(table), *_describe_levels(table, descriptions))
+        (
+            text,
+            *_list_relations(table),
+            last,
+            *_describe_changes(table),
+            *_describe_levels(table, descriptions),
+        )
     )
 
 
@@ -247,7 +253,7 @@ def _order_hosts(table: pd.DataFrame) -> list[str]:
     return means.sort_values("of_usual", kind="stable")["host_id"].tolist()
 
 
-def _cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tuple[str, Cell]]:
+def _iter_cells(rows: pd.DataFrame, descriptions: Descriptions) -> Iterator[tuple[str, Cell]]:
     """Yield the cell of each host in a column; equal hosts share their mean rank."""
     ordered = sorted(rows["median_ns"])
     names = ["benchmark", "host_id", "host_name", "median_ns", "half"]
@@ -280,21 +286,21 @@ class _Listed:
             for part in [group] if intervals else self._narrow(group):
                 last = tables[-1] if tables else []
                 beside = last and {*last[0].hosts} == {*part.hosts}
-                if beside and self._canvas.fits(self._table([*last, part], intervals=intervals)):
+                if beside and self._canvas.fits(self._render_table([*last, part], intervals=intervals)):
                     last.append(part)
                 else:
                     tables.append([part])
-        return "\n\n".join(self._table(groups, intervals=intervals) for groups in tables)
+        return "\n\n".join(self._render_table(groups, intervals=intervals) for groups in tables)
 
     def _narrow(self, group: Group) -> list[Group]:
         """Split a group into parts that fit."""
         names, middle = list(group.columns), len(group.columns) // 2
-        if middle == 0 or self._canvas.fits(self._table([group], intervals=False)):
+        if middle == 0 or self._canvas.fits(self._render_table([group], intervals=False)):
             return [group]
         halves = ({name: group.columns[name] for name in part} for part in (names[:middle], names[middle:]))
         return [part for half in halves for part in self._narrow(replace(group, columns=half))]
 
-    def _table(self, groups: Sequence[Group], *, intervals: bool) -> str:
+    def _render_table(self, groups: Sequence[Group], *, intervals: bool) -> str:
         """Render groups side by side below their names, then the share of flagged bursts, and the runs."""
         hosts = [host for host in self.hosts if host in {*groups[0].hosts}]
         own = [self._own[host] for host in hosts]
@@ -310,7 +316,7 @@ class _Listed:
         for group in groups:
             variants = {host: Cell(name, "-", None, host, math.nan) for host, name in group.variants.items()}
             cells_by_title = {**({"variant": variants} if variants else {}), **group.columns}
-            columns = [_texts(cells, hosts, intervals=intervals) for cells in cells_by_title.values()]
+            columns = [_render_column(cells, hosts, intervals=intervals) for cells in cells_by_title.values()]
             # Kinds of cores are on a line of their own.
             titles = [title.partition(" ")[::2] for title in cells_by_title]
             widths = [max(map(len, (*title, *texts))) for title, texts in zip(titles, columns, strict=True)]
@@ -337,7 +343,7 @@ class _Listed:
         return padded if rank is None else colour_by_rank(padded, rank)
 
 
-def _texts(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) -> list[str]:
+def _render_column(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) -> list[str]:
     """Render a column: numbers, and their intervals below one another where there are some."""
     host_cells = [cells.get(host) for host in hosts]
     halves = [cell.within if cell and intervals and cell.within != "-" else "" for cell in host_cells]
@@ -348,9 +354,9 @@ def _texts(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) 
     ]
 
 
-def _legend(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: bool) -> Iterator[str]:
-    yield from _relations(table)
-    yield f"{_numbers(table, descriptions)}; flagged: of bursts"
+def _explain_table(table: pd.DataFrame, descriptions: Descriptions, *, with_intervals: bool) -> Iterator[str]:
+    yield from _list_relations(table)
+    yield f"{_count_numbers(table, descriptions)}; flagged: of bursts"
     if table["runs"].max() > 1:
         yield "of several runs: the geometric mean of those at the main level"
     yield from _describe_changes(table)
@@ -389,11 +395,11 @@ def _describe_levels(table: pd.DataFrame, descriptions: Descriptions) -> Iterato
         yield f"levels differ between runs of {len(switching) - _LISTED} more"
 
 
-def _relations(table: pd.DataFrame) -> Iterable[str]:
+def _list_relations(table: pd.DataFrame) -> Iterable[str]:
     return filter(None, [explain_relations(table["relation"])])
 
 
-def _numbers(table: pd.DataFrame, descriptions: Descriptions) -> str:
+def _count_numbers(table: pd.DataFrame, descriptions: Descriptions) -> str:
     return f"numbers: {describe_units(table['benchmark'], descriptions)}, median of the pairs"
 
 

@@ -83,7 +83,9 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
     rows = rows or [_POINT]
     tables, columns = ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
     measured_there = [name for name in WORK_COLUMNS if name in pairs and pairs[name].notna().any()]
-    cells, *others = (_cells(pairs, name, tables, rows, columns) for name in ("median_ns", *measured_there))
+    cells, *others = (
+        _compute_cells(pairs, name, tables, rows, columns) for name in ("median_ns", *measured_there)
+    )
     loaded = benchmark.other_unit == "byte"
     usually = ("ratio", "boundary") if benchmark.view is View.BLOCKS else ("knee",) if loaded else ()
     titled = [
@@ -108,15 +110,19 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
                 own, words = by_title["own"], by_title["words"]
                 texts.append(f"{words / own:.1f}" if own and words else "-")
             if loaded:
-                texts.append(_knee(cells[key], others[-1][key], row, across))
+                texts.append(_format_knee(cells[key], others[-1][key], row, across))
             lines.append((_label(row, rows), *texts))
             if others:
                 lines.append(("", *map(_others_text, below), *("" for _ in more)))
         values = zip(tables, key, strict=True)
-        title = ", ".join(_meaning(parameter, value) for parameter, value in values if parameter in titled)
+        title = ", ".join(
+            _explain_parameter(parameter, value) for parameter, value in values if parameter in titled
+        )
         point_tables.append(PointTable(title, titles, lines))
-    legend = "; ".join([f"{benchmark.heading}, median of pairs", *_words(pairs, [*rows, *columns])])
-    notes = [describe_bursts(pairs), *_notes(benchmark, bool(others))]
+    legend = "; ".join(
+        [f"{benchmark.heading}, median of pairs", *_describe_parameters(pairs, [*rows, *columns])]
+    )
+    notes = [describe_bursts(pairs), *_list_notes(benchmark, bool(others))]
     notes += ["words/own: what false sharing costs"] * any(
         "words/own" in point_table.titles for point_table in point_tables
     )
@@ -131,7 +137,7 @@ def _others_text(values: Sequence[float | None]) -> str:
     return "-".join(f"{value:.{decimals}f}" for value in numbers) or "-"
 
 
-def _knee(
+def _format_knee(
     numbers: Mapping[Key, Mapping[Key, float]],
     rates: Mapping[Key, Mapping[Key, float]],
     row: Key,
@@ -153,7 +159,7 @@ def _knee(
     return "not reached" if before[0] else "-"
 
 
-def _notes(benchmark: Benchmark, others: bool) -> Iterator[str]:
+def _list_notes(benchmark: Benchmark, others: bool) -> Iterator[str]:
     if benchmark.other_unit == "byte":
         yield "below each: GB/s of all other threads in the same samples"
         yield f"knee: where a {benchmark.unit} takes {_KNEE:g} times what it does without them"
@@ -166,7 +172,7 @@ def _notes(benchmark: Benchmark, others: bool) -> Iterator[str]:
         yield "boundary: what each end of a block costs, (shared - own) times its lines"
 
 
-def _cells(
+def _compute_cells(
     pairs: pd.DataFrame, number: str, *parameters: Sequence[Parameter]
 ) -> dict[Key, dict[Key, dict[Key, float]]]:
     """Return the median of a column, by the values of the parameters of tables, rows and columns."""
@@ -203,13 +209,13 @@ def _format_parameter(parameter: Parameter, value: Any) -> str:
     return f"{value:g}" if parameter.type == "count" else str(value)
 
 
-def _meaning(parameter: Parameter, value: Any) -> str:
+def _explain_parameter(parameter: Parameter, value: Any) -> str:
     if parameter.type == "word":
         return parameter.words.get(value) or str(value)
     return f"{parameter.name.removesuffix('_bytes')} {_format_parameter(parameter, value)}"
 
 
-def _words(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -> Iterator[str]:
+def _describe_parameters(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -> Iterator[str]:
     for parameter in parameters:
         values = {str(value).partition("-")[0] for value in pairs[parameter.name]}
         if parameter is _RELATION:
@@ -398,12 +404,12 @@ def _compare_remote_with_local(name: str, matrix: NodeMatrix, descriptions: Desc
 def render_tables(found: PointTables, width: int | None = None) -> str:
     """Render the tables for a terminal, one below another; wider ones in parts."""
     parts = (
-        f"{one_line(point_table.title)}\n{_table_text(point_table, width)}" for point_table in found.tables
+        f"{one_line(point_table.title)}\n{_render_table(point_table, width)}" for point_table in found.tables
     )
     return "\n".join((one_line(f"{found.name}: {found.legend}"), *parts, one_line(found.note)))
 
 
-def _table_text(point_table: PointTable, width: int | None) -> str:
+def _render_table(point_table: PointTable, width: int | None) -> str:
     """Render as many columns side by side as fit, the others below, each part with the names of the lines."""
     columns = list(zip(point_table.titles, *point_table.lines, strict=True))
     parts: list[list[tuple[str, ...]]] = [columns[:2]]

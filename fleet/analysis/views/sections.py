@@ -77,7 +77,7 @@ def render_pairs(
 ) -> str:
     """Render one benchmark and variant: relations, extreme pairs and matrix. legend: explain the words."""
     first, number = pairs.iloc[0], estimator_column(run)
-    heading, name = descriptions[first["benchmark"]].heading, _kind(first)
+    heading, name = descriptions[first["benchmark"]].heading, _name_kind(first)
     estimator_note = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
     lines = [f"{name}: {heading}{estimator_note}, by what two CPUs share"]
     marked = _find_flagged_pairs(pairs)
@@ -95,7 +95,7 @@ def render_pairs(
         words = "median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts"
         lines.append(words + "; *: pairs with a flag of their own" * bool(mark_column))
     lines.append(_describe_precision(pairs, number))
-    lines += [*_extremes(pairs, number, canvas.width), *describe_burst_levels(pairs)]
+    lines += [*_render_extremes(pairs, number, canvas.width), *describe_burst_levels(pairs)]
     return "\n".join(lines) + "\n\n" + render_matrix(pairs, order, canvas, run, descriptions, as_map=as_map)
 
 
@@ -159,7 +159,7 @@ def _find_flagged_pairs(pairs: pd.DataFrame) -> "pd.Series[bool]":
     return pairs["flags"].map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS)).astype(bool)
 
 
-def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
+def _render_extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
     """Render the fastest and slowest pairs of each relation that has enough; as many as fit."""
     rows = []
     for relation, part in pairs.groupby("relation", sort=False):
@@ -198,5 +198,5 @@ def describe_burst_levels(pairs: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _kind(row: Any) -> str:
+def _name_kind(row: Any) -> str:
     return text.name_kind(row) + ("" if text.is_none(row["point"]) else f" {row['point']}")

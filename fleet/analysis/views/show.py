@@ -84,7 +84,7 @@ def show_as_json(
     yield f"{start}["
     for place, run_id in enumerate(run_ids):
         yield ",\n" if place else "\n"
-        yield indent_lines(indent_lines(format_json(_object(_load(root, run_id, only)))))
+        yield indent_lines(indent_lines(format_json(_make_object(_load(root, run_id, only)))))
     for host in missing:
         run = {"host_name": host.name, "session_id": host.session_id, "state": "missing"}
         run |= {"why": host.why or "interrupted", "time_utc": host.time_utc}
@@ -115,7 +115,7 @@ def show_run(
     """
     run_data = _load(root, run_id, only)
     descriptions = run_data.descriptions
-    parts = _parts(run_data, canvas, all_sizes=all_sizes, as_map=as_map)
+    parts = _render_parts(run_data, canvas, all_sizes=all_sizes, as_map=as_map)
     if len(earlier) > 1:
         past = load.merge_descriptions(earlier)
         cells = mark_usual(root, load_overview_history(root, earlier, only, past))
@@ -131,7 +131,7 @@ def show_run(
     return "\n\n".join(part for part in parts if part)
 
 
-def _parts(run_data: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) -> list[str]:
+def _render_parts(run_data: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) -> list[str]:
     legend, descriptions = True, run_data.descriptions
     memory = describe_memory(run_data.run, run_data.pairs, run_data.cpus, descriptions)
     parts = [
@@ -219,7 +219,7 @@ def show_as_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
     return format_csv(load.add_run_columns(rows, load.load_runs(root, run_id=run_ids))).removesuffix("\n")
 
 
-def _object(run_data: "_Found") -> dict[str, Any]:
+def _make_object(run_data: "_Found") -> dict[str, Any]:
     number, descriptions = estimator_column(run_data.run), run_data.descriptions
     return {
         "run": {key: value for key, value in run_data.run.items() if key != "probe"},
@@ -303,7 +303,7 @@ def show_runs(root: Root, shown: RunsToShow, canvas: Canvas, only: Only = ALL, *
         text = show_run(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
         return f"{heading}\n\n{text}" if shown.missing else text
     descriptions = load.merge_descriptions(shown.runs)
-    table = _medians(root, shown.runs, only, descriptions)
+    table = _load_medians(root, shown.runs, only, descriptions)
     parts = [
         heading,
         _render_hosts(table, shown.runs, canvas, only, descriptions),
@@ -322,11 +322,11 @@ def render_overview(
 ) -> str:
     """Render the overview of runs and what it omits. earlier: runs like them. ends: extreme hosts only."""
     descriptions = load.merge_descriptions([*earlier, *runs])
-    table = _medians(root, runs, ALL, descriptions, earlier)
+    table = _load_medians(root, runs, ALL, descriptions, earlier)
     return _render_hosts(table, runs, canvas, ALL, descriptions, ends=ends)
 
 
-def _medians(
+def _load_medians(
     root: Root,
     runs: Sequence[RunSummary],
     only: Only,

@@ -208,11 +208,11 @@ def list_warnings(
     """
     warnings = [
         *_warn_of_failures(run, rows),
-        *_flags(run, rows),
-        *(_steal(rows) if len(rows.bursts) else ()),
-        *_topology(findings),
-        *_breaches(checked),
-        *_wide(run, rows),
+        *_warn_of_flags(run, rows),
+        *(_warn_of_steal(rows) if len(rows.bursts) else ()),
+        *_warn_of_topology(findings),
+        *_warn_of_breaches(checked),
+        *_warn_of_wide_intervals(run, rows),
     ]
     minor = ", ".join(f"{warning.key} {warning.extent}" for warning in warnings if warning.minor)
     by_key = {warning.key: warning for warning in warnings if not warning.minor}
@@ -271,7 +271,7 @@ def _merge_reasons(reasons: Sequence[str]) -> str:
     return _NUMBER.sub(lambda _: next(ranges), reasons[0])
 
 
-def _flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
+def _warn_of_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     counts = count_flags(rows.bursts["flags"]) if len(rows.bursts) else {}
     for flag, text in MEANINGS.items() if counts or rows.pairs else ():
         if flag in _MEASURES and (
@@ -299,7 +299,7 @@ def _steal_shares(bursts: pd.DataFrame) -> Floats:
     return shares
 
 
-def _steal(rows: MarkedRows) -> Iterator[RunWarning]:
+def _warn_of_steal(rows: MarkedRows) -> Iterator[RunWarning]:
     """Yield one warning about time that the hypervisor took, with the bursts that lost most."""
     bursts = rows.bursts
     shares = _steal_shares(bursts)
@@ -332,21 +332,24 @@ def _pair_flag(
             flag,
             text,
             extent,
-            _worst(flagged_pairs, *_MEASURES[flag], fastest=flag in ("smt_pair", "underfed")),
+            _format_worst_pairs(flagged_pairs, *_MEASURES[flag], fastest=flag in ("smt_pair", "underfed")),
         )
 
 
-def _wide(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
+def _warn_of_wide_intervals(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     """Warn of uncertain pairs where no precision was requested; else `not_converged` names them."""
     wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
     if run["precision"] is None and wide:
-        worst, extent = _worst(wide, *_MEASURES["not_converged"]), f"{len(wide)} of {rows.of_pairs}"
+        worst, extent = (
+            _format_worst_pairs(wide, *_MEASURES["not_converged"]),
+            f"{len(wide)} of {rows.of_pairs}",
+        )
         yield RunWarning(
             "wide", f"pairs have an interval wider than {format_half_width(_WIDE)}", extent, worst
         )
 
 
-def _worst(
+def _format_worst_pairs(
     pairs: list[dict[str, Any]], column: str, value: Callable[[dict[str, Any]], str], *, fastest: bool = False
 ) -> str:
     """Format the pairs with the largest size of `column`, or the smallest if `fastest`."""
@@ -357,7 +360,7 @@ def _worst(
     return ", ".join(f"{row['benchmark']} {format_pair(row)} ({value(row)})" for row in worst)
 
 
-def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
+def _warn_of_breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
     """Yield a warning per check of numbers that must fit together, its worst breaches first."""
     breaches = cross_checks.select_breaches(checked) if len(checked) else checked
     for check, text in cross_checks.CROSS_CHECK_MEANINGS.items() if len(breaches) else ():
@@ -365,7 +368,7 @@ def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
         yield from _warn_of_cases(check, text, part["says"].tolist(), "case", "; ")
 
 
-def _topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
+def _warn_of_topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
     """Yield a warning per check of the topology with findings, the most serious first."""
     for check, text in FINDING_MEANINGS.items() if len(findings) else ():
         part = findings[findings["check"] == check]

@@ -65,16 +65,16 @@ class Endpoint:
 
 def route(host: Host) -> tuple[Endpoint, ...]:
     """Return the sshds to pass, the host's own last. Raises UnreachableError for an unusable ssh_config."""
-    target = _endpoint(host, host.address, host.user, host.port)
+    target = _make_endpoint(host, host.address, host.user, host.port)
     if host.identity_files:
         target = replace(target, identity_files=(), only_these=True)
     jump = host.jump or target.jump
     if not jump:
         return (target,)
-    return (*_hops(host, jump), replace(target, proxy_command=None))
+    return (*_resolve_hops(host, jump), replace(target, proxy_command=None))
 
 
-def _hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
+def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
     """Resolve the hops in order; only the first one's own ProxyJump counts, as in OpenSSH."""
     hops: list[Endpoint] = []
     pending = tuple(jump)
@@ -84,7 +84,7 @@ def _hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
                 f"{host.name}: more than {_HOPS_AT_MOST} jump hosts. Does ProxyJump in your ssh_config "
                 "make a host jump through itself?"
             )
-        endpoints = [_endpoint(host, *_read(host, read_hop, hop, "ProxyJump")) for hop in pending]
+        endpoints = [_make_endpoint(host, *_read(host, read_hop, hop, "ProxyJump")) for hop in pending]
         first = endpoints[0]
         hops = [first, *(replace(hop, proxy_command=None) for hop in endpoints[1:]), *hops]
         pending = first.jump
@@ -93,20 +93,20 @@ def _hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
     return hops
 
 
-def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endpoint:
+def _make_endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endpoint:
     settings = look_up(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
-    address = _read(host, read_address, _last(settings, "hostname", name), "HostName")
-    real_port = port or int(_last(settings, "port", "22"))
-    real_user = _read(host, read_user, user or _last(settings, "user", "") or getpass.getuser(), "User")
-    alias = _last(settings, "hostkeyalias", "")
-    agent = _last(settings, "identityagent", "SSH_AUTH_SOCK")
-    ignored = [name for key, name in _NOT_HONOURED.items() if _last(settings, key, "none") != "none"]
+    address = _read(host, read_address, _get_last(settings, "hostname", name), "HostName")
+    real_port = port or int(_get_last(settings, "port", "22"))
+    real_user = _read(host, read_user, user or _get_last(settings, "user", "") or getpass.getuser(), "User")
+    alias = _get_last(settings, "hostkeyalias", "")
+    agent = _get_last(settings, "identityagent", "SSH_AUTH_SOCK")
+    ignored = [name for key, name in _NOT_HONOURED.items() if _get_last(settings, key, "none") != "none"]
     notes = [f"ssh_config: {note}" for note in settings.get(NOTES, ())]
     notes += [f"ssh_config: {name} is not honoured" for name in ignored]
     if agent not in ("none", "SSH_AUTH_SOCK"):
         notes.append("ssh_config: IdentityAgent is not honoured, only the agent at $SSH_AUTH_SOCK")
-    jump, command = _last(settings, "proxyjump", "none"), _last(settings, "proxycommand", "none")
-    timeout = _last(settings, "connecttimeout", "none")
+    jump, command = _get_last(settings, "proxyjump", "none"), _get_last(settings, "proxycommand", "none")
+    timeout = _get_last(settings, "connecttimeout", "none")
     return Endpoint(
         name=name,
         address=address,
@@ -114,14 +114,14 @@ def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endp
         user=real_user,
         inventory_files=tuple(os.path.expanduser(file) for file in host.identity_files),  # noqa: PTH111 ~user
         identity_files=tuple(os.path.expanduser(file) for file in settings.get("identityfile", ())),  # noqa: PTH111
-        only_these=_last(settings, "identitiesonly", "no") in ("yes", "true"),
+        only_these=_get_last(settings, "identitiesonly", "no") in ("yes", "true"),
         use_agent=agent != "none",
         host_key_name=alias or known_hosts_name(address, real_port),
         host_key=host.host_key,
-        user_known_hosts=_files(
+        user_known_hosts=_list_files(
             settings, "userknownhostsfile", ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
         ),
-        global_known_hosts=_files(settings, "globalknownhostsfile", ("/etc/ssh/ssh_known_hosts",)),
+        global_known_hosts=_list_files(settings, "globalknownhostsfile", ("/etc/ssh/ssh_known_hosts",)),
         proxy_command=None if command == "none" else command,
         jump=() if jump == "none" else tuple(hop.strip() for hop in jump.split(",")),
         connect_timeout_s=float(timeout) if timeout.isdecimal() and int(timeout) else None,
@@ -142,13 +142,15 @@ def known_hosts_name(address: str, port: int) -> str:
     return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
 
 
-def _last(settings: Mapping[str, tuple[str, ...]], key: str, default: str) -> str:
+def _get_last(settings: Mapping[str, tuple[str, ...]], key: str, default: str) -> str:
     values = settings.get(key, ())
     return values[-1] if values else default
 
 
-def _files(settings: Mapping[str, tuple[str, ...]], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    files = split_files(_last(settings, key, " ".join(default)))
+def _list_files(
+    settings: Mapping[str, tuple[str, ...]], key: str, default: tuple[str, ...]
+) -> tuple[str, ...]:
+    files = split_files(_get_last(settings, key, " ".join(default)))
     return tuple(os.path.expanduser(file) for file in files if file != "none")  # noqa: PTH111
 
 

@@ -290,9 +290,14 @@ def _failure_message(
     if isinstance(error, IncompatiblePeer) and isinstance(transport, _Transport):
         return f"{where}: {_no_common_algorithm_message(transport, str(error))}"
     if transport is None:
-        return f"{where}: the jump host {link.gateway.host} did not forward the connection: {_reason(error)}."
+        reason = _describe_reason(error)
+        return f"{where}: the jump host {link.gateway.host} did not forward the connection: {reason}."
     silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
-    how = f"did not go on within {timeout_s:g} s" if silent else f"ended the connection ({_reason(error)})"
+    how = (
+        f"did not go on within {timeout_s:g} s"
+        if silent
+        else f"ended the connection ({_describe_reason(error)})"
+    )
     if not transport.remote_version:
         if isinstance(transport.sock, ProxySocket):
             transport.sock.close()
@@ -362,7 +367,7 @@ def _no_common_algorithm_message(transport: _Transport, error: str) -> str:
     )
 
 
-def _reason(error: Exception) -> str:
+def _describe_reason(error: Exception) -> str:
     cause = error.__cause__ or error
     return "end of file" if isinstance(cause, EOFError) else str(cause) or type(cause).__name__
 

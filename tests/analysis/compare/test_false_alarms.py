@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleet.analysis.compare import count_false_alarms, orders
+from fleet.analysis.compare import count_false_alarms, iter_orders
 from fleet.analysis.views import render_false_alarms
 from fleet.errors import UsageError
 from fleet.model import Cpu
@@ -47,7 +47,7 @@ def test_an_unchanged_machine_is_seldom_called_changed(
 
 
 def test_sides_never_share_a_run() -> None:
-    for order, a, b in orders(11, 3, np.random.default_rng(1)):
+    for order, a, b in iter_orders(11, 3, np.random.default_rng(1)):
         assert len(set(a)) == len(set(b)) == 3, order
         assert not set(a) & set(b), order
         if order == "blocks":

@@ -13,8 +13,8 @@ from fleet.analysis.compare import (
     THRESHOLD,
     compare_cpus,
     compare_siblings,
+    compute_nanmedian,
     measure_distances,
-    median_of_known,
     reduce_runs,
 )
 from fleet.errors import UsageError
@@ -96,7 +96,7 @@ def test_a_cpu_is_held_beside_its_node_and_a_node_against_the_same_node() -> Non
 
 def test_a_median_is_of_the_values_there() -> None:
     values = np.array([[3.0, np.nan, 1.0, 2.0], [np.nan] * 4, [4.0, 1.0, 2.0, 3.0]])
-    assert median_of_known(values, axis=1) == pytest.approx([2.0, np.nan, 2.5], nan_ok=True)
+    assert compute_nanmedian(values, axis=1) == pytest.approx([2.0, np.nan, 2.5], nan_ok=True)
 
 
 def test_simulated_machines_are_found_and_healthy_ones_are_not() -> None:

@@ -176,7 +176,7 @@ def test_what_a_burst_tells_of_itself_becomes_its_flags(
     hello = replace(
         require_hello(builders.a_run()), ticks_per_second=50_000_000, raw={"clock_quantum_ticks": 2}
     )
-    assert conversation.burst_flags(builders.a_burst(**changes), hello) == flags
+    assert conversation.derive_burst_flags(builders.a_burst(**changes), hello) == flags
 
 
 def test_the_flagged_column_is_the_share_of_bursts(tmp_path: Path) -> None:
