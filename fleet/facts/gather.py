@@ -18,7 +18,10 @@ PROBE_TIMEOUT_S = 30.0
 LOAD_TIMEOUT_S = 20.0
 COMPILER_TIMEOUT_S = 10.0
 _COMPILERS = ("cc", "gcc", "clang", "qcc")  # that probes look for
-_NO_REASON = "cannot be made: \n"  # the shell could not even keep what mkdir said
+_NO_REASONS = (
+    "cannot be made: \n",
+    "the agent in:\nName",
+)  # the shell could not keep what mkdir said, or list
 LEAST_FILES = 20
 _FEW_FILES = " This account may open too few files there for a shell to work (`ulimit -n`): allow 64 or more."
 _NO_PROCESSES = " This account may start too few processes there (`ulimit -u`): allow 64 or more."
@@ -53,7 +56,7 @@ def gather(connection: Connection, host: Host) -> Facts:
     try:
         facts = parse_answer(_run_probe(connection, host, read_only=False), host)
     except DeployError as err:
-        if _NO_REASON not in str(err):
+        if not any(words in str(err) for words in _NO_REASONS):
             raise
         raise DeployError(f"{err}{_advise_on_open_files(connection)}") from err
     path = SYSTEMS[facts.target.os].search_path(probe.split_sections(facts.probe))
