@@ -32,7 +32,7 @@ def test_without_asm_and_counter_the_compiler_and_the_os_do(bare):
 @pytest.mark.parametrize("step_us", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_coarse_clock_makes_samples_longer_and_is_said(bare, step_us):
     env = preload("coarse.c") | {"COARSE_NS": str(1000 * step_us)}
-    plan = ("-b", "cas", "-r", "1", "-s", "1", "-w", "0", "--format", "jsonl")
+    plan = ("-b", "cas", "-c", "0,1", "-r", "1", "-s", "1", "-w", "0", "--format", "jsonl")
     done = run(*plan, binary=bare, env=env)
     records = decode(done.stdout)
     assert done.returncode == 0, done.stderr

@@ -44,7 +44,7 @@ def test_the_example_of_the_docs_measures_a_host_over_ssh(
 
 def test_only_the_runs_just_measured_are_returned(inventory: Path) -> None:
     inventory.write_text("hosts: {here: {via: local}}\n")
-    plan = {"rounds": 1, "samples": 2, "iterations": 100}
+    plan = {"rounds": 1, "samples": 50, "iterations": 100}
     first = fleet.measure(benchmarks="clock", inventory="inventory.yaml", **plan)
     second = fleet.measure("here", ["clock"], inventory="inventory.yaml", **plan)
     (one,), (other,) = first.runs()["run_id"], second.runs()["run_id"]
