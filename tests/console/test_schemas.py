@@ -47,6 +47,15 @@ def list_errors(name: str, document: Any) -> list[str]:
     return [error.message for error in Draft202012Validator(load_schema(name)).iter_errors(document)]
 
 
+def thin_lists(value: Any, limit: int) -> Any:
+    """Copy a document with at most `limit` values of each of its lists, of all parts of the list."""
+    if isinstance(value, Mapping):
+        return {key: thin_lists(inner, limit) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [thin_lists(inner, limit) for inner in value[:: -(-len(value) // limit) or 1]]
+    return value
+
+
 def list_keys(schema: Any, path: str) -> Iterator[str]:
     """List the keys that a schema describes: show.rows.run.run_id."""
     if isinstance(schema, Mapping):
@@ -65,7 +74,9 @@ def test_what_a_command_prints_fits_its_schema_and_nothing_else_does(
     with Fleet(tmp_path, {"FLEET_RESULTS": str(made_lab / "results")}) as fleet:
         document = json.loads(fleet(*words.split(), "--json").stdout)
     assert document["schema"] == f"fleet.{name}/1"
+    document = thin_lists(document, 40)  # validating is slow, and rows are alike
     assert list_errors(name, document) == []
+    document = thin_lists(document, 2)
     assert list_errors(name, document | {"schema": f"fleet.{name}/2"})
     for row in document["rows"][:1]:
         assert list_errors(name, document | {"rows": [row | {"another": 1}]})
