@@ -222,9 +222,10 @@ static bool reduce_visits(struct card *card)
 		card->rows[i].spread = row_median(spreads, rows, count, index, scratch);
 	}
 	qsort(card->rows, card->row_count, sizeof *card->rows, compare_rows);
-	memset(rows, 0, count);
-	if (count)
+	if (count && rows) {
+		memset(rows, 0, count);
 		set_scale(card, values, count, row_median(spreads, rows, count, 0, scratch));
+	}
 	free(values);
 	free(rows);
 	free(by_at);
