@@ -34,8 +34,8 @@ sys.stdin.read()
 """
 AGENT = """
 import sys
-from tests.native.agent import LONG, started
-with started("-b", "clock", "--stuck-timeout", "100", *LONG) as process:
+from tests.native.agent import LONG, start_agent
+with start_agent("-b", "clock", "--stuck-timeout", "100", *LONG) as process:
     print(process.pid, flush=True)
     sys.stdin.read()
 """

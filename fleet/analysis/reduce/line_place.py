@@ -15,7 +15,7 @@ LEAST_SHARE = 0.1  # that is worth a sentence
 _BURSTS_A_PLACE = 3  # on average, at least
 _OUTLIER = 4.5  # times the median deviation: three standard deviations
 _ERRORS = 3  # standard errors of the share where place explains nothing
-_MOST_BURSTS = 50_000  # that are read for it
+_MOST_SAMPLES = 1_000_000  # that are read for it
 _LINE, _COLOURS = 64, 16  # bytes; of physical pages
 _PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
 _COLUMNS = (
@@ -33,7 +33,7 @@ def describe_line_places(
     """
     names = [str(name).partition("/")[0] for name in run["benchmarks"]]  # type: ignore[attr-defined]
     pairs = sorted({name for name in names if descriptions[name].view is View.MATRIX})
-    if not pairs or int(str(run["bursts"])) > _MOST_BURSTS:
+    if not pairs or int(str(run["samples"])) > _MOST_SAMPLES:
         return []
     samples = load_samples(root, run_id=str(run["run_id"]), benchmark=pairs, columns=_COLUMNS)
     samples = samples[samples["line_offset"].notna()].reset_index(drop=True)
