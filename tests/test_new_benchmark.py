@@ -81,7 +81,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Controller:
     )
     controller = Controller(folder, folder)
     controller("tests.native.describe")
-    assert "getppid" in controller("fleet", "run", "--help")
+    assert "getppid" in controller("fleet", "run", "--help-all")
     for _ in range(2):
         controller("fleet", "run", *PLAN)
     return controller
