@@ -89,7 +89,7 @@ def report(
     if file.suffix in files.CARDS:
         from fleet.analysis.report import card as cards
 
-        card = cards.card_of(root, runs[-1].run_id, ranges)
+        card = cards.make_card(root, runs[-1].run_id, ranges)
         write_output(file, [cards.FORMATS[file.suffix](card)], replace=True)
         typer.echo(cards.markdown(card, file.name))
         return

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fleet.model import Cpu, Dimm, Memory, Node
+from fleet.model import Cpu, Dimm, Memory, Node, describe_channels
 
 # SMBIOS, DSP0134 3.7: types 16 (physical memory array), 17 (memory device), 127 (end of table).
 _ARRAY, _DEVICE, _END = 16, 17, 127
@@ -117,19 +117,14 @@ def describe_memory(memory: Memory) -> str | None:
     words = []
     for (size, kind, rated, configured), count in modules.items():
         named = "-".join(str(part) for part in (kind, rated) if part)
-        at = f"at {configured} MT/s" if configured and configured != rated else ""
-        words.append(f"{count} x {' '.join(filter(None, (_format_size(size), named, at)))}")
+        speed = f"at {configured} MT/s" if configured and configured != rated else ""
+        words.append(f"{count} x {' '.join(filter(None, (_format_size(size), named, speed)))}")
     parts = [
         " + ".join(words),
         describe_channels(memory.channels_populated, memory.channels),
         memory.ecc and f"ECC {memory.ecc}",
     ]
     return ", ".join(filter(None, parts)) if words else None
-
-
-def describe_channels(populated: int | None, channels: int | None) -> str:
-    """Say how many channels have a module; empty if unknown."""
-    return f"{populated} of {channels} channels populated" if populated is not None and channels else ""
 
 
 def _format_size(size: int | None) -> str:

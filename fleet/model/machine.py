@@ -160,6 +160,11 @@ class Memory:
         return tuple(dimm for dimm in self.dimms if dimm.is_populated)
 
 
+def describe_channels(populated: int | None, channels: int | None) -> str:
+    """Say how many memory channels have a module; empty if unknown."""
+    return f"{populated} of {channels} channels populated" if populated is not None and channels else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Cpu:
     """One logical CPU, by the OS's number, and the groups it is in; None: the host does not tell.

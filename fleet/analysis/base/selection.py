@@ -88,9 +88,9 @@ def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str
         ids = {run.run_id for run in listed} & parts
         return ids | _match_any(listed, parts - ids, place, ids)
     names = _make_host_matcher(text)
-    found = {run.run_id for run in listed if names(run)}
-    found = found or {run.run_id for run in listed if fnmatchcase(run.run_id, text)}
-    return found or {find_run(list(listed), text, place)}
+    ids = {run.run_id for run in listed if names(run)}
+    ids = ids or {run.run_id for run in listed if fnmatchcase(run.run_id, text)}
+    return ids or {find_run(list(listed), text, place)}
 
 
 def _match_any(

@@ -111,11 +111,11 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
 
 def load_model(root: Root, cpu_model: str) -> pd.DataFrame:
     """Load a row per summary of this CPU model, benchmark, variant and relation: `median_ns` of its pairs."""
-    wanted, parts = simplify_cpu_model(cpu_model), []
+    simplified, parts = simplify_cpu_model(cpu_model), []
     for place, file in list_names(root).values():
         table = TableFile(place, file, "summaries")
         models = table.read(["cpu_model"]).column(0).unique().to_pylist()
-        if any(model and simplify_cpu_model(model) == wanted for model in models):
+        if any(model and simplify_cpu_model(model) == simplified for model in models):
             parts.append(_decode_keys(table.read().to_pandas()))
     keys = ["summary", "benchmark", "variant", "relation"]
     if not parts:

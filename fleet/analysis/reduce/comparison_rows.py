@@ -23,6 +23,7 @@ from fleet.model import (
     CORES,
     LOAD,
     SHIPPED,
+    Benchmark,
     Descriptions,
     Parameter,
     RunState,
@@ -238,17 +239,25 @@ def _select_peaks(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFram
     )
 
 
-def _select_key_points(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Select the points that stand for one run, benchmark and variant."""
-    description = descriptions[str(rows["benchmark"].iloc[0])]
+def split_parameters(
+    benchmark: Benchmark, rows: pd.DataFrame
+) -> tuple[list[Parameter], list[Parameter], list[Parameter]]:
+    """Return the parameters of tables, rows and columns that have a value in these rows."""
     tables, row, columns = (
         [
             parameter
-            for parameter in description.parameters_with_role(role)
+            for parameter in benchmark.parameters_with_role(role)
             if parameter.name in rows and rows[parameter.name].notna().any()
         ]
         for role in ("table", "row", "column")
     )
+    return tables, row, columns
+
+
+def _select_key_points(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Select the points that stand for one run, benchmark and variant."""
+    description = descriptions[str(rows["benchmark"].iloc[0])]
+    tables, row, columns = split_parameters(description, rows)
     if not row:
         named = rows["point"].where(rows["point"].notna(), rows["relation"])
         return rows.assign(about="", place=named, relation=named)

@@ -55,8 +55,8 @@ def _explain(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
     logs = np.log(bursts["ns"].to_numpy(dtype=float))
     pairs = pd.Series(logs).groupby(bursts.groupby(_PAIR, dropna=False, observed=True).ngroup().to_numpy())
     residuals = logs - pairs.transform("median").to_numpy()
-    most = _OUTLIER * float(np.median(np.abs(residuals)))
-    residuals = residuals.clip(-most, most)  # so that no single burst decides
+    limit = _OUTLIER * float(np.median(np.abs(residuals)))
+    residuals = residuals.clip(-limit, limit)  # so that no single burst decides
     kinds = {"offset in its page": bursts["line_offset"] // _LINE}
     if bursts["line_physical"].notna().all():
         kinds["physical page, modulo 16,"] = bursts["line_physical"] % _COLOURS

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fleet.analysis.base.text import is_none, to_records
 from fleet.analysis.reduce.ladders import MEMORY, find_plateaus, select_node_cells
-from fleet.model import SHIPPED, Descriptions, Relation
+from fleet.model import SHIPPED, Descriptions, Relation, describe_channels
 
 _ABOVE = "above the peak: caches took part, or the speed that the firmware states is wrong"
 
@@ -55,7 +55,7 @@ def _describe_share(rate: float, place: Mapping[str, Any]) -> str:
     parts = (
         f"{rate:.1f} of {mbps / 1000:.1f} GB/s",
         f"{share:.0%}",
-        f"{populated} of {channels} channels populated" if populated and channels else "",
+        describe_channels(populated or None, channels),
         "" if place.get("peak_mbps") else "the peak as ACPI has it",
         _ABOVE if share > 1 else "",
     )

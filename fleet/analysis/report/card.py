@@ -32,7 +32,7 @@ from fleet.analysis.reduce.memory_peak import describe_memory
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.report.findings import Findings, judge
-from fleet.analysis.report.markup import filled
+from fleet.analysis.report.markup import render_template
 from fleet.analysis.report.output import CARD, CARDS
 from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
 from fleet.analysis.views.point_tables import BY_NODE
@@ -90,7 +90,7 @@ class Card:
     about: Sequence[str]
 
 
-def card_of(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> Card:
+def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> Card:
     """Return the card of a run's first benchmark of pairs, else by NUMA node.
 
     ranges: what is expected of machines. Raise UsageError if it has neither, or StoreError.
@@ -310,7 +310,9 @@ def svg(card: Card) -> str:
     encoded = ((place, base64.b64encode(map_png(cells)).decode()) for place, cells in _list_pictures(card))
     pictures = [(place, f"data:image/png;base64,{data}") for place, data in encoded]
     (width, height), about = _SIZE, {"x": _X, "y": _Y, "side": _SIDE, "mark": CARD}
-    return filled("card.svg", card=card, pictures=pictures, width=width, height=height, **about) + "\n"
+    return (
+        render_template("card.svg", card=card, pictures=pictures, width=width, height=height, **about) + "\n"
+    )
 
 
 def png(card: Card) -> bytes:

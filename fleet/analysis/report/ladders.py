@@ -53,7 +53,7 @@ class Ladder:
         return "; ".join((f"{self.heading} by the level of the memory", *explain_marks(self.levels)))
 
 
-def ladders_of(
+def build_ladders(
     pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str], descriptions: Descriptions = SHIPPED
 ) -> list[Ladder]:
     """Return the ladders and curves of a run, ordered as in `kinds`.

@@ -12,7 +12,7 @@ from fleet.analysis.reduce import heatmap
 from fleet.text import format_count, one_line
 
 
-def filled(template: str, **values: Any) -> str:
+def render_template(template: str, **values: Any) -> str:
     """Render a template with these values."""
     return _load_templates().get_template(template).render(values)
 

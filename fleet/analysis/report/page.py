@@ -27,7 +27,7 @@ from fleet.analysis.report.differences import Difference, Forest, Residual, diff
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.findings import COURSE_SIZE, Findings, find
 from fleet.analysis.report.ladders import picture
-from fleet.analysis.report.markup import filled, number
+from fleet.analysis.report.markup import number, render_template
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
@@ -122,7 +122,7 @@ def render(
     maps = _maps_by_kind(detailed)
     shared = {kind: heatmap.choose_limits([table for _, table in of_kind]) for kind, of_kind in maps.items()}
     thumbnails = _draw_thumbnails(maps, shared)
-    return filled(
+    return render_template(
         "page.html",
         title=title or _make_title(readings),
         generator=f"{GENERATOR} {VERSION}",
@@ -424,7 +424,7 @@ def _map_picture(
     beside = _DIGIT * max(map(len, drawn.labels)) + 8
     margin = beside + _TIER * len(drawn.tiers)
     every = max(1, int(np.ceil(_TEXT / cell)))  # CPU that has room for its number
-    svg = filled(
+    svg = render_template(
         "map.svg",
         title=one_line(title),
         whole=f"{margin + size + 2:.0f}",

@@ -42,7 +42,7 @@ class Products:
     rows: pd.DataFrame
 
 
-def products_of(
+def build_products(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[Products]:
     """Return the products of one run, of one CPU first. pairs, cpus: its rows of these tables."""

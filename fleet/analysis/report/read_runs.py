@@ -30,8 +30,8 @@ from fleet.analysis.reduce.topology_check import (
     find_earlier_runs,
     group_medians_by_run,
 )
-from fleet.analysis.report.ladders import Ladder, ladders_of
-from fleet.analysis.report.products import Products, products_of
+from fleet.analysis.report.ladders import Ladder, build_ladders
+from fleet.analysis.report.products import Products, build_products
 from fleet.analysis.views.counters import count_per_unit, tabulate_events
 from fleet.analysis.views.point_tables import (
     PointTables,
@@ -275,8 +275,8 @@ def _make_reading(
         cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
         checked = check_run(run, pairs, cpus, descriptions)
         ladders, products = (
-            ladders_of(pairs, cpus, kinds, descriptions),
-            products_of(pairs, cpus, descriptions),
+            build_ladders(pairs, cpus, kinds, descriptions),
+            build_products(pairs, cpus, descriptions),
         )
         memory = describe_memory(run, pairs, cpus, descriptions)
         reading = replace(

@@ -41,7 +41,7 @@ from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, as_float64, load_pairs
 from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import COURSE_SIZE, Answer, Findings, find
-from fleet.analysis.report.markup import filled
+from fleet.analysis.report.markup import render_template
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.views import over_time
 from fleet.analysis.views.history import draw_sparkline
@@ -228,7 +228,7 @@ def _render_index_files(
     yield "index.html", _render_page("site.html", title=subject, groups=groups, **about)
     yield "runs.json", json.dumps([asdict(row) for row in rows], indent=0, ensure_ascii=False)
     yield "changes.html", _render_page("tables.html", title="What changed when", up="", sections=[listed])
-    yield "changes.xml", filled("changes.xml", title=subject, entries=_list_feed_entries(changes))
+    yield "changes.xml", render_template("changes.xml", title=subject, entries=_list_feed_entries(changes))
 
 
 def _tabulate_answers(answers: Sequence[Answer]) -> list[Section]:
@@ -286,7 +286,7 @@ def _render_page(name: str, **values: Any) -> str:
         f"{part}_digest": "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         for part, text in parts.items()
     }
-    return filled(name, generator=f"{GENERATOR} {VERSION}", **parts, **digests, **values)
+    return render_template(name, generator=f"{GENERATOR} {VERSION}", **parts, **digests, **values)
 
 
 def _read_state(folder: Path) -> dict[str, dict[str, Any]]:

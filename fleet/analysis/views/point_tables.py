@@ -17,6 +17,7 @@ from fleet.analysis.base.text import (
     to_records,
 )
 from fleet.analysis.reduce.bursts import WORK_COLUMNS
+from fleet.analysis.reduce.comparison_rows import split_parameters
 from fleet.analysis.reduce.heatmap import Heatmap, choose_limits
 from fleet.analysis.reduce.ladders import (
     NodeMatrix,
@@ -72,14 +73,7 @@ def tabulate_points(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -
     pairs: its rows. Columns default to what the CPUs share, rows to the points.
     """
     benchmark = descriptions[str(pairs["benchmark"].iloc[0])]
-    tables, rows, columns = (
-        [
-            parameter
-            for parameter in benchmark.parameters_with_role(role)
-            if parameter.name in pairs and pairs[parameter.name].notna().any()
-        ]
-        for role in ("table", "row", "column")
-    )
+    tables, rows, columns = split_parameters(benchmark, pairs)
     rows = rows or [_POINT]
     tables, columns = ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
     measured_there = [name for name in WORK_COLUMNS if name in pairs and pairs[name].notna().any()]
@@ -335,8 +329,8 @@ def tabulate_homes(
         lines = []
         for relation in sorted(part["relation"].unique(), key=relation_sort_key):
             values = [medians.get((relation, near)) for near in (2, 1, 0)]
-            known = [value for value in values if value is not None]
-            cost = f"{max(known) / min(known):.2f}" if len(known) > 1 else "-"
+            numbers = [value for value in values if value is not None]
+            cost = f"{max(numbers) / min(numbers):.2f}" if len(numbers) > 1 else "-"
             lines.append((relation, *("-" if ns is None else f"{ns:.1f}" for ns in values), cost))
         table_of_homes = PointTable(
             _HOMES, ("relation", "both CPUs", "one of them", "neither", "ratio"), lines

@@ -138,7 +138,7 @@ def test_a_run_without_pairs_of_cpus_has_no_card(tmp_path: Path, fleet_here: Cal
 def test_a_card_does_not_import_matplotlib(root: Path) -> None:
     code = (
         "import sys; from fleet.analysis.report import card; from fleet.store import Store;"
-        f"run = Store({str(root)!r}).list_runs()[-1].run_id; c = card.card_of({str(root)!r}, run);"
+        f"run = Store({str(root)!r}).list_runs()[-1].run_id; c = card.make_card({str(root)!r}, run);"
         "card.svg(c), card.png(c); sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fleet.analysis.reduce import as_float64, find_plateaus, load_cpus, load_pairs, select_ladder_steps
-from fleet.analysis.report import ladders_of, plots, render
+from fleet.analysis.report import build_ladders, plots, render
 from tests import memory
 
 
@@ -36,7 +36,7 @@ def test_the_marks_in_a_table_of_levels_are_explained_where_they_occur(tmp_path:
     run = memory.publish(tmp_path)
     pairs, cpus = as_float64(load_pairs(tmp_path)), load_cpus(tmp_path)
     kinds = sorted({f"{row.benchmark}/{row.variant}" for row in pairs.itertuples()}, reverse=True)
-    ladder = ladders_of(pairs, cpus, kinds)[0]
+    ladder = build_ladders(pairs, cpus, kinds)[0]
     assert ladder.legend == f"{ladder.heading} by the level of the memory"
     marked = replace(ladder, levels=ladder.levels.assign(rise=9.0, other_ns=30.0))
     assert ladder.legend in marked.legend
@@ -100,7 +100,7 @@ def test_loads_under_load_are_drawn_over_what_the_others_got_in_the_order_asked(
         }
         for asked, (rate, ns) in reversed(got.items())
     )
-    (curve,) = ladders_of(rows, pd.DataFrame(), ["loaded/mov"])
+    (curve,) = build_ladders(rows, pd.DataFrame(), ["loaded/mov"])
     assert (curve.axis, curve.cpus) == ("GB/s of the other threads", "2 CPUs, 0 to 1, all together")
     axes = plots.ladder(curve.steps, axes=Figure().add_subplot(), over=curve.over)
     (line,) = axes.get_lines()

@@ -23,7 +23,7 @@ from fleet.analysis.reduce import (
     select_breaches,
     select_node_cells,
 )
-from fleet.analysis.report import card_of, render
+from fleet.analysis.report import make_card, render
 from fleet.analysis.views import show_as_json, show_run
 from fleet.errors import UsageError
 from fleet.model import BENCHMARKS, Burst, Host, Node, Parameters, Run
@@ -251,11 +251,11 @@ def test_an_export_is_of_one_setting_and_other_tools_have_no_nodes(numa_run: tup
 def test_the_card_of_a_run_without_pairs_is_its_first_matrix(
     numa_run: tuple[Path, str], tmp_path: Path
 ) -> None:
-    card = card_of(*numa_run)
+    card = make_card(*numa_run)
     assert (card.cells[2] == SHADES).all()  # node 2 has no CPUs
     assert card.cells[0, 0] < card.cells[0, 1] < card.cells[0, 2] < SHADES
     assert ("remote", "200.2 ns") in [row[:2] for row in card.rows]
     run = publish(tmp_path, benchmarks=("bandwidth",))
-    words = [text.words for text in card_of(tmp_path, run.run_id).texts]
+    words = [text.words for text in make_card(tmp_path, run.run_id).texts]
     assert {"n2", "GB/s", "199.8", "20.0", "bandwidth/mov read by node: GB/s"} <= {*words}
-    assert card.cells[0, 0] == card_of(tmp_path, run.run_id).cells[0, 0]  # the fastest is dark
+    assert card.cells[0, 0] == make_card(tmp_path, run.run_id).cells[0, 0]  # the fastest is dark
