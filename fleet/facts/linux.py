@@ -165,6 +165,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         core_throttles=parse_throttles(noise, "core"),
         package_throttles=parse_throttles(noise, "package"),
         smt=_parse_flag(files.get(_CPU + "smt/active")),
+        smt_control=files.get(_CPU + "smt/control"),
         isolated_cpus=tuple(cpu.cpu for cpu in cpus if cpu.isolated),
         nohz_full_cpus=topology.parse_cpu_list_or_empty(files.get(_CPU + "nohz_full", "")),
         numa_balancing=_parse_flag(files.get("proc/sys/kernel/numa_balancing")),

@@ -292,6 +292,7 @@ class Facts:
     core_throttles: int | None = None
     package_throttles: int | None = None
     smt: bool | None = None
+    smt_control: str | None = None
     isolated_cpus: tuple[int, ...] = ()
     nohz_full_cpus: tuple[int, ...] = ()
     numa_balancing: bool | None = None

@@ -34,12 +34,8 @@ def test_a_hybrid_laptop(facts):
         36864 << 10,
     ]
     assert (result.cpus[3].max_khz, result.cpus[20].max_khz) == (5_600_000, 4_000_000)
-    assert (result.governor, result.frequency_driver, result.boost, result.smt) == (
-        "powersave",
-        "intel_pstate",
-        True,
-        True,
-    )
+    assert (result.governor, result.frequency_driver, result.boost) == ("powersave", "intel_pstate", True)
+    assert (result.smt, result.smt_control) == (True, "on")
     assert result.load.temperature_c == 61.0
     assert result.microcode == "0x12b"
     assert (result.board, result.firmware) == ("ASUSTeK G834JY", "AMI G834JY.331")

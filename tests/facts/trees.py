@@ -119,6 +119,7 @@ def hybrid_laptop() -> Tree:
         "sys/devices/cpu_atom/cpus": "16-31",
         f"{CPU}/intel_pstate/no_turbo": "0",
         f"{CPU}/smt/active": "1",
+        f"{CPU}/smt/control": "on",
         f"{CPU}/nohz_full": "(null)",
         f"{CPU}/vulnerabilities/spectre_v2": "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional",
         f"{CPU}/vulnerabilities/meltdown": "Not affected",
