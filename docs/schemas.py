@@ -371,19 +371,19 @@ def describe_inventory() -> dict[str, Any]:
         return {"type": ["object", "null"], "properties": keys, "additionalProperties": False}
 
     mappings = {
-        "toolchain": allow_keys(inventory.TOOLCHAIN_KEYS),
-        "plan": allow_keys(inventory.PLAN_KEYS),
+        "toolchain": allow_keys(inventory.TOOLCHAIN),
+        "plan": allow_keys(inventory.PLAN),
         **{name: {"type": ["object", "null"], "additionalProperties": value} for name in ("env", "labels")},
     }
-    host = allow_keys(inventory.ENTRY_KEYS, **mappings)
-    group = allow_keys((*inventory.ENTRY_KEYS, "hosts", "children"), **mappings)
+    host = allow_keys(inventory.ENTRY, **mappings)
+    group = allow_keys((*inventory.ENTRY, "hosts", "children"), **mappings)
     entries = {"type": ["object", "null"]}
     sections = {
         "defaults": host,
         "groups": entries | {"additionalProperties": group},
         "hosts": entries | {"additionalProperties": host},
         "hosts_from": value,
-        "fleet": allow_keys(inventory.SETTINGS_KEYS),
+        "fleet": allow_keys(inventory.SETTINGS),
     }
     return {"type": "object", "properties": sections, "additionalProperties": False}
 

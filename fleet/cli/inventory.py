@@ -99,9 +99,8 @@ def trust(
 
     Example: fleet trust inventory.yaml
     """
-    from fleet.inventory.schema import list_programs
     from fleet.inventory.select import read_document
-    from fleet.inventory.trust import trust
+    from fleet.inventory.trust import list_programs, trust
 
     text, document = read_document(inventory)
     trust(inventory, text)

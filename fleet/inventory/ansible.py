@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -69,12 +69,13 @@ class _Result:
         """Note a part that is not carried over, and of which hosts, groups or variables."""
         self.left_out.setdefault(part, {}).update(dict.fromkeys(names))
 
-    def describe_left_out(self) -> Iterator[str]:
-        """Yield a sentence for each part that is left out; it has names, no values."""
+    def describe_left_out(self) -> list[str]:
+        """Return a sentence for each part that is left out; it has names, no values."""
+        sentences = []
         for part, names in self.left_out.items():
-            more = len(names) - _MOST_NAMES
-            few = ", ".join([*names][:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-            yield f"{part} ({few})" if names else part
+            more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+            sentences.append(f"{part} ({', '.join([*names][:_MOST_NAMES])}{more})" if names else part)
+        return sentences
 
 
 def from_ansible(path: Path) -> str:
@@ -95,7 +96,9 @@ def from_ansible(path: Path) -> str:
     if not result.entries:
         why = as_comment("; ".join(result.describe_left_out()))
         raise InventoryError(f"{path}: none of its hosts can be carried over: {why}")
-    defaults = _common_items([*result.entries.values()])
+    first, *others = result.entries.values()
+    shared = [item for item in sorted(first.items()) if all(item in entry.items() for entry in others)]
+    defaults = {key: value for key, value in shared if others and key != "address"}
     entries = {
         name: {key: value for key, value in entry.items() if key not in defaults}
         for name, entry in result.entries.items()
@@ -205,8 +208,8 @@ def _convert_ssh_setting(keyword: str, value: str) -> tuple[str, str]:
             return "jump", _hop_from_command(value)
         case "identityfile":
             return "identity_files", value
-        case "stricthostkeychecking":
-            return "host_key", value if value == "accept-new" else ""
+        case "stricthostkeychecking" if value == "accept-new":
+            return "host_key", value
     return "", ""
 
 
@@ -237,23 +240,14 @@ def _convert_groups(listing: Mapping[str, Any], result: _Result) -> dict[str, di
             result.group_names[group] = name
         else:
             result.leave_out("groups whose name is taken or cannot be used", group)
-    groups = {}
+    names_by_key = {"hosts": result.host_names, "children": result.group_names}
+    groups: dict[str, dict[str, list[str]]] = {}
     for group, name in result.group_names.items():
-        members = {
-            key: [names[member] for member in _list_names(listing[group], key) if member in names]
-            for key, names in (("hosts", result.host_names), ("children", result.group_names))
-        }
-        groups[name] = {key: names for key, names in members.items() if names}
+        for key, names in names_by_key.items():
+            if members := [names[member] for member in _list_names(listing[group], key) if member in names]:
+                groups.setdefault(name, {})[key] = members
+        groups.setdefault(name, {})
     return groups
-
-
-def _common_items(entries: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return the items that all entries have, addresses apart; none for a single entry."""
-    items = entries[0].items() if len(entries) > 1 else ()
-    common = [
-        item for item in items if item[0] != "address" and all(item in entry.items() for entry in entries)
-    ]
-    return dict(sorted(common))
 
 
 def read_listing(path: Path) -> tuple[dict[str, Any], list[str]]:

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleet.addresses import is_address
 from fleet.errors import InventoryError
@@ -41,9 +41,8 @@ def _parse_entries(entries: Iterable[Any], parse: Callable[[Any], _Candidate]) -
     for entry in entries:
         try:
             candidate = parse(entry)
-            "".join(
-                (candidate.name, candidate.address, *candidate.labels.values())
-            )  # a TypeError if not texts
+            texts = (candidate.name, candidate.address, *candidate.labels.values())
+            "".join(texts)  # a TypeError if they are not texts
             yield candidate
         except KeyError as err:
             yield _Candidate("", _entry_id(entry), unusable=f"its entry has no {err.args[0]}")
@@ -74,10 +73,6 @@ def _parse_node(line: str) -> _Candidate:
     return _Candidate(name, name, {"partition": partition} if partition else {}, unusable)
 
 
-def _parse_nodes(printed: str) -> Iterator[_Candidate]:
-    return _parse_entries(filter(str.strip, printed.splitlines()), _parse_node)
-
-
 def _parse_pod(pod: Any) -> _Candidate:
     """Parse an item of `kubectl get pods -o json`. Its node is the host, since each restart renames a pod."""
     spec, meta = pod["spec"], pod["metadata"]
@@ -89,10 +84,6 @@ def _parse_pod(pod: Any) -> _Candidate:
     return _Candidate(spec.get("nodeName") or meta["name"], meta["name"], labels, unusable)
 
 
-def _parse_pods(printed: str) -> Iterator[_Candidate]:
-    return _parse_entries(json.loads(printed)["items"], _parse_pod)
-
-
 def _parse_container(entry: Any) -> _Candidate:
     """Parse an entry of `ps --format json`, whose names are a list (podman) or joined by commas (docker)."""
     names = entry["Names"]
@@ -102,12 +93,11 @@ def _parse_container(entry: Any) -> _Candidate:
     return _Candidate(name, name, unusable="it only holds a pod's namespaces" if entry.get("IsInfra") else "")
 
 
-def _parse_containers(printed: str) -> Iterator[_Candidate]:
+def _split_containers(printed: str) -> Iterable[Any]:
     if set(printed.split()) == {"json"}:
         raise InventoryError("docker printed the word json, not its list: docker 23 or newer is needed.")
-    array = printed.lstrip().startswith("[")
-    entries = json.loads(printed) if array else map(_json_or_text, printed.splitlines())
-    return _parse_entries(entries, _parse_container)
+    is_array = printed.lstrip().startswith("[")
+    return json.loads(printed) if is_array else map(_json_or_text, printed.splitlines())
 
 
 def _json_or_text(line: str) -> Any:
@@ -121,10 +111,6 @@ def _parse_place(line: str) -> _Candidate:
     """Parse a line of `labgrid-client who`, each a place that somebody has acquired."""
     user, _, place, *_ = line.split()
     return _Candidate(place, place, {}, f"{user} has acquired it" if user != getpass.getuser() else "")
-
-
-def _parse_places(printed: str) -> Iterator[_Candidate]:
-    return _parse_entries(printed.splitlines()[1:], _parse_place)
 
 
 def _parse_lines(printed: str) -> Iterator[_Candidate]:
@@ -141,25 +127,50 @@ def _parse_lines(printed: str) -> Iterator[_Candidate]:
             yield _Candidate(name, address or name, labels)
 
 
-_Reader = Callable[[str], Iterator[_Candidate]]
 _PS = ("ps", "--format", "json")
 _SSH = ["labgrid-client", "-p", "{address}", "ssh", "{shell}"]
-_CLUSTERS: Mapping[str, tuple[tuple[str, ...], dict[str, Any], _Reader]] = {
-    "slurm": (("scontrol", "-o", "show", "nodes"), {"via": "srun"}, _parse_nodes),
-    "kubectl": (("kubectl", "get", "pods", "-o", "json"), {"via": "kubectl"}, _parse_pods),
-    "docker": (("docker", *_PS), {"via": "docker"}, _parse_containers),
-    "podman": (("podman", *_PS), {"via": "podman"}, _parse_containers),
-    "labgrid": (("labgrid-client", "who"), {"via": "command", "command": _SSH}, _parse_places),
+
+
+class _Cluster(NamedTuple):
+    """A program that lists hosts. split: makes entries of what it prints. defaults: of the hosts' entries."""
+
+    command: tuple[str, ...]
+    defaults: dict[str, Any]
+    split: Callable[[str], Iterable[Any]]
+    parse: Callable[[Any], _Candidate]
+
+
+_CLUSTERS: Mapping[str, _Cluster] = {
+    "slurm": _Cluster(
+        ("scontrol", "-o", "show", "nodes"),
+        {"via": "srun"},
+        lambda printed: filter(str.strip, printed.splitlines()),
+        _parse_node,
+    ),
+    "kubectl": _Cluster(
+        ("kubectl", "get", "pods", "-o", "json"),
+        {"via": "kubectl"},
+        lambda printed: json.loads(printed)["items"],
+        _parse_pod,
+    ),
+    "docker": _Cluster(("docker", *_PS), {"via": "docker"}, _split_containers, _parse_container),
+    "podman": _Cluster(("podman", *_PS), {"via": "podman"}, _split_containers, _parse_container),
+    "labgrid": _Cluster(
+        ("labgrid-client", "who"),
+        {"via": "command", "command": _SSH},
+        lambda printed: printed.splitlines()[1:],
+        _parse_place,
+    ),
 }
 CLUSTERS = tuple(_CLUSTERS)
 
 
 def from_cluster(kind: str) -> str:
     """Render a program's list as an inventory, with comments on what is left out. Raises InventoryError."""
-    command, defaults, _ = _CLUSTERS[kind]
+    program, *words = _CLUSTERS[kind].command
     hosts, left_out = _ask_program(kind)
-    origin = f"What {' '.join(command[1:4])} of {command[0]} listed."
-    return render_inventory(origin, left_out, hosts, defaults)
+    origin = f"What {' '.join(words[:3])} of {program} listed."
+    return render_inventory(origin, left_out, hosts, _CLUSTERS[kind].defaults)
 
 
 def list_hosts(
@@ -171,7 +182,7 @@ def list_hosts(
     since anybody who may write to a shared root may have written the note.
     """
     hosts = _ask_program(source)[0] if noted_hosts is None else noted_hosts
-    reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
+    reached = _CLUSTERS[source].defaults if isinstance(source, str) and "via" not in defaults else {}
     return {
         name: {**reached, **{key: entry[key] for key in ("address", "labels") if key in entry}}
         for name, entry in hosts.items()
@@ -180,12 +191,14 @@ def list_hosts(
 
 def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Return the entry of each host, and a sentence for each that is left out."""
-    command, _, parse = _CLUSTERS[source] if isinstance(source, str) else (tuple(source), {}, _parse_lines)
-    allocated = os.environ.get("SLURM_JOB_NODELIST")
-    command = (*command, *([allocated] if source == "slurm" and allocated else []))
-    program = command[0]
+    cluster = _CLUSTERS[source] if isinstance(source, str) else None
+    command = cluster.command if cluster else tuple(source)
+    if source == "slurm" and (allocated := os.environ.get("SLURM_JOB_NODELIST")):
+        command = (*command, allocated)
+    program, printed = command[0], _run(command)
     try:
-        if len(candidates := list(parse(_run(command)))) > HOST_LIMIT:
+        entries = _parse_entries(cluster.split(printed), cluster.parse) if cluster else _parse_lines(printed)
+        if len(candidates := list(entries)) > HOST_LIMIT:
             raise ValueError(f"more than {HOST_LIMIT} hosts")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
         problem = f"{type(err).__name__} {err}"[:_SHOWN]
@@ -200,7 +213,7 @@ def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]]
             why = candidate.unusable
         elif not NAME.fullmatch(name) or name == ALL:
             why = "no host may have that name"
-        elif isinstance(source, str) and not is_address(address):
+        elif cluster and not is_address(address):
             why = "it is neither a name nor an IP address"
         elif earlier := hosts.get(name.casefold()):
             why = f"{name} is there already, by {earlier.address}"
@@ -212,12 +225,13 @@ def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]]
         raise InventoryError(
             f"{program} lists no host that could be measured. {' '.join(left_out[:3])}".rstrip()
         )
-    return {candidate.name: _render_entry(candidate) for candidate in hosts.values()}, left_out
-
-
-def _render_entry(candidate: _Candidate) -> dict[str, Any]:
-    address = {"address": candidate.address} if candidate.address != candidate.name else {}
-    return {**address, **({"labels": candidate.labels} if candidate.labels else {})}
+    return {
+        host.name: {
+            **({"address": host.address} if host.address != host.name else {}),
+            **({"labels": host.labels} if host.labels else {}),
+        }
+        for host in hosts.values()
+    }, left_out
 
 
 def _run(command: tuple[str, ...]) -> str:

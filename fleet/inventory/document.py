@@ -1,11 +1,16 @@
 """Parses YAML as data that remembers its lines. Scalars stay text: `no` is not false."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
-Path = tuple[str | int, ...]
+from fleet.errors import InventoryError
 
+KeyPath = tuple[str | int, ...]
+
+SIZE_LIMIT_BYTES = 8 << 20
 NODE_LIMIT = 200_000  # aliases of aliases can make a small file enormous
 DEPTH_LIMIT = 20
 _STANDARD = "tag:yaml.org,2002:"
@@ -13,79 +18,84 @@ _MERGE = _STANDARD + "merge"
 _NULL = _STANDARD + "null"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A mistake in the file: where, and what to do about it."""
-
-    line: int
-    where: str
-    text: str
-
-
-class BrokenError(Exception):
-    """The text is not YAML that fleet can read. problem: why."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.text)
-        self.problem = problem
+class _BrokenError(Exception):
+    """The text is not YAML that fleet can read. Its arguments: the line, and why."""
 
 
 @dataclass(slots=True)
 class Document:
-    """A file as dicts, lists, strings and None, with the line of each path, and its mistakes."""
+    """A file as dicts, lists, strings and None. lines: of each path. problems: lines, and what is wrong."""
 
     data: Any = None
-    lines: dict[Path, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    problems: list[tuple[int, str]] = field(default_factory=list)
 
-    def line(self, path: Path) -> int:
+    def line(self, path: KeyPath) -> int:
         """Return the line of this path, or of its nearest parent in the file."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
-    def problem(self, path: Path, text: str) -> None:
-        """Note a mistake in the value at `path`."""
-        self.problems.append(Problem(self.line(path), format_path(path), text))
+    def problem(self, path: KeyPath, text: str, line: int = 0) -> None:
+        """Note a mistake in the value at `path`. line: where, if not where this path begins."""
+        where = format_path(path)
+        self.problems.append((line or self.line(path), f"{where}: {text}" if where else text))
+
+    def require_no_problems(self, file: Path) -> None:
+        """Raise InventoryError that lists the mistakes in the file's order, each with `file:line: `."""
+        if self.problems:
+            lines = [f"{file}:{line}: {text}" for line, text in sorted(self.problems, key=itemgetter(0))]
+            raise InventoryError("\n".join(dict.fromkeys(lines)))
 
 
-def format_path(path: Path) -> str:
+def format_path(path: KeyPath) -> str:
     """Format a path: ("hosts", "a", "jump", 0) -> "hosts.a.jump[0]"."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
-def describe_problems(file: object, problems: Iterable[Problem]) -> str:
-    """Describe mistakes, a line each that begins `file:line: `, in the order of the file."""
-    lines = [
-        f"{file}:{problem.line}: {problem.where and problem.where + ': '}{problem.text}"
-        for problem in sorted(problems, key=lambda problem: problem.line)
-    ]
-    return "\n".join(dict.fromkeys(lines))
+def read_yaml(path: Path, advice: str) -> tuple[str, Document]:
+    """Read the text and the YAML of a file. Raises InventoryError. advice: on what to do if it is missing."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(SIZE_LIMIT_BYTES + 1)
+    except FileNotFoundError as err:
+        raise InventoryError(f"{path}: no such file. {advice}") from err
+    except (OSError, ValueError) as err:
+        raise InventoryError(f"{path}: cannot be read: {err}") from err
+    if len(raw) > SIZE_LIMIT_BYTES:
+        raise InventoryError(f"{path}: larger than {SIZE_LIMIT_BYTES >> 20} MiB; is it the right file?")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as err:
+        line = raw.count(b"\n", 0, err.start) + 1
+        raise InventoryError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from err
+    document = parse(text)
+    document.require_no_problems(path)
+    return text, document
 
 
 def parse(text: str) -> Document:
-    """Parse one YAML document. Raises BrokenError if it is not YAML; the data of an empty one are None."""
+    """Parse one YAML document. Other text is its only problem; the data of an empty one are None."""
     import yaml  # noqa: PLC0415  costs 30 ms, which `fleet --help` need not pay
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    document = Document()
     try:
         _refuse_depth(yaml.parse(text, Loader=loader))
         root = yaml.compose(text, Loader=loader)
+        if root is not None:
+            document.data = _Walk(document).convert(root, ())
+    except _BrokenError as err:
+        document.problems = [err.args]
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark or err.context_mark
         line = min(mark.line, text.rstrip().count("\n")) + 1 if mark else 1
-        raise BrokenError(Problem(line, "", _describe_error(err, text))) from err
+        document.problems = [(line, _describe_error(err, text))]
     except yaml.reader.ReaderError as err:
         line = text.count("\n", 0, err.position) + 1
-        raise BrokenError(Problem(line, "", "a control character, which YAML does not allow")) from err
+        document.problems = [(line, "a control character, which YAML does not allow")]
     except (yaml.YAMLError, RecursionError, ValueError) as err:
-        raise BrokenError(Problem(1, "", f"not YAML we can read: {type(err).__name__}")) from err
-    document = Document()
-    if root is not None:
-        document.data = _Walk(document).convert(root, ())
+        document.problems = [(1, f"not YAML we can read: {type(err).__name__}")]
     return document
 
 
@@ -96,7 +106,7 @@ def _refuse_depth(events: Iterator[Any]) -> None:
         name = type(event).__name__
         depth += name.endswith("StartEvent") - name.endswith("EndEvent")
         if depth > 2 * DEPTH_LIMIT:
-            raise BrokenError(Problem(event.start_mark.line + 1, "", "nested too deeply"))
+            raise _BrokenError(event.start_mark.line + 1, "nested too deeply")
 
 
 def _describe_error(err: Any, text: str) -> str:
@@ -115,13 +125,13 @@ class _Walk:
         self.document = document
         self.nodes = 0
 
-    def convert(self, node: Any, path: Path, depth: int = 1) -> Any:
+    def convert(self, node: Any, path: KeyPath, depth: int = 1) -> Any:
         self.nodes += 1
         line = node.start_mark.line + 1
         if self.nodes > NODE_LIMIT:
-            raise BrokenError(Problem(line, "", "the file expands to too many values; are anchors nested?"))
+            raise _BrokenError(line, "the file expands to too many values; are anchors nested?")
         if depth > DEPTH_LIMIT:
-            raise BrokenError(Problem(line, "", "nested too deeply; does an anchor contain itself?"))
+            raise _BrokenError(line, "nested too deeply; does an anchor contain itself?")
         self.document.lines.setdefault(path, line)
         if not (node.tag or "").startswith(_STANDARD) or "python" in node.tag:
             self.document.problem(path, f"the YAML tag {node.tag} is not supported; remove it")
@@ -132,35 +142,27 @@ class _Walk:
             return [self.convert(item, (*path, index), depth + 1) for index, item in enumerate(node.value)]
         return None if node.tag == _NULL else str(node.value)
 
-    def _convert_mapping(self, node: Any, path: Path, depth: int) -> dict[str, Any]:
+    def _convert_mapping(self, node: Any, path: KeyPath, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
         first_lines: dict[str, int] = {}
+        merged: list[Any] = []  # by `<<: *anchor`; of several anchors the first wins, as YAML specifies
         for key_node, value_node in node.value:
+            line, key = key_node.start_mark.line + 1, key_node.value
             if key_node.tag == _MERGE:
-                continue
-            line = key_node.start_mark.line + 1
-            if key_node.id != "scalar":
-                self.document.problem(path, "a key must be plain text")
-                continue
-            key = str(key_node.value)
-            if key in first_lines:
-                text = f"duplicate key (first in line {first_lines[key]}); keep one of them"
-                self.document.problems.append(Problem(line, format_path((*path, key)), text))
-                continue
-            first_lines[key] = line
-            self.document.lines.setdefault((*path, key), line)
-            result[key] = self.convert(value_node, (*path, key), depth + 1)
-        for key, value in self._convert_merge_keys(node, path, depth):
-            result.setdefault(key, value)
-        return result
-
-    def _convert_merge_keys(self, node: Any, path: Path, depth: int) -> Iterator[tuple[str, Any]]:
-        """Yield the keys that `<<: *anchor` merges; of several anchors the first wins, as YAML specifies."""
-        for key, value in node.value:
-            if key.tag != _MERGE:
-                continue
-            for source in value.value if value.id == "sequence" else [value]:
-                if source.id != "mapping":
+                sources = value_node.value if value_node.id == "sequence" else [value_node]
+                if any(source.id != "mapping" for source in sources):
                     self.document.problem(path, "`<<:` takes a mapping, or a list of them")
-                    continue
-                yield from (self.convert(source, path, depth + 1) or {}).items()
+                merged += [source for source in sources if source.id == "mapping"]
+            elif key_node.id != "scalar":
+                self.document.problem(path, "a key must be plain text")
+            elif key in first_lines:
+                text = f"duplicate key (first in line {first_lines[key]}); keep one of them"
+                self.document.problem((*path, key), text, line)
+            else:
+                first_lines[key] = line
+                self.document.lines.setdefault((*path, key), line)
+                result[key] = self.convert(value_node, (*path, key), depth + 1)
+        for source in merged:
+            for key, value in (self.convert(source, path, depth + 1) or {}).items():
+                result.setdefault(key, value)
+        return result

@@ -8,9 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import UsageError
-from fleet.inventory.document import BrokenError, Document, describe_problems, parse
-from fleet.inventory.document import Path as KeyPath
+from fleet.inventory.document import Document, KeyPath, read_yaml
 from fleet.model import BENCHMARKS, LOAD, Relation
 from fleet.text import suggest_similar
 
@@ -42,13 +40,13 @@ class ExpectedRange:
         """Report whether it is about this number of a run, a row of `runs`."""
         if self.benchmark not in (benchmark, f"{benchmark}/{variant}") or self.relation != relation:
             return False
-        values = [str(run["cpu_model"] or ""), str(run["host_name"]), str(run["host_id"])]
-        if self.selector == "label":
-            values = [f"{key}={value}" for key, value in json.loads(run["labels_json"]).items()]
-        elif self.selector == "host":
-            values = values[1:]
-        else:
-            values = values[:1]
+        match self.selector:
+            case "label":
+                values = [f"{key}={value}" for key, value in json.loads(run["labels_json"]).items()]
+            case "host":
+                values = [run["host_name"], run["host_id"]]
+            case _:
+                values = [run["cpu_model"] or ""]
         return any(fnmatchcase(value, self.pattern) for value in values)
 
     def limits_ns(self, *, is_rate: bool) -> tuple[float, float]:
@@ -58,16 +56,10 @@ class ExpectedRange:
 
 
 def read_expected(path: Path) -> list[ExpectedRange]:
-    """Read the ranges in their order. Raises UsageError with file and line for the first mistakes."""
-    try:
-        document = parse(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as err:
-        raise UsageError(f"{path}: cannot be read: {getattr(err, 'strerror', None) or err}.") from err
-    except BrokenError as err:
-        raise UsageError(describe_problems(path, [err.problem])) from err
+    """Read the ranges in their order. Raises InventoryError with file and line of each mistake."""
+    _, document = read_yaml(path, "`fleet accept --write` proposes one.")
     ranges = list(_read_entries(document, path))
-    if document.problems:
-        raise UsageError(describe_problems(path, document.problems))
+    document.require_no_problems(path)
     return ranges
 
 
@@ -115,12 +107,11 @@ def _read_ranges(
 
 def _read_limits(text: object) -> tuple[float | None, float | None] | None:
     """Return the lower and the upper limit of a range as it is written; None if it is not one."""
-    if not isinstance(text, str):
+    match = re.fullmatch(rf"(?:at (least|most)|{_NUMBER} to) {_NUMBER}", str(text))
+    if not match or float(match[3]) <= 0:
         return None
-    if match := re.fullmatch(f"{_NUMBER} to {_NUMBER}", text):
-        low, high = float(match[1]), float(match[2])
-        return (low, high) if 0 < low <= high else None
-    if match := re.fullmatch(f"at (least|most) {_NUMBER}", text):
-        limit = float(match[2])
-        return None if limit <= 0 else (limit, None) if match[1] == "least" else (None, limit)
-    return None
+    limit = float(match[3])
+    if match[1]:
+        return (limit, None) if match[1] == "least" else (None, limit)
+    low = float(match[2])
+    return (low, limit) if 0 < low <= limit else None

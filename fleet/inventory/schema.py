@@ -1,14 +1,12 @@
 """The schema of the inventory: keys, types, bounds and the messages for what is wrong."""
 
-import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import reduce
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from fleet.addresses import read_address, read_hop, read_user
-from fleet.inventory.document import Document, Path, format_path
+from fleet.inventory.document import Document, KeyPath
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, find_arch
 from fleet.plan.kinds import (
     CONDITIONS,
@@ -27,150 +25,117 @@ NO_SECRETS = "this file must hold no secret; use an SSH agent, or a key file nam
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _Reader = Callable[[Any], Any]
 """Converts a value, or raises ValueError with a message for the user."""
-_Schema = Callable[[Any, Path, Document], Any]
-"""Converts the value at a path; None where it is wrong, with its problems added to the document."""
+
+
+class _Items(NamedTuple):
+    """The schema of a list, or of one text that `split` makes into a list."""
+
+    read: _Reader
+    split: Callable[[str], list[str]]
+
+
+class _Names(NamedTuple):
+    """The schema of a mapping from any names to values of one schema. pattern, advice: of the names."""
+
+    schema: "_Schema"
+    pattern: str = ".*"
+    advice: str = ""
+    secrets: bool = True  # whether a name may look like that of a secret
+
+
+_Schema = _Reader | _Items | _Names | Mapping[str, Any]
+"""A Mapping: the schema of each known key, none of which is required."""
 
 
 def check(document: Document) -> dict[str, Any]:
     """Return the document's values, each of its type and under a known key; add problems to `document`."""
-    return _FILE(_drop_secrets(document, document.data, ()), (), document) or {}
+    return _convert(_FILE, document.data, (), document) or {}
 
 
 def check_settings(document: Document) -> dict[str, Any]:
     """Return the values of the table `fleet:`, by parameter; add problems to `document`."""
-    return _SETTINGS(document.data.get("fleet") or {}, ("fleet",), document) or {}
+    return _convert(SETTINGS, document.data.get("fleet"), ("fleet",), document) or {}
 
 
-def list_programs(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of each key that starts programs, or sends results to a bucket."""
-    for path, line in document.lines.items():
-        starts = path == ("hosts_from",) or (path[-1:] and path[-1] in _STARTING and _is_entry(path[:-1]))
-        if starts or _is_remote_root(path, document):
-            value = reduce(lambda data, key: data[key], path, document.data)
-            text = "" if path[-1] == "env" else f": {json.dumps(value, ensure_ascii=False)}"  # maybe secret
-            yield line, f"{format_path(path)}{text}"
+def _convert(schema: _Schema, value: Any, path: KeyPath, document: Document) -> Any:
+    """Return what a schema makes of the value at a path; None, with problems added, where it is wrong."""
+    try:
+        match schema:
+            case _Items(read, split):
+                items = split(value) if isinstance(value, str) else _require(list, "a list", value)
+                return tuple(
+                    _convert(read, item, (*path, index), document) for index, item in enumerate(items)
+                )
+            case Mapping() if value is None:
+                return None
+            case _Names() | Mapping():
+                mapping = _require(dict, "a mapping (lines of `key: value` below it)", value)
+                return _convert_mapping(schema, mapping, path, document)
+            case read:
+                return read(value)
+    except ValueError as err:
+        document.problem(path, str(err))
+    return None
 
 
-def _drop_secrets(document: Document, data: Any, path: Path) -> Any:
-    """Return the data without keys that look like secrets, each a problem; names and labels are exempt."""
-    if not isinstance(data, dict):
-        return data
-    public = {}
-    for key, value in data.items():
-        if SECRET.search(key) and not _is_entry((*path, key)) and path[-1:] != ("labels",):
-            document.problem((*path, key), NO_SECRETS)
+def _convert_mapping(
+    schema: _Names | Mapping[str, Any], mapping: Mapping[str, Any], path: KeyPath, document: Document
+) -> dict[str, Any]:
+    converted = {}
+    for key, value in mapping.items():
+        here = (*path, key)
+        if isinstance(schema, _Names):
+            if SECRET.search(key) and not schema.secrets:
+                document.problem(here, NO_SECRETS)
+            elif not re.fullmatch(schema.pattern, key, re.DOTALL):
+                document.problem(path, f"{quote(key)} is not a valid name; {schema.advice}")
+            converted[key] = _convert(schema.schema, value, here, document)
+        elif key in schema:
+            item = None if value is None else _convert(schema[key], value, here, document)
+            converted |= {} if item is None else {key: item}
+        elif SECRET.search(key):
+            document.problem(here, NO_SECRETS)
         else:
-            public[key] = _drop_secrets(document, value, (*path, key))
-    return public
+            advice = f"{suggest_similar(key, schema)} Known here: {', '.join(sorted(schema))}"
+            document.problem(here, f"unknown key{advice}")
+    return converted
 
 
-def _convert(value: Any, path: Path, document: Document, *readers: _Reader) -> Any:
-    """Return what the readers make of a value, in turn; None, and a problem, where one refuses it."""
-    for reader in readers:
-        try:
-            value = reader(value)
-        except ValueError as err:
-            document.problem(path, str(err))
-            return None
-    return value
-
-
-def _require(kind: type, words: str) -> _Reader:
-    def read(value: Any) -> Any:
-        if not isinstance(value, kind):
-            actual = "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else None
-            actual = actual or ("nothing" if value is None else quote(str(value)))
-            raise ValueError(f"must be {words}, not {actual}")  # noqa: TRY004  as every reader
+def _require(kind: type, words: str, value: Any) -> Any:
+    if isinstance(value, kind):
         return value
-
-    return read
-
-
-def _make_text_schema(*readers: _Reader) -> _Schema:
-    """Return the schema of one line of text, which the readers convert in turn."""
-    checks = (_require(str, "one piece of text"), _require_line, *readers)
-    return lambda value, path, document: _convert(value, path, document, *checks)
+    names = {dict: "a mapping", list: "a list", type(None): "nothing"}
+    raise ValueError(f"must be {words}, not {names.get(type(value)) or quote(str(value))}")
 
 
-def _list(item: _Schema, split: _Reader) -> _Schema:
-    """Return the schema of a list, or of one text that `split` makes into a list."""
-
-    def read(value: Any, path: Path, document: Document) -> Any:
-        split_text = (
-            lambda value: split(value) if isinstance(value, str) else value,
-            _require(list, "a list"),
-        )
-        items = _convert(value, path, document, *split_text) or ()
-        return tuple(item(value, (*path, index), document) for index, value in enumerate(items))
-
-    return read
-
-
-def _make_mapping_schema(
-    choose_schema: Callable[[str, Path, Document], _Schema], *readers: _Reader
-) -> _Schema:
-    """Return the schema of a mapping. choose_schema: returns that of a key's value."""
-    checks = (_require(dict, "a mapping (lines of `key: value` below it)"), *readers)
-
-    def read(value: Any, path: Path, document: Document) -> Any:
-        mapping = _convert(value, path, document, *checks) or {}
-        return {
-            key: choose_schema(key, path, document)(value, (*path, key), document)
-            for key, value in mapping.items()
-        }
-
-    return read
-
-
-def _any_keys(schema: _Schema, *readers: _Reader) -> _Schema:
-    """Return the schema of a mapping with any keys that the readers accept."""
-    return _make_mapping_schema(lambda _key, _path, _document: schema, *readers)
-
-
-def _make_keys_schema(fields: Mapping[str, _Schema]) -> _Schema:
-    """Return the schema of a mapping with these keys only, none required. Drops keys without a value."""
-
-    def choose_schema(key: str, path: Path, document: Document) -> _Schema:
-        if key in fields:
-            return _make_optional(fields[key])
-        advice = f"{suggest_similar(key, fields)} Known here: {', '.join(sorted(fields))}"
-        document.problem((*path, key), f"unknown key{advice}")
-        return lambda *_: None
-
-    mapping = _make_mapping_schema(choose_schema)
-    return lambda value, path, document: {
-        key: value for key, value in mapping(value, path, document).items() if value is not None
-    }
-
-
-def _make_optional(schema: _Schema) -> _Schema:
-    return lambda value, path, document: None if value is None else schema(value, path, document)
-
-
-def _make_kind_schema(kind: Kind) -> _Schema:
-    """Return the schema of an option's value: one text, or a list of texts where the kind is a list."""
+def _make_reader(convert: Callable[[str], Any] = str, words: str = "one piece of text") -> _Reader:
+    """Return a reader of one line of text, which `convert` makes a value of."""
 
     def read(value: Any) -> Any:
-        if kind.lists and isinstance(value, list) and all(isinstance(item, str) for item in value):
-            value = ",".join(value)
-        return kind.read(_require_line(_require(str, kind.allowed)(value)))
+        if _CONTROL.search(_require(str, words, value)):
+            raise ValueError("must be one line of text without control characters")
+        return convert(value)
 
-    return lambda value, path, document: _convert(value, path, document, read)
-
-
-def _require_line(value: str) -> str:
-    if _CONTROL.search(value):
-        raise ValueError("must be one line of text without control characters")
-    return value
+    return read
 
 
-def _match(pattern: str, advice: str) -> _Reader:
+def _make_kind_reader(kind: Kind) -> _Reader:
+    """Return a reader of an option's value: one text, or a list of texts where the kind is a list."""
+    read = _make_reader(kind.read, kind.allowed)
+    return lambda value: read(
+        ",".join(value)
+        if kind.lists and isinstance(value, list) and all(isinstance(item, str) for item in value)
+        else value
+    )
+
+
+def _make_pattern_reader(pattern: str, advice: str) -> _Reader:
     def read(value: str) -> str:
         if not re.fullmatch(pattern, value):
             raise ValueError(f"{advice}; not {quote(value)}")
         return value
 
-    return read
+    return _make_reader(read)
 
 
 def _read_address(value: str) -> str:
@@ -187,7 +152,7 @@ def _check_hop(value: str) -> str:
     return value
 
 
-def _target_word(words: Iterable[str]) -> _Reader:
+def _make_target_reader(words: Iterable[str]) -> _Reader:
     def read(value: str) -> str | None:
         word = find_arch(value.lower()) or value.lower()
         if word == "auto":
@@ -196,7 +161,7 @@ def _target_word(words: Iterable[str]) -> _Reader:
             raise ValueError(f"must be auto or one of {', '.join(words)}; not {quote(value)}")
         return word
 
-    return read
+    return _make_reader(read)
 
 
 def _refuse_client_text(value: str) -> list[str]:
@@ -217,102 +182,69 @@ def _split_flags(value: str) -> list[str]:
         raise ValueError(f"cannot be split into flags ({err}); check the quotes") from err
 
 
-def _require_names(pattern: str, advice: str) -> _Reader:
-    """Return a reader that checks every key of a mapping."""
-
-    def read(mapping: dict[str, str]) -> dict[str, str]:
-        for name in mapping:
-            if not re.fullmatch(pattern, name):
-                raise ValueError(f"{quote(name)} is not a valid name; {advice}")
-        return mapping
-
-    return read
-
-
 def _split_commas(value: str) -> list[str]:
     return [part.strip() for part in value.split(",")]
 
 
-_PATH = _make_text_schema(_match(r"\S.*", "must be a path"))
-_TOOLCHAIN = {
-    "cc": _make_text_schema(_match(r"[^\s\-].*", "must be a compiler command such as gcc-12")),
-    "cflags": _list(_make_text_schema(), _split_flags),
+def _make_list(value: str) -> list[str]:
+    return [value]
+
+
+_PATH = _make_pattern_reader(r"\S.*", "must be a path")
+_COMMANDS = _Items(_make_pattern_reader(r".*\S.*", "must be a command"), _make_list)
+_WORKDIR = r"(/|~/)(?!.*(^|/)\.\.(/|$)).*[^/].*"
+_ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+TOOLCHAIN: Mapping[str, _Schema] = {
+    "cc": _make_pattern_reader(r"[^\s\-].*", "must be a compiler command such as gcc-12"),
+    "cflags": _Items(_make_reader(), _split_flags),
     "binary": _PATH,
     "sdp": _PATH,
-    "build_host": _make_text_schema(_match(r"[^\s\-]\S*", "must be the name of a host in this file")),
+    "build_host": _make_pattern_reader(r"[^\s\-]\S*", "must be the name of a host in this file"),
 }
-_PLAN = {
-    option.name: _make_kind_schema(option.kind) for option in OPTIONS if option.inventory_path == ("plan",)
+PLAN: Mapping[str, _Schema] = {
+    option.name: _make_kind_reader(option.kind) for option in OPTIONS if option.inventory_path == ("plan",)
 }
-_COMMANDS = _list(_make_text_schema(_match(r".*\S.*", "must be a command")), lambda text: [text])
-_WORKDIR = r"(/|~/)(?!.*(^|/)\.\.(/|$)).*[^/].*"
-_ENTRY = {
-    "address": _make_text_schema(_read_address),
-    "port": _make_kind_schema(make_integer_kind(1, 65_535)),
-    "user": _make_text_schema(read_user),
-    "identity_files": _list(_PATH, lambda text: [text]),
-    "jump": _list(_make_text_schema(_check_hop), _split_commas),
-    "via": _make_kind_schema(word_from(Via)),
-    "command": _list(_make_text_schema(_check_client_word), _refuse_client_text),
-    "host_key": _make_kind_schema(word_from(HostKeyPolicy)),
-    "os": _make_text_schema(_target_word(OSES)),
-    "os_release": _make_text_schema(
-        _match(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0")
-    ),
-    "arch": _make_text_schema(_target_word(sorted(ARCHES))),
-    "build": _make_kind_schema(word_from(BuildPlace)),
-    "toolchain": _make_keys_schema(_TOOLCHAIN),
-    "workdir": _make_text_schema(
-        _match(_WORKDIR, "must be an absolute path, or begin with ~/, without `..`")
-    ),
-    "priority": _make_kind_schema(BY_NAME["priority"].kind),
-    "lock": _make_kind_schema(word_from(LockPolicy)),
-    "require": _make_kind_schema(CONDITIONS),
-    "wait": _make_kind_schema(make_duration_kind(0, LONGEST_WAIT_S)),
+ENTRY: Mapping[str, _Schema] = {
+    "address": _make_reader(_read_address),
+    "port": _make_kind_reader(make_integer_kind(1, 65_535)),
+    "user": _make_reader(read_user),
+    "identity_files": _Items(_PATH, _make_list),
+    "jump": _Items(_make_reader(_check_hop), _split_commas),
+    "via": _make_kind_reader(word_from(Via)),
+    "command": _Items(_make_reader(_check_client_word), _refuse_client_text),
+    "host_key": _make_kind_reader(word_from(HostKeyPolicy)),
+    "os": _make_target_reader(OSES),
+    "os_release": _make_pattern_reader(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0"),
+    "arch": _make_target_reader(sorted(ARCHES)),
+    "build": _make_kind_reader(word_from(BuildPlace)),
+    "toolchain": TOOLCHAIN,
+    "workdir": _make_pattern_reader(_WORKDIR, "must be an absolute path, or begin with ~/, without `..`"),
+    "priority": _make_kind_reader(BY_NAME["priority"].kind),
+    "lock": _make_kind_reader(word_from(LockPolicy)),
+    "require": _make_kind_reader(CONDITIONS),
+    "wait": _make_kind_reader(make_duration_kind(0, LONGEST_WAIT_S)),
     "before": _COMMANDS,
     "after": _COMMANDS,
-    "cpus": _make_kind_schema(BY_NAME["cpus"].kind),
-    "env": _any_keys(
-        _make_text_schema(),
-        _require_names(r"[A-Za-z_][A-Za-z0-9_]*", "letters, digits and _ only, no digit first"),
-    ),
-    "labels": _any_keys(
-        _make_text_schema(), _require_names(LABEL_KEY, "letters, digits, dot, dash and _ only")
-    ),
-    "plan": _make_keys_schema(_PLAN),
+    "cpus": _make_kind_reader(BY_NAME["cpus"].kind),
+    "env": _Names(_make_reader(), _ENV_NAME, "letters, digits and _ only, no digit first", secrets=False),
+    "labels": _Names(_make_reader(), LABEL_KEY, "letters, digits, dot, dash and _ only"),
+    "plan": PLAN,
 }
-_SETTINGS_FIELDS = {
-    "connect_timeout": _make_kind_schema(make_duration_kind(0.1, 3600)),
-    "label": _list(_make_text_schema(), _split_commas),
-    "lock": _make_kind_schema(word_from(LockPolicy)),
-    "parallel": _make_kind_schema(make_integer_kind(1, 1000)),
-    "quiet": _make_kind_schema(SWITCH),
-    "reconnect": _make_kind_schema(make_duration_kind(0, 86_400)),
+SETTINGS: Mapping[str, _Schema] = {
+    "connect_timeout": _make_kind_reader(make_duration_kind(0.1, 3600)),
+    "label": _Items(_make_reader(), _split_commas),
+    "lock": _make_kind_reader(word_from(LockPolicy)),
+    "parallel": _make_kind_reader(make_integer_kind(1, 1000)),
+    "quiet": _make_kind_reader(SWITCH),
+    "reconnect": _make_kind_reader(make_duration_kind(0, 86_400)),
     "results": _PATH,
-    "verbose": _make_kind_schema(make_integer_kind(0, 2)),
+    "verbose": _make_kind_reader(make_integer_kind(0, 2)),
 }
-_SETTINGS = _make_keys_schema(_SETTINGS_FIELDS)
-# Keys that start programs; `env` can load a library into one.
-_STARTING = ("command", "env", "toolchain", "before", "after")
-_NAMES = _list(_make_text_schema(), _split_commas)
-_ENTRIES = {"groups": _ENTRY | {"hosts": _NAMES, "children": _NAMES}, "hosts": _ENTRY}
-_FILE = _make_keys_schema(
-    {
-        "defaults": _make_keys_schema(_ENTRY),
-        **{section: _any_keys(_make_optional(_make_keys_schema(keys))) for section, keys in _ENTRIES.items()},
-        "hosts_from": lambda *_: None,  # taken out before
-        "fleet": lambda *_: None,  # read by `check_settings`
-    }
-)
-ENTRY_KEYS, TOOLCHAIN_KEYS, PLAN_KEYS = tuple(_ENTRY), tuple(_TOOLCHAIN), tuple(_PLAN)
-SETTINGS_KEYS = tuple(_SETTINGS_FIELDS)
-
-
-def _is_remote_root(path: Path, document: Document) -> bool:
-    """Report whether the path is that of a results root which would send what is measured away."""
-    return path == ("fleet", "results") and "://" in str(document.data["fleet"]["results"])
-
-
-def _is_entry(path: Path) -> bool:
-    """Report whether a path is that of `defaults`, or of the entry of a group or host."""
-    return path == ("defaults",) or (len(path) == 2 and path[0] in _ENTRIES)
+_NAMES = _Items(_make_reader(), _split_commas)
+_FILE: Mapping[str, _Schema] = {
+    "defaults": ENTRY,
+    "groups": _Names({**ENTRY, "hosts": _NAMES, "children": _NAMES}),
+    "hosts": _Names(ENTRY),
+    "hosts_from": lambda _: None,  # taken out before
+    "fleet": lambda _: None,  # read by `check_settings`
+}

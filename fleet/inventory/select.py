@@ -1,27 +1,26 @@
 """Loads inventory.yaml, parsed by `document` and checked by `schema`, and selects by name, glob and label."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fleet.errors import InventoryError, UsageError
+from fleet.errors import UsageError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
+from fleet.inventory import schema
+from fleet.inventory.document import Document, KeyPath, read_yaml
+from fleet.inventory.trust import check_trusted
 from fleet.model import BuildPlace, Host, RequestedOptions, RequestedToolchain, Via
+from fleet.model.client import PRESETS, client_command
 from fleet.plan.conflicts import describe_conflict, find_conflicts
 from fleet.plan.kinds import parse_age
 from fleet.plan.options import BY_NAME, options_from_entry
 from fleet.text import printable, suggest_similar
 
-if TYPE_CHECKING:
-    from fleet.inventory.document import Document, Problem
-    from fleet.inventory.document import Path as KeyPath
-
-SIZE_LIMIT_BYTES = 8 << 20
 _NEVER = datetime.min.replace(tzinfo=UTC)
 NAME_ADVICE = (
     "a name is letters, digits, dot, dash and _, letter or digit first, at most 100; "
@@ -66,16 +65,13 @@ class Inventory:
             return {host.name for host in self.hosts}
         try:
             is_of_age = parse_age(pattern)
+            globs = [] if "=" in pattern else expand_range(pattern)
         except ValueError as err:
             raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
         if is_of_age is not None:
             return {host.name for host in self.hosts if is_of_age(last_runs.get(host.host_id, _NEVER))}
         if "=" in pattern:
             return self._match_label(*pattern.split("=", 1))
-        try:
-            globs = expand_range(pattern)
-        except ValueError as err:
-            raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
         names = {host.name for host in self.hosts if any(fnmatchcase(host.name, glob) for glob in globs)}
         names.update(self.groups.get(pattern, ()))
         if not names and pattern not in self.groups:
@@ -108,52 +104,39 @@ def load(path: Path, listed_hosts: Mapping[str, Any] | None = None, *, named: bo
     listed_hosts: in place of those that `hosts_from` would list. named: whether the user named this file; one
     that is neither named nor trusted is refused if it starts programs.
     """
-    from fleet.inventory import schema  # noqa: PLC0415  its library is heavy
-    from fleet.inventory.trust import check_trusted  # noqa: PLC0415
-
     text, document = read_document(path)
     if not named:
         check_trusted(path, text, document)
     unasked_program = _add_listed_hosts(document, listed_hosts) if "hosts_from" in document.data else ""
     resolver = _Resolver(path, document, schema.check(document), unasked_program)
-    inventory = resolver.resolve() if not document.problems else None
-    if inventory is None or document.problems:
-        raise _make_error(path, document.problems)
+    document.require_no_problems(path)
+    inventory = resolver.resolve()
+    document.require_no_problems(path)
     return inventory
 
 
 def read_settings(path: Path) -> dict[str, Any]:
     """Return the defaults of options in the table `fleet:`, by parameter. Raises InventoryError."""
-    from fleet.inventory import schema  # noqa: PLC0415  its library is heavy
-
     _, document = read_document(path)
     settings = schema.check_settings(document)
-    if document.problems:
-        raise _make_error(path, document.problems)
+    document.require_no_problems(path)
     if "results" in settings and "://" not in settings["results"]:
         settings["results"] = str(path.parent / Path(settings["results"]).expanduser())
     return settings
 
 
-def read_document(path: Path) -> tuple[str, "Document"]:
+def read_document(path: Path) -> tuple[str, Document]:
     """Read the text and the YAML of an inventory. Raises InventoryError."""
-    from fleet.inventory.document import BrokenError, parse  # noqa: PLC0415  its library is heavy
-
-    text = _read_text(path)
-    try:
-        document = parse(text)
-    except BrokenError as err:
-        raise _make_error(path, [err.problem]) from err
-    if document.data is None and not document.problems:
+    text, document = read_yaml(path, "`fleet init` writes one to start from.")
+    if document.data is None:
         document.problem((), "the file is empty; `fleet init` shows what belongs in it")
     elif not isinstance(document.data, dict):
         document.problem((), "must be a mapping with `hosts:` and perhaps `defaults:` and `groups:`")
-    if document.problems:
-        raise _make_error(path, document.problems)
+    document.require_no_problems(path)
     return text, document
 
 
-def _add_listed_hosts(document: "Document", listed_hosts: Mapping[str, Any] | None) -> str:
+def _add_listed_hosts(document: Document, listed_hosts: Mapping[str, Any] | None) -> str:
     """Add the hosts that the program of `hosts_from` lists; keys in the file override theirs.
 
     Return the program where it is not started, as `listed_hosts` is empty; else "".
@@ -172,34 +155,11 @@ def _add_listed_hosts(document: "Document", listed_hosts: Mapping[str, Any] | No
     return "" if listed_hosts != {} else source if isinstance(source, str) else shlex.join(source)
 
 
-def _read_text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(SIZE_LIMIT_BYTES + 1)
-    except FileNotFoundError as err:
-        raise InventoryError(f"{path}: no such file. `fleet init` writes one to start from.") from err
-    except (OSError, ValueError) as err:
-        raise InventoryError(f"{path}: cannot be read: {err}") from err
-    if len(raw) > SIZE_LIMIT_BYTES:
-        raise InventoryError(f"{path}: larger than {SIZE_LIMIT_BYTES >> 20} MiB; is this the inventory?")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as err:
-        line = raw.count(b"\n", 0, err.start) + 1
-        raise InventoryError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from err
-
-
-def _make_error(path: Path, problems: "Iterable[Problem]") -> InventoryError:
-    from fleet.inventory.document import describe_problems  # noqa: PLC0415  its library is heavy
-
-    return InventoryError(describe_problems(path, problems))
-
-
 class _Resolver:
     """Merges defaults, groups and entries into hosts; adds contradictions to the document's problems."""
 
     def __init__(
-        self, path: Path, document: "Document", declared: Mapping[str, Any], unasked_program: str
+        self, path: Path, document: Document, declared: Mapping[str, Any], unasked_program: str
     ) -> None:
         self.path, self.unasked_program = path, unasked_program
         self.document, self.problem = document, document.problem
@@ -210,7 +170,7 @@ class _Resolver:
 
     def resolve(self) -> Inventory:
         """Return the whole inventory, which is not valid if the document has problems afterwards."""
-        if not self.entries and not self.document.problems and not self.unasked_program:
+        if not self.entries and not self.unasked_program:
             self.problem(("hosts",), "names no host; add one below `hosts:`, such as `web1:`")
         self._check_names()
         members = self._members_by_group()
@@ -224,36 +184,37 @@ class _Resolver:
         with_build_hosts = tuple(self._add_build_host(host, hosts) for host in hosts.values())
         return Inventory(with_build_hosts, MappingProxyType(groups), self.path, self.unasked_program)
 
+    def _expand(self, written: str, path: KeyPath) -> list[str]:
+        try:
+            return expand_range(written)
+        except ValueError as err:
+            self.problem(path, str(err))
+            return []
+
     def _expand_names(self, hosts: Mapping[str, Any]) -> None:
         for written, entry in hosts.items():
-            try:
-                names = expand_range(written)
-            except ValueError as err:
-                self.problem(("hosts", written), str(err))
-                continue
-            for name in names:
+            path = ("hosts", written)
+            for name in self._expand(written, path):
                 if name in self.entries:
                     first = self.document.line(("hosts", self.entries[name][0]))
                     text = f"{name} is declared a second time (first in line {first}); keep one of them"
-                    self.problem(("hosts", written), text)
+                    self.problem(path, text)
                 self.entries.setdefault(name, (written, entry or {}))
             if len(self.entries) > HOST_LIMIT:
-                self.problem(("hosts", written), f"more than {HOST_LIMIT} hosts; split the inventory")
+                self.problem(path, f"more than {HOST_LIMIT} hosts; split the inventory")
                 return
 
     def _check_names(self) -> None:
         taken: dict[str, str] = {}
         for name, (written, _) in self.entries.items():
             path = ("hosts", written)
+            earlier = taken.setdefault(Host(name, "").host_id.casefold(), name)
             if not NAME.fullmatch(name):
                 self.problem(path, NAME_ADVICE)
-                continue
-            key = Host(name, "").host_id.casefold()
-            if key in taken and taken[key] != name:
-                text = f"{name} and {taken[key]} would share one directory of results; rename one of them"
+            elif earlier != name:
+                text = f"{name} and {earlier} would share one directory of results; rename one of them"
                 self.problem(path, text)
-            taken.setdefault(key, name)
-            if name == ALL:
+            elif name == ALL:
                 self.problem(path, f"{ALL!r} selects every host and cannot name one")
         for group in self.groups:
             if not NAME.fullmatch(group):
@@ -264,53 +225,40 @@ class _Resolver:
     def _members_by_group(self) -> dict[str, set[str]]:
         """Return host names by group, parents before children, else in the file's order: later ones win."""
         direct = {group: self._direct_members(group) for group in self.groups}
-        for group in self.groups:
-            for index, child in enumerate(self.groups[group].get("children", ())):
+        children = {group: entry.get("children", ()) for group, entry in self.groups.items()}
+        for group, names in children.items():
+            for index, child in enumerate(names):
                 if child not in self.groups:
                     path = ("groups", group, "children", index)
                     self.problem(path, f"no group is called {child!r}{suggest_similar(child, self.groups)}")
         if self.document.problems:
             return {}
-        members = {group: set[str]() for group in self._sort_parents_first()}
-        for group in reversed(members):
-            members[group] = direct[group].union(
-                *(members[child] for child in self.groups[group].get("children", ()))
-            )
+        order: list[str] = []
+        while waiting := [group for group in self.groups if group not in order]:
+            below = {child for group in waiting for child in children[group]}
+            ready = [group for group in waiting if group not in below]
+            if not ready:
+                self.problem(("groups", waiting[0], "children"), "these groups contain one another")
+                return {}
+            order.append(ready[0])
+        members = {group: set[str]() for group in order}
+        for group in reversed(order):
+            members[group] = direct[group].union(*(members[child] for child in children[group]))
         return members
 
     def _direct_members(self, group: str) -> set[str]:
         members: set[str] = set()
         for index, written in enumerate(self.groups[group].get("hosts", ())):
             path = ("groups", group, "hosts", index)
-            try:
-                patterns = expand_range(written)
-            except ValueError as err:
-                self.problem(path, str(err))
-                continue
-            for pattern in patterns:
+            for pattern in self._expand(written, path):
                 matches = {pattern} & self.entries.keys() or {
                     name for name in self.entries if fnmatchcase(name, pattern)
                 }
                 if not matches and not self.unasked_program:
-                    self.problem(
-                        path, f"no host is called {pattern!r}{suggest_similar(pattern, self.entries)}"
-                    )
+                    similar = suggest_similar(pattern, self.entries)
+                    self.problem(path, f"no host is called {pattern!r}{similar}")
                 members |= matches
         return members
-
-    def _sort_parents_first(self) -> list[str]:
-        waiting = {group: set(self.groups[group].get("children", ())) for group in self.groups}
-        order: list[str] = []
-        while waiting:
-            below = set().union(*waiting.values())
-            ready = next((group for group in waiting if group not in below), None)
-            if ready is None:
-                group = next(iter(waiting))
-                self.problem(("groups", group, "children"), "these groups contain one another")
-                break
-            order.append(ready)
-            del waiting[ready]
-        return order + list(waiting)
 
     def _resolve_host(self, name: str, groups: list[str]) -> Host:
         written, entry = self.entries[name]
@@ -319,33 +267,30 @@ class _Resolver:
             for key, value in layer.items():
                 if key not in {"hosts", "children"}:
                     merged[key] = {**merged.get(key, {}), **value} if key in _BY_KEY else value
+        place = ("hosts", written)
         if merged.get("build") is BuildPlace.PREBUILT and "binary" not in merged.get("toolchain", {}):
-            path = ("hosts", written, "build")
-            self.problem(path, f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well")
+            self.problem((*place, "build"), f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well")
         if "os_release" in merged and merged.get("os") != "qnx":
-            path = ("hosts", written, "os_release")
-            self.problem(path, f"{name}: os_release is for QNX hosts; set `os: qnx` as well")
-        default_address = "localhost" if merged.get("via") is Via.LOCAL else name
+            text = f"{name}: os_release is for QNX hosts; set `os: qnx` as well"
+            self.problem((*place, "os_release"), text)
         host = Host(
             name=name,
             groups=tuple(sorted(groups, key=list(self.groups).index)),
-            origin=f"{printable(str(self.path))}:{self.document.line(('hosts', written))}",
-            **_host_arguments(merged, self.path.parent, default_address, name),
+            origin=f"{printable(str(self.path))}:{self.document.line(place)}",
+            **_host_arguments(merged, self.path.parent, name),
         )
-        layers: list[KeyPath] = [("defaults",), *(("groups", group) for group in groups), ("hosts", written)]
+        layers: list[KeyPath] = [("defaults",), *(("groups", group) for group in groups), place]
         host = self._add_client_command(host, layers)
         self._check_plan(host, layers)
         return host
 
-    def _add_client_command(self, host: Host, layers: Sequence["KeyPath"]) -> Host:
+    def _add_client_command(self, host: Host, layers: Sequence[KeyPath]) -> Host:
         """Return the host with the words of its client program, where it needs one."""
         if host.via in {Via.SSH, Via.OPENSSH, Via.LOCAL}:
             if host.command:
                 text = f"{host.name}: `command` is for `via: command`, and this host has `via: {host.via}`"
                 self.problem(self._last_key(("command",), layers), text)
             return host
-        from fleet.model.client import PRESETS, client_command  # noqa: PLC0415  few inventories need it
-
         host = replace(host, command=host.command or PRESETS.get(host.via, ()))
         key = self._last_key(("command",), layers) or self._last_key(("via",), layers)
         if not host.command:
@@ -356,7 +301,7 @@ class _Resolver:
             self.problem(key, str(err))
         return host
 
-    def _check_plan(self, host: Host, layers: Sequence["KeyPath"]) -> None:
+    def _check_plan(self, host: Host, layers: Sequence[KeyPath]) -> None:
         """Note plan options that exclude one another, defaults apart, which the command line may replace."""
         options = options_from_entry(host)
         for conflict in find_conflicts(options):
@@ -369,44 +314,41 @@ class _Resolver:
             ]
             self.problem(keys[0], describe_conflict(sources, conflict))
 
-    def _last_key(self, key: tuple[str, ...], layers: Sequence["KeyPath"]) -> "KeyPath":
+    def _last_key(self, key: tuple[str, ...], layers: Sequence[KeyPath]) -> KeyPath:
         """Return the path of the layer that decides a key of a host's entry; empty if none has it."""
         paths = ((*layer, *key) for layer in reversed(layers))
         return next((path for path in paths if path in self.document.lines), ())
 
     def _add_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
         """Return the host with its build host; a build host that inherits its own name has none."""
-        name = host.toolchain.build_host
+        name, place = host.toolchain.build_host, ("hosts", self.entries[host.name][0])
         if name is None or name == host.name:
             if host.build is BuildPlace.BUILD_HOST:
-                path = ("hosts", self.entries[host.name][0], "build")
-                self.problem(path, f"{host.name}: build-host needs `toolchain: {{build_host: NAME}}` as well")
-            return host
-        if name in hosts:
+                text = f"{host.name}: build-host needs `toolchain: {{build_host: NAME}}` as well"
+                self.problem((*place, "build"), text)
+        elif name in hosts:
             return replace(host, build_host=hosts[name])
-        if not self.unasked_program:
-            path = ("hosts", self.entries[host.name][0], "toolchain")
-            self.problem(path, f"no host is called {name!r}{suggest_similar(name, hosts)}")
+        elif not self.unasked_program:
+            self.problem((*place, "toolchain"), f"no host is called {name!r}{suggest_similar(name, hosts)}")
         return host
 
 
-def _host_arguments(
-    merged: Mapping[str, Any], directory: Path, default_address: str, name: str
-) -> dict[str, Any]:
+def _host_arguments(merged: Mapping[str, Any], directory: Path, name: str) -> dict[str, Any]:
     """Return Host's arguments; paths begin at the inventory's directory, `~/` of `sdp` at the build host."""
-    fields = dict(merged)
-    fields["address"] = str(merged.get("address", default_address)).replace("{name}", name)
-    fields["identity_files"] = tuple(_join_path(directory, file) for file in merged.get("identity_files", ()))
+    default_address = "localhost" if merged.get("via") is Via.LOCAL else name
     toolchain = dict(merged.get("toolchain", {}))
     for key in ("binary", "sdp"):
         if key in toolchain and not (key == "sdp" and toolchain[key].startswith("~/")):
             toolchain[key] = _join_path(directory, toolchain[key])
-    fields["toolchain"] = RequestedToolchain(**toolchain)
-    fields["wait_s"] = fields.pop("wait", 0.0)
-    fields["plan"] = RequestedOptions(**merged.get("plan", {}))
-    for key in ("env", "labels"):
-        fields[key] = MappingProxyType(dict(merged.get(key, {})))
-    return fields
+    return {key: value for key, value in merged.items() if key != "wait"} | {
+        "address": merged.get("address", default_address).replace("{name}", name),
+        "identity_files": tuple(_join_path(directory, file) for file in merged.get("identity_files", ())),
+        "toolchain": RequestedToolchain(**toolchain),
+        "wait_s": merged.get("wait", 0.0),
+        "plan": RequestedOptions(**merged.get("plan", {})),
+        "env": MappingProxyType(merged.get("env", {})),
+        "labels": MappingProxyType(merged.get("labels", {})),
+    }
 
 
 def _join_path(directory: Path, path: str) -> str:

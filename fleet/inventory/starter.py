@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -59,61 +58,51 @@ def as_name(text: str, taken: Collection[str]) -> str:
 
 def from_ssh_config(path: Path) -> str:
     """Render an inventory of the hosts of an ssh_config and its Includes, by alias. Raises InventoryError."""
-    aliases = _Aliases()
-    aliases.read(path)
+    names: dict[str, str] = {}  # by alias
+    left_out: list[str] = []
+    for where, alias in _read_aliases(path, left_out):
+        if alias.startswith("!") or "*" in alias or "?" in alias or alias in names:
+            continue
+        if not as_name(alias, ()) or not is_address(alias):
+            left_out.append(f"{where}: Host {alias}, which is not a valid name")
+        elif name := as_name(alias, {name.casefold() for name in names.values()}):
+            names[alias] = name
+        else:
+            left_out.append(f"{where}: Host {alias}, which differs from another only by case or punctuation")
     origin = f"Hosts of {path}, which still sets their address, port, user and keys."
-    left_out = [f"Not carried over: {text}" for text in aliases.left_out]
-    hosts = {name: {"address": alias} if name != alias else {} for name, alias in aliases.by_name.items()}
+    left_out = [f"Not carried over: {text}" for text in left_out]
+    hosts = {name: {"address": alias} if name != alias else {} for alias, name in names.items()}
     if not hosts:
         left_out.append("The file names no host; this is the local machine.")
         hosts["localhost"] = {"via": "local"}
     return render_inventory(origin, left_out, hosts)
 
 
-@dataclass(slots=True)
-class _Aliases:
-    """The aliases of an ssh_config by their name in the inventory, and what is left out, with its place."""
+def _read_aliases(path: Path, left_out: list[str], depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the place and the text of each alias of an ssh_config and its Includes.
 
-    by_name: dict[str, str] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-
-    def read(self, path: Path, depth: int = 0) -> None:
-        """Read a file and those it includes. Raises InventoryError if the first cannot be read."""
-        try:
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError as err:
-            if depth == 0:
-                raise InventoryError(f"{path}: cannot be read: {err.strerror}") from err
-            self.left_out.append(f"Include {path}: {err.strerror}")
-            return
-        for number, line in enumerate(lines, start=1):
-            self._read_line(line, f"{path}:{number}", depth)
-
-    def _read_line(self, line: str, where: str, depth: int) -> None:
+    Adds what cannot be carried over to left_out. Raises InventoryError if the first file cannot be read.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as err:
+        if depth == 0:
+            raise InventoryError(f"{path}: cannot be read: {err.strerror}") from err
+        left_out.append(f"Include {path}: {err.strerror}")
+        return
+    for number, line in enumerate(lines, start=1):
+        where = f"{path}:{number}"
         match _split_line(line):
             case "host", words:
-                for alias in words:
-                    self._add(alias, where)
+                yield from ((where, alias) for alias in words)
             case "match", words:
-                self.left_out.append(f"{where}: Match {' '.join(words)} (ssh itself still applies it)")
+                left_out.append(f"{where}: Match {' '.join(words)} (ssh itself still applies it)")
             case "include", words:
-                for path in _expand_include(words):
+                for file in _expand_include(words):
                     if depth >= INCLUDE_DEPTH:
-                        self.left_out.append(f"{where}: Include {path}, nested too deeply")
+                        left_out.append(f"{where}: Include {file}, nested too deeply")
                     else:
-                        self.read(path, depth + 1)
-
-    def _add(self, alias: str, where: str) -> None:
-        if alias.startswith("!") or "*" in alias or "?" in alias or alias in self.by_name.values():
-            return
-        if not as_name(alias, ()) or not is_address(alias):
-            self.left_out.append(f"{where}: Host {alias}, which is not a valid name")
-        elif name := as_name(alias, {name.casefold() for name in self.by_name}):
-            self.by_name[name] = alias
-        else:
-            self.left_out.append(
-                f"{where}: Host {alias}, which differs from another only by case or punctuation"
-            )
+                        yield from _read_aliases(file, left_out, depth + 1)
 
 
 def _split_line(line: str) -> tuple[str, list[str]]:

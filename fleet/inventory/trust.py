@@ -1,14 +1,25 @@
 """Whether an inventory that lies in the current folder, and that nobody named, may start programs."""
 
+import json
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import reduce
 from hashlib import sha256
 from pathlib import Path
 
 from fleet.errors import InventoryError
-from fleet.inventory.document import Document
-from fleet.inventory.schema import list_programs
+from fleet.inventory.document import Document, KeyPath, format_path
 from fleet.store.files import user_state_dir
+
+_DEPTHS: Mapping[KeyPath, int] = {("defaults",): 2, ("groups",): 3, ("hosts",): 3}  # of the keys of entries
+_STARTING = (
+    "command",
+    "env",
+    "toolchain",
+    "before",
+    "after",
+)  # keys; `env` can load a library into a program
 
 
 def check_trusted(path: Path, text: str, document: Document) -> None:
@@ -21,6 +32,17 @@ def check_trusted(path: Path, text: str, document: Document) -> None:
         f"{path}:{line}: {program}: this would start a program or send results away, and nobody has named "
         f"this file or trusts it. Read it; then let it: `fleet trust {path}`, or name it: `-i {path}`."
     )
+
+
+def list_programs(document: Document) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each key that starts programs, or sends results to a bucket."""
+    for path, line in document.lines.items():
+        is_of_entry = len(path) == _DEPTHS.get(path[:1])
+        starts = path == ("hosts_from",) or (is_of_entry and path[-1] in _STARTING)
+        if starts or (path == ("fleet", "results") and "://" in str(document.data["fleet"]["results"])):
+            value = reduce(lambda data, key: data[key], path, document.data)
+            text = "" if path[-1] == "env" else f": {json.dumps(value, ensure_ascii=False)}"  # maybe secret
+            yield line, f"{format_path(path)}{text}"
 
 
 def trust(path: Path, text: str) -> None:

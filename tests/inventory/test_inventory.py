@@ -375,7 +375,7 @@ def test_the_page_about_the_inventory_shows_one_that_loads_and_names_every_key(l
     example = page.split("```yaml\n")[1].split("```")[0]
     result = load(example)
     assert [host.name for host in result.select(["arm", "!boards"])] == ["altra"]
-    for key in (*schema.ENTRY_KEYS, *schema.TOOLCHAIN_KEYS):
+    for key in (*schema.ENTRY, *schema.TOOLCHAIN):
         assert f"`{key}`" in page
 
 
