@@ -31,7 +31,7 @@ from fleet.analysis.reduce.matrices import estimator_column, matrix, relations
 from fleet.analysis.reduce.memory_peak import describe_memory
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
-from fleet.analysis.report.findings import Findings, judge
+from fleet.analysis.report.findings import describe_acceptance, judge
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.report.output import CARD, CARDS
 from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
@@ -96,8 +96,7 @@ def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> 
     ranges: what is expected of machines. Raise UsageError if it has neither, or StoreError.
     """
     (run,), _, cpus = read_runs(root, [run_id])
-    findings = Findings(acceptances=judge(root, [run_id], ranges))
-    accepted = findings.describe_acceptance(run["host_id"])
+    accepted = "".join(map(describe_acceptance, judge(root, [run_id], ranges)))
     return lay_out_card(run, cpus, as_float64(load_pairs(root, run_id=run_id)), accepted=accepted)
 
 

@@ -132,7 +132,7 @@ def test_what_fleet_did_not_make_is_not_touched(root: Path, tmp_path: Path) -> N
     (other / STATE).write_text(json.dumps(state))
     write(root, other)
     assert (tmp_path / "precious").exists()
-    for damaged in ("[]", "{", '{"files": 1, "machines": 2}'):
+    for damaged in ("[]", "{", '{"files": 1, "keys": 2}'):
         (other / STATE).write_text(damaged)
         with pytest.raises(UsageError, match="cannot be read"):
             write(root, other)
@@ -271,10 +271,7 @@ def test_a_change_found_later_is_drawn_on_a_page_whose_runs_are_the_same(
     write_site(root, runs, tmp_path)
     before = contents(tmp_path)
     state = json.loads(before[STATE])
-    ((slug, of_model),) = state["models"].items()
-    state["models"][slug] = of_model | {"key": "", "marks": {"lucca": "another course"}}
-    (tmp_path / STATE).write_text(json.dumps(state))
-    state["machines"]["lucca"]["key"] = "of another course"
+    state["keys"] = dict.fromkeys(state["keys"], "of another course")
     (tmp_path / STATE).write_text(json.dumps(state))
     (tmp_path / "m" / "lucca.html").write_text("old")
     assert "1 of them made anew" in write_site(root, runs, tmp_path)
