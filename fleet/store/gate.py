@@ -21,13 +21,12 @@ from fleet.model import (
     Node,
     Parameters,
     RunState,
-    benchmark_from_description,
     check_descriptions,
     check_names,
     is_relation,
 )
 from fleet.store import schema
-from fleet.store.footer import Footer
+from fleet.store.footer import RowGroup
 from fleet.store.ids import KEY
 from fleet.text import decoding_words
 
@@ -60,9 +59,10 @@ _LARGEST = dict.fromkeys(("iterations", *_SAMPLE_LISTS), EXACT_MAX)
 _LARGEST |= dict.fromkeys(("ping_cpu", "pong_cpu"), _MAX_CPUS - 1)
 _SMALLEST = {"iterations": 1, "ns_per_tick": 1e-7}
 _KEYS = frozenset(("run_id", "session_id", "host_id"))
+_WITH_KINDS = ("pairs", "summaries")  # tables whose relations may name kinds of cores
 
 _POINT_LISTS = ("cpus", "other_ticks", "other_units")
-_POINT_NAMES = ("benchmark", "variant", "point", "unit", *schema.PARAMETERS)
+_POINT_NAMES = ("run_id", "benchmark", "variant", "point", "unit", *schema.PARAMETERS)
 _SET_BY_BURST = ("pages", "state")  # parameters of a point that are known only after a burst
 BURST_COLUMNS = ("ping_cpu", "pong_cpu", "warmup", "ticks", *_POINT_NAMES, *_POINT_LISTS)
 """The columns of `samples` that `check_bursts` needs."""
@@ -174,7 +174,7 @@ def decode_record(text: bytes, names: tuple[str, ...] | None) -> tuple[dict[str,
 def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
     """Decode a JSON list of the values of these columns of `runs`. Raises DataError."""
     with _decoding("row"):
-        row = _make_row_decoder(names).decode(text)
+        row = msgspec.json.decode(text, type=_make_row_struct("runs", names, True))
     return _check_row("runs", row)
 
 
@@ -242,18 +242,15 @@ def check_machine(machine: Facts | Load) -> None:
             convert_row("cpus", values, values)
 
 
-def check_footer(name: str, footer: Footer, size: int) -> None:
+def check_footer(name: str, groups: Sequence[RowGroup], size: int) -> None:
     """Raise DataError if a file of `size` bytes would, by its footer, unpack to more than fleet writes."""
-    columns = [column for group in footer.groups for column in group.columns]
-    words = {(word,) for word in schema.word_columns(name)}
-    for column in columns:
-        if column.path in words and column.unpacked > FEW_BYTES + WORD_BYTES * column.values:
-            raise DataError(f"{column.path[0]} unpacks to {column.unpacked} bytes")
-    lists = [
-        sum(column.values for column in group.columns if column.path[0] in _SAMPLE_LISTS)
-        for group in footer.groups
-    ]
-    rows, ticks = 8 * footer.rows * len(footer.paths), sum(lists)
+    words, lists = {(word,) for word in schema.word_columns(name)}, list[int]()
+    for group in groups:
+        lists.append(sum(column.values for column in group.columns if column.path[0] in _SAMPLE_LISTS))
+        for column in group.columns:
+            if column.path in words and column.unpacked > FEW_BYTES + WORD_BYTES * column.values:
+                raise DataError(f"{column.path[0]} unpacks to {column.unpacked} bytes")
+    rows, ticks = 8 * sum(group.rows * len(group.columns) for group in groups), sum(lists)
     if name == "samples" and (
         rows > UNPACKED + _PACKED * size
         or ticks > _TICKS + _PACKED // 8 * size
@@ -275,47 +272,41 @@ def check_table(name: str, table: Any) -> None:
         table.validate(full=True)
     except pa.ArrowInvalid as err:
         raise DataError(" ".join(str(err).split())) from err
-    columns = {field.name: table.column(field.name).combine_chunks() for field in table.schema}
-    for column in schema.TABLES[name]:
-        if column.name in columns:
-            _check_column(name, column, columns[column.name])
+    nullable = {column.name: column.nullable for column in schema.TABLES[name]}
+    columns = {column: table.column(column).combine_chunks() for column in table.column_names}
+    for column, values in columns.items():
+        if values.null_count and not nullable[column]:
+            raise DataError(f"{column} is null")
+        if values.null_count < len(values):
+            _check_column(name, column, values)
     if {"ticks", "warmup"} <= columns.keys():
         _check_lengths(columns)
 
 
-def _check_column(table: str, column: schema.Column, values: Any) -> None:
-    if values.null_count and not column.nullable:
-        raise DataError(f"{column.name} is null")
+def _check_column(table: str, name: str, values: Any) -> None:
     while pa.types.is_list(values.type):
         values = values.flatten()
         if values.null_count:
-            raise DataError(f"{column.name} has a null in a list")
+            raise DataError(f"{name} has a null in a list")
     if pa.types.is_dictionary(values.type):
         longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
         if longest > WORD_BYTES:
-            raise DataError(f"{column.name} is {longest} bytes long, and the limit is {WORD_BYTES}")
-    if column.name == "benchmark" and table != "summaries":
+            raise DataError(f"{name} is {longest} bytes long, and the limit is {WORD_BYTES}")
+    if name == "benchmark" and table != "summaries":
         with _raising_data_error():
             check_names({*values.unique().to_pylist()})
-    if column.name == "relation":
-        _check_relations(table, values.unique().to_pylist())
+    if name == "relation":
+        for relation in sorted(values.unique().to_pylist()):
+            if not is_relation(relation) or (" " in relation and table not in _WITH_KINDS):
+                raise DataError(f"relation is {relation!r}")
     type_ = str(values.type)
     if type_ in _NUMBER_TYPES and type_ != _SIGNED.get(table, type_):
-        _check_numbers(column.name, values)
-
-
-_WITH_KINDS = ("pairs", "summaries")  # tables whose relations may name kinds of cores
-
-
-def _check_relations(table: str, relations: list[str]) -> None:
-    for relation in sorted(relations):
-        if not is_relation(relation) or (" " in relation and table not in _WITH_KINDS):
-            raise DataError(f"relation is {relation!r}")
+        _check_numbers(name, values)
 
 
 def _check_numbers(name: str, values: Any) -> None:
     smallest, largest = _SMALLEST.get(name, 0), _LARGEST.get(name, INT64_MAX)
-    numbers = values.fill_null(smallest).to_numpy()
+    numbers = (values.fill_null(smallest) if values.null_count else values).to_numpy()
     if len(numbers) and not smallest <= numbers.min() <= numbers.max() <= largest:
         raise DataError(f"{name} is {numbers.min()} to {numbers.max()}")
 
@@ -353,11 +344,6 @@ def _record_struct(names: tuple[str, ...] | None) -> Any:
 
 
 @once
-def _make_row_decoder(names: tuple[str, ...]) -> Any:
-    return msgspec.json.Decoder(_make_row_struct("runs", names, True))
-
-
-@once
 def _make_row_struct(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> Any:
     columns = {column.name: column for column in schema.TABLES[table]}
     fields = [
@@ -391,21 +377,17 @@ def _value_type(table: str, column: schema.Column) -> Any:
     return Annotated[list[element], msgspec.Meta(max_length=_MAX_TEXTS if kind == "string" else _MAX_CPUS)]
 
 
-def check_bursts(table: Any, run: Mapping[str, Any]) -> None:
-    """Raise DataError unless these rows of `samples`, with BURST_COLUMNS, fit each other and their benchmark.
+def check_bursts(table: Any, estimator: str, descriptions: Descriptions) -> None:
+    """Raise DataError unless rows of `samples`, with BURST_COLUMNS, fit each other and their benchmarks.
 
-    run: their row of `runs`. `agent.wire` checks the bursts that hosts send.
+    estimator, descriptions: of their runs. `agent.wire` checks the bursts that hosts send.
     """
-    if run["estimator"] == "min":  # whose number is the smallest sample
+    if estimator == "min":  # whose number is the smallest sample
         ticks, warmup = (table.column(name).combine_chunks() for name in ("ticks", "warmup"))
         if _count_zeros(ticks, np.asarray(warmup)).any():
             raise DataError("the least sample of a burst took no time")
-    benchmarks = json.loads(run["hello_json"]).get("benchmarks", ())
-    descriptions = Descriptions(
-        {benchmark["name"]: benchmark_from_description(benchmark) for benchmark in benchmarks}
-    )
     _check_threads(table)
-    points: dict[tuple[str, str, str], Sequence[Any]] = {}
+    points: dict[tuple[str, ...], Sequence[Any]] = {}
     for row in _select_distinct_rows(table):
         parameters = None
         if row["point"] is not None:
@@ -416,7 +398,7 @@ def check_bursts(table: Any, run: Mapping[str, Any]) -> None:
             raise DataError(why)
         if parameters is not None:
             values = [row[name] for name in schema.PARAMETERS if name not in _SET_BY_BURST]
-            key = (row["benchmark"], row["variant"], row["point"])
+            key = (row["run_id"], row["benchmark"], row["variant"], row["point"])
             if points.setdefault(key, values) != values:
                 raise DataError(f"point {row['point']} of {row['benchmark']} has different parameters")
 
@@ -443,7 +425,7 @@ def _check_threads(table: Any) -> None:
 
 
 def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
-    """Return one row for each combination of names, parameters and numbers of threads."""
+    """Return one row for each combination of run, names, parameters and numbers of threads."""
     ping, pong = (table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu"))
     keys = [ping == pong]
     for name in (*_POINT_NAMES, *_POINT_LISTS):
@@ -462,5 +444,7 @@ def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
             _, places = np.unique(key, return_inverse=True)
             _, rows = np.unique(rows * (int(places.max()) + 1) + places, return_inverse=True)
     _, first = np.unique(rows, return_index=True)
-    table = table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS])
-    return [row for place in sorted(first.tolist()) for row in table.slice(place, 1).to_pylist()]
+    distinct: list[dict[str, Any]] = (
+        table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS]).take(np.sort(first)).to_pylist()
+    )
+    return distinct

@@ -1,21 +1,24 @@
 """Read files of one table into pyarrow, each checked by the gate, no more than requested."""
 
 import errno
+import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property, partial
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 from warnings import warn
 
 from fleet.errors import DamagedFileError, DataError, StoreError, StoreWarning, explain, is_lack_of_memory
 from fleet.late import pa, pc, pq
+from fleet.model import Descriptions, read_descriptions
 from fleet.store import schema
 from fleet.store.checksums import read_footer
 from fleet.store.files import open_regular, require_regular
-from fleet.store.footer import Footer, find_metadata, may_contain, parse_footer
+from fleet.store.footer import RowGroup, find_metadata, parse_footer
 from fleet.store.gate import (
     BURST_COLUMNS,
     FEW_BYTES,
@@ -73,6 +76,32 @@ def read_files(
     return concat_tables(parts, table, columns)
 
 
+def read_together(
+    files: Sequence["TableFile"], columns: Sequence[str] | None = None, where: Where | None = None
+) -> Any:
+    """Return the selected rows of files of one table, in its schema, checked at once.
+
+    Raises DamagedFileError; of several files it does not say which is damaged.
+    """
+    shape = _memory_schema(files[0].table, columns)
+    parts = [(file, part) for file in files if (part := file.read_unchecked(shape, where or {})) is not None]
+    return _check_rows(parts, shape) if parts else shape.empty_table()
+
+
+def _check_rows(parts: Sequence[tuple["TableFile", Any]], shape: Any) -> Any:
+    """Check rows of files of one table, with the columns that are checked; return those of `shape`."""
+    (first, rows), *others = parts
+    with reading(f"{len(parts)} files of the {first.table} table") if others else first.reading():
+        if others:
+            rows = concat_tables([part for _, part in parts], first.table)
+        check_table(first.table, rows)
+        if first.table == "samples" and "ticks" in shape.names:
+            for by, group in groupby(parts, lambda part: part[0].checked_by):
+                bursts = [part for _, part in group]
+                check_bursts(concat_tables(bursts, first.table) if others else rows, *by)
+        return _cast(rows, shape)
+
+
 @contextmanager
 def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Iterator[None]:
     """Raise DamagedFileError, naming `what` and a remedy, if bytes are not what fleet writes.
@@ -84,6 +113,9 @@ def reading(what: str, remedy: str = _RESTORE, run_id: str | None = None) -> Ite
         yield
     except Exception as err:
         text = " ".join(str(err).split()).rstrip(".")
+        if isinstance(err, FileNotFoundError):
+            text = "it is not there any more. Put it back from a copy; see `fleet verify`."
+            raise DamagedFileError(f"{what}: {text}", run_id=run_id) from err
         if is_damage(err):
             raise DamagedFileError(f"{what}: {text}. {remedy}", run_id=run_id) from err
         if isinstance(err, OSError) and err.errno in _FILE_ERRORS:
@@ -101,12 +133,6 @@ def is_damage(err: Exception) -> bool:
     if isinstance(err, OSError):  # pyarrow's has no errno where it cannot decode, nor where a bucket fails
         return err.errno in _NAME_ERRORS or (err.errno is None and "AWS Error" not in str(err))
     return isinstance(err, (DataError, pa.ArrowException)) and not is_lack_of_memory(err)
-
-
-def parse_run_id(name: str) -> str | None:
-    """Return the ID of the run in a file's name; None for a file of several runs."""
-    match = _RUN.match(name)
-    return match and match[1]
 
 
 def warn_left_out(err: StoreError) -> None:
@@ -163,27 +189,28 @@ class TableFile:
     def __init__(
         self, place: Place, name: str, table: str, *, threads: bool = False, whole: bool = False
     ) -> None:
-        self._threads = threads
         self.what = f"{place}: cannot read the {table} table: {name}"
-        self._run_id = parse_run_id(name)
-        self._table = table
-        whole = whole or table != "samples"
-        source, self._footer = self._call(lambda: _open_verified(place, name, check_pages=whole))
-        self._size = source.size()
-        self._file = self._call(lambda: _open_parquet(source, table))
-        self._call(lambda: schema.check_version(self.metadata.get(schema.VERSION, b"")))
+        self.table = table
+        self._threads = threads
+        run = _RUN.match(name)
+        self._run_id = run and run[1]
+        with self.reading():
+            source, self._footer = _open_verified(place, name, check_pages=whole or table != "samples")
+            self._size = source.size()
+            self._file = _open_parquet(source, table)
+            schema.check_version(self.metadata.get(schema.VERSION, b""))
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context that blames this file for damage."""
+        return reading(self.what, REMEDIES[self.table], self._run_id)
 
     @cached_property
-    def _parsed_footer(self) -> Footer:
+    def _groups(self) -> list[RowGroup]:
         """Parse the footer and check it: in a file of a coarse clock few bytes are many samples."""
-
-        def read() -> Footer:
-            footer = parse_footer(self._footer)
-            check_footer(self._table, footer, self._size)
-            return footer
-
-        footer: Footer = self._call(read)
-        return footer
+        with self.reading():
+            groups = parse_footer(self._footer)
+            check_footer(self.table, groups, self._size)
+        return groups
 
     @cached_property
     def metadata(self) -> Mapping[bytes, bytes]:
@@ -200,92 +227,89 @@ class TableFile:
         with reading(f"{self.what}: no record of its run", "Restore it from a copy.", self._run_id):
             return unpack_record(self.metadata.get(RECORD, b""))
 
+    @cached_property
+    def checked_by(self) -> tuple[str, Descriptions]:
+        """Return what else the gate needs of a run to check its bursts: its estimator and benchmarks."""
+        row = self.record.row
+        return row["estimator"], read_descriptions(json.loads(row["hello_json"]))
+
     @property
     def rows(self) -> int:
         """Return the number of rows."""
         return int(self._file.metadata.num_rows)
 
-    def values(self, column: str) -> int:
-        """Count the values of a list column, by the footer."""
-        counts = [
-            chunk.values
-            for group in self._parsed_footer.groups
-            for chunk in group.columns
-            if chunk.path[0] == column
-        ]
-        if not counts and self.rows:
-            raise self._damage_error(f"it has no column {column}. {REMEDIES[self._table]}")
-        return sum(counts)
+    def count_samples(self) -> int:
+        """Count the samples of pings, warm-ups included, by the footer."""
+        columns = [column for group in self._groups for column in group.columns]
+        return sum(column.values for column in columns if column.path[0] == "ticks")
 
     @property
     def _batch_rows(self) -> int:
         """Return the number of rows to read at a time: fewer if each has many values, by the footer."""
-        rows, words = _BATCH_ROWS, {(word,) for word in schema.word_columns(self._table)}
-        for group in self._parsed_footer.groups:
-            most_values = max((column.values for column in group.columns), default=0)
+        rows, words = _BATCH_ROWS, {(word,) for word in schema.word_columns(self.table)}
+        for group in self._groups:
+            values = max((column.values for column in group.columns), default=0)
             texts = (
                 column.unpacked for column in group.columns if column.repeats and column.path not in words
             )
             rows = min(
-                rows,
-                _BATCH_VALUES * group.rows // max(1, most_values),
-                _BATCH_TEXT_BYTES // max(1, *texts, 1),
+                rows, _BATCH_VALUES * group.rows // max(1, values), _BATCH_TEXT_BYTES // max(1, *texts, 1)
             )
         return max(1, rows)
 
     def iter_as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
         """Yield all rows and columns, checked by the gate, in tables of these sizes."""
-        shape = schema.file_schema(self._table)
+        shape = schema.file_schema(self.table)
         if unknown := sorted({*self._schema.names} - {*shape.names}):
-            raise self._damage_error(f"a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}")
-        batches = self._call(lambda: self._file.iter_batches(self._batch_rows, use_threads=self._threads))
+            text = f"{self.what}: a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}"
+            raise DamagedFileError(text, run_id=self._run_id)
+        parts = self._iter_rows()
         held = [self._schema.empty_table()]
         for size in sizes:
-            while sum(map(len, held)) < size and (part := self._call(lambda: _to_table(next(batches, None)))):
+            while sum(map(len, held)) < size and (part := next(parts, None)) is not None:
                 held.append(part)
-            combined = self._call(lambda: pa.concat_tables(held).unify_dictionaries().combine_chunks())  # noqa: B023  called at once
+            with self.reading():
+                combined = pa.concat_tables(held).unify_dictionaries().combine_chunks()
             part, held = combined.slice(0, size), [combined.slice(size)]
-            yield self._call(lambda: self._check_and_cast(part, shape))  # noqa: B023  called at once
+            yield self._check_and_cast(part, {}, shape)
 
     def read(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Any:
         """Return the selected rows, in the schema of the table."""
-        where, shape = where or {}, _memory_schema(self._table, columns)
-        groups = self._matching_groups(where)
-        if not groups:
-            return shape.empty_table()
-        return self._call(
-            lambda: self._check_and_cast(
-                self._select_rows(self._read_groups(groups, self._columns_to_read(shape, where)), where),
-                shape,
-            )
-        )
+        return read_together([self], columns, where)
 
     def iter_tables(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
         """Yield the selected rows some at a time, so that no more than these have to be held."""
-        where, shape = where or {}, _memory_schema(self._table, columns)
-        groups = self._matching_groups(where)
-        if not groups:  # of which pyarrow 18 makes an error
-            return
-        batches = self._call(
-            lambda: self._file.iter_batches(
-                self._batch_rows,
-                groups,
-                columns=self._columns_to_read(shape, where),
-                use_threads=self._threads,
-            )
-        )
-        while (rows := self._call(lambda: _to_table(next(batches, None)))) is not None:
-            yield self._call(partial(self._check_and_cast, self._select_rows(rows, where), shape))
+        where, shape = where or {}, _memory_schema(self.table, columns)
+        if groups := self._matching_groups(where):  # of none pyarrow 18 makes an error
+            for rows in self._iter_rows(groups, self._columns_to_read(shape, where)):
+                yield self._check_and_cast(rows, where, shape)
 
-    def _read_groups(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
-        """Read all rows of these groups; if they may be large, some at a time, up to the limit on memory."""
-        if self._table == "samples" or self.rows * self._unpacked_size <= UNPACKED:
-            return self._file.read_row_groups(groups, columns=columns, use_threads=self._threads)
-        parts = []
-        for batch in self._file.iter_batches(self._batch_rows, groups, columns, self._threads):
-            parts.append(_to_table(batch))
-            check_memory(parts)
-        return pa.concat_tables(parts)
+    def read_unchecked(self, shape: Any, where: Where) -> Any:
+        """Return the selected rows with the columns of `shape` and those checked with them; None for none."""
+        if not (groups := self._matching_groups(where)):
+            return None
+        columns = self._columns_to_read(shape, where)
+        with self.reading():
+            if self.table == "samples" or self.rows * self._unpacked_size <= UNPACKED:
+                rows = self._file.read_row_groups(groups, columns=columns, use_threads=self._threads)
+            else:  # it may be large: some at a time, up to the limit on memory
+                parts = []
+                for part in self._iter_rows(groups, columns):
+                    parts.append(part)
+                    check_memory(parts)
+                rows = pa.concat_tables(parts)
+            return _cast(self._select_rows(rows, where), self._schema_to_check(shape))
+
+    def _iter_rows(
+        self, groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Any]:
+        batches = self._file.iter_batches(self._batch_rows, groups, columns, self._threads)
+        while True:
+            with self.reading():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield pa.Table.from_batches([batch])
 
     @property
     def _unpacked_size(self) -> int:
@@ -295,53 +319,31 @@ class TableFile:
 
     def _matching_groups(self, where: Where) -> list[int]:
         """Return the row groups that, by their statistics, may hold a value of each column."""
-        count = self._file.num_row_groups
-        few = self._table != "samples" and self._unpacked_size <= FEW_BYTES
-        groups = () if few and not where else self._parsed_footer.groups
-        excluded = {number for number, group in enumerate(groups) if not may_contain(group, where)}
-        return [number for number in range(count) if number not in excluded]
+        if self.table != "samples" and not where and self._unpacked_size <= FEW_BYTES:
+            return list(range(self._file.num_row_groups))
+        return [number for number, group in enumerate(self._groups) if group.may_contain(where)]
 
     def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
         return sorted({*self._schema_to_check(shape).names, *where} & set(self._schema.names))
 
     def _schema_to_check(self, shape: Any) -> Any:
         """Return the columns to read and check: for bursts, all that are checked together."""
-        if self._table != "samples" or "ticks" not in shape.names:
+        if self.table != "samples" or "ticks" not in shape.names:
             return shape
         return _memory_schema("samples", [*shape.names, *BURST_COLUMNS])
 
-    @cached_property
-    def _path_columns(self) -> Mapping[str, str]:
-        """Return the values of the columns that are in the path, from the record."""
-        names = schema.PATH_COLUMNS.get(self._table, ())
-        return {name: self.record.row[name] for name in names}
-
     def _select_rows(self, table: Any, where: Where) -> Any:
-        """Select rows, with the columns that are in the path."""
-        for name, value in self._path_columns.items():
+        """Select rows, with the columns that are in the path, as the record has them."""
+        for name in schema.PATH_COLUMNS.get(self.table, ()):
             places = pa.repeat(pa.scalar(0, pa.int32()), len(table))
-            table = table.append_column(name, pa.DictionaryArray.from_arrays(places, pa.array([value])))
+            values = pa.DictionaryArray.from_arrays(places, pa.array([self.record.row[name]]))
+            table = table.append_column(name, values)
         return _filter_rows(table, where)
 
-    def _check_and_cast(self, table: Any, shape: Any) -> Any:
-        shaped = _cast(table, self._schema_to_check(shape))
-        check_table(self._table, shaped)
-        if self._table == "samples" and "ticks" in shape.names:
-            check_bursts(shaped, self.record.row)
-        return _cast(shaped, shape)
-
-    def _damage_error(self, text: str) -> DamagedFileError:
-        return DamagedFileError(f"{self.what}: {text}", run_id=self._run_id)
-
-    def _call(self, work: Callable[[], Any]) -> Any:
-        with reading(self.what, REMEDIES[self._table], self._run_id):
-            try:
-                return work()
-            except FileNotFoundError as err:
-                raise DamagedFileError(
-                    f"{self.what}: it is not there any more. Put it back from a copy; see `fleet verify`.",
-                    run_id=self._run_id,
-                ) from err
+    def _check_and_cast(self, table: Any, where: Where, shape: Any) -> Any:
+        with self.reading():
+            rows = _cast(self._select_rows(table, where), self._schema_to_check(shape))
+        return _check_rows([(self, rows)], shape)
 
 
 def read_record(place: Place, name: str) -> bytes:
@@ -399,10 +401,6 @@ def _open_parquet(source: Any, table: str) -> Any:
     if missing:
         raise DataError(f"it has no column {missing[0]}")
     return file
-
-
-def _to_table(batch: Any | None) -> Any | None:
-    return None if batch is None else pa.Table.from_batches([batch])
 
 
 def _memory_schema(table: str, columns: Sequence[str] | None) -> Any:

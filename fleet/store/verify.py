@@ -75,7 +75,7 @@ def verify_file(path: Path) -> Verification:
             elif table == "summaries" and len(file.read().column("summary").unique()) != 1:
                 problem = f"{path}: does not hold one summary. Write it again: fleet export --medians."
             elif table == "samples":
-                runs, samples = 1, file.values("ticks")
+                runs, samples = 1, file.count_samples()
                 if hash_samples(file) != file.record.row["content_sha256"]:
                     problem = f"{path}: not the samples that its record is of. Write it again: fleet export."
     except StoreError as err:
@@ -96,7 +96,7 @@ def _verify_samples(place: Place, name: str) -> tuple[bytes | None, int, str | N
                 return record_json, 0, f"{name}: holds {run}. Move it to its place."
             if hash_samples(file) != row["content_sha256"]:
                 return record_json, 0, f"{name}: not the samples that were published. Restore it from a copy."
-            return record_json, file.values("ticks"), None
+            return record_json, file.count_samples(), None
     except StoreError as err:
         return record_json, 0, str(err)
 

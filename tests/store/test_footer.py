@@ -1,4 +1,4 @@
-"""The footer of a Parquet file, as we read it."""
+"""Read the footer of a Parquet file."""
 
 from pathlib import Path
 
@@ -6,26 +6,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.store.footer import parse_footer
+from fleet.store.footer import find_metadata, parse_footer
 
 NAME = b"\x48\x01x\x00"  # the name of a field of the schema
 
 
-def test_it_says_what_pyarrow_reads(tmp_path: Path) -> None:
+def test_the_parser_reads_what_pyarrow_reads(tmp_path: Path) -> None:
     table = pa.table({"a": [3, -200, 5000], "b": ["x", "é", "y"], "c": [[1, 2], [], None], "d": [None] * 3})
     pq.write_table(table.replace_schema_metadata({"key": "value" * 50}), tmp_path / "x", row_group_size=2)
-    found = parse_footer(
-        (tmp_path / "x").read_bytes()[-pq.read_metadata(tmp_path / "x").serialized_size - 8 :]
-    )
-    about = pq.read_metadata(tmp_path / "x")
-    assert (found.rows, [group.rows for group in found.groups]) == (3, [2, 1])
-    assert found.metadata == about.metadata
-    assert found.paths == [("a",), ("b",), ("c", "list", "element"), ("d",)]
-    for number, group in enumerate(found.groups):
-        for at, column in enumerate(group.columns):
-            same = about.row_group(number).column(at)
+    metadata = pq.read_metadata(tmp_path / "x")
+    footer = (tmp_path / "x").read_bytes()[-metadata.serialized_size - 8 :]
+    groups = parse_footer(footer)
+    assert [group.rows for group in groups] == [2, 1]
+    assert find_metadata(footer, b"key") == b"value" * 50
+    paths = [("a",), ("b",), ("c", "list", "element"), ("d",)]
+    for number, group in enumerate(groups):
+        assert [column.path for column in group.columns] == paths
+        for place, column in enumerate(group.columns):
+            same = metadata.row_group(number).column(place)
             assert (column.values, column.unpacked) == (same.num_values, same.total_uncompressed_size)
-    first, second, *_ = found.groups[0].columns
+    first, second, *_ = groups[0].columns
     assert (first.least, first.most) == (-200, 3)
     assert (second.least, second.most) == (b"x", "é".encode())
 
@@ -44,6 +44,6 @@ def test_it_says_what_pyarrow_reads(tmp_path: Path) -> None:
         (b"\x28\x01x\x00", "is damaged"),
     ],
 )
-def test_one_that_is_wrong_is_refused(data: bytes, words: str) -> None:
+def test_a_wrong_footer_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_footer(data)

@@ -49,7 +49,7 @@ from fleet.model import SHIPPED, Descriptions, add_core_kinds, core_kinds
 from fleet.store import schema
 from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key, Place, samples_name
-from fleet.store.reading import TableFile, Where, concat_tables, select_rows, warn_left_out
+from fleet.store.reading import TableFile, Where, concat_tables, read_together, select_rows, warn_left_out
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
 from fleet.store.verify import INDEX_REMEDY
 
@@ -290,7 +290,7 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     if len(files) == 1:
         pairs = _reduce_file(files[0], descriptions=descriptions)
     else:
-        bursts = concat_tables([file.read(SAMPLE_COLUMNS) for file in files], "samples", SAMPLE_COLUMNS)
+        bursts = read_together(files, SAMPLE_COLUMNS)
         pairs = reduce_bursts(read_bursts(bursts, descriptions), descriptions)
     precisions = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
     hosts = {run.run_id: run.host_id for run in runs}
@@ -373,7 +373,7 @@ def iter_slices(
     file: TableFile, limit: int, where: Where, descriptions: Descriptions = SHIPPED
 ) -> Iterator[Iterator[Any]]:
     """Yield a samples file in slices of about `limit` samples, tables one by one; a pair is in one slice."""
-    if (samples := file.values("ticks")) <= limit:
+    if (samples := file.count_samples()) <= limit:
         yield iter([file.read(SAMPLE_COLUMNS, where)])
         return
     for part in _plan_slices(file, limit * file.rows / samples, where, descriptions):
