@@ -50,7 +50,7 @@ def main() -> None:
         if errors.is_lack_of_memory(err):
             cli.print_text(f"fleet: {cause}", err=True)
             os._exit(cause.exit_code)  # a thread that was not started may be waited for
-        _end(_wrap(f"fleet: {cause}"), cause.exit_code)
+        _end(cli.wrap(f"fleet: {cause}", sys.stderr), cause.exit_code)
 
 
 def _prepare_output() -> None:
@@ -71,12 +71,6 @@ def _end(message: str, code: int) -> NoReturn:
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 2)
     sys.exit(code)
-
-
-def _wrap(text: str) -> str:
-    from fleet.analysis.base.text import wrap_to_width
-
-    return wrap_to_width(text, cli.describe_terminal(sys.stderr)["width"])
 
 
 def _warn(

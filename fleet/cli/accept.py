@@ -19,13 +19,12 @@ EXPECTED = "expected.yaml"
 def accept(
     select: cli.SelectRuns = None,
     expected: Annotated[
-        Path | None,
-        typer.Option("--expected", help="Ranges set by hand. [default: expected.yaml beside the inventory]"),
+        Path | None, typer.Option(help="Ranges set by hand. [default: expected.yaml beside the inventory]")
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Write such a file from these machines' runs, and judge nothing.")
+        bool, typer.Option(help="Write such a file from these machines' runs, and judge nothing.")
     ] = False,
-    run: Annotated[bool, typer.Option("--run", help="Measure the hosts first, as `fleet run` does.")] = False,
+    run: Annotated[bool, typer.Option(help="Measure the hosts first, as `fleet run` does.")] = False,
     threshold: Annotated[
         str | None, typer.Option(help="A smaller deviation is as expected. [default: 3%]", metavar="SHARE")
     ] = None,
@@ -34,7 +33,7 @@ def accept(
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
     json: cli.Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    csv: cli.Csv = False,
 ) -> None:
     """Hold each host's last run against what is expected: ranges, its earlier runs, and equal machines.
 

@@ -1,7 +1,6 @@
 """The typer app, the options that many commands take, signals, and printing to a terminal."""
 
 import os
-import re
 import resource
 import shlex
 import shutil
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     from fleet.store import Listing
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-UPKEEP = "Upkeep"  # the panel of commands that are needed now and then
-
 app = Program(name="fleet", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+upkeep_command = partial(app.command, rich_help_panel="Upkeep")  # for what is needed now and then
 
 INVENTORY = Path("inventory.yaml")
 Select = Annotated[
@@ -47,20 +45,38 @@ Select = Annotated[
 ]
 
 
+def find_inventory() -> Path:
+    """Return the path of the inventory where no option names it."""
+    return Path(os.environ.get("FLEET_INVENTORY") or INVENTORY)
+
+
+def _search_table(path: Path, key: str) -> str:
+    """Return the text behind a key of the inventory, "" without it; reading YAML takes longer."""
+    try:
+        return f"\n{path.read_text(encoding='utf-8')}".partition(f"\n{key}:")[2]
+    except (OSError, ValueError):
+        return ""
+
+
+def load_settings(path: Path) -> dict[str, Any]:
+    """Return defaults of options by parameter, from an inventory's table `fleet:`. Raises InventoryError."""
+    if not _search_table(path, "fleet"):
+        return {}
+    from fleet.inventory.select import read_settings
+
+    return read_settings(path)
+
+
 def expand_groups(texts: list[str] | None) -> list[str] | None:
     """Replace groups of the inventory, if there is one, by their hosts in words that select runs."""
-    named_inventory = os.environ.get("FLEET_INVENTORY")
-    path = Path(named_inventory or INVENTORY)
-    try:
-        groups = f"\n{path.read_text(encoding='utf-8')}".partition("\ngroups:")[2]
-    except (OSError, ValueError):
-        return texts
+    path = find_inventory()
+    groups = _search_table(path, "groups")
     words = {part for text in texts or () for part in text.removeprefix("!").split(",")}
-    if not any(f"{word}:" in groups for word in words):  # reading the inventory takes longer
+    if not any(f"{word}:" in groups for word in words):
         return texts
     from fleet.inventory.select import load
 
-    inventory = load(path, named=bool(named_inventory))
+    inventory = load(path, named=bool(os.environ.get("FLEET_INVENTORY")))
     members = {name: ",".join(hosts) for name, hosts in inventory.groups.items() if hosts}
     return [
         "!" * text.startswith("!") + ",".join(members.get(p, p) for p in text.removeprefix("!").split(","))
@@ -154,22 +170,9 @@ InventoryPath = Annotated[
 ]
 
 
-def load_settings(path: Path) -> dict[str, Any]:
-    """Return defaults of options by parameter, from an inventory's table `fleet:`. Raises InventoryError."""
-    try:
-        if "\nfleet:" not in f"\n{path.read_text(encoding='utf-8')}":  # reading YAML takes longer
-            return {}
-    except (OSError, ValueError):
-        return {}
-    from fleet.inventory.select import read_settings
-
-    return read_settings(path)
-
-
 def _check_root(context: typer.Context, text: str) -> str:
     if not is_given("results"):
-        path = context.params.get("inventory") or Path(os.environ.get("FLEET_INVENTORY") or INVENTORY)
-        text = load_settings(path).get("results", text)
+        text = load_settings(context.params.get("inventory") or find_inventory()).get("results", text)
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]  # of addresses: libraries and threads reserve many
     if limit != resource.RLIM_INFINITY and limit < NEEDED_BYTES:  # pyarrow, numpy or scipy would abort
         raise MemoryLimitError(
@@ -234,12 +237,13 @@ ConnectTimeout = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")]
+Json = Annotated[bool, typer.Option(help="Print JSON.")]
+Csv = Annotated[bool, typer.Option(help="Print CSV.")]
 Lock = Annotated[LockPolicy | None, typer.Option(help="Where another fleet measures; default: refuse.")]
 Reconnect = Annotated[float, _make_duration_option(0, 86_400, RECONNECT_S, "Reconnect for so long.")]
 Require = Annotated[
-    Any,
-    _parsed_option(CONDITIONS, f"Leave hosts out that are not {', '.join(Condition)}. [default: none]"),
+    Any, _parsed_option(CONDITIONS, f"Leave hosts out that are not {', '.join(Condition)}. [default: none]")
 ]
 Wait = Annotated[
     float | None, _make_duration_option(0, LONGEST_WAIT_S, 0, "Wait so long for hosts to meet --require.")
@@ -267,13 +271,6 @@ def load_inventory(
     return load(path, listed, named=not starts or is_given("inventory"))
 
 
-def read_last_runs(results: str) -> "dict[str, datetime]":
-    """Return when each host was last measured, in UTC, by its ID."""
-    from fleet.store import Listing
-
-    return {run.host_id: run.started_utc for run in Listing(results).runs}
-
-
 def select_hosts(
     loaded: "Inventory",
     select: Sequence[str] | None,
@@ -281,20 +278,20 @@ def select_hosts(
     results: str | None = None,
 ) -> tuple[Host, ...]:
     """Select hosts that `limit` selects, too; only a selection by age reads results. Raises UsageError."""
-    patterns, limits = _split_commas(select), _split_commas(limit)
-    by_age = any(text.removeprefix("!").startswith(("age<", "age>")) for text in (*patterns, *limits))
-    root = results or os.environ.get("FLEET_RESULTS") or RESULTS
-    last_runs = read_last_runs(root) if by_age else {}
-    within = loaded.select(limits, last_runs)
-    hosts = tuple(host for host in loaded.select(patterns, last_runs) if host in within)
+
+    def read_last_runs() -> "dict[str, datetime]":
+        from fleet.store import Listing
+
+        runs = Listing(results or os.environ.get("FLEET_RESULTS") or RESULTS).runs
+        return {run.host_id: run.started_utc for run in runs}
+
+    within = loaded.select(limit or (), read_last_runs)
+    hosts = tuple(host for host in loaded.select(select or (), read_last_runs) if host in within)
     if not hosts:
-        raise UsageError(f"--limit {','.join(limits)}: leaves none of the hosts selected. See `fleet hosts`.")
+        raise UsageError(
+            f"--limit {','.join(limit or ())}: leaves none of the hosts selected. See `fleet hosts`."
+        )
     return hosts
-
-
-def _split_commas(texts: Sequence[str] | None) -> list[str]:
-    """Split selections at commas, but for those of a range such as web[1,3]."""
-    return [part for text in texts or () for part in re.split(r",(?![^\[]*\])", text)]
 
 
 def _show_version(is_given: bool) -> None:
@@ -306,8 +303,7 @@ def _show_version(is_given: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool,
-        typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version."),
+        bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""
@@ -357,26 +353,28 @@ def open_listing(results: str) -> "Listing":
     return Listing(results, partial(print_text, err=True))
 
 
-def print_text(text: str, *, err: bool = False) -> None:
-    """Print a text, wrapped to the terminal."""
+def wrap(text: str, stream: TextIO | None = None) -> str:
+    """Wrap a text to the terminal that a stream is, by default stdout."""
     from fleet.analysis.base.text import wrap_to_width
 
-    typer.echo(wrap_to_width(text, describe_terminal(sys.stderr if err else None)["width"]), err=err)
+    return wrap_to_width(text, describe_terminal(stream)["width"])
+
+
+def print_text(text: str, *, err: bool = False) -> None:
+    """Print a text, wrapped to the terminal."""
+    typer.echo(wrap(text, sys.stderr if err else None), err=err)
 
 
 def print_paged(text: str) -> None:
     """Print a text, wrapped; if it is longer than the terminal, through $PAGER."""
-    from fleet.analysis.base.text import wrap_to_width
-
-    width = describe_terminal()["width"]
-    text = wrap_to_width(text, width)
+    text = wrap(text)
     if sys.stdout.isatty() and sys.stdin.isatty() and text.count("\n") + 2 > shutil.get_terminal_size().lines:
         os.environ.setdefault("LESS", "FRX")  # leave at once what fits, keep colours, keep the screen
         failure = _run_pager(text)
         if failure is None:
             return
         if os.environ.get("PAGER"):
-            typer.echo(wrap_to_width(f"fleet: {failure}; the text follows.", width), err=True)
+            typer.echo(wrap(f"fleet: {failure}; the text follows."), err=True)
     typer.echo(text)
 
 

@@ -27,9 +27,7 @@ def check(
     quiet: cli.Quiet = False,
     _verbose: cli.Verbose = 0,
     json: cli.Json = False,
-    script: Annotated[
-        bool, typer.Option("--script", help="Print what a scheduler's step has to start.")
-    ] = False,
+    script: Annotated[bool, typer.Option(help="Print what a scheduler's step has to start.")] = False,
 ) -> None:
     """Name what would disturb a run on each host, its remedy, and what `fleet run` would do; change nothing.
 
@@ -55,7 +53,7 @@ def check(
     raise typer.Exit(outcome.exit_code([result.outcome for result in checks]))
 
 
-@cli.app.command(rich_help_panel=cli.UPKEEP, short_help="Remove from the hosts what fleet left there.")
+@cli.upkeep_command(short_help="Remove from the hosts what fleet left there.")
 def clean(
     select: cli.Select = None,
     limit: cli.Limit = None,

@@ -36,22 +36,18 @@ def compare(
         str | None, typer.Option(help="The change that matters. [default: 3%]", metavar="SHARE")
     ] = None,
     blocks: Annotated[str | None, typer.Option(help="Compare within blocks: time, or a label.")] = None,
-    siblings: Annotated[bool, typer.Option("--siblings", help="Which of equal machines is odd?")] = False,
+    siblings: Annotated[bool, typer.Option(help="Which of equal machines is odd?")] = False,
     selftest: Annotated[
-        bool,
-        typer.Option(
-            "--selftest", help="How often would a host's unchanged runs, or all, be called changed?"
-        ),
+        bool, typer.Option(help="How often would a host's unchanged runs, or all, be called changed?")
     ] = False,
     fail_on_change: Annotated[
         bool,
         typer.Option(
-            "--fail-on-change",
-            help="Exit with 20 for a change or an odd machine, 22 for another level, 2 without a verdict.",
+            help="Exit with 20 for a change or an odd machine, 22 for another level, 2 without a verdict."
         ),
     ] = False,
     json: cli.Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    csv: cli.Csv = False,
 ) -> None:
     """Say what changed from the first side to the others, and what is equivalent.
 
@@ -64,8 +60,9 @@ def compare(
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
-    root, width = cli.open_listing(results), cli.describe_terminal()["width"]
-    chosen = sides or [] if selftest else _require_sides(sides)
+    if not (sides or selftest):
+        raise UsageError("Name two sides, or one to see what changed when: fleet compare rome milan.")
+    root, width, chosen = cli.open_listing(results), cli.describe_terminal()["width"], sides or []
     options = {"threshold": read_share(threshold), "only": Only(cli.join_lists(benchmark), cpus)}
     if selftest:
         answer = _count_false_alarms(root, chosen, width)
@@ -75,34 +72,27 @@ def compare(
         compare_runs = _compare_siblings if siblings else _find_changes
         answer = compare_runs(root, chosen, width, **options)
     elif beside.has_summary(chosen):
-        if fail_on_change:
-            raise UsageError("--fail-on-change: a summary allows no verdict.")
         answer = _set_beside(root, chosen, [cli.join_lists(benchmark), cpus, point, blocks])
     else:
         answer = _compare_sides(root, chosen, width, **options, point=point, blocks=blocks)
     if json or csv:
-        typer.echo((answer.json if json else answer.csv)())
+        typer.echo((answer.json if json else answer.csv)(answer.result))
     else:
-        cli.print_paged(answer.text())
+        cli.print_paged(answer.text(answer.result))
     if fail_on_change:
         raise typer.Exit(_exit_code(answer))
 
 
 class _Answer(NamedTuple):
-    """The renderings of a comparison, and what decides --fail-on-change."""
+    """The result of a comparison, what renders it, and what decides --fail-on-change."""
 
-    text: Callable[[], str]
-    json: Callable[[], str]
-    csv: Callable[[], str]
+    result: Any
+    text: Callable[[Any], str]
+    json: Callable[[Any], str]
+    csv: Callable[[Any], str]
     has_verdict: bool = False
     has_changed: bool = False
     is_at_another_level: bool = False
-
-
-def _require_sides(sides: list[str] | None) -> list[str]:
-    if not sides:
-        raise UsageError("Name two sides, or one to see what changed when: fleet compare rome milan.")
-    return sides
 
 
 def _exit_code(answer: _Answer) -> int:
@@ -117,10 +107,9 @@ def _compare_sides(root: "Listing", sides: list[str], width: int | None, **optio
     from fleet.analysis.views import compare as views
 
     results = compare(root, sides, **options)
+    text = partial(views.render_comparisons, width=width)
     return _Answer(
-        partial(views.render_comparisons, results, width),
-        partial(views.comparisons_as_json, results),
-        partial(views.comparisons_as_csv, results),
+        *(results, text, views.comparisons_as_json, views.comparisons_as_csv),
         has_verdict=all(result.has_verdict for result in results),
         has_changed=any(result.has_changed for result in results),
         is_at_another_level=any(result.is_at_another_level for result in results),
@@ -133,9 +122,7 @@ def _compare_siblings(root: "Listing", sides: list[str], width: int | None, **op
 
     groups = compare_siblings(root, sides, **options)
     return _Answer(
-        partial(views.render_siblings, groups, width),
-        partial(views.siblings_as_json, groups),
-        partial(views.siblings_as_csv, groups),
+        *(groups, partial(views.render_siblings, width=width), views.siblings_as_json, views.siblings_as_csv),
         has_verdict=any(group.has_verdict for group in groups),
         has_changed=any(group.odd_hosts for group in groups),
     )
@@ -143,39 +130,34 @@ def _compare_siblings(root: "Listing", sides: list[str], width: int | None, **op
 
 def _find_changes(root: "Listing", sides: list[str], _width: int | None, **options: Any) -> _Answer:
     from fleet.analysis.compare.history import find_changes_over_time
-    from fleet.analysis.views import over_time as views
+    from fleet.analysis.views.over_time import changes_as_csv, changes_as_json, render_changes
 
     past = find_changes_over_time(root, sides, **options)
-    text, json, csv = views.render_changes, views.changes_as_json, views.changes_as_csv
-    return _Answer(
-        partial(text, past), partial(json, past), partial(csv, past), past.has_verdict, past.has_changed
-    )
+    return _Answer(past, render_changes, changes_as_json, changes_as_csv, past.has_verdict, past.has_changed)
 
 
 def _count_false_alarms(root: "Listing", sides: list[str], width: int | None) -> _Answer:
-    from fleet.analysis.base.text import format_csv, format_document
     from fleet.analysis.compare.false_alarms import count_false_alarms
     from fleet.analysis.views.compare import render_false_alarms
 
     if len(sides) > 1:
         raise UsageError("--selftest: name one host, or none for all.")
     rates = count_false_alarms(root, host=next(iter(sides), None))
-    return _Answer(
-        partial(render_false_alarms, rates, width),
-        lambda: format_document("selftest", rates),
-        lambda: format_csv(rates).rstrip("\n"),
-    )
+    return _render_table("selftest", rates, partial(render_false_alarms, width=width))
 
 
 def _set_beside(root: "Listing", sides: list[str], limits: Sequence[str | None]) -> _Answer:
-    from fleet.analysis.base.text import format_csv, format_document
     from fleet.analysis.exchange import beside
 
     if any(limit is not None for limit in limits):
         raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")
-    rows = beside.lay_out_beside(root, sides)
-    text = partial(beside.render_beside, rows)
-    return _Answer(text, lambda: format_document("beside", rows), lambda: format_csv(rows).rstrip("\n"))
+    return _render_table("beside", beside.lay_out_beside(root, sides), beside.render_beside)
+
+
+def _render_table(name: str, rows: Any, text: Callable[[Any], str]) -> _Answer:
+    from fleet.analysis.base.text import format_csv, format_document
+
+    return _Answer(rows, text, partial(format_document, name), lambda rows: format_csv(rows).rstrip("\n"))
 
 
 def read_share(text: str | None) -> float | None:

@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from fleet.cli import app as cli
 from fleet.cli import completion
-from fleet.cli.app import (
-    INVENTORY,
-    RESULTS,
-    Benchmarks,
-    ResultsPath,
-    app,
-    expand_groups,
-    join_lists,
-    print_text,
-    skip_damaged,
-)
+from fleet.errors import UsageError
 from fleet.text import one_line
 
 if TYPE_CHECKING:
@@ -29,7 +20,7 @@ if TYPE_CHECKING:
     from fleet.store import Listing, RunSummary
 
 
-@app.command("import", short_help="Store matrices of other tools, or runs that others exported.")
+@cli.app.command("import", short_help="Store matrices of other tools, or runs that others exported.")
 def import_(
     files: Annotated[
         list[Path], typer.Argument(help="What the tools printed (-: stdin), or runs: .parquet, .zip.")
@@ -37,9 +28,9 @@ def import_(
     name: Annotated[
         str | None, typer.Option("--name", help="Name of the summary, or host of the runs.")
     ] = None,
-    results: ResultsPath = RESULTS,
+    results: cli.ResultsPath = cli.RESULTS,
     agent: Annotated[
-        bool, typer.Option("--agent", help="They are what a step with `fleet check --script` printed.")
+        bool, typer.Option(help="They are what a step with `fleet check --script` printed.")
     ] = False,
     tool: Annotated[
         str | None,
@@ -59,19 +50,16 @@ def import_(
     topology: Annotated[str | None, typer.Option(help="A host or run that says what two CPUs share.")] = None,
     sockets: Annotated[int, typer.Option(min=1, max=64, help="Sockets, to guess what two CPUs share.")] = 1,
     cpu_model: Annotated[str | None, typer.Option(help="The CPU model.")] = None,
-    os: Annotated[str | None, typer.Option("--os", help="linux, qnx, …")] = None,
+    os: Annotated[str | None, typer.Option(help="linux, qnx, …")] = None,
     conditions: Annotated[str | None, typer.Option(help="What else to know: 'boost off'.")] = None,
     source: Annotated[str | None, typer.Option(help="Where it comes from. [default: the file]")] = None,
-    label: Annotated[
-        list[str] | None, typer.Option("--label", help="key=value, stored with it; repeatable.")
-    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="key=value, stored with it; repeatable.")] = None,
 ) -> None:
     """Store matrices of other tools as a summary, or runs that `fleet export` wrote with all samples.
 
     Example: fleet import friend.csv --name friend-9950x -b cas --cpu-model 'Ryzen 9 9950X'
     """
     from fleet.analysis.exchange import imports, run_files
-    from fleet.errors import UsageError
     from fleet.plan import options
 
     if agent:
@@ -82,7 +70,7 @@ def import_(
     if name is None:
         raise UsageError("--name is missing: what to call the summary.")
 
-    named_benchmark, named_variant = _parse_single_benchmark(join_lists(benchmark))
+    named_benchmark, named_variant = _parse_single_benchmark(cli.join_lists(benchmark))
     if variant and named_variant not in (None, variant):
         raise UsageError(f"--variant {variant}: --benchmark names {named_variant}; keep one of them.")
     metadata = imports.ImportMetadata(
@@ -104,7 +92,6 @@ def import_(
 
 def _parse_single_benchmark(text: str | None) -> tuple[str | None, str | None]:
     """Parse "cas/c11" -> ("cas", "c11"). Raises UsageError for more than a benchmark and its variant."""
-    from fleet.errors import UsageError
     from fleet.plan.benchmark_names import parse_benchmark_names
 
     if text is None:
@@ -130,24 +117,24 @@ def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) ->
     store.make_ready()
     access = HostAccess(connect=connect, emit=lambda _: None, parallel=4)
     outcomes = import_steps(files, store, labels, access)
-    hints = replace(repeat_options(results, INVENTORY, ""), resumes=False)
+    hints = replace(repeat_options(results, cli.INVENTORY, ""), resumes=False)
     print_outcomes(store, outcomes, started, hints, json=False)
     raise typer.Exit(exit_code(outcomes))
 
 
-@app.command(short_help="Write a run as CSV, or as another tool prints it.")
-@skip_damaged
+@cli.app.command(short_help="Write a run as CSV, or as another tool prints it.")
+@cli.skip_damaged
 def export(
     select: Annotated[
         list[str] | None,
         typer.Argument(
             help="A selection, or summary:NAME; default: all. Of a matrix the last run.",
             show_default=False,
-            callback=expand_groups,
+            callback=cli.expand_groups,
             autocompletion=completion.complete_sides,
         ),
     ] = None,
-    results: ResultsPath = RESULTS,
+    results: cli.ResultsPath = cli.RESULTS,
     format_: Annotated[
         str,
         typer.Option(
@@ -158,7 +145,7 @@ def export(
             autocompletion=completion.complete_formats,
         ),
     ] = "csv",
-    benchmark: Benchmarks = None,
+    benchmark: cli.Benchmarks = None,
     value: Annotated[
         str | None, typer.Option(help="Of a pair: median, mean, min, p10, p99 or max. [default: the tool's]")
     ] = None,
@@ -184,7 +171,6 @@ def export(
     from fleet.analysis.exchange import export as exports
     from fleet.analysis.exchange.imports import PREFIX
     from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
-    from fleet.errors import UsageError
     from fleet.plan.options import parse_choice
     from fleet.store import Listing
 
@@ -194,13 +180,13 @@ def export(
     is_run_file = output is not None and output.suffix in SUFFIXES
     if without_samples and not is_run_file:
         raise UsageError("--medians is for files of runs; name one that ends in .parquet with --output.")
-    root, benchmarks = Listing(results), join_lists(benchmark)
+    root, benchmarks = Listing(results), cli.join_lists(benchmark)
     if output is not None and is_run_file:
         if benchmarks:
             raise UsageError("--benchmark: a file of runs holds them whole; leave it out.")
         runs = _select_to_export(root, select, only_last=output.suffix != ".zip")
         run_ids = [run.run_id for run in runs]
-        print_text(export_runs(root, run_ids, output, keep or (), medians=without_samples))
+        cli.print_text(export_runs(root, run_ids, output, keep or (), medians=without_samples))
     elif format_ in exports.DASHBOARDS:
         _write(iter([_format_medians(root, select, benchmarks, exports.DASHBOARDS[format_])]), output)
     elif format_ == exports.SAMPLES:
@@ -224,7 +210,7 @@ def _select_to_export(
     runs = select_runs(root.runs, select or [ALL], root.place)
     if only_last and len(runs) > 1:
         last = f"{runs[-1].run_id} of {one_line(runs[-1].host_name)}"
-        print_text(f"1 of {len(runs)} runs: the last, {last}.", err=True)
+        cli.print_text(f"1 of {len(runs)} runs: the last, {last}.", err=True)
     return runs[-1:] if only_last else runs
 
 
@@ -236,7 +222,6 @@ def _format_medians(
     from fleet.analysis.reduce.load import drop_points, merge_descriptions
     from fleet.analysis.views import show
     from fleet.analysis.views.overview import compute_host_medians
-    from fleet.errors import UsageError
 
     runs = show.select_runs_to_show(root, select or []).runs
     descriptions = merge_descriptions(runs)

@@ -12,21 +12,15 @@ from fleet.cli import app as cli
 @cli.app.command(short_help="Write a commented inventory.yaml to start from.")
 def init(
     inventory: cli.InventoryPath = cli.INVENTORY,
-    from_ssh_config: Annotated[
-        bool, typer.Option("--from-ssh-config", help="With the hosts of ~/.ssh/config.")
-    ] = False,
+    from_ssh_config: Annotated[bool, typer.Option(help="With the hosts of ~/.ssh/config.")] = False,
     from_ansible: Annotated[
-        Path | None, typer.Option("--from-ansible", help="Of an Ansible inventory, a file or directory.")
+        Path | None, typer.Option(help="Of an Ansible inventory, a file or directory.")
     ] = None,
-    from_slurm: Annotated[
-        bool, typer.Option("--from-slurm", help="Nodes of a Slurm allocation, or of the cluster.")
-    ] = False,
-    from_kubectl: Annotated[bool, typer.Option("--from-kubectl", help="Running pods.")] = False,
-    from_docker: Annotated[bool, typer.Option("--from-docker", help="Containers of docker.")] = False,
-    from_podman: Annotated[bool, typer.Option("--from-podman", help="Containers of podman.")] = False,
-    from_labgrid: Annotated[
-        bool, typer.Option("--from-labgrid", help="Places that you have acquired.")
-    ] = False,
+    from_slurm: Annotated[bool, typer.Option(help="Nodes of a Slurm allocation, or of the cluster.")] = False,
+    from_kubectl: Annotated[bool, typer.Option(help="Running pods.")] = False,
+    from_docker: Annotated[bool, typer.Option(help="Containers of docker.")] = False,
+    from_podman: Annotated[bool, typer.Option(help="Containers of podman.")] = False,
+    from_labgrid: Annotated[bool, typer.Option(help="Places that you have acquired.")] = False,
 ) -> None:
     """Write a commented inventory.yaml, if there is none.
 
@@ -60,9 +54,7 @@ def hosts(
     limit: cli.Limit = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
-    resolve: Annotated[
-        bool, typer.Option("--resolve", help="Ask the program of hosts_from for its hosts.")
-    ] = False,
+    resolve: Annotated[bool, typer.Option(help="Ask the program of hosts_from for its hosts.")] = False,
     json: cli.Json = False,
 ) -> None:
     """Show what the inventory resolves to, and what its last run says; start no program.
@@ -91,10 +83,8 @@ def hosts(
         cli.print_text(render_hosts(chosen, starts, smt, cli.describe_terminal()["width"]))
 
 
-@cli.app.command(rich_help_panel=cli.UPKEEP, short_help="Let an inventory that lies here start its programs.")
-def trust(
-    inventory: Annotated[Path, typer.Argument(help="The inventory.")] = cli.INVENTORY,
-) -> None:
+@cli.upkeep_command(short_help="Let an inventory that lies here start its programs.")
+def trust(inventory: Annotated[Path, typer.Argument(help="The inventory.")] = cli.INVENTORY) -> None:
     """Let an inventory that no option names start its programs, as long as it stays as it is; list them.
 
     Example: fleet trust inventory.yaml

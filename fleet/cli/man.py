@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fleet.cli.app import UPKEEP, app
+from fleet.cli import app as cli
 from fleet.cli.parser import completion_script, describe_commands
 from fleet.model.version import VERSION
 from fleet.plan.options import parse_choice
@@ -15,7 +15,7 @@ _SCHEMAS = Path(__file__).with_name("schemas")  # of docs/schemas.py
 _END = Path(__file__).with_name("man_end.roff")
 
 
-@app.command(rich_help_panel=UPKEEP, short_help="Print the completion of a shell.")
+@cli.upkeep_command(short_help="Print the completion of a shell.")
 def completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")]) -> None:
     """Print the completion of a shell.
 
@@ -25,7 +25,7 @@ def completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")])
     typer.echo(completion_script(shell))
 
 
-@app.command(rich_help_panel=UPKEEP, short_help="Print the JSON Schema of a command's --json, or of a file.")
+@cli.upkeep_command(short_help="Print the JSON Schema of a command's --json, or of a file.")
 def schema(
     name: Annotated[str | None, typer.Argument(help="Such as show; default: list all.")] = None,
 ) -> None:
@@ -41,7 +41,7 @@ def schema(
     typer.echo(paths[name].read_text(), nl=False)
 
 
-@app.command(hidden=True, short_help="Print the manual page.")
+@cli.app.command(hidden=True, short_help="Print the manual page.")
 def man(context: typer.Context) -> None:
     """Print the manual page fleet.1, in the format of man.
 

@@ -36,7 +36,9 @@ class Command(TyperCommand):
             if parameter.param_type_name == "argument":
                 (described,) = arguments[str(parameter.name)].annotation.__metadata__
                 parameter.help = described.help  # type: ignore[attr-defined]
-            elif not parameter.is_eager or parameter.name == "inventory":
+                continue
+            parameter.secondary_opts = []  # --no-json
+            if not parameter.is_eager or parameter.name == "inventory":
                 flag = max(parameter.opts, key=len).lstrip("-")
                 variable = f"FLEET_{self.name}_{flag}".upper().replace("-", "_")
                 other = parameter.envvar or []  # such as FLEET_INVENTORY, for every command

@@ -27,6 +27,12 @@ PANELS: Mapping[str, Collection[str]] = {  # of the help, each with its plan opt
 _FRONT_BENCHMARKS = "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm"
 USUAL = ("benchmarks", "cpus", "counters", "rounds", "precision", "time_budget_s", "governor")
 
+_COMPLETIONS = {
+    "benchmarks": completion.complete_benchmarks,
+    "cpus": completion.complete_kinds,
+    "governor": completion.complete_governors,
+}
+
 
 def describe_benchmarks() -> list[tuple[str, str]]:
     """Return each benchmark and the question that it answers, for --help-all."""
@@ -77,7 +83,7 @@ def _make_parameter(option: Option, panel: str, *, hidden: bool) -> Parameter:
         help=text,
         rich_help_panel=panel,
         hidden=hidden,
-        autocompletion=completion.OF_PLAN_OPTIONS.get(option.name),
+        autocompletion=_COMPLETIONS.get(option.name),
     )
     kind: Any = list[str] | None if is_benchmarks else str | None
     return Parameter(

@@ -7,45 +7,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleet.cli.app import (
-    RESULTS,
-    Benchmarks,
-    ResultsPath,
-    SelectRuns,
-    app,
-    join_lists,
-    open_listing,
-    skip_damaged,
-)
+from fleet.cli import app as cli
+from fleet.errors import UsageError
 
 if TYPE_CHECKING:
     from fleet.analysis.views.show import RunsToShow
     from fleet.store import Listing
 
-Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]
-Output = Annotated[
-    str,
-    typer.Option(
-        "--output", "-o", help="page.html; card.svg, card.png: the last run; FOLDER/: a site; -: stdout."
-    ),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is no report.")]
 
-
-@app.command(short_help="Write an HTML page, a card of one run, or a site.")
-@skip_damaged
+@cli.app.command(short_help="Write an HTML page, a card of one run, or a site.")
+@cli.skip_damaged
 def report(
-    select: SelectRuns = None,
-    output: Output = "fleet-report.html",
-    title: Annotated[str | None, typer.Option("--title", help="Its heading.")] = None,
-    force: Force = False,
-    benchmark: Benchmarks = None,
+    select: cli.SelectRuns = None,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", help="page.html; card.svg, card.png: the last run; FOLDER/: a site; -: stdout."
+        ),
+    ] = "fleet-report.html",
+    title: Annotated[str | None, typer.Option(help="Its heading.")] = None,
+    force: Annotated[bool, typer.Option(help="Replace a file that is no report.")] = False,
+    benchmark: cli.Benchmarks = None,
     compare: Annotated[
-        tuple[str, str] | None,
-        typer.Option("--compare", metavar="A B", help="Two sides, as `fleet compare` takes them."),
+        tuple[str, str] | None, typer.Option(metavar="A B", help="Two sides, as `fleet compare` takes them.")
     ] = None,
-    open_: Open = False,
-    results: ResultsPath = RESULTS,
+    open_: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
+    results: cli.ResultsPath = cli.RESULTS,
 ) -> None:
     """Write one self-contained HTML page about hosts, by default those of the last session.
 
@@ -58,18 +45,17 @@ def report(
     from fleet.analysis.views.overview import render_heading
     from fleet.analysis.views.show import RunsToShow
     from fleet.cli.accept import EXPECTED
-    from fleet.errors import UsageError
     from fleet.inventory.expected import read_expected
     from fleet.store.files import write_output
     from fleet.text import format_count
 
-    file, benchmarks = Path(output), join_lists(benchmark)
+    file, benchmarks = Path(output), cli.join_lists(benchmark)
     to_stdout, to_folder = output == "-", output.endswith("/") or file.is_dir()
     if compare and select:
         raise UsageError("--compare A B names the runs of the page; leave the other words out.")
     if benchmarks and (to_folder or file.suffix in files.CARDS):
         raise UsageError("--benchmark is for pages: a site has all, a card the first.")
-    root = open_listing(results)
+    root = cli.open_listing(results)
     words = [word for word in select or () if not word.startswith(PREFIX)]
     summaries = [word for word in select or () if word.startswith(PREFIX)]
     if summaries and not to_folder:
@@ -113,7 +99,6 @@ def _select_runs(
     from fleet.analysis.base.selection import has_measured
     from fleet.analysis.compare.sides import resolve_sides
     from fleet.analysis.views.show import RunsToShow, select_runs_to_show
-    from fleet.errors import UsageError
     from fleet.plan.benchmark_names import describe_missing
 
     if compare:

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from fleet.store import Store
 
 
+def _make_rare_option(metavar: str, text: str, panel: str) -> Any:
+    """Return an option that only --help-all lists."""
+    return typer.Option(metavar=metavar, help=text, rich_help_panel=panel, hidden=True)
+
+
 @cli.app.command(short_help="Measure every CPU pair of the hosts; store the raw samples.")
 @add_plan_options(listed=USUAL)
 def run(
@@ -33,7 +38,7 @@ def run(
     results: cli.ResultsPath = cli.RESULTS,
     requested: RequestedOptions = NOT_GIVEN,
     label: Annotated[
-        list[str] | None, typer.Option("--label", help="key=value, stored with every run; repeatable.")
+        list[str] | None, typer.Option(help="key=value, stored with every run; repeatable.")
     ] = None,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
@@ -42,27 +47,15 @@ def run(
     require: cli.Require = None,
     wait: cli.Wait = None,
     shard: Annotated[
-        str | None,
-        typer.Option(
-            help="Only this part of the hosts, such as 2/4.",
-            metavar="I/N",
-            rich_help_panel="Where",
-            hidden=True,
-        ),
+        str | None, _make_rare_option("I/N", "Only this part of the hosts, such as 2/4.", "Where")
     ] = None,
     dask: Annotated[
         str | None,
-        typer.Option(
-            help="Let workers of Dask measure: tcp://host:8786, local:N.",
-            metavar="SCHEDULER",
-            rich_help_panel="Where",
-            hidden=True,
-        ),
+        _make_rare_option("SCHEDULER", "Let workers of Dask measure: tcp://host:8786, local:N.", "Where"),
     ] = None,
     repeat: Annotated[
         int,
         typer.Option(
-            "--repeat",
             min=1,
             max=10_000,
             help="Measure all hosts so often, in turn.",
@@ -71,24 +64,12 @@ def run(
         ),
     ] = 1,
     alternate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEY=A,B",
-            help="Measure each label in turn, in an order drawn.",
-            rich_help_panel=HOW_MUCH,
-            hidden=True,
-        ),
+        str | None, _make_rare_option("KEY=A,B", "Measure each label in turn, in an order drawn.", HOW_MUCH)
     ] = None,
     switch: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COMMAND",
-            help="Run before each change; $FLEET_VALUE is A or B.",
-            rich_help_panel=HOW_MUCH,
-            hidden=True,
-        ),
+        str | None, _make_rare_option("COMMAND", "Run before each change; $FLEET_VALUE is A or B.", HOW_MUCH)
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
+    dry_run: cli.DryRun = False,
     map_: Annotated[bool, typer.Option("--map", help="Draw heat maps as they fill.")] = False,
     quiet: cli.Quiet = False,
     _verbose: cli.Verbose = 0,
@@ -102,7 +83,13 @@ def run(
     from fleet.plan.options import parse_labels
     from fleet.session.alternate import alternate_labels, parse_alternation
 
-    hosts = _select_hosts(inventory, select, limit, results, shard)
+    hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit, results)
+    if shard is not None:
+        from fleet.session import shards
+
+        part, total = shards.parse_shard(shard), len(hosts)
+        hosts = shards.select_shard(hosts, part)
+        typer.echo(f"shard {part}: {len(hosts)} of {total} hosts", err=True)
     cli.check_hosts(hosts, requested)
     labels = parse_labels(label or [])
     sides = parse_alternation(alternate, switch, labels)
@@ -110,7 +97,11 @@ def run(
         typer.echo(as_document("run", []) if json else "Nothing to measure in this shard.")
         return
     if dry_run:
-        _print_plans(hosts, requested, results, json=json)
+        from fleet.console.dry_run import render_plans, render_plans_json
+        from fleet.session.dry_run import forecast_hosts
+
+        plans = forecast_hosts(hosts, requested, results)
+        (typer.echo if json else cli.print_text)((render_plans_json if json else render_plans)(plans))
         return
     from fleet.session import outcome
     from fleet.store import Store
@@ -159,17 +150,13 @@ def resume(
     ] = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
-    publish_partial: Annotated[
-        bool, typer.Option("--publish-partial", help="Store what arrived, as partial runs.")
-    ] = False,
-    forget: Annotated[
-        bool, typer.Option("--forget", help="Remove the journals of the session named.")
-    ] = False,
+    publish_partial: Annotated[bool, typer.Option(help="Store what arrived, as partial runs.")] = False,
+    forget: Annotated[bool, typer.Option(help="Remove the journals of the session named.")] = False,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
     lock: cli.Lock = None,
     reconnect: cli.Reconnect = cli.RECONNECT_S,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
+    dry_run: cli.DryRun = False,
     quiet: cli.Quiet = False,
     _verbose: cli.Verbose = 0,
     json: cli.Json = False,
@@ -200,22 +187,18 @@ def resume(
         resume.forget_session(remaining, store)
         typer.echo(f"Session {remaining.session_id} is given up; its journals are removed.")
         return
-    by_name: dict[str, Host] = {}
-    if not publish_partial:
-        loaded = cli.load_inventory(inventory, remaining.intent.listed or None)
-        by_name = {host.name: host for host in loaded.select([])}
+    intent = remaining.intent
+    entries = () if publish_partial else cli.load_inventory(inventory, intent.listed or None).hosts
+    by_name = {host.name: host for host in entries}
     hosts = resume.hosts_to_resume(remaining, by_name, partial=publish_partial)
-    not_begun = [host for host in hosts if host.name in remaining.hosts and not publish_partial]
-    cli.check_hosts(not_begun, remaining.intent.requested)
+    cli.check_hosts([host for host in hosts if host.name in remaining.hosts and entries], intent.requested)
     started = time.monotonic()
     store.make_ready()
     with show_progress(hosts, (), quiet=quiet, json=json) as on_event:
-        settings = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
-        intended = {
-            name: getattr(remaining.intent, name) for name in ("requested", "labels", "require", "wait_s")
-        }
+        settings = {name: getattr(intent, name) for name in ("requested", "labels", "require", "wait_s")}
+        settings |= {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
         context, logs = runner.make_context(
-            store, remaining.session_id, on_event, connect_timeout, **settings, **intended
+            store, remaining.session_id, on_event, connect_timeout, **settings
         )
         outcomes = resume.resume_session(remaining, hosts, context, partial=publish_partial)
     if outcomes or json:
@@ -253,35 +236,6 @@ def show_progress(
             show(event)
 
         yield on_event
-
-
-def _select_hosts(
-    inventory: Path,
-    select: Sequence[str] | None,
-    limit: Sequence[str] | None,
-    results: str,
-    shard: str | None,
-) -> tuple[Host, ...]:
-    hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit, results)
-    if shard is None:
-        return hosts
-    from fleet.session import shards
-
-    part, total = shards.parse_shard(shard), len(hosts)
-    hosts = shards.select_shard(hosts, part)
-    typer.echo(f"shard {part}: {len(hosts)} of {total} hosts", err=True)
-    return hosts
-
-
-def _print_plans(hosts: Sequence[Host], requested: RequestedOptions, results: str, *, json: bool) -> None:
-    from fleet.console import dry_run
-    from fleet.session.dry_run import forecast_hosts
-
-    plans = forecast_hosts(hosts, requested, results)
-    if json:
-        typer.echo(dry_run.render_plans_json(plans))
-    else:
-        cli.print_text(dry_run.render_plans(plans))
 
 
 def repeat_options(results: str, inventory: Path, logs: str) -> "Hints":

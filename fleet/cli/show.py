@@ -21,16 +21,13 @@ def runs(
     relation: Annotated[
         str | None,
         typer.Option(
-            "--relation",
             help="This relation or level, run by run: smt, L2, mem, …",
             autocompletion=completion.complete_relations,
         ),
     ] = None,
     point: Annotated[str | None, typer.Option(help="This point, run by run: random.512K.huge.")] = None,
     benchmark: cli.Benchmarks = None,
-    summaries: Annotated[
-        bool, typer.Option("--summaries", help="List what others measured, shipped or imported.")
-    ] = False,
+    summaries: Annotated[bool, typer.Option(help="List what others measured, shipped or imported.")] = False,
     results: cli.ResultsPath = cli.RESULTS,
     json: cli.Json = False,
 ) -> None:
@@ -86,15 +83,14 @@ def show(
     select: cli.SelectRuns = None,
     benchmark: cli.Benchmarks = None,
     cpus: cli.Cpus = None,
-    ladder: Annotated[bool, typer.Option("--ladder", help="Every size and every counted event.")] = False,
+    ladder: Annotated[bool, typer.Option(help="Every size and every counted event.")] = False,
     map_: Annotated[bool, typer.Option("--map", help="Draw heat maps.")] = False,
     pair: Annotated[
-        str | None, typer.Option("--pair", metavar="A-B", help="The bursts of two CPUs as a histogram: 3-17.")
+        str | None, typer.Option(metavar="A-B", help="The bursts of two CPUs as a histogram: 3-17.")
     ] = None,
     cpus_of: Annotated[
         str | None,
         typer.Option(
-            "--cpus-of",
             metavar="GROUP",
             help="Only lists of CPUs, a line each, as taskset takes them: package, node, die, llc, cluster, "
             "core, smt (siblings), or cores (one CPU of each).",
@@ -103,9 +99,9 @@ def show(
     ] = None,
     results: cli.ResultsPath = cli.RESULTS,
     json: cli.Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print every pair and point as CSV.")] = False,
+    csv: Annotated[bool, typer.Option(help="Print every pair and point as CSV.")] = False,
     ways: Annotated[
-        bool, typer.Option("--ways", help="Both directions of messages, and the offset of clocks.")
+        bool, typer.Option(help="Both directions of messages, and the offset of clocks.")
     ] = False,
 ) -> None:
     """Show hosts, by default those of the last session: several in one table, a single one in detail.

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from fleet.cli import app as cli
 from fleet.cli import completion
-from fleet.cli.app import RESULTS, UPKEEP, Json, ResultsPath, app, describe_terminal, print_text
+from fleet.errors import UsageError
 
 
-@app.command(short_help="Set or remove labels of stored runs.")
+@cli.app.command(short_help="Set or remove labels of stored runs.")
 def label(
     select: Annotated[
         str,
@@ -18,14 +19,13 @@ def label(
         ),
     ],
     labels: Annotated[list[str], typer.Argument(help="key=value to set, key= to remove.")],
-    results: ResultsPath = RESULTS,
+    results: cli.ResultsPath = cli.RESULTS,
 ) -> None:
     """Set labels of stored runs; samples stay as they were written.
 
     Example: fleet label rome@kernel=old bios=2.1
     """
     from fleet.analysis.base.selection import select_runs
-    from fleet.errors import UsageError
     from fleet.hostnames import join_names
     from fleet.plan.options import parse_labels
     from fleet.store import Store
@@ -39,17 +39,17 @@ def label(
     runs = select_runs(store.list_runs(), [select], store.place)
     store.label([run.run_id for run in runs], {**values, **dict.fromkeys(removed)})
     hosts = join_names(run.host_name for run in runs)
-    print_text(f"Labelled {format_count(len(runs), 'run')} of {hosts}: {' '.join(labels)}.")
+    cli.print_text(f"Labelled {format_count(len(runs), 'run')} of {hosts}: {' '.join(labels)}.")
 
 
-@app.command(short_help="Keep runs, but read them no longer.")
+@cli.app.command(short_help="Keep runs, but read them no longer.")
 def withdraw(
     select: Annotated[
         list[str] | None,
         typer.Argument(help="Runs; default: list those withdrawn.", autocompletion=completion.complete_runs),
     ] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Read the runs again.")] = False,
-    results: ResultsPath = RESULTS,
+    undo: Annotated[bool, typer.Option(help="Read the runs again.")] = False,
+    results: cli.ResultsPath = cli.RESULTS,
 ) -> None:
     """Keep runs, but read them no longer, until --undo.
 
@@ -64,20 +64,20 @@ def withdraw(
     counting = {run.run_id for run in root.runs}
     listed = [run for run in root.all_runs if (run.run_id in counting) != (undo or not select)]
     if not select:
-        width = describe_terminal()["width"]
-        print_text(render_runs(listed, width=width) if listed else "No run is withdrawn.")
+        width = cli.describe_terminal()["width"]
+        cli.print_text(render_runs(listed, width=width) if listed else "No run is withdrawn.")
         return
     runs = select_runs(listed, select, store.place)
     store.withdraw([run.run_id for run in runs], undo=undo)
     done = "Read again" if undo else "Withdrawn, and kept"
-    print_text(f"{done}: {format_count(len(runs), 'run')}. `fleet withdraw` lists those withdrawn.")
+    cli.print_text(f"{done}: {format_count(len(runs), 'run')}. `fleet withdraw` lists those withdrawn.")
 
 
-@app.command(rich_help_panel=UPKEEP, short_help="Read all that is stored and name every damaged file.")
+@cli.upkeep_command(short_help="Read all that is stored and name every damaged file.")
 def verify(
     root: Annotated[str | None, typer.Argument(help="As --results, or a file to give away.")] = None,
-    results: ResultsPath = RESULTS,
-    json: Json = False,
+    results: cli.ResultsPath = cli.RESULTS,
+    json: cli.Json = False,
 ) -> None:
     """Read all that is stored and name every damaged file.
 
@@ -115,7 +115,7 @@ def verify(
     raise typer.Exit(StoreError.exit_code if problems else 0)
 
 
-@app.command(rich_help_panel=UPKEEP, short_help="Make a lab of made-up machines to learn on.")
+@cli.upkeep_command(short_help="Make a lab of made-up machines to learn on.")
 def demo(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")]) -> None:
     """Make a folder with the results of made-up machines, to learn the commands on.
 

@@ -1,7 +1,8 @@
 """Loads inventory.yaml, parsed by `document` and checked by `schema`, and selects by name, glob and label."""
 
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -42,25 +43,29 @@ class Inventory:
     unasked_program: str = ""
 
     def select(
-        self, patterns: Sequence[str] = (), last_runs: Mapping[str, datetime] = MappingProxyType({})
+        self, selection: Sequence[str] = (), read_last_runs: Callable[[], Mapping[str, datetime]] = dict
     ) -> tuple[Host, ...]:
         """Return the hosts that match a pattern and no `!pattern`, in the file's order; all without patterns.
 
-        A pattern is a name of a host or group, a glob, `board[01-04,07]`, `label=value`, `age>7d` or `all`.
-        last_runs: when each host was last measured, by its ID; others are older than any age. Raises
-        UsageError for a pattern that matches nothing, and for an empty result.
+        A pattern is a name of a host or group, a glob, `board[01-04,07]`, `label=value`, `age>7d` or `all`;
+        several by commas. read_last_runs: called for an age; returns when each host was last measured, by its
+        ID; others are older than any age. Raises UsageError for a pattern that matches nothing, and for an
+        empty result.
         """
+        patterns = [part for text in selection for part in re.split(r",(?![^\[]*\])", text)]
         included = [pattern for pattern in patterns if not pattern.startswith("!")]
         excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-        chosen = {name for pattern in included or [ALL] for name in self._match_names(pattern, last_runs)}
-        chosen -= {name for pattern in excluded for name in self._match_names(pattern, last_runs)}
+        chosen = {
+            name for pattern in included or [ALL] for name in self._match_names(pattern, read_last_runs)
+        }
+        chosen -= {name for pattern in excluded for name in self._match_names(pattern, read_last_runs)}
         if not chosen:
             raise UsageError(
                 f"{self.path}: the selection {' '.join(patterns)!r} leaves no host. See `fleet hosts`."
             )
         return tuple(host for host in self.hosts if host.name in chosen)
 
-    def _match_names(self, pattern: str, last_runs: Mapping[str, datetime]) -> set[str]:
+    def _match_names(self, pattern: str, read_last_runs: Callable[[], Mapping[str, datetime]]) -> set[str]:
         if pattern == ALL:
             return {host.name for host in self.hosts}
         try:
@@ -69,6 +74,7 @@ class Inventory:
         except ValueError as err:
             raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
         if is_of_age is not None:
+            last_runs = read_last_runs()
             return {host.name for host in self.hosts if is_of_age(last_runs.get(host.host_id, _NEVER))}
         if "=" in pattern:
             return self._match_label(*pattern.split("=", 1))

@@ -130,10 +130,10 @@ def test_hosts_are_selected_by_when_they_were_last_measured(load, patterns, name
     last_runs = {"a": now - timedelta(days=10), "b": now - timedelta(hours=3)}
     inventory = load("hosts: {a: , b: , c: }\n")
     if names:
-        assert [host.name for host in inventory.select(patterns, last_runs)] == names
+        assert [host.name for host in inventory.select(patterns, lambda: last_runs)] == names
     else:
         with pytest.raises(UsageError, match="leaves no host"):
-            inventory.select(patterns, last_runs)
+            inventory.select(patterns, lambda: last_runs)
 
 
 @pytest.mark.parametrize(
