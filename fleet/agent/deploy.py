@@ -8,15 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fleet.agent.build import qnx, source
+from fleet.agent.build import on_host, qnx, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.elf import read_elf
 from fleet.agent.build.on_controller import Builder, Built, first_installed_toolchain
-from fleet.agent.build.on_host import ask_versions, build_on_host
 from fleet.agent.build.systems import SYSTEMS, VARIANTS
-from fleet.agent.build.upload import check_fit, read_prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, ProbeError, UsageError
-from fleet.model import Agent, BuildPlace, Facts, Host, Target, Via
+from fleet.model import Agent, BuildPlace, Compiler, Facts, Host, Target, Via
 from fleet.remote.connection import Connection
 from fleet.text import last_lines
 
@@ -34,28 +32,24 @@ def deploy(
     notify: receives a sentence about each agent that was damaged, did not build or did not run.
     benchmarks: those that the agent has at least; None: all.
     """
-    damaged = tc.list_mismatched_agents(facts)
+    facts, damaged = tc.hide_mismatched_agents(facts)
     for name in damaged:
         notify(
             f"{host.name}: {facts.workdir}/{name} has changed since it was put there: its SHA-256 differs. "
             "It is not used; a new copy replaces it."
         )
-    facts = _hide_workdir_entries(facts, damaged)
     if host.build is BuildPlace.PREBUILT:
-        return send_prebuilt(connection, host, facts)
-    sources = _select_sources(host, facts)
+        return on_host.send_prebuilt(connection, host, facts)
+    job = _make_job(host, facts, builder, benchmarks)
     if SYSTEMS[facts.target.os].sdp:
-        return qnx.deploy(connection, host, facts, sources, builder, notify)
-    _check_place(host)
-    job = _Job(host, facts, sources, tc.select_benchmarks(sources, benchmarks), builder)
+        return qnx.deploy(connection, host, facts, job.all_sources, builder, notify)
     if host.build is not BuildPlace.CONTROLLER and (
         agent := _deploy_finished_or_build(connection, job, notify)
     ):
         return agent
     with _prefixing_errors_with_host(host):
-        compiler = _compiler_on_controller(host)
-        built = builder.build(facts.target, sources, compiler, host.toolchain.cflags, notify)
-    return send_built(connection, host, facts, built)
+        built = builder.build(facts.target, job.all_sources, *job.controller_options, notify)
+    return on_host.send_built(connection, host, facts, built)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +66,33 @@ class _Job:
     builder: Builder
 
     @property
-    def compiler_command(self) -> str | None:
-        """The host's compiler; None if it has none."""
-        return self.host.toolchain.cc or next((c.command for c in self.facts.compilers), None)
-
-    @property
-    def compiler_version(self) -> str:
-        """The first line of the compiler's --version; empty if unknown."""
-        return next((c.version for c in self.facts.compilers if c.command == self.compiler_command), "")
+    def compiler(self) -> Compiler | None:
+        """The host's compiler, of an empty version if unknown; None if it has none. Raises BuildError."""
+        cc = self.host.toolchain.cc
+        named = (compiler for compiler in self.facts.compilers if cc in (None, compiler.command))
+        compiler = next(named, Compiler(cc, "") if cc is not None else None)
+        if compiler is None and self.host.build is BuildPlace.HOST:
+            raise BuildError(
+                f"{self.host.name}: no C compiler found on the host (looked for cc, gcc, clang). "
+                "Install one there, or set `build: controller` for this host in the inventory."
+            )
+        return compiler
 
     @property
     def toolchain(self) -> tc.Toolchain:
-        own = tc.host_toolchain(self.compiler_command or "", self.facts.target, self.host.toolchain.cflags)
-        return replace(own, name=f"{self.compiler_version} on a host like this one")
+        compiler = self.compiler or Compiler("", "")
+        own = tc.host_toolchain(compiler.command, self.facts.target, self.host.toolchain.cflags)
+        return replace(own, name=f"{compiler.version} on a host like this one")
 
     @property
     def build_id(self) -> str:
         return tc.build_id(self.sources, self.toolchain)
+
+    @property
+    def controller_options(self) -> tuple[str | None, Sequence[str]]:
+        """The only compiler of the controller to try, if the inventory names one, and more cflags."""
+        toolchain = self.host.toolchain
+        return toolchain.cc if self.host.build is BuildPlace.CONTROLLER else None, toolchain.cflags
 
     def agent_on_host(self) -> str | None:
         """Return the name of the agent on the host that this compiler built; None if there is none."""
@@ -102,15 +106,12 @@ class _Job:
         the CPU is then part of the name.
         """
         host, facts, flags = self.host, self.facts, self.host.toolchain.cflags
-        if (
-            not (self.compiler_version and facts.libc)
-            or host.build is BuildPlace.HOST
-            or host.via is Via.LOCAL
-        ):
+        version = self.compiler.version if self.compiler else ""
+        if not (version and facts.libc) or host.build is BuildPlace.HOST or host.via is Via.LOCAL:
             return None
         if flags and not facts.cpu_model:
             return None
-        like_hosts = (facts.libc, self.compiler_version, (facts.cpu_model, facts.cpu_flags) if flags else ())
+        like_hosts = (facts.libc, version, (facts.cpu_model, facts.cpu_flags) if flags else ())
         return (
             f"alike-{self.build_id}-{hashlib.sha256(repr(like_hosts).encode()).hexdigest()[: tc.HASH_DIGITS]}"
         )
@@ -133,6 +134,20 @@ class _Job:
         )
 
 
+def _make_job(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None) -> _Job:
+    """Return the job of a host. Raises ProbeError without an agent for it, BuildError for a build host."""
+    sources = tc.select_sources(facts.target, source.read_sources())
+    if sources is None:
+        targets = ", ".join(tc.list_targets(source.read_sources()))
+        raise ProbeError(f"{host.name}: there is no agent for {facts.target} (in agent/native: {targets}).")
+    if host.build is BuildPlace.BUILD_HOST and not SYSTEMS[facts.target.os].sdp:
+        raise BuildError(
+            f"{host.name}: `build: build-host` is for QNX hosts; use `build: controller`, which needs no "
+            "other machine."
+        )
+    return _Job(host, facts, sources, tc.select_benchmarks(sources, benchmarks), builder)
+
+
 def _deploy_finished_or_build(
     connection: Connection, job: _Job, notify: Callable[[str], None]
 ) -> Agent | None:
@@ -143,13 +158,12 @@ def _deploy_finished_or_build(
         if finished and (agent := _send_and_check(connection, job, finished, notify)):
             return agent
         if not all(compiler.version for compiler in facts.compilers):
-            job = replace(job, facts=replace(facts, compilers=ask_versions(connection, facts.compilers)))
-    if job.compiler_command is None:
-        if host.build is BuildPlace.HOST:
-            raise _no_compiler_error(host)
+            compilers = on_host.ask_versions(connection, facts.compilers)
+            job = replace(job, facts=replace(facts, compilers=compilers))
+    if job.compiler is None:
         return None
     try:
-        return _build_once_for_like_hosts(connection, job, job.compiler_command, notify)
+        return _build_once_for_like_hosts(connection, job, job.compiler.command, notify)
     except BuildError as err:
         if host.build is BuildPlace.HOST or host.toolchain.cc is not None:
             raise
@@ -164,7 +178,7 @@ def _build_once_for_like_hosts(
     host, facts, builder = job.host, job.facts, job.builder
 
     def build() -> Agent:
-        return build_on_host(connection, host, facts, job.sources, command, builder.cancellation)
+        return on_host.build_on_host(connection, host, facts, job.sources, command, builder.cancellation)
 
     cache_name = job.shared_cache_name()
     if cache_name is None or job.agent_on_host():
@@ -181,7 +195,7 @@ def _build_once_for_like_hosts(
             else:
                 binary = connection.run(f"cat {shlex.quote(agent.path)}").stdout
                 with suppress(BuildError):
-                    check_fit(binary, host, facts, agent.place)
+                    on_host.check_fit(binary, host, facts, agent.place)
                     builder.store_in_cache(cache_name, binary, agent.build, job.toolchain)
                 return agent
     return _send_and_check(connection, job, built, notify) or build()
@@ -191,7 +205,7 @@ def _send_and_check(
     connection: Connection, job: _Job, built: Built, notify: Callable[[str], None]
 ) -> Agent | None:
     """Send the agent and check that it runs. Return None, after removing it, if it does not."""
-    agent = send_built(connection, job.host, job.facts, built)
+    agent = on_host.send_built(connection, job.host, job.facts, built)
     if tc.find_agent_of_build(built.build, job.facts.workdir_entries):
         return agent
     path = shlex.quote(agent.path)
@@ -226,59 +240,30 @@ def preview(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[s
 
 def _describe_agent(host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None) -> str:
     """Return the name of the agent on the host, or describe where another would come from."""
-    facts = _hide_workdir_entries(facts, tc.list_mismatched_agents(facts))
+    facts, _ = tc.hide_mismatched_agents(facts)
     if host.build is BuildPlace.PREBUILT:
-        binary_path, _ = read_prebuilt(host, facts)
+        binary_path, _ = on_host.read_prebuilt(host, facts)
         return f"would be the prebuilt {binary_path}"
-    sources = _select_sources(host, facts)
+    job = _make_job(host, facts, builder, benchmarks)
     if SYSTEMS[facts.target.os].sdp:
-        return qnx.preview(host, facts, sources)
-    _check_place(host)
-    job = _Job(host, facts, sources, tc.select_benchmarks(sources, benchmarks), builder)
-    on_host = host.build is not BuildPlace.CONTROLLER and job.compiler_command
-    if host.build is BuildPlace.HOST and not on_host:
-        raise _no_compiler_error(host)
-    if on_host and (agent_name := job.agent_on_host()):
+        return qnx.preview(host, facts, job.all_sources)
+    compiler = job.compiler if host.build is not BuildPlace.CONTROLLER else None
+    if compiler and (agent_name := job.agent_on_host()):
         return agent_name
-    compiler, cflags = _compiler_on_controller(host), host.toolchain.cflags
-    built = job.built_agent() if on_host else builder.find_finished(facts.target, sources, compiler, cflags)
-    if built is None and on_host:
+    wanted = facts.target, job.all_sources, *job.controller_options
+    built = job.built_agent() if compiler else builder.find_finished(*wanted)
+    if built is None and compiler:
         others = "; the first of the hosts like it builds for all" if job.shared_cache_name() else ""
         reason = "the inventory says so" if host.build is BuildPlace.HOST else f"none is finished{others}"
-        return f"would be built on the host with {job.compiler_version or on_host} ({reason})"
+        return f"would be built on the host with {compiler.version or compiler.command} ({reason})"
     with _prefixing_errors_with_host(host):
-        toolchain = built.toolchain if built else first_installed_toolchain(facts.target, compiler, cflags)
-    if agent_name := tc.find_agent_of_build(tc.build_id(sources, toolchain), facts.workdir_entries):
+        toolchain = (
+            built.toolchain if built else first_installed_toolchain(facts.target, *job.controller_options)
+        )
+    if agent_name := tc.find_agent_of_build(tc.build_id(job.all_sources, toolchain), facts.workdir_entries):
         return agent_name
     name = toolchain.name
     return f"would be sent, built with {name}" if built else f"would be built with {name} and sent"
-
-
-def _hide_workdir_entries(facts: Facts, names: Sequence[str]) -> Facts:
-    return replace(facts, workdir_entries=tuple(e for e in facts.workdir_entries if e not in names))
-
-
-def _select_sources(host: Host, facts: Facts) -> Mapping[str, bytes]:
-    sources = tc.select_sources(facts.target, source.read_sources())
-    if sources is None:
-        targets = ", ".join(tc.list_targets(source.read_sources()))
-        raise ProbeError(f"{host.name}: there is no agent for {facts.target} (in agent/native: {targets}).")
-    return sources
-
-
-def _check_place(host: Host) -> None:
-    if host.build is BuildPlace.BUILD_HOST:
-        raise BuildError(
-            f"{host.name}: `build: build-host` is for QNX hosts; use `build: controller`, which needs no "
-            "other machine."
-        )
-
-
-def _no_compiler_error(host: Host) -> BuildError:
-    return BuildError(
-        f"{host.name}: no C compiler found on the host (looked for cc, gcc, clang). "
-        "Install one there, or set `build: controller` for this host in the inventory."
-    )
 
 
 @contextmanager
@@ -289,14 +274,6 @@ def _prefixing_errors_with_host(host: Host) -> Iterator[None]:
         raise BuildError(f"{host.name}: {err}") from err
 
 
-def _compiler_on_controller(host: Host) -> str | None:
-    """Return the inventory's `cc` if it names a compiler of the controller."""
-    return host.toolchain.cc if host.build is BuildPlace.CONTROLLER else None
-
-
-_MOST_MESSAGES = 20  # messages
-
-
 def check_entries(hosts: Sequence[Host]) -> None:
     """Raise UsageError that lists each inventory entry that cannot work, with its line and what to do."""
     problems = [
@@ -305,26 +282,21 @@ def check_entries(hosts: Sequence[Host]) -> None:
         for why in _list_entry_problems(host)
     ]
     if problems:
-        raise UsageError("\n".join(problems[:_MOST_MESSAGES]))
+        raise UsageError("\n".join(problems[:20]))
 
 
 def _list_entry_problems(host: Host) -> Iterator[str]:
-    binary = host.toolchain.binary
-    if (
-        host.build is BuildPlace.PREBUILT
-        and binary is not None
-        and not os.access(_expand_home(binary), os.R_OK)
-    ):
+    binary, files = host.toolchain.binary, host.identity_files
+    is_needed = host.build is BuildPlace.PREBUILT and binary is not None
+    if is_needed and not os.access(_expand_home(binary or ""), os.R_OK):
         yield f"`toolchain: {{binary: {binary}}}` cannot be read here; name the prebuilt agent's file."
-    files = host.identity_files
     # one half is enough for ssh-agent
     halves = [_expand_home(name) for file in files for name in (file, f"{file}.pub")]
     if files and host.via in {Via.SSH, Via.OPENSSH} and not any(half.exists() for half in halves):
         yield f"`identity_files`: none of {', '.join(files)} is there; name a key of yours, or leave it out."
-    if host.os is None or host.arch is None or host.os not in SYSTEMS:
-        return
-    if SYSTEMS[host.os].sdp and host.arch not in VARIANTS:
-        target = Target(host.os, host.arch)
+    system = SYSTEMS.get(host.os or "")
+    if system and system.sdp and host.arch is not None and host.arch not in VARIANTS:
+        target = Target(host.os or "", host.arch)
         yield f"there is no compiler and no agent for {target}; correct or leave out `os` and `arch`."
 
 

@@ -142,7 +142,7 @@ def _check_agent_started(run: Run, earlier: RunSoFar, reader: Reader, stream: St
 
 def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | None:
     """Write the done visits to a file beside the agent; return its path, or None if there are none."""
-    if not done:
+    if not done.visits:
         return None
     path = f"{run.agent.path.rpartition('/')[0]}/fleet-done-{run.run_id}"
     put = connection.put("".join(done.lines()).encode(), path, timeout_s=PUT_TIMEOUT_S)

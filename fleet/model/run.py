@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
 from fleet.model.benchmark import SHIPPED, Benchmark, Shape
 from fleet.model.host import Host, Target
@@ -45,7 +46,7 @@ class Hello:
     pairs: int
     bursts: int
     cpus: tuple[int, ...]
-    raw: Mapping[str, object]
+    raw: Mapping[str, Any]
     bursts_max: int = 0
     precision: float | None = None
     preset: str | None = None

@@ -1,13 +1,16 @@
-"""Compiles the agent on the host itself, by one sh script on its stdin. Used by `deploy` and `qnx`."""
+"""Compiles the agent on a host by one sh script on its stdin, or sends a finished one that fits."""
 
+import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from fleet.agent.build import elf
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.upload import check_put
+from fleet.agent.build.on_controller import Built
+from fleet.agent.build.systems import SYSTEMS, major_version
 from fleet.errors import BuildError, DeployError, LinkError
 from fleet.model import Agent, Compiler, Facts, Host
 from fleet.remote.cancellation import Cancellation
@@ -18,6 +21,9 @@ from fleet.text import last_lines
 
 BUILD_TIMEOUT_S = 300.0  # small boards need a while
 VERSIONS_TIMEOUT_S = 30.0
+PUT_TIMEOUT_S = 120.0
+PREBUILT = "0" * 16  # stands in a file's name for the build id that only the binary itself can tell
+_BUILD = re.compile(r"[!-~]{1,64}")
 _END_OF_FILE = "fleet-end-of-file"
 _BUILD_FAILED = 93
 _NEXT = "fleet-next-compiler"
@@ -35,24 +41,25 @@ def build_on_host(
 ) -> Agent:
     """Compile on the host, unless the agent is there; leave nothing else. Raises BuildError, DeployError."""
     toolchain = tc.host_toolchain(command, facts.target, host.toolchain.cflags)
-    build = tc.build_id(sources, toolchain)
-
-    def agent_named(name: str, place: str) -> Agent:
-        return Agent(f"{facts.workdir}/{name}", build, facts.target, place)
-
-    if agent_name := tc.find_agent_of_build(build, facts.workdir_entries):
-        return agent_named(agent_name, "already on the host")
-    script = build_script(toolchain, sources, build, facts.workdir)
-    done = _run_build_script(connection, host, command, script, cancellation)
-    if done.exit_code == _BUILD_FAILED:
-        raise BuildError(
-            f"{host.name}: {command} on the host could not build the agent:\n"
-            f"      {last_lines(done.stderr)}\n"
-            f"Repair the compiler there, name another (`toolchain: {{cc: …}}`), or set `build: controller`."
-        )
-    check_put(done, host, facts.workdir)
-    version = next((c.version for c in facts.compilers if c.command == command), "") or command
-    return agent_named(_parse_agent_name(host, done, build), f"built on the host with {version}")
+    build, place = tc.build_id(sources, toolchain), "already on the host"
+    name = tc.find_agent_of_build(build, facts.workdir_entries)
+    if name is None:
+        script = build_script(toolchain, sources, build, facts.workdir)
+        done = _run_build_script(connection, host, command, script, cancellation)
+        if done.exit_code == _BUILD_FAILED:
+            raise BuildError(
+                f"{host.name}: {command} on the host could not build the agent:\n"
+                f"      {last_lines(done.stderr)}\n"
+                "Repair the compiler there, name another (`toolchain: {cc: …}`), or set `build: controller`."
+            )
+        check_put(done, host, facts.workdir)
+        version = next((c.version for c in facts.compilers if c.command == command), "") or command
+        place = f"built on the host with {version}"
+        placed = done.stdout.decode("utf-8", "replace").rpartition(_PLACED)[2].strip()
+        name = tc.find_agent_of_build(build, [placed])
+        if name is None:
+            raise DeployError(f"{host.name}: the host built the agent, but did not report its path.")
+    return Agent(f"{facts.workdir}/{name}", build, facts.target, place)
 
 
 def _run_build_script(
@@ -79,29 +86,17 @@ def _run_build_script(
     return Completed(stream.exit_code or 0, b"\n".join(lines), stream.stderr)
 
 
-def _parse_agent_name(host: Host, done: Completed, build: str) -> str:
-    name = tc.find_agent_of_build(
-        build, [done.stdout.decode("utf-8", "replace").rpartition(_PLACED)[2].strip()]
-    )
-    if name is None:
-        raise DeployError(f"{host.name}: the host built the agent, but did not report its path.")
-    return name
-
-
 def ask_versions(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Compiler, ...]:
     """Return the compilers that answer --version, with the first line of each answer; one round trip."""
-    lines = ["LC_ALL=C; export LC_ALL"]
-    lines += [
+    lines = [
         f"({shlex.join(c.command.split())} --version </dev/null 2>/dev/null | head -n 1); echo {_NEXT}"
         for c in compilers
     ]
-    done = connection.run("\n".join(lines), timeout_s=VERSIONS_TIMEOUT_S)
-    versions = [version.strip() for version in done.stdout.decode("utf-8", "replace").split(_NEXT)]
-    return tuple(
-        replace(compiler, version=version)
-        for compiler, version in zip(compilers, versions, strict=False)
-        if version
-    )
+    script = "\n".join(["LC_ALL=C; export LC_ALL", *lines])
+    done = connection.run(script, timeout_s=VERSIONS_TIMEOUT_S)
+    versions = map(str.strip, done.stdout.decode("utf-8", "replace").split(_NEXT))
+    pairs = zip(compilers, versions, strict=False)
+    return tuple(replace(compiler, version=version) for compiler, version in pairs if version)
 
 
 def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, workdir: str) -> bytes:
@@ -129,5 +124,91 @@ def render_script(
     for name, content in sources.items():
         lines += [f"cat > {shlex.quote(name)} <<'{_END_OF_FILE}' || exit 1"]
         lines += [content.decode().rstrip("\n"), _END_OF_FILE]
-    text, unpacked = Path(__file__).with_name(script).read_text(encoding="utf-8"), "\n".join(lines)
-    return f"{assign_variables(settings)}\n{head}\n{text.replace(_UNPACKED_HERE, unpacked)}".encode()
+    text = Path(__file__).with_name(script).read_text(encoding="utf-8")
+    text = text.replace(_UNPACKED_HERE, "\n".join(lines))
+    return f"{assign_variables(settings)}\n{head}\n{text}".encode()
+
+
+def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -> Agent:
+    """Send a finished agent, unless it is already there. Raises BuildError, DeployError."""
+    check_fit(built.binary, host, facts, built.toolchain.name)
+    path = _put_unless_present(connection, host, facts, built.binary, built.build)
+    return Agent(path, built.build, facts.target, f"built with {built.toolchain.name}")
+
+
+def read_prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
+    """Return the inventory's binary: its path as written, and its bytes. Raises BuildError if it is unfit."""
+    binary_path = host.toolchain.binary
+    if binary_path is None:
+        raise BuildError(
+            f"{host.name}: `build: prebuilt` needs `toolchain: {{binary: PATH}}` in the inventory."
+        )
+    path = Path(binary_path).expanduser()
+    try:
+        if path.exists() and not path.is_file():
+            raise BuildError(f"{host.name}: the prebuilt agent {binary_path} is not a file.")
+        binary = path.read_bytes()
+    except OSError as err:
+        raise BuildError(
+            f"{host.name}: cannot read the prebuilt agent {binary_path}: {err.strerror}."
+        ) from err
+    check_fit(binary, host, facts, binary_path)
+    release = major_version(facts.kernel or host.os_release)
+    if why := elf.why_wrong_release(elf.read_elf(binary), facts.target, release):
+        raise BuildError(
+            f"{host.name}: the prebuilt agent {binary_path} cannot run on this host: {why}. Name one "
+            "that was built for this release."
+        )
+    return binary_path, binary
+
+
+def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
+    """Send the inventory's binary and ask it for its build ID. Raises BuildError, DeployError."""
+    binary_path, binary = read_prebuilt(host, facts)
+    path = _put_unless_present(connection, host, facts, binary, PREBUILT)
+    completed = connection.run(f"{shlex.quote(path)} --build-id </dev/null")
+    build = completed.stdout.decode("utf-8", "replace").strip()
+    if completed.exit_code != 0 or not _BUILD.fullmatch(build):
+        raise DeployError(
+            f"{host.name}: {binary_path} is not a fleet agent, or does not run there "
+            f"(exit code {completed.exit_code}): {last_lines(completed.stderr or completed.stdout)}"
+        )
+    return Agent(path, build, facts.target, place=f"prebuilt {binary_path}")
+
+
+def _put_unless_present(connection: Connection, host: Host, facts: Facts, binary: bytes, build: str) -> str:
+    """Put the agent there unless it is, complete: only an atomic rename guarantees that. Return its path."""
+    name = tc.agent_file_name(build, binary)
+    path = f"{facts.workdir}/{name}"
+    if not SYSTEMS[facts.target.os].atomic_rename or name not in facts.workdir_entries:
+        check_put(connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S), host, facts.workdir)
+    return path
+
+
+def check_fit(binary: bytes, host: Host, facts: Facts, origin: str) -> None:
+    """Raise BuildError unless the binary can run on the host."""
+    try:
+        problem = elf.why_unfit(elf.read_elf(binary), facts.target, facts.libc)
+    except ValueError as err:
+        problem = str(err)
+    if problem is not None:
+        raise BuildError(
+            f"{host.name}: the agent from {origin} cannot run on this host: {problem}. "
+            "Build on the host (`build: host`) or name a fitting toolchain or binary in the inventory."
+        )
+
+
+def check_put(done: Completed, host: Host, workdir: str) -> None:
+    """Raise DeployError if writing into the workdir failed."""
+    if done.exit_code == 0:
+        return
+    remedy = "See that cat, wc, chmod and mv work there on the host's PATH"
+    if b"imit exceeded" in done.stderr:
+        remedy = "Allow this account larger files there (`ulimit -f`)"
+    elif any(sign in done.stderr for sign in (b"No space", b"quota")):
+        remedy = "Free some space there"
+    raise DeployError(
+        f"{host.name}: cannot write the agent into {workdir} (exit code {done.exit_code}):\n"
+        f"      {last_lines(done.stderr)}\n"
+        f"{remedy}, or set another `workdir` for this host in the inventory."
+    )

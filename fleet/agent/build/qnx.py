@@ -3,16 +3,15 @@
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from fleet.agent.build import on_host
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder, Connect, Watch, compile_here, run_tool
-from fleet.agent.build.on_host import build_on_host, render_script
 from fleet.agent.build.systems import SYSTEMS, VARIANTS, major_version
-from fleet.agent.build.upload import read_prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, DeployError, FleetError
 from fleet.model import Agent, BuildPlace, Facts, Host, Target
 from fleet.remote.cancellation import Cancellation
@@ -22,8 +21,16 @@ from fleet.text import last_lines
 CFLAGS = SYSTEMS["qnx"].cflags
 HOMES = ("~/qnx800", "~/qnx710", "/opt/qnx800", "/opt/qnx710")
 HOST = "host/linux/x86_64"  # the platforms for Linux run on x86-64 only
-TARGETS: Mapping[int, str] = {8: "qnx", 7: "qnx7"}
-"""The folder in `target/` of a platform, by QNX's major version."""
+RELEASES: Mapping[str, int] = {"qnx": 8, "qnx7": 7}
+"""QNX's major version by the name of a platform's folder in `target/`."""
+_ORDER = (BuildPlace.HOST, BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST, BuildPlace.PREBUILT)
+_PROOF = b"#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n"
+_PROOF_TIMEOUT_S = 60.0
+BUILD_TIMEOUT_S = 300.0
+
+
+class _AbsentError(BuildError):
+    """A place that is not set up, so that there is nothing to try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +44,50 @@ class Sdp:
     def toolchain(self, target: Target, extra: tuple[str, ...] = ()) -> tc.Toolchain:
         """Return its qcc for a target, with the environment that the platform's own script would set."""
         qcc = self.host / "usr/bin/qcc"
-        return tc.Toolchain(
-            f"{qcc} (QNX {self.release})",
-            (str(qcc), f"-V{VARIANTS[target.arch]}"),
-            (*CFLAGS, *extra),
-            target,
-            str(self.release),
-            self._build_environment(),
-        )
-
-    def _build_environment(self) -> dict[str, str]:
-        """Return the variables that qcc needs beside ours, such as HOME and those that name a licence."""
-        settings = os.environ.get("QNX_CONFIGURATION_EXCLUSIVE") or str(Path.home() / ".qnx")
-        return {
+        environment = {  # beside ours, such as HOME and those that name a licence
             "QNX_HOST": str(self.host),
             "QNX_TARGET": str(self.target),
-            "QNX_CONFIGURATION_EXCLUSIVE": settings,
+            "QNX_CONFIGURATION_EXCLUSIVE": os.environ.get("QNX_CONFIGURATION_EXCLUSIVE")
+            or str(Path.home() / ".qnx"),
             "PATH": f"{self.host / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}",
         }
+        command, flags = (str(qcc), f"-V{VARIANTS[target.arch]}"), (*CFLAGS, *extra)
+        name, release = f"{qcc} (QNX {self.release})", str(self.release)
+        return tc.Toolchain(name, command, flags, target, release, environment)
 
 
 def find_sdp(path: str | None, release: int | None) -> Sdp:
     """Return the first platform for a major version (None: any). Raises BuildError with what was tried."""
+    host, target = os.environ.get("QNX_HOST"), os.environ.get("QNX_TARGET")
+    from_environment = (Path(host), Path(target)) if host and target else None
+    places = {"QNX_HOST and QNX_TARGET in the environment": from_environment}
+    places |= {home: _sdp_folders(Path(home).expanduser()) for home in HOMES}
+    if path is not None:
+        places = {f"`toolchain: {{sdp: {path}}}`": _sdp_folders(Path(path).expanduser())}
     tried = []
-    for place, folders in _candidate_folders(path).items():
+    for place, folders in places.items():
         problem = _why_unfit(*folders, release) if folders else "not there"
         if problem is None and folders:
-            return Sdp(*folders, _release_from_folder(folders[1]))
+            return Sdp(*folders, RELEASES[folders[1].name])
         tried.append(f"{place}: {problem}")
-    raise BuildError("; ".join(tried))
+    kind = _AbsentError if path is None else BuildError
+    raise kind(f"an SDP on the controller: {'; '.join(tried)}")
+
+
+def _sdp_folders(folder: Path) -> tuple[Path, Path] | None:
+    targets = [folder / "target" / name for name in RELEASES]
+    target = next((target for target in targets if target.is_dir()), targets[0])
+    return (folder / HOST, target) if folder.is_dir() else None
+
+
+def _why_unfit(host: Path, target: Path, release: int | None) -> str | None:
+    if not (host / "usr/bin/qcc").is_file():
+        return f"has no {host / 'usr/bin/qcc'}"
+    if target.name not in RELEASES or not target.is_dir():
+        return f"has no {target} for a QNX we know"
+    if release not in (None, RELEASES[target.name]):
+        return f"is for QNX {RELEASES[target.name]}, the host has QNX {release}"
+    return None
 
 
 def check_variant_and_compile(
@@ -83,77 +105,43 @@ def check_variant_and_compile(
     return compile_here(toolchain, sources, build, watching)
 
 
-def _candidate_folders(path: str | None) -> dict[str, tuple[Path, Path] | None]:
-    """Return QNX_HOST and QNX_TARGET of each place to search, or None, by the place's name in messages."""
-    if path is not None:
-        return {f"`toolchain: {{sdp: {path}}}`": _sdp_folders(Path(path).expanduser())}
-    host, target = os.environ.get("QNX_HOST"), os.environ.get("QNX_TARGET")
-    from_environment = (Path(host), Path(target)) if host and target else None
-    homes = {home: _sdp_folders(Path(home).expanduser()) for home in HOMES}
-    return {"QNX_HOST and QNX_TARGET in the environment": from_environment, **homes}
-
-
-def _sdp_folders(folder: Path) -> tuple[Path, Path] | None:
-    if not folder.is_dir():
-        return None
-    targets = [folder / "target" / name for name in TARGETS.values()]
-    return folder / HOST, next((target for target in targets if target.is_dir()), targets[0])
-
-
-def _why_unfit(host: Path, target: Path, release: int | None) -> str | None:
-    if not (host / "usr/bin/qcc").is_file():
-        return f"has no {host / 'usr/bin/qcc'}"
-    if target.name not in TARGETS.values() or not target.is_dir():
-        return f"has no {target} for a QNX we know"
-    if release is not None and _release_from_folder(target) != release:
-        return f"is for QNX {_release_from_folder(target)}, the host has QNX {release}"
-    return None
-
-
-def _release_from_folder(target: Path) -> int:
-    return next(release for release, name in TARGETS.items() if name == target.name)
-
-
-_ORDER = (BuildPlace.HOST, BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST, BuildPlace.PREBUILT)
-_PROOF = b"#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n"
-_PROOF_TIMEOUT_S = 60.0
-BUILD_TIMEOUT_S = 300.0
-
-
-class _AbsentError(BuildError):
-    """A place that is not set up, so that there is nothing to try."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A host that needs an agent. release: the major version of its QNX, None if unknown."""
+    """A host that needs an agent. Raises BuildError if it reports another release than the inventory."""
 
     host: Host
     facts: Facts
     sources: Mapping[str, bytes]
 
+    def __post_init__(self) -> None:
+        kernel, release = self.facts.kernel, self.host.os_release
+        actual, expected = (text.split(".") if text else [] for text in (kernel, release))
+        if actual and actual[: len(expected)] != expected:
+            raise BuildError(
+                f"{self.host.name}: `os_release: {release}` in the inventory, but the host runs QNX "
+                f"{kernel}. Correct the entry, or remove it."
+            )
+
     @property
     def release(self) -> int | None:
+        """The major version of the host's QNX; None if unknown."""
         return major_version(self.facts.kernel or self.host.os_release)
 
-    def find_sdp(self) -> Sdp:
-        try:
-            return find_sdp(self.host.toolchain.sdp, self.release)
-        except BuildError as err:
-            kind = _AbsentError if self.host.toolchain.sdp is None else BuildError
-            raise kind(f"an SDP on the controller: {err}") from err
+    def find_agent(self, command: str) -> str | None:
+        """Return the name of the agent on the host that this compiler there built; None if there is none."""
+        toolchain = tc.host_toolchain(command, self.facts.target, self.host.toolchain.cflags)
+        return tc.find_agent_of_build(tc.build_id(self.sources, toolchain), self.facts.workdir_entries)
 
-    def require_build_host(self) -> Host:
-        if self.host.build_host is None:
-            raise _AbsentError("a build host: no `toolchain: {build_host: NAME}`")
-        return self.host.build_host
-
-    def require_compilers(self) -> Sequence[str]:
-        cc = self.host.toolchain.cc
-        commands = [cc] if cc is not None else [compiler.command for compiler in self.facts.compilers]
-        if not commands:
-            raise _AbsentError("a compiler on the host: none of clang, gcc, cc, qcc answered there")
-        return commands
+    def no_agent_error(self, failed: Sequence[BuildError]) -> BuildError:
+        """Return an error that lists every place tried."""
+        version = self.facts.kernel or self.host.os_release
+        return BuildError(
+            f"{self.host.name}: no agent for {self.facts.target} (QNX {version or 'of unknown version'}). "
+            "Looked for:\n"
+            + "".join(f"  - {err}\n" for err in failed)
+            + f"Install an SDP for QNX {self.release or '7 or 8'} in one of these places, or name an SDP, a "
+            "build host or a prebuilt agent for this host in the inventory."
+        )
 
 
 def deploy(
@@ -168,88 +156,83 @@ def deploy(
 
     notify: receives the failures of earlier places, unless nothing is set up there.
     """
-    job = _make_job(host, facts, sources)
+    job = _Job(host, facts, sources)
     failed: list[BuildError] = []
-    for place in _list_build_places(host):
+
+    def report_failures() -> None:
+        for failure in failed:
+            if not isinstance(failure, _AbsentError):
+                notify(f"{host.name}: {failure}\nThe agent came from the next place instead.")
+
+    for place, _, put_agent in _plan_places(job, failed):
         try:
-            agent = _plan_place(place, job)[1](connection, builder)
+            agent = put_agent(connection, builder)
         except BuildError as err:
             failed.append(err)
             continue
         except DeployError:
-            _report_failures(host, failed, notify)
+            report_failures()
             raise
-        _report_failures(host, failed, notify)
+        report_failures()
         if job.release is None and place in (BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST):
             notify(f"{host.name}: the host does not report its QNX version; the agent was {agent.place}.")
         return agent
-    raise _no_agent_error(job, failed)
-
-
-def _make_job(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> _Job:
-    """Return the job. Raises BuildError if the host reports another release than the inventory."""
-    actual, expected = (release.split(".") if release else [] for release in (facts.kernel, host.os_release))
-    if actual and actual[: len(expected)] != expected:
-        raise BuildError(
-            f"{host.name}: `os_release: {host.os_release}` in the inventory, but the host runs QNX "
-            f"{facts.kernel}. Correct the entry, or remove it."
-        )
-    return _Job(host, facts, sources)
-
-
-def _report_failures(host: Host, failed: Sequence[BuildError], notify: Callable[[str], None]) -> None:
-    for failure in failed:
-        if not isinstance(failure, _AbsentError):
-            notify(f"{host.name}: {failure}\nThe agent came from the next place instead.")
+    raise job.no_agent_error(failed)
 
 
 def preview(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
     """Return the agent's file name on the host, or what `deploy` would do. Raises BuildError."""
-    job = _make_job(host, facts, sources)
+    job = _Job(host, facts, sources)
     failed: list[BuildError] = []
-    for place in _list_build_places(host):
+    for _, words, _ in _plan_places(job, failed):
+        return words
+    raise job.no_agent_error(failed)
+
+
+_PutAgent = Callable[[Connection, Builder], Agent]
+
+
+def _plan_places(job: _Job, failed: list[BuildError]) -> Iterator[tuple[BuildPlace, str, _PutAgent]]:
+    """Yield the plan of each place that is set up, in order; append to `failed` why another is not."""
+    for place in _ORDER if job.host.build is BuildPlace.AUTO else (job.host.build,):
         try:
-            return _plan_place(place, job)[0]
+            yield place, *_plan_place(place, job)
         except BuildError as err:
             failed.append(err)
-    raise _no_agent_error(job, failed)
 
 
-def _list_build_places(host: Host) -> Sequence[BuildPlace]:
-    return _ORDER if host.build is BuildPlace.AUTO else (host.build,)
-
-
-def _plan_place(place: BuildPlace, job: _Job) -> tuple[str, Callable[[Connection, Builder], Agent]]:
+def _plan_place(place: BuildPlace, job: _Job) -> tuple[str, _PutAgent]:
     """Return the agent's file name on the host, or what this place would do, and the function that does it.
 
     Raises BuildError if the place is not set up.
     """
     host, facts, sources = job.host, job.facts, job.sources
     if place is BuildPlace.HOST:
-        command, *_ = job.require_compilers()
-        words = (
-            _find_built_agent(job, command)
-            or f"would be built on the host with {command}, if that proves to work"
-        )
-        return words, lambda connection, builder: _build_with_working_compiler(
-            connection, job, builder.cancellation
+        cc = host.toolchain.cc
+        commands = [cc] if cc is not None else [compiler.command for compiler in facts.compilers]
+        if not commands:
+            raise _AbsentError("a compiler on the host: none of clang, gcc, cc, qcc answered there")
+        words = f"would be built on the host with {commands[0]}, if that proves to work"
+        return job.find_agent(commands[0]) or words, lambda connection, builder: _build_with_working_compiler(
+            connection, job, commands, builder.cancellation
         )
     if place is BuildPlace.PREBUILT:
         if host.toolchain.binary is None:
             raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
-        binary_path, _ = read_prebuilt(host, facts)
-        return f"would be the prebuilt {binary_path}", lambda connection, _: send_prebuilt(
-            connection, host, facts
-        )
+        words = f"would be the prebuilt {on_host.read_prebuilt(host, facts)[0]}"
+        return words, lambda connection, _: on_host.send_prebuilt(connection, host, facts)
     if place is BuildPlace.CONTROLLER:
-        toolchain = job.find_sdp().toolchain(facts.target, host.toolchain.cflags)
+        sdp = find_sdp(host.toolchain.sdp, job.release)
+        toolchain = sdp.toolchain(facts.target, host.toolchain.cflags)
         name = tc.find_agent_of_build(tc.build_id(sources, toolchain), facts.workdir_entries)
         words = name or f"would be built with {toolchain.name} and sent"
 
         def compile_agent(builder: Builder, build: str) -> bytes:
             return check_variant_and_compile(toolchain, sources, build, builder.cancellation.close_on_cancel)
     else:
-        build_host = job.require_build_host()
+        build_host = host.build_host
+        if build_host is None:
+            raise _AbsentError("a build host: no `toolchain: {build_host: NAME}`")
         toolchain = build_host_toolchain(build_host, facts.target, job.release, host.toolchain.cflags)
         words = f"would be built with qcc on the build host {build_host.name} and sent"
 
@@ -259,50 +242,27 @@ def _plan_place(place: BuildPlace, job: _Job) -> tuple[str, Callable[[Connection
 
     def build_and_send(connection: Connection, builder: Builder) -> Agent:
         built = builder.build_once(toolchain, sources, partial(compile_agent, builder))
-        return send_built(connection, host, facts, built)
+        return on_host.send_built(connection, host, facts, built)
 
     return words, build_and_send
 
 
-def _find_built_agent(job: _Job, command: str) -> str | None:
-    toolchain = tc.host_toolchain(command, job.facts.target, job.host.toolchain.cflags)
-    return tc.find_agent_of_build(tc.build_id(job.sources, toolchain), job.facts.workdir_entries)
-
-
-def _build_with_working_compiler(connection: Connection, job: _Job, cancellation: Cancellation) -> Agent:
+def _build_with_working_compiler(
+    connection: Connection, job: _Job, commands: Sequence[str], cancellation: Cancellation
+) -> Agent:
     """Build with the first compiler whose program runs: others may lack headers."""
-    commands = job.require_compilers()
-    working_command = next((command for command in commands if _find_built_agent(job, command)), None)
+    working_command = next(filter(job.find_agent, commands), None)
     if working_command is None:
-        done = connection.run(
-            "exec /bin/sh", stdin=proof_script(commands, job.facts.workdir), timeout_s=_PROOF_TIMEOUT_S
-        )
+        settings, tried = {"WORKDIR": job.facts.workdir}, f"set -- {shlex.join(commands)}"
+        script = on_host.render_script("proof.sh", settings, {"proof.c": _PROOF}, tried)
+        done = connection.run("exec /bin/sh", stdin=script, timeout_s=_PROOF_TIMEOUT_S)
         working_command = done.stdout.decode("utf-8", "replace").rpartition("works ")[2].strip()
         if done.exit_code != 0 or working_command not in commands:
-            output = last_lines(done.stderr)
-            tried = ", ".join(commands)
             raise BuildError(
-                f"a compiler on the host: none of {tried} made a program that runs there: {output}"
+                f"a compiler on the host: none of {', '.join(commands)} made a program that runs there: "
+                f"{last_lines(done.stderr)}"
             )
-    return build_on_host(connection, job.host, job.facts, job.sources, working_command, cancellation)
-
-
-def proof_script(commands: Sequence[str], workdir: str) -> bytes:
-    """Return sh text that prints `works COMMAND` for the first compiler whose program runs, or fails."""
-    tried = f"set -- {shlex.join(commands)}"
-    return render_script("proof.sh", {"WORKDIR": workdir}, {"proof.c": _PROOF}, tried)
-
-
-def _no_agent_error(job: _Job, failed: Sequence[BuildError]) -> BuildError:
-    facts, release = job.facts, job.release
-    version_number = facts.kernel or job.host.os_release
-    version = f"QNX {version_number}" if version_number else "QNX of unknown version"
-    return BuildError(
-        f"{job.host.name}: no agent for {facts.target} ({version}). Looked for:\n"
-        + "".join(f"  - {err}\n" for err in failed)
-        + f"Install an SDP for QNX {release or '7 or 8'} in one of these places, or name an SDP, a build "
-        "host or a prebuilt agent for this host in the inventory."
-    )
+    return on_host.build_on_host(connection, job.host, job.facts, job.sources, working_command, cancellation)
 
 
 def build_host_toolchain(
@@ -324,40 +284,27 @@ def compile_on_build_host(
     build: str,
 ) -> bytes:
     """Compile on the build host over its own connection. Raises BuildError with the compiler's output."""
-    mark = f"fleet-binary-{os.urandom(8).hex()}"
-    script = build_script(build_host.toolchain.sdp, toolchain, release, sources, build, mark)
-    try:
-        with connect(build_host) as connection:
-            done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
-    except FleetError as err:  # the target host is fine; `qnx` tries the next place
-        raise BuildError(f"{toolchain.name}: {err}") from err
-    _, found_mark, binary = done.stdout.partition(f"{mark}\n".encode())
-    if done.exit_code != 0 or not found_mark:
-        raise BuildError(f"{toolchain.name}: exit code {done.exit_code}: {last_lines(done.stderr)}")
-    return binary
-
-
-def build_script(
-    sdp: str | None,
-    toolchain: tc.Toolchain,
-    release: int | None,
-    sources: Mapping[str, bytes],
-    build: str,
-    mark: str,
-) -> bytes:
-    """Return the sh script that finds the SDP, compiles, prints mark and binary, and cleans up."""
-    names = [name for major_version, name in TARGETS.items() if release in (None, major_version)]
+    mark, sdp = f"fleet-binary-{os.urandom(8).hex()}", build_host.toolchain.sdp
     settings = {
         "SDP": sdp or "",
         "RELEASE": str(release or "7 or 8"),
         "HOST": HOST,
-        "NAMES": " ".join(names),
+        "NAMES": " ".join(name for name, major in RELEASES.items() if release in (None, major)),
         "VARIANT": toolchain.command[1].removeprefix("-V"),
         "COMPILE": shlex.join(toolchain.command_line(sources, "agent")),
         "MARK": mark,
     }
     homes = f"set -- {' '.join(map(_quote_path, HOMES if sdp is None else [sdp]))}"
-    return render_script("qnx.sh", settings, toolchain.files_to_compile(sources, build), homes)
+    script = on_host.render_script("qnx.sh", settings, toolchain.files_to_compile(sources, build), homes)
+    try:
+        with connect(build_host) as connection:
+            done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
+    except FleetError as err:  # the target host is fine; `deploy` tries the next place
+        raise BuildError(f"{toolchain.name}: {err}") from err
+    _, found_mark, binary = done.stdout.partition(f"{mark}\n".encode())
+    if done.exit_code != 0 or not found_mark:
+        raise BuildError(f"{toolchain.name}: exit code {done.exit_code}: {last_lines(done.stderr)}")
+    return binary
 
 
 def _quote_path(home: str) -> str:

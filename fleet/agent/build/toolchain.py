@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from fleet.agent.build.systems import SYSTEMS
@@ -170,13 +170,15 @@ def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
     return next((name for name in names if pattern.fullmatch(name)), None)
 
 
-def list_mismatched_agents(facts: Facts) -> list[str]:
-    """Return the agents in a host's directory whose content does not match the hash in their name."""
-    return [
+def hide_mismatched_agents(facts: Facts) -> tuple[Facts, list[str]]:
+    """Leave agents out of the facts whose content does not match the hash in their name; list them."""
+    mismatched = [
         name
         for name, digest in facts.workdir_hashes.items()
         if re.fullmatch(f"{FILE_PREFIX}[0-9a-f]+{_HASH}", name) and not digest.startswith(name[-HASH_DIGITS:])
     ]
+    entries = tuple(name for name in facts.workdir_entries if name not in mismatched)
+    return replace(facts, workdir_entries=entries), mismatched
 
 
 def _quote_c_string(text: str) -> str:

@@ -1,6 +1,7 @@
 """Follows the agent's output (docs/wire.md) and refuses what is not allowed: lines in, records out. Pure."""
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median, median_high, median_low
@@ -24,9 +25,6 @@ class Done:
         self._ordered = ordered
         self._outcomes: dict[PairKey, array[int]] = {}
         self._iterations: dict[PairKey, int] = {}
-
-    def __bool__(self) -> bool:
-        return self.visits > 0
 
     def has_visit(self, record: Burst | Failed) -> bool:
         """Report whether this visit is done."""
@@ -104,7 +102,7 @@ class Reader:
         self._noise = 0
         self._words = 0
         self._round = 0
-        self._visited: dict[tuple[str, str, str | None, int], bytearray] = {}
+        self._visited: Counter[tuple[str, str, str | None, int]] = Counter()  # a bit for each other CPU
         self._allowed_identities: frozenset[tuple[str, str, str | None]] = frozenset()
         self._places: dict[int, int] = {}
         self._points: dict[tuple[str, str, str | None], Parameters] = {}
@@ -114,7 +112,7 @@ class Reader:
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed")
         if self.hello is None:
-            return self._take_hello(line)
+            return self._read_hello(line)
         words, line = split_noise(line)
         if words:
             self._skip_noise(words, "among the agent's records")
@@ -127,19 +125,19 @@ class Reader:
             self._words += min(len(line), 2 * TEXT_LIMIT)
             if self._words > WORDS_LIMIT_BYTES:
                 raise WireError(f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts")
-        self._take(record)
+        self._add(record, self.hello)
         if not isinstance(record, Alive):
             self.visiting = None
         elif record.benchmark is not None:
             self.visiting = line
         return add_flags_and_offset(record, self.hello, self._first) if isinstance(record, Burst) else record
 
-    def _take(self, record: Record) -> None:
+    def _add(self, record: Record, hello: Hello) -> None:
         match record:
             case Hello():
                 raise WireError("a second hello record")
             case Burst() | Failed():
-                self._take_visit(record)
+                self._add_visit(record, hello)
             case Note():
                 self.notes.append(record.text)
                 if len(self.notes) > NOISE_LIMIT_LINES + NOTE_LIMIT:
@@ -173,17 +171,15 @@ class Reader:
             return f"{promised} bursts were promised, {visits} arrived"
         return None
 
-    def _take_hello(self, line: bytes) -> Record | None:
+    def _read_hello(self, line: bytes) -> Record | None:
         record = decode_hello(line)
         if record is None:
             self._skip_noise(line, "before hello")
             return None
-        if (record.raw.get("done") or 0) != self.done.visits:
-            raise WireError(
-                f"the agent counts {record.raw.get('done') or 0} visits as done, not {self.done.visits}"
-            )
+        if (done := record.raw.get("done") or 0) != self.done.visits:
+            raise WireError(f"the agent counts {done} visits as done, not {self.done.visits}")
         first, now = (hello.raw.get("monotonic_ns") for hello in (self._first or record, record))
-        if isinstance(first, int) and isinstance(now, int) and now < first:
+        if None not in (first, now) and now < first:
             raise WireError("the clock of this agent is behind that of the run's first")
         self.hello = record
         self._allowed_identities = frozenset(list_planned(record))
@@ -200,74 +196,53 @@ class Reader:
         if line.strip():
             self.notes.append(f"{where} the host printed: {quote_start(line)}")
 
-    def _take_visit(self, record: Burst | Failed) -> None:
-        if (record.benchmark, record.variant, record.point) not in self._allowed_identities:
-            name = "/".join(filter(None, (record.benchmark, record.variant, record.point)))
-            raise WireError(f"{quote_start(name)} is not in the plan of the hello record")
+    def _add_visit(self, record: Burst | Failed, hello: Hello) -> None:
+        identity = (record.benchmark, record.variant, record.point)
+        if identity not in self._allowed_identities:
+            raise WireError(
+                f"{quote_start('/'.join(filter(None, identity)))} is not in the plan of the hello record"
+            )
         others = record.cpus or () if isinstance(record, Burst) else ()
         if not self._places.keys() >= {record.ping_cpu, record.pong_cpu, *others}:
             raise WireError(f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs")
         if isinstance(record, Burst):
-            self._check_burst(record)
+            self._check_burst(record, hello)
         if record.round < self._round:
             raise WireError(f"round {record.round} after round {self._round}")
         if record.round > self._round:
-            self._round, self._visited = record.round, {}
-        if self.done.has_visit(record) or not self._mark_visited(record):
-            point = () if record.point is None else (record.point,)
-            key = (record.benchmark, record.variant, *point, record.ping_cpu, record.pong_cpu)
+            self._round, self._visited = record.round, Counter()
+        visit, bit = (*identity, record.ping_cpu), 1 << self._places[record.pong_cpu]
+        if self.done.has_visit(record) or self._visited[visit] & bit:
+            key = (*filter(None, identity), record.ping_cpu, record.pong_cpu)
             raise WireError(f"visit {key} of round {record.round} came twice")
+        self._visited[visit] |= bit
         if isinstance(record, Burst):
             self.bursts += 1
         else:
             self.failed.append(record)
-        self._check_visit_count()
+            if len(self.failed) > FAILED_LIMIT:
+                last = quote_start(record.reason)
+                raise WireError(f"more than {FAILED_LIMIT} failed bursts; the last: {last}")
+        if self.bursts + len(self.failed) > hello.bursts_max:
+            raise WireError(f"more bursts than the {hello.bursts_max} promised")
 
-    def _check_burst(self, burst: Burst) -> None:
-        assert self.hello is not None  # noqa: S101 - for the type checker; feed() checks it
-        benchmark = self.hello.describe(burst.benchmark)
-        if why := benchmark.why_unfit(burst) or self._changed_parameters(burst):
+    def _check_burst(self, burst: Burst, hello: Hello) -> None:
+        benchmark = hello.describe(burst.benchmark)
+        if why := benchmark.why_unfit(burst):
             raise WireError(f"burst: {why}")
+        if burst.parameters is not None:  # the same point has the same, except those known only after a burst
+            parameters = replace(burst.parameters, pages=None, state=None)
+            identity = (burst.benchmark, burst.variant, burst.point)
+            if parameters != self._points.setdefault(identity, parameters):
+                raise WireError(f"burst: point {burst.point} has other parameters than before")
         if benchmark.view in (View.MATRIX, View.CPUS):
-            ns = median(burst.ticks[burst.warmup :]) * 1e9 / self.hello.ticks_per_second / burst.iterations
+            ns = median(burst.ticks[burst.warmup :]) * 1e9 / hello.ticks_per_second / burst.iterations
             if ns < MIN_NS:
                 raise WireError(f"burst: {ns:.2g} ns a {benchmark.unit}, less than a CPU can take")
-        events, threads = self.hello.counters, len(burst.cpus or {burst.ping_cpu, burst.pong_cpu})
-        if burst.counters is None:
-            return
-        if len(burst.counters) != threads or any(len(counts) != len(events) for counts in burst.counters):
-            raise WireError(
-                f"burst: counters must be {format_count(threads, 'list')} of "
-                f"{format_count(len(events), 'count')}"
-            )
-
-    def _changed_parameters(self, burst: Burst) -> str:
-        """Return an error if a point's parameters changed, except those known only after a burst; else ""."""
-        if burst.parameters is None:
-            return ""
-        parameters = replace(burst.parameters, pages=None, state=None)
-        before = self._points.setdefault((burst.benchmark, burst.variant, burst.point), parameters)
-        return "" if parameters == before else f"point {burst.point} has other parameters than before"
-
-    def _mark_visited(self, record: Burst | Failed) -> bool:
-        """Mark the visit in this round's bits; return False if it was marked already."""
-        key = (record.benchmark, record.variant, record.point, record.ping_cpu)
-        bits = self._visited.setdefault(key, bytearray())
-        if not bits:
-            bits.extend(bytes(len(self._places) // 8 + 1))
-        index, bit = divmod(self._places[record.pong_cpu], 8)
-        first = not bits[index] & 1 << bit
-        bits[index] |= 1 << bit
-        return first
-
-    def _check_visit_count(self) -> None:
-        assert self.hello is not None  # noqa: S101 - for the type checker; feed() checks it
-        if self.bursts + len(self.failed) > self.hello.bursts_max:
-            raise WireError(f"more bursts than the {self.hello.bursts_max} promised")
-        if len(self.failed) > FAILED_LIMIT:
-            raise WireError(
-                f"more than {FAILED_LIMIT} failed bursts; the last: {quote_start(self.failed[-1].reason)}"
-            )
+        events, threads = len(hello.counters), len(burst.cpus or {burst.ping_cpu, burst.pong_cpu})
+        if burst.counters is not None and [*map(len, burst.counters)] != [events] * threads:
+            lists, counts = format_count(threads, "list"), format_count(events, "count")
+            raise WireError(f"burst: counters must be {lists} of {counts}")
 
 
 def _format_least(minimum: int, maximum: int) -> str:
@@ -291,45 +266,34 @@ def decode_hello(line: bytes) -> Hello | None:
 
 def add_flags_and_offset(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
     """Add the burst's flags, and make its start relative to the run's first hello, in ns."""
-    began = hello.raw.get("monotonic_ns")
-    zero = first.raw.get("monotonic_ns") if first is not None else None
-    later_ns = began - zero if isinstance(began, int) and isinstance(zero, int) else 0
+    began, zero = (each.raw.get("monotonic_ns") or 0 for each in (hello, first or hello))
+    later_ns = began - zero if began and zero else 0
     flags = derive_burst_flags(burst, hello)
     if not flags and not later_ns:
         return burst
     return replace(burst, flags=flags, start_offset_ns=burst.start_offset_ns + later_ns)
 
 
-def _has_outlier(burst: Burst) -> bool:
-    """Report whether one sample took so much longer than the others that an interruption touched it."""
-    ticks = burst.ticks[burst.warmup :] or burst.ticks
-    return max(ticks) >= PREEMPTED_RATIO * sorted(ticks)[(len(ticks) - 1) // 2]
-
-
 def derive_burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
     """Return the flags that follow from the burst alone and the clock of its run (docs/flags.md)."""
-    quantum = hello.raw.get("clock_quantum_ticks")
-    quantum_ticks = quantum if isinstance(quantum, int) else 1
-    flags = []
-    if burst.switches is not None and (burst.switches[1] or burst.switches[3]) and _has_outlier(burst):
-        flags.append("preempted")
-    if burst.ran_ppm is not None and min(burst.ran_ppm) < BUSY_PPM:
-        flags.append("busy_cpu")
-    if max(burst.ticks) < COARSE_QUANTA * quantum_ticks:
-        flags.append("coarse_clock")
-    if burst.core_mhz is not None and max(burst.core_mhz) > (1 + FREQUENCY_SHARE) * min(burst.core_mhz):
-        flags.append("frequency_moved")
-    if burst.begin_ns is not None:
-        sample_ns = median(burst.ticks[burst.warmup :]) * 1e9 / hello.ticks_per_second
-        flags += ["skewed"] if max(burst.begin_ns) > SKEW_SHARE * sample_ns else []
-    return (*flags, *("uneven",) * _is_uneven(burst))
+    quantum = hello.raw.get("clock_quantum_ticks") or 1
+    ticks, switches, mhz = burst.ticks[burst.warmup :] or burst.ticks, burst.switches, burst.core_mhz
+    usual_ns = median(ticks) * 1e9 / hello.ticks_per_second
+    is_outlying = max(ticks) >= PREEMPTED_RATIO * median_low(ticks)
+    flags = {
+        "preempted": switches is not None and (switches[1] or switches[3]) and is_outlying,
+        "busy_cpu": burst.ran_ppm is not None and min(burst.ran_ppm) < BUSY_PPM,
+        "coarse_clock": max(burst.ticks) < COARSE_QUANTA * quantum,
+        "frequency_moved": mhz is not None and max(mhz) > (1 + FREQUENCY_SHARE) * min(mhz),
+        "skewed": burst.begin_ns is not None and max(burst.begin_ns) > SKEW_SHARE * usual_ns,
+        "uneven": _is_uneven(burst),
+    }
+    return tuple(name for name, is_set in flags.items() if is_set)
 
 
 def _is_uneven(burst: Burst) -> bool:
     if burst.other_units is None or burst.parameters is None or not burst.parameters.load_bytes:
         return False
-    moved = [
-        sum(units) / max(ticks, 1) for ticks, *units in zip(burst.ticks, *burst.other_units, strict=True)
-    ]
-    rates = moved[burst.warmup :] or moved
+    samples = [*zip(burst.ticks, *burst.other_units, strict=True)]
+    rates = [sum(units) / max(ticks, 1) for ticks, *units in samples[burst.warmup :] or samples]
     return bool(max(rates) > (1 + UNEVEN_SHARE) * min(rates))

@@ -1,7 +1,8 @@
 """Reads the agent's `--machine` (docs/wire.md), for hosts such as QNX where no tool shows the topology."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -113,76 +114,47 @@ def _merge_cpu(probed: Cpu | None, reported: Cpu | None) -> Cpu:
     if reported is None:
         assert probed is not None  # noqa: S101 - one of them named the CPU
         return replace(probed, allowed=False)
-    return replace(
-        reported,
-        model=probed.model if probed and probed.model else reported.model,
-        max_khz=reported.max_khz or (probed.max_khz if probed else None),
-    )
+    if probed is None:
+        return reported
+    model, max_khz = probed.model or reported.model, reported.max_khz or probed.max_khz
+    return replace(reported, model=model, max_khz=max_khz)
 
 
 def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
+    """Return the CPUs by number. A group is its lowest CPU; it is None where unknown."""
     records = sorted(records, key=lambda record: record.cpu)
-    groups = {
-        name: {record.cpu: getattr(record, name) for record in records}
-        for name in ("core", "cluster", "die", "package")
-    }
+    names = ("core", "cluster", "die", "package")
+    groups: list[dict[str, Any]] = [{name: getattr(record, name) for name in names} for record in records]
     if arch == "aarch64":
-        groups |= _group_by_mpidr({record.cpu: record.hardware_id for record in records})
-    leaders: dict[str, Any] = {name: _map_to_lowest_cpu(group) for name, group in groups.items()}
-    caches = _group_caches_by_cpu(records)
-    return tuple(
-        Cpu(
-            cpu=record.cpu,
-            model=record.name,
-            max_khz=(record.mhz or 0) * 1000 or None,
-            **{name: leader.get(record.cpu) for name, leader in leaders.items()},
-            llc=lowest_llc_cpu(caches[record.cpu]),
-            caches=caches[record.cpu],
+        fields = _group_by_mpidr([record.hardware_id for record in records])
+        groups = [group | core_and_cluster for group, core_and_cluster in zip(groups, fields, strict=True)]
+    members = defaultdict[tuple[Any, ...], list[int]](list)
+    for record, group in zip(records, groups, strict=True):
+        for key in (*group.items(), *((cache.level, cache.kind, cache.group) for cache in record.caches)):
+            if key[-1] is not None:
+                members[key].append(record.cpu)
+    cpus = []
+    for record, group in zip(records, groups, strict=True):
+        caches = tuple(
+            Cache(c.level, c.kind, c.bytes, c.line_bytes, tuple(members.get((c.level, c.kind, c.group), ())))
+            for c in record.caches
         )
-        for record in records
-    )
+        leaders: dict[str, Any] = {key[0]: min(members.get(key, ()), default=None) for key in group.items()}
+        khz, llc = (record.mhz or 0) * 1000 or None, lowest_llc_cpu(caches)
+        cpus.append(Cpu(record.cpu, model=record.name, max_khz=khz, llc=llc, caches=caches, **leaders))
+    return tuple(cpus)
 
 
-def _map_to_lowest_cpu(group: Mapping[Any, Any]) -> dict[Any, int]:
-    """Return the lowest CPU of each CPU's group; CPUs of unknown group are left out."""
-    lowest: dict[Any, int] = {}
-    for number, name in sorted(group.items()):
-        if name is not None:
-            lowest.setdefault(name, number)
-    return {number: lowest[name] for number, name in group.items() if name is not None}
-
-
-def _group_by_mpidr(ids: Mapping[int, int | None]) -> dict[str, dict[int, int | None]]:
-    """Return cores and clusters by MPIDR_EL1's affinity fields (Arm ARM, D19.2); empty if IDs are not unique.
+def _group_by_mpidr(ids: Sequence[int | None]) -> list[dict[str, int | None]]:
+    """Return each CPU's core and cluster by MPIDR_EL1's affinity fields (Arm ARM, D19.2); None if not unique.
 
     With MT set the lowest field counts the threads of a core. A startup program may keep the fields
     without the bit: then zero in every lowest field means the same.
     """
-    known_ids = {number: id_ for number, id_ in ids.items() if id_ is not None}
-    places = {number: (id_ >> 8 & 0xFF000000) | (id_ & 0xFFFFFF) for number, id_ in known_ids.items()}
-    if len(known_ids) < len(ids) or len(set(places.values())) < len(places):
-        return {"core": {}, "cluster": {}}
-    marked = all(id_ >> 24 & 1 for id_ in known_ids.values())
-    shift = 8 if marked or (len(places) > 1 and not any(place & 0xFF for place in places.values())) else 0
-    return {
-        "core": {number: place >> shift for number, place in places.items()},
-        "cluster": {number: place >> (shift + 8) for number, place in places.items()},
-    }
-
-
-def _group_caches_by_cpu(records: Sequence[_Cpu]) -> dict[int, tuple[Cache, ...]]:
-    """Return each CPU's caches, with the CPUs that share them; empty where sharing is unknown."""
-    sharers: dict[tuple[int, str, int | None], list[int]] = {}
-    for record in records:
-        for cache in record.caches:
-            sharers.setdefault((cache.level, cache.kind, cache.group), []).append(record.cpu)
-
-    def sharing_cpus(cache: _Cache) -> tuple[int, ...]:
-        return () if cache.group is None else tuple(sharers[cache.level, cache.kind, cache.group])
-
-    return {
-        record.cpu: tuple(
-            Cache(c.level, c.kind, c.bytes, c.line_bytes, sharing_cpus(c)) for c in record.caches
-        )
-        for record in records
-    }
+    registers = [id_ for id_ in ids if id_ is not None]
+    places = [(id_ >> 8 & 0xFF000000) | (id_ & 0xFFFFFF) for id_ in registers]
+    if len(set(places)) < len(ids):
+        return [{"core": None, "cluster": None}] * len(ids)
+    marked = all(id_ >> 24 & 1 for id_ in registers)
+    shift = 8 if marked or (len(places) > 1 and not any(place & 0xFF for place in places)) else 0
+    return [{"core": place >> shift, "cluster": place >> (shift + 8)} for place in places]

@@ -181,11 +181,9 @@ def decode_record(line: bytes) -> Record:
     match decode_line(_RECORD, line):
         case _Burst() as burst:
             return _make_burst(burst)
-        case _Failed(benchmark, variant, round_, ping, pong, reason, point, parameters, given_up):
-            point_parameters = _make_parameters(parameters)
-            return Failed(
-                benchmark, variant, round_, ping, pong, _shorten(reason), point, point_parameters, given_up
-            )
+        case _Failed(reason=reason, parameters=parameters) as wire:
+            failed = Failed(*msgspec.structs.astuple(wire))
+            return replace(failed, reason=_shorten(reason), parameters=_make_parameters(parameters))
         case _Note(text):
             return Note(_shorten(text))
         case _End(bursts, failed, reason, converged, unconverged, reached_ppm):
@@ -253,15 +251,9 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
         check_descriptions(wire.benchmarks)
     except ValueError as err:
         raise WireError(f"hello: {err}") from err
+    names = ("build", "os", "arch", "clock", "ticks_per_second", "pairs", "bursts", "cpus")
     return Hello(
-        build=wire.build,
-        os=wire.os,
-        arch=wire.arch,
-        clock=wire.clock,
-        ticks_per_second=wire.ticks_per_second,
-        pairs=wire.pairs,
-        bursts=wire.bursts,
-        cpus=wire.cpus,
+        **{name: getattr(wire, name) for name in names},
         raw=raw,
         bursts_max=wire.bursts_max or wire.bursts,
         precision=precision_ppm / 1e6 if precision_ppm is not None else None,

@@ -1,6 +1,6 @@
 """Joins the parts of a run that took several agents, a `conversation` each (docs/durability.md). Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from fleet.agent.wire.conversation import NO_HELLO, Done, Reader, add_flags_and_offset, decode_hello
@@ -14,8 +14,7 @@ Part = Iterable[bytes | None]
 RATE_PPM = 1000
 """How much the rate of a clock that each agent measures anew may differ; far less than any precision."""
 
-_SAME = ("build", "os", "arch", "clock", "cpus", "pairs", "counters", "benchmarks")
-_SAME_RAW = ("seed", "plan")
+_SAME = ("build", "os", "arch", "clock", "cpus", "pairs", "counters", "benchmarks", "seed", "plan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +70,10 @@ def read_run(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None)
                     case Hello() as hello:
                         reader.hello = None  # until it is known to be of this run
                         check_same_run(run.hello, hello)
-                        reader.hello, done = hello, done or Done(_has_ordered_pairs(hello))
+                        reader.hello = hello
+                        done = done if done.visits else Done(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
                     case Burst() | Failed():
-                        assert reader.hello is not None  # noqa: S101 - for the type checker; feed() checks it
+                        assert reader.hello is not None  # noqa: S101 - for the type checker
                         done.add(record, reader.hello.describe(record.benchmark).shape)
                         if keep is not None and isinstance(record, Burst):
                             keep(record)
@@ -105,9 +105,6 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
     if first is None:
         return
     for name in _SAME:
-        if getattr(first, name) != getattr(other, name):
-            raise WireError(f"an agent with another {name} cannot continue this run")
-    for name in _SAME_RAW:
         if first.raw.get(name) != other.raw.get(name):
             raise WireError(f"an agent with another {name} cannot continue this run")
     if abs(other.ticks_per_second / first.ticks_per_second - 1) * 1e6 > RATE_PPM:
@@ -129,8 +126,3 @@ def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
                 record := decode_record(record_text), Burst
             ):
                 yield add_flags_and_offset(record, hello, first)
-
-
-def _has_ordered_pairs(hello: Hello) -> bool:
-    plan = hello.raw.get("plan")
-    return isinstance(plan, Mapping) and plan.get("pairs") == Pairs.ORDERED

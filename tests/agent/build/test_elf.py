@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.agent.build import elf
-from fleet.agent.build.upload import read_prebuilt
+from fleet.agent.build.on_host import read_prebuilt
 from fleet.errors import BuildError
 from fleet.model import Facts, Host, RequestedToolchain, Target
 from tests import needs
