@@ -178,8 +178,8 @@ class Reader:
             return None
         if (done := record.raw.get("done") or 0) != self.done.visits:
             raise WireError(f"the agent counts {done} visits as done, not {self.done.visits}")
-        first, now = (hello.raw.get("monotonic_ns") for hello in (self._first or record, record))
-        if None not in (first, now) and now < first:
+        first, now = (hello.raw.get("monotonic_ns") or 0 for hello in (self._first or record, record))
+        if 0 < now < first:
             raise WireError("the clock of this agent is behind that of the run's first")
         self.hello = record
         self._allowed_identities = frozenset(list_planned(record))
