@@ -5,7 +5,6 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from io import StringIO
-from itertools import chain
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 _NO_LIMIT = 100_000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one, for a spreadsheet
-_WORDS: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
 # What two CPUs of a relation share, for the legends.
 SHARED = {
     "self": "the same CPU",
@@ -43,22 +41,16 @@ def _wrap_line(line: str, width: int) -> str:
     words = line.lstrip(" ")
     if len(line) <= width or "\x1b" in line:
         return line
-    if "  " not in words:
-        indent = " " * (len(line) - len(words))
-        return fill(words, width, initial_indent=indent, subsequent_indent=f"{indent}  ", **_WORDS)
-    column_start = (
-        line.rindex("  ") + 2
-    )  # of a table the last column is wrapped in place, or below if there is no room
-    if column_start + LAST_COLUMN <= width:
-        return fill(
-            line[column_start:],
-            width,
-            initial_indent=line[:column_start],
-            subsequent_indent=" " * column_start,
-            **_WORDS,
-        )
-    below = fill(line[column_start:], width, initial_indent=" " * 6, subsequent_indent=" " * 6, **_WORDS)
-    return f"{line[:column_start].rstrip()}\n{below}"
+    start, head = len(line) - len(words), ""
+    first, indent = " " * start, start + 2
+    if "  " in words:  # of a table the last column is wrapped in place, or below if there is no room
+        start = indent = line.rindex("  ") + 2
+        first = line[:start]
+        if start + LAST_COLUMN > width:
+            head, indent = f"{first.rstrip()}\n", 6
+            first = " " * indent
+    indents: dict[str, Any] = {"initial_indent": first, "subsequent_indent": " " * indent}
+    return head + fill(line[start:], width, **indents, break_on_hyphens=False, break_long_words=False)
 
 
 def is_too_wide(text: str, width: int | None) -> bool:
@@ -94,11 +86,9 @@ def format_change(share: float, digits: int = 1) -> str:
 
 def format_interval(low: float, high: float, digits: int = 1) -> str:
     """Format the interval from one change to another; - without one."""
-    return (
-        "-"
-        if is_none(low) or is_none(high)
-        else f"{format_change(low, digits)} to {format_change(high, digits)}"
-    )
+    if is_none(low) or is_none(high):
+        return "-"
+    return f"{format_change(low, digits)} to {format_change(high, digits)}"
 
 
 def format_share(share: float | None) -> str:
@@ -135,13 +125,13 @@ def format_pair(row: Mapping[str, Any]) -> str:
 
 def explain_relations(relations: Iterable[str]) -> str:
     """Render the legend of these relations, each word once: "smt: siblings of one core; package: ..."."""
-    of_each = [
+    named = [
         re.split("[ -]", name) for name in sorted({*relations}, key=relation_sort_key) if is_relation(name)
     ]
-    words = dict.fromkeys(words[0] for words in of_each) | dict.fromkeys(
-        sorted({*chain(*(words[1:] for words in of_each))}, key=list(KINDS).index)
+    kinds = sorted({kind for _, *kinds in named for kind in kinds}, key=list(KINDS).index)
+    return "; ".join(
+        f"{word}: {SHARED[word]}" for word in dict.fromkeys([*(words[0] for words in named), *kinds])
     )
-    return "; ".join(f"{word}: {SHARED[word]}" for word in words)
 
 
 def is_rate(benchmark: Benchmark) -> bool:
@@ -151,13 +141,12 @@ def is_rate(benchmark: Benchmark) -> bool:
 
 def describe_units(benchmarks: Iterable[str], descriptions: Descriptions = SHIPPED) -> str:
     """Name the units of these benchmarks: "GB/s", or "cas: one-way latency in ns; bandwidth: GB/s"."""
-    names = list(dict.fromkeys(benchmarks))
-    of_heading: dict[str, list[str]] = {}
-    for name in names:
-        of_heading.setdefault(descriptions[name].heading, []).append(name)
-    if len(of_heading) == 1:
-        return next(iter(of_heading))
-    return "; ".join(f"{', '.join(names_alike)}: {heading}" for heading, names_alike in of_heading.items())
+    names_by_heading: dict[str, list[str]] = {}
+    for name in dict.fromkeys(benchmarks):
+        names_by_heading.setdefault(descriptions[name].heading, []).append(name)
+    if len(names_by_heading) == 1:
+        return next(iter(names_by_heading))
+    return "; ".join(f"{', '.join(names)}: {heading}" for heading, names in names_by_heading.items())
 
 
 def describe_sides(benchmarks: Iterable[str], unit: str = "run", descriptions: Descriptions = SHIPPED) -> str:
@@ -178,6 +167,12 @@ def format_value(benchmark: Benchmark, ns: float) -> str:
         return f"{ns:.1f}"
     value = convert_to_shown(benchmark, ns)
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def format_columns(row: Mapping[str, Any], names: Iterable[str], descriptions: Descriptions) -> list[str]:
+    """Format columns of a row, in ns, as its benchmark's numbers; - where there is none."""
+    benchmark = descriptions[row["benchmark"]]
+    return ["-" if is_none(row[name]) else format_value(benchmark, row[name]) for name in names]
 
 
 def convert_change(
@@ -212,9 +207,7 @@ def to_records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     """Convert rows to dictionaries of plain values: arrays as lists; null, and NaN in an array, as None."""
     columns = {}
     for name, column in frame.items():
-        values = column.tolist()
-        if column.dtype == object:
-            values = [*map(_to_plain, values)]
+        values = [*map(_to_plain, column)] if column.dtype == object else column.tolist()
         for place in column.isna().to_numpy().nonzero()[0].tolist():
             values[place] = None
         columns[str(name)] = values

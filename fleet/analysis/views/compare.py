@@ -1,5 +1,6 @@
 """The text, JSON and CSV of `fleet compare`; the report shows the headlines and relations too."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,32 +10,33 @@ import pandas as pd
 from fleet.analysis.base import text
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.false_alarms import SHARES
-from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.comparison_rows import are_pairs, is_level
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import fold_names, join_names
-from fleet.model import SHIPPED, Descriptions, View
+from fleet.model import Descriptions, View
 from fleet.text import format_count, one_line, table
 
 COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
 _NAMES_LENGTH = 60  # characters of host names in a sentence
 _RELATIONS_LISTED, _PAIRS_LISTED, _LEVELS_LISTED = 20, 10, 3
 _Difference = tuple[bool, str, str, str]  # whether it is between the sides, its name, the values in A and B
+_OPEN = (Verdict.EQUIVALENT, Verdict.CANNOT_TELL, Verdict.NONE)  # a change may hide between several levels
 
 
 def render_comparisons(comparisons: Sequence[Comparison], width: int | None = None) -> str:
     """Render for people: the answer, the comparisons (most findings first), the legend and the warnings."""
     ordered = sorted(comparisons, key=lambda comparison: -int(is_finding(comparison.relations).sum()))
     several = len(ordered) > 1
-    differences = [set(_list_differences(comparison)) for comparison in ordered]
-    common = set.intersection(*differences) if several else set()
+    differences = [_list_differences(comparison) for comparison in ordered]
+    common = set.intersection(*map(set, differences)) if several else set()
     parts = [
-        "\n\n".join(_render_comparison(comparison, own - common, width))
+        "\n\n".join(_render_comparison(comparison, [item for item in own if item not in common], width))
         for comparison, own in zip(ordered, differences, strict=True)
     ]
     if several:
-        environment = _render_environment(ordered[0], common, width, title_end=", on each host alike")
+        alike = [item for item in differences[0] if item in common]
+        environment = _render_environment(alike, width, title_end=", on each host alike")
         parts.insert(0, "\n\n".join((*_render_answer(ordered, width), *environment)))
     legend = [
         _render_legend([comparison for comparison in ordered if comparison.has_verdict is judged])
@@ -52,14 +54,14 @@ def render_comparisons(comparisons: Sequence[Comparison], width: int | None = No
 def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
     """Render comparisons; shares as fractions, one-way latencies in ns, null where unknown."""
     names = ("unit", "threshold", "relations", "pairs", "levels", "unlike", "environment", "caveats", "fleet")
-    return text.format_document(
-        "compare",
-        [
-            {"a": _describe_side(comparison.a), "b": _describe_side(comparison.b)}
-            | {name: getattr(comparison, name) for name in names}
-            for comparison in comparisons
-        ],
-    )
+    rows = []
+    for comparison in comparisons:
+        sides = {
+            letter: {"name": side.name, "hosts": side.hosts, "runs": side.runs["run_id"].tolist()}
+            for letter, side in (("a", comparison.a), ("b", comparison.b))
+        }
+        rows.append(sides | {name: getattr(comparison, name) for name in names})
+    return text.format_document("compare", rows)
 
 
 def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
@@ -122,15 +124,15 @@ def format_open_relations(comparisons: Sequence[Comparison]) -> list[tuple[str, 
     Findings come first; within a verdict, changes over all hosts.
     """
     groups = _group_by_sides(comparisons)
-    tables = [(f"all {len(group)}", sides, group[0].fleet) for sides, group in groups.items()]
-    for sides, group in groups.items():
-        tables += [
-            (comparison.b.hosts[0] if len(group) > 1 else comparison.b.name, sides, comparison.relations)
-            for comparison in group
-        ]
+    tables = [(f"all {len(group)}", sides[1], group[0].fleet) for sides, group in groups.items()]
+    tables += [
+        (comparison.b.hosts[0] if len(group) > 1 else comparison.b.name, sides[1], comparison.relations)
+        for sides, group in groups.items()
+        for comparison in group
+    ]
     rows = [
-        (f"{name}, {sides[1]}" if len(groups) > 1 and name != sides[1] else name, row)
-        for name, sides, relations in tables
+        (f"{name}, {side}" if len(groups) > 1 and name != side else name, row)
+        for name, side, relations in tables
         for row in text.to_records(relations)
         if row["verdict"] != Verdict.EQUIVALENT
     ]
@@ -146,48 +148,37 @@ def _group_by_sides(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], 
     return groups
 
 
-def _format_relation(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
+def _format_relation(row: dict[str, Any], descriptions: Descriptions) -> tuple[str, ...]:
     """Return the cells of COLUMNS; in a row of all hosts their number as pairs, and no A and B."""
     change, low, high = text.convert_change(row, descriptions)
-    names = (
-        _format_sides(row, descriptions)
+    numbers = (
+        [row["pairs"], *text.format_columns(row, ("a_ns", "b_ns"), descriptions)]
         if "pairs" in row
-        else (text.name_kind(row), row["relation"], str(row["hosts"]), "-", "-")
+        else [row["hosts"], "-", "-"]
     )
     unexplained = {Verdict.EQUIVALENT, Verdict.NONE}  # the headline or a warning gives their reason once
     why = "" if row["verdict"] in unexplained else f": {row['why']}"
+    names = (text.name_kind(row), row["relation"], *map(str, numbers))
     return (*names, text.format_change(change), text.format_interval(low, high), f"{row['verdict']}{why}")
 
 
-def _format_sides(row: dict[str, Any], descriptions: Descriptions = SHIPPED) -> tuple[str, ...]:
-    """Return the cells of COLUMNS up to B."""
-    a, b = (text.format_value(descriptions[row["benchmark"]], row[name]) for name in ("a_ns", "b_ns"))
-    return (text.name_kind(row), row["relation"], str(row["pairs"]), a, b)
-
-
 def _summarize_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
-    hosts_by_verdict: dict[Verdict, list[str]] = {}
-    descriptions = group[0].descriptions
-    for comparison in group:
-        for verdict in comparison.relations["verdict"]:
-            hosts_by_verdict.setdefault(Verdict(verdict), []).append(comparison.b.hosts[0])
-    rows = text.to_records(
-        pd.concat([comparison.relations.assign(host=comparison.b.hosts[0]) for comparison in group])
-    )
+    first = group[0]
+    relations = pd.concat([item.relations.assign(host=item.b.hosts[0]) for item in group])
+    rows = text.to_records(relations)
     notes = {
-        Verdict.EQUIVALENT: f"within ±{group[0].threshold * 100:g}%",
-        Verdict.AT_ANOTHER_LEVEL: _describe_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL),
+        Verdict.EQUIVALENT: f"within ±{first.threshold * 100:g}%",
+        Verdict.AT_ANOTHER_LEVEL: _describe_widest_levels(rows, first.descriptions, Verdict.AT_ANOTHER_LEVEL),
     }
-    parts = [
-        f"{len(hosts)} {verdict} ({notes.get(verdict) or join_names(dict.fromkeys(hosts), _NAMES_LENGTH)})"
-        for verdict in Verdict
-        if (hosts := hosts_by_verdict.get(verdict))
-    ]
-    parts += _describe_split_relations(rows, descriptions)
-    return one_line(
-        f"{sides[1]} against {sides[0]}, {len(group)} hosts: {format_count(len(rows), 'relation')}, "
-        f"{', '.join(parts)}"
-    )
+    parts = []
+    for verdict in Verdict:
+        hosts = relations.loc[relations["verdict"] == verdict, "host"]
+        if len(hosts):
+            note = notes.get(verdict) or join_names(dict.fromkeys(hosts), _NAMES_LENGTH)
+            parts.append(f"{len(hosts)} {verdict} ({note})")
+    parts += _describe_split_relations(rows, first.descriptions)
+    count = format_count(len(rows), "relation")
+    return one_line(f"{sides[1]} against {sides[0]}, {len(group)} hosts: {count}, {', '.join(parts)}")
 
 
 def _summarize_relations(comparison: Comparison) -> str:
@@ -206,13 +197,14 @@ def _summarize_relations(comparison: Comparison) -> str:
         if row["verdict"] == Verdict.CHANGED
     ]
     change, relation = max(changes, key=lambda pair: abs(pair[0]), default=(0.0, ""))
-    widest = _describe_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL)
     notes = {
         Verdict.CHANGED: f" (at most {text.format_change(change)}, {relation})",
         Verdict.EQUIVALENT: f" (within ±{comparison.threshold * 100:g}%)",
-        Verdict.AT_ANOTHER_LEVEL: f" ({widest})",
+        Verdict.AT_ANOTHER_LEVEL: (
+            f" ({_describe_widest_levels(rows, descriptions, Verdict.AT_ANOTHER_LEVEL)})"
+        ),
     }
-    counts = comparison.relations["verdict"].value_counts()
+    counts = Counter(row["verdict"] for row in rows)
     parts = [
         f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
     ]
@@ -227,7 +219,7 @@ def _describe_widest_levels(
     if not several:
         return ""
     widest = max(several, key=lambda row: abs(np.log(row["b_ns"] / row["a_ns"])))
-    a, b = (text.format_value(descriptions[widest["benchmark"]], widest[name]) for name in ("a_ns", "b_ns"))
+    a, b = text.format_columns(widest, ("a_ns", "b_ns"), descriptions)
     host = f"{widest['host']} " if "host" in widest else ""
     counts = [row["more"] for row in several if not text.is_none(row["more"])]
     needed = f"about {max(counts):.0f} runs" if counts else "more runs than 200"
@@ -235,10 +227,9 @@ def _describe_widest_levels(
 
 
 def _describe_split_relations(rows: Sequence[dict[str, Any]], descriptions: Descriptions) -> list[str]:
-    """Say how many rows without a finding have runs at several levels: a change may hide there."""
-    open_verdicts = (Verdict.EQUIVALENT, Verdict.CANNOT_TELL, Verdict.NONE)
-    count = sum(row["verdict"] in open_verdicts and row["levels"] > 1 for row in rows)
-    widest = _describe_widest_levels(rows, descriptions, *open_verdicts)
+    """Say how many rows without a finding have runs at several levels."""
+    count = sum(row["verdict"] in _OPEN and row["levels"] > 1 for row in rows)
+    widest = _describe_widest_levels(rows, descriptions, *_OPEN)
     return [f"{count} of them at several levels ({widest})"] if count else []
 
 
@@ -275,15 +266,14 @@ def _list_differences(comparison: Comparison) -> list[_Difference]:
 
 
 def _render_comparison(
-    comparison: Comparison, differences: set[_Difference], width: int | None
+    comparison: Comparison, differences: Sequence[_Difference], width: int | None
 ) -> Iterator[str]:
     head = [render_headline(comparison)]
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
         when = text.format_span(side.runs["started_utc"].min(), side.runs["started_utc"].max())
         hosts = side.hosts[0] if len(side.hosts) == 1 else f"{len(side.hosts)} hosts"
-        head.append(
-            one_line(f"  {letter}  {side.name}: {format_count(len(side.runs), 'run')} of {hosts}, {when} UTC")
-        )
+        runs = format_count(len(side.runs), "run")
+        head.append(one_line(f"  {letter}  {side.name}: {runs} of {hosts}, {when} UTC"))
     yield "\n".join(head)
     if len(comparison.unlike):
         yield _render_unlike_variants(comparison, width)
@@ -295,39 +285,39 @@ def _render_comparison(
         yield "\n".join(_render_changed_pairs(comparison))
     if len(comparison.levels):
         yield _render_burst_levels(comparison.levels, width, comparison.descriptions)
-    yield from _render_environment(comparison, differences, width)
+    yield from _render_environment(differences, width)
 
 
 def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
     """Show both sides' numbers of different variants, and the command that makes them comparable."""
-    rows: dict[tuple[str, str], dict[str, str]] = {}
+    rows: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in text.to_records(comparison.unlike):
-        number = text.format_value(comparison.descriptions[row["benchmark"]], row["ns"])
-        sides = rows.setdefault((row["benchmark"], row["relation"]), {})
-        sides[row["side"]] = ", ".join(filter(None, (sides.get(row["side"]), f"{number} {row['variant']}")))
-    lines = [(*names, sides.get("a", "-"), sides.get("b", "-")) for names, sides in rows.items()]
+        (number,) = text.format_columns(row, ("ns",), comparison.descriptions)
+        sides = rows.setdefault((row["benchmark"], row["relation"]), {"a": [], "b": []})
+        sides[row["side"]].append(f"{number} {row['variant']}")
+    lines = [
+        (*names, *(", ".join(numbers) or "-" for numbers in sides.values())) for names, sides in rows.items()
+    ]
     benchmarks = dict.fromkeys(comparison.unlike["benchmark"])
     units = text.describe_units(benchmarks, comparison.descriptions)
-    hosts = " ".join(fold_names((*comparison.a.hosts, *comparison.b.hosts)))
+    parts = [
+        f"Measured with different instructions, so without a verdict ({units})",
+        table(("benchmark", "relation", "A", "B"), lines, right={2, 3}, width=width),
+    ]
     # Every benchmark but those of the clock itself has the variant c11 on every architecture.
     again = [name for name in benchmarks if comparison.descriptions[name].view is not View.CPUS]
-    command = f"To compare them: fleet run {hosts} -b {','.join(again)} --variant c11"
-    return "\n".join(
-        (
-            f"Measured with different instructions, so without a verdict ({units})",
-            table(("benchmark", "relation", "A", "B"), lines, right={2, 3}, width=width),
-            *([one_line(command)] if again else ()),
-        )
-    )
+    if again:
+        hosts = " ".join(fold_names((*comparison.a.hosts, *comparison.b.hosts)))
+        parts.append(one_line(f"To compare them: fleet run {hosts} -b {','.join(again)} --variant c11"))
+    return "\n".join(parts)
 
 
 def _render_environment(
-    comparison: Comparison, differences: set[_Difference], width: int | None, title_end: str = ""
+    differences: Sequence[_Difference], width: int | None, title_end: str = ""
 ) -> Iterator[str]:
-    """Yield those of a comparison's `differences` besides latencies as tables, or as lists if too wide."""
+    """Yield differences besides latencies as tables, or as lists if too wide."""
     for between, title in ((True, "What else differs"), (False, "What varies within a side")):
-        rows = [row[1:] for row in _list_differences(comparison) if row in differences and row[0] is between]
-        if rows:
+        if rows := [row[1:] for row in differences if row[0] is between]:
             listed = table(("", "A", "B"), rows)
             if text.is_too_wide(text.indent_lines(listed), width):
                 listed = "\n".join(f"{name}\n  A  {a}\n  B  {b}" for name, a, b in rows)
@@ -344,15 +334,10 @@ def _render_verdicts(comparison: Comparison, width: int | None) -> str:
 def _render_numbers(comparison: Comparison) -> str:
     """Render the relations of a comparison without verdicts."""
     titles = ("benchmark", "relation", "pairs", "A", "B", "difference", "within A", "within B")
-    descriptions = comparison.descriptions
-    rows = [
-        (
-            *_format_sides(row, descriptions),
-            text.format_change(text.convert_change(row, descriptions)[0]),
-            *(text.format_half_width(row[name]) for name in ("a_within", "b_within")),
-        )
-        for row in text.to_records(comparison.relations)
-    ]
+    rows = []
+    for row in text.to_records(comparison.relations):
+        *cells, change, _, _ = _format_relation(row, comparison.descriptions)
+        rows.append((*cells, change, *(text.format_half_width(row[f"{side}_within"]) for side in "ab")))
     return table(titles, rows, right=set(range(2, 8)))
 
 
@@ -405,48 +390,32 @@ def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
     changed = comparison.pairs[comparison.pairs["verdict"] == Verdict.CHANGED].merge(usual, on=kind)
     changed["apart"] = np.abs(np.log(changed["ratio"] / changed["usual"]))
     unlike = changed[changed["apart"] > np.log1p(comparison.threshold)]
-    unlike = unlike.sort_values("apart", ascending=False)
     yield (
         f"Pairs: {len(changed)} of {len(comparison.pairs)} changed by more than "
         f"{comparison.threshold * 100:g}% (at most one in twenty of these by chance), "
         f"{len(unlike) or 'none'} of them unlike their relation"
     )
-    if len(unlike):
-        rows = [
-            (
-                *(text.name_kind(row), text.format_pair(row), row["relation"]),
-                *(
-                    text.format_value(comparison.descriptions[row["benchmark"]], row[name])
-                    for name in ("a_ns", "b_ns")
-                ),
-                *(f"{row[name] - 1:+.1%}" for name in ("ratio", "usual")),
-            )
-            for row in text.to_records(unlike.head(_PAIRS_LISTED))
-        ]
+    rows = []
+    for row in text.to_records(unlike.sort_values("apart", ascending=False).head(_PAIRS_LISTED)):
+        sides = text.format_columns(row, ("a_ns", "b_ns"), comparison.descriptions)
+        changes = (f"{row[name] - 1:+.1%}" for name in ("ratio", "usual"))
+        rows.append((text.name_kind(row), text.format_pair(row), row["relation"], *sides, *changes))
+    if rows:
         titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
         yield text.indent_lines(table(titles, rows, right={3, 4, 5, 6}))
     if len(unlike) > _PAIRS_LISTED:
         yield f"  {len(unlike) - _PAIRS_LISTED} more with --json"
 
 
-def _describe_side(side: ComparisonSide) -> dict[str, Any]:
-    return {"name": side.name, "hosts": side.hosts, "runs": side.runs["run_id"].tolist()}
-
-
 def _render_burst_levels(levels: pd.DataFrame, width: int | None, descriptions: Descriptions) -> str:
     """List the pairs with most bursts at another level, as `compare_burst_levels` returns them."""
     rows = []
     for row in text.to_records(levels.head(_LEVELS_LISTED)):
-        numbers = (
-            "-" if text.is_none(row[name]) else text.format_value(descriptions[row["benchmark"]], row[name])
-            for name in ("a_ns", "b_ns", "a_other_ns", "b_other_ns")
-        )
+        numbers = text.format_columns(row, ("a_ns", "b_ns", "a_other_ns", "b_other_ns"), descriptions)
         shares = (text.format_share(row[name]) for name in ("a_share", "b_share"))
-        moved = (
-            text.format_change(row["moved"], 0),
-            text.format_interval(row["moved_low"], row["moved_high"], 0),
-        )
-        rows.append((text.name_kind(row), text.format_pair(row), *numbers, *shares, *moved))
+        interval = text.format_interval(row["moved_low"], row["moved_high"], 0)
+        ends = (*shares, text.format_change(row["moved"], 0), interval)
+        rows.append((text.name_kind(row), text.format_pair(row), *numbers, *ends))
     names = "benchmark pair A B other_A other_B share_A share_B B_-_A its_interval"
     titles = [name.replace("_", " ") for name in names.split()]
     room = None if width is None else width - 2
