@@ -6,9 +6,10 @@ excludes.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from operator import attrgetter
 
 from fleet.errors import DamagedFileError, UsageError
 from fleet.hostnames import expand_range
@@ -41,15 +42,19 @@ def select_runs(listed: Sequence[RunSummary], texts: Sequence[str], place: Place
     return [run for run in listed if run.run_id in chosen]
 
 
-def describe_smt(smt: bool | None, hypervisor: str | None, *, has_siblings: bool) -> str:
+def describe_smt(smt: bool | None, control: str | None, hypervisor: str | None, *, has_siblings: bool) -> str:
     """Say whether a core runs several threads, the answer before the first comma.
 
-    smt, hypervisor: facts of a run. has_siblings: whether its topology has CPUs that share a core.
+    smt, control, hypervisor: facts of a run. has_siblings: whether its topology has CPUs that share a core.
     """
     if smt or has_siblings:
         return "on"
+    if control in ("off", "forceoff"):
+        return "off"
     if hypervisor:
         return f"hidden, if the machine has it, by the hypervisor ({hypervisor})"
+    if control == "notsupported":
+        return "not supported, by the CPU or as its firmware has it"
     return "not reported by the host" if smt is None else "off, or not supported by the CPU"
 
 
@@ -57,12 +62,10 @@ def read_smt(root: Listing, runs: Sequence[RunSummary]) -> dict[str, str]:
     """Return the answer of `describe_smt` for the host of each run, by host ID."""
     answers = {}
     for run in runs:
-        if record := root.read_records([run], ("smt", "hypervisor")).get(run.run_id):
+        if record := root.read_records([run], ("smt", "smt_control", "hypervisor")).get(run.run_id):
             cores = [(cpu["package"], cpu["core"]) for cpu in record.cpus if cpu["core"] is not None]
-            has_siblings = len(set(cores)) < len(cores)
-            answers[run.host_id] = describe_smt(
-                record.row["smt"], record.row["hypervisor"], has_siblings=has_siblings
-            )
+            facts = (record.row[name] for name in ("smt", "smt_control", "hypervisor"))
+            answers[run.host_id] = describe_smt(*facts, has_siblings=len(set(cores)) < len(cores))
     return answers
 
 
@@ -87,10 +90,11 @@ def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str
         parts = {part for part in text.split(",") if part}
         ids = {run.run_id for run in listed} & parts
         return ids | _match_any(listed, parts - ids, place, ids)
-    names = _make_host_matcher(text)
-    ids = {run.run_id for run in listed if names(run)}
-    ids = ids or {run.run_id for run in listed if fnmatchcase(run.run_id, text)}
-    return ids or {find_run(list(listed), text, place)}
+    return (
+        {run.run_id for run in _select_hosts(listed, text)}
+        or {run.run_id for run in listed if fnmatchcase(run.run_id, text)}
+        or {find_run(listed, text, place)}
+    )
 
 
 def _match_any(
@@ -111,7 +115,7 @@ def _match_any(
     return ids
 
 
-def find_last_session(listed: list[RunSummary], place: Place) -> list[str]:
+def find_last_session(listed: Sequence[RunSummary], place: Place) -> list[str]:
     """Return the run ids of the session that began last, in order. Raises UsageError for an empty root."""
     if not listed:
         raise UsageError(_describe_empty_root(place))
@@ -146,29 +150,26 @@ def list_missing_hosts(listed: Sequence[RunSummary], place: Place, since: str = 
     since: the ID of the first session that counts.
     """
     stored = {(run.session_id, run.host_name) for run in listed}
-    measured = {name for _, name in stored}
+    names = {name for _, name in stored}
     missing: dict[str, MissingHost] = {}
     for intent in Store(place.address).read_intents():
-        for name in intent.hosts if intent.session_id >= since else ():
+        session = intent.session_id
+        for name in intent.hosts if session >= since else ():
             missing.pop(name, None)
-            if (intent.session_id, name) not in stored:
+            if (session, name) not in stored:
                 failure = intent.failures.get(name, Failure("", ""))
-                missing[name] = MissingHost(
-                    name, intent.session_id, name in measured, failure.message, failure.time_utc
-                )
+                missing[name] = MissingHost(name, session, name in names, failure.message, failure.time_utc)
     return [missing[name] for name in sorted(missing)]
 
 
-def find_run(listed: list[RunSummary], text: str, place: Place) -> str:
+def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
     """Return the run id that `text` means: a run id, the beginning of exactly one, or a host's latest run."""
-    if any(summary.run_id == text for summary in listed):
-        return text
-    of_host = [summary.run_id for summary in listed if text in (summary.host_name, summary.host_id)]
-    if of_host:
-        return of_host[-1]
+    runs = [run for run in listed if run.run_id == text]
+    if runs := runs or [run for run in listed if text in (run.host_name, run.host_id)]:
+        return runs[-1].run_id
     if text in {run.run_id for run in list_unfinished(place)}:
         raise UsageError(f"run {text} is not finished: `fleet resume` measures what it lacks and stores it.")
-    begun = [summary.run_id for summary in listed if summary.run_id.startswith(text)]
+    begun = [run.run_id for run in listed if run.run_id.startswith(text)]
     if len(begun) == 1:
         return begun[0]
     if begun:
@@ -176,29 +177,23 @@ def find_run(listed: list[RunSummary], text: str, place: Place) -> str:
             f"{text!r} is the beginning of {len(begun)} runs: {_list_newest(begun)}. Type more of it, or "
             f"'{text}*'."
         )
-    _refuse_missing_host(listed, text, place)
+    for host in list_missing_hosts(listed, place):
+        if host.name == text:
+            raise UsageError(
+                f"{text}: not measured. At {host.time_utc or host.session_id}: {host.why or 'interrupted.'} "
+                "`fleet resume` tries again."
+            )
     if not listed:
         raise UsageError(_describe_empty_root(place))
     listing, readable_keys = Listing(place), {run.key for run in listed}
     for host_id, run_id in listing.samples.keys() - readable_keys:
         if text == host_id or run_id.startswith(text):
             listing.find_runs([run_id])  # says why it cannot be read, if it is not withdrawn
-    hosts = sorted({summary.host_name for summary in listed})
+    hosts = sorted({run.host_name for run in listed})
     raise UsageError(
         f"no run and no host {text!r} in {place}{suggest_similar(text, hosts)} Hosts: "
-        f"{_list_newest(hosts)}. `fleet runs` "
-        "lists all."
+        f"{_list_newest(hosts)}. `fleet runs` lists all."
     )
-
-
-def _refuse_missing_host(listed: Sequence[RunSummary], name: str, place: Place) -> None:
-    """Raise UsageError that says why a host of an unfinished session was not measured, if it is one."""
-    for host in list_missing_hosts(listed, place):
-        if host.name == name:
-            raise UsageError(
-                f"{name}: not measured. At {host.time_utc or host.session_id}: {host.why or 'interrupted.'} "
-                "`fleet resume` tries again."
-            )
 
 
 def _describe_empty_root(place: Place) -> str:
@@ -214,23 +209,25 @@ def _describe_empty_root(place: Place) -> str:
 
 def keep_comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:
     """Keep a host's published runs that have its last one's benchmarks, target, CPU model and CPU count."""
+    identify = attrgetter("benchmarks", "target", "cpus", "cpu_model")
     published = [run for run in listed if run.state is not RunState.UNFINISHED]
-    return [run for run in published if _identify_kind(run) == _identify_kind(published[-1])]
+    return [run for run in published if identify(run) == identify(published[-1])]
 
 
 def select_comparable(
     listed: Sequence[RunSummary], texts: Sequence[str], place: Place, benchmark: str | None = None
 ) -> list[RunSummary]:
     """Select each host's comparable runs that have `benchmark`. Raises UsageError if there are none."""
-    chosen = group_by_host(select_runs(listed, texts, place)).values()
-    every = [run for of_host in chosen for run in keep_comparable(of_host)]
-    runs = [run for run in every if benchmark is None or has_measured(run, benchmark)]
-    if not every:
+    hosts = group_by_host(select_runs(listed, texts, place)).values()
+    comparable = [run for runs in hosts for run in keep_comparable(runs)]
+    if not comparable:
         raise UsageError(f"{place}: no runs are stored here. `fleet run` measures; --results names a root.")
-    if not runs:
-        kinds = sorted({kind for run in every for kind in run.benchmarks})
-        raise UsageError(describe_missing(str(benchmark), kinds))
-    return runs
+    if benchmark is None:
+        return comparable
+    if not (chosen := [run for run in comparable if has_measured(run, benchmark)]):
+        kinds = sorted({kind for run in comparable for kind in run.benchmarks})
+        raise UsageError(describe_missing(benchmark, kinds))
+    return chosen
 
 
 def has_measured(run: RunSummary, benchmark: str) -> bool:
@@ -246,36 +243,31 @@ def group_by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
     return groups
 
 
-def _identify_kind(run: RunSummary) -> tuple[object, ...]:
-    return run.benchmarks, run.target, run.cpus, run.cpu_model
-
-
-def _make_host_matcher(pattern: str) -> Callable[[RunSummary], bool]:
-    """Make a test of whether a run's host matches the pattern: a name or id, a glob, or a range of them."""
+def _select_hosts(listed: Sequence[RunSummary], pattern: str) -> list[RunSummary]:
+    """Select the runs of the hosts that match the pattern: a name or id, a glob, or a range of them."""
     try:
         globs = expand_range(pattern)
     except ValueError as err:
         raise UsageError(f"the selection {pattern!r}: {err}") from err
-    return lambda run: any(fnmatchcase(name, glob) for name in (run.host_name, run.host_id) for glob in globs)
+    return [
+        run
+        for run in listed
+        if any(fnmatchcase(name, glob) for name in (run.host_name, run.host_id) for glob in globs)
+    ]
 
 
 def _match_label(listed: Sequence[RunSummary], text: str, host: str, label: str) -> set[str]:
     key, _, value = label.partition("=")
-    names = _make_host_matcher(host)
     ids = {
         run.run_id
-        for run in listed
-        if names(run) and any(k == key and (v == value or fnmatchcase(v, value)) for k, v in run.labels)
+        for run in _select_hosts(listed, host)
+        if any(k == key and (v == value or fnmatchcase(v, value)) for k, v in run.labels)
     }
     if not ids:
         labels = sorted({f"{k}={v}" for run in listed for k, v in run.labels})
-        listed_labels = ", ".join(labels[:_SHOWN]) + (", …" if len(labels) > _SHOWN else "")
-        raise UsageError(
-            one_line(
-                f"no run has the label {text!r}{suggest_similar(text, labels)} Labels: "
-                f"{listed_labels or 'none'}."
-            )
-        )
+        names = ", ".join([*labels[:_SHOWN], *["…"] * (len(labels) > _SHOWN)]) or "none"
+        suggestion = suggest_similar(text, labels)
+        raise UsageError(one_line(f"no run has the label {text!r}{suggestion} Labels: {names}."))
     return ids
 
 

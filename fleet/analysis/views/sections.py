@@ -32,7 +32,7 @@ def render_header(run: dict[str, Any], order: Layout, all_cpus: pd.DataFrame) ->
     one_of_each = take_one_of_each_core(online[["cpu", "package", "core"]].itertuples(index=False, name=None))
     has_siblings = len(one_of_each) < len(online)
     are_cores = has_siblings and one_of_each == tuple(sorted(order.cpus))
-    smt = describe_smt(run["smt"], run["hypervisor"], has_siblings=has_siblings)
+    smt = describe_smt(run["smt"], run["smt_control"], run["hypervisor"], has_siblings=has_siblings)
     preset = f"preset {run['preset']}: the number of a pair is its {_IN_WORDS[run['estimator']]}"
     options = [
         f"--{name.replace('_', '-')} {_format_option(value)}"

@@ -295,22 +295,25 @@ def test_sentences_and_the_last_columns_of_tables_fit_the_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("smt", "hypervisor", "answer"),
+    ("smt", "control", "hypervisor", "answer"),
     [
-        (True, None, "on"),
-        (False, None, "off, or not supported by the CPU"),
-        (False, "KVM", r"hidden, if the machine has it, by the hypervisor \(KVM\)"),
-        (None, None, "not reported by the host"),
+        (True, "on", None, "on"),
+        (False, "off", "KVM", "off"),
+        (False, "notsupported", None, "not supported, by the CPU or as its firmware has it"),
+        (False, None, None, "off, or not supported by the CPU"),
+        (False, "notsupported", "KVM", r"hidden, if the machine has it, by the hypervisor \(KVM\)"),
+        (None, None, None, "not reported by the host"),
     ],
 )
 def test_whether_hyperthreading_is_on_is_said(
-    smt: bool | None, hypervisor: str | None, answer: str, tmp_path: Path
+    smt: bool | None, control: str | None, hypervisor: str | None, answer: str, tmp_path: Path
 ) -> None:
     run = builders.a_run(tuple(Cpu(number) for number in range(2)))
-    run = replace(run, facts=replace(run.facts, smt=smt, hypervisor=hypervisor))
+    facts = replace(run.facts, smt=smt, smt_control=control, hypervisor=hypervisor)
+    run = replace(run, facts=facts)
     Store(tmp_path).publish(run, builders.bursts_of(run))
     text = show_run(tmp_path, run.run_id)
     assert re.search(rf"^hyperthreading \(SMT\): {answer}$", text, re.MULTILINE)
     listing = Listing(tmp_path)
-    (of_host,) = read_smt(listing, listing.runs).values()
-    assert re.fullmatch(answer, of_host), "for `fleet hosts`"
+    (answer_for_host,) = read_smt(listing, listing.runs).values()
+    assert re.fullmatch(answer, answer_for_host), "for `fleet hosts`"
