@@ -10,7 +10,7 @@ import pytest
 from fleet.agent.build import systems as build_systems
 from fleet.facts import systems as facts_systems
 from fleet.model import ARCHES, OSES
-from fleet.plan.variants import VARIANTS
+from fleet.plan.benchmark_names import VARIANTS
 from tests.native.build import AGENT, list_shared_files
 
 ROOT = Path(__file__).parent.parent

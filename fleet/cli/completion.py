@@ -88,7 +88,7 @@ def complete_stored_benchmarks(ctx: typer.Context, _incomplete: str) -> Iterator
 @_complete
 def complete_benchmarks(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """Complete what can be measured, with and without variants."""
-    from fleet.plan.variants import VARIANTS
+    from fleet.plan.benchmark_names import VARIANTS
 
     yield "all"
     for benchmark, variants in VARIANTS.items():

@@ -60,7 +60,7 @@ def import_(
     Example: fleet import friend.csv --name friend-9950x -b cas --cpu-model 'Ryzen 9 9950X'
     """
     from fleet.analysis.exchange import imports, run_files
-    from fleet.plan import options
+    from fleet.plan import kinds, options
 
     if agent:
         _import_steps(files, results, options.parse_labels(label or []))
@@ -78,7 +78,7 @@ def import_(
         benchmark=named_benchmark,
         variant=variant or named_variant,
         estimator=estimator,
-        cpus=options.parse_cpus_option(cpus) if cpus is not None else None,
+        cpus=None if cpus is None else options.parse_option("cpus", cpus, kinds.CPU_NUMBERS),
         cpu_model=cpu_model,
         os=os,
         conditions=conditions,

@@ -202,7 +202,7 @@ TOOLCHAIN: Mapping[str, _Schema] = {
     "build_host": _make_pattern_reader(r"[^\s\-]\S*", "must be the name of a host in this file"),
 }
 PLAN: Mapping[str, _Schema] = {
-    option.name: _make_kind_reader(option.kind) for option in OPTIONS if option.inventory_path == ("plan",)
+    option.name: _make_kind_reader(option.kind) for option in OPTIONS if option.key[:1] == ("plan",)
 }
 ENTRY: Mapping[str, _Schema] = {
     "address": _make_reader(_read_address),

@@ -310,15 +310,15 @@ class _Resolver:
     def _check_plan(self, host: Host, layers: Sequence[KeyPath]) -> None:
         """Note plan options that exclude one another, defaults apart, which the command line may replace."""
         options = options_from_entry(host)
-        for conflict in find_conflicts(options):
-            if any(getattr(options, name) is None for name in conflict.names):
+        for names, why in find_conflicts(options):
+            if any(getattr(options, name) is None for name in names):
                 continue
-            keys = [self._last_key(BY_NAME[name].key, layers) for name in conflict.names]
+            keys = [self._last_key(BY_NAME[name].key, layers) for name in names]
             sources = [
                 f"`{BY_NAME[name].as_yaml(getattr(options, name))}` (line {self.document.line(key)})"
-                for name, key in zip(conflict.names, keys, strict=True)
+                for name, key in zip(names, keys, strict=True)
             ]
-            self.problem(keys[0], describe_conflict(sources, conflict))
+            self.problem(keys[0], describe_conflict(sources, why))
 
     def _last_key(self, key: tuple[str, ...], layers: Sequence[KeyPath]) -> KeyPath:
         """Return the path of the layer that decides a key of a host's entry; empty if none has it."""

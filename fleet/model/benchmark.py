@@ -81,18 +81,18 @@ class Parameter:
     words: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        of_itself = (self.name, self.type, self.role or "", self.option or "", self.none or "")
-        _check_texts((*of_itself, *self.words, *self.words.values()))
+        texts = filter(None, (self.name, self.type, self.role, self.option, self.none))
+        _check_texts((*texts, *self.words, *self.words.values()))
 
     def why_unfit(self, value: Any, benchmark: "Benchmark") -> str:
         """Return why this value is wrong at a point; "" if it is not."""
         if value is _NO_COLUMN:
             return ""
         if self.type != "word":
-            of_size = self.role == "row" and benchmark.view is not View.PRODUCTS  # a peak has none
-            needed = of_size or (self.role and self.type == "count" and not self.none)
-            return f"no {self.name}" if needed and value is None else ""
-        if not self.words or value in self.words or str(value).partition("-")[0] in self.words:
+            is_size = self.role == "row" and benchmark.view is not View.PRODUCTS  # a peak has none
+            is_needed = is_size or (self.role and self.type == "count" and not self.none)
+            return f"no {self.name}" if is_needed and value is None else ""
+        if not self.words or self.sort_key(value) < len(self.words):
             return ""
         return f"{self.name} is {value!r}, which is none of {', '.join(self.words)}"
 
@@ -135,15 +135,14 @@ class Benchmark:
         names = {parameter.name for parameter in self.parameters}
         if self.latencies not in (1, 2) or len(names) < len(self.parameters):
             raise ValueError("a benchmark has 1 or 2 latencies, and each parameter once")
-        many = self.view in (View.MATRIX, View.CPUS) and self._needs_point and not self.point
-        if many or not names.issuperset(_NEEDED.get(self.view, ())):
+        has_many = self.view in (View.MATRIX, View.CPUS) and self._needs_point() and not self.point
+        if has_many or not names.issuperset(_NEEDED.get(self.view, ())):
             object.__setattr__(self, "view", View.TABLE)
         if self.view is View.MATRIX and self.shape is Shape.CPU:
             object.__setattr__(self, "view", View.CPUS)
 
-    @property
     def _needs_point(self) -> bool:
-        """Whether its bursts have a point even where no NUMA node was asked for."""
+        """Report whether its bursts have a point even where no NUMA node was asked for."""
         return self.many_points or any(parameter.type != "node" for parameter in self.parameters)
 
     @property
@@ -173,54 +172,38 @@ class Benchmark:
         if self.shape is Shape.PAIR and others is not None and len(others) != 1:
             return f"{self.name}: other_ticks of a pair is one list, not {len(others)}"
         if burst.parameters is None or burst.point is None:
-            return f"{self.name}: it has no point, or no parameters" if self._needs_point else ""
-        return self._why_point_unfit(burst, count)
-
-    def _why_point_unfit(self, burst: Any, count: int) -> str:
+            return f"{self.name}: it has no point, or no parameters" if self._needs_point() else ""
         if burst.cpus and burst.parameters.threads not in (None, count):
             return f"{self.name}: {burst.parameters.threads} threads on {count} CPUs"
-        if _NO_SIZE.search(burst.point):
-            return f"{self.name}: point {burst.point} has a size of 0"
-        values = [
-            (parameter, getattr(burst.parameters, parameter.name, _NO_COLUMN))
-            for parameter in self.parameters
-        ]
-        unfit = (parameter.why_unfit(value, self) for parameter, value in values)
-        why = next(filter(None, unfit), "") or self._contradicting_point_name(burst.point, values)
+        why = self._why_point_unfit(burst.point, burst.parameters)
         return f"{self.name}: {why}" if why else ""
 
-    def _contradicting_point_name(self, point: str, values: Sequence[tuple[Parameter, Any]]) -> str:
-        """Return how a point's name contradicts its parameters, by a size or a word; "" if it does not."""
-        words = {*point.split(".")}
-        sizes = {value for parameter, value in values if parameter.type == "bytes"} - {_NO_COLUMN, None}
+    def _why_point_unfit(self, point: str, parameters: Any) -> str:
+        """Return how a point contradicts this benchmark or its parameters, by a size or a word."""
+        if _NO_SIZE.search(point):
+            return f"point {point} has a size of 0"
+        words, sizes = {*point.split(".")}, set()
+        for parameter in self.parameters:
+            value = getattr(parameters, parameter.name, _NO_COLUMN)
+            if why := parameter.why_unfit(value, self):
+                return why
+            if parameter.type == "bytes" and value not in (_NO_COLUMN, None):
+                sizes.add(value)
+            own_words = words & parameter.words.keys()
+            if own_words and value and own_words.isdisjoint({*re.split(r"[.-]", str(value)), value}):
+                return f"point {point} has another {parameter.name} than its parameters, {value}"
         sized = () if self.view is View.PRODUCTS else words  # their shapes are fitted to a size
         for match in filter(None, map(_SIZE.fullmatch, sized)):
-            size = int(match[1]) << 10 * " KMG".index(match[2] or " ")
-            if sizes and size not in sizes:
+            if sizes and int(match[1]) << 10 * " KMG".index(match[2] or " ") not in sizes:
                 return f"point {point} is of another size than its parameters"
-        for parameter, value in values:
-            own_words = words & parameter.words.keys()
-            if (
-                own_words
-                and value
-                and own_words.isdisjoint({*str(value).split("."), str(value).partition("-")[0]})
-            ):
-                return f"point {point} has another {parameter.name} than its parameters, {value}"
         return ""
 
 
 def benchmark_from_description(description: Mapping[str, Any]) -> Benchmark:
     """Return a benchmark from an agent's description. Unknown keys are ignored."""
-    return Benchmark(
-        **_known_keys(Benchmark, description)
-        | {"shape": Shape(description["shape"]), "view": View(description["view"])}
-        | {
-            "parameters": tuple(
-                Parameter(**_known_keys(Parameter, parameter))
-                for parameter in description.get("parameters", ())
-            )
-        }
-    )
+    parameters = (Parameter(**_known_keys(Parameter, part)) for part in description.get("parameters", ()))
+    known = _known_keys(Benchmark, description) | {"parameters": tuple(parameters)}
+    return Benchmark(**known | {"shape": Shape(description["shape"]), "view": View(description["view"])})
 
 
 def _known_keys(kind: type[Benchmark] | type[Parameter], description: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,19 +234,19 @@ def check_names(names: Iterable[str]) -> None:
 def check_descriptions(benchmarks: Iterable[Benchmark]) -> None:
     """Raise ValueError if a run describes a name that `-b` would not accept, or contradicts this version."""
     for benchmark in benchmarks:
-        check_names([benchmark.name])
-        expected = _KNOWN.get(benchmark.name, benchmark)
+        name, expected = benchmark.name, _KNOWN.get(benchmark.name, benchmark)
+        check_names([name])
         for attribute in _MEANING:
             value, usual = getattr(benchmark, attribute), getattr(expected, attribute)
             if value != usual:
                 raise ValueError(
-                    f"benchmark {benchmark.name} has {attribute} {value}, which this version knows as {usual}"
+                    f"benchmark {name} has {attribute} {value}, which this version knows as {usual}"
                 )
-        types = {parameter.name: parameter.type for parameter in benchmark.parameters}
+        types = {(parameter.name, parameter.type) for parameter in benchmark.parameters}
         for parameter in expected.parameters:
-            optional = not parameter.role or parameter.type == "node"
-            if not optional and types.get(parameter.name) != parameter.type:
-                raise ValueError(f"benchmark {benchmark.name} lacks its parameter {parameter.name}")
+            is_needed = parameter.role and parameter.type != "node"
+            if is_needed and (parameter.name, parameter.type) not in types:
+                raise ValueError(f"benchmark {name} lacks its parameter {parameter.name}")
 
 
 @dataclass(frozen=True, slots=True)

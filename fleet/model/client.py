@@ -44,6 +44,8 @@ def manual_command(host: Host) -> str:
 
 def _fill_template(word: str, host: Host, shell: str) -> str | None:
     """Return the word with its templates replaced; None if one that ends in `?` has no value."""
+    values = {"name": host.name, "address": host.address, "user": host.user, "shell": shell}
+    values["port"] = str(host.port) if host.port else None
     left_out = False
 
     def replace_template(match: re.Match[str]) -> str:
@@ -51,11 +53,18 @@ def _fill_template(word: str, host: Host, shell: str) -> str | None:
         if match[0] in {"{{", "}}"}:
             return match[0][0]
         name = (match[1] or "").removesuffix("?")
-        text = shell if name == "shell" else _template_value(name, match[0], host)
+        kind, _, key = name.partition(":")
+        if name not in values and not (kind in ("label", "env") and key):
+            raise ValueError(
+                f"no template {match[0]}; known are {{name}}, {{address}}, {{user}}, {{port}}, "
+                "{label:KEY}, {env:NAME} and {shell}, and {{ is a brace"
+            )
+        named = {"label": host.labels, "env": os.environ}.get(kind, values)
+        text = named.get(key or name)
         if text is None and match[0].endswith("?}"):
             left_out = True
         elif text is None:
-            raise ValueError(f"{host.name}: nothing to put for {match[0]}; {_ADVICE[name.partition(':')[0]]}")
+            raise ValueError(f"{host.name}: nothing to put for {match[0]}; {_ADVICE[kind]}")
         elif text.startswith("-") and not match.start():
             raise ValueError(
                 f"{host.name}: {match[0]} is {text!r}, which the program would take as an option"
@@ -64,19 +73,3 @@ def _fill_template(word: str, host: Host, shell: str) -> str | None:
 
     filled = _TEMPLATE.sub(replace_template, word)
     return None if left_out else filled
-
-
-def _template_value(name: str, written: str, host: Host) -> str | None:
-    kind, _, key = name.partition(":")
-    port = str(host.port) if host.port else None
-    values = {"name": host.name, "address": host.address, "user": host.user, "port": port}
-    if kind == "label" and key:
-        return host.labels.get(key)
-    if kind == "env" and key:
-        return os.environ.get(key)
-    if name in values:
-        return values[name]
-    raise ValueError(
-        f"no template {written}; known are {{name}}, {{address}}, {{user}}, {{port}}, {{label:KEY}}, "
-        "{env:NAME} and {shell}, and {{ is a brace"
-    )

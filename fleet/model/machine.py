@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 
 from fleet.model.host import Target
@@ -63,10 +64,11 @@ def take_one_of_each_core(cpus: Iterable[tuple[int, int | None, int | None]]) ->
     return tuple(sorted(firsts.values()))
 
 
+@cache  # asked for each pair
 def add_core_kinds(relation: str, kind: str | None, other_kind: str | None) -> str:
     """Return a relation with its kinds of core: "package P-E", "self P"; SMT siblings stay plain."""
     if relation == Relation.SMT or kind is None or other_kind is None:
-        return relation
+        return str(relation)
     if relation == Relation.SELF:
         return f"{relation} {kind}"
     return f"{relation} {'-'.join(sorted((kind, other_kind), key=list(KINDS).index))}"
@@ -362,20 +364,14 @@ class Finding:
     condition: Condition | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Topology:
-    """The CPUs of a machine, and the relation of any two. _groups: each CPU's, the smallest first."""
+    """The CPUs of a machine, and the relation of any two. kinds: of the cores, by CPU."""
 
-    cpus: tuple[Cpu, ...]
-    _groups: Mapping[int, Mapping[Relation, int]] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        sizes = Counter(group for cpu in self.cpus for group in _reported_groups(cpu))
-        object.__setattr__(
-            self,
-            "_groups",
-            {cpu.cpu: dict(sorted(_reported_groups(cpu), key=sizes.__getitem__)) for cpu in self.cpus},
-        )
+    def __init__(self, cpus: Iterable[Cpu], kinds: Mapping[int, str] = MappingProxyType({})) -> None:
+        self.cpus, self._kinds = tuple(cpus), kinds
+        groups = {cpu.cpu: _reported_groups(cpu) for cpu in self.cpus}
+        sizes = Counter(group for reported in groups.values() for group in reported)
+        self._groups = {cpu: dict(sorted(groups[cpu], key=sizes.__getitem__)) for cpu in groups}
 
     def relation(self, one: int, other: int) -> Relation:
         """Return the smallest group that both CPUs share; UNKNOWN if the host does not report one's groups.
@@ -396,31 +392,9 @@ class Topology:
         is_known = len(a) > (Relation.SMT in a) and len(b) > (Relation.SMT in b)
         return Relation.SYSTEM if is_known else Relation.UNKNOWN
 
-
-class Relations:
-    """Names the relations of many pairs, each combination of shared groups once. kinds: of the cores."""
-
-    def __init__(self, topology: Topology, kinds: Mapping[int, str] = MappingProxyType({})) -> None:
-        self._topology, self._kinds = topology, kinds
-        self._cpus = {
-            cpu.cpu: (cpu.core, cpu.cluster, cpu.llc, cpu.die, cpu.node, cpu.package) for cpu in topology.cpus
-        }
-        self._cache: dict[object, str] = {}
-
-    def __call__(self, one: int, other: int) -> str:
-        """Return the relation of two CPUs, given by number."""
-        kinds = self._kinds.get(one), self._kinds.get(other)
-        key = (self._shared_groups(one, other), kinds)
-        if key not in self._cache:
-            self._cache[key] = add_core_kinds(str(self._topology.relation(one, other)), *kinds)
-        return self._cache[key]
-
-    def _shared_groups(self, one: int, other: int) -> object:
-        a, b = self._cpus.get(one), self._cpus.get(other)
-        if one == other or a is None or b is None:
-            return one == other
-        is_known = all(any(group is not None for group in groups[1:]) for groups in (a, b))
-        return (is_known, *(x if x == y else None for x, y in zip(a, b, strict=True)))
+    def name_relation(self, one: int, other: int) -> str:
+        """Return the relation of both CPUs with their kinds of core."""
+        return add_core_kinds(self.relation(one, other), self._kinds.get(one), self._kinds.get(other))
 
 
 def _reported_groups(cpu: Cpu) -> list[tuple[Relation, int]]:

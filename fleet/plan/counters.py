@@ -3,8 +3,8 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fleet.model import Facts
 from fleet.text import suggest_similar
@@ -14,8 +14,7 @@ _RAW = 4  # PERF_TYPE_RAW
 _RAW_CODE = re.compile(r"r([0-9a-f]{1,16})")
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """An event as the kernel numbers it. kernel: also count what the kernel does for the thread."""
 
     type: int
@@ -23,8 +22,7 @@ class Event:
     kernel: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Family:
+class _Family(NamedTuple):
     """CPUs with the same events. coherence: those that show where a line came from, if they fit."""
 
     events: Mapping[str, Event]
@@ -44,22 +42,20 @@ _FAMILIES = {
     for family in _TABLE["families"]
     for cpu in family["cpus"]
 }
-_GROUPS = ("generic", "coherence")
 NAMES = tuple(
     dict.fromkeys([*_EVERYWHERE, *(name for family in _FAMILIES.values() for name in family.events)])
 )
+_CHOICES = ("generic", "coherence", *NAMES)
 
 
 def parse_events(text: str) -> tuple[str, ...]:
     """Parse "generic", "coherence" or a list of names and raw codes, without repeats. Raises ValueError."""
     names = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
     for name in names:
-        if name not in (*_GROUPS, *NAMES) and not _RAW_CODE.fullmatch(name):
-            choices = (*_GROUPS, *NAMES)
+        if name not in _CHOICES and not _RAW_CODE.fullmatch(name):
             raise ValueError(
-                f"unknown event {name[:40]!r}{suggest_similar(name, choices)} There are "
-                f"{', '.join(choices)}, and "
-                "raw codes such as r04d2"
+                f"unknown event {name[:40]!r}{suggest_similar(name, _CHOICES)} There are "
+                f"{', '.join(_CHOICES)}, and raw codes such as r04d2"
             )
     if (needed := max(len(_expand_groups(names, family)) for family in _FAMILIES.values())) > MAX_EVENTS:
         raise ValueError(f"names {needed} events, and at most {MAX_EVENTS} are counted at once")

@@ -40,10 +40,17 @@ def parse_pairs(text: str) -> PairList:
     """Parse "0-1,4-0" (or 0:1) as ((0, 1), (0, 4)), in the order given. Raises ValueError."""
     pairs: dict[tuple[int, int], None] = {}
     for part in text.split(","):
-        pair = _parse_pair(part)
-        if pair in pairs:
-            raise ValueError(f"the pair {pair[0]}-{pair[1]} is listed twice; both directions are one pair")
-        pairs[pair] = None
+        match = re.fullmatch(r"\s*([0-9]{1,5})\s*[-:]\s*([0-9]{1,5})\s*", part)
+        if not match:
+            raise ValueError(f"a pair is two CPU numbers such as 0-4, not {part[:60]!r}")
+        lower, higher = sorted((int(match[1]), int(match[2])))
+        if lower == higher:
+            raise ValueError(f"{lower}-{higher} is one CPU, not a pair")
+        if higher > MAX_CPU:
+            raise ValueError(f"there is no CPU {higher}; numbers end at {MAX_CPU}")
+        if (lower, higher) in pairs:
+            raise ValueError(f"the pair {lower}-{higher} is listed twice; both directions are one pair")
+        pairs[lower, higher] = None
     format_pairs(pairs)
     return tuple(pairs)
 
@@ -57,15 +64,3 @@ def format_pairs(pairs: Iterable[tuple[int, int]]) -> str:
             f"than {MAX_ARGUMENT_BYTES >> 10}; ask for fewer, or for all pairs of some CPUs"
         )
     return text
-
-
-def _parse_pair(part: str) -> tuple[int, int]:
-    match = re.fullmatch(r"\s*([0-9]{1,5})\s*[-:]\s*([0-9]{1,5})\s*", part)
-    if not match:
-        raise ValueError(f"a pair is two CPU numbers such as 0-4, not {part[:60]!r}")
-    lower, higher = sorted((int(match[1]), int(match[2])))
-    if lower == higher:
-        raise ValueError(f"{lower}-{higher} is one CPU, not a pair")
-    if higher > MAX_CPU:
-        raise ValueError(f"there is no CPU {higher}; numbers end at {MAX_CPU}")
-    return lower, higher

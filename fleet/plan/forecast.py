@@ -45,12 +45,10 @@ class Forecast:
     @property
     def time_text(self) -> str:
         """How long it takes, when a first round can be looked at, and what the time budget leaves out."""
-        first_s = self.duration.first_s
-        first = (
-            f", the first round {format_seconds(first_s)}" if self.rounds > 1 and first_s >= LONG_S else ""
-        )
-        shortened = f" ({self.left_out}, as the time budget allows)" if self.left_out else ""
-        return f"{self.duration}{first}{shortened}"
+        text = str(self.duration)
+        if self.rounds > 1 and self.duration.first_s >= LONG_S:
+            text += f", the first round {format_seconds(self.duration.first_s)}"
+        return f"{text} ({self.left_out}, as the time budget allows)" if self.left_out else text
 
     @property
     def memory_text(self) -> str:

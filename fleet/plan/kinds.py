@@ -10,14 +10,13 @@ from typing import Any
 from fleet.model import BENCHMARKS as KNOWN
 from fleet.model import CORES, KINDS, Condition, PairChoice, Pairs
 from fleet.plan import counters
+from fleet.plan.benchmark_names import VARIANTS, check_variant
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
-from fleet.plan.variants import VARIANTS, check_variant
 from fleet.text import quote, suggest_similar
 
 _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _UNITS_MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10_080}
 LONGEST_WAIT_S = 7 * 86_400  # for a host to meet its conditions
-_SIDE = 4096  # the most rows, columns and depth of a product (agent/bench/shapes.c)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,48 +139,36 @@ def format_cpus_or_kind(cpus: tuple[int, ...] | str) -> str:
     return cpus if isinstance(cpus, str) else format_cpus(cpus)
 
 
-def _parse_pair_choice(text: str) -> PairChoice:
+def _parse_pairs(text: str) -> PairChoice:
     """Parse "half", "ordered", "per-relation:3" or a list such as "0-1,0-4"."""
     word = text.strip()
-    if word in (Pairs.HALF, Pairs.ORDERED):
-        return PairChoice(Pairs(word))
+    return PairChoice(Pairs(word)) if word in (Pairs.HALF, Pairs.ORDERED) else _parse_some_pairs(text, PAIRS)
+
+
+def _parse_some_pairs(text: str, kind: Kind) -> PairChoice:
+    word = text.strip()
     if match := re.fullmatch(r"per-relation:([0-9]{1,6})", word):
         if int(match[1]) == 0:
             raise ValueError("per-relation:0 would measure nothing; write per-relation:3, for instance")
         return PairChoice(Pairs.PER_RELATION, per_relation=int(match[1]))
     if not word[:1].isdigit():
-        raise _value_error(PAIRS.allowed, text)
+        raise _value_error(kind.allowed, text)
     return PairChoice(Pairs.LISTED, parse_pairs(word))
 
 
-def _parse_few_pairs(text: str) -> PairChoice:
-    choice = _parse_pair_choice(text)
-    if choice.which in (Pairs.HALF, Pairs.ORDERED):
-        raise _value_error(FEW_PAIRS.allowed, text)
-    return choice
-
-
 def _format_pairs_argument(choice: PairChoice) -> str:
-    if choice.listed:
-        return format_pairs(choice.listed)
-    return "ordered" if choice.which is Pairs.ORDERED else "half"
+    return format_pairs(choice.listed) or ("ordered" if choice.which is Pairs.ORDERED else "half")
 
 
 def _format_pair_choice(choice: PairChoice) -> str:
-    if choice.per_relation:
-        return f"{choice.which}:{choice.per_relation}"
-    return _format_pairs_argument(choice)
+    return f"{choice.which}:{choice.per_relation}" if choice.per_relation else _format_pairs_argument(choice)
 
 
-def word_list(*choices: str) -> Kind:
-    """Return the kind of lists of words of a closed set, without repeats."""
+def word_list(*choices: str, empty: str = "") -> Kind:
+    """Return the kind of lists of words of a closed set, without repeats. empty: the word for no item."""
     read = _list_reader(lambda word: require_choice(word, choices))
-    return _list_kind(f"a list of {', '.join(choices)}", read)
-
-
-def _parse_conditions(text: str) -> tuple[str, ...]:
-    read = _list_reader(lambda word: require_choice(word, tuple(map(str, Condition))))
-    return () if text.strip() == "none" else read(text)
+    allowed = f"a list of {', '.join(choices)}{', or ' * bool(empty)}{empty}"
+    return _list_kind(allowed, lambda text: () if empty and text.strip() == empty else read(text))
 
 
 def _list_kind(allowed: str, read: Callable[[str], tuple[str, ...]]) -> Kind:
@@ -211,31 +198,24 @@ def _format_numbers(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers))
 
 
-def _check_ranges(text: str, read: Callable[[str], int], allowed: str) -> str:
-    """Check a list of numbers and ranges such as "1..4". read: parses a number; 0 if it is not one."""
-    plain = text.replace(" ", "")
-    for item in plain.split(","):
-        ends = [read(end) for end in item.split("..")]
-        if not 1 <= len(ends) <= 2 or min(ends) <= 0 or ends != sorted(ends):
+def _make_text_kind(metavar: str, allowed: str, is_allowed: Callable[[str], object]) -> Kind:
+    """Return the kind of lists that the agent reads as they are, blanks apart."""
+
+    def read(text: str) -> str:
+        if not is_allowed(plain := text.replace(" ", "")):
             raise _value_error(allowed, text)
-    return plain
+        return plain
+
+    return Kind(metavar, allowed, read, lists=True)
 
 
-def _check_sizes(text: str) -> str:
-    return "auto" if text.strip() == "auto" else _check_ranges(text, _parse_size, SIZES.allowed)
+def _make_pattern_kind(metavar: str, allowed: str, pattern: str) -> Kind:
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise _value_error(allowed, text)
+        return text
 
-
-def _check_blocks(text: str) -> str:
-    return _check_ranges(text, _parse_block, BLOCKS.allowed)
-
-
-def _check_load(text: str) -> str:
-    plain = text.replace(" ", "")
-    for rate in plain.split(","):
-        match = re.fullmatch(r"full|[0-9]{1,2}(\.[0-9]{1,3})?", rate)
-        if not match or (rate != "full" and float(rate) and not 0.1 <= float(rate) <= 64):
-            raise _value_error(LOAD.allowed, text)
-    return plain
+    return Kind(metavar, allowed, read)
 
 
 def all_or_list(item_kind: Kind, allowed: str) -> Kind:
@@ -248,32 +228,23 @@ def all_or_list(item_kind: Kind, allowed: str) -> Kind:
     return Kind("LIST", allowed, read, lists=True)
 
 
-def _parse_block(text: str) -> int:
-    """Return the bytes of "4K"; 0 for anything but a power of two from 64 to 64K."""
-    match = re.fullmatch(r"([1-9][0-9]{0,4})(K?)", text)
-    size = int(match[1]) * (1024 if match[2] else 1) if match else 0
-    return size if size.bit_count() == 1 and 64 <= size <= 64 << 10 else 0
+def _are_sizes(text: str, is_allowed: Callable[[int], bool]) -> bool:
+    """Report whether a text is a list of sizes, and of ranges of sizes such as "16K..64M"."""
+    for item in text.split(","):
+        matches = [re.fullmatch(r"([1-9][0-9]{0,12})([KMG]?)", end) for end in item.split("..")]
+        sizes = [int(match[1]) << 10 * " KMG".index(match[2] or " ") for match in matches if match]
+        is_range = len(sizes) == len(matches) <= 2 and sizes == sorted(sizes)
+        if not is_range or not all(map(is_allowed, sizes)):
+            return False
+    return True
 
 
-def _parse_size(text: str) -> int:
-    """Return the bytes of "16K"; 0 for anything but a multiple of 4K."""
-    match = re.fullmatch(r"([1-9][0-9]{0,12})([KMG]?)", text)
-    size = int(match[1]) * 1024 ** " KMG".index(match[2] or " ") if match else 0
-    return size if size % 4096 == 0 and size <= 1 << 40 else 0
-
-
-def _check_shape(text: str) -> str:
-    """Check "auto" or "256x256x256"; the agent rounds it up to what its variants multiply at once."""
-    is_shape = text == "auto" or re.fullmatch(r"[1-9]\d{0,3}(x[1-9]\d{0,3}){2}", text)
-    if not is_shape or max(map(int, re.findall(r"\d+", text)), default=0) > _SIDE:
-        raise _value_error(SHAPE.allowed, text)
-    return text
-
-
-def _check_governor(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", text):
-        raise _value_error("a governor's name, such as performance", text)
-    return text
+def _are_rates(text: str) -> bool:
+    """Report whether a text is a list of GB/s such as "0,0.5,full"."""
+    rates = [rate for rate in text.split(",") if rate != "full"]
+    return all(re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,3})?", rate) for rate in rates) and all(
+        not rate or 0.1 <= rate <= 64 for rate in map(float, rates)
+    )
 
 
 def _parse_switch(text: str) -> bool:
@@ -288,19 +259,32 @@ BENCHMARKS = _list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
 VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", check_variant)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
 _ALL_PAIRS = f"half, ordered, {_SOME_PAIRS}"
-PAIRS = Kind("PAIRS", _ALL_PAIRS, _parse_pair_choice, _format_pairs_argument, _format_pair_choice, lists=True)
-FEW_PAIRS = replace(PAIRS, allowed=_SOME_PAIRS, read=_parse_few_pairs)
+PAIRS = Kind("PAIRS", _ALL_PAIRS, _parse_pairs, _format_pairs_argument, _format_pair_choice, lists=True)
+FEW_PAIRS: Kind = replace(PAIRS, allowed=_SOME_PAIRS, read=lambda text: _parse_some_pairs(text, FEW_PAIRS))
 _SOME_CPUS = f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}; or cores: one CPU of each"
 CPUS = Kind("CPUS", _SOME_CPUS, _parse_cpus_or_kind, _format_numbers, format_cpus_or_kind, lists=True)
-SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _check_sizes, lists=True)
-SHAPE = Kind("MxNxK", f"auto, or such as 256x256x256, at most {_SIDE} each", _check_shape)
-BLOCKS = Kind("SIZES", "a list such as 64,256..64K, powers of two from 64 to 64K", _check_blocks, lists=True)
-LOAD = Kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _check_load, lists=True)
+CPU_NUMBERS = replace(CPUS, read=parse_cpu_numbers)
+SIZES = _make_text_kind(
+    "SIZES",
+    "auto, or a list such as 16K,1M..64M, multiples of 4K",
+    lambda text: text == "auto" or _are_sizes(text, lambda size: size % 4096 == 0 and size <= 1 << 40),
+)
+_SIDE = r"([1-9]\d{0,2}|[1-3]\d{3}|40[0-8]\d|409[0-6])"  # of a product: agent/bench/shapes.c
+SHAPE = _make_pattern_kind(
+    "MxNxK", "auto, or such as 256x256x256, at most 4096 each", f"auto|{_SIDE}x{_SIDE}x{_SIDE}"
+)
+BLOCKS = _make_text_kind(
+    "SIZES",
+    "a list such as 64,256..64K, powers of two from 64 to 64K",
+    lambda text: _are_sizes(text, lambda size: size.bit_count() == 1 and 64 <= size <= 64 << 10),
+)
+LOAD = _make_text_kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _are_rates)
 THREADS = _list_kind("a list of smt, llc, cores, node, package, all and numbers", _parse_threads)
 _EVENTS = "generic, coherence, or a list of events and codes such as r04d2"
 COUNTERS = _list_kind(_EVENTS, counters.parse_events)
-GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _check_governor)
-CONDITIONS = _list_kind(f"a list of {', '.join(Condition)}, or none", _parse_conditions)
+_GOVERNORS = "a governor's name, such as performance"
+GOVERNOR = _make_pattern_kind("NAME", _GOVERNORS, r"[a-z0-9][a-z0-9_-]{0,39}")
+CONDITIONS = word_list(*Condition, empty="none")
 SWITCH = Kind("STATE", "on or off", _parse_switch, _format_switch, _format_switch)
 
 

@@ -13,7 +13,6 @@ from fleet.model import (
     PairChoice,
     Pairs,
     Plan,
-    Relations,
     RequestedOptions,
     Topology,
     override_options,
@@ -28,9 +27,8 @@ from fleet.plan.options import effective_few_pairs, options_from_entry
 def merge_plan(host: Host, requested: RequestedOptions) -> Plan:
     """Merge the command line, the host's entry and the defaults, in that order. Raises UsageError."""
     require_no_conflicts((host,), requested)
-    return override_options(
-        override_options(Plan(seed=int.from_bytes(os.urandom(4)) >> 1), options_from_entry(host)), requested
-    )
+    plan = Plan(seed=int.from_bytes(os.urandom(4)) >> 1)
+    return override_options(override_options(plan, options_from_entry(host)), requested)
 
 
 def merge_plan_with_facts(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
@@ -91,14 +89,14 @@ def sample_pairs_per_relation(count: int, facts: Facts, among: Collection[int], 
 
     Raises ValueError if they are too many for the agent.
     """
-    relation = Relations(Topology(facts.cpus), facts.core_kinds)
+    topology = Topology(facts.cpus, facts.core_kinds)
     chance = random.Random(seed)
     samples: dict[str, list[tuple[int, int]]] = {}
     seen: dict[str, int] = {}
     cpus = sorted(among)
     for index, ping in enumerate(cpus):
         for pong in cpus[index + 1 :]:
-            name = relation(ping, pong)
+            name = topology.name_relation(ping, pong)
             seen[name] = seen.get(name, 0) + 1
             sample = samples.setdefault(name, [])
             if len(sample) < count:

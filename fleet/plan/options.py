@@ -10,9 +10,7 @@ from typing import Any
 from fleet import model
 from fleet.errors import UsageError
 from fleet.plan import kinds
-from fleet.plan.benchmark_names import split_variants
-from fleet.plan.cpulist import parse_cpu_numbers
-from fleet.plan.variants import assign_to_benchmarks
+from fleet.plan.benchmark_names import assign_to_benchmarks, split_variants
 from fleet.text import LABEL_KEY, suggest_similar
 
 BURST_SAMPLES = 40_000  # as many fit into a line of the wire, warm-ups counted (agent/options/options.h)
@@ -60,13 +58,21 @@ PRESETS: Mapping[model.Preset, model.RequestedOptions] = {
 }
 
 
+_FLAGS = {
+    "benchmarks": "benchmark",
+    "separation_bytes": "sep",
+    "operations": "op",
+    "states": "state",
+    "message_lines": "lines-per-message",
+}
+_OF_ENTRY, _COMMAND_LINE_ONLY = ("cpus", "priority"), ("seed", "deadline_s")
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option of a plan. name: its field in `RequestedOptions`.
 
-    default_text: the default in words, beside the value in `DEFAULTS`. inventory_path: the mapping of an
-    entry that has its key, () for the entry itself; None if the inventory has none. flag: without dashes; the
-    name if "".
+    default_text: the default in words, beside the value in `DEFAULTS`.
     """
 
     name: str
@@ -74,11 +80,12 @@ class Option:
     help: str
     default_text: str = ""
     letter: str = ""
-    inventory_path: tuple[str, ...] | None = ("plan",)
-    flag: str = ""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "flag", self.flag or self.name.replace("_", "-"))
+    @property
+    def flag(self) -> str:
+        """The option on the command line, without dashes."""
+        plain = self.name.removesuffix("_s").removesuffix("_bytes").replace("_", "-")
+        return _FLAGS.get(self.name, plain)
 
     @property
     def default(self) -> str:
@@ -90,7 +97,9 @@ class Option:
     @property
     def key(self) -> tuple[str, ...]:
         """The path of its key in an inventory entry; () if it has none."""
-        return () if self.inventory_path is None else (*self.inventory_path, self.name)
+        if self.name in _COMMAND_LINE_ONLY:
+            return ()
+        return (self.name,) if self.name in _OF_ENTRY else ("plan", self.name)
 
     def as_flag(self, value: Any) -> str:
         """Return the option with a value, as typed on the command line."""
@@ -101,168 +110,110 @@ class Option:
         return f"{self.name}: {self.kind.show(value)}"
 
 
-def _join_names(benchmarks: Iterable[model.Benchmark]) -> str:
-    return ", ".join(benchmark.name for benchmark in benchmarks)
+def _list_benchmarks(option: str) -> str:
+    """List the benchmarks with a parameter that this option of the agent sets."""
+    benchmarks = model.BENCHMARKS.values()
+    return ", ".join(b.name for b in benchmarks if any(part.option == option for part in b.parameters))
 
 
-def _benchmarks_with_option(option: str) -> str:
-    """Return the names of the benchmarks with a parameter that this option of the agent sets."""
-    return _join_names(
-        benchmark
-        for benchmark in model.BENCHMARKS.values()
-        if any(part.option == option for part in benchmark.parameters)
-    )
-
-
-def _benchmarks_with_many_points() -> str:
-    return _join_names(benchmark for benchmark in model.BENCHMARKS.values() if benchmark.many_points)
-
-
-def _words_for_option(option: str) -> tuple[str, ...]:
+def _list_words(option: str) -> tuple[str, ...]:
     """Return the words that this option of the agent takes, each once."""
-    parameters = (
-        part
-        for benchmark in model.BENCHMARKS.values()
-        for part in benchmark.parameters
-        if part.option == option
-    )
-    return tuple(dict.fromkeys(word for part in parameters for word in part.words))
+    parameters = [part for benchmark in model.BENCHMARKS.values() for part in benchmark.parameters]
+    return tuple(dict.fromkeys(word for part in parameters if part.option == option for word in part.words))
 
 
+_MANY_POINTS = ", ".join(name for name, benchmark in model.BENCHMARKS.items() if benchmark.many_points)
 _NODE = kinds.make_integer_kind(0, 1023)
+_NODES = kinds.all_or_list(_NODE, "all, or a list of NUMA nodes such as 0,2")
+_BYTES_OF_4 = kinds.make_integer_kind(4, 1 << 20, multiple_of=4, metavar="BYTES")
+_BYTES_OF_8 = kinds.make_integer_kind(8, 1 << 20, multiple_of=8, metavar="BYTES")
+_DEADLINE = kinds.make_duration_kind(1, LONGEST_S, whole_seconds=True)
+_UNTIL_PRECISE = "Add rounds until nine in ten pairs' 95 % intervals are within this, or off."
 OPTIONS = (
-    Option(
-        "benchmarks",
-        kinds.BENCHMARKS,
-        "What to measure, or a variant: cas/c11.",
-        letter="b",
-        flag="benchmark",
-    ),
+    Option("benchmarks", kinds.BENCHMARKS, "What to measure, or a variant: cas/c11.", letter="b"),
     Option("variant", kinds.VARIANT, "Instructions; auto: the best that the CPU has."),
     Option("preset", kinds.word_from(model.Preset), "Sample as this tool does.", "none"),
     Option("samples", kinds.make_integer_kind(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
     Option(
-        *(
-            "iterations",
-            kinds.make_integer_kind(1, 1_000_000_000),
-            "Round trips in a sample.",
-            "chosen for each pair",
-        ),
+        *("iterations", kinds.make_integer_kind(1, 1_000_000_000), "Round trips in a sample."),
+        "chosen for each pair",
     ),
     Option("warmup", kinds.make_integer_kind(0, BURST_SAMPLES), "Warm-up samples in a burst."),
-    Option(
-        *("rounds", kinds.make_integer_kind(1, 1_000_000)),
-        "Visits to every pair; alone, exactly so many.",
-    ),
-    Option(
-        *("precision", kinds.share(1e-6, 1.0)),
-        "Add rounds until nine in ten pairs' 95 % intervals are within this, or off.",
-        "off with --rounds",
-    ),
+    Option("rounds", kinds.make_integer_kind(1, 1_000_000), "Visits to every pair; alone, exactly so many."),
+    Option("precision", kinds.share(1e-6, 1.0), _UNTIL_PRECISE, "off with --rounds"),
     Option(
         *("time_budget_s", kinds.make_duration_kind(0.001, LONGEST_S)),
-        "Begin no burst after this, except of --rounds.",
-        f"{BUDGET_S:g}s, or what 20 rounds take",
-        flag="time-budget",
+        *("Begin no burst after this, except of --rounds.", f"{BUDGET_S:g}s, or what 20 rounds take"),
     ),
     Option(
         *("spread_s", kinds.make_duration_kind(0, LONGEST_S), "Spread the minimum rounds over this."),
         "0s with --rounds",
-        flag="spread",
     ),
     Option("pairs", kinds.PAIRS, "Pairs: each once, both ways, some of each relation, or these."),
-    Option(
-        *("few_pairs", kinds.FEW_PAIRS),
-        f"{_benchmarks_with_many_points()}: pairs.",
-        "per-relation:8, or as --pairs",
-    ),
+    Option("few_pairs", kinds.FEW_PAIRS, f"{_MANY_POINTS}: pairs.", "per-relation:8, or as --pairs"),
     Option("order", kinds.word_from(model.Order), "Order of the pairs in a round."),
     Option("line", kinds.word_from(model.LinePolicy), "Cache lines: new for every burst, or the same."),
     Option("owner", kinds.word_from(model.Side), "The thread that touches lines first."),
     Option("node", _NODE, "NUMA node of the lines.", "where the owner runs"),
     Option(
-        *("nodes", kinds.all_or_list(_NODE, "all, or a list of NUMA nodes such as 0,2")),
-        *(f"{_benchmarks_with_option('nodes')}: NUMA nodes of the memory, by turns.", "not by node"),
+        *("nodes", _NODES, f"{_list_benchmarks('nodes')}: NUMA nodes of the memory, by turns."), "not by node"
     ),
     Option(
-        *("separation_bytes", kinds.make_integer_kind(4, 1 << 20, multiple_of=4, metavar="BYTES")),
-        *("Bytes between the two lines of readwrite.", "in different pages"),
-        flag="sep",
+        "separation_bytes", _BYTES_OF_4, "Bytes between the two lines of readwrite.", "in different pages"
     ),
+    Option("sizes", kinds.SIZES, f"{_list_benchmarks('sizes')}: memory of each thread.", "by the caches"),
     Option(
-        "sizes", kinds.SIZES, f"{_benchmarks_with_option('sizes')}: memory of each thread.", "by the caches"
-    ),
-    Option(
-        *("stride_bytes", kinds.make_integer_kind(8, 1 << 20, multiple_of=8, metavar="BYTES")),
-        "chase, fetch: from one line to the next; bandwidth/tile: rows.",
+        *("stride_bytes", _BYTES_OF_8, "chase, fetch: from one line to the next; bandwidth/tile: rows."),
         "256; 64 for window and rising",
-        flag="stride",
     ),
     Option(
         *("pages", kinds.word_from(model.Pages), "Pages of the memory timed."),
         "huge for chase, bandwidth, gemm if there are any",
     ),
     Option(
-        *("operations", kinds.word_list(*_words_for_option("op"))),
-        f"{_benchmarks_with_option('op')}: what is done; nt: past the caches.",
-        "by benchmark",
-        flag="op",
+        *("operations", kinds.word_list(*_list_words("op"))),
+        *(f"{_list_benchmarks('op')}: what is done; nt: past the caches.", "by benchmark"),
     ),
     Option(
-        *("threads", kinds.THREADS),
-        f"{_benchmarks_with_option('threads')}: threads at once, or on which CPUs.",
+        *("threads", kinds.THREADS, f"{_list_benchmarks('threads')}: threads at once, or on which CPUs."),
         "of contend, sharing 2,all; of loaded cores",
     ),
     Option(
-        *("load", kinds.LOAD),
-        f"{_benchmarks_with_option('load')}: GB/s asked of each thread beside ping.",
+        *("load", kinds.LOAD, f"{_list_benchmarks('load')}: GB/s asked of each thread beside ping."),
         "0,1,2,4,8,16,full",
     ),
     Option(
-        *("reads", kinds.integer_list(1, 100)),
-        "loaded: per cent of its bytes that a load of mix or nt reads.",
+        *(
+            "reads",
+            kinds.integer_list(1, 100),
+            "loaded: per cent of its bytes that a load of mix or nt reads.",
+        ),
         "mix 67, nt 0",
     ),
     Option(
-        *("share", kinds.word_list(*_words_for_option("share"))),
-        f"{_benchmarks_with_option('share')}: own memory for each thread, or one.",
-        "of contend all",
+        *("share", kinds.word_list(*_list_words("share"))),
+        *(f"{_list_benchmarks('share')}: own memory for each thread, or one.", "of contend all"),
     ),
     Option(
-        *("states", kinds.word_list(*_words_for_option("state"))),
-        f"{_benchmarks_with_option('state')}: what was done to lines before.",
-        "all; third, taken need a third CPU",
-        flag="state",
+        *("states", kinds.word_list(*_list_words("state"))),
+        *(
+            f"{_list_benchmarks('state')}: what was done to lines before.",
+            "all; third, taken need a third CPU",
+        ),
     ),
-    Option("blocks", kinds.BLOCKS, f"{_benchmarks_with_option('blocks')}: bytes before the other thread's."),
-    Option(
-        *("message_lines", kinds.integer_list(1, 64)),
-        "message: lines written for each.",
-        flag="lines-per-message",
-    ),
+    Option("blocks", kinds.BLOCKS, f"{_list_benchmarks('blocks')}: bytes before the other thread's."),
+    Option("message_lines", kinds.integer_list(1, 64), "message: lines written for each."),
     Option("shape", kinds.SHAPE, "gemm: rows, columns and depth of a product.", "rounded up"),
     Option("counters", kinds.COUNTERS, "Count events of the CPU.", "none"),
     Option("governor", kinds.GOVERNOR, "Set this frequency governor for the run.", "unchanged"),
     Option("boost", kinds.SWITCH, "Set frequency boost for the run.", "unchanged"),
-    Option("cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c", inventory_path=()),
-    Option(
-        "seed",
-        kinds.make_integer_kind(0, 2**63 - 1),
-        "Seed of the shuffled order.",
-        "drawn",
-        inventory_path=None,
-    ),
+    Option("cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c"),
+    Option("seed", kinds.make_integer_kind(0, 2**63 - 1), "Seed of the shuffled order.", "drawn"),
     Option(
         *("priority", kinds.make_integer_kind(0, 98), "Realtime priority, 0: none."),
         "1 on Linux where allowed",
-        inventory_path=(),
     ),
-    Option(
-        *("deadline_s", kinds.make_duration_kind(1, LONGEST_S, whole_seconds=True)),
-        *("Agents end themselves after this.", "five times the forecast and 10m"),
-        inventory_path=None,
-        flag="deadline",
-    ),
+    Option("deadline_s", _DEADLINE, "Agents end themselves after this.", "five times the forecast and 10m"),
 )
 BY_NAME: Mapping[str, Option] = MappingProxyType({option.name: option for option in OPTIONS})
 
@@ -347,18 +298,12 @@ def agent_arguments(plan: model.Plan) -> list[str]:
     return words
 
 
-def parse_cpus_option(text: str) -> tuple[int, ...]:
-    """Parse "0-3,8", ascending, without repeats. Raises UsageError."""
-    numbers: tuple[int, ...] = parse_option("cpus", text, replace(kinds.CPUS, read=parse_cpu_numbers))
-    return numbers
-
-
 def parse_choice(flag: str, text: str, choices: Iterable[str]) -> str:
     """Return the text if it is one of `choices`. Raises UsageError that lists them."""
-    try:
-        return kinds.require_choice(text, tuple(choices))
-    except ValueError as err:
-        raise UsageError(f"--{flag} {text[:60]}: {err}") from err
+    word: str = parse_option(
+        flag, text, kinds.Kind("", "", lambda text: kinds.require_choice(text, tuple(choices)))
+    )
+    return word
 
 
 def parse_labels(pairs: Iterable[str]) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from math import nan
 from statistics import median
 
-from fleet.model import Burst, Facts, Hello, Relations, Topology, View, relation_sort_key
+from fleet.model import Burst, Facts, Hello, Topology, View, relation_sort_key
 
 MOST = 512  # burst medians of a benchmark and relation that are kept
 Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
@@ -38,7 +38,7 @@ class LiveMedians:
 
     def __init__(self, facts: Facts, cpus: Collection[int]) -> None:
         self.cpus = tuple(cpu for cpu in facts.cpus if cpu.cpu in cpus)
-        self._relation = Relations(Topology(facts.cpus), facts.core_kinds)
+        self._topology = Topology(facts.cpus, facts.core_kinds)
         self._journal_hint: dict[str, dict[str, _Thinned]] = {}
         self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
         self.latest: dict[str, array[float]] = {}
@@ -53,7 +53,8 @@ class LiveMedians:
             return
         ns = median(measured) * 1e9 / hello.ticks_per_second / burst.iterations / benchmark.latencies
         relations = self._journal_hint.setdefault(burst.benchmark, {})
-        relations.setdefault(self._relation(burst.ping_cpu, burst.pong_cpu), _Thinned()).add(ns)
+        relation = self._topology.name_relation(burst.ping_cpu, burst.pong_cpu)
+        relations.setdefault(relation, _Thinned()).add(ns)
         if benchmark.view is View.MATRIX:
             self.labels[burst.benchmark] = benchmark.label
             self._place(burst, ns)

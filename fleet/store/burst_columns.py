@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.late import np, pa
-from fleet.model import Burst, Count, Parameters, Relation, Relations, Run, Topology
+from fleet.model import Burst, Count, Parameters, Relation, Run, Topology
 from fleet.store import schema
 from fleet.store.rows import require_hello
 
@@ -178,9 +178,9 @@ class BurstColumns:
         base = max(int(rows["ping_cpu"].max()), int(rows["pong_cpu"].max())) + 1 if len(self) else 1
         pairs = (rows["words"] * base + rows["ping_cpu"]) * base + rows["pong_cpu"]
         distinct, which = np.unique(pairs, return_inverse=True)
-        relation = Relations(Topology(run.facts.cpus))
+        topology = Topology(run.facts.cpus)
         relations = [
-            _group_relation(relation, cpus[pair // base // base], pair // base % base, pair % base)
+            _group_relation(topology, cpus[pair // base // base], pair // base % base, pair % base)
             for pair in distinct.tolist()
         ]
         return columns | {"relation": _encode(relations, which)}
@@ -229,8 +229,8 @@ def _encode(words: Sequence[str], rows: Any) -> tuple[Any, list[str]]:
     return np.array([codes[word] for word in words], "i8")[rows], distinct
 
 
-def _group_relation(relation: Relations, cpus: tuple[int, ...] | None, ping: int, pong: int) -> str:
+def _group_relation(topology: Topology, cpus: tuple[int, ...] | None, ping: int, pong: int) -> str:
     """Return the smallest group that holds all CPUs of a burst."""
     if cpus is None or len(cpus) < 3:
-        return relation(ping, pong)
-    return max((relation(ping, other) for other in cpus[1:]), key=_NEAREST_FIRST.index)
+        return topology.name_relation(ping, pong)
+    return max((topology.name_relation(ping, other) for other in cpus[1:]), key=_NEAREST_FIRST.index)

@@ -10,7 +10,7 @@ from fleet.agent.forecast import render_machine
 from fleet.facts import linux
 from fleet.facts.systems import find_noise
 from fleet.facts.topology import arm_core_name, parse_cpu_list, parse_size
-from fleet.model import Node, PairChoice, Pairs, Plan, Relations, Topology
+from fleet.model import Node, PairChoice, Pairs, Plan, Topology
 from fleet.plan.cpulist import format_cpus
 from fleet.plan.merge import cpus_to_measure
 from tests.facts import trees
@@ -257,7 +257,7 @@ def test_a_group_whose_lowest_member_is_hidden_stays_a_group(facts):
     result = facts(tree)
     shown = [result.cpus[cpu] for cpu in (2, 3, 6, 7)]
     assert {(cpu.package, cpu.llc, len(cpu.caches)) for cpu in shown} == {(0, 0, 1)}
-    relation = Relations(Topology(result.cpus), {})
+    relation = Topology(result.cpus).relation
     assert (relation(2, 3), relation(2, 6)) == ("package", "smt")
 
 

@@ -12,7 +12,6 @@ from fleet.model import (
     Cpu,
     Facts,
     Host,
-    Relations,
     RequestedOptions,
     Topology,
     add_core_kinds,
@@ -66,10 +65,10 @@ def test_pairs_have_the_kinds_of_their_cores(tmp_path: Path) -> None:
     run = builders.a_run(builders.hybrid_laptop())
     Store(tmp_path).publish(run, builders.bursts_of(run))
     pairs = load_pairs(tmp_path, benchmark="cas")
-    relation = Relations(Topology(run.facts.cpus), run.facts.core_kinds)
+    topology = Topology(run.facts.cpus, run.facts.core_kinds)
     assert {"package P-P", "package P-E", "package E-E", "smt"} <= {*pairs["relation"]}
     for row in pairs.itertuples():
-        assert row.relation == relation(row.ping_cpu, row.pong_cpu)
+        assert row.relation == topology.name_relation(row.ping_cpu, row.pong_cpu)
 
 
 def test_a_run_can_be_of_one_kind_of_core() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.model import BENCHMARKS
-from fleet.plan.variants import VARIANTS
+from fleet.plan.benchmark_names import VARIANTS
 from tests import needs
 from tests.native import disassembly
 from tests.native.agent import QUICK, SMALL_ONES, Record, bursts, failures, measure, notes, run, wrong

@@ -15,7 +15,6 @@ from PIL import Image
 from fleet.analysis import report
 from fleet.analysis.report import lay_out_card
 from fleet.model import Cpu, Topology, core_kinds
-from fleet.model.machine import Relations
 from fleet.store import schema
 from tests import needs
 from tests.lab.machines import MACHINES
@@ -55,10 +54,10 @@ def boards() -> dict[str, tuple[Cpu, ...]]:
 
 
 def numbers(cpus: tuple[Cpu, ...]) -> pd.DataFrame:
-    relations = Relations(Topology(cpus), core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
+    topology = Topology(cpus, core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
     chance = np.random.default_rng(len(cpus))
     a, b = np.triu_indices(len(cpus), 1)
-    names = [relations(one, other) for one, other in zip(a.tolist(), b.tolist(), strict=True)]
+    names = [topology.name_relation(one, other) for one, other in zip(a.tolist(), b.tolist(), strict=True)]
     places = {name: 7.0 * 3**at for at, name in enumerate(sorted({*names}, key=len))}
     ns = [places[name] for name in names] * chance.normal(1, 0.03, len(a))
     spread = chance.uniform(0.001, 0.05, len(a))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.plan.variants import assign_to_benchmarks, check_variant
+from fleet.plan.benchmark_names import assign_to_benchmarks, check_variant
 
 
 @pytest.mark.parametrize(

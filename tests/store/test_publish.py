@@ -13,7 +13,7 @@ import pytest
 from fleet.analysis.base import find_last_session, find_run
 from fleet.analysis.reduce import load_samples
 from fleet.errors import DataError, StoreError, UsageError
-from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
+from fleet.model import End, Failed, Host, Run, RunState
 from fleet.store import Listing, Store, new_run_id, new_session_id, samples
 from fleet.store.places import Folder
 from fleet.store.reading import TableFile, read_record
@@ -254,16 +254,6 @@ def test_ids_begin_with_a_letter_and_differ() -> None:
     assert len(ids) == 1000
     assert all(name.startswith("r2") for name in ids)
     assert new_session_id().startswith("s2")
-
-
-def test_relations_are_those_of_the_topology() -> None:
-    for cpus in (builders.small_desktop(), builders.hybrid_laptop(), builders.two_sockets()[::3]):
-        topology, quick = Topology(cpus), Relations(Topology(cpus))
-        numbers = [cpu.cpu for cpu in cpus] + [999]
-        for one in numbers:
-            for other in numbers:
-                assert quick(one, other) == topology.relation(one, other)
-    assert quick(0, 999) == Relation.UNKNOWN
 
 
 def kill_while_publishing(root: Path, run: Run, delay_s: float) -> None:

@@ -4,18 +4,15 @@ import base64
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fleet.errors import StoreError
-from fleet.model import Cpu, End, Failed, Host, Load, Relations, Run, RunState, Topology
+from fleet.model import End, Failed, Host, Load, Run, RunState
 from fleet.store import Listing, Store
 from fleet.store.rows import (
     Contents,
@@ -116,24 +113,6 @@ def test_each_cpu_has_a_row_that_says_whether_it_was_measured() -> None:
 def test_a_run_without_hello_has_no_row() -> None:
     with pytest.raises(StoreError, match="has no hello from the agent: nothing to publish"):
         make_runs_row(replace(builders.a_run(), hello=None), CONTENTS)
-
-
-GROUPS = st.none() | st.integers(0, 2)
-
-
-@given(
-    st.lists(
-        st.builds(
-            Cpu, st.just(0), core=GROUPS, cluster=GROUPS, llc=GROUPS, die=GROUPS, package=GROUPS, node=GROUPS
-        ),
-        max_size=6,
-    )
-)
-def test_relations_looked_up_by_groups_are_those_of_the_topology(groups: list[Cpu]) -> None:
-    topology = Topology(tuple(replace(cpu, cpu=number) for number, cpu in enumerate(groups)))
-    relation = Relations(topology)
-    for one, other in product(range(len(groups) + 1), repeat=2):  # the last is unknown
-        assert relation(one, other) == topology.relation(one, other)
 
 
 def test_a_journal_left_beside_its_published_run_is_not_an_unfinished_run(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ from fleet.analysis.exchange.guess import guess_topology
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.topology import GROUPS, Layout, make_layout
 from fleet.errors import StoreError, UsageError
-from fleet.model import BENCHMARKS, KINDS, Cpu, Relation, Relations, Topology, View, core_kinds
+from fleet.model import BENCHMARKS, KINDS, Cpu, Relation, Topology, View, core_kinds
+from fleet.plan.benchmark_names import VARIANTS
 from fleet.plan.cpulist import format_cpus
-from fleet.plan.variants import VARIANTS
 from fleet.store import Store
 from fleet.store.files import storing
 from fleet.store.ids import require_key
@@ -145,10 +145,10 @@ def make_rows(
     constant["estimator"] = columns.get("estimator") or tools.TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
     cpus = machine.cpus if machine else ()
-    name_relation = Relations(Topology(cpus), core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
+    named = Topology(cpus, core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
     rows = []
     for (row, column), value in grid.cells.items():
-        relation = name_relation(row, column)
+        relation = named.name_relation(row, column)
         ends = {"ping_cpu": row, "pong_cpu": column}
         rows.append(constant | ends | {"relation": relation, "latency_ns": value})
     return rows
