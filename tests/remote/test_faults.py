@@ -5,7 +5,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import paramiko
 import pytest
+from paramiko.packet import Packetizer
 
 from fleet.errors import LinkError, UnreachableError
 from fleet.remote.connect import connect
@@ -219,6 +221,62 @@ def test_a_file_whose_put_is_cut_leaves_the_old_one(through, tmp_path):
         connection.put(bytes(1_000_000), str(path))
     wait_for(lambda: list(path.parent.iterdir()) == [path])
     assert path.read_bytes() == b"old"
+
+
+def hold_thread(monkeypatch, owner, name):
+    """Have paramiko's thread of a cut link wait at the end of a method; return (it waits, let it go on)."""
+    original, waits, release = getattr(owner, name), threading.Event(), threading.Event()
+
+    def wait():
+        waits.set()
+        release.wait(60)
+
+    def method(*arguments, **options):
+        try:
+            result = original(*arguments, **options)
+        except (EOFError, OSError):
+            wait()
+            raise
+        if name == "_unlink":
+            wait()
+        return result
+
+    monkeypatch.setattr(owner, name, method)
+    return waits, release
+
+
+def send_by_sftp(connection, path):
+    with connection.sftp(60) as sftp:
+        sftp.write(path, bytes(1_000_000), 0o600)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda connection, path: connection.run("cat", stdin=bytes(1_000_000)),
+        lambda connection, path: connection.put(bytes(1_000_000), path),
+        send_by_sftp,
+    ],
+    ids=["run", "put", "sftp"],
+)
+def test_closed_channels_of_a_cut_link_are_blamed_on_the_link(through, tmp_path, monkeypatch, use):
+    _, release = hold_thread(monkeypatch, paramiko.Channel, "_unlink")
+    _, host = through(cut_up_after=100_000)
+    with connect(host) as connection:
+        with pytest.raises(LinkError, match="board: the SSH session broke"):
+            use(connection, str(tmp_path / "file"))
+        release.set()
+
+
+def test_a_failed_write_to_a_cut_link_is_blamed_on_the_link(through, monkeypatch):
+    waits, release = hold_thread(monkeypatch, Packetizer, "read_all")
+    proxy, host = through()
+    with connect(host) as connection:
+        proxy.cut(reset=True)
+        waits.wait()
+        with pytest.raises(LinkError, match="board: the SSH session broke"):
+            connection.run("true")
+        release.set()
 
 
 def test_a_thawed_link_goes_on_where_it_was(through):

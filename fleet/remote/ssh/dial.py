@@ -20,6 +20,7 @@ from typing import IO, Any
 import fabric
 import paramiko
 from paramiko.ssh_exception import ChannelException, IncompatiblePeer, SSHException
+from paramiko.transport import _active_threads  # type: ignore[attr-defined]  # not in the stubs
 
 from fleet.errors import HostKeyError, UnreachableError
 from fleet.model import Host, HostKeyPolicy
@@ -215,6 +216,21 @@ class _Transport(paramiko.Transport):
     offered: Mapping[str, list[str]] = MappingProxyType({})
     preface: tuple[str, ...] = ()
     goodbye = ""
+    _cannot_send = False
+
+    def is_active(self) -> bool:
+        """Report whether the link is up.
+
+        paramiko says so until its thread has read the end and closed the channels, or later.
+        """
+        return super().is_active() and self in _active_threads and not self._cannot_send
+
+    def _send_message(self, data: paramiko.Message) -> None:
+        try:
+            super()._send_message(data)  # type: ignore[misc]
+        except EOFError:
+            self._cannot_send = True
+            raise
 
     def _log(self, level: int, message: Any, *arguments: Any) -> None:
         super()._log(level, message, *arguments)  # type: ignore[misc]
