@@ -16,7 +16,7 @@ from fleet.analysis.reduce.matrices import grids, matrix
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.plots import CHANGES
-from fleet.analysis.report.read_runs import Reading, rows_by_run
+from fleet.analysis.report.read_runs import Reading
 from fleet.analysis.views.compare import explain_scatter, format_open_relations, render_headlines
 from fleet.model import Descriptions
 from fleet.store.runs import Root
@@ -75,12 +75,13 @@ def differences(
     root: Root, readings: Sequence[Reading], tables: Tables, sides: tuple[str, str]
 ) -> Differences:
     """Compare two sides host by host, baseline first. tables: those of all readings' runs."""
-    by_run, places = {reading.run["run_id"]: reading for reading in readings}, rows_by_run(tables.pairs)
+    by_run = {reading.run["run_id"]: reading for reading in readings}
+    places = tables.pairs.groupby("run_id", sort=False, observed=True).indices
     comparisons = compare(root, sides, tables=tables)
     drawn = []
     for comparison in comparisons:
         a, b = ([by_run[run] for run in side.runs["run_id"]] for side in (comparison.a, comparison.b))
-        rows = [range(len(tables.pairs))[places.get(side.run["run_id"], slice(0))] for side in (*a, *b)]
+        rows = [places.get(reading.run["run_id"], []) for reading in (*a, *b)]
         pairs = tables.pairs.iloc[[*chain(*rows)]].assign(
             run=np.repeat(np.arange(len(rows)), [*map(len, rows)])
         )

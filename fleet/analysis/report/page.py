@@ -14,7 +14,6 @@ from markupsafe import Markup
 from matplotlib.colors import Colormap
 
 from fleet.analysis.base import text
-from fleet.analysis.base.tables import Ints
 from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.compare.history import mark_usual
 from fleet.analysis.reduce import heatmap
@@ -44,7 +43,7 @@ from fleet.analysis.views.topology import describe_topology
 from fleet.analysis.views.warnings import DEEDS, ORDER
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
-from fleet.model import SHIPPED, Descriptions
+from fleet.model import Descriptions
 from fleet.model.version import VERSION
 from fleet.plan.benchmark_names import ALL, select_kinds
 from fleet.plan.cpulist import format_cpus
@@ -84,16 +83,15 @@ class Affected(NamedTuple):
 
 
 class PageWarning(NamedTuple):
-    """A warning of one or more runs. key: as in `RunWarning`. affected: the runs; none: the whole page."""
+    """A warning of one or more runs. key: as in `RunWarning`. affected: the runs; none: the whole page.
+
+    deed: what the reader can do about it; empty where that is plain.
+    """
 
     key: str
     text: str
-    affected: tuple[Affected, ...] = ()
-
-    @property
-    def deed(self) -> str:
-        """Return what the reader can do about it; empty where that is plain."""
-        return DEEDS.get(self.key, "")
+    affected: Sequence[Affected] = ()
+    deed: str = ""
 
 
 def render(
@@ -118,10 +116,21 @@ def render(
     readings, tables_read = gather(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]
     overall = _read_overview(root, readings, tables_read)
-    usual = compute_host_medians(overall)
-    maps = _maps_by_kind(detailed)
-    shared = {kind: heatmap.choose_limits([table for _, table in of_kind]) for kind, of_kind in maps.items()}
-    thumbnails = _draw_thumbnails(maps, shared)
+    usual, descriptions = compute_host_medians(overall), tables_read.descriptions
+    maps: dict[str, list[tuple[Reading, pd.DataFrame]]] = {}
+    for reading in detailed:
+        for part in reading.parts:
+            if part.table is not None:
+                maps.setdefault(part.name, []).append((reading, part.table))
+    shared = {kind: heatmap.choose_limits([table for _, table in own]) for kind, own in maps.items()}
+    thumbnails = {  # the benchmark of most runs comes first
+        kind: [
+            (reading, thumbnail(heatmap.map_cpus(table, reading.order, shared[kind]), "viridis"))
+            for reading, table in maps[kind]
+        ]
+        for kind in sorted(maps, key=lambda kind: -len(maps[kind]))
+        if len(maps[kind]) > 1
+    }
     return render_template(
         "page.html",
         title=title or _make_title(readings),
@@ -134,13 +143,13 @@ def render(
             dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"]),
         ),
         warnings=_list_page_warnings(readings),
-        tables=_group_tables(usual, tables_read.descriptions),
+        tables=_group_tables(usual, descriptions),
         within=describe_interval(usual) if len(usual) else "",
         since=list(dict.fromkeys(since_text(row) for row in text.to_records(usual) if row["since"])),
         latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
-        dots=_draw_history(overall, readings, tables_read.descriptions) if len(readings) > 1 else {},
+        dots=_draw_history(overall, readings, descriptions) if len(readings) > 1 else {},
         detailed=detailed,
-        descriptions=tables_read.descriptions,
+        descriptions=descriptions,
         anchors={reading.anchor for reading in detailed},
         front=None if thumbnails else _choose_front(detailed[0]),
         thumbnails=thumbnails,
@@ -178,29 +187,40 @@ def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
             if not warning.minor:
                 affected = runs_by_warning.setdefault((warning.key, warning.text), [])
                 affected.append(Affected(reading, warning.extent))
-    many = len(readings) > MANY_RUNS
-    of_runs = [
-        PageWarning(key, text, tuple(_group_by_host(affected, readings) if many else affected))
-        for (key, text), affected in runs_by_warning.items()
-    ]
-    of_runs.sort(key=lambda warning: ORDER.index(warning.key))
-    return [
-        *_warn_of_variants(readings),
-        *_warn_of_presets(readings),
-        *of_runs,
-        *_warn_of_single_runs(readings),
-    ]
+    about_runs = []
+    for (key, words), affected in sorted(runs_by_warning.items(), key=lambda item: ORDER.index(item[0][0])):
+        listed = list(_group_by_host(affected, readings)) if len(readings) > MANY_RUNS else affected
+        about_runs.append(PageWarning(key, words, listed, DEEDS.get(key, "")))
+    single = "the difference between runs is unknown, and ±95% does not include it"
+    hosts = Counter(reading.run["host_id"] for reading in readings)
+    single_runs = [Affected(reading) for reading in readings if hosts[reading.run["host_id"]] == 1]
+    if len(single_runs) == len(readings) > 1:
+        about_runs.append(PageWarning("", f"one run of each host: {single}"))
+    elif single_runs:
+        about_runs.append(PageWarning("", f"one run only: {single}", single_runs))
+    return [*_warn_of_differences(readings), *about_runs]
+
+
+def _warn_of_differences(readings: Sequence[Reading]) -> Iterator[PageWarning]:
+    """Warn of instructions and presets that differ between the runs."""
+    kinds = sorted({part.name for reading in readings for part in reading.parts if not part.of_cpus})
+    for benchmark, own in groupby(kinds, lambda kind: kind.partition("/")[0]):
+        variants = [kind.partition("/")[2] for kind in own]
+        if len(variants) > 1:
+            fault = f"used different instructions ({', '.join(variants)}); do not compare their latencies"
+            yield PageWarning("", f"{benchmark} {fault}")
+    presets = [(reading, reading.run["preset"]) for reading in readings]
+    if len({preset for _, preset in presets}) > 1:
+        runs = [Affected(reading, preset) for reading, preset in presets if preset]
+        yield PageWarning("", "runs used the sampling and estimator of another tool", runs)
 
 
 def _group_by_host(affected: Sequence[Affected], readings: Sequence[Reading]) -> Iterator[Affected]:
     """Yield each affected host by its last run, with how many of its runs are affected."""
-    hosts = [reading.run["host_id"] for reading in readings]
+    counts = Counter(reading.run["host_id"] for reading in readings)
     last = {reading.run["host_id"]: reading for reading in readings}
-    affected_hosts = [entry.reading.run["host_id"] for entry in affected]
-    for host in dict.fromkeys(affected_hosts):
-        yield Affected(
-            last[host], f"{affected_hosts.count(host)} of {format_count(hosts.count(host), 'run')}"
-        )
+    for host, count in Counter(entry.reading.run["host_id"] for entry in affected).items():
+        yield Affected(last[host], f"{count} of {format_count(counts[host], 'run')}")
 
 
 def _read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
@@ -210,11 +230,8 @@ def _read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> p
         if (number := estimator_column(reading.run)) != "median_ns":
             own = pairs["run_id"] == reading.run["run_id"]
             pairs = pairs.assign(median_ns=pairs["median_ns"].where(~own, pairs[number]))
-    rows = sort_overview(
-        reduce_by_relation(
-            select_overview_rows(pairs, tables.cpus, tables.descriptions), ["run_id", *OVERVIEW]
-        )
-    )
+    overview = select_overview_rows(pairs, tables.cpus, tables.descriptions)
+    rows = sort_overview(reduce_by_relation(overview, ["run_id", *OVERVIEW]))
     by_id = {reading.run["run_id"]: reading.run for reading in readings}
     for name in ("host_id", "host_name"):
         rows[name] = [by_id[run_id][name] for run_id in rows["run_id"]]
@@ -222,65 +239,13 @@ def _read_overview(root: Root, readings: Sequence[Reading], tables: Tables) -> p
     return mark_usual(root, rows.iloc[place.argsort(kind="stable")])
 
 
-def _group_tables(table: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> list[list[Group]]:
+def _group_tables(table: pd.DataFrame, descriptions: Descriptions) -> list[list[Group]]:
     """Group columns by the table they share; those of a single host share one if their names are equal."""
+    is_single = table["host_id"].nunique() == 1
     shared: dict[object, list[Group]] = {}
     for group in group_columns(sort_overview(table), descriptions):
-        shared.setdefault(
-            tuple(group.columns) if table["host_id"].nunique() == 1 else group.title, []
-        ).append(group)
+        shared.setdefault(tuple(group.columns) if is_single else group.title, []).append(group)
     return list(shared.values())
-
-
-def _warn_of_variants(readings: Sequence[Reading]) -> Iterator[PageWarning]:
-    kinds = sorted({part.name for reading in readings for part in reading.parts if not part.of_cpus})
-    for benchmark, of_one in groupby(kinds, lambda kind: kind.partition("/")[0]):
-        variants = [kind.partition("/")[2] for kind in of_one]
-        if len(variants) > 1:
-            text = f"used different instructions ({', '.join(variants)}); do not compare their latencies"
-            yield PageWarning("", f"{benchmark} {text}")
-
-
-def _warn_of_presets(readings: Sequence[Reading]) -> Iterator[PageWarning]:
-    if len({reading.run["preset"] for reading in readings}) > 1:
-        runs = (Affected(reading, reading.run["preset"]) for reading in readings if reading.run["preset"])
-        yield PageWarning("", "runs used the sampling and estimator of another tool", tuple(runs))
-
-
-def _warn_of_single_runs(readings: Sequence[Reading]) -> Iterator[PageWarning]:
-    hosts = Counter(reading.run["host_id"] for reading in readings)
-    single_runs = tuple(Affected(reading) for reading in readings if hosts[reading.run["host_id"]] == 1)
-    text = "the difference between runs is unknown, and ±95% does not include it"
-    if len(single_runs) == len(readings) > 1:
-        yield PageWarning("", f"one run of each host: {text}")
-    elif single_runs:
-        yield PageWarning("", f"one run only: {text}", single_runs)
-
-
-def _maps_by_kind(readings: Sequence[Reading]) -> dict[str, list[tuple[Reading, pd.DataFrame]]]:
-    maps: dict[str, list[tuple[Reading, pd.DataFrame]]] = {}
-    for reading in readings:
-        for part in reading.parts:
-            if part.table is not None:
-                maps.setdefault(part.name, []).append((reading, part.table))
-    return maps
-
-
-def _draw_thumbnails(
-    maps: Mapping[str, Sequence[tuple[Reading, pd.DataFrame]]], shared: Mapping[str, heatmap.Limits]
-) -> dict[str, list[tuple[Reading, str]]]:
-    """Return small maps of each run by benchmark, in one scale each.
-
-    The benchmark of most runs comes first.
-    """
-    several = [kind for kind in maps if len(maps[kind]) > 1]
-    return {
-        kind: [
-            (reading, figures.thumbnail(heatmap.map_cpus(table, reading.order, shared[kind]), "viridis"))
-            for reading, table in maps[kind]
-        ]
-        for kind in sorted(several, key=lambda kind: -len(maps[kind]))
-    }
 
 
 def _draw_history(
@@ -288,68 +253,59 @@ def _draw_history(
 ) -> dict[str, list[tuple[str, Markup]]]:
     """Return panels by overview group, one per column: runs are dots on hosts' lines, rounds are ticks."""
     panels: dict[str, list[tuple[str, Markup]]] = {}
-    for (benchmark, variant, about), group in sort_overview(rows).groupby(list(OVERVIEW[:3]), sort=False):
-        kind = f"{benchmark}/{variant}".rstrip("/")
-        in_detail = [
-            part.rounds.assign(host=figures.shorten(reading.run["host_name"]))
+    for (benchmark, variant, about, column), own in sort_overview(rows).groupby(
+        list(OVERVIEW[:4]), sort=False
+    ):
+        if len(own) < 2:
+            continue
+        kind, description = f"{benchmark}/{variant}".rstrip("/"), descriptions[str(benchmark)]
+        ns = text.convert_to_shown(description, own["median_ns"])
+        runs = own.assign(host=own["host_name"].map(figures.shorten), ns=ns)
+        rounds = [
+            part.rounds[part.rounds["relation"] == column].assign(
+                host=figures.shorten(reading.run["host_name"])
+            )
             for reading in readings
             for part in reading.parts
             if part.name == kind and len(part.rounds)
         ]
-        description = descriptions[str(benchmark)]
-        for column, runs in group.groupby("relation", sort=False):
-            dots = runs.assign(
-                host=runs["host_name"].map(figures.shorten),
-                ns=text.convert_to_shown(descriptions[str(benchmark)], runs["median_ns"]),
-            )
-            rounds = [table[table["relation"] == column] for table in in_detail]
-            ticks = pd.concat(rounds) if rounds else None
-            if len(dots) > 1:
-                title = f"{kind} {about}".rstrip()
-                panel = _draw_panel(title, str(column), dots, ticks, description.label)
-                panels.setdefault(title, []).append((str(column), panel))
+        ticks, unit = pd.concat(rounds) if rounds else None, description.label
+        medians = runs.groupby("host", sort=False)["ns"].median()
+        listed = "; ".join(f"{host} {number(float(ns))}" for host, ns in medians.items())
+        title = f"{kind} {about}".rstrip()
+        panel = figures.draw(
+            f"dots-{title.replace('/', '-')}-{column}",
+            f"Run medians of {title}, {column}: {listed} {unit.rpartition(' ')[2]}",
+            (_PANEL, 62 + 24 * len(medians)),
+            partial(plots.run_dots, runs, ticks, unit=unit),
+            margins=(14 + 7 * max(map(len, runs["host"])), 42, 18, 8),
+        )
+        panels.setdefault(title, []).append((str(column), panel))
     return panels
-
-
-def _draw_panel(kind: str, column: str, runs: pd.DataFrame, rounds: pd.DataFrame | None, unit: str) -> Markup:
-    """Draw a panel. runs, rounds: columns `host` and `ns`, which is a number of any unit."""
-    medians = runs.groupby("host", sort=False)["ns"].median()
-    listed = "; ".join(f"{host} {number(float(ns))}" for host, ns in medians.items())
-    return figures.draw(
-        f"dots-{kind.replace('/', '-')}-{column}",
-        f"Run medians of {kind}, {column}: {listed} {unit.rpartition(' ')[2]}",
-        (_PANEL, 62 + 24 * len(medians)),
-        partial(plots.run_dots, runs, rounds, unit=unit),
-        margins=(14 + 7 * max(map(len, runs["host"])), 42, 18, 8),
-    )
 
 
 def _map(reading: Reading, part: Part, shared: dict[str, heatmap.Limits], readings: Sequence[Reading]) -> Map:
     """Build the map of a part. readings: all of the page; few in detail leave room for numbers of pairs."""
     assert part.table is not None  # noqa: S101  (asked for pairs only)
-    common, order = shared[part.name], reading.order
-    drawn = heatmap.map_cpus(part.table, order)
+    order, drawn = reading.order, heatmap.map_cpus(part.table, reading.order)
     number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
-    fits, few = (
-        len(order.cpus) <= heatmap.MOST_NUMBERS,
-        sum(reading.detailed for reading in readings) <= _FEW_MAPS,
-    )
-    named = fits or (few and len(order.cpus) <= _MOST_PAIR_TIPS)
-    tips = _pair_tips(text.to_records(part.pairs), order, part.number) if named else {}
+    fits = len(order.cpus) <= heatmap.MOST_NUMBERS
+    few = sum(reading.detailed for reading in readings) <= _FEW_MAPS
+    has_pair_tips = fits or (few and len(order.cpus) <= _MOST_PAIR_TIPS)
+    tips = _pair_tips(part.pairs, order, part.number) if has_pair_tips else {}
     if fits and few:
         return Map(drawn.limits, drawn, number, tips, None)
-    shapes = (
-        [(f"M{b} {a}h1v1h-1zM{a} {b}h1v1h-1z", tip) for (a, b), tip in tips.items()]
-        if named
-        else _block_tips(part.pairs, order, part.number)
-    )
-    scales = [("own", drawn), *([("common", replace(drawn, limits=common))] if len(readings) > 1 else [])]
+    shapes = [(f"M{b} {a}h1v1h-1zM{a} {b}h1v1h-1z", tip) for (a, b), tip in tips.items()]
+    scales = [("own", drawn)]
+    if len(readings) > 1:
+        scales.append(("common", replace(drawn, limits=shared[part.name])))
     title = (
         f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; "
         "its numbers are in the tables and in fleet show"
     )
     grouped = None if fits else heatmap.map_groups(part.table, order)
-    return Map(drawn.limits, grouped, number, {}, _map_picture(title, drawn, scales, shapes))
+    picture = _map_picture(title, scales, shapes or _block_tips(part.pairs, order, part.number))
+    return Map(drawn.limits, grouped, number, {}, picture)
 
 
 def _choose_front(reading: Reading) -> tuple[str, Markup] | None:
@@ -358,7 +314,7 @@ def _choose_front(reading: Reading) -> tuple[str, Markup] | None:
         if part.table is not None and len(reading.order.cpus) >= _LEAST_MAP:
             drawn = heatmap.map_cpus(part.table, reading.order)
             title = f"Map of {part.name} on {reading.name}, small; the section of the run has it with numbers"
-            return f"{part.name}: dark is fast", _map_picture(title, drawn, [("own", drawn)], side=_FRONT)
+            return f"{part.name}: dark is fast", _map_picture(title, [("own", drawn)], side=_FRONT)
     if reading.ladders:
         ladder = reading.ladders[0]
         return f"{ladder.name}: {ladder.heading} by {ladder.axis}", picture(reading, ladder, 0)
@@ -386,7 +342,7 @@ def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
 def _draw_residual(difference: Difference, residual: Residual) -> Markup:
     a, b = difference.found.a.name, difference.found.b.name
     title = f"Change of {residual.kind} from {a} to {b} relative to its relation, in %"
-    return _map_picture(title, residual.drawn, [("own", residual.drawn)], palette=plots.CHANGES)
+    return _map_picture(title, [("own", residual.drawn)], palette=plots.CHANGES)
 
 
 def _draw_forest(forest: Forest, place: int) -> Markup:
@@ -407,7 +363,6 @@ def _draw_forest(forest: Forest, place: int) -> Markup:
 
 def _map_picture(
     title: str,
-    drawn: heatmap.Heatmap,
     scales: Sequence[tuple[str, heatmap.Heatmap]],
     tips: Sequence[tuple[str, str]] = (),
     *,
@@ -419,6 +374,7 @@ def _map_picture(
     scales: classes of elements, and the map in the colours of each. tips: paths around cells, in cells from
     the upper left corner, and their texts. title: its content, for screen readers.
     """
+    drawn = scales[0][1]
     cell = min(_MOST_CELL, side / len(drawn.labels))
     size = cell * len(drawn.labels)
     beside = _DIGIT * max(map(len, drawn.labels)) + 8
@@ -434,7 +390,7 @@ def _map_picture(
         cell=cell,
         labels=[(name, margin + (place + 0.5) * cell) for place, name in enumerate(drawn.labels)][::every],
         upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
-        groups=[*_name_groups(drawn, cell, margin, margin - beside)],
+        groups=list(_name_groups(drawn, cell, margin, margin - beside)),
         pictures=[(name, thumbnail(scaled, palette)) for name, scaled in scales],
         borders=[margin + place * cell for place, border in enumerate(drawn.borders) if border],
         tips=tips,
@@ -442,43 +398,36 @@ def _map_picture(
     return Markup(svg)  # noqa: S704  (the template escapes)
 
 
-def _pair_tips(rows: Sequence[dict[str, Any]], order: Layout, number: str) -> dict[tuple[int, int], str]:
-    """Return the tip of each pair, by one of its cells.
-
-    rows: of `pairs`. number: the column that is drawn.
-    """
+def _pair_tips(pairs: pd.DataFrame, order: Layout, number: str) -> dict[tuple[int, int], str]:
+    """Return the tip of each pair, by one of its cells. number: the column that is drawn."""
     places, tips = {cpu: place for place, cpu in enumerate(order.cpus)}, {}
-    for row in rows:
+    for row in text.to_records(pairs):
         ping, pong = row["ping_cpu"], row["pong_cpu"]
         half = f" {text.format_half_width(row['spread'])}".removesuffix(" -") if number == "median_ns" else ""
         flags = f", {row['flags']}" if row["flags"] else ""
-        tip = one_line(f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns{half}{flags}")
-        tips[places[ping], places[pong]] = tip
+        tip = f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns{half}{flags}"
+        tips[places[ping], places[pong]] = one_line(tip)
     return tips
 
 
 def _block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[str, str]]:
     """Return a tip for the pairs between any two groups of CPUs: relations, median, lowest and highest."""
     blocks, _ = heatmap.choose_blocks(order)
-    of_cpu = {cpu: place for place, block in enumerate(blocks) for cpu in block}
-    first, second = (pairs[name].map(of_cpu).to_numpy() for name in ("ping_cpu", "pong_cpu"))
-    block = np.minimum(first, second) * len(blocks) + np.maximum(first, second)
+    places = {cpu: place for place, block in enumerate(blocks) for cpu in block}
+    ends = np.sort([pairs["ping_cpu"].map(places), pairs["pong_cpu"].map(places)], axis=0)
     starts = np.cumsum([0, *map(len, blocks)])
+    groups: Iterator[Any] = iter(pairs.groupby([*ends], sort=True))
     tips = []
-    for key, part in pairs.groupby(block, sort=True):
-        a, b = divmod(int(str(key)), len(blocks))
-        across = ", ".join(dict.fromkeys(part["relation"]))
-        values = part[number]
+    for (a, b), part in groups:
+        shapes = [
+            f"M{starts[x]} {starts[y]}h{len(blocks[x])}v{len(blocks[y])}h-{len(blocks[x])}z"
+            for x, y in ((b, a), (a, b))
+        ]
+        across, values = ", ".join(part["relation"].unique()), part[number]
         where = " and ".join(format_cpus(blocks[place]) for place in dict.fromkeys((a, b)))
-        cells = "".join(dict.fromkeys((_name_block(starts, a, b), _name_block(starts, b, a))))
         tip = f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to {values.max():.1f})"
-        tips.append((cells, tip))
+        tips.append(("".join(dict.fromkeys(shapes)), tip))
     return tips
-
-
-def _name_block(starts: Ints, row: int, column: int) -> str:
-    width, height = (int(starts[place + 1] - starts[place]) for place in (column, row))
-    return f"M{starts[column]} {starts[row]}h{width}v{height}h-{width}z"
 
 
 def _name_groups(

@@ -4,18 +4,18 @@ With many runs, only the last of each host is shown in detail. The others are re
 those of their bursts that warnings need.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
-from fleet.analysis.base.tables import Floats, Ints
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import name_kind, to_records
-from fleet.analysis.compare.comparison import Tables
+from fleet.analysis.compare.comparison import Tables, read_tables
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, check_run, summarize_checks
 from fleet.analysis.reduce.ladders import is_node_placed
@@ -43,13 +43,12 @@ from fleet.analysis.views.point_tables import (
 from fleet.analysis.views.warnings import (
     BURST_COLUMNS,
     NOTHING,
-    MarkedRows,
     RunWarning,
     list_warnings,
     load_marked_bursts,
     select_marked_rows,
 )
-from fleet.model import SHIPPED, Descriptions, View, read_descriptions
+from fleet.model import Descriptions, View, read_descriptions
 from fleet.store.runs import Listing, Root, open_listing
 
 MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
@@ -60,11 +59,10 @@ _DRAWN = (
     *("benchmark", "relation", "ping_cpu", "pong_cpu", "round", "iterations", "warmup"),
     *("ticks", "other_ticks", "ns_per_tick"),
 )
-_NO_ROWS = pd.DataFrame()
 _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Part:
     """One benchmark and variant of a run. of_cpus: it measures single CPUs.
 
@@ -78,13 +76,13 @@ class Part:
     of_cpus: bool
     number: str
     relations: list[dict[str, Any]]
-    pairs: pd.DataFrame = field(default_factory=lambda: _NO_ROWS)
+    pairs: pd.DataFrame = field(default_factory=pd.DataFrame)
     table: pd.DataFrame | None = None
-    rounds: pd.DataFrame = field(default_factory=lambda: _NO_ROWS)
+    rounds: pd.DataFrame = field(default_factory=pd.DataFrame)
     curves: Mapping[str, Floats] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reading:
     """One run. name: from `name_runs`. anchor: its place on the page.
 
@@ -97,27 +95,14 @@ class Reading:
     detailed: bool
     run: dict[str, Any]
     order: Layout
-    parts: list[Part]
-    points: Sequence[PointTables] = ()
+    descriptions: Descriptions
+    parts: list[Part] = field(default_factory=list)
+    points: list[PointTables] = field(default_factory=list)
     ladders: Sequence[Ladder] = ()
     products: Sequence[Products] = ()
     warnings: Sequence[RunWarning] = ()
-    descriptions: Descriptions = SHIPPED
     checks: Sequence[tuple[str, ...]] = ()
     memory: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows of the tables by run ID. places: of `pairs`. relations: by kind, too."""
-
-    pairs: pd.DataFrame
-    places: Mapping[str, slice]
-    orders: Mapping[str, Layout]
-    marked: Mapping[str, MarkedRows]
-    counters: dict[str, pd.DataFrame]
-    relations: Mapping[str, Mapping[str, list[dict[str, Any]]]]
-    findings: Mapping[str, list[tuple[object, ...]]]
 
 
 def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> tuple[list[Reading], Tables]:
@@ -129,31 +114,21 @@ def gather(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> 
     rows, runs, cpus = load.read_runs(listing, list(dict.fromkeys(run_ids)))
     hosts = list(dict.fromkeys(row["host_id"] for row in rows))
     rows.sort(key=lambda row: (hosts.index(row["host_id"]), row["started_utc"]))
-    run_names = name_runs(rows)
     last = {row["host_id"]: row["run_id"] for row in rows}
-    few = len(rows) <= MANY_RUNS
+    detailed = {row["run_id"] for row in rows if len(rows) <= MANY_RUNS or row["run_id"] in last.values()}
     before = find_earlier_runs(listing, rows)
-    ids = sorted({run_id for ids in before.values() for run_id in ids} - before.keys())
-    past: dict[str, Medians] = {}
-    for start in range(0, len(ids), _AT_ONCE):
-        summaries = load.list_published(listing, run_id=ids[start : start + _AT_ONCE])
-        descriptions = load.merge_descriptions(summaries)
-        pairs = as_float64(load_pairs(listing, run_id=[run.run_id for run in summaries]))
-        past |= _compute_medians(load.drop_contradicting(pairs, summaries, descriptions), descriptions)
-    readings: list[Reading] = []
-    read: list[pd.DataFrame] = []
+    others = read_tables(listing, {*chain(*before.values())} - before.keys())
+    past = _compute_medians(others.pairs, others.descriptions)
+    readings, parts = list[Reading](), list[pd.DataFrame]()
+    names = ((name, f"run-{number}") for number, name in enumerate(name_runs(rows).values(), 1))
     for batch in _batch_runs(rows):
-        detailed = {row["run_id"] for row in batch if few or last[row["host_id"]] == row["run_id"]}
-        descriptions = read_descriptions(batch[0]["hello"])
-        of_batch = _read_rows(listing, batch, cpus, detailed, before, past, descriptions, benchmark)
-        read.append(of_batch.pairs)
-        for run in batch:
-            run_id = run["run_id"]
-            names = (run_names[run_id], f"run-{len(readings) + 1}")
-            readings.append(
-                _make_reading(listing, run, of_batch, cpus, names, descriptions, detailed=run_id in detailed)
-            )
-    pairs = pd.concat(read, ignore_index=True)
+        ids = [run["run_id"] for run in batch]
+        pairs = as_float64(load_pairs(listing, run_id=ids))
+        parts.append(load.select_benchmark(pairs, benchmark).reset_index(drop=True))
+        past |= _compute_medians(parts[-1], read_descriptions(batch[0]["hello"]))
+        earlier = {run_id: [row for old in before[run_id] for row in past.get(old, ())] for run_id in ids}
+        readings += _read_batch(listing, batch, parts[-1], cpus, names, detailed, earlier)
+    pairs = pd.concat(parts, ignore_index=True)
     order = pd.Index(runs["run_id"]).get_indexer(pairs["run_id"])
     pairs = pairs.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
     summaries = load.list_published(listing, run_id=run_ids)
@@ -196,188 +171,117 @@ def _compute_medians(pairs: pd.DataFrame, descriptions: Descriptions) -> dict[st
     return group_medians_by_run(reduce_by_relation(load.drop_points(pairs, descriptions), _BY_RELATION))
 
 
-def _read_rows(
+def _read_batch(
     listing: Listing,
     runs: Sequence[dict[str, Any]],
+    pairs: pd.DataFrame,
     cpus: pd.DataFrame,
-    detailed: Collection[str],
-    before: Mapping[str, Sequence[str]],
-    past: dict[str, Medians],
-    descriptions: Descriptions,
-    benchmark: str | None,
-) -> _Rows:
-    """Read rows of `runs`. before: IDs of earlier runs, by run. past: their medians; adds those of `runs`."""
-    ids = [run["run_id"] for run in runs]
-    pairs = load.select_benchmark(as_float64(load_pairs(listing, run_id=ids)), benchmark).reset_index(
-        drop=True
-    )
-    others = [run_id for run_id in ids if run_id not in detailed]
-    brief = load_marked_bursts(listing, others)
-    in_detail = [load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS) for run_id in detailed]
-    relations: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    names: Iterator[tuple[str, str]],
+    detailed: Set[str],
+    earlier: Mapping[str, Medians],
+) -> Iterator[Reading]:
+    """Yield the runs of a batch. pairs: theirs. names: of runs and their anchors. earlier: medians by run."""
+    descriptions = read_descriptions(runs[0]["hello"])
+    bursts = {run["run_id"]: run["bursts"] for run in runs}
+    flagged = [load_marked_bursts(listing, bursts.keys() - detailed)]
+    flagged += [
+        load.load_samples(listing, run_id=run_id, columns=BURST_COLUMNS)
+        for run_id in bursts
+        if run_id in detailed
+    ]
+    marked = select_marked_rows(pairs, pd.concat(flagged), bursts)
+    relations: dict[str, dict[str, list[dict[str, Any]]]] = {run_id: {} for run_id in bursts}
     for number in dict.fromkeys(map(estimator_column, runs)):
-        own = [run["run_id"] for run in runs if estimator_column(run) == number]
-        table = reduce_by_relation(pairs[pairs["run_id"].isin(own)], _BY_RELATION, number)
+        ids = [run["run_id"] for run in runs if estimator_column(run) == number]
+        table = reduce_by_relation(pairs[pairs["run_id"].isin(ids)], _BY_RELATION, number)
         for row in to_records(table.sort_values("median_ns", kind="stable")):
-            relations.setdefault(row["run_id"], {}).setdefault(name_kind(row), []).append(row)
-    past |= _compute_medians(pairs, descriptions)
-    earlier = {
-        run_id: [row for earlier_id in before[run_id] for row in past.get(earlier_id, ())] for run_id in ids
-    }
-    places = dict.fromkeys(ids, slice(0)) | rows_by_run(pairs)
-    counters = load.load_counters(listing, run_id=ids)
+            relations[row["run_id"]].setdefault(name_kind(row), []).append(row)
+    counters = load.load_counters(listing, run_id=list(bursts))
+    places = pairs.groupby("run_id", sort=False, observed=True).indices
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
-    return _Rows(
-        pairs,
-        places,
-        load_layouts(cpus, {run_id: np.unique(ends[places[run_id]]).tolist() for run_id in ids}),
-        select_marked_rows(
-            pairs, pd.concat([brief, *in_detail]), {run["run_id"]: run["bursts"] for run in runs}
-        ),
-        {run_id: counters[place] for run_id, place in rows_by_run(counters).items()},
-        relations,
-        check_runs(pairs, earlier, descriptions),
+    orders = load_layouts(
+        cpus, {run_id: np.unique(ends[places.get(run_id, [])]).tolist() for run_id in bursts}
     )
-
-
-def rows_by_run(rows: pd.DataFrame) -> dict[str, slice]:
-    """Return the slice of each run's rows, which follow one another."""
-    ids = rows["run_id"].astype(str).to_numpy(dtype=object)
-    begins = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
-    return {str(ids[begin]): slice(begin, end) for begin, end in pairwise(begins) if begin < end}
-
-
-def _make_reading(
-    listing: Listing,
-    run: dict[str, Any],
-    rows: _Rows,
-    cpus: pd.DataFrame,
-    names: tuple[str, str],
-    descriptions: Descriptions,
-    *,
-    detailed: bool,
-) -> Reading:
-    run_id = run["run_id"]
-    relations = rows.relations.get(run_id, {})
-    kinds = list(dict.fromkeys(kind for kind in (*run["benchmarks"], *relations) if kind in relations))
-    parts = {}
-    for kind in kinds:
-        description = descriptions[kind.partition("/")[0]]
-        if description.view in (View.MATRIX, View.CPUS):
-            of_cpus = description.view is View.CPUS
-            parts[kind] = Part(kind, description.heading, of_cpus, estimator_column(run), relations[kind])
-    reading = Reading(
-        *names, detailed, run, rows.orders[run_id], list(parts.values()), descriptions=descriptions
-    )
-    checked = NO_COMPARISONS
-    if detailed or can_compare(kinds, descriptions):
-        pairs = rows.pairs[rows.places[run_id]].reset_index(drop=True)
-        cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
-        checked = check_run(run, pairs, cpus, descriptions)
-        ladders, products = (
-            build_ladders(pairs, cpus, kinds, descriptions),
-            build_products(pairs, cpus, descriptions),
-        )
-        memory = describe_memory(run, pairs, cpus, descriptions)
-        reading = replace(
-            reading, ladders=ladders, products=products, checks=summarize_checks(checked), memory=memory
-        )
-    if detailed:
-        reading = _read_detail(listing, reading, pairs, parts, kinds, rows, descriptions)
-        by_nodes = [
-            *tabulate_nodes(pairs, cpus, run, descriptions),
-            *tabulate_homes(pairs, cpus, descriptions),
+    findings = check_runs(pairs, earlier, descriptions)
+    for run in runs:
+        run_id, checked = run["run_id"], NO_COMPARISONS
+        reading = Reading(*next(names), run_id in detailed, run, orders[run_id], descriptions)
+        kinds = [
+            kind
+            for kind in dict.fromkeys((*run["benchmarks"], *relations[run_id]))
+            if kind in relations[run_id]
         ]
-        reading = replace(reading, points=[*reading.points, *by_nodes])
-    findings = pd.DataFrame(rows.findings.get(run_id, []), columns=list(FINDING_COLUMNS))
-    return replace(reading, warnings=list_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
+        for kind in kinds:
+            description = descriptions[kind]
+            if description.view in (View.MATRIX, View.CPUS):
+                about = (description.view is View.CPUS, estimator_column(run), relations[run_id][kind])
+                reading.parts.append(Part(kind, description.heading, *about))
+        if reading.detailed or can_compare(kinds, descriptions):
+            own = pairs.iloc[places.get(run_id, [])].reset_index(drop=True)
+            own_cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
+            checked = check_run(run, own, own_cpus, descriptions)
+            reading.checks = summarize_checks(checked)
+            reading.ladders = build_ladders(own, own_cpus, kinds, descriptions)
+            reading.products = build_products(own, own_cpus, descriptions)
+            reading.memory = describe_memory(run, own, own_cpus, descriptions)
+            if reading.detailed:
+                counts = count_per_unit(counters[counters["run_id"] == run_id], own)
+                _add_details(listing, reading, own, own_cpus, kinds, counts)
+        odd = pd.DataFrame(findings.get(run_id, []), columns=list(FINDING_COLUMNS))
+        reading.warnings = list_warnings(run, marked.get(run_id, NOTHING), checked, odd)
+        yield reading
 
 
-def _read_detail(
+def _add_details(
     listing: Listing,
     reading: Reading,
     pairs: pd.DataFrame,
-    parts: Mapping[str, Part],
+    cpus: pd.DataFrame,
     kinds: Sequence[str],
-    rows: _Rows,
-    descriptions: Descriptions,
-) -> Reading:
-    run_id = reading.run["run_id"]
-    detailed_parts, points, placed = [], [], is_node_placed(pairs, descriptions)
+    counts: pd.DataFrame,
+) -> None:
+    """Add its tables of points, and what its samples show, to a run. counts: from `count_per_unit`."""
+    run_id, descriptions = reading.run["run_id"], reading.descriptions
+    parts, placed = {part.name: part for part in reading.parts}, is_node_placed(pairs, descriptions)
     for kind in kinds:
         benchmark, _, variant = kind.partition("/")
-        own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant) & ~placed]
-        if kind in parts:
-            stored = load.load_samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
-            bursts = (
-                select_kinds(part.assign(run_id=run_id), {run_id: reading.order.kinds}) for part in stored
-            )
-            detailed_parts.append(_read_part_detail(parts[kind], own, bursts, reading.order, descriptions))
-        elif len(own) and descriptions[kind].view is not View.LADDER:
-            points.append(
-                tabulate_products(own, descriptions)
-                if descriptions[kind].view is View.PRODUCTS
-                else tabulate_points(own, descriptions)
-            )
-        if run_id in rows.counters:
-            counts = count_per_unit(rows.counters[run_id], pairs)
-            own_counts = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]
-            if counted := tabulate_events(own_counts, reading.run["hello"], descriptions):
-                points.append(counted)
-    return replace(reading, parts=detailed_parts, points=points)
+        own, own_counts = (
+            table[(table["benchmark"] == benchmark) & (table["variant"] == variant)]
+            for table in (pairs[~placed], counts)
+        )
+        view = descriptions[kind].view
+        if part := parts.get(kind):
+            part.pairs = own
+            part.table = None if part.of_cpus else matrix(own, reading.order.cpus, part.number)
+            bursts = load.load_samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
+            kinds_of_cpus = {run_id: reading.order.kinds}
+            named = (select_kinds(rows.assign(run_id=run_id), kinds_of_cpus) for rows in bursts)
+            part.rounds, part.curves = _summarize_samples(part, named, descriptions)
+        elif len(own) and view is not View.LADDER:
+            tabulate = tabulate_products if view is View.PRODUCTS else tabulate_points
+            reading.points.append(tabulate(own, descriptions))
+        if counted := tabulate_events(own_counts, reading.run["hello"], descriptions):
+            reading.points.append(counted)
+    reading.points += tabulate_nodes(pairs, cpus, reading.run, descriptions)
+    reading.points += tabulate_homes(pairs, cpus, descriptions)
 
 
-def _read_part_detail(
-    part: Part, pairs: pd.DataFrame, parts: Iterable[pd.DataFrame], order: Layout, descriptions: Descriptions
-) -> Part:
-    """Add pairs, rounds and curves to a part.
-
-    parts: its bursts, some at a time; curves drop excess samples.
-    """
-    rounds = list[pd.DataFrame]()
-    of_relations = {row["relation"]: _Thinned(_MOST_DRAWN) for row in part.relations}
-    for samples in parts:
+def _summarize_samples(
+    part: Part, bursts: Iterable[pd.DataFrame], descriptions: Descriptions
+) -> tuple[pd.DataFrame, dict[str, Floats]]:
+    """Return the rounds and the curves of a part. bursts: its own, some at a time; excess is dropped."""
+    totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
+    medians, values = [], {row["relation"]: list[Floats]() for row in part.relations}
+    for samples in bursts:
         latency, burst, is_warmup = load.compute_latencies(samples, descriptions)
         latency, burst = latency[~is_warmup], burst[~is_warmup]
         relation = samples["relation"].astype(str).to_numpy()
-        for name, thinned in of_relations.items():
-            own = np.sort(latency[(relation == name)[burst]])
-            thinned.add(own)
-        rounds.append(_compute_burst_medians(samples, latency, burst))
+        for name, own in values.items():
+            step = 1 + int(totals.get(name, 0)) // _MOST_DRAWN
+            own.append(np.sort(latency[(relation == name)[burst]])[::step])
+        ns = pd.Series(latency).groupby(burst).median()
+        rows = samples.iloc[ns.index]
+        medians.append(rows[["round"]].assign(relation=relation[ns.index], ns=ns.to_numpy()))
+    rounds = pd.concat(medians).groupby(["relation", "round"], sort=False)["ns"].median().reset_index()
     shares = np.linspace(0, 1, _STEPS)
-    return replace(
-        part,
-        pairs=pairs,
-        table=None if part.of_cpus else matrix(pairs, order.cpus, part.number),
-        rounds=pd.concat(rounds).groupby(["relation", "round"], sort=False)["ns"].median().reset_index(),
-        curves={
-            name: np.quantile(np.concatenate(thinned.parts), shares) for name, thinned in of_relations.items()
-        },
-    )
-
-
-class _Thinned:
-    """Values that come in parts, each in order; every other one is dropped whenever there are too many."""
-
-    def __init__(self, limit: int) -> None:
-        self.parts: list[Floats] = []
-        self._most, self._step, self._read_groups = limit, 1, 0
-
-    def add(self, part: Floats) -> None:
-        self.parts.append(part[:: self._step].copy())
-        self._read_groups += len(part) // self._step
-        while self._read_groups > self._most:
-            self.parts = [values[::2].copy() for values in self.parts]
-            self._step, self._read_groups = 2 * self._step, self._read_groups // 2
-
-
-def _compute_burst_medians(samples: pd.DataFrame, latency: Floats, burst: Ints) -> pd.DataFrame:
-    """Return the relation, round and median of each burst with samples."""
-    sizes = np.bincount(burst)
-    sampled = np.flatnonzero(sizes)
-    if len(sampled) and (sizes[sampled] == sizes[sampled[0]]).all():  # they follow one another
-        middles = pd.Series(np.median(latency.reshape(len(sampled), -1), axis=1), sampled)
-    else:
-        middles = pd.Series(latency).groupby(burst).median()
-    bursts = samples.iloc[middles.index]
-    return bursts[["round"]].assign(relation=bursts["relation"].astype(str), ns=middles.to_numpy())
+    return rounds, {name: np.quantile(np.concatenate(own), shares) for name, own in values.items()}
