@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         judge_numbers,
         predict_next,
     )
-    from fleet.analysis.compare.caveats import choose_number_column, list_caveats, spell_order
+    from fleet.analysis.compare.caveats import list_caveats, spell_order
     from fleet.analysis.compare.comparison import Comparison, compare, compare_burst_levels
     from fleet.analysis.compare.false_alarms import count_false_alarms, iter_orders
     from fleet.analysis.compare.history import drop_changes_of_parts, find_changes_over_time, mark_usual

@@ -12,7 +12,6 @@ import pandas as pd
 from fleet.analysis.base.selection import select_comparable
 from fleet.analysis.base.tables import Bools, Floats
 from fleet.analysis.base.text import is_rate, to_records
-from fleet.analysis.compare.caveats import choose_number_column
 from fleet.analysis.compare.judge import (
     ALPHA,
     ROUNDING,
@@ -24,10 +23,9 @@ from fleet.analysis.compare.judge import (
 )
 from fleet.analysis.compare.siblings import equal_facts, measure_distances
 from fleet.analysis.compare.side_runs import CLASS
-from fleet.analysis.compare.sides import NOTHING, ComparisonSide, read_selected_runs, reduce_each_host
+from fleet.analysis.compare.sides import NOTHING, read_selected_runs, reduce_to_relations
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
-from fleet.analysis.reduce.load import list_published, merge_descriptions
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
@@ -100,15 +98,12 @@ def judge_last_runs(
     last = runs.groupby("host_id")["run_id"].transform("last") == runs["run_id"]
     is_equal = facts.isin(facts[runs["run_id"].isin(chosen.values())])
     runs = runs.assign(facts=facts, is_last=last)[is_equal & (last | runs["host_id"].isin(chosen))]
-    descriptions = merge_descriptions(list_published(listing, run_id=runs["run_id"]))
-    number = choose_number_column(ComparisonSide("", runs))
-    cpus = cpus[cpus["run_id"].isin(runs["run_id"])]
-    parts = [medians for *_, medians in reduce_each_host(listing, runs, cpus, number, only, descriptions)]
-    table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
+    read, _, medians = reduce_to_relations(listing, runs, cpus[cpus["run_id"].isin(runs["run_id"])], only)
+    table = medians.set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
     judged = to_records(runs[runs["run_id"].isin(chosen.values())])
     load = cache(load_tables) if load_tables else None
     tables = [
-        _expect(runs, table, run, ranges, descriptions, load)
+        _expect(runs, table, run, ranges, read.descriptions, load)
         for run in judged
         if run["run_id"] in table.columns
     ]
@@ -123,7 +118,7 @@ def judge_last_runs(
         bursts, failed = run["bursts"] or 1, run["failed_bursts"] or 0
         shares = failed / (bursts + failed), (run["flagged_bursts"] or 0) / bursts
         acceptances.append(
-            Acceptance(host, run_id, run["cpu_model"], own.get(run_id, rows[:0]), descriptions, *shares)
+            Acceptance(host, run_id, run["cpu_model"], own.get(run_id, rows[:0]), read.descriptions, *shares)
         )
     return acceptances
 

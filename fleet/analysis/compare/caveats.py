@@ -9,7 +9,6 @@ from fleet.analysis.base.text import format_share, to_records
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.reduce.flags import MEANINGS, count_flags
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.reduce.matrices import ESTIMATOR_COLUMNS
 from fleet.text import format_count
 
 MANY_FLAGGED = 0.2  # of a side's pairs
@@ -18,13 +17,6 @@ _OF_LEVELS = ("multimodal", "smt_pair", "drift", "outliers")  # `not_converged` 
 _MEASURED = {"complete", "partial"}
 _SAMPLING = ["preset", "estimator"]
 _Pairs = tuple[pd.DataFrame, pd.DataFrame]
-
-
-def choose_number_column(*sides: ComparisonSide) -> str:
-    """Choose the column to compare: that of the estimator if all runs share one, else the median."""
-    runs = pd.concat([side.runs[_SAMPLING] for side in sides])
-    estimators = {row["estimator"] if row["preset"] else "median" for row in to_records(runs)}
-    return ESTIMATOR_COLUMNS[str(estimators.pop())] if len(estimators) == 1 else "median_ns"
 
 
 def list_caveats(

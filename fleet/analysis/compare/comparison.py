@@ -1,6 +1,6 @@
 """Compares sides of runs, per relation and pair; a run is the unit of replication."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,21 +8,23 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.compare.caveats import choose_number_column, list_caveats
+from fleet.analysis.compare.caveats import list_caveats
 from fleet.analysis.compare.judge import apply_student, fit_within_blocks, label_levels
 from fleet.analysis.compare.side_runs import CELL, CLASS, RunOrder, SideRuns, lay_out_pairs, lay_out_relations
-from fleet.analysis.compare.sides import NOTHING, ComparisonSide, assign_blocks, match_sides, select_sides
+from fleet.analysis.compare.sides import (
+    NOTHING,
+    ComparisonSide,
+    Tables,
+    assign_blocks,
+    match_sides,
+    read_tables,
+    select_sides,
+)
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.comparison_rows import ALL, Only, are_pairs, build_comparison_rows
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.reduce.load import (
-    drop_contradicting,
-    list_published,
-    load_runs_and_cpus,
-    merge_descriptions,
-)
-from fleet.analysis.reduce.pairs import as_float64, load_pairs
+from fleet.analysis.reduce.matrices import choose_number_column
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
@@ -89,25 +91,6 @@ class Comparison:
         return bool(len(self.relations) and (self.relations["verdict"] == Verdict.AT_ANOTHER_LEVEL).any())
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """Rows of the tables `runs`, `cpus` and `pairs`, these widened. descriptions: of their benchmarks."""
-
-    runs: pd.DataFrame
-    cpus: pd.DataFrame
-    pairs: pd.DataFrame
-    descriptions: Descriptions
-
-
-def read_tables(root: Root, run_ids: Collection[str]) -> Tables:
-    """Read the tables of these runs."""
-    listing = open_listing(root)
-    summaries = list_published(listing, run_id=run_ids)
-    descriptions = merge_descriptions(summaries)
-    pairs = drop_contradicting(as_float64(load_pairs(listing, run_id=run_ids)), summaries, descriptions)
-    return Tables(*load_runs_and_cpus(listing, run_id=run_ids), pairs, descriptions)
-
-
 def compare(
     root: Root,
     texts: Sequence[str],
@@ -124,74 +107,59 @@ def compare(
     "time" or a label's name, compare within blocks (`blocks`), but no pairs. tables: of all runs of the
     sides, if read already. Of the same several hosts there is a comparison each. Raises UsageError.
     """
-    root = open_listing(root)
+    root, matters = open_listing(root), threshold or THRESHOLD
     chosen = match_sides(root, texts)
     if tables is None:
         tables = read_tables(root, {run_id for ids in chosen.values() for run_id in ids})
     first, *others = select_sides(chosen, tables.runs)
-    runs = pd.concat([first.runs, *(side.runs for side in others)])
-    ids, descriptions = runs["run_id"].tolist(), tables.descriptions
-    cpus, rows = (table[table["run_id"].isin(ids)] for table in (tables.cpus, tables.pairs))
+    runs, descriptions = pd.concat([side.runs for side in (first, *others)]), tables.descriptions
+    cpus, rows = (table[table["run_id"].isin(runs["run_id"])] for table in (tables.cpus, tables.pairs))
     pairs = build_comparison_rows(only.of(rows, cpus), cpus, point, descriptions)
     if pairs.empty:
         raise UsageError(f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists them.")
-    topologies, turns = _read_topologies(cpus, ids), _number_turns(runs)
-    matched = [pair for side in others for pair in _match_hosts(first, side)]
     rows_of_runs = pairs.groupby("run_id", sort=False, observed=True).indices
-    benchmarks = frozenset(pairs["benchmark"].unique())
-    comparable, hosts = [], dict[str, None]()
-    for a, b in matched:
+    topologies, turns = _read_topologies(cpus), _number_turns(runs)
+    laid_out, hosts = [], dict[str, None]()
+    for a, b in (matched for side in others for matched in _match_hosts(first, side)):
         if any(rows_of_runs.keys().isdisjoint(side.runs["run_id"]) for side in (a, b)):
             hosts |= dict.fromkeys((*a.hosts, *b.hosts))
         else:
-            comparable.append((a, b))
+            own = (_select_rows(a, pairs, rows_of_runs), _select_rows(b, pairs, rows_of_runs))
+            laid_out.append(_lay_out_comparison(a, b, own, topologies, turns, matters, blocks))
     without = f"{join_names(hosts)}: not compared: no latencies{only} on both sides."
-    if not comparable:
+    if not laid_out:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
-    compared = _judge_together(
-        [
-            _lay_out_comparison(
-                a,
-                b,
-                (_select_rows(a, pairs, rows_of_runs), _select_rows(b, pairs, rows_of_runs)),
-                topologies,
-                turns,
-                threshold or THRESHOLD,
-                blocks,
-            )
-            for a, b in comparable
-        ]
+    questions = 1 + any(comparison.reports_pairs for comparison, *_ in laid_out)
+    relations, fleets = judge_comparisons(
+        [numbers for _, numbers, _ in laid_out], matters, questions=questions
+    )
+    pair_tables, _ = judge_comparisons(
+        [numbers for *_, numbers in laid_out], matters, questions=questions, are_pairs=True
     )
     comparisons = []
-    for comparison in compared:
-        left_out = (
-            [] if only.cpus else _name_ladders_left_out(comparison, benchmarks, only.benchmark, descriptions)
-        )
-        notes = (*comparison.caveats, *left_out, *([without] if hosts else ()))
-        comparisons.append(replace(comparison, caveats=notes, descriptions=descriptions))
+    for (comparison, numbers, _), table, of_pairs in zip(laid_out, relations, pair_tables, strict=True):
+        ladders = _list_measured_ladders(comparison, only.benchmark, descriptions)
+        names = " and ".join(sorted(ladders.difference(pairs["benchmark"])))
+        left_out = f"{names}: not compared: no level of memory is known; --point compares one point."
+        notes = [left_out] * bool(names and not only.cpus) + [without] * bool(hosts)
+        judged = replace(comparison, relations=table, pairs=of_pairs, descriptions=descriptions)
+        fleet = fleets.get(numbers.sides, comparison.fleet)
+        comparisons.append(replace(judged, fleet=fleet, caveats=(*comparison.caveats, *notes)))
     return comparisons
 
 
-def _judge_together(
-    laid_out: Sequence[tuple[Comparison, SideRuns, SideRuns]],
-) -> list[Comparison]:
-    """Fill in the tables of a command's comparisons: all relations at one error rate, all pairs at one."""
-    comparisons, threshold = [comparison for comparison, *_ in laid_out], laid_out[0][0].threshold
-    questions = 1 + any(comparison.reports_pairs for comparison in comparisons)
-    tables, fleets = judge_comparisons([runs for _, runs, _ in laid_out], threshold, questions=questions)
-    layouts = [runs for *_, runs in laid_out]
-    pairs, _ = judge_comparisons(layouts, threshold, questions=questions, are_pairs=True)
-    return [
-        replace(comparison, relations=table, pairs=of_pairs, fleet=fleets.get(runs.sides, comparison.fleet))
-        for (comparison, runs, _), table, of_pairs in zip(laid_out, tables, pairs, strict=True)
-    ]
+def _list_measured_ladders(
+    comparison: Comparison, benchmark: str | None, descriptions: Descriptions
+) -> set[str]:
+    kinds = {kind for side in (comparison.a, comparison.b) for row in side.runs["benchmarks"] for kind in row}
+    chosen = kinds if benchmark is None else select_kinds(benchmark, kinds)
+    return {kind.partition("/")[0] for kind in chosen if descriptions[kind].view is View.LADDER}
 
 
 def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonSide, ComparisonSide]]:
     """Return the two sides; or a pair for each host where both have runs of the same several hosts."""
-    hosts_of_b = set(b.hosts)
-    shared = [host for host in a.hosts if host in hosts_of_b]
-    if not shared or (len(a.hosts) == 1 and len(b.hosts) == 1):
+    shared = sorted({*a.hosts} & {*b.hosts})
+    if not shared or len(a.hosts) == len(b.hosts) == 1:
         return [(a, b)]
     return [(a.select_host(host), b.select_host(host)) for host in shared]
 
@@ -199,9 +167,9 @@ def _match_hosts(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonS
 def _lay_out_comparison(
     a: ComparisonSide,
     b: ComparisonSide,
-    pairs: tuple[pd.DataFrame, pd.DataFrame],
-    topologies: dict[str, frozenset[object]],
-    turns: dict[str, tuple[str, int]],
+    pairs: Sequence[pd.DataFrame],
+    topologies: Mapping[str, frozenset[object]],
+    turns: Mapping[str, tuple[str, int]],
     threshold: float,
     by: str | None,
 ) -> tuple[Comparison, SideRuns, SideRuns]:
@@ -210,37 +178,42 @@ def _lay_out_comparison(
     pairs: the rows of each side.
     """
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
-    same = unit == "run" and len({topologies[run] for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
+    one_host = unit == "run" and a.hosts == b.hosts
     models = {*a.runs["cpu_model"], *b.runs["cpu_model"]}
-    same = same and (a.hosts == b.hosts or (len(models) == 1 and not any(map(pd.isna, models))))
-    number = choose_number_column(a, b)
+    same = unit == "run" and len({topologies.get(run) for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
+    same = same and (one_host or (len(models) == 1 and not any(map(pd.isna, models))))
+    number = choose_number_column(a.runs, b.runs)
     rows_a, rows_b = (
-        _count_by_unit(side, rows, unit, number) for side, rows in zip((a, b), pairs, strict=True)
+        _count_by_unit(side, own, unit, number) for side, own in zip((a, b), pairs, strict=True)
     )
     warnings = list_caveats(a, b, (rows_a, rows_b), unit=unit, same_topology=same)
     if same:
-        every = _count_pairs(rows_a, rows_b)
-        rows_a, rows_b = _keep_common_pairs(rows_a, rows_b)
-        if less := every - _count_pairs(rows_a):
+        rows_a, rows_b, less = _keep_common_pairs(rows_a, rows_b)
+        if less:
             warnings.append(f"Pairs or points left out, since not every run has them: {less}.")
-    own = [rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b)]
-    levels = compare_burst_levels(own[0] if same else own[0][:0], own[1])
-    blocks, one_host = None, a.hosts == b.hosts
+    pairs_a, pairs_b = (own[are_pairs(own["relation"])] for own in (rows_a, rows_b))
+    levels = compare_burst_levels(pairs_a if same else pairs_a[:0], pairs_b)
+    blocks = None
+    if by is not None and unit != "run":
+        raise UsageError(f"--blocks {by}: the sides are different hosts, whose runs are in no common block.")
     if by is not None:
-        blocks, left_out = _find_blocks(a, b, unit, by)
-        rows_a, rows_b = (rows[rows["unit"].isin(list(blocks))] for rows in (rows_a, rows_b))
-        warnings += left_out
-    around = environment.find_differences(a.runs, b.runs)
-    none = pd.DataFrame()
+        blocks = assign_blocks(a, b, by)
+        rows_a, rows_b = (own[own["unit"].isin(list(blocks))] for own in (rows_a, rows_b))
+        if missing := len(a.runs) + len(b.runs) - len(blocks):
+            warnings.append(f"{format_count(missing, 'run')} left out: no block with runs of both sides.")
+    if not same or blocks is not None:
+        pairs_a, pairs_b = pairs_a[:0], pairs_b[:0]
+    around, none = environment.find_differences(a.runs, b.runs), pd.DataFrame()
     comparison = Comparison(a, b, unit, threshold, none, none, none, levels, around, tuple(warnings))
-    session = comparison.sides if one_host and unit == "run" else None
-    times = turns if one_host and unit == "run" else None
+    session, times = (comparison.sides, turns) if one_host else (None, None)
     relations = lay_out_relations(rows_a, rows_b, number, RunOrder(session, times, blocks))
-    tested = [rows[are_pairs(rows["relation"]) & (same and blocks is None)] for rows in (rows_a, rows_b)]
-    of_pairs = lay_out_pairs(tested[0], tested[1], number, RunOrder(session, times))
+    of_pairs = lay_out_pairs(pairs_a, pairs_b, number, RunOrder(session, times))
     unlike = list_unlike_variants(rows_a, rows_b, number)
-    comparison = replace(comparison, relations=relations.rows, pairs=of_pairs.rows, unlike=unlike)
-    return comparison, relations, of_pairs
+    return (
+        replace(comparison, relations=relations.rows, pairs=of_pairs.rows, unlike=unlike),
+        relations,
+        of_pairs,
+    )
 
 
 def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
@@ -260,30 +233,6 @@ def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.Da
     return means.agg(_average_usual_runs).rename("ns").reset_index()
 
 
-def _find_blocks(
-    a: ComparisonSide, b: ComparisonSide, unit: str, by: str
-) -> tuple[dict[str, str], list[str]]:
-    if unit != "run":
-        raise UsageError(f"--blocks {by}: the sides are different hosts, whose runs are in no common block.")
-    blocks = assign_blocks(a, b, by)
-    missing = len(a.runs) + len(b.runs) - len(blocks)
-    words = f"{format_count(missing, 'run')} left out: no block with runs of both sides."
-    return blocks, [words] if missing else []
-
-
-def _name_ladders_left_out(
-    comparison: Comparison, compared: Collection[str], benchmark: str | None, descriptions: Descriptions
-) -> list[str]:
-    """Name the requested ladders of which no level is known. compared: the benchmarks that have rows."""
-    kinds = {kind for side in (comparison.a, comparison.b) for row in side.runs["benchmarks"] for kind in row}
-    if benchmark is not None:
-        kinds = {*select_kinds(benchmark, kinds)}
-    ladders = {kind.partition("/")[0] for kind in kinds if descriptions[kind].view is View.LADDER}
-    names = " and ".join(sorted(ladders.difference(compared)))
-    text = f"{names}: not compared: no level of memory is known; --point compares one point."
-    return [text] if names else []
-
-
 def _select_rows(side: ComparisonSide, pairs: pd.DataFrame, rows_of_runs: Mapping[Any, Any]) -> pd.DataFrame:
     """Return the side's rows, in their order. rows_of_runs: the places of each run's rows in `pairs`."""
     places = [rows_of_runs[run_id] for run_id in side.runs["run_id"] if run_id in rows_of_runs]
@@ -291,25 +240,12 @@ def _select_rows(side: ComparisonSide, pairs: pd.DataFrame, rows_of_runs: Mappin
 
 
 def _count_by_unit(side: ComparisonSide, rows: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
-    """Return the side's rows with their `unit`.
-
-    A host's number of a pair is that of its most common level.
-    """
+    """Return the side's rows with their `unit`; a host's number of a pair is that of its usual level."""
     if unit == "run":
         return rows.assign(unit=rows["run_id"])
     hosts = rows["run_id"].map(side.runs.set_index("run_id")["host_id"])
-    merged = (
-        rows.assign(unit=hosts)
-        .groupby(["unit", *CELL], sort=False)
-        .agg(
-            **{
-                number: (number, _average_usual_runs),
-                "spread": ("spread", "median"),
-                "flags": ("flags", "first"),
-            }
-        )
-    )
-    return merged.reset_index()
+    groups = rows.assign(unit=hosts).groupby(["unit", *CELL], sort=False)
+    return groups.agg({number: _average_usual_runs, "spread": "median", "flags": "first"}).reset_index()
 
 
 def _average_usual_runs(runs: pd.Series) -> float:
@@ -319,24 +255,23 @@ def _average_usual_runs(runs: pd.Series) -> float:
     return float(np.exp(logs[0, labels == np.bincount(labels).argmax()].mean()))
 
 
-def _keep_common_pairs(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Keep the pairs that every run of both sides has, so that the same pairs are compared."""
+def _keep_common_pairs(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, int]:
+    """Keep the pairs that every run of both sides has, if there are any; count those left out."""
     both = pd.concat([a, b])
     units = both.groupby(CELL, observed=True)["unit"].transform("nunique")
     is_common = (units == both["unit"].nunique()).to_numpy()
-    return (a[is_common[: len(a)]], b[is_common[len(a) :]]) if is_common.any() else (a, b)
+    if not is_common.any():
+        return a, b, 0
+    less = len(both.loc[~is_common, CELL].drop_duplicates())
+    return a[is_common[: len(a)]], b[is_common[len(a) :]], less
 
 
-def _count_pairs(*sides: pd.DataFrame) -> int:
-    return len(pd.concat(sides)[CELL].drop_duplicates())
-
-
-def _read_topologies(cpus: pd.DataFrame, run_ids: Sequence[str]) -> dict[str, frozenset[object]]:
+def _read_topologies(cpus: pd.DataFrame) -> dict[str, frozenset[object]]:
     rows = cpus[["cpu", *GROUPS, "kind"]].astype(object).where(cpus.notna(), None)
-    topologies: dict[str, list[object]] = {run_id: [] for run_id in run_ids}
+    topologies: dict[str, set[object]] = {}
     for run_id, row in zip(cpus["run_id"], rows.itertuples(index=False, name=None), strict=True):
-        topologies[run_id].append(row)
-    return {run_id: frozenset(row) for run_id, row in topologies.items()}
+        topologies.setdefault(run_id, set()).add(row)
+    return {run_id: frozenset(of_run) for run_id, of_run in topologies.items()}
 
 
 def _number_turns(runs: pd.DataFrame) -> dict[str, tuple[str, int]]:
@@ -356,26 +291,20 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     do not see this.
     """
     names = [*(f"{side}_{name}" for name in ("ns", "other_ns", "share") for side in _SIDES)]
-    columns = [*CELL, *names, "moved", "moved_low", "moved_high"]
-    if a.empty or b.empty or "other_ns" not in a:
-        return pd.DataFrame(columns=columns)
     both = pd.concat([a.assign(side="a"), b.assign(side="b")])
-    if both["other_ns"].count() < _LEAST_SWITCHING:
-        return pd.DataFrame(columns=columns)
-    both = both[both.groupby(CELL, observed=True)["other_ns"].transform("count") >= _LEAST_SWITCHING]
-    cells = [
-        (-part["other_share"].sum(), key, [part[part["side"] == side] for side in _SIDES])
-        for key, part in both.groupby(CELL, observed=True)
-        if part["side"].nunique() == len(_SIDES)
-    ]
-    rows = []
-    for _, key, parts in sorted(cells, key=lambda cell: cell[:2])[:_MOST_PAIRS]:
-        numbers = [float(part[name].median()) for name in ("median_ns", "other_ns") for part in parts]
-        shares = [part["other_share"].to_numpy(dtype=float) for part in parts]
-        rows.append(
-            (*key, *numbers, *(float(part.mean()) for part in shares), *_estimate_difference(*shares))
-        )
-    return pd.DataFrame(rows, columns=columns)
+    rows = list[tuple[Any, ...]]()
+    if len(a) and len(b) and "other_ns" in both:
+        counts = both.groupby(CELL, observed=True)["other_ns"].transform("count")
+        for key, part in both[counts >= _LEAST_SWITCHING].groupby(CELL, observed=True):
+            sides = [part[part["side"] == side] for side in _SIDES]
+            if all(map(len, sides)):
+                numbers = [side[name].median() for name in ("median_ns", "other_ns") for side in sides]
+                shares = [side["other_share"].to_numpy(dtype=float) for side in sides]
+                numbers += [share.mean() for share in shares]
+                rows.append((part["other_share"].sum(), *key, *numbers, *_estimate_difference(*shares)))
+    rows.sort(key=lambda row: (-row[0], row[1:6]))
+    columns = ["total", *CELL, *names, "moved", "moved_low", "moved_high"]
+    return pd.DataFrame(rows[:_MOST_PAIRS], columns=columns).drop(columns="total")
 
 
 def _estimate_difference(a: Floats, b: Floats) -> tuple[float, float, float]:

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.text import to_records
-from fleet.analysis.compare.comparison import read_tables
 from fleet.analysis.compare.judge import ALPHA
 from fleet.analysis.compare.side_runs import lay_out_pairs, lay_out_relations
+from fleet.analysis.compare.sides import read_tables
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, judge_comparisons
 from fleet.analysis.reduce.interval import LEAST_RUNS
 from fleet.analysis.reduce.load import drop_points, load_runs

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.selection import group_by_host
-from fleet.analysis.compare.caveats import choose_number_column
 from fleet.analysis.compare.judge import compute_nanmean
 from fleet.analysis.compare.over_time import (
     LEAST_NIGHTS,
@@ -22,11 +21,11 @@ from fleet.analysis.compare.over_time import (
     find_changes,
 )
 from fleet.analysis.compare.side_runs import CLASS
-from fleet.analysis.compare.sides import ComparisonSide, read_selected_runs, reduce_each_host
+from fleet.analysis.compare.sides import read_selected_runs, reduce_to_relations
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.environment import describe_rows_environments
-from fleet.analysis.reduce.load import list_published, merge_descriptions
+from fleet.analysis.reduce.load import list_published
 from fleet.errors import StoreWarning, UsageError, explain
 from fleet.hostnames import join_names
 from fleet.model import Descriptions
@@ -84,13 +83,10 @@ def find_changes_over_time(
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     runs["night"] = runs.groupby("session_id")["started_utc"].transform("min").dt.date
-    number, night_of = choose_number_column(ComparisonSide("", runs)), runs.set_index("run_id")["night"]
-    descriptions = merge_descriptions(list_published(listing, run_id=runs["run_id"]))
-    parts = []
-    for host, _, medians in reduce_each_host(listing, runs, cpus, number, only, descriptions):
-        night, log = medians["run_id"].map(night_of), np.log(medians["median_ns"])
-        parts.append(medians.assign(host=host, night=night, log=log))
-    table = pd.concat(parts).groupby([*_ROW, "night"], sort=True)["log"].mean().unstack("night")
+    tables, _, medians = reduce_to_relations(listing, runs, cpus, only)
+    own = runs.set_index("run_id").loc[medians["run_id"], ["host_id", "night"]].to_numpy().T
+    medians = medians.assign(host=own[0], night=own[1], log=np.log(medians["median_ns"]))
+    table = medians.groupby([*_ROW, "night"], sort=True)["log"].mean().unstack("night")
     rows, logs = table.index.to_frame(index=False), table.to_numpy()
     virtual = set(runs.loc[runs["hypervisor"].notna(), "host_id"])
     clean = clean_series(logs, rows["host"].isin(virtual).to_numpy())
@@ -118,7 +114,7 @@ def find_changes_over_time(
         table,
         facts,
         (words,) if len(short) else (),
-        descriptions,
+        tables.descriptions,
     )
 
 

@@ -6,13 +6,12 @@ From `Distances` on pure: a row per number (a relation, a CPU), a column per mac
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
-from fleet.analysis.compare.caveats import choose_number_column
 from fleet.analysis.compare.judge import (
     ALPHA,
     ROUNDING,
@@ -25,13 +24,13 @@ from fleet.analysis.compare.judge import (
     moderate_variances,
 )
 from fleet.analysis.compare.side_runs import CLASS
-from fleet.analysis.compare.sides import ComparisonSide, read_selected_runs, reduce_each_host
+from fleet.analysis.compare.sides import Tables, read_selected_runs, reduce_to_relations
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.comparison_rows import ALL, Only
 from fleet.analysis.reduce.environment import describe_rows_environments
 from fleet.analysis.reduce.interval import LEAST_RUNS
-from fleet.analysis.reduce.load import drop_points, list_published, merge_descriptions
-from fleet.analysis.reduce.matrices import grid
+from fleet.analysis.reduce.load import drop_points
+from fleet.analysis.reduce.matrices import grids
 from fleet.hostnames import join_names
 from fleet.late import special
 from fleet.model import Descriptions, View
@@ -122,15 +121,12 @@ def compare_siblings(
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     keys = equal_facts(runs, cpus)
-    last = keys.groupby(runs["host_id"]).transform("last")
-    runs = runs[keys == last].assign(key=keys)
-    number = choose_number_column(ComparisonSide("", runs))
-    parts = (part for _, part in runs.groupby("key", sort=False))
-    descriptions = merge_descriptions(list_published(listing, run_id=runs["run_id"]))
-    groups = sorted(parts, key=lambda part: -part["host_id"].nunique())
-    return [
-        _group(listing, part, cpus, number, threshold or THRESHOLD, only, descriptions) for part in groups
-    ]
+    runs = runs[keys == keys.groupby(runs["host_id"]).transform("last")].assign(key=keys)
+    tables, number, medians = reduce_to_relations(listing, runs, cpus, only)
+    table = medians.set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
+    groups = [group for _, group in runs[runs["run_id"].isin(table.columns)].groupby("key", sort=False)]
+    groups.sort(key=lambda group: -group["host_id"].nunique())
+    return [_compare_group(tables, group, table, number, threshold or THRESHOLD) for group in groups]
 
 
 def equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
@@ -142,101 +138,69 @@ def equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
     return pd.Series(map(str, keys), index=runs.index) + alone
 
 
-def _group(
-    root: Root,
-    runs: pd.DataFrame,
-    cpus: pd.DataFrame,
-    number: str,
-    threshold: float,
-    only: Only,
-    descriptions: Descriptions,
+def _compare_group(
+    tables: Tables, runs: pd.DataFrame, table: pd.DataFrame, number: str, threshold: float
 ) -> Siblings:
+    """Compare equal machines. runs: theirs. table: ns, a row per relation, a column per run."""
     hosts = tuple(sorted(runs["host_id"].unique()))
-    of_runs = cpus[cpus["run_id"].isin(runs["run_id"])]
-    table, maps, layout = _read(root, runs, of_runs, number, only, descriptions)
-    places = {host: place for place, host in enumerate(hosts)}
-    machines = runs.set_index("run_id")["host_id"].reindex(table.columns).map(places)
+    table = table[[run_id for run_id in table if run_id in set(runs["run_id"])]].dropna(how="all")
+    machine_of_run = runs.set_index("run_id")["host_id"].map(hosts.index)
     switches = bool(runs["hypervisor"].notna().any())
-    logs, elsewhere, noise = reduce_runs(np.log(table.to_numpy()), machines.to_numpy(), switches=switches)
-    names = [*table.index, *[("", "", MEAN)] * (len(logs) > len(table))]
-    share, of_cpus = 1.0, list[pd.DataFrame]()
-    few = runs["host_id"].value_counts() < LEAST_RUNS
-    if maps and len(hosts) >= LEAST_MACHINES and not (few.any() and (switches or elsewhere.any())):
-        share = 0.5
-        of_cpus.append(_tabulate_numbers(hosts, *_measure_cpus(maps, *layout, threshold), threshold))
-    distances = measure_distances(logs, threshold, share, noise)
-    rows = pd.concat(
-        [_tabulate_numbers(hosts, names, distances, threshold, np.exp(logs)), *of_cpus], ignore_index=True
+    logs, elsewhere, noise = reduce_runs(
+        np.log(table.to_numpy()), machine_of_run[table.columns].to_numpy(), switches=switches
     )
-    is_judged = ~np.isnan(distances.p)
-    smallest = np.nan
+    ns = np.exp(logs)
+    ns[len(table) :] = np.nan  # that of the mean
+    few = runs["host_id"].value_counts()[[*hosts]].to_numpy() < LEAST_RUNS
+    names, numbers = list[tuple[str, str, str]](), list[Floats]()
+    if len(hosts) >= LEAST_MACHINES and not (few.any() and (switches or elsewhere.any())):
+        names, numbers = _compare_all_cpus(tables, machine_of_run, number, len(hosts))
+    share = 0.5 if names else 1.0
+    distances = measure_distances(logs, threshold, share, noise)
+    relations = [*table.index, *[("", "", MEAN)] * (len(logs) > len(table))]
+    rows = _tabulate_numbers(hosts, relations, distances, threshold, ns)
+    if names:
+        of_cpus = measure_distances(np.concatenate(numbers), threshold, share)
+        rows = pd.concat([rows, _tabulate_numbers(hosts, names, of_cpus, threshold)], ignore_index=True)
+    is_judged, smallest = ~np.isnan(distances.p), np.nan
     if is_judged.any():
         error, freedom = (
             np.array([np.median(values[is_judged])]) for values in (distances.error, distances.freedom)
         )
         alpha = ALPHA * share / is_judged.sum()
         smallest = float(np.expm1(detectable_change(error, freedom, alpha, float(np.log1p(threshold)))[0]))
-    caveats = [
-        *_name_small_groups(hosts, distances.p, few.reindex(hosts).to_numpy()),
-        *_describe_elsewhere(hosts, table, elsewhere),
-    ]
+    caveats = *_name_small_groups(hosts, distances.p, few), *_describe_elsewhere(hosts, table, elsewhere)
     last = runs.iloc[-1]
     memory = f"{np.ceil(last['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(last["memory_bytes"]) else ""
     model = "unknown CPU" if pd.isna(last["cpu_model"]) else last["cpu_model"]
-    words = (model, format_count(last["cpus_measured"], "CPU"), memory)
-    about = ", ".join(filter(None, words))
-    return Siblings(
-        hosts,
-        about,
-        len(runs),
-        threshold,
-        rows,
-        smallest,
-        _find_unlike_facts(runs, rows),
-        tuple(caveats),
-        descriptions,
-    )
+    about = ", ".join(filter(None, (model, format_count(last["cpus_measured"], "CPU"), memory)))
+    unlike = _find_unlike_facts(runs, rows)
+    return Siblings(hosts, about, len(runs), threshold, rows, smallest, unlike, caveats, tables.descriptions)
 
 
-def _read(
-    root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, number: str, only: Only, descriptions: Descriptions
-) -> tuple[pd.DataFrame, dict[tuple[str, str], Floats], tuple[list[int], Ints]]:
-    """Return the numbers, the maps, and the layout: CPUs and their nodes.
-
-    Numbers: a row per relation, a column per run. Maps: by benchmark, if all machines are laid out alike.
-    """
+def _compare_all_cpus(
+    tables: Tables, machine_of_run: "pd.Series[int]", number: str, count: int
+) -> tuple[list[tuple[str, str, str]], list[Floats]]:
+    """Return names and numbers of CPUs and nodes, as `compare_cpus` has them, if all are laid out alike."""
+    cpus = tables.cpus[tables.cpus["run_id"].isin(machine_of_run.index)]
+    if len(cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()) > cpus["cpu"].nunique():
+        return [], []
     order = cpus[cpus["measured"]].sort_values("cpu").drop_duplicates("cpu")
-    numbers_of = list(order["cpu"])
     nodes = pd.factorize(order["node"], sort=True)[0].clip(0)
-    places = cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()
-    same_layout = len(places) == places["cpu"].nunique()
-    parts, maps = [], dict[tuple[str, str], list[Floats]]()
-    for _, pairs, medians in reduce_each_host(root, runs, cpus, number, only, descriptions):
-        parts.append(medians)
-        single = drop_points(pairs, descriptions)
-        for kind, rows in single.groupby(CLASS[:2], sort=False):
-            if same_layout and descriptions[str(kind[0])].view is View.MATRIX:
-                own = maps.setdefault((str(kind[0]), str(kind[1])), [])
-                own.append(np.log(grid(rows, numbers_of, number)))
-    table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
-    stacks = {
-        kind: np.array(stack) for kind, stack in maps.items() if len(stack) == runs["host_id"].nunique()
-    }
-    return table, stacks, (numbers_of, nodes)
-
-
-def _measure_cpus(
-    maps: dict[tuple[str, str], Floats], cpus: Sequence[int], nodes: Ints, threshold: float
-) -> tuple[list[tuple[str, str, str]], Distances]:
-    names, parts = [], []
-    for kind, stack in maps.items():
-        own, of_nodes = compare_cpus(stack, nodes)
-        names += [(*kind, f"CPU {cpu}") for cpu in cpus]
-        parts.append(own)
-        if len(of_nodes) > 1:
-            names += [(*kind, f"node {node}") for node in range(len(of_nodes))]
-            parts.append(of_nodes)
-    return names, measure_distances(np.concatenate(parts), threshold, 0.5)
+    names, numbers = list[tuple[str, str, str]](), list[Floats]()
+    pairs = drop_points(tables.pairs[tables.pairs["run_id"].isin(machine_of_run.index)], tables.descriptions)
+    for kind, rows in pairs.groupby(CLASS[:2], sort=False):
+        benchmark, variant = map(str, kind)
+        machines = np.array(machine_of_run[rows["run_id"]], dtype=np.int64)
+        if tables.descriptions[benchmark].view is View.MATRIX and len(np.unique(machines)) == count:
+            maps = grids(rows, list(order["cpu"]), number, machines, count)
+            own, of_nodes = compare_cpus(np.log(maps), nodes)
+            places = [f"CPU {cpu}" for cpu in order["cpu"]]
+            if len(of_nodes) > 1:
+                places += [f"node {node}" for node in range(len(of_nodes))]
+            names += [(benchmark, variant, place) for place in places]
+            numbers.append(np.vstack([own, of_nodes])[: len(places)])
+    return names, numbers
 
 
 def _tabulate_numbers(
@@ -246,11 +210,8 @@ def _tabulate_numbers(
     threshold: float,
     ns: Floats | None = None,
 ) -> pd.DataFrame:
-    """Return a row per host and number that it has. ns: in the rows of the names, but for MEAN."""
-    own_ns = np.full(distances.moved.shape, np.nan)
-    if ns is not None:
-        of = sum(name[-1] != MEAN for name in names)
-        own_ns[:of] = ns[:of]
+    """Return a row per host and number that it has. ns: in the rows of the names; None: not in ns."""
+    own_ns = np.full(distances.moved.shape, np.nan) if ns is None else ns
     low, high = np.exp(apply_student(distances.moved, distances.error, distances.freedom)[:2])
     columns = {
         "ns": own_ns,
@@ -314,39 +275,37 @@ def reduce_runs(runs: Floats, machines: Ints, *, switches: bool = False) -> tupl
     number: all may be at another level by chance. noise: the part of the variance of a machine's numbers that
     its runs cause; NaN where it has one run of each.
     """
-    count = int(machines.max()) + 1
     is_usual = np.array([_are_at_usual_level(row, machines) for row in runs])
     left_out = ~np.isnan(runs) & ~is_usual
     enough = LEAST_RUNS if switches or left_out.any() else 1
-    numbers, elsewhere = np.full((len(runs), count), np.nan), np.zeros((len(runs), count), dtype=bool)
-    for machine in range(count):
-        own = machines == machine
-        values = compute_nanmedian(np.where(is_usual[:, own], runs[:, own], np.nan), axis=1)
-        numbers[:, machine] = np.where((~np.isnan(runs[:, own])).sum(axis=1) >= enough, values, np.nan)
-        elsewhere[:, machine] = left_out[:, own].any(axis=1)
-    if len(runs) > 1:
-        numbers = np.vstack(
-            [numbers, compute_nanmean(numbers - compute_nanmedian(numbers, axis=1)[:, None], axis=0)]
-        )
-    return numbers, elsewhere, _estimate_noise(np.where(is_usual, runs, np.nan), machines, count)
-
-
-def _estimate_noise(runs: Floats, machines: Ints, count: int) -> Floats:
-    """Return the variance of a median of each machine's runs, from all rows, shrunk over machines."""
-    variances, freedom, times = np.zeros((3, count))
-    for machine in range(count):
-        own = runs[:, machines == machine]
-        counts = (~np.isnan(own)).sum(axis=1)
-        freedom[machine] = np.maximum(counts - 1, 0).sum()
-        squares = np.nansum((own - compute_nanmean(own, axis=1)[:, None]) ** 2)
-        variances[machine] = max(squares / max(freedom[machine], 1.0), ROUNDING)
-        times[machine] = np.pi / (2 * max(float(counts.mean()), 1.0) + np.pi - 2)  # of the variance of a run
-    has_freedom = freedom > 0
-    noise = np.full(count, np.nan)
-    noise[has_freedom] = (
-        moderate_variances(variances[has_freedom], freedom[has_freedom])[0] * times[has_freedom]
+    counts, elsewhere = (
+        _group_by_machine(values, machines).sum().T.to_numpy() for values in (~np.isnan(runs), left_out)
     )
-    return noise
+    usual = np.where(is_usual, runs, np.nan)
+    medians = _group_by_machine(usual, machines).median().T.to_numpy()
+    numbers = np.where(counts >= enough, medians, np.nan)
+    if len(runs) > 1:
+        off = numbers - compute_nanmedian(numbers, axis=1)[:, None]
+        numbers = np.vstack([numbers, compute_nanmean(off, axis=0)])
+    return numbers, elsewhere > 0, _estimate_noise(usual, machines)
+
+
+def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
+    """Return the variance of a median of each machine's runs, from all rows, shrunk over machines."""
+    groups = _group_by_machine(runs, machines)
+    counts = groups.count()
+    freedom = (counts - 1).clip(lower=0).sum(axis=1).to_numpy(dtype=float)
+    squares = (groups.var(ddof=0) * counts).sum(axis=1).to_numpy()
+    variances = np.maximum(squares / np.maximum(freedom, 1), ROUNDING)
+    times = np.pi / (2 * counts.mean(axis=1).clip(lower=1).to_numpy() + np.pi - 2)  # of the variance of a run
+    noise, has_freedom = np.full(len(freedom), np.nan), freedom > 0
+    noise[has_freedom] = moderate_variances(variances[has_freedom], freedom[has_freedom])[0]
+    return np.asarray(noise * times)
+
+
+def _group_by_machine(runs: Floats | Bools, machines: Ints) -> Any:
+    """Group columns by machine; the result of a reduction has a row per machine."""
+    return pd.DataFrame(runs.T).groupby(machines)
 
 
 def _are_at_usual_level(logs: Floats, machines: Ints) -> Bools:

@@ -10,12 +10,18 @@ import pandas as pd
 from fleet.analysis.base.selection import match_runs, select_comparable
 from fleet.analysis.compare.judge import assign_passes
 from fleet.analysis.compare.side_runs import CLASS
-from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows
-from fleet.analysis.reduce.load import drop_contradicting, list_published, load_runs, load_runs_and_cpus
-from fleet.analysis.reduce.matrices import reduce_by_relation
+from fleet.analysis.reduce.comparison_rows import Only, build_comparison_rows, load_numbers
+from fleet.analysis.reduce.load import (
+    drop_contradicting,
+    list_published,
+    load_runs,
+    load_runs_and_cpus,
+    merge_descriptions,
+)
+from fleet.analysis.reduce.matrices import choose_number_column, reduce_by_relation
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.errors import StoreError, UsageError
-from fleet.model import SHIPPED, Descriptions
+from fleet.model import Descriptions
 from fleet.store import Listing
 from fleet.store.runs import Root, open_listing
 
@@ -39,6 +45,25 @@ class ComparisonSide:
         """Return the side of the runs on one host, named host@side."""
         name = self.name if self.name.startswith(f"{host_id}@") else f"{host_id}@{self.name}"
         return ComparisonSide(name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Rows of the tables `runs`, `cpus` and `pairs`, these as float64. descriptions: of their benchmarks."""
+
+    runs: pd.DataFrame
+    cpus: pd.DataFrame
+    pairs: pd.DataFrame
+    descriptions: Descriptions
+
+
+def read_tables(root: Root, run_ids: Collection[str]) -> Tables:
+    """Read the tables of these runs."""
+    listing = open_listing(root)
+    summaries = list_published(listing, run_id=run_ids)
+    descriptions = merge_descriptions(summaries)
+    pairs = drop_contradicting(as_float64(load_pairs(listing, run_id=run_ids)), summaries, descriptions)
+    return Tables(*load_runs_and_cpus(listing, run_id=run_ids), pairs, descriptions)
 
 
 def resolve_sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
@@ -92,33 +117,22 @@ def read_selected_runs(
     return listing, *load_runs_and_cpus(listing, run_id=ids)
 
 
-def reduce_each_host(
-    root: Root,
-    runs: pd.DataFrame,
-    cpus: pd.DataFrame,
-    number: str,
-    only: Only,
-    descriptions: Descriptions = SHIPPED,
-) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Yield each host, its pairs, and a row per run and relation by the column `number`.
+def reduce_to_relations(
+    root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, only: Only
+) -> tuple[Tables, str, pd.DataFrame]:
+    """Return these runs' tables, the column that is their number, and its medians by run and relation.
 
-    Raises UsageError if no host has any.
+    Raises UsageError if there are none.
     """
-    empty = True
-    for host, of_host in runs.groupby("host_id", sort=True):
-        ids = of_host["run_id"].tolist()
-        own = cpus[cpus["run_id"].isin(ids)]
-        pairs = drop_contradicting(
-            as_float64(load_pairs(root, run_id=ids)), list_published(root, run_id=ids), descriptions
-        )
-        pairs = only.of(pairs, own)
-        medians = reduce_by_relation(
-            build_comparison_rows(pairs, own, descriptions=descriptions), ["run_id", *CLASS], number
-        )
-        empty &= medians.empty
-        yield str(host), pairs, medians
-    if empty:
+    number = choose_number_column(runs)
+    summaries = list_published(root, run_id=runs["run_id"])
+    descriptions = merge_descriptions(summaries)
+    pairs = only.of(load_numbers(root, summaries, descriptions, number), cpus)
+    rows = build_comparison_rows(pairs, cpus, descriptions=descriptions)
+    if rows.empty:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
+    medians = reduce_by_relation(rows, ["run_id", *CLASS], number)
+    return Tables(runs, cpus, pairs, descriptions), number, medians
 
 
 def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, str]:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from fleet.analysis.base.text import format_half_width, is_none, to_records
-from fleet.analysis.compare.comparison import read_tables
-from fleet.analysis.compare.sides import resolve_sides
+from fleet.analysis.compare.sides import read_tables, resolve_sides
 from fleet.analysis.exchange.imports import PREFIX, compute_half_widths, find_summary
 from fleet.analysis.reduce.load import drop_points
 from fleet.errors import UsageError

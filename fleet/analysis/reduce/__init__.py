@@ -50,7 +50,13 @@ if TYPE_CHECKING:
         read_runs,
         samples_long,
     )
-    from fleet.analysis.reduce.matrices import matrix, pair_medians, reduce_by_relation, relations
+    from fleet.analysis.reduce.matrices import (
+        choose_number_column,
+        matrix,
+        pair_medians,
+        reduce_by_relation,
+        relations,
+    )
     from fleet.analysis.reduce.pairs import (
         STATS_VERSION,
         as_float64,

@@ -311,19 +311,25 @@ def load_overview_history(
     )
 
 
+def load_numbers(
+    root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, number: str = "median_ns"
+) -> pd.DataFrame:
+    """Load `pairs` as float64, with only the columns of a history and `number` if no benchmark has points."""
+    columns = None if _have_points(runs, descriptions) else list(dict.fromkeys((*HISTORY_COLUMNS, number)))
+    pairs = load_pairs(root, run_id=[run.run_id for run in runs], columns=columns)
+    return as_float64(drop_contradicting(pairs, runs, descriptions))
+
+
 def _load_pairs_and_cpus(
-    root: Root,
-    runs: Sequence[RunSummary],
-    descriptions: Descriptions,
-    *,
-    cpus: bool = False,
+    root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, *, cpus: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Load `pairs`, with only the columns of a history if no benchmark has points, and `cpus`."""
-    ids = [run.run_id for run in runs]
-    plain = all(descriptions[kind].view in _OF_PAIRS for run in runs for kind in run.benchmarks)
-    pairs = load_pairs(root, run_id=ids, columns=HISTORY_COLUMNS if plain else None)
-    pairs = drop_contradicting(pairs, runs, descriptions)
-    return as_float64(pairs), load_cpus(root, run_id=ids if cpus or not plain else ())
+    """Load the numbers, and `cpus` if needed: if `cpus`, or for benchmarks with points."""
+    ids = [run.run_id for run in runs] if cpus or _have_points(runs, descriptions) else []
+    return load_numbers(root, runs, descriptions), load_cpus(root, run_id=ids)
+
+
+def _have_points(runs: Sequence[RunSummary], descriptions: Descriptions) -> bool:
+    return any(descriptions[kind].view not in _OF_PAIRS for run in runs for kind in run.benchmarks)
 
 
 def sort_overview(rows: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, decode_categories, group_medians, number_groups
+from fleet.analysis.base.text import to_records
 from fleet.analysis.reduce.burst_levels import describe_rows, find_asymmetry, find_main_bursts
 from fleet.analysis.reduce.bursts import (
     SAMPLE_COLUMNS,
@@ -245,6 +246,13 @@ def reduce_by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "
 def estimator_column(run: Mapping[str, Any]) -> str:
     """Name the column of `pairs` that is a run's number: that of its preset's estimator, else the median."""
     return ESTIMATOR_COLUMNS[run["estimator"]] if run["preset"] else "median_ns"
+
+
+def choose_number_column(*runs: pd.DataFrame) -> str:
+    """Choose the column to compare: that of the estimator if all of these runs share one, else the median."""
+    kinds = to_records(pd.concat([rows[["preset", "estimator"]] for rows in runs]))
+    columns = {estimator_column(run) for run in kinds}
+    return columns.pop() if len(columns) == 1 else "median_ns"
 
 
 def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -> pd.DataFrame:

@@ -14,8 +14,8 @@ from markupsafe import Markup
 from matplotlib.colors import Colormap
 
 from fleet.analysis.base import text
-from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.compare.history import mark_usual
+from fleet.analysis.compare.sides import Tables
 from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.comparison_rows import OVERVIEW, select_overview_rows, sort_overview
 from fleet.analysis.reduce.environment import list_properties

@@ -15,7 +15,7 @@ import pandas as pd
 from fleet.analysis.base import text
 from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import name_kind, to_records
-from fleet.analysis.compare.comparison import Tables, read_tables
+from fleet.analysis.compare.sides import Tables, read_tables
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, check_run, summarize_checks
 from fleet.analysis.reduce.ladders import is_node_placed

@@ -5,7 +5,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.analysis.compare import ComparisonSide, choose_number_column, list_caveats, spell_order
+from fleet.analysis.compare import ComparisonSide, list_caveats, spell_order
+from fleet.analysis.reduce import choose_number_column
 
 
 def side(order: str = "abab", letter: str = "a", **columns: Any) -> ComparisonSide:
@@ -133,11 +134,11 @@ def test_runs_sampled_in_different_ways_are_named() -> None:
     b = side("abbaba", "b", preset=["c2clat", "c2clat", None], estimator=["min", "min", "median"])
     (text,) = caveats_of(b=b)
     assert "different sampling, c2clat (min), default (median): " in text
-    assert choose_number_column(b, b) == "median_ns"
+    assert choose_number_column(b.runs, b.runs) == "median_ns"
     same = side("abbaba", "b", preset="c2clat", estimator="min")
-    assert choose_number_column(same, same) == "min_ns"
-    assert choose_number_column(side(), same) == "median_ns"
-    assert choose_number_column(side(), side(estimator="min")) == "median_ns", (
+    assert choose_number_column(same.runs, same.runs) == "min_ns"
+    assert choose_number_column(side().runs, same.runs) == "median_ns"
+    assert choose_number_column(side().runs, side(estimator="min").runs) == "median_ns", (
         "without a preset it is our own"
     )
 

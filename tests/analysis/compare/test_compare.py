@@ -321,6 +321,15 @@ def test_a_drift_is_no_part_of_the_difference_of_sides_in_turn(tmp_path: Path) -
         compare(tmp_path, ["kernel=a", "kernel=b"], blocks="kernel")
 
 
+def test_several_hosts_are_compared_within_blocks(tmp_path: Path) -> None:
+    for place in range(24):
+        host, side = f"h{place % 3}", "abbaabba"[place // 3]
+        keep(tmp_path, place, side, host=host, slower=dict.fromkeys(Relation, 1.1 if side == "b" else 1.0))
+    comparisons = compare(tmp_path, ["kernel=a", "kernel=b"], blocks="time")
+    assert [set(comparison.relations["verdict"]) for comparison in comparisons] == [{"changed"}] * 3
+    assert all(comparison.pairs.empty for comparison in comparisons)
+
+
 def test_levels_are_matched_within_blocks_too(tmp_path: Path) -> None:
     """Two runs of twelve are at another level; B is 4 % slower."""
     for place, side in enumerate("abbabaababba"):
