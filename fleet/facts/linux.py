@@ -1,10 +1,9 @@
 """Parses the probe's answer of a Linux host as model.Facts, with `topology`. Pure."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from fleet.facts import memory, topology
 from fleet.facts.probe import Sections, find_value
@@ -69,16 +68,13 @@ _CPU = "sys/devices/system/cpu/"
 _COUNT = re.compile(r"[0-9]{1,18}")
 _NO_LIMIT = 1 << 60  # bytes; version 1 of control groups writes a number near 2^63
 _WHOLE_OF_AMD, _WHOLE = {"2048", "4096", "8192"}, {"100", "4294967295"}  # per cent, and MB/s where so mounted
+_PIDS = re.compile(r"pids ([0-9]{1,18})")
+_QUOTA = re.compile(r"quota ([0-9]{1,18}) ([0-9]{1,18}) ?(.*)")
+_MEMORY = re.compile(r"memory (\S+) ([0-9]{1,18}) ([0-9]{1,18}) (.*)")
+_THROTTLED = re.compile(r"throttled ([0-9]{1,18}) (\S+) ([0-9]{1,18})")
 _IDLE = re.compile(r"sys/.*/cpuidle/state([0-9]{1,18})/([a-z]+):(.*)")
 _IRQBALANCE = re.compile(r"proc/[0-9]+/comm:irqbalance")
 _FLAWS = _CPU + "vulnerabilities/"  # Documentation/ABI/testing/sysfs-devices-system-cpu
-
-
-def parse_arch(sections: Sections) -> str | None:
-    """Return the architecture to build for; None if the kernel's name for it is unknown."""
-    system = parse_system(sections)
-    kernel = find_arch(system.get("uname_m", ""))
-    return _USERLAND_32.get(kernel or "", kernel) if system.get("word_bits") == "32" else kernel
 
 
 def is_answer(sections: Sections) -> bool:
@@ -94,30 +90,41 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     files = parse_files([*sections.get("files", []), *sections.get("picked", [])])
     cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
     cpus = topology.parse_cpus(sections, files)
-    found_arch = parse_arch(sections)
-    if found_arch is None:
+    arch = kernel_arch = find_arch(system.get("uname_m", ""))
+    if system.get("word_bits") == "32":
+        arch = _USERLAND_32.get(kernel_arch or "", kernel_arch)
+    if arch is None:
         uname = system.get("uname_m", "")[:80]
         raise ValueError(f"`uname -m` says {uname!r}, an architecture fleet has no agent for")
-    hypervisor = parse_hypervisor(files, cpuinfo, system)
-    container = parse_container(files, system)
+    hypervisor, cgroup = parse_hypervisor(files, cpuinfo, system), files.get("proc/self/cgroup", "")
+    container = system.get("container") or next((n for n in _CONTAINERS if f"/{n}" in cgroup), None)
     contradictions = _find_contradictions(cpus, files, topology.parse_cpu_models(sections))
-    idle_driver = files.get(_CPU + "cpuidle/current_driver")
-    governors = Counter(cpu.governor for cpu in cpus if cpu.governor)
-    rt_runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
-    idle_state, idle_exit_us = parse_idle_state(noise)
-    quota, is_root = parse_cpu_quota(noise) or (None, None), system.get("user") == "root"
-    available, limits = _parse_meminfo(files, "MemAvailable"), [parse_memory_limit(noise)]
+    quota, (idle_state, idle_exit_us) = parse_cpu_quota(noise) or (None, None), parse_idle_state(noise)
+    memory_limit, available = (
+        parse_memory_limit(noise),
+        _parse_kib(files.get("proc/meminfo:MemAvailable", "")),
+    )
     for name, option in (("address space", "v"), ("data size", "d")):
         if (space := _parse_limit(files, name)) is not None:
-            limits.append((space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB"))
-    limit = min(filter(None, limits), default=None)
-    if limit and available is not None and available <= limit[0]:
-        limit = None
+            ulimit = space, f"ulimit -{option}, {space / (1 << 20):.0f} MiB"
+            memory_limit = min(memory_limit or ulimit, ulimit)
+    if memory_limit and available is not None and available <= memory_limit[0]:
+        memory_limit = None
+    processes = [int(limit) for (limit,) in _match_lines(_PIDS, noise)]
+    if system.get("user") != "root" and (own := _parse_limit(files, "processes")) is not None:
+        processes.append(own)
     modules, nodes = memory.parse_memory(sections, files, cpus, topology.parse_memory_nodes(files))
+    governors = Counter(cpu.governor for cpu in cpus if cpu.governor)
+    idle_driver, rt_runtime = (
+        files.get(path) for path in (_CPU + "cpuidle/current_driver", "proc/sys/kernel/sched_rt_runtime_us")
+    )
+    huge_pages = re.search(r"\[(\w+)\]", files.get("sys/kernel/mm/transparent_hugepage/enabled", ""))
+    no_turbo = _parse_flag(files.get(_CPU + "intel_pstate/no_turbo"))
+    boost = _parse_flag(files.get(_CPU + "cpufreq/boost")) if no_turbo is None else not no_turbo
     return Facts(
         os="linux",
-        arch=found_arch,
+        arch=arch,
         hostname=system.get("uname_n"),
         kernel=system.get("uname_r"),
         kernel_version=system.get("uname_v"),
@@ -142,19 +149,19 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         firmware_date=files.get(_DMI + "bios_date"),
         hypervisor=hypervisor,
         container=container,
-        memory_bytes=_parse_meminfo(files, "MemTotal"),
+        memory_bytes=_parse_kib(files.get("proc/meminfo:MemTotal", "")),
         memory_modules=memory.describe_memory(modules),
-        memory_available_bytes=limit[0] if limit else available,
-        memory_limit=limit[1] if limit else None,
-        processes_most=parse_processes(noise, None if is_root else _parse_limit(files, "processes")),
+        memory_available_bytes=memory_limit[0] if memory_limit else available,
+        memory_limit=memory_limit[1] if memory_limit else None,
+        processes_most=min(processes, default=None),
         priority_most=_parse_limit(files, "realtime priority"),
         page_bytes=_parse_int(system.get("page_bytes")),
-        huge_pages=_parse_bracketed(files.get("sys/kernel/mm/transparent_hugepage/enabled")),
+        huge_pages=huge_pages[1] if huge_pages else None,
         resctrl=parse_resctrl(files, cpuinfo.get("vendor_id")),
         clock_source=files.get("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governor=", ".join(name for name, _ in governors.most_common()) or None,
         frequency_driver=topology.parse_frequency_driver(sections),
-        boost=parse_boost(files, topology.policies_boost(sections)),
+        boost=topology.policies_boost(sections) if boost is None else boost,
         idle_driver=None if idle_driver == "none" else idle_driver,
         idle_state=idle_state,
         idle_exit_us=idle_exit_us,
@@ -178,7 +185,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         load=parse_load(sections),
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),
-        notes=(*_describe_limits(cpus, hypervisor, system, found_arch), *contradictions.values()),
+        notes=(*_describe_limits(cpus, hypervisor, system, arch), *contradictions.values()),
         contradictions=MappingProxyType(contradictions),
     )
 
@@ -235,24 +242,17 @@ def parse_load(sections: Sections) -> Load:
     Formats: Documentation/filesystems/proc.rst (loadavg, stat), hwmon/sysfs-interface.rst and
     driver-api/thermal/sysfs-api.rst (millidegrees). A sensor outside 1..150 degrees is broken, not hot.
     """
-    cpu_ticks: list[str] = []
-    load_1m, running = None, None
-    degrees = []
-    for line in sections.get("load", []):
-        path, _, value = line.partition(":")
-        match value.split():
-            case ["cpu", *ticks]:
-                cpu_ticks = ticks
-            case [millidegrees] if path.startswith("sys/class/"):
-                degrees.append((_parse_float(millidegrees) or 0.0) / 1000)
-            case [load, *more] if path == "proc/loadavg":
-                load_1m = _parse_float(load)
-                running = _parse_int(more[2].partition("/")[0]) if len(more) > 2 else None
+    parts = (line.partition(":") for line in sections.get("load", []))
+    files = {path: value.split() for path, _, value in parts}
+    load_1m, *more = files.get("proc/loadavg") or [""]
+    ticks = files.get("proc/stat") or [""]
+    sensors = [words[0] for path, words in files.items() if path.startswith("sys/class/") and words]
+    degrees = [(_parse_float(millidegrees) or 0.0) / 1000 for millidegrees in sensors]
     return Load(
-        load_1m=load_1m,
-        running=running,
+        load_1m=_parse_float(load_1m),
+        running=_parse_int(more[2].partition("/")[0]) if len(more) > 2 else None,
         temperature_c=max((value for value in degrees if 1 <= value <= 150), default=None),
-        steal_ticks=_parse_int(cpu_ticks[7]) if len(cpu_ticks) > 7 else None,
+        steal_ticks=_parse_int(ticks[8]) if ticks[0] == "cpu" and len(ticks) > 8 else None,
     )
 
 
@@ -262,15 +262,15 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
     online: number of CPUs. A program's ticks are those of all its threads, without its children. Format:
     Linux Documentation/filesystems/proc.rst, `/proc/stat` and `/proc/PID/stat`.
     """
-    before, after = (_parse_ticks(sections.get(name, ())) for name in ("before", "after"))
-    total = [late - early for early, late in zip(before.total, after.total, strict=False)]
+    (early, earlier), (late, later) = (_parse_ticks(sections.get(name, ())) for name in ("before", "after"))
+    total = [now - then for then, now in zip(early, late, strict=False)]
     if len(total) < _TICKS_OF_A_CPU or sum(total) < online * _FEWEST_TICKS:
         return None
     idle, iowait, steal = total[3], total[4], total[7]
     elapsed = sum(total) / max(online, 1)
     programs = [
-        Program(name, (ticks - before.programs.get(pid, (name, 0, 0))[1]) / elapsed, cpu)
-        for pid, (name, ticks, cpu) in after.programs.items()
+        Program(name, (ticks - earlier.get(pid, (name, 0, 0))[1]) / elapsed, cpu)
+        for pid, (name, ticks, cpu) in later.items()
     ]
     busiest = sorted(programs, key=lambda program: -program.share)[:_PROGRAMS_NAMED]
     return Usage(
@@ -280,16 +280,9 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
     )
 
 
-class _Ticks(NamedTuple):
-    """Clock ticks since boot: of all CPUs by use; of each process, its name, ticks and last CPU."""
-
-    total: tuple[int, ...]
-    programs: Mapping[str, tuple[str, int, int]]
-
-
-def _parse_ticks(lines: Iterable[str]) -> _Ticks:
-    total: tuple[int, ...] = ()
-    programs = {}
+def _parse_ticks(lines: Iterable[str]) -> tuple[list[int], dict[str, tuple[str, int, int]]]:
+    """Return clock ticks since boot: of all CPUs by use; by process its name, ticks and last CPU."""
+    total, programs = list[int](), {}
     for line in lines:
         if match := _PROCESS.match(line):
             fields = line[match.end() :].split()
@@ -298,8 +291,8 @@ def _parse_ticks(lines: Iterable[str]) -> _Ticks:
                 user, system, cpu = numbers
                 programs[match[1]] = printable(match[2]), user + system, cpu
         elif line.startswith("proc/stat:cpu "):
-            total = tuple(int(ticks) for ticks in line.split()[1:] if _COUNT.fullmatch(ticks))
-    return _Ticks(total[:_TICKS_OF_A_CPU], programs)
+            total = [int(ticks) for ticks in line.split()[1:] if _COUNT.fullmatch(ticks)]
+    return total[:_TICKS_OF_A_CPU], programs
 
 
 def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
@@ -308,15 +301,14 @@ def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
     lines: `.../cpuidle/stateNUMBER/PART:VALUE`, each value once for all CPUs; where kinds of core differ, the
     longest latency counts. Format: Linux Documentation/admin-guide/pm/cpuidle.rst.
     """
-    states: dict[int, dict[str, set[str]]] = {}
-    for line in lines:
-        if match := _IDLE.fullmatch(line):
-            states.setdefault(int(match[1]), {}).setdefault(match[2], set()).add(match[3].strip())
-    enabled = [state for _, state in sorted(states.items()) if "0" in state.get("disable", {"0"})]
-    if not enabled:
+    states = defaultdict[int, defaultdict[str, set[str]]](lambda: defaultdict(set))
+    for number, part, value in _match_lines(_IDLE, lines):
+        states[int(number)][part].add(value.strip())
+    deepest = max((n for n, state in states.items() if "0" in (state["disable"] or "0")), default=None)
+    if deepest is None:
         return None, None
-    latencies = [int(value) for value in enabled[-1].get("latency", ()) if _COUNT.fullmatch(value)]
-    return " or ".join(sorted(enabled[-1].get("name", ()))) or None, max(latencies, default=None)
+    latencies = [int(value) for value in states[deepest]["latency"] if _COUNT.fullmatch(value)]
+    return " or ".join(sorted(states[deepest]["name"])) or None, max(latencies, default=None)
 
 
 def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
@@ -325,12 +317,9 @@ def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     lines: `quota MICROSECONDS PERIOD GROUP`; the first is "max" or -1 without a limit. Format: Linux
     Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst (cpu.cfs_quota_us).
     """
-    quotas = []
-    for line in lines:
-        match line.split(None, 3):
-            case ["quota", quota, period, *group] if _COUNT.fullmatch(quota) and _COUNT.fullmatch(period):
-                quotas += [(int(quota) / int(period), "".join(group)[:80])] if int(period) else []
-    cpus, name = min(quotas, key=lambda cpus_and_group: cpus_and_group[0], default=(0.0, ""))
+    matches = _match_lines(_QUOTA, lines)
+    quotas = [(int(quota) / int(period), group[:80]) for quota, period, group in matches if int(period)]
+    cpus, name = min(quotas, default=(0.0, ""))
     return (cpus, f"control group {name}, {cpus:g} CPUs") if cpus else None
 
 
@@ -341,17 +330,12 @@ def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
     Documentation/admin-guide/cgroup-v2.rst (memory.max, memory.high) and cgroup-v1/memory.rst
     (memory.limit_in_bytes).
     """
-    limits_left = []
-    for line in lines:
-        match line.split(None, 4):
-            case ["memory", limits, used, reclaimable, group] if _COUNT.fullmatch(used) and _COUNT.fullmatch(
-                reclaimable
-            ):
-                in_use = max(0, int(used) - int(reclaimable))
-                numbers = (int(limit) for limit in limits.split(",") if _COUNT.fullmatch(limit))
-                limits_left += [
-                    (max(0, limit - in_use), limit, group[:80]) for limit in numbers if limit < _NO_LIMIT
-                ]
+    limits_left = [
+        (max(0, int(limit) - max(0, int(used) - int(reclaimable))), int(limit), group[:80])
+        for limits, used, reclaimable, group in _match_lines(_MEMORY, lines)
+        for limit in limits.split(",")
+        if _COUNT.fullmatch(limit) and int(limit) < _NO_LIMIT
+    ]
     bytes_left, limit, group = min(limits_left, key=lambda limit_left: limit_left[0], default=(0, 0, ""))
     return (bytes_left, f"control group {group}, {limit / (1 << 20):.0f} MiB") if limits_left else None
 
@@ -374,28 +358,13 @@ def parse_resctrl(files: Mapping[str, str], vendor: str | None) -> str | None:
     return " ".join(limited) or ("no limit" if lines else None)
 
 
-def parse_processes(lines: Iterable[str], own: int | None) -> int | None:
-    """Return how many processes and threads we may have, of `pids LIMIT` and the account's `own`.
-
-    None: no limit.
-    """
-    words = (line.partition(" ") for line in lines)
-    groups = [int(limit) for kind, _, limit in words if kind == "pids" and _COUNT.fullmatch(limit)]
-    return min(groups if own is None else [*groups, own], default=None)
-
-
 def parse_throttles(lines: Iterable[str], part: str) -> int | None:
     """Return how often heat slowed CPUs down since boot; None if unknown. part: "core" or "package".
 
     lines: `throttled CPUS PART COUNT`, so many CPUs with that count. The counters of all CPUs are summed,
     though siblings each count an event of their core. Source: Linux drivers/thermal/intel/therm_throt.c.
     """
-    counts = []
-    for line in lines:
-        match line.split():
-            case ["throttled", cpus, named, count] if named == part:
-                is_valid = _COUNT.fullmatch(cpus) and _COUNT.fullmatch(count)
-                counts += [int(cpus) * int(count)] if is_valid else []
+    counts = [int(cpus) * int(count) for cpus, of, count in _match_lines(_THROTTLED, lines) if of == part]
     return min(sum(counts), 2**63 - 1) if counts else None
 
 
@@ -404,6 +373,11 @@ def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | No
     if any(map(_IRQBALANCE.fullmatch, lines)):
         return True
     return False if "irqbalance 0" in lines and container is None else None
+
+
+def _match_lines(pattern: re.Pattern[str], lines: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the groups of each line that is of the pattern."""
+    return [match.groups() for line in lines if (match := pattern.fullmatch(line))]
 
 
 def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:
@@ -420,37 +394,21 @@ def parse_hypervisor(
     files: Mapping[str, str], cpuinfo: Mapping[str, str], system: Mapping[str, str]
 ) -> str | None:
     """Return the hypervisor, "unnamed" if only its CPUID bit shows it, which decides on x86; else None."""
-    named = files.get("sys/hypervisor/type")
-    if named:
+    if named := files.get("sys/hypervisor/type"):
         return named
-    dmi = (
-        files.get(_DMI + name, "") for name in ("sys_vendor", "product_name", "bios_vendor", "bios_version")
-    )
-    trees = (system.get(key, "") for key in ("device_tree", "device_tree_hypervisor"))
-    text = " ".join((*dmi, *trees, files.get("proc/sysinfo:VM00 Control Program", ""))).lower()
+    dmi = [files.get(_DMI + name) for name in ("sys_vendor", "product_name", "bios_vendor", "bios_version")]
+    trees = [system.get(key) for key in ("device_tree", "device_tree_hypervisor")]
+    text = " ".join(word or "" for word in (*dmi, *trees, files.get("proc/sysinfo:VM00 Control Program")))
+    text = text.lower()
     unnamed = "unnamed" if _VIRTUAL.search(text) else None
     guess = next((name for part, name in _VENDORS if part in text), unnamed)
-    flags = cpuinfo.get("flags")
-    if flags is None:
-        if any(word in text for word in _BARE_METAL):
-            return None
-        if guess is None and files.get("proc/cpuinfo:platform") == "pSeries":
-            return "powervm"
-        return guess or ("pr/sm" if "proc/sysinfo:LPAR Number" in files else None)
-    return (guess or "unnamed") if "hypervisor" in flags.split() else None
-
-
-def parse_container(files: Mapping[str, str], system: Mapping[str, str]) -> str | None:
-    """Return the name of the container around us, as its runtime marks it; None if nothing shows one."""
-    cgroup = files.get("proc/self/cgroup", "")
-    return system.get("container") or next((name for name in _CONTAINERS if f"/{name}" in cgroup), None)
-
-
-def parse_boost(files: Mapping[str, str], policies: bool | None) -> bool | None:
-    """Report whether the CPU may exceed its base frequency (pm/intel_pstate.rst, pm/cpufreq.rst)."""
-    no_turbo = _parse_flag(files.get(_CPU + "intel_pstate/no_turbo"))
-    boost = _parse_flag(files.get(_CPU + "cpufreq/boost")) if no_turbo is None else not no_turbo
-    return policies if boost is None else boost
+    if (flags := cpuinfo.get("flags")) is not None:
+        return (guess or "unnamed") if "hypervisor" in flags.split() else None
+    if any(word in text for word in _BARE_METAL):
+        return None
+    if guess is None and files.get("proc/cpuinfo:platform") == "pSeries":
+        return "powervm"
+    return guess or ("pr/sm" if "proc/sysinfo:LPAR Number" in files else None)
 
 
 def _parse_cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | None:
@@ -534,20 +492,15 @@ def _find_contradictions(
     return contradictions
 
 
-def _parse_meminfo(files: Mapping[str, str], which: str) -> int | None:
-    match = re.fullmatch(r"([0-9]{1,15}) kB", files.get(f"proc/meminfo:{which}", "").strip())
+def _parse_kib(text: str) -> int | None:
+    """Return the bytes of "1234 kB"; None for other text."""
+    match = re.fullmatch(r"([0-9]{1,15}) kB", text.strip())
     return int(match[1]) * 1024 if match else None
 
 
 def _parse_limit(files: Mapping[str, str], name: str) -> int | None:
     """Return a soft limit as proc_pid_limits(5) prints it; None if there is none."""
     return _parse_int(files.get(f"proc/self/limits:Max {name}", "").partition(" ")[0])
-
-
-def _parse_bracketed(text: str | None) -> str | None:
-    """Return the word in brackets: "always [madvise] never" -> "madvise"."""
-    match = re.search(r"\[(\w+)\]", text or "")
-    return match[1] if match else None
 
 
 def _parse_flag(text: str | None) -> bool | None:
