@@ -89,7 +89,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     system = parse_system(sections)
     files = parse_files([*sections.get("files", []), *sections.get("picked", [])])
     cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
-    cpus = topology.parse_cpus(sections, files)
+    cpus, groups = topology.parse_cpus(sections, files), topology.read_groups(sections)
     arch = kernel_arch = find_arch(system.get("uname_m", ""))
     if system.get("word_bits") == "32":
         arch = _USERLAND_32.get(kernel_arch or "", kernel_arch)
@@ -103,7 +103,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     quota, (idle_state, idle_exit_us) = parse_cpu_quota(noise) or (None, None), parse_idle_state(noise)
     memory_limit, available = (
         parse_memory_limit(noise),
-        _parse_kib(files.get("proc/meminfo:MemAvailable", "")),
+        topology.parse_kib(files.get("proc/meminfo:MemAvailable", "")),
     )
     for name, option in (("address space", "v"), ("data size", "d")):
         if (space := _parse_limit(files, name)) is not None:
@@ -149,7 +149,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         firmware_date=files.get(_DMI + "bios_date"),
         hypervisor=hypervisor,
         container=container,
-        memory_bytes=_parse_kib(files.get("proc/meminfo:MemTotal", "")),
+        memory_bytes=topology.parse_kib(files.get("proc/meminfo:MemTotal", "")),
         memory_modules=memory.describe_memory(modules),
         memory_available_bytes=memory_limit[0] if memory_limit else available,
         memory_limit=memory_limit[1] if memory_limit else None,
@@ -160,8 +160,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         resctrl=parse_resctrl(files, cpuinfo.get("vendor_id")),
         clock_source=files.get("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governor=", ".join(name for name, _ in governors.most_common()) or None,
-        frequency_driver=topology.parse_frequency_driver(sections),
-        boost=topology.policies_boost(sections) if boost is None else boost,
+        frequency_driver=", ".join(sorted(groups.drivers)) or None,
+        boost=groups.boost if boost is None else boost,
         idle_driver=None if idle_driver == "none" else idle_driver,
         idle_state=idle_state,
         idle_exit_us=idle_exit_us,
@@ -174,7 +174,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         smt=_parse_flag(files.get(_CPU + "smt/active")),
         smt_control=files.get(_CPU + "smt/control"),
         isolated_cpus=tuple(cpu.cpu for cpu in cpus if cpu.isolated),
-        nohz_full_cpus=topology.parse_cpu_list_or_empty(files.get(_CPU + "nohz_full", "")),
+        nohz_full_cpus=topology.parse_cpu_list(files.get(_CPU + "nohz_full", "")),
         numa_balancing=_parse_flag(files.get("proc/sys/kernel/numa_balancing")),
         mitigations=MappingProxyType(
             {path.rpartition("/")[2]: text for path, text in files.items() if path.startswith(_FLAWS)}
@@ -319,7 +319,7 @@ def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     """
     matches = _match_lines(_QUOTA, lines)
     quotas = [(int(quota) / int(period), group[:80]) for quota, period, group in matches if int(period)]
-    cpus, name = min(quotas, default=(0.0, ""))
+    cpus, name = min(quotas, key=lambda cpus_and_group: cpus_and_group[0], default=(0.0, ""))
     return (cpus, f"control group {name}, {cpus:g} CPUs") if cpus else None
 
 
@@ -483,19 +483,13 @@ def _find_contradictions(
         contradictions["nodes"] = fake_nodes
     if odd_cpuinfo := topology.describe_odd_cpuinfo(models, [cpu.cpu for cpu in cpus if cpu.online]):
         contradictions["cpuinfo"] = odd_cpuinfo
-    listed = topology.parse_cpu_list_or_empty(files.get(_CPU + "online", ""))
+    listed = topology.parse_cpu_list(files.get(_CPU + "online", ""))
     if listed and (odd := [cpu.cpu for cpu in cpus if cpu.allowed and cpu.cpu not in listed]):
         contradictions["online"] = (
             f"/sys lists CPUs {format_cpus(listed)} as online, the affinity mask has {format_cpus(odd)}: "
             "that list is not the kernel's (lxcfs?), and the mask counts."
         )
     return contradictions
-
-
-def _parse_kib(text: str) -> int | None:
-    """Return the bytes of "1234 kB"; None for other text."""
-    match = re.fullmatch(r"([0-9]{1,15}) kB", text.strip())
-    return int(match[1]) * 1024 if match else None
 
 
 def _parse_limit(files: Mapping[str, str], name: str) -> int | None:

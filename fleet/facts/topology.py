@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,15 +17,9 @@ _CORES: Mapping[str, Mapping[str, str]] = json.loads(Path(__file__).with_name("a
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
-    """Expand a kernel CPU list: "0-2,5" -> (0, 1, 2, 5); "" and "(null)" -> (). Raises ValueError."""
-    # nohz_full reads "(null)" on kernels built with it but started without
-    return () if text.strip() in {"", "(null)"} else parse_cpu_numbers(text)
-
-
-def parse_cpu_list_or_empty(text: str) -> tuple[int, ...]:
-    """Expand a kernel CPU list; return () for text that is not one."""
+    """Expand a kernel CPU list: "0-2,5" -> (0, 1, 2, 5); other text, such as "" and "(null)", -> ()."""
     try:
-        return parse_cpu_list(text)
+        return parse_cpu_numbers(text)
     except ValueError:
         return ()
 
@@ -36,14 +30,25 @@ def parse_size(text: str) -> int | None:
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]] if match else None
 
 
+def parse_kib(text: str) -> int | None:
+    """Return the bytes of "1234 kB"; None for other text."""
+    match = re.fullmatch(r"([0-9]{1,15}) kB", text.strip())
+    return int(match[1]) * 1024 if match else None
+
+
 @dataclass(slots=True)
-class _Groups:
-    """The topology section: group leaders by kind and CPU, caches, capacities, frequency policies."""
+class Groups:
+    """The topology section: group leaders by kind and CPU, caches, capacities, frequency policies.
+
+    policy: each CPU's governor and highest frequency. drivers: of cpufreq. boost: whether a policy may boost;
+    None unless each has a switch (amd-pstate).
+    """
 
     leaders: dict[str, dict[int, int]] = field(default_factory=dict)
     caches: dict[int, list[Cache]] = field(default_factory=dict)
     capacity: dict[int, int] = field(default_factory=dict)
-    policy: dict[int, tuple[str | None, str | None, int | None]] = field(default_factory=dict)
+    policy: dict[int, tuple[str | None, int | None]] = field(default_factory=dict)
+    drivers: set[str] = field(default_factory=set)
     with_topology: set[int] = field(default_factory=set)
     boost: bool | None = None
 
@@ -59,7 +64,7 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
     Formats: Linux Documentation/admin-guide/cputopology.rst and ABI/testing/sysfs-devices-system-cpu;
     /proc/cpuinfo and Cpus_allowed_list as in Documentation/filesystems/proc.rst.
     """
-    groups = _read_groups(sections.get("topology", []))
+    groups = read_groups(sections)
     models = parse_cpu_models(sections)
     listed = set(_read_cpu_list(files, "sys/devices/system/cpu/online") or models)
     present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
@@ -73,7 +78,9 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
     isolated = set(_read_cpu_list(files, "sys/devices/system/cpu/isolated"))
     published = {"sys/devices/system/cpu/online", "sys/devices/system/cpu/isolated"} & files.keys()
     nodes = _node_by_cpu(files)
-    kinds = _kind_by_cpu(files)
+    # hybrid Intel machines have two performance-counter units
+    kinds = dict.fromkeys(_read_cpu_list(files, "sys/devices/cpu_core/cpus"), "performance")
+    kinds |= dict.fromkeys(_read_cpu_list(files, "sys/devices/cpu_atom/cpus"), "efficiency")
     return tuple(
         Cpu(
             cpu=cpu,
@@ -88,25 +95,13 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
             kind=kinds.get(cpu),
             capacity=groups.capacity.get(cpu),
             model=models.get(cpu),
-            governor=groups.policy.get(cpu, (None, None, None))[0],
-            max_khz=groups.policy.get(cpu, (None, None, None))[2],
+            governor=groups.policy.get(cpu, (None, None))[0],
+            max_khz=groups.policy.get(cpu, (None, None))[1],
             isolated=cpu in isolated if published else None,
             caches=tuple(sorted(groups.caches.get(cpu, []), key=lambda cache: (cache.level, cache.kind))),
         )
         for cpu in sorted(present)
     )
-
-
-def policies_boost(sections: Sections) -> bool | None:
-    """Report whether a frequency policy may boost; None unless each has a switch (amd-pstate)."""
-    return _read_groups(line for line in sections.get("topology", []) if line.startswith("boost")).boost
-
-
-def parse_frequency_driver(sections: Sections) -> str | None:
-    """Return the cpufreq driver, several joined by a comma where CPUs differ; None without cpufreq."""
-    lines = [line for line in sections.get("topology", []) if line.startswith("policy")]
-    policies = _read_groups(lines).policy.values()
-    return ", ".join(sorted({driver for _, driver, _ in policies if driver})) or None
 
 
 def describe_odd_cpuinfo(models: Mapping[int, str | None], online: Collection[int]) -> str | None:
@@ -152,48 +147,44 @@ def _find_online(listed: set[int], allowed: set[int], with_topology: set[int]) -
     return missing | with_topology if missing else listed
 
 
-def _read_groups(lines: Iterable[str]) -> _Groups:
-    groups = _Groups()
-    for line in lines:
+def read_groups(sections: Sections) -> Groups:
+    """Return the section `topology`; lines of another form are skipped."""
+    groups = Groups()
+    for line in sections.get("topology", []):
         match line.split():
             case ["capacity", cpu, value] if _is_number(cpu) and _is_number(value):
                 groups.capacity[int(cpu)] = int(value)
             case ["cache", level, kind, size, line_bytes, shared] if _is_number(level):
-                members = parse_cpu_list_or_empty(shared)
+                members = parse_cpu_list(shared)
                 cache = Cache(int(level), kind, parse_size(size), parse_size(line_bytes), members)
                 for member in members:
                     if cache not in groups.caches.setdefault(member, []):
                         groups.caches[member].append(cache)
             case ["policy", governor, driver, khz, *cpus]:
-                texts = [None if text == "-" else text for text in (governor, driver)]
-                policy = texts[0], texts[1], int(khz) if _is_number(khz) else None
-                groups.policy.update(dict.fromkeys((int(cpu) for cpu in cpus if _is_number(cpu)), policy))
+                policy = None if governor == "-" else governor, int(khz) if _is_number(khz) else None
+                members = tuple(int(cpu) for cpu in cpus if _is_number(cpu))
+                groups.policy.update(dict.fromkeys(members, policy))
+                groups.drivers.update({driver} - {"-"} if members else ())
             case ["shown", *cpus]:
                 groups.with_topology.update(int(cpu) for cpu in cpus if _is_number(cpu))
             case ["boost", value]:
                 groups.boost = value == "1"
             case [kind, shared]:
-                members = parse_cpu_list_or_empty(shared)
+                members = parse_cpu_list(shared)
                 groups.leaders.setdefault(kind, {}).update(dict.fromkeys(members, min(members, default=0)))
     return groups
 
 
 def parse_memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
     """Return the NUMA nodes with memory, else those with CPUs (ABI/stable/sysfs-devices-node)."""
-    distances = {
-        node: [int(word) for word in text.split() if _is_number(word)]
-        for node, text in sorted(_read_node_files(files, "distance").items())
-    }
-    status = "proc/self/status:Mems_allowed_list"
+    texts, status = _read_node_files(files, "distance"), "proc/self/status:Mems_allowed_list"
     allowed, nodes = _read_cpu_list(files, status), []
-    for node in _read_cpu_list(files, "sys/devices/system/node/has_memory") or sorted(
-        {*_node_by_cpu(files).values()}
-    ):
-        free = re.fullmatch(r"([0-9]{1,15}) kB", files.get(f"{_NODE}{node}/meminfo:MemFree", "").strip())
-        far = tuple(zip(distances, distances.get(node, ()), strict=False))
-        nodes.append(
-            Node(node, status not in files or node in allowed, int(free[1]) * 1024 if free else None, far)
-        )
+    with_cpus = sorted({*_node_by_cpu(files).values()})
+    for node in _read_cpu_list(files, "sys/devices/system/node/has_memory") or with_cpus:
+        distances = [int(word) for word in texts.get(node, "").split() if _is_number(word)]
+        free = parse_kib(files.get(f"{_NODE}{node}/meminfo:MemFree", ""))
+        far = tuple(zip(sorted(texts), distances, strict=False))
+        nodes.append(Node(node, status not in files or node in allowed, free, far))
     return tuple(nodes)
 
 
@@ -205,7 +196,7 @@ def _node_by_cpu(files: Mapping[str, str]) -> dict[int, int]:
 
 
 def _node_cpus(files: Mapping[str, str]) -> dict[int, tuple[int, ...]]:
-    return {node: parse_cpu_list_or_empty(text) for node, text in _read_node_files(files, "cpulist").items()}
+    return {node: parse_cpu_list(text) for node, text in _read_node_files(files, "cpulist").items()}
 
 
 def describe_fake_nodes(files: Mapping[str, str]) -> str | None:
@@ -227,14 +218,8 @@ def _read_node_files(files: Mapping[str, str], name: str) -> dict[int, str]:
     return {int(match[1]): text for match, text in matches if match}
 
 
-def _kind_by_cpu(files: Mapping[str, str]) -> dict[int, str]:
-    """Return each CPU's kind of core on hybrid Intel machines, from their two performance-counter units."""
-    kinds = dict.fromkeys(_read_cpu_list(files, "sys/devices/cpu_core/cpus"), "performance")
-    return kinds | dict.fromkeys(_read_cpu_list(files, "sys/devices/cpu_atom/cpus"), "efficiency")
-
-
 def _read_cpu_list(files: Mapping[str, str], path: str) -> tuple[int, ...]:
-    return parse_cpu_list_or_empty(files.get(path, ""))
+    return parse_cpu_list(files.get(path, ""))
 
 
 def _is_number(text: str) -> bool:

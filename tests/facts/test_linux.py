@@ -407,16 +407,15 @@ def test_a_host_that_hides_its_topology_says_unknown_and_not_zero(facts):
 
 @pytest.mark.parametrize(
     ("text", "cpus"),
-    [("", ()), ("(null)", ()), ("0", (0,)), ("0-2,5", (0, 1, 2, 5)), ("0-1,288-289\n", (0, 1, 288, 289))],
+    [("0", (0,)), ("0-2,5", (0, 1, 2, 5)), ("0-1,288-289\n", (0, 1, 288, 289))],
 )
 def test_kernel_cpu_lists_unfold(text, cpus):
     assert parse_cpu_list(text) == cpus
 
 
-@pytest.mark.parametrize("text", ["x", "0-", "-1", "0,,1", "0-99999", "0 1", "²"])
-def test_what_is_no_cpu_list_is_refused(text):
-    with pytest.raises(ValueError, match="CPU"):
-        parse_cpu_list(text)
+@pytest.mark.parametrize("text", ["", "(null)", "x", "0-", "-1", "0,,1", "0-99999", "0 1", "²"])
+def test_text_that_is_not_a_cpu_list_names_none(text):
+    assert parse_cpu_list(text) == ()
 
 
 @given(st.sets(st.integers(0, 2000)))
