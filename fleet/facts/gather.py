@@ -58,7 +58,12 @@ def gather(connection: Connection, host: Host) -> Facts:
     except DeployError as err:
         if not any(words in str(err) for words in _NO_REASONS):
             raise
-        raise DeployError(f"{err}{_advise_on_open_files(connection)}") from err
+        advice = ""
+        with suppress(FleetError):
+            limit = connection.run("ulimit -n").stdout.split()[-1:]
+            if limit and re.fullmatch(rb"[0-9]{1,9}", limit[0]) and int(limit[0]) < LEAST_FILES:
+                advice = _FEW_FILES
+        raise DeployError(f"{err}{advice}") from err
     path = SYSTEMS[facts.target.os].search_path(probe.split_sections(facts.probe))
     if path is not None:
         connection.use_minimal_tools(path)
@@ -121,8 +126,18 @@ def _parse(text: str, host: Host) -> Facts:
     """Parse all facts but the directory, and compare them with the inventory. Raises ProbeError."""
     sections = probe.split_sections(text)
     system = systems.os_from_answer(sections)
+    if system is None and not (uname := probe.find_value(sections, "uname_s")):
+        path = probe.find_value(sections, "path")
+        raise ProbeError(
+            f"{host.name}: the host has no `uname` where its shell looks for programs: PATH is "
+            f"{path[:200]!r} there. Correct the PATH that its sshd or login shell sets for commands."
+        )
     if system is None:
-        raise ProbeError(_unknown_os_message(host, sections))
+        titles = " and ".join(system.title for system in SYSTEMS.values())
+        raise ProbeError(
+            f"{host.name}: `uname -s` says {uname[:80]!r}, an operating system fleet cannot measure; "
+            f"it knows {titles}. Remove the host from the inventory, or check its address."
+        )
     try:
         facts = replace(system.parse(sections, host.arch), probe=text)
     except ValueError as err:
@@ -149,19 +164,23 @@ def _add_workdir(facts: Facts, host: Host) -> Facts:
         word, _, rest = line.partition(" ")
         if word == "chosen":
             entries = tuple(name for name in lines[index + 1 :] if name)
-            hashes = MappingProxyType(_parse_hashes(sections.get("hashes", [])))
-            return replace(facts, workdir=rest, workdir_entries=entries, workdir_hashes=hashes)
+            hashes = "\n".join(sections.get("hashes", []))  # as sha256sum prints them
+            matches = re.findall(r"^([0-9a-f]{64}) [ *].*/([^/\n]+)$", hashes, re.MULTILINE)
+            by_name = MappingProxyType({name: digest for digest, name in matches})
+            return replace(facts, workdir=rest, workdir_entries=entries, workdir_hashes=by_name)
         if word == "planned":
             return replace(facts, workdir=rest, workdir_made=False)
         if word == "refused":
             refused.append(rest[:_MOST_CHARACTERS])
-    raise DeployError(_no_workdir_message(refused, host))
-
-
-def _parse_hashes(lines: list[str]) -> dict[str, str]:
-    """Parse SHA-256 by file name, as sha256sum prints them; skip other lines."""
-    matches = (re.fullmatch(r"([0-9a-f]{64}) [ *].*/([^/]+)", line) for line in lines)
-    return {match[2]: match[1] for match in matches if match}
+    if host.workdir is not None:
+        reason = refused[0] if refused else f"{host.workdir}: cannot be used"
+        remedy = next((text for sign, text in _REMEDIES.items() if sign in reason), "name another directory")
+        raise DeployError(f"{host.name}: the inventory's workdir {reason}. To do: {remedy}.")
+    listed = "".join(f"\n  {reason}" for reason in refused[:_MOST_PLACES])
+    raise DeployError(
+        f"{host.name}: found no directory to put the agent in:{listed}\n"
+        "Name one that we may write to and run programs from, as `workdir:` for this host in the inventory."
+    )
 
 
 def step_script() -> str:
@@ -228,34 +247,6 @@ def parse_load(output: bytes, facts: Facts) -> Load:
     return SYSTEMS[facts.target.os].parse_load(probe.split_sections(probe.extract_answer(output) or ""))
 
 
-def _unknown_os_message(host: Host, sections: probe.Sections) -> str:
-    uname = probe.find_value(sections, "uname_s")
-    if not uname:
-        path = probe.find_value(sections, "path")
-        return (
-            f"{host.name}: the host has no `uname` where its shell looks for programs: PATH is "
-            f"{path[:200]!r} there. Correct the PATH that its sshd or login shell sets for commands."
-        )
-    titles = " and ".join(system.title for system in SYSTEMS.values())
-    return (
-        f"{host.name}: `uname -s` says {uname[:80]!r}, an operating system fleet cannot measure; "
-        f"it knows {titles}. Remove the host from the inventory, or check its address."
-    )
-
-
-def _no_workdir_message(refused: list[str], host: Host) -> str:
-    if host.workdir is not None:
-        reason = refused[0] if refused else f"{host.workdir}: cannot be used"
-        remedies = (remedy for sign, remedy in _REMEDIES.items() if sign in reason)
-        to_do = next(remedies, "name another directory")
-        return f"{host.name}: the inventory's workdir {reason}. To do: {to_do}."
-    listed = "".join(f"\n  {reason}" for reason in refused[:_MOST_PLACES])
-    return (
-        f"{host.name}: found no directory to put the agent in:{listed}\n"
-        f"Name one that we may write to and run programs from, as `workdir:` for this host in the inventory."
-    )
-
-
 def _no_answer_message(host: Host, completed: Completed) -> str:
     output = (completed.stderr.strip() or completed.stdout.strip()).decode("utf-8", "replace")
     half = _MOST_CHARACTERS // 2
@@ -267,12 +258,3 @@ def _no_answer_message(host: Host, completed: Completed) -> str:
         "fleet needs an account that may run commands, and whose login scripts leave stdin alone; try "
         f"`{manual_command(host)}`.{advice}"
     )
-
-
-def _advise_on_open_files(connection: Connection) -> str:
-    """Advise about a host whose shell may open too few files; "" where that is not the cause."""
-    with suppress(FleetError):
-        limit = connection.run("ulimit -n").stdout.split()[-1:]
-        if limit and re.fullmatch(rb"[0-9]{1,9}", limit[0]) and int(limit[0]) < LEAST_FILES:
-            return _FEW_FILES
-    return ""

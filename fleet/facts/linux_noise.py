@@ -4,6 +4,7 @@ An unknown fact gives no finding, unless that itself is a problem. docs/check.md
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from fleet.facts.findings import make_finding
 from fleet.model import Facts, Finding, Severity, Usage
@@ -21,9 +22,8 @@ _NOT_THE_COUNTER = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
 _CHOOSING_DRIVERS = {"intel_pstate", "amd-pstate-epp"}
 
 
-_Check = tuple[
-    object, str, Mapping[str, object]
-]  # true if it disturbs; its name in findings.json, and values
+_Check = tuple[object, str, Mapping[str, Any]]
+"""Whether it disturbs, its name in findings.json, and the values of its message."""
 
 
 def find_noise(facts: Facts, usage: Usage | None = None) -> Iterator[Finding]:

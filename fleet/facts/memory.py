@@ -116,21 +116,14 @@ def describe_memory(memory: Memory) -> str | None:
     )
     words = []
     for (size, kind, rated, configured), count in modules.items():
+        bits, unit = (30, "GiB") if size is not None and size >= 1 << 30 else (20, "MiB")
+        text = f"{size / (1 << bits):g} {unit}" if size is not None else "modules"
         named = "-".join(str(part) for part in (kind, rated) if part)
         speed = f"at {configured} MT/s" if configured and configured != rated else ""
-        words.append(f"{count} x {' '.join(filter(None, (_format_size(size), named, speed)))}")
-    parts = [
-        " + ".join(words),
-        describe_channels(memory.channels_populated, memory.channels),
-        memory.ecc and f"ECC {memory.ecc}",
-    ]
-    return ", ".join(filter(None, parts)) if words else None
-
-
-def _format_size(size: int | None) -> str:
-    if size is None:
-        return "modules"
-    return f"{size / (1 << 30):g} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"
+        words.append(" ".join(filter(None, (f"{count} x", text, named, speed))))
+    channels = describe_channels(memory.channels_populated, memory.channels)
+    ecc = memory.ecc and f"ECC {memory.ecc}"
+    return ", ".join(filter(None, (" + ".join(words), channels, ecc))) if words else None
 
 
 def _read_hex(lines: Iterable[str]) -> bytes:

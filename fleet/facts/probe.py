@@ -15,6 +15,8 @@ Sections = dict[str, list[str]]
 _COMMENT = re.compile(r"^#.*|\s+# [^'\"]*$")
 _GOES_ON = re.compile(r"(?:^|[\s;])(?:then|do|else|in|\{|\||\|\||&&|;;)$")
 _MAY_BE_A_PATTERN = ("(", ")")
+_MACHINE_ID = re.compile(r"(?<=^etc/machine-id:)\S+$", re.MULTILINE)
+_COMMAND_LINE = re.compile(r"^proc/cmdline:.*$", re.MULTILINE)
 _PARAMETER = re.compile(r'(?:"[^"]*"?|[^\s"])+')  # of the kernel's command line: quotes hold blanks together
 # What names a secret, up to its value. Not iommu.passthrough, bypass, keymap, keytable, keyboard, hotkey and
 # usbcore.authorized_default.
@@ -39,13 +41,8 @@ def render_probe(
     names: its scripts, files beside this one. workdir: the only place to try; None tries the usual ones. cc:
     a compiler to look for first. root: where /proc, /sys and /etc are; for tests. read_only: write nothing.
     """
-    settings = {
-        "MARK": MARK,
-        "PLACES": workdir or "",
-        "CC": cc or "",
-        "ROOT": root,
-        "READ_ONLY": "1" if read_only else "",
-    }
+    settings = {"MARK": MARK, "PLACES": workdir or "", "CC": cc or "", "ROOT": root}
+    settings["READ_ONLY"] = "1" if read_only else ""
     return f"{assign_variables(settings)}\n{_minify_scripts(names)}\nmain </dev/null 2>/dev/null\n".encode()
 
 
@@ -109,17 +106,10 @@ def split_sections(text: str) -> Sections:
 def _hide_private(text: str) -> str:
     """Hide the machine ID behind its SHA-256, secrets of the kernel's command line, and serial numbers."""
 
-    def hash_machine_id(match: re.Match[str]) -> str:
-        return f"{match[1]}{hashlib.sha256(match[2].encode()).hexdigest()}"
+    def hide_secret(parameter: re.Match[str]) -> str:
+        secret = _SECRET.search(parameter[0])
+        return f"{parameter[0][: secret.end()]}…" if secret else parameter[0]
 
-    text = re.sub(r"^(etc/machine-id:)(\S+)$", hash_machine_id, text, flags=re.MULTILINE)
+    text = _MACHINE_ID.sub(lambda match: hashlib.sha256(match[0].encode()).hexdigest(), text)
     text = _SMBIOS.sub(lambda match: "\n".join([match[1], *keep_memory_only(match[2].split("\n")), ""]), text)
-    return re.sub(
-        r"^proc/cmdline:.*$", lambda line: _PARAMETER.sub(_hide_secret, line[0]), text, flags=re.MULTILINE
-    )
-
-
-def _hide_secret(parameter: re.Match[str]) -> str:
-    """Return a parameter without the value of a secret: `cifsroot=//nas,password=…`."""
-    secret = _SECRET.search(parameter[0])
-    return f"{parameter[0][: secret.end()]}…" if secret else parameter[0]
+    return _COMMAND_LINE.sub(lambda line: _PARAMETER.sub(hide_secret, line[0]), text)

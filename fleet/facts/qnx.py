@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from fleet.facts.findings import make_finding
 from fleet.facts.linux import parse_compilers
@@ -19,8 +20,7 @@ _UNAME = re.compile(r"QNX (?P<hostname>\S+) (?P<release>\S+) (?P<build>.+) (?P<b
 _PROCESSOR = re.compile(r"\s*Processor(\d+):\s+(\d+)\s+(.*?)\s+(\d+)MHz\b\s*(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Processor:
+class Processor(NamedTuple):
     """One CPU of `pidin info`. number: from 0. midr: on Arm, the register of that name."""
 
     number: int
@@ -30,8 +30,7 @@ class Processor:
     flags: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PidinInfo:
+class PidinInfo(NamedTuple):
     """The answer of `pidin info`, as far as it is used. What is missing is None or empty."""
 
     cpu: str | None
@@ -64,10 +63,12 @@ def parse_pidin(lines: Sequence[str]) -> PidinInfo:
     """Parse `pidin info`. MIDR is decimal, a name may hold blanks, a clock rate may be 0."""
     text = "\n".join(lines)
     matches = [match for line in lines if (match := _PROCESSOR.match(line))]
+    cpu, release = (re.search(rf"\b{name}:\s*(\S+)", text) for name in ("CPU", "Release"))
+    memory = re.search(r"\bFreeMem:\S*?/(\d+)([KMG]B|)", text, re.IGNORECASE)
     return PidinInfo(
-        cpu=_search(text, r"\bCPU:\s*(\S+)"),
-        release=_search(text, r"\bRelease:\s*(\S+)"),
-        memory_bytes=_parse_bytes(re.search(r"\bFreeMem:\S*?/(\d+)([KMG]B|)", text, re.IGNORECASE)),
+        cpu=cpu[1] if cpu else None,
+        release=release[1] if release else None,
+        memory_bytes=int(memory[1]) * _UNITS[memory[2].upper()] if memory else None,
         processors=tuple(
             Processor(int(number) - 1, int(midr), name, int(mhz), tuple(flags.split()))
             for number, midr, name, mhz, flags in (match.groups() for match in matches)
@@ -92,7 +93,10 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
     if arch is None:
         raise ValueError("neither `uname -a` nor `pidin info` names an architecture: name it as `arch:`")
     release = _require_agreement("release", uname.get("release"), pidin.release, uname_line, pidin_line)
-    cpus = tuple(_make_cpu(processor, arch) for processor in pidin.processors)
+    cpus = []
+    for number, midr, name, mhz, _ in pidin.processors:
+        core = arm_core_name(f"{midr >> 24:#x}", f"{midr >> 4 & 0xFFF:#x}") if arch == "aarch64" else None
+        cpus.append(Cpu(cpu=number, model=name or core, max_khz=mhz * 1000 or None))
     first = pidin.processors[0] if pidin.processors else None
     facts = Facts(
         os=STANDIN if "standin" in system else "qnx",
@@ -104,7 +108,7 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
         cpu_model=" + ".join(dict.fromkeys(cpu.model for cpu in cpus if cpu.model)) or None,
         cpu_flags=first.flags if first else (),
         memory_bytes=pidin.memory_bytes,
-        cpus=cpus,
+        cpus=tuple(cpus),
         user=system.get("user") or None,
         compilers=parse_compilers(sections.get("compilers", [])),
         notes=() if cpus else (_NO_CPUS,),
@@ -112,21 +116,15 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
     if first is None or arch != "aarch64":
         return facts
     midr = first.midr  # MIDR_EL1, whose fields Linux writes so
-    vendor, number = f"0x{midr >> 24:02x}", f"0x{midr >> 4 & 0xFFF:03x}"
+    vendor, part = f"0x{midr >> 24:02x}", f"0x{midr >> 4 & 0xFFF:03x}"
     stepping = f"r{midr >> 20 & 0xF}p{midr & 0xF}"
-    return replace(facts, cpu_vendor=vendor, cpu_model_number=number, cpu_stepping=stepping)
+    return replace(facts, cpu_vendor=vendor, cpu_model_number=part, cpu_stepping=stepping)
 
 
 def parse_values(sections: Sections) -> dict[str, str]:
     """Return the section `qnx` by name, without the `tool` lines."""
     lines = (line.partition(" ") for line in sections.get("qnx", []))
     return {name: value for name, _, value in lines if name != "tool"}
-
-
-def parse_tools(sections: Sections) -> dict[str, str]:
-    """Return the path of each program looked for; empty if it was not found."""
-    words = (line.split(" ", 2) for line in sections.get("qnx", []) if line.startswith("tool "))
-    return {name: "" if path == "-" else path for _, name, path in words}
 
 
 def parse_search_path(sections: Sections) -> str:
@@ -136,7 +134,9 @@ def parse_search_path(sections: Sections) -> str:
 
 def describe_answer(sections: Sections) -> tuple[str, ...]:
     """Return the whole answer in lines, for whoever has to find out why it was misread."""
-    system, paths = parse_values(sections), parse_tools(sections)
+    system = parse_values(sections)
+    tools = [line.split(" ", 2) for line in sections.get("qnx", []) if line.startswith("tool ")]
+    paths = {name: "" if path == "-" else path for _, name, path in tools}
     return (
         f"uname -a      {system.get('uname') or 'not there'}",
         *_align_column("pidin info", sections.get("pidin", [])),
@@ -181,19 +181,3 @@ def _require_agreement(
             f"but {by_pidin[:200]} by `pidin info` ({pidin_line[:200]!r})"
         )
     return by_uname or by_pidin
-
-
-def _make_cpu(processor: Processor, arch: str) -> Cpu:
-    name = processor.name or None
-    if name is None and arch == "aarch64":
-        name = arm_core_name(f"{processor.midr >> 24:#x}", f"{processor.midr >> 4 & 0xFFF:#x}")
-    return Cpu(cpu=processor.number, model=name, max_khz=processor.mhz * 1000 or None)
-
-
-def _search(text: str, pattern: str) -> str | None:
-    match = re.search(pattern, text)
-    return match[1] if match else None
-
-
-def _parse_bytes(match: re.Match[str] | None) -> int | None:
-    return int(match[1]) * _UNITS[match[2].upper()] if match else None
