@@ -25,8 +25,10 @@ _STARTING = (
 def check_trusted(path: Path, text: str, document: Document) -> None:
     """Raise InventoryError if an inventory starts programs and is not trusted as it is."""
     programs = list(list_programs(document))
-    if not programs or _is_trusted(path, text):
-        return
+    record, trusted = _make_record(path, text)
+    with suppress(OSError):
+        if not programs or record.read_text("utf-8", "surrogateescape") == trusted:
+            return
     line, program = programs[0]
     raise InventoryError(
         f"{path}:{line}: {program}: this would start a program or send results away, and nobody has named "
@@ -47,20 +49,13 @@ def list_programs(document: Document) -> Iterator[tuple[int, str]]:
 
 def trust(path: Path, text: str) -> None:
     """Trust an inventory as long as it has this text. Raises OSError."""
-    record = _record_path(path)
+    record, trusted = _make_record(path, text)
     record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    record.write_text(_record_text(path, text), "utf-8", "surrogateescape")
+    record.write_text(trusted, "utf-8", "surrogateescape")
 
 
-def _is_trusted(path: Path, text: str) -> bool:
-    with suppress(OSError):
-        return _record_path(path).read_text("utf-8", "surrogateescape") == _record_text(path, text)
-    return False
-
-
-def _record_path(path: Path) -> Path:
-    return user_state_dir() / "trusted" / sha256(os.fsencode(os.path.realpath(path))).hexdigest()
-
-
-def _record_text(path: Path, text: str) -> str:
-    return f"{sha256(text.encode()).hexdigest()}  {os.path.realpath(path)}\n"
+def _make_record(path: Path, text: str) -> tuple[Path, str]:
+    """Return the file that trusts an inventory with this text, and what it holds."""
+    real = os.path.realpath(path)
+    record = user_state_dir() / "trusted" / sha256(os.fsencode(real)).hexdigest()
+    return record, f"{sha256(text.encode()).hexdigest()}  {real}\n"

@@ -24,10 +24,9 @@ class Shape(StrEnum):
 
 
 class View(StrEnum):
-    """How a benchmark's numbers are shown.
+    """How a benchmark's numbers are shown: by pair, CPU, size, or the parameters of points.
 
-    MATRIX: for each pair; CPUS: for each CPU; LADDER: by size; TABLE: by the parameters of points; BLOCKS: a
-    TABLE with what the end of a block costs; PRODUCTS: a TABLE with the share of the peak.
+    BLOCKS: a TABLE with what the end of a block costs. PRODUCTS: a TABLE with the share of the peak.
     """
 
     MATRIX = "matrix"

@@ -62,13 +62,10 @@ class RequestedToolchain:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine in the inventory, after defaults, groups and its own entry have been merged.
+    """A machine in the inventory (docs/inventory.md), with defaults and groups merged; None: find out.
 
-    os, arch: None: find out. os_release: QNX's, where the host does not tell it. port, user: None: as
-    ssh_config says, else 22 and the current user. jump: hops in order, each `[user@]host[:port]`. command:
-    the words of a client program, for every `via` but the first three. build_host: the one `toolchain` names.
-    require: conditions that it must meet before it is measured. before, after: commands run on it then.
-    origin: "file:line".
+    jump: hops in order, each `[user@]host[:port]`. command: of a client program, for every `via` but
+    the first three. build_host: the one that `toolchain` names. origin: "file:line".
     """
 
     name: str

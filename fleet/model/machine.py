@@ -11,10 +11,9 @@ from fleet.model.host import Target
 
 
 class Relation(StrEnum):
-    """The smallest group of CPUs, as the kernel groups them, that two CPUs share.
+    """The smallest group of the kernel that two CPUs share, from near to far.
 
-    Ordered from near to far. SELF is a CPU with itself (the `clock` benchmark), SYSTEM a pair that
-    shares nothing smaller than the machine, UNKNOWN a pair whose topology the host does not report.
+    SELF: a CPU with itself. SYSTEM: nothing smaller than the machine. UNKNOWN: the host does not report it.
     """
 
     SELF = "self"
@@ -105,10 +104,9 @@ def lowest_llc_cpu(caches: Iterable[Cache]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A NUMA node with memory. allowed: we may place memory there. distances: (node, distance) of each.
+    """A NUMA node with memory; None: the host does not tell. distances: (node, distance) of each.
 
-    peak_mbps: theoretical MB/s of its populated channels. read_mbps, write_mbps: from the nearest CPUs, by
-    ACPI. None: the host does not tell.
+    peak_mbps: theoretical, of its populated channels. read_mbps, write_mbps: by ACPI, from the nearest CPUs.
     """
 
     node: int
@@ -126,8 +124,7 @@ class Node:
 class Dimm:
     """A memory module, or an empty slot (size 0); None: the host does not tell.
 
-    slot, channel: their names there. socket: of the processor. rated_mts, configured_mts: MT/s it is made for
-    and runs at. width_bits: of its data bus.
+    rated_mts, configured_mts: MT/s it is made for and runs at. width_bits: of its data bus.
     """
 
     slot: str | None
@@ -171,9 +168,9 @@ def describe_channels(populated: int | None, channels: int | None) -> str:
 class Cpu:
     """One logical CPU, by the OS's number, and the groups it is in; None: the host does not tell.
 
-    core, cluster, llc, die, package: the lowest CPU of that group, which unlike the kernel's core_id is
-    unique on the machine. node: the NUMA node's own number. kind: "performance" or "efficiency" on hybrid
-    machines. capacity: relative speed, 0 to 1024 (Arm). isolated: taken out of the scheduler by isolcpus.
+    core, cluster, llc, die, package: the lowest CPU of that group. node: the NUMA node's own number. kind:
+    "performance" or "efficiency" on hybrid machines. capacity: relative speed, 0 to 1024 (Arm). isolated: by
+    isolcpus.
     """
 
     cpu: int
@@ -198,8 +195,8 @@ class Cpu:
 class Load:
     """How busy and warm the host was at one moment; None where it does not tell.
 
-    load_1m: runnable threads averaged over a minute. temperature_c: the hottest sensor.
-    steal_ticks: time stolen by the hypervisor since boot, in clock ticks. running: runnable threads now.
+    load_1m: runnable threads averaged over a minute. running: now. temperature_c: of the hottest sensor.
+    steal_ticks: clock ticks stolen by the hypervisor since boot.
     """
 
     load_1m: float | None = None
@@ -219,10 +216,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How busy the host was within a second. busy_cpus: CPUs at work. programs: the busiest, first.
-
-    steal_ticks: clock ticks stolen by the hypervisor meanwhile.
-    """
+    """How busy the host was within a second. programs: the busiest first. steal_ticks: as in Load."""
 
     busy_cpus: float
     steal_ticks: int = 0
@@ -239,13 +233,11 @@ class Compiler:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts of a host (docs/facts.md). Unknown stays None; nothing here is guessed.
+    """The facts of a host (docs/facts.md); None: unknown, never guessed.
 
-    workdir: the private directory chosen for our files; workdir_entries: the names in it; workdir_hashes: the
-    SHA-256 of agents there, none if the host cannot compute it. workdir_made: it exists; False only if the
-    probe was read-only. contradictions: sentences, by the fact that the host's own files contradict.
-    compilers: best first; the version is empty if it was not asked for. notes: sentences for people. probe:
-    the probe's answer as received.
+    workdir: for our files; workdir_made: it exists; workdir_entries: names in it; workdir_hashes: SHA-256 of
+    agents there. contradictions: sentences, by the fact that the host's own files contradict. compilers: best
+    first; their version may be "". probe: the answer as received.
     """
 
     os: str
@@ -351,10 +343,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A source of noise. found: a sentence. evidence: the fact to show. remedy: and its cost, if any.
-
-    condition: the one that the host does not meet, where there is one.
-    """
+    """A source of noise. found, remedy: sentences. evidence: the fact. condition: not met by the host."""
 
     kind: str
     severity: Severity

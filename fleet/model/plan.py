@@ -6,11 +6,7 @@ from typing import TypeVar
 
 
 class Pairs(StrEnum):
-    """Which ordered pairs one round visits.
-
-    HALF: each unordered pair once, the timing side changing from round to round. ORDERED: both ways.
-    LISTED: the unordered pairs of a list. PER_RELATION: some pairs of each relation, chosen by the seed.
-    """
+    """Which pairs a round visits. HALF: each once, the timing side changing by rounds. ORDERED: both ways."""
 
     HALF = "half"
     ORDERED = "ordered"
@@ -75,9 +71,8 @@ class Estimator(StrEnum):
 class RequestedOptions:
     """Plan options (docs/options.md) as an inventory entry or a command line asks for them; else None.
 
-    variant: a name, "auto", "all", or one per benchmark ("cas=lse,readwrite=ldar"). precision: 0: off.
-    counters: by name; in the plan of a host as the agent reads them. cpus: a kind of core until the machine
-    is known.
+    precision: 0: off. counters: by name; in the plan of a host as the agent reads them. cpus: a kind of core
+    until the machine is known.
     """
 
     benchmarks: tuple[str, ...] | None = None

@@ -84,11 +84,10 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """The few samples of one pair taken at one visit; the unit the tables store (docs/tables.md).
+    """The few samples of one pair taken at one visit (docs/tables.md). start_offset_ns: since the hello.
 
-    start_offset_ns: since the agent's hello. cpus, other_ticks, begin_ns: of all threads that work at once.
-    other_units: of all but ping, in its samples. counters: for each of `cpus`, a Count of each of the
-    hello's.
+    cpus, other_ticks, begin_ns: of all threads at once; other_units: of all but ping. counters: for each of
+    `cpus`, a Count of each of the hello's.
     """
 
     benchmark: str

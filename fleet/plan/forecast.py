@@ -24,8 +24,7 @@ class Duration:
 class Forecast:
     """What a plan costs on a machine (docs/wire.md). left_out: what the time budget leaves out, or "".
 
-    nodes: bytes on each NUMA node. load_mbps: the most that load threads ask of the memory's bandwidth; load:
-    for how long.
+    nodes: bytes on each NUMA node. load_mbps: the most that load threads ask for; load: for how long.
     """
 
     cpus: int

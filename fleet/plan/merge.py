@@ -36,10 +36,15 @@ def merge_plan_with_facts(host: Host, requested: RequestedOptions, facts: Facts)
     plan = merge_plan(host, requested)
     if isinstance(plan.cpus, str):
         plan = replace(plan, cpus=_find_named_cpus(host, plan.cpus, facts))
-    pairs, few = (
-        _choose_pairs(host, flag, choice, facts, cpus_to_measure(plan, facts), plan.seed)
-        for flag, choice in (("pairs", plan.pairs), ("few-pairs", effective_few_pairs(plan)))
-    )
+    cpus = cpus_to_measure(plan, facts)
+    choices = {"pairs": plan.pairs, "few-pairs": effective_few_pairs(plan)}
+    for flag, choice in choices.items():
+        if choice and (count := choice.per_relation):
+            try:
+                choices[flag] = sample_pairs_per_relation(count, facts, cpus, plan.seed)
+            except ValueError as err:
+                raise UsageError(f"{host.name}: --{flag} per-relation:{count}: {err}") from err
+    pairs, few = choices.values()
     events = None if plan.counters is None else counters.agent_events(plan.counters, facts)
     return replace(plan, pairs=pairs, few_pairs=few if few and few.listed else None, counters=events)
 
@@ -70,18 +75,6 @@ def _find_named_cpus(host: Host, kind: str, facts: Facts) -> tuple[int, ...]:
         return cpus
     kinds_on_host = ", ".join(sorted({*kinds.values()})) or "one, or the host does not tell"
     raise UsageError(f"{host.name}: --cpus {kind}: no such cores; kinds there: {kinds_on_host}.")
-
-
-def _choose_pairs(
-    host: Host, flag: str, choice: PairChoice | None, facts: Facts, cpus: frozenset[int], seed: int
-) -> PairChoice | None:
-    """Return the choice, with its pairs if they are chosen by relation. Raises UsageError."""
-    if choice is None or choice.per_relation is None:
-        return choice
-    try:
-        return sample_pairs_per_relation(choice.per_relation, facts, cpus, seed)
-    except ValueError as err:
-        raise UsageError(f"{host.name}: --{flag} per-relation:{choice.per_relation}: {err}") from err
 
 
 def sample_pairs_per_relation(count: int, facts: Facts, among: Collection[int], seed: int) -> PairChoice:

@@ -255,12 +255,9 @@ def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
         if variant and variants:
             raise UsageError(f"--variant {variant}: --benchmark names variants, too; keep one of them.")
         texts = {**texts, "benchmarks": benchmarks, "variant": variants or variant}
+    given = [(BY_NAME[name], text) for name, text in texts.items() if text is not None]
     return model.RequestedOptions(
-        **{
-            name: parse_option(BY_NAME[name].flag, text, BY_NAME[name].kind)
-            for name, text in texts.items()
-            if text is not None
-        }
+        **{option.name: parse_option(option.flag, text, option.kind) for option, text in given}
     )
 
 
@@ -290,12 +287,9 @@ def agent_arguments(plan: model.Plan) -> list[str]:
     """Return the agent's arguments for a plan: the preset before what overrides it."""
     if plan.variant is not None:
         plan = replace(plan, variant=assign_to_benchmarks(plan.variant, plan.benchmarks))
-    words = []
-    for option in sorted(OPTIONS, key=lambda option: (option.name != "deadline_s", option.name != "preset")):
-        value = getattr(plan, option.name)
-        if value is not None:
-            words.append(f"--{option.flag}={option.kind.write(value)}")
-    return words
+    first = [BY_NAME[name] for name in ("deadline_s", "preset")]
+    values = [(option, getattr(plan, option.name)) for option in dict.fromkeys((*first, *OPTIONS))]
+    return [f"--{option.flag}={option.kind.write(value)}" for option, value in values if value is not None]
 
 
 def parse_choice(flag: str, text: str, choices: Iterable[str]) -> str:
