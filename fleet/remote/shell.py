@@ -20,8 +20,11 @@ def loader_command(mark: str) -> tuple[str, ...]:
 
 
 def feed_bytes(command: str, size: int) -> str:
-    """Return the command with the next `size` bytes as its stdin, without waiting for end-of-file."""
-    return f"head -c {size} 2>/dev/null | (\n{command}\n)"
+    """Return the command with the next `size` bytes as its stdin, without waiting for end-of-file.
+
+    The rest is read even if the command does not: srun may lose the output of a step that leaves some.
+    """
+    return f"head -c {size} 2>/dev/null | {{ (\n{command}\n);fleet_c=$?;cat >/dev/null 2>&1;exit $fleet_c; }}"
 
 
 def run_until_stop(command: str, size: int) -> str:
