@@ -6,6 +6,7 @@ Beside the wheel and the sdist: a static agent for each target, named by it, and
 import hashlib
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from fleet.agent.build.elf import read_elf
@@ -14,6 +15,13 @@ from fleet.agent.build.toolchain import FILE_PREFIX
 from fleet.model.version import VERSION
 
 BUILT = Path(__file__).with_name("agent") / "build"
+
+
+def require_address() -> None:
+    """Raise SystemExit while pyproject.toml has no public address of the project."""
+    urls = tomllib.loads(Path(__file__).with_name("pyproject.toml").read_text())["project"]["urls"]
+    if "//example." in urls["Source"]:
+        raise SystemExit(f"{urls['Source']} stands for an address: set project.urls in pyproject.toml.")
 
 
 def require_tag() -> None:
@@ -44,6 +52,7 @@ def write_checksums(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    require_address()
     require_tag()
     copy_agents(Path(sys.argv[1]))
     write_checksums(Path(sys.argv[1]))

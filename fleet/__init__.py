@@ -3,9 +3,11 @@
 In a notebook: `import fleet`, then `fleet.open("results")` or `fleet.measure("rpi5")` (docs/reading.md).
 """
 
+import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fleet.model.version import VERSION
 
@@ -15,55 +17,89 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 
-def open(root: str | Path = "results") -> "Results":  # noqa: A001  as in `fleet.open`
-    """The runs of a results root, a folder or s3://bucket/prefix, as frames and plots; read when used."""
+def open(root: str | Path | None = None) -> "Results":  # noqa: A001  as in `fleet.open`
+    """Return the runs of a results root, a folder or s3://bucket/prefix, as frames and plots; read when used.
+
+    root: None: the commands' default: $FLEET_RESULTS, `results` in the inventory's table `fleet:`, results/.
+    """
     from fleet.analysis.results import Results  # noqa: PLC0415  pandas takes a second
 
-    return Results(root)
+    return Results(root or _read_settings(_find_inventory())["results"])
 
 
 def measure(
     hosts: str | Sequence[str] = (),
     benchmarks: str | Sequence[str] | None = None,
     *,
-    results: str | Path = "results",
+    results: str | Path | None = None,
     inventory: str | Path | None = None,
     labels: Mapping[str, str] | None = None,
-    parallel: int = 32,
+    parallel: int | None = None,
     **options: object,
 ) -> "Results":
     """Measure hosts as `fleet run` does, store their runs, and return these alone, as `open` returns all.
 
-    hosts: names and patterns of the inventory; (): all. inventory: None: inventory.yaml, or without one this
-    machine. options: of a plan, as docs/options.md names the keys of an inventory: rounds=20, cpus="0-3".
-    Raises FleetError if a host is not complete, though the runs of the others are stored; UsageError.
+    hosts: names and patterns of the inventory; (): all. inventory: None: $FLEET_INVENTORY, inventory.yaml, or
+    without one this machine. Its table `fleet:` has the defaults of the others, and $FLEET_RESULTS that of
+    results. options: of a plan, as docs/options.md names the keys of an inventory: rounds=20, cpus="0-3".
+
+    Each host that is not complete gives a StoreWarning and an entry of the result's `failures`, a mapping of
+    names to messages. Raises FleetError if no host has a run; UsageError.
     """
     # Importing fleet is quick, and a session is not.
     from fleet.agent.deploy import check_entries  # noqa: PLC0415
     from fleet.analysis.results import Results  # noqa: PLC0415
-    from fleet.errors import FleetError  # noqa: PLC0415
+    from fleet.errors import FleetError, StoreWarning  # noqa: PLC0415
     from fleet.inventory.select import load, this_machine  # noqa: PLC0415
     from fleet.plan.conflicts import require_no_conflicts  # noqa: PLC0415
     from fleet.plan.options import parse_keywords, parse_labels  # noqa: PLC0415
     from fleet.session.events import ignore  # noqa: PLC0415
     from fleet.session.outcome import State  # noqa: PLC0415
     from fleet.session.runner import make_context, run_session  # noqa: PLC0415
-    from fleet.store import Store, new_session_id  # noqa: PLC0415
+    from fleet.store import Listing, Store, new_session_id  # noqa: PLC0415
 
-    path, requested = Path(inventory or "inventory.yaml"), parse_keywords(benchmarks=benchmarks, **options)
-    has_file = inventory is not None or path.exists()
-    loaded = load(path, named=inventory is not None) if has_file else this_machine(path)
-    chosen = loaded.select([hosts] if isinstance(hosts, str) else hosts)
+    requested = parse_keywords(benchmarks=benchmarks, **options)
+    path = Path(inventory) if inventory else _find_inventory()
+    is_named = bool(inventory or os.environ.get("FLEET_INVENTORY"))
+    loaded = load(path, named=is_named) if is_named or path.exists() else this_machine(path)
+    settings = _read_settings(path)
+    root = results or settings["results"]
+    chosen = loaded.select(
+        [hosts] if isinstance(hosts, str) else hosts,
+        lambda: {run.host_id: run.started_utc for run in Listing(root).runs},
+    )
     require_no_conflicts(chosen, requested)
     check_entries(chosen)
     words = [f"{key}={value}" for key, value in (labels or {}).items()]
-    store = Store(results)
+    store = Store(root)
     store.make_ready()
-    settings = {"requested": requested, "labels": parse_labels(words), "parallel": parallel}
-    context, _ = make_context(store, new_session_id(), ignore, 15.0, **settings)
+    shared = {"parallel": parallel or settings.get("parallel", 32), "lock": settings.get("lock")}
+    shared |= {
+        "reconnect_s": settings.get("reconnect", 60.0),
+        "labels": parse_labels(words or settings.get("label", ())),
+    }
+    timeout_s = settings.get("connect_timeout", 15.0)
+    context, _ = make_context(store, new_session_id(), ignore, timeout_s, requested=requested, **shared)
     outcomes = run_session(chosen, context)
     if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
         raise KeyboardInterrupt
-    if failures := [outcome.message for outcome in outcomes if outcome.state is not State.COMPLETE]:
-        raise FleetError("\n".join(failures))
-    return Results(results, {str(outcome.run_id) for outcome in outcomes})
+    failures = {end.host.name: end.message for end in outcomes if end.state is not State.COMPLETE}
+    run_ids = {str(outcome.run_id) for outcome in outcomes if outcome.is_stored}
+    if not run_ids:
+        raise FleetError("\n".join(failures.values()))
+    for message in failures.values():
+        warnings.warn(message, StoreWarning, stacklevel=2)
+    return Results(root, run_ids, failures)
+
+
+def _find_inventory() -> Path:
+    return Path(os.environ.get("FLEET_INVENTORY") or "inventory.yaml")
+
+
+def _read_settings(inventory: Path) -> dict[str, Any]:
+    """Return the inventory's defaults of options, by parameter; always `results`. Raises InventoryError."""
+    from fleet.inventory.select import read_settings  # noqa: PLC0415
+
+    settings = read_settings(inventory) if inventory.exists() else {}
+    root = os.environ.get("FLEET_RESULTS") or settings.get("results", "results")
+    return {**settings, "results": root}

@@ -1,8 +1,9 @@
 """A results root as notebooks use it: `fleet.open("results")`. Everything is read when it is asked for."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pandas as pd
@@ -45,9 +46,14 @@ class Results:
     Raises UsageError for a selection that matches nothing, StoreError for files that cannot be read.
     """
 
-    def __init__(self, root: str | Path, run_ids: Collection[str] | None = None) -> None:
-        """Read a root. run_ids: only these runs; None: all."""
-        self._place, self._run_ids = Listing(root).place, run_ids
+    def __init__(
+        self,
+        root: str | Path,
+        run_ids: Collection[str] | None = None,
+        failures: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Read a root. run_ids: only these runs; None: all. failures: why hosts are not complete, by name."""
+        self._place, self._run_ids, self.failures = Listing(root).place, run_ids, failures
 
     def __repr__(self) -> str:
         return f"Results({str(self._place)!r})"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import fleet
-from fleet.errors import FleetError, UsageError
+from fleet.errors import FleetError, StoreWarning, UsageError
 from tests.command import ROOT, entry
 from tests.hosts.client import know
 from tests.hosts.sshd import MakeHosts
@@ -50,6 +50,28 @@ def test_only_the_runs_just_measured_are_returned(inventory: Path) -> None:
     (one,), (other,) = first.runs()["run_id"], second.runs()["run_id"]
     assert one != other
     assert set(fleet.open().runs()["run_id"]) == {one, other}
+
+
+def test_the_inventory_named_by_the_environment_gives_its_defaults(
+    inventory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = inventory.with_name("lab.yaml")
+    lab.write_text("hosts: {here: {via: local}}\nfleet: {results: data, label: suite=nightly}\n")
+    monkeypatch.setenv("FLEET_INVENTORY", str(lab))
+    fleet.measure("age>1d", "clock", rounds=1)
+    assert [*fleet.open().runs("suite=nightly")["host_name"]] == ["here"]
+    assert (lab.parent / "data").is_dir()
+    monkeypatch.setenv("FLEET_RESULTS", str(lab.parent / "other"))
+    assert len(fleet.measure(benchmarks="clock", rounds=1).runs("here")) == 1
+    assert len(fleet.open().runs()) == 1
+
+
+def test_a_session_in_which_a_host_fails_gives_the_runs_of_the_others(inventory: Path) -> None:
+    inventory.write_text("hosts: {here: {via: local}, gone: {address: 127.0.0.1, port: 1}}\n")
+    with pytest.warns(StoreWarning, match="gone: no TCP connection"):
+        runs = fleet.measure(benchmarks="clock", rounds=1)
+    assert [*runs.runs()["host_name"]] == ["here"]
+    assert [*runs.failures] == ["gone"]
 
 
 def test_an_option_that_is_none_and_a_host_that_fails_are_errors(inventory: Path) -> None:
