@@ -93,7 +93,8 @@ wheel: agents
 	$(BIN)/fleet man > build/fleet.1
 	$(BIN)/python -m hatchling build -t wheel -d dist
 
-release:
+release: setup
+	$(BIN)/python release.py
 	rm -rf dist
 	$(MAKE) wheel
 	$(BIN)/python -m hatchling build -t sdist -d dist

@@ -1,5 +1,6 @@
 """Puts a release into a folder: `python release.py dist`, called by `make release` once the wheel is there.
 
+Without a folder it only says what forbids a release.
 Beside the wheel and the sdist: a static agent for each target, named by it, and SHA256SUMS of all files.
 """
 
@@ -17,9 +18,9 @@ from fleet.model.version import VERSION
 BUILT = Path(__file__).with_name("agent") / "build"
 
 
-def require_address() -> None:
+def require_address(pyproject: Path) -> None:
     """Raise SystemExit while pyproject.toml has no public address of the project."""
-    urls = tomllib.loads(Path(__file__).with_name("pyproject.toml").read_text())["project"]["urls"]
+    urls = tomllib.loads(pyproject.read_text())["project"]["urls"]
     if "//example." in urls["Source"]:
         raise SystemExit(f"{urls['Source']} stands for an address: set project.urls in pyproject.toml.")
 
@@ -52,7 +53,8 @@ def write_checksums(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    require_address()
+    require_address(Path(__file__).with_name("pyproject.toml"))
     require_tag()
-    copy_agents(Path(sys.argv[1]))
-    write_checksums(Path(sys.argv[1]))
+    for name in sys.argv[1:]:
+        copy_agents(Path(name))
+        write_checksums(Path(name))

@@ -74,12 +74,12 @@ def measure(
     store = Store(root)
     store.make_ready()
     shared = {"parallel": parallel or settings.get("parallel", 32), "lock": settings.get("lock")}
-    shared |= {
-        "reconnect_s": settings.get("reconnect", 60.0),
-        "labels": parse_labels(words or settings.get("label", ())),
-    }
-    timeout_s = settings.get("connect_timeout", 15.0)
-    context, _ = make_context(store, new_session_id(), ignore, timeout_s, requested=requested, **shared)
+    shared |= {"reconnect_s": settings.get("reconnect", 60.0), "requested": requested}
+    context, _ = make_context(
+        *(store, new_session_id(), ignore, settings.get("connect_timeout", 15.0)),
+        labels=parse_labels(words or settings.get("label", ())),
+        **shared,
+    )
     outcomes = run_session(chosen, context)
     if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
         raise KeyboardInterrupt

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import venv
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -243,6 +244,15 @@ def test_a_release_names_its_agents_and_sums_its_files(
     call("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=dist)
     names = {line.split()[1] for line in (dist / "SHA256SUMS").read_text().splitlines()}
     assert names == {wheel.name, *(f"fleet-agent-{fleet.__version__}-{target}" for target in SHIPPED)}
+
+
+def test_a_release_needs_an_address_of_the_project(tmp_path: Path) -> None:
+    pyproject = tmp_path / "pyproject.toml"
+    for address in ("https://forge.invalid/corefleet", "https://example.org/corefleet"):
+        pyproject.write_text(f'[project.urls]\nSource = "{address}"\n')
+        refused = pytest.raises(SystemExit, match="stands for an address")
+        with refused if "example." in address else nullcontext():
+            release.require_address(pyproject)
 
 
 def test_an_installed_full_wheel_measures_where_there_is_no_compiler(
