@@ -73,12 +73,13 @@ def measure(
     words = [f"{key}={value}" for key, value in (labels or {}).items()]
     store = Store(root)
     store.make_ready()
-    shared = {"parallel": parallel or settings.get("parallel", 32), "lock": settings.get("lock")}
-    shared |= {"reconnect_s": settings.get("reconnect", 60.0), "requested": requested}
     context, _ = make_context(
         *(store, new_session_id(), ignore, settings.get("connect_timeout", 15.0)),
+        requested=requested,
         labels=parse_labels(words or settings.get("label", ())),
-        **shared,
+        parallel=parallel or settings.get("parallel", 32),
+        lock=settings.get("lock"),
+        reconnect_s=settings.get("reconnect", 60.0),
     )
     outcomes = run_session(chosen, context)
     if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
