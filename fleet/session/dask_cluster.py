@@ -1,22 +1,23 @@
 """Distributes a session's hosts among workers of a Dask cluster (docs/scale.md); events come back here."""
 
 import importlib
+import io
 import logging
 import math
+import pickle
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
-from typing import Any, get_args
+from typing import Any
 
 from fleet import errors
 from fleet.model import Host, RunState
 from fleet.model.version import VERSION
-from fleet.plan.forecast import Duration
 from fleet.remote.connect import connect
 from fleet.session import events
 from fleet.session.context import SessionContext
@@ -36,10 +37,7 @@ ANSWER_S = 10
 _OF_DASK = ("distributed", "dask", "concurrent", "asyncio")  # modules of errors that say a worker was lost
 _LOCAL = re.compile(r"local(?::([0-9]{1,3}))?")
 PROGRESS_EVERY_S = 0.5  # of a host: often enough for a table, seldom enough for a scheduler
-_SENT_OF_OUTCOME = tuple(field.name for field in fields(Outcome) if field.name not in ("host", "notes"))
-_KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(events.Event)}
 _SETTINGS = ("requested", "parallel", "lock", "reconnect_s", "require", "wait_s")  # of a context, for workers
-Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,37 +50,29 @@ class Job:
     settings: Mapping[str, Any]
 
 
-def encode_event(event: events.Event) -> Message:
-    """Return the event as plain values; an outcome without its notes, which were events of their own."""
-    names = [part.name for part in fields(event) if part.name not in ("host", "live_medians")]
-    values = {name: getattr(event, name) for name in names}
-    match event:
-        case events.DurationEstimated(_, duration):
-            values = asdict(duration)
-        case events.HostFinished(outcome):
-            values = {name: getattr(outcome, name) for name in _SENT_OF_OUTCOME}
-            values["state"] = str(outcome.state)
-    return {"event": type(event).__name__, "host": event.host.name, "values": values}
+def encode_event(event: events.Event) -> bytes:
+    """Return the event with its host's name in place of the host, which may have secrets."""
+    if isinstance(event, events.BurstsReceived):
+        event = replace(event, live_medians=None)
+    stream = io.BytesIO()
+    pickler = pickle.Pickler(stream)
+    pickler.persistent_id = lambda value: value.name if isinstance(value, Host) else None  # type: ignore[method-assign]
+    pickler.dump(event)
+    return stream.getvalue()
 
 
-def decode_event(message: Message, host: Host) -> events.Event:
-    """Return the event that was encoded for this host. Raises ValueError for an unknown one."""
-    values, kind = dict(message["values"]), _KINDS.get(message["event"])
-    if kind is None:
-        raise ValueError(f"unknown event {message['event']!r}")
-    if kind is events.HostFinished:
-        return events.HostFinished(Outcome(host, **values | {"state": State(values["state"])}))
-    if kind is events.DurationEstimated:
-        return events.DurationEstimated(host, Duration(**values))
-    if kind is events.BurstsReceived:
-        values["medians"] = tuple((name, tuple(map(tuple, rows))) for name, rows in values["medians"])
-    return kind(host, **values)
+def decode_event(message: bytes, hosts: Mapping[str, Host]) -> events.Event:
+    """Return the event that was encoded for one of these hosts. Raises KeyError if it is another."""
+    unpickler = pickle.Unpickler(io.BytesIO(message))  # noqa: S301  distributed itself pickles what workers send
+    unpickler.persistent_load = hosts.__getitem__  # type: ignore[method-assign]
+    event: events.Event = unpickler.load()
+    return event
 
 
 class EventSender:
     """A worker's event handler, which sends progress only now and then. A failure to send costs no run."""
 
-    def __init__(self, send: Callable[[Message], None]) -> None:
+    def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send_message = send
         self._guard = threading.Lock()
         self._sent_at: dict[str, float] = {}
@@ -128,14 +118,11 @@ class EventReceiver:
         self._notes: dict[str, dict[str, None]] = {}
         self._outcomes: dict[str, Outcome] = {}
 
-    def receive(self, message: Message) -> None:
-        """Pass a message's event on; ignore it if its host is not ours."""
-        host = self._hosts.get(message["host"])
-        if host is None:
-            return
-        event = decode_event(message, host)
+    def receive(self, message: bytes) -> None:
+        """Pass a message's event on."""
+        event = decode_event(message, self._hosts)
         with self._guard:
-            notes = self._notes.setdefault(host.name, {})
+            notes = self._notes.setdefault(event.host.name, {})
             match event:
                 case events.HostFinished(outcome):
                     self._finish(replace(outcome, notes=tuple(notes)))
@@ -145,7 +132,7 @@ class EventReceiver:
                         return
                     notes[text] = None
                 case events.StageEntered():
-                    self._outcomes.pop(host.name, None)
+                    self._outcomes.pop(event.host.name, None)
             self._emit(event)
 
     def finish(self, outcome: Outcome) -> Outcome:

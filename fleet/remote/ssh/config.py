@@ -9,11 +9,10 @@ import getpass
 import os
 import pwd
 import re
-import shlex
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from glob import glob
@@ -101,8 +100,7 @@ def _make_endpoint(host: Host, name: str, user: str | None, port: int | None) ->
     alias = _get_last(settings, "hostkeyalias", "")
     agent = _get_last(settings, "identityagent", "SSH_AUTH_SOCK")
     ignored = [name for key, name in _NOT_HONOURED.items() if _get_last(settings, key, "none") != "none"]
-    notes = [f"ssh_config: {note}" for note in settings.get(NOTES, ())]
-    notes += [f"ssh_config: {name} is not honoured" for name in ignored]
+    notes = [f"ssh_config: {name} is not honoured" for name in ignored]
     if agent not in ("none", "SSH_AUTH_SOCK"):
         notes.append("ssh_config: IdentityAgent is not honoured, only the agent at $SSH_AUTH_SOCK")
     jump, command = _get_last(settings, "proxyjump", "none"), _get_last(settings, "proxycommand", "none")
@@ -160,7 +158,6 @@ def split_files(text: str) -> list[str]:
 
 
 Settings = Mapping[str, tuple[str, ...]]
-NOTES = "notes"  # the key, which ssh_config does not have, of sentences for the user
 
 _SSH_G_TIMEOUT_S = 10.0
 _SYSTEM_FILE = "/etc/ssh/ssh_config"
@@ -174,23 +171,6 @@ _SEPARATOR = "\x1f"  # stands in no setting
 _TOKEN = re.compile(r"%|\$\{")
 
 _LINE = re.compile(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*?)\s*")
-_MATCH_KEYWORDS = {"all", "canonical", "final", "host", "originalhost", "user", "localuser", "exec"}
-_NO_HOST = "Host !*"
-_USED = {
-    *("hostname", "port", "user", "hostkeyalias", "connecttimeout", "addressfamily"),
-    *("identityfile", "identitiesonly", "identityagent", "proxyjump", "proxycommand"),
-    *("userknownhostsfile", "globalknownhostsfile", "canonicalizehostname", "canonicaldomains"),
-    *("canonicalizemaxdots", "canonicalizefallbacklocal"),
-}
-# What changes neither which host is reached nor how fleet logs in there.
-_OF_NO_EFFECT = re.compile(
-    r"control.*|serveralive.*|forward.*|gssapi.*|ciphers|macs|(kex|.*key)algorithms|compression|loglevel|.*logging"
-    r"|stricthostkeychecking|hashknownhosts|visualhostkey|updatehostkeys|verifyhostkeydns|checkhostip"
-    r"|addkeystoagent|usekeychain|ignoreunknown|sendenv|setenv|tcpkeepalive|ipqos|requesttty|remotecommand"
-    r"|(local|remote|dynamic|clearall|exitonf).*forward|batchmode|escapechar|permitlocalcommand|localcommand"
-    r"|.*authentication|.*acceptedalgorithms|.*acceptedkeytypes|connectionattempts|numberofpasswordprompts"
-    r"|rekeylimit|streamlocal.*|tunnel.*|protocol|sessiontype|stdinnull|forkafterauthentication"
-)
 
 
 def look_up(host_name: str, name: str, user: str | None, port: int | None, file: str | None) -> Settings:
@@ -349,6 +329,7 @@ def _run_ssh(command: Sequence[str], name: str) -> dict[str, tuple[str, ...]]:
 
 
 def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> Settings:
+    """Read `file` without an ssh program. Raises UnreachableError where paramiko would not do as ssh does."""
     from paramiko import SSHConfig  # noqa: PLC0415  slow to load, and needed only without ssh
     from paramiko.ssh_exception import SSHException  # noqa: PLC0415
 
@@ -358,55 +339,24 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
         return settings
     overrides = [*([f"User {user}"] if user else []), *([f"Port {port}"] if port else [])]
     try:
-        lines, matches = _replace_unknown_matches(path)
-        config = SSHConfig.from_text("\n".join([*overrides, *lines])).lookup(name)
+        text = path.read_text(encoding="utf-8")
+        config = SSHConfig.from_text("\n".join([*overrides, text])).lookup(name)
     except (SSHException, OSError, ValueError) as error:
         raise UnreachableError(f"{path} cannot be used: {error}") from error
     for key, value in config.items():
         settings[key.lower()] = tuple(value) if isinstance(value, list) else (str(value or "none"),)
-    command = settings.get("proxycommand", ("none",))[-1]
-    if "%" in command.replace("%%", ""):
+    not_understood = re.findall(r"(?im)^\s*((?:match|include)\b.*)", text) + [
+        f"{key} {value}"
+        for key, values in settings.items()
+        for value in values
+        if _TOKEN.search(value.replace("%%", "")) and not (key == "proxycommand" and "%" not in value)
+    ]
+    if not_understood:
         raise UnreachableError(
-            f"{path}: without an ssh program fleet understands of the tokens in `ProxyCommand {command}` "
-            "only %h, %p and %r. Install OpenSSH's client, or write another."
+            f"{path}: without an ssh program fleet does not understand `{not_understood[0].strip()}`. "
+            "Install OpenSSH's client, or write it without."
         )
-    settings["proxycommand"] = (command.replace("%%", "%"),)
-    unknown = [*matches, *_unsupported_settings(settings, lines)]
-    if unknown:
-        notes = f"without an ssh program fleet does not understand of {path}: {'; '.join(unknown)}"
-        settings[NOTES] = (notes,)
-    return settings
-
-
-def _replace_unknown_matches(path: Path) -> tuple[list[str], list[str]]:
-    """Return a file's lines without the Matches that paramiko would take for true, and those Matches."""
-    lines, replaced = path.read_text(encoding="utf-8").split("\n"), []
-    for number, line in enumerate(lines):
-        keyword, value = _split(line)
-        words = shlex.split(value) if keyword == "match" else []
-        while words:
-            condition = words.pop(0).removeprefix("!").lower()
-            if condition not in _MATCH_KEYWORDS:
-                lines[number] = _NO_HOST
-                replaced.append(f"Match {value} (line {number + 1}, left out)")
-                break
-            if condition not in {"all", "canonical", "final"}:
-                words[:1] = []
-    return lines, replaced
-
-
-def _unsupported_settings(settings: Settings, lines: Sequence[str]) -> Iterator[str]:
-    """Yield the settings that apply to a host and are not used, and those whose tokens are not replaced."""
-    for number, line in enumerate(lines, 1):
-        keyword, value = _split(line)
-        if keyword == "include" or (
-            keyword in settings and keyword not in _USED and not _OF_NO_EFFECT.fullmatch(keyword)
-        ):
-            yield f"{line.split(maxsplit=1)[0]} (line {number})"
-    for key in _USED & settings.keys():
-        for value in settings[key]:
-            if _TOKEN.search(value.replace("%%", "")):
-                yield f"a token in {key} {value}"
+    return {**settings, "proxycommand": (settings.get("proxycommand", ("none",))[-1].replace("%%", "%"),)}
 
 
 def _split(line: str) -> tuple[str, str]:

@@ -3,11 +3,10 @@
 import contextlib
 import logging
 import math
-import sched
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Self
 
 import fabric
@@ -27,43 +26,6 @@ from fleet.remote.stream import Stream
 _log = logging.getLogger(__name__)
 _HANG_UP_AFTER_S = 1.0
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
-
-
-class Watchdog:
-    """Calls functions when their time is up, unless lifted. One thread for all; Timer starts one each."""
-
-    def __init__(self) -> None:
-        self._limits = sched.scheduler(time.monotonic)
-        self._new_limit = threading.Condition()
-        self._looks_at = math.inf
-        self._thread: threading.Thread | None = None
-
-    def after(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
-        """Call `call` after so many seconds; return a function that lifts the limit. Thread-safe."""
-        calls = [call]
-        with self._new_limit:
-            due = self._limits.enter(seconds, 0, _call, (calls,)).time
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
-                self._thread.start()
-            elif due < self._looks_at:
-                self._new_limit.notify()
-        return calls.clear
-
-    def _watch(self) -> None:
-        with self._new_limit:
-            while True:
-                left = self._limits.run(blocking=False)
-                self._looks_at = math.inf if left is None else time.monotonic() + left
-                self._new_limit.wait(left)
-
-
-def _call(calls: list[Callable[[], None]]) -> None:
-    for call in calls.copy():
-        threading.Thread(target=call, daemon=True).start()  # closing may take a while
-
-
-WATCHDOG = Watchdog()
 
 
 class SshConnection(Connection):
@@ -157,14 +119,16 @@ class SshConnection(Connection):
 
     @contextlib.contextmanager
     def _limit(self, timeout_s: float, too_late: str) -> Iterator[float]:
-        """Yield the deadline; turn what breaks into a LinkError. The watchdog ends a session that hangs."""
+        """Yield the deadline; turn what breaks into a LinkError. A timer ends a session that hangs."""
         hung_up = threading.Event()
 
         def give_up() -> None:
             hung_up.set()
             hang_up(self._link)
 
-        lift = WATCHDOG.after(timeout_s + _HANG_UP_AFTER_S, give_up)
+        timer = threading.Timer(timeout_s + _HANG_UP_AFTER_S, give_up)
+        timer.daemon = True
+        timer.start()
         try:
             yield time.monotonic() + timeout_s
         except LOST as error:
@@ -172,7 +136,7 @@ class SshConnection(Connection):
                 raise TimeLimitError(too_late) from error
             raise LinkError(self._broken_link_message(error)) from error
         finally:
-            lift()
+            timer.cancel()
 
     def _broken_link_message(self, error: Exception) -> str:
         transport = self._transport
