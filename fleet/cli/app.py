@@ -191,15 +191,13 @@ def _check_root(context: typer.Context, text: str) -> str:
     return text
 
 
-def _make_duration_option(
-    low_s: float, high_s: float, default_s: float, purpose: str, *, hidden: bool = False
-) -> Any:
+def _make_duration_option(low_s: float, high_s: float, default_s: float, purpose: str) -> Any:
     """Return an option that takes a duration such as 90, 500ms or 5m; the command gets seconds."""
     text = f"{purpose} [default: {format_duration(default_s)}]"
-    return _parsed_option(make_duration_kind(low_s, high_s), text, hidden=hidden)
+    return _parsed_option(make_duration_kind(low_s, high_s), text)
 
 
-def _parsed_option(kind: Kind, text: str, *, hidden: bool = False) -> Any:
+def _parsed_option(kind: Kind, text: str) -> Any:
     """Return an option that takes values of this kind; the command gets them parsed."""
 
     def read(value: Any) -> Any:
@@ -208,7 +206,7 @@ def _parsed_option(kind: Kind, text: str, *, hidden: bool = False) -> Any:
         except ValueError as err:
             raise typer.BadParameter(f"{err}.") from err
 
-    return typer.Option(parser=read, metavar=kind.metavar, show_default=False, help=text, hidden=hidden)
+    return typer.Option(parser=read, metavar=kind.metavar, show_default=False, help=text)
 
 
 ResultsPath = Annotated[
@@ -232,9 +230,7 @@ RECONNECT_S = 60.0
 SAME_SIGNAL_S = 1.0
 ConnectTimeout = Annotated[
     float,
-    _make_duration_option(
-        0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer.", hidden=True
-    ),
+    _make_duration_option(0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")]

@@ -10,6 +10,7 @@ from typing import Any
 
 from fleet.inventory.document import Document, KeyPath, read_yaml
 from fleet.model import BENCHMARKS, LOAD, Relation
+from fleet.plan.benchmark_names import VARIANTS
 from fleet.text import suggest_similar
 
 SELECTORS = ("cpu_model", "host", "label")
@@ -17,6 +18,7 @@ _BENCHMARKS = (*BENCHMARKS, LOAD.name)
 _RELATIONS = [*map(str, Relation), "LLC", "mem"]
 _LEVEL = re.compile(r"L\d+|n\d+-n\d+")
 _NUMBER = r"(\d+(?:\.\d+)?)"
+_NAMES = "`fleet accept HOST --csv` lists their names"
 _HOW = "write `20 to 28`, `at most 28` or `at least 18`"
 
 
@@ -71,7 +73,7 @@ def _read_entries(document: Document, path: Path) -> Iterator[ExpectedRange]:
     for number, entry in enumerate(entries):
         names = [name for name in SELECTORS if isinstance(entry, dict) and name in entry]
         pattern = entry[names[0]] if len(names) == 1 else None
-        if not isinstance(pattern, str):
+        if not pattern or not isinstance(pattern, str):
             document.problem((number,), f"needs exactly one of {', '.join(SELECTORS)}, with a name or a glob")
             continue
         if names == ["label"] and "=" not in pattern:
@@ -81,13 +83,24 @@ def _read_entries(document: Document, path: Path) -> Iterator[ExpectedRange]:
         for benchmark, relations in entry.items():
             if benchmark == names[0]:
                 continue
-            if (name := benchmark.partition("/")[0]) not in _BENCHMARKS:
-                similar = suggest_similar(name, (*_BENCHMARKS, *SELECTORS))
-                document.problem((number, benchmark), f"is no benchmark{similar}")
+            if why := _why_not_measured(benchmark):
+                document.problem((number, benchmark), why)
             elif not relations or not isinstance(relations, dict):
                 document.problem((number, benchmark), f"a relation and its range are needed; {_HOW}")
             else:
                 yield from _read_ranges(document, path, (number, benchmark), (names[0], pattern), relations)
+
+
+def _why_not_measured(benchmark: str) -> str:
+    """Return why this names neither a benchmark nor a variant of one; "" if it does."""
+    name, slash, variant = benchmark.partition("/")
+    if name not in _BENCHMARKS:
+        similar = suggest_similar(name.lower(), (*_BENCHMARKS, *SELECTORS))
+        return f"is no benchmark{similar} There are {', '.join(_BENCHMARKS)}"
+    variants = VARIANTS.get(name)
+    if slash and variants and variant not in variants:
+        return f"is no variant{suggest_similar(variant, variants)} There are {', '.join(variants)}"
+    return ""
 
 
 def _read_ranges(
@@ -97,7 +110,7 @@ def _read_ranges(
         here, name = (*place, relation), relation.partition(" ")[0]
         limits = _read_limits(text)
         if name not in _RELATIONS and not _LEVEL.fullmatch(name):
-            document.problem(here, f"is no relation or level{suggest_similar(name, _RELATIONS)}")
+            document.problem(here, f"is no relation or level{suggest_similar(name, _RELATIONS)} {_NAMES}")
         elif limits is None:
             document.problem(here, f"{text!r} is not a range; {_HOW}" if text else f"has no range; {_HOW}")
         else:

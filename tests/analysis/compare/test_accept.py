@@ -235,6 +235,12 @@ def test_limits_of_a_rate_turn_round_in_ns(tmp_path: Path) -> None:
         ),
         ("- host: a\n  cas:\n    llc: 2 to 3\n    llc: 2 to 4\n", r":4: .*duplicate key"),
         ("- host: a\n", r":1: .*names no benchmark"),
+        ("- host: ''\n  cas:\n    llc: 2 to 3\n", r":1: .*with a name or a glob"),
+        ("- host: a\n  cas/cmpxhg:\n    llc: 2 to 3\n", r":2: .*is no variant; did you mean 'cmpxchg'"),
+        (
+            "- host: a\n  CAS:\n    llc: 2 to 3\n",
+            r":2: .*is no benchmark; did you mean 'cas'.* There are cas,",
+        ),
         ("- host: a\n  cas:\n", r":2: .*a relation and its range"),
         ("- label: b2\n  cas:\n    llc: 2 to 3\n", r":1: .*needs key=value"),
         ("host: a\n", r":1: a list of entries"),
