@@ -46,7 +46,7 @@ def build(folder: Path, names: Sequence[str]) -> None:
 
 def _build(target: Target) -> tuple[str, bytes]:
     files = tc.select_sources(target, read_sources()) or {}
-    toolchain = tc.zig_toolchain(target)
+    toolchain = next(t for t in tc.controller_toolchains(target, target, None) if t.command[:3] == tc.ZIG)
     command = resolve_command(toolchain.command)
     if command is None:
         raise BuildError("zig is missing: pip install -r constraints-slow.txt")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from fleet.agent import forecast
 from fleet.agent.wire import machine, run_so_far
 from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.line import WireError
+from fleet.agent.wire.records import WireError
 from fleet.analysis.exchange import TOOLS, make_rows, read_matrices
 from fleet.errors import DeployError, ProbeError, StoreError, UsageError
 from fleet.facts import gather, probe

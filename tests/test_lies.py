@@ -18,8 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fleet.agent.wire import conversation, run_so_far
-from fleet.agent.wire.line import WireError
-from fleet.agent.wire.records import decode_record
+from fleet.agent.wire.records import WireError, decode_record
 from fleet.analysis.views import show_as_json
 from fleet.errors import EXIT_BUG, DamagedFileError, StoreError
 from fleet.model import Burst, Cpu, Load

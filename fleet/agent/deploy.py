@@ -54,10 +54,7 @@ def deploy(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A host that needs an agent, built by its own compiler or that of a host like it.
-
-    sources: what that compiles; `all_sources` make finished agents.
-    """
+    """A host that needs an agent. sources: to compile there; `all_sources`: of finished agents."""
 
     host: Host
     facts: Facts
@@ -99,11 +96,9 @@ class _Job:
         return tc.find_agent_of_build(self.build_id, self.facts.workdir_entries)
 
     def shared_cache_name(self) -> str | None:
-        """Return the controller's cache name of the agent for hosts like this one; None if it is not shared.
+        """Return the cache's name of the agent for hosts like this one; None if unknown, or `build: host`.
 
-        It is not with `build: host`, with an unknown compiler version or C library, or for this
-        machine, which runs no other host's program. Flags of the inventory may contain `native`, so
-        the CPU is then part of the name.
+        This machine runs no other host's program. Flags may contain `native`: then the CPU counts.
         """
         host, facts, flags = self.host, self.facts, self.host.toolchain.cflags
         version = self.compiler.version if self.compiler else ""

@@ -14,16 +14,8 @@ from msgspec import Struct
 from fleet.agent.build import source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder, controller_target
-from fleet.agent.wire.line import (
-    PREFIX,
-    PROTOCOL,
-    REFUSED,
-    Int64,
-    WireError,
-    decode_line,
-    quote_start,
-    split_noise,
-)
+from fleet.agent.wire import records
+from fleet.agent.wire.records import Int64, WireError, quote_start
 from fleet.errors import AgentError, BuildError, RefusedError, UsageError
 from fleet.model import SHIPPED, Cache, Cpu, Facts, Host, Node, Plan
 from fleet.plan.forecast import Duration, Forecast
@@ -98,11 +90,9 @@ class Forecaster:
 
 
 def _parse_answer(host: Host, plan: Plan, exit_code: int, stdout: bytes, stderr: bytes) -> Forecast:
-    words = stderr.decode("utf-8", "replace").strip().rpartition(PREFIX)[2]
-    if exit_code == _OPTIONS:
-        raise UsageError(f"{host.name}: {words}.")
-    if exit_code in REFUSED:
-        raise RefusedError(f"{host.name}: {words}.")
+    words = stderr.decode("utf-8", "replace").strip().rpartition(records.PREFIX)[2]
+    if exit_code in records.REFUSED:
+        raise (UsageError if exit_code == _OPTIONS else RefusedError)(f"{host.name}: {words}.")
     try:
         return read_forecast(stdout, plan.benchmarks)
     except WireError as err:
@@ -147,13 +137,15 @@ class _Forecast(Struct, tag_field="record", tag="forecast"):
 
 def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
     """Read the forecast of a plan of these benchmarks from the agent's output. Raises WireError."""
-    records = (record for _, record in map(split_noise, output.splitlines()))
-    lines = [record for record in records if record.startswith(b'{"record":"forecast"')]
+    parts = (record for _, record in map(records.split_noise, output.splitlines()))
+    lines = [record for record in parts if record.startswith(b'{"record":"forecast"')]
     if len(lines) != 1:
         raise WireError(f"a record `forecast` expected, got {quote_start(output)}")
-    record = decode_line(msgspec.json.Decoder(_Forecast), lines[0])
-    if record.protocol != PROTOCOL or not (record.left_out or "").isprintable():
-        raise WireError(f"a record `forecast` of protocol {PROTOCOL} expected, got {quote_start(lines[0])}")
+    record = records.decode_line(msgspec.json.Decoder(_Forecast), lines[0])
+    if record.protocol != records.PROTOCOL or not (record.left_out or "").isprintable():
+        raise WireError(
+            f"a record `forecast` of protocol {records.PROTOCOL} expected, got {quote_start(lines[0])}"
+        )
     if others := sorted({item.benchmark for item in record.benchmarks} - {*benchmarks}):
         names = quote_start(", ".join(others))
         raise WireError(f"a forecast of {names}, but was asked for {', '.join(benchmarks)}")

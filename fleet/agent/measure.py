@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fleet.agent.wire.conversation import Done, Reader
-from fleet.agent.wire.line import PREFIX, REFUSED, Int64, WireError, decode_line, quote_start
-from fleet.agent.wire.records import Record
+from fleet.agent.wire.records import PREFIX, REFUSED, Int64, Record, WireError, decode_line, quote_start
 from fleet.agent.wire.run_so_far import RunSoFar, check_plan, check_same_run
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Host, Plan, Run
@@ -41,14 +40,11 @@ class PostRunCommand:
 def agent_command(
     agent: Agent, plan: Plan, *, lock: str | None = None, done: str | None = None, post_run: str | None = None
 ) -> str:
-    """Return the sh command that runs `plan`: one process for all benchmarks and rounds.
+    """Return the sh command that runs `plan`. An empty line ends what a login shell may have printed.
 
-    lock: the run and user that lock the machine. done: a file on the host that lists the done visits; the
-    command removes it. post_run: sh text to run if the agent ends well.
-
-    The shell stays the agent's parent, so that an agent killed by a signal differs from a lost link; it
-    then prints the signal and the agent's `--machine`. The leading empty line ends what a login shell may
-    have printed.
+    lock: the run and user that lock the machine. done: a file that lists the done visits, removed afterwards.
+    post_run: sh text to run if the agent ends well. The shell stays the agent's parent: where a signal kills
+    the agent, it prints the signal and the agent's `--machine`.
     """
     words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan)]
     if lock is not None:
@@ -75,14 +71,11 @@ def measure(
     lock: str | None = None,
     post_run: PostRunCommand | None = None,
 ) -> RunSoFar:
-    """Measure what `earlier` lacks of `run.plan`; return the whole run.
+    """Measure what `earlier` lacks of `run.plan`; return the whole run. The journal gets every line first.
 
-    The journal has every line before it is parsed. If a signal killed the agent, its visit is recorded as
-    failed and the run returned is unfinished. on_start receives the stream, so that another thread can
-    stop it.
-
-    Raises AgentError if the agent ended badly, LockedError if another agent measures there, RefusedError
-    if the agent refused to start and nothing was measured before, and LinkError and StoreError.
+    If a signal killed the agent, its visit is recorded as failed and the run returned is unfinished. on_start
+    receives the stream, so that another thread can stop it. Raises AgentError if the agent ended badly,
+    LockedError, RefusedError if nothing was measured before, LinkError and StoreError.
     """
     host, agent, plan = run.host, run.agent, run.plan
     reader = Reader(earlier.done, earlier.hello)
@@ -200,10 +193,7 @@ class _Machine(Struct):
 
 
 def failed_record_after_kill(reader: Reader, after: Sequence[bytes]) -> bytes | None:
-    """Return a `failed` record for the visit in which a signal killed the agent; None if that is not known.
-
-    after: the lines after the agent's output: the signal's name and `--machine`.
-    """
+    """Return a `failed` record of the visit that a signal ended, or None. after: signal, `--machine`."""
     name = after[0].decode("ascii", "replace") if after else ""
     if reader.hello is None or reader.visiting is None or name not in (*BY_VARIANT, "KILL", "BUS"):
         return None

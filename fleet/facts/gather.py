@@ -190,10 +190,7 @@ def step_script() -> str:
 
 
 def parse_step(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
-    """Return when a step began, its facts, and the offset of its arguments' output. Raises ProbeError.
-
-    head: the first STEP_HEAD_BYTES of the file.
-    """
+    """Return when a step began, its facts, and its output's offset in the file, which begins with `head`."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) or b"@\0f\0l\0" in head:
         raise ProbeError(
             f"{path}: it is in UTF-16, or has a byte order mark; keep what the step prints as it is."

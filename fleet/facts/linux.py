@@ -237,10 +237,9 @@ def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
 
 
 def parse_load(sections: Sections) -> Load:
-    """Return load, runnable threads, hottest sensor and stolen ticks at the moment of the probe.
+    """Return load, runnable threads, hottest sensor (of 1 to 150 degrees) and stolen ticks.
 
-    Formats: Documentation/filesystems/proc.rst (loadavg, stat), hwmon/sysfs-interface.rst and
-    driver-api/thermal/sysfs-api.rst (millidegrees). A sensor outside 1..150 degrees is broken, not hot.
+    Formats: Linux Documentation/filesystems/proc.rst, hwmon/sysfs-interface.rst (millidegrees).
     """
     parts = (line.partition(":") for line in sections.get("load", []))
     files = {path: value.split() for path, _, value in parts}
@@ -257,10 +256,9 @@ def parse_load(sections: Sections) -> Load:
 
 
 def parse_usage(sections: Sections, online: int) -> Usage | None:
-    """Return how busy the host was between the sections `before` and `after`; None if they do not tell.
+    """Return how busy its `online` CPUs were between the sections `before` and `after`; None if unknown.
 
-    online: number of CPUs. A program's ticks are those of all its threads, without its children. Format:
-    Linux Documentation/filesystems/proc.rst, `/proc/stat` and `/proc/PID/stat`.
+    Format: Linux Documentation/filesystems/proc.rst. A program's ticks are of all its threads.
     """
     (early, earlier), (late, later) = (_parse_ticks(sections.get(name, ())) for name in ("before", "after"))
     total = [now - then for then, now in zip(early, late, strict=False)]
@@ -298,8 +296,7 @@ def _parse_ticks(lines: Iterable[str]) -> tuple[list[int], dict[str, tuple[str, 
 def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
     """Return name and exit latency in µs of the deepest idle state that some CPU may enter; None if unknown.
 
-    lines: `.../cpuidle/stateNUMBER/PART:VALUE`, each value once for all CPUs; where kinds of core differ, the
-    longest latency counts. Format: Linux Documentation/admin-guide/pm/cpuidle.rst.
+    lines: `.../cpuidle/stateNUMBER/PART:VALUE` (Linux admin-guide/pm/cpuidle.rst), each value once.
     """
     states = defaultdict[int, defaultdict[str, set[str]]](lambda: defaultdict(set))
     for number, part, value in _match_lines(_IDLE, lines):
@@ -314,8 +311,7 @@ def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
 def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     """Return the CPUs that the tightest control group allows, and its name and limit; None without a limit.
 
-    lines: `quota MICROSECONDS PERIOD GROUP`; the first is "max" or -1 without a limit. Format: Linux
-    Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst (cpu.cfs_quota_us).
+    lines: `quota MICROSECONDS PERIOD GROUP` (Linux admin-guide/cgroup-v2.rst, scheduler/sched-bwc.rst).
     """
     matches = _match_lines(_QUOTA, lines)
     quotas = [(int(quota) / int(period), group[:80]) for quota, period, group in matches if int(period)]
@@ -326,9 +322,7 @@ def parse_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
 def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
     """Return the bytes that the tightest control group leaves, and its name and limit; None without a limit.
 
-    lines: `memory LIMIT,... USED RECLAIMABLE GROUP` of our group and each above it. Format: Linux
-    Documentation/admin-guide/cgroup-v2.rst (memory.max, memory.high) and cgroup-v1/memory.rst
-    (memory.limit_in_bytes).
+    lines: `memory LIMIT,... USED RECLAIMABLE GROUP` (Linux admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst).
     """
     limits_left = [
         (max(0, int(limit) - max(0, int(used) - int(reclaimable))), int(limit), group[:80])
@@ -361,8 +355,7 @@ def parse_resctrl(files: Mapping[str, str], vendor: str | None) -> str | None:
 def parse_throttles(lines: Iterable[str], part: str) -> int | None:
     """Return how often heat slowed CPUs down since boot; None if unknown. part: "core" or "package".
 
-    lines: `throttled CPUS PART COUNT`, so many CPUs with that count. The counters of all CPUs are summed,
-    though siblings each count an event of their core. Source: Linux drivers/thermal/intel/therm_throt.c.
+    lines: `throttled CPUS PART COUNT`; siblings each count an event of their core (Linux therm_throt.c).
     """
     counts = [int(cpus) * int(count) for cpus, of, count in _match_lines(_THROTTLED, lines) if of == part]
     return min(sum(counts), 2**63 - 1) if counts else None

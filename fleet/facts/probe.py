@@ -47,10 +47,7 @@ def render_probe(
 
 
 def render_load_probe(names: Sequence[str], function: str = "load_only") -> bytes:
-    """Return the small probe that only asks how busy and warm the host is; empty without scripts.
-
-    function: `usage_only` asks for the CPU time of a second.
-    """
+    """Return the probe of load and heat, or (`usage_only`) of a second's CPU time; empty without scripts."""
     if not names:
         return b""
     text = _minify_scripts(names)

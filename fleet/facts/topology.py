@@ -105,10 +105,7 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
 
 
 def describe_odd_cpuinfo(models: Mapping[int, str | None], online: Collection[int]) -> str | None:
-    """Return a note about a /proc/cpuinfo of other CPUs than those online, as lxcfs makes it; else None.
-
-    models: the cores' names in it, which are then of no known CPU unless all are equal.
-    """
+    """Return a note about a /proc/cpuinfo of other CPUs than those online, as lxcfs makes it; else None."""
     if {*models} == {*online} or not any(models.values()):
         return None
     return (
@@ -140,8 +137,7 @@ def parse_cpu_models(sections: Sections) -> dict[int, str | None]:
 def _find_online(listed: set[int], allowed: set[int], with_topology: set[int]) -> set[int]:
     """Return the CPUs listed as online; those of mask and topology if the mask contradicts the list.
 
-    A mask may have offline CPUs. So it contradicts only by a CPU that is not listed but has a topology, or by
-    having no CPU of the list.
+    A mask may have offline CPUs: it contradicts by an unlisted CPU with a topology, or without a listed CPU.
     """
     missing = allowed & (with_topology - listed) or (set() if allowed & listed else allowed)
     return missing | with_topology if missing else listed

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.forecast import Forecaster, read_forecast, typical_machine
-from fleet.agent.wire.line import WireError
+from fleet.agent.wire.records import WireError
 from fleet.model import Host, Node, RequestedOptions
 from fleet.plan.merge import merge_plan_with_facts
 from tests.native.build import build

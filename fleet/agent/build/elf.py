@@ -21,6 +21,8 @@ _MACHINES: Mapping[tuple[int, int, str], str] = {  # e_machine, word bits, byte 
     (258, 32, "<"): "loongarch32",
 }
 _PT_INTERP = 3
+# The type of an offset; where the headers' offset, size and count are, and a segment's; a header's bytes.
+_WIDE, _NARROW = ("Q", 32, (54, 56), (8, 32), 56), ("I", 28, (42, 44), (4, 16), 32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +92,14 @@ def _why_wrong_libc(interpreter: str, glibc: tuple[int, int] | None, libc: str) 
 
 def _read_interpreter(binary: bytes, order: str, *, wide: bool) -> str | None:
     """Find PT_INTERP among the segments of a 32- or 64-bit ELF file. Raises ValueError if one is cut off."""
-    word = order + ("Q" if wide else "I")
-    headers_offset = _read_number(binary, word, 32 if wide else 28)
-    size, count = (
-        _read_number(binary, order + "H", position) for position in ((54, 56) if wide else (42, 44))
-    )
-    if count and size < (56 if wide else 32):
+    word, place, counts, fields, header_bytes = _WIDE if wide else _NARROW
+    start = _read_number(binary, order + word, place)
+    size, count = (_read_number(binary, order + "H", offset) for offset in counts)
+    if count and size < header_bytes:
         raise ValueError("a damaged ELF header")
     interpreter = None
-    for position in range(headers_offset, headers_offset + count * size, size or 1):
-        offset, length = (
-            _read_number(binary, word, position + field) for field in ((8, 32) if wide else (4, 16))
-        )
+    for position in range(start, start + count * size, size or 1):
+        offset, length = (_read_number(binary, order + word, position + field) for field in fields)
         segment = _slice_bytes(binary, offset, length)
         if interpreter is None and _read_number(binary, order + "I", position) == _PT_INTERP:
             interpreter = segment.rstrip(b"\0").decode("ascii", "replace")

@@ -66,8 +66,7 @@ class Builder:
     ) -> Built:
         """Return the agent for a target: shipped, cached or newly built. Raises BuildError.
 
-        compiler: the only one to try. extra: more cflags. notify: called before a build that takes
-        long.
+        compiler: the only one to try. extra: more cflags. notify: called before a build that takes long.
         """
         with self._lock_for(target):
             if built := self.find_finished(target, sources, compiler, extra):
@@ -211,23 +210,16 @@ def _compile_in_folder(
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text)
     loops, rooms = toolchain.split_units(sources)
-    cc = (*toolchain.command, *toolchain.cflags, "-I..")
-    cpus = os.cpu_count() or 1
-    shares = [
-        (units[i::cpus], flag)
-        for units, flag in (([*rooms], (tc.ROOM_FLAG,)), (loops, ()))
-        for i in range(cpus)
-    ]
-
-    def compile_share(share: int) -> subprocess.CompletedProcess[bytes]:
-        units, flag = shares[share]
-        objects = folder / str(share)
-        objects.mkdir()
-        return run_tool(toolchain, (*cc, *flag, "-c", *(f"../{unit}" for unit in units)), watching, objects)
-
-    busy = [share for share, (units, _) in enumerate(shares) if units]
+    cc, cpus = (*toolchain.command, *toolchain.cflags, "-I.."), os.cpu_count() or 1
+    commands = list[tuple[Path, tuple[str, ...]]]()
+    for flags, units in (((tc.ROOM_FLAG,), [*rooms]), ((), loops)):
+        for share in filter(None, (units[i::cpus] for i in range(cpus))):
+            objects = folder / str(len(commands))
+            objects.mkdir()
+            commands.append((objects, (*cc, *flags, "-c", *(f"../{unit}" for unit in share))))
     with futures.ThreadPoolExecutor(cpus) as compilers:  # each waits for one
-        done = max(compilers.map(compile_share, busy), key=lambda completed: completed.returncode != 0)
+        runs = compilers.map(lambda command: run_tool(toolchain, command[1], watching, command[0]), commands)
+        done = max(runs, key=lambda completed: completed.returncode != 0)
     if done.returncode == 0:
         parts = [str(path) for path in sorted(folder.glob("[0-9]*/*.o"))]
         done = run_tool(toolchain, (*cc, "-o", "fleet-agent", *parts), watching, folder)

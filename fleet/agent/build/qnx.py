@@ -152,10 +152,7 @@ def deploy(
     builder: Builder,
     notify: Callable[[str], None],
 ) -> Agent:
-    """Put the agent onto a QNX host. Raises DeployError, or one BuildError that lists every place tried.
-
-    notify: receives the failures of earlier places, unless nothing is set up there.
-    """
+    """Put the agent onto a QNX host; notify of places that failed. Raises DeployError, BuildError."""
     job = _Job(host, facts, sources)
     failed: list[BuildError] = []
 
@@ -202,10 +199,7 @@ def _plan_places(job: _Job, failed: list[BuildError]) -> Iterator[tuple[BuildPla
 
 
 def _plan_place(place: BuildPlace, job: _Job) -> tuple[str, _PutAgent]:
-    """Return the agent's file name on the host, or what this place would do, and the function that does it.
-
-    Raises BuildError if the place is not set up.
-    """
+    """Return the agent's file name there, or what this place would do, and how. Raises BuildError."""
     host, facts, sources = job.host, job.facts, job.sources
     if place is BuildPlace.HOST:
         cc = host.toolchain.cc

@@ -1,6 +1,7 @@
 """Chooses compilers and flags for a target and names builds; pure. `on_controller` and `on_host` run them."""
 
 import hashlib
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,9 @@ class Toolchain:
     def files_to_compile(self, sources: Mapping[str, bytes], build: str) -> dict[str, bytes]:
         """Add the rooms, and a header with build ID and flags, as qcc may split a quoted -D."""
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
-        header = "".join(f"#define {name} {_quote_c_string(value)}\n" for name, value in defines.items())
+        header = "".join(
+            f"#define {name} {json.dumps(value, ensure_ascii=False)}\n" for name, value in defines.items()
+        )
         return {**sources, BUILD_FACTS: header.encode(), **self.split_units(sources)[1]}
 
     def command_line(self, sources: Mapping[str, bytes], output: str) -> tuple[str, ...]:
@@ -45,7 +48,7 @@ class Toolchain:
         return (*self.command, *self.cflags, "-I.", "-o", output, *rooms, *loops)
 
     def split_units(self, sources: Mapping[str, bytes]) -> tuple[list[str], dict[str, bytes]]:
-        """Return the C files with timed loops, and one file for each other room that includes the room's.
+        """Return the C files with timed loops, and by name a file for each other room that includes all its.
 
         Compiling a room as one file, with ROOM_FLAG, takes a third of the time of its files one by one.
         """
@@ -75,43 +78,24 @@ def controller_toolchains(
     if compiler is not None:
         return [Toolchain(f"{compiler} on the controller", (compiler,), static, target)]
     cross = SYSTEMS[target.os].cross.get(target.arch)
-    commands: list[tuple[str, ...]] = []
-    if target == controller:
-        commands += [("cc",), ("gcc",), ("clang",)]
+    commands: list[tuple[str, ...]] = [("cc",), ("gcc",), ("clang",)] if target == controller else []
     if cross is not None:
-        commands += [(f"{prefix}-gcc",) for prefix in cross.gcc]
-        commands += [("zig", "cc", "-target", *cross.zig)]
+        zig = ("cc", "-target", *cross.zig)
+        commands += [*((f"{prefix}-gcc",) for prefix in cross.gcc), ("zig", *zig), (*ZIG, *zig)]
     toolchains = [Toolchain(f"{' '.join(c)} on the controller", c, static, target) for c in commands]
-    if cross is not None:
-        toolchains.append(zig_toolchain(target, extra))
     if target == controller:
         toolchains.append(Toolchain("cc on the controller (not static)", ("cc",), (*flags, *extra), target))
     return toolchains
 
 
-def zig_toolchain(target: Target, extra: Sequence[str] = ()) -> Toolchain:
-    """Return the ziglang package's compiler, linking statically. Raises KeyError if it lacks the target."""
-    system = SYSTEMS[target.os]
-    command = (*ZIG, "cc", "-target", *system.cross[target.arch].zig)
-    flags = (*system.cflags, "-static", "-s", *extra)
-    return Toolchain(f"{' '.join(command)} on the controller", command, flags, target)
-
-
 def select_sources(target: Target, files: Mapping[str, bytes]) -> dict[str, bytes] | None:
     """Return the files that a target is built from; None if the agent does not support the target."""
-    own = (f"native/{target.os}.c", f"native/{target.arch}.c")
-    if any(name not in files for name in own):
+    own = (f"native/{target.os}", f"native/{target.arch}")
+    if any(f"{name}.c" not in files for name in own):
         return None
-    more = (f"native/{target.os}_", f"native/{target.arch}_")
-    own_and_generic = {*own, "native/generic.c"}
-    return {
-        name: text
-        for name, text in files.items()
-        if name.endswith(".h")
-        or not name.startswith("native/")
-        or name in own_and_generic
-        or name.startswith(more)
-    }
+    prefixes = (*(f"{name}{mark}" for name in own for mark in "._"), "native/generic.")
+    others = {name for name in files if name.startswith("native/") and not name.endswith(".h")}
+    return {name: text for name, text in files.items() if name not in others or name.startswith(prefixes)}
 
 
 def select_benchmarks(sources: Mapping[str, bytes], benchmarks: Collection[str] | None) -> dict[str, bytes]:
@@ -156,12 +140,8 @@ def _build_id(sources: tuple[tuple[str, bytes], ...], words: tuple[str, ...]) ->
 
 def agent_file_name(build: str, binary: bytes | None = None) -> str:
     """Return the agent's file name on a host: its build ID and, given the binary, a hash of its content."""
-    return f"{FILE_PREFIX}{build}-{_hash_briefly(binary)}" if binary else f"{FILE_PREFIX}{build}"
-
-
-@once
-def _hash_briefly(binary: bytes) -> str:
-    return hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]
+    digest = f"-{hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]}" if binary else ""
+    return f"{FILE_PREFIX}{build}{digest}"
 
 
 def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
@@ -179,8 +159,3 @@ def hide_mismatched_agents(facts: Facts) -> tuple[Facts, list[str]]:
     ]
     entries = tuple(name for name in facts.workdir_entries if name not in mismatched)
     return replace(facts, workdir_entries=entries), mismatched
-
-
-def _quote_c_string(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

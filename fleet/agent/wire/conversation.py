@@ -6,8 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median, median_high, median_low
 
-from fleet.agent.wire.line import WireError, quote_start, split_noise
-from fleet.agent.wire.records import TEXT_LIMIT, Alive, Exit, Record, decode_record, list_planned
+from fleet.agent.wire.records import (
+    TEXT_LIMIT,
+    Alive,
+    Exit,
+    Record,
+    WireError,
+    decode_record,
+    list_planned,
+    quote_start,
+    split_noise,
+)
 from fleet.model import Burst, End, Failed, Hello, Note, Parameters, Shape, View
 from fleet.text import format_count
 
@@ -67,20 +76,14 @@ NOTE_LIMIT = 1000
 FAILED_LIMIT = 100_000
 WORDS_LIMIT_BYTES = 14 << 20  # of notes and failed bursts, which are kept in the run's record
 NO_HELLO = "the agent sent no hello record"
-COARSE_QUANTA = 100
-"""A burst whose longest sample is fewer clock quanta than this is flagged `coarse_clock`."""
-BUSY_PPM = 900_000
-"""A burst of which a thread ran a smaller share than this is flagged `busy_cpu`."""
-PREEMPTED_RATIO = 1.25
-"""An interruption marks a burst as `preempted` if a sample took so many times the burst's median."""
-FREQUENCY_SHARE = 0.03
-"""A burst before and after which the core's frequency differs by more than this is `frequency_moved`."""
-SKEW_SHARE = 0.1
-"""A burst whose threads began further apart than this share of a sample is flagged `skewed`."""
-MIN_NS = 0.1
-"""No CPU reads a clock or hands a line over in less; it would be shown as 0.0."""
-UNEVEN_SHARE = 0.1
-"""A burst in whose samples the rate of a load differs by more than this is flagged `uneven`."""
+MIN_NS = 0.1  # no CPU reads a clock or hands a line over in less; it would be shown as 0.0
+# Limits beyond which a burst is flagged (docs/flags.md).
+COARSE_QUANTA = 100  # clock quanta of the longest sample, fewer: coarse_clock
+BUSY_PPM = 900_000  # share of time that each thread ran, less: busy_cpu
+PREEMPTED_RATIO = 1.25  # longest sample of an interrupted burst over its median: preempted
+FREQUENCY_SHARE = 0.03  # difference of the core's frequency before and after: frequency_moved
+SKEW_SHARE = 0.1  # of a sample, between the threads' first samples: skewed
+UNEVEN_SHARE = 0.1  # difference of a load's rate between samples: uneven
 
 
 class Reader:

@@ -10,8 +10,16 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fleet.agent.build.systems import SYSTEMS
-from fleet.agent.wire.line import PROTOCOL, Int64, WireError, decode_line, quote_start
-from fleet.agent.wire.records import CPU_LIMIT, CpuNumber, int_range
+from fleet.agent.wire.records import (
+    CPU_LIMIT,
+    PROTOCOL,
+    CpuNumber,
+    Int64,
+    WireError,
+    decode_line,
+    int_range,
+    quote_start,
+)
 from fleet.model import Agent, Cache, Cpu, Facts, lowest_llc_cpu
 from fleet.remote.connection import Connection
 from fleet.text import last_lines

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from fleet.agent.wire.conversation import NO_HELLO, Done, Reader, add_flags_and_offset, decode_hello
-from fleet.agent.wire.line import WireError, split_noise
-from fleet.agent.wire.records import decode_record, list_planned
+from fleet.agent.wire.records import WireError, decode_record, list_planned, split_noise
 from fleet.model import Burst, End, Failed, Hello, Note, Pairs, Plan
 from fleet.plan.cpulist import format_cpus
 
@@ -21,10 +20,9 @@ _SAME = ("build", "os", "arch", "clock", "cpus", "pairs", "counters", "benchmark
 class RunSoFar:
     """The parts of a run together, without the bursts.
 
-    hello: the first. end: of the last part, with the counts of all; None if cut. missing: why the run is
-    unfinished, or None. parts: the number with a hello. done, notes: of parts read from a journal. lines:
-    the good lines of each such part. refused: the lines from the first bad one on. damage: why that one
-    is bad.
+    hello: the first. end: of the last part, with the counts of all; None if cut. missing: what is unfinished.
+    parts: the number with a hello. lines: the good lines of each part that a journal has. refused: the lines
+    from the first bad one on. damage: why that one is bad.
     """
 
     hello: Hello | None = None

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from fleet.agent.wire import conversation, records, run_so_far
 from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.line import WireError
-from fleet.agent.wire.records import TEXT_LIMIT
+from fleet.agent.wire.records import TEXT_LIMIT, WireError
 from fleet.model import Burst, End, Failed, Hello
 from tests.builders import key_of
 

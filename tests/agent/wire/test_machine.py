@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.agent.wire.line import WireError
 from fleet.agent.wire.machine import MACHINE_MARK, Machine, ask_topology, merge_facts, read_machine
+from fleet.agent.wire.records import WireError
 from fleet.facts.gather import gather
 from fleet.model import Agent, Cache, Cpu, Facts, Host, Relation, Target, Topology, Via
 from tests import needs

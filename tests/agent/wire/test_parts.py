@@ -6,8 +6,7 @@ import pytest
 
 from fleet.agent.wire import run_so_far
 from fleet.agent.wire.conversation import Done, Reader
-from fleet.agent.wire.line import WireError
-from fleet.agent.wire.records import decode_record
+from fleet.agent.wire.records import WireError, decode_record
 from fleet.model import Burst, Hello, Shape
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
 

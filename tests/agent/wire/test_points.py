@@ -6,7 +6,7 @@ import pytest
 
 from fleet.agent.wire import records, run_so_far
 from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.line import WireError
+from fleet.agent.wire.records import WireError
 from fleet.model import Burst, Failed, Parameters
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
 from tests.builders import key_of

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fleet.agent.wire import records, run_so_far
 from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.line import WireError
+from fleet.agent.wire.records import WireError
 from fleet.store.rows import to_json
 
 KINDS = (("cas", "cmpxchg"), ("readwrite", "mov"))

@@ -1,16 +1,20 @@
 """Groups of CPUs, in lines a person can read at a glance on machines of any size."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import GROUPS, lay_out_cpus, make_layout
+from fleet.analysis.reduce import GROUPS, lay_out_cpus, load_samples, make_layout
 from fleet.analysis.views import describe_topology, list_cpus, show_run
 from fleet.errors import UsageError
 from fleet.model import Cpu, PairChoice, Pairs
+from fleet.plan.merge import merge_plan_with_facts
+from fleet.plan.options import parse_requested
 from fleet.store import Store
+from fleet.store.rows import require_hello
 from tests import builders
 
 
@@ -85,10 +89,17 @@ def test_groups_are_lists_as_taskset_takes_them(tmp_path: Path) -> None:
 
 def test_a_run_names_its_options_and_that_it_is_of_one_cpu_a_core(tmp_path: Path) -> None:
     run = builders.a_run(builders.small_desktop())
-    bursts = [burst for burst in builders.bursts_of(run) if max(burst.ping_cpu, burst.pong_cpu) < 4]
+    cpus = merge_plan_with_facts(run.host, parse_requested({"cpus": "cores"}), run.facts).cpus
+    assert cpus == (0, 1, 2, 3), "one thread of each core"
+    bursts = [burst for burst in builders.bursts_of(run) if {burst.ping_cpu, burst.pong_cpu} <= {*cpus}]
     pairs = PairChoice(Pairs.PER_RELATION, ((0, 1), (2, 3)), 2)
-    run = replace(run, plan=replace(run.plan, rounds=3, cpus=(0, 1, 2, 3), pairs=pairs))
+    run = replace(run, plan=replace(run.plan, rounds=3, cpus=cpus, pairs=pairs))
+    run = replace(run, hello=replace(require_hello(run), cpus=cpus))
     Store(tmp_path).publish(run, bursts)
+    samples = load_samples(tmp_path)
+    assert {*samples["ping_cpu"], *samples["pong_cpu"]} == {*cpus}
+    assert {*samples["relation"]} == {"package"}, "no siblings"
     text = show_run(tmp_path, run.run_id)
+    assert re.search(r"^  \| +0 +1 +2 +3$", text, re.MULTILINE), "only they are drawn"
     assert "\noptions: --rounds 3, --pairs per-relation:2, --cpus 0-3\n" in text
     assert "\nmeasured: one CPU of each core (-c cores)\n" in text
