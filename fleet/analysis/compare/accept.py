@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.selection import select_comparable
-from fleet.analysis.base.tables import Bools, Floats
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import is_rate, to_records
 from fleet.analysis.compare.judge import (
     ALPHA,
@@ -156,7 +156,8 @@ def _expect(
     def expect(values: Floats, minimum: int, noun: str) -> None:
         """Add a row for each open number with as many values at its level. values: logarithms."""
         if run["hypervisor"] is not None:  # it may be at one of several levels
-            values = np.where(_are_at_own_level(own, values), values, np.nan)
+            labels = label_levels(np.column_stack([own, values]))
+            values = np.where(labels[:, 1:] == labels[:, :1], values, np.nan)
         if noun == MACHINE and values.shape[1]:  # as --siblings finds them
             values = np.where(measure_distances(values, THRESHOLD).are_odd(THRESHOLD), np.nan, values)
         counts = (~np.isnan(values)).sum(axis=1)
@@ -177,12 +178,6 @@ def _expect(
         expect(np.log(medians.unstack("summary").reindex(logs.index).to_numpy(dtype=float)), 1, TABLE)
     parts.append(rows[is_open & ~is_told])
     return pd.DataFrame(pd.concat(parts, ignore_index=True))
-
-
-def _are_at_own_level(own: Floats, others: Floats) -> Bools:
-    """Report which values of each row are at the level of that row's own value."""
-    labels = label_levels(np.column_stack([own, others]))
-    return np.asarray(labels[:, 1:] == labels[:, :1])
 
 
 def predict_next(logs: Floats) -> tuple[Floats, Floats, Floats]:

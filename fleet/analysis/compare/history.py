@@ -189,16 +189,9 @@ def _tabulate_changes(
         own = rows[pool.members[change.row]]
         kinds = own[CLASS].drop_duplicates()
         hosts = tuple(own["host"].unique())
-        measured = np.flatnonzero(~np.isnan(pool.logs[change.row]))
+        before = np.flatnonzero(~np.isnan(pool.logs[change.row, : change.night]))[-1]
         kind = kinds.iloc[0] if len(kinds) == 1 else ("", "", "")
-        places = (
-            measured[measured < change.night][-1],
-            change.night,
-            change.first,
-            change.last,
-            change.begin,
-            change.end,
-        )
+        places = (before, change.night, change.first, change.last, change.begin, change.end)
         numbers = np.exp([change.moved, change.low, change.high]).tolist()
         changed = abs(change.moved) > np.log1p(threshold)
         beside = tuple(_explain_night(hosts, nights[change.night], facts)) if change.dated else ()

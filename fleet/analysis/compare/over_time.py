@@ -6,12 +6,14 @@ Pure: a row per series, a column per night, NaN where a night is missing. `histo
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare.judge import (
     ALPHA,
     ROUNDING,
     apply_student,
+    compute_nanmedian,
     control_false_discovery,
     label_levels,
     moderate_variances,
@@ -121,7 +123,7 @@ def clean_series(logs: Floats, switches: Bools) -> Cleaned:
         if labels.any():
             series = _move_to_one_level(series, labels, switches[row], nights, row, cleaned)
         if len(series) >= _CLIPPED:
-            usual = _compute_running_median(series)
+            usual = pd.Series(series).rolling(_WINDOW, center=True).median().bfill().ffill().to_numpy()
             apart = series - usual
             scale = max(_MAD * float(np.median(np.abs(apart))), ROUNDING**0.5)
             cleaned.add_odd(row, nights, apart, np.abs(apart) > _FAR * scale)
@@ -155,31 +157,16 @@ def _move_to_one_level(
     return np.asarray(series - means[labels] + means[usual])
 
 
-def _compute_running_median(values: Floats) -> Floats:
-    half = _WINDOW // 2
-    medians = np.median(np.lib.stride_tricks.sliding_window_view(values, _WINDOW), axis=1)
-    return np.concatenate([np.repeat(medians[0], half), medians, np.repeat(medians[-1], half)])
-
-
 def add_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     """Add means below the rows: of each relation over hosts, of each host over relations, of all.
 
     hosts, relations: of the rows, from 0. Fewer than two rows have no mean.
     """
-    groups = [relations == relation for relation in np.unique(relations)] + [
-        hosts == host for host in np.unique(hosts)
-    ]
-    groups = [group for group in [*groups, np.ones(len(logs), dtype=bool)] if group.sum() > 1]
-    unlike = list({group.tobytes(): group for group in groups}.values())
-    members = np.array([*np.eye(len(logs), dtype=bool), *unlike])
+    groups = [keys == key for keys in (relations, hosts, np.zeros_like(hosts)) for key in np.unique(keys)]
+    unlike = {group.tobytes(): group for group in groups if group.sum() > 1}
+    members = np.array([*np.eye(len(logs), dtype=bool), *unlike.values()])
     is_measured = ~np.isnan(logs)
-    middle = np.array(
-        [
-            np.median(row[nights]) if nights.any() else 0.0
-            for row, nights in zip(logs, is_measured, strict=True)
-        ]
-    )
-    apart = np.where(is_measured, logs - middle[:, None], 0.0)
+    apart = np.where(is_measured, logs - compute_nanmedian(logs, axis=1)[:, None], 0.0)
     counts = members.astype(float) @ is_measured
     means = members.astype(float) @ apart / np.where(counts > 0, counts, np.nan)
     return Pooled(np.vstack([logs, means[len(logs) :]]), members)
@@ -192,8 +179,8 @@ def find_changes(logs: Floats) -> list[Change]:
     widened by the correlation from night to night, itself shrunk. Long rows are judged by their stretches as
     well. Rows with q < 0.05 are split further at the same p.
     """
-    measured_nights = [np.flatnonzero(~np.isnan(row)) for row in logs]
-    long_rows = [(row, nights) for row, nights in enumerate(measured_nights) if len(nights) >= LEAST_NIGHTS]
+    rows = ((row, np.flatnonzero(~np.isnan(values))) for row, values in enumerate(logs))
+    long_rows = [(row, nights) for row, nights in rows if len(nights) >= LEAST_NIGHTS]
     if not long_rows:
         return []
     p, best_cuts, widened = _test_with_stretches(logs, long_rows)
@@ -214,15 +201,12 @@ def find_changes(logs: Floats) -> list[Change]:
             break
         parts = same + [part for part in further if len(part[1]) >= 2 * _SIDE]
         p, best_cuts, _ = _test_with_stretches(logs, parts)
-    about = {
-        row: (row_q, wide)
-        for (row, _), row_q, wide in zip(long_rows, q.tolist(), widened.tolist(), strict=True)
-    }
     changes = []
-    for row, cuts in sorted(ends.items()):
-        changes += _describe_row_changes(
-            logs[row], row, measured_nights[row], sorted(cuts), *about[row], len(long_rows)
-        )
+    for (row, nights), row_q, wide in zip(long_rows, q.tolist(), widened.tolist(), strict=True):
+        if row in ends:
+            changes += _describe_row_changes(
+                logs[row], row, nights, sorted(ends[row]), row_q, wide, len(long_rows)
+            )
     return changes
 
 
@@ -297,12 +281,8 @@ def find_best_splits(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
     best = gain.argmax(axis=1)
     every, best_cuts = np.arange(len(rows)), cuts[best]
     moved = -sums[every, best] * count / (best_cuts * (count - best_cuts))
-    after = np.arange(count) >= best_cuts[:, None]
-    residuals = values - np.where(
-        after,
-        -sums[every, best][:, None] / (count - best_cuts)[:, None],
-        sums[every, best][:, None] / best_cuts[:, None],
-    )
+    before, total = best_cuts[:, None], sums[every, best][:, None]
+    residuals = values - np.where(np.arange(count) < before, total / before, -total / (count - before))
     squares = np.maximum((residuals**2).sum(axis=1), ROUNDING)
     correlated = (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1) / squares
     return best_cuts, moved, squares / (count - 2), correlated

@@ -110,7 +110,9 @@ def _check_cycles(numbers: Numbers) -> Found:
     for row in to_records(rows[rows["core_ghz"].notna()]):
         cycles = row["median_ns"] * row["core_ghz"]
         off = abs(cycles / max(round(cycles), 1) - 1)
-        fits = FEWEST_CYCLES - 0.1 < cycles < MOST_CYCLES + 0.1 and off <= max(WHOLE_CYCLES, _add_spread(row))
+        fits = FEWEST_CYCLES - 0.1 < cycles < MOST_CYCLES + 0.1 and off <= max(
+            WHOLE_CYCLES, _read_spread(row)
+        )
         yield 1 + off, f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles", not fits
 
 
@@ -120,7 +122,7 @@ def _check_order(numbers: Numbers) -> Found:
     for key, ladder in rows.groupby(keys, sort=False):
         for near, far in pairwise(to_records(ladder.sort_values("least_bytes", kind="stable"))):
             fall = near["median_ns"] / far["median_ns"]
-            limit = (1 + FALL) * (1 + _add_spread(near) + _add_spread(far))
+            limit = (1 + FALL) * (1 + _read_spread(near) + _read_spread(far))
             ratio = f"1/{fall:.2f} of" if fall > 1 else f"{1 / fall:.2f} times"
             yield fall, f"{_format_key(key)}: {far['level']} takes {ratio} {near['level']}", fall > limit
 
@@ -133,7 +135,7 @@ def _check_ports(numbers: Numbers) -> Found:
         if a_cycle is None:
             continue
         rate, limit = 1 / row["median_ns"], a_cycle * row["core_ghz"] * row["threads"]
-        over = rate > OVER * limit * (1 + _add_spread(row))
+        over = rate > OVER * limit * (1 + _read_spread(row))
         yield rate / limit, f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most", over
 
 
@@ -151,9 +153,10 @@ def _check_together(rows: pd.DataFrame, keys: list[str], unit: str) -> Found:
         for row in to_records(part[part["threads"] > 1]) if len(alone) else ():
             best = to_records(alone.sort_values("median_ns"))[0]
             over = best["median_ns"] / row["threads"] / row["median_ns"]
-            says = f"{_format_key(key)}: {1 / row['median_ns']:.0f} {unit} by {int(row['threads'])} CPUs, "
-            says += f"{1 / best['median_ns']:.0f} by one"
-            yield over, says, over > (1 + FALL) * (1 + _add_spread(row) + _add_spread(best))
+            rate, alone_rate = 1 / row["median_ns"], 1 / best["median_ns"]
+            says = f"{rate:.0f} {unit} by {int(row['threads'])} CPUs, {alone_rate:.0f} by one"
+            says = f"{_format_key(key)}: {says}"
+            yield over, says, over > (1 + FALL) * (1 + _read_spread(row) + _read_spread(best))
 
 
 def _check_shared(numbers: Numbers) -> Found:
@@ -162,7 +165,7 @@ def _check_shared(numbers: Numbers) -> Found:
         own, others = (part[part["setting"] == name] for name in ("read", "read one"))
         if len(own) and len(others):
             slower = float(others["median_ns"].median() / own["median_ns"].median())
-            uncertain = _add_spread(to_records(own)[0]) + _add_spread(to_records(others)[0])
+            uncertain = _read_spread(to_records(own)[0]) + _read_spread(to_records(others)[0])
             says = f"{_format_key(key)} CPUs: one buffer takes {slower:.2f} times as long as own ones"
             yield slower, says, slower > (1 + FALL) * (1 + uncertain)
 
@@ -176,14 +179,11 @@ def _compare_rows(
         if key in others_by_key:
             (ns, spread), (to_ns, to_spread) = _compute_median(part), _compute_median(others_by_key[key])
             ratio, open_by = ns / to_ns, 1 + spread + to_spread
-            named, to = (_name_point(to_records(group)[0]) for group in (part, others_by_key[key]))
+            points = (to_records(group)[0] for group in (part, others_by_key[key]))
+            named, to = (row["benchmark"] if is_none(row["point"]) else row["point"] for row in points)
             says = f"{part['relation'].iloc[0]} {named}: {ns:.1f} ns, {to} {to_ns:.1f} ns ({ratio:.2f})"
             fits = limits[0] / open_by <= ratio <= limits[1] * open_by
             yield max(ratio, 1 / ratio), says, not fits
-
-
-def _name_point(row: Mapping[str, Any]) -> str:
-    return str(row["benchmark"] if is_none(row["point"]) else row["point"])
 
 
 def _check_written(numbers: Numbers) -> Found:
@@ -249,7 +249,7 @@ def _check_rising(numbers: Numbers) -> Found:
                 says = (
                     f"{more['point']}: {more['median_ns']:.1f} ns, {less['point']} {less['median_ns']:.1f} ns"
                 )
-                yield fall, says, fall > (1 + FALL) * (1 + _add_spread(less) + _add_spread(more))
+                yield fall, says, fall > (1 + FALL) * (1 + _read_spread(less) + _read_spread(more))
 
 
 def _check_messages(numbers: Numbers) -> Found:
@@ -306,7 +306,7 @@ def _check_products(numbers: Numbers) -> Found:
             if not is_none(peak_ghz) and not is_none(row["core_ghz"]):
                 share *= peak_ghz / row["core_ghz"]
             says = f"gemm/{key[0]} {row['point']}: {share:.0%} of the peak of its unit"
-            yield share, says, share > OVER * (1 + spread + _read_spread(row))
+            yield share, says, share > OVER * (1 + spread + _read_spread(row, 0.0))
 
 
 def _are_peaks(rows: pd.DataFrame) -> "pd.Series[Any]":
@@ -321,7 +321,7 @@ def _check_units(numbers: Numbers) -> Found:
         limit = limits[row["variant"]]
         reached = 1 / row["median_ns"] / row["threads"] / row["core_ghz"]
         says = f"gemm/{row['variant']}: {reached:.0f} operations a cycle, {limit} at most"
-        yield reached / limit, says, reached > OVER * limit * (1 + _add_spread(row))
+        yield reached / limit, says, reached > OVER * limit * (1 + _read_spread(row))
 
 
 def _check_nodes(numbers: Numbers) -> Found:
@@ -341,21 +341,14 @@ def _compute_median(rows: pd.DataFrame) -> tuple[float, float]:
     return float(rows["median_ns"].median()), 0.0 if is_none(spread) else float(spread)
 
 
-def _read_spread(row: Mapping[str, Any]) -> float:
-    return 0.0 if is_none(row["spread"]) else float(row["spread"])
-
-
-def _add_spread(row: Mapping[str, Any]) -> float:
-    return UNKNOWN if is_none(row["spread"]) else float(row["spread"])
+def _read_spread(row: Mapping[str, Any], unknown: float = UNKNOWN) -> float:
+    return unknown if is_none(row["spread"]) else float(row["spread"])
 
 
 def _format_key(key: Any) -> str:
     benchmark, variant, setting, *rest = key
-    counted = bool(rest) and isinstance(rest[0], Integral) and int(rest[0]) > 1
-    many = [f"x{rest[0]}"] if counted else list(rest[:1])
-    return " ".join(
-        [f"{benchmark}/{variant}", str(setting), *(word for word in map(str, many) if word != "1")]
-    )
+    many = [f"x{word}" if isinstance(word, Integral) else str(word) for word in rest[:1]]
+    return " ".join([f"{benchmark}/{variant}", str(setting), *(word for word in many if word != "x1")])
 
 
 # Each check: what a breach is, the same for every run, and the comparisons.
@@ -392,14 +385,8 @@ CROSS_CHECK_MEANINGS = {check: text for check, (text, _) in CHECKS.items()}
 
 def summarize_checks(comparisons: pd.DataFrame) -> list[tuple[str, ...]]:
     """Make a line per check with comparisons: its name, the worst numbers, comparisons and breaches."""
-    parts = (
-        (check, comparisons[comparisons["check"] == check])
-        for check in CROSS_CHECK_MEANINGS
-        if len(comparisons)
-    )
-    return [(check, *_format_line(part)) for check, part in parts if len(part)]
-
-
-def _format_line(part: pd.DataFrame) -> tuple[str, str, str]:
-    worst = part.sort_values(["breach", "value"], ascending=False, kind="stable").iloc[0]
-    return str(worst["says"]), str(len(part)), str(part["breach"].sum())
+    lines = list[tuple[str, ...]]()
+    for check, part in comparisons.groupby("check", sort=False):  # in the order of CHECKS
+        worst = part.sort_values(["breach", "value"], ascending=False, kind="stable").iloc[0]
+        lines.append((str(check), str(worst["says"]), str(len(part)), str(part["breach"].sum())))
+    return lines

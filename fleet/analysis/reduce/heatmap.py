@@ -77,8 +77,7 @@ def place_on_scale(values: Floats, limits: Limits) -> Floats:
     """Place each value on a scale: 0 at its lower end and below, 1 at its upper end and above."""
     low, high = limits
     if is_log(limits):
-        shares: Floats = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
-        return shares
+        values, low, high = np.log(np.maximum(values, low)), np.log(low), np.log(high)
     return np.clip((values - low) / (high - low), 0, 1)
 
 
@@ -92,7 +91,7 @@ def map_cpus(table: npt.ArrayLike, order: Layout, limits: Limits | None = None) 
     """Map each pair to a cell. table: from `matrix` or `grid`, with rows and columns as `order.cpus`."""
     labels = tuple(str(cpu) for cpu in order.cpus)
     ends = limits or choose_limits([table])
-    return Heatmap(labels, order.borders(), _select_finite_values(table), ends, tiers=order.tiers())
+    return Heatmap(labels, order.borders(), np.asarray(table, dtype=np.float64), ends, tiers=order.tiers())
 
 
 def map_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[int, int], float]) -> Heatmap:
@@ -106,7 +105,7 @@ def map_nodes(rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[
 def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MOST_GROUPS) -> Heatmap:
     """Map each two groups of CPUs, at most `limit`, to a cell: the median of the pairs between or within."""
     blocks, groups = choose_blocks(order, limit)
-    places, cells = {cpu: place for place, cpu in enumerate(order.cpus)}, _select_finite_values(table)
+    places, cells = {cpu: place for place, cpu in enumerate(order.cpus)}, np.asarray(table, dtype=np.float64)
     places_by_block = [[places[cpu] for cpu in block] for block in blocks]
     values = np.array(
         [[_compute_median(cells[np.ix_(a, b)]) for b in places_by_block] for a in places_by_block]
@@ -123,13 +122,11 @@ def map_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | No
 
     chance: the largest relative change of each cell that is no evidence; such cells get no colour.
     """
-    sizes = np.abs(_select_finite_values(change))
-    finite = sizes[np.isfinite(sizes)]
+    changes = np.asarray(change, dtype=np.float64)
+    finite = np.abs(changes[np.isfinite(changes)])
     limit = 100 * max(float(np.percentile(finite, 98)), 0.01) if len(finite) else 1.0
-    drawn = map_cpus(100 * _select_finite_values(change), order, (-limit, limit))
-    if chance is None:
-        return drawn
-    return replace(drawn, faint=np.abs(_select_finite_values(change)) <= _select_finite_values(chance))
+    faint = None if chance is None else np.abs(changes) <= np.asarray(chance)
+    return replace(map_cpus(100 * changes, order, (-limit, limit)), faint=faint)
 
 
 def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
@@ -138,7 +135,9 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     tables: from `matrix`. A scale is at least eight half intervals wide, and 8 % of its middle, so that
     values that differ by noise alone have one hue. (0, 1) without values.
     """
-    values = np.concatenate([_select_finite_values(table).ravel() for table in tables] or [np.empty(0)])
+    values = np.concatenate(
+        [np.asarray(table, dtype=np.float64).ravel() for table in tables] or [np.empty(0)]
+    )
     values = values[np.isfinite(values)]
     if not len(values):
         return 0.0, 1.0
@@ -178,7 +177,3 @@ def _count_tiers(
 def _compute_median(values: Floats) -> float:
     finite = values[np.isfinite(values)]
     return float(np.median(finite)) if len(finite) else float("nan")
-
-
-def _select_finite_values(table: npt.ArrayLike) -> Floats:
-    return np.asarray(table, dtype=np.float64)

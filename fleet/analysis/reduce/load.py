@@ -19,7 +19,7 @@ from fleet.plan.benchmark_names import ALL, describe_missing, parse_benchmark_na
 from fleet.store.places import counters_name, samples_name
 from fleet.store.reading import TableFile, read_files, warn_left_out
 from fleet.store.rows import RunRecord, to_json
-from fleet.store.runs import Listing, Root, RunSummary, open_listing
+from fleet.store.runs import Root, RunSummary, open_listing
 from fleet.store.schema import arrow_schema
 
 Chosen = str | Collection[str] | None  # one value, several, or all
@@ -72,9 +72,7 @@ def load_samples_in_parts(
 
 def load_runs(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
-    listing = open_listing(root)
-    run_records = _read_records(listing, list_published(listing, **which))
-    return to_pandas(_make_table("runs", _make_runs_rows(run_records)))
+    return _make_runs(_read_records(root, **which))
 
 
 RUN_COLUMNS = ("host_name", "started_utc", "cpu_model", "kernel", "labels")
@@ -94,43 +92,46 @@ def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([merged[[*RUN_COLUMNS]].set_index(rows.index), rows], axis=1)
 
 
-def _make_runs_rows(run_records: _Records) -> list[dict[str, Any]]:
-    """Make rows of `runs`, with the labels that the runs have now."""
-    return [{**record.row, "labels_json": to_json(dict(run.labels))} for run, record in run_records]
-
-
-def _make_cpus_rows(records: _Records) -> list[Mapping[str, Any]]:
-    return [cpu for _, record in records for cpu in record.cpus]
-
-
 def load_run(root: Root, run_id: str) -> dict[str, Any]:
     """Load a run's row of `runs`, JSON columns decoded under short names. StoreError for no such run."""
-    return _decode_runs(root, [run_id])[1][0]
+    return read_runs(root, [run_id])[0][0]
 
 
 def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]], pd.DataFrame, pd.DataFrame]:
     """Read runs as `load_run` does, in this order; and their rows of `runs` and `cpus`, oldest first."""
-    records, runs = _decode_runs(root, run_ids)
-    tables = _make_table("runs", _make_runs_rows(records)), _make_table("cpus", _make_cpus_rows(records))
-    return runs, to_pandas(tables[0]), to_pandas(tables[1])
-
-
-def _decode_runs(root: Root, run_ids: Sequence[str]) -> tuple[_Records, list[dict[str, Any]]]:
-    """Read the records of runs, oldest first, and their decoded rows of `runs`, ordered as `run_ids`."""
-    listing = open_listing(root)
-    runs = list_published(listing, run_id=run_ids)
-    records = _read_records(listing, runs)
-    rows = _make_runs_rows(records)
-    texts = Texts()
-    decoded_rows = {row["run_id"]: decode_run_row(row, texts) for row in rows}
-    for run in runs:
-        if run.run_id not in decoded_rows:
-            file = TableFile(listing.place, samples_name(run.host_id, run.run_id), "samples")
-            decoded_rows[run.run_id] = decode_run_row(file.record.row, texts)  # raises what was warned of
+    listing, texts = open_listing(root), Texts()
+    records = _read_records(listing, run_id=run_ids)
+    decoded = {row["run_id"]: decode_run_row(row, texts) for row in _list_runs_rows(records)}
     for run_id in run_ids:
-        if run_id not in decoded_rows:
+        if run_id not in decoded:
+            _read_records(listing, run_id=run_id)  # raises what was warned of
             raise StoreError(f"{root}: run {run_id} is not published.")
-    return records, [decoded_rows[run_id] for run_id in run_ids]
+    return [decoded[run_id] for run_id in run_ids], _make_runs(records), _make_cpus(records)
+
+
+def _read_records(root: Root, **which: Unpack[Runs]) -> _Records:
+    """Read the records of these runs; leave out files that cannot be read, but raise for a single run."""
+    listing = open_listing(root)
+    runs = list_published(listing, **which)
+    if len(runs) == 1:
+        name = samples_name(runs[0].host_id, runs[0].run_id)
+        return [(runs[0], TableFile(listing.place, name, "samples").record)]
+    records = listing.read_records(runs)
+    return [(run, records[run.run_id]) for run in runs if run.run_id in records]
+
+
+def _list_runs_rows(records: _Records) -> list[dict[str, Any]]:
+    """Return the rows of `runs`, with the labels that the runs have now."""
+    return [{**record.row, "labels_json": to_json(dict(run.labels))} for run, record in records]
+
+
+def _make_runs(records: _Records) -> pd.DataFrame:
+    return to_pandas(pa.Table.from_pylist(_list_runs_rows(records), arrow_schema("runs")))
+
+
+def _make_cpus(records: _Records) -> pd.DataFrame:
+    rows = [cpu for _, record in records for cpu in record.cpus]
+    return to_pandas(pa.Table.from_pylist(rows, arrow_schema("cpus")))
 
 
 class Texts(dict[str, Any]):
@@ -150,20 +151,13 @@ def decode_run_row(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
 
 def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `cpus` table: one row per run and CPU."""
-    listing = open_listing(root)
-    run_records = _read_records(listing, list_published(listing, **which))
-    return to_pandas(_make_table("cpus", _make_cpus_rows(run_records)))
+    return _make_cpus(_read_records(root, **which))
 
 
 def load_runs_and_cpus(root: Root, **which: Unpack[Runs]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read the tables `runs` and `cpus` as `load_runs` and `load_cpus` do, the records only once."""
-    listing = open_listing(root)
-    run_records = _read_records(listing, list_published(listing, **which))
-    tables = (
-        _make_table("runs", _make_runs_rows(run_records)),
-        _make_table("cpus", _make_cpus_rows(run_records)),
-    )
-    return to_pandas(tables[0]), to_pandas(tables[1])
+    records = _read_records(root, **which)
+    return _make_runs(records), _make_cpus(records)
 
 
 def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
@@ -223,7 +217,16 @@ def compute_latencies(
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
     burst = np.repeat(np.arange(len(samples)), counts)
     place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    latency: Floats = combine_ticks(samples, descriptions) * compute_ns_per_tick(samples, descriptions)[burst]
+    ticks: Ints | Floats = flatten_ticks(samples)
+    if "other_ticks" in samples:
+        both = (
+            is_pair_benchmark(samples["benchmark"], descriptions) & samples["other_ticks"].notna().to_numpy()
+        )
+        others = [other for lists in samples["other_ticks"][both] for other in lists]
+        ticks = average_both_threads(
+            flatten_ticks(samples), np.concatenate([*others, ticks[:0]]), both[burst]
+        )
+    latency: Floats = ticks * compute_ns_per_tick(samples, descriptions)[burst]
     return latency, burst, place < samples["warmup"].to_numpy()[burst]
 
 
@@ -292,8 +295,7 @@ def map_views(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED
 
 def drop_points(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> pd.DataFrame:
     """Drop all but one number of each CPU or pair: keep rows without points, or at the usual point."""
-    has_one = has_one_number(rows, descriptions)
-    return rows if has_one.all() else rows[has_one]
+    return rows[has_one_number(rows, descriptions)]
 
 
 def has_one_number(rows: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
@@ -316,17 +318,6 @@ def flatten_ticks(samples: pd.DataFrame) -> Ints:
     return np.concatenate([np.empty(0, dtype=np.int64), *samples["ticks"]]).astype(np.int64, copy=False)
 
 
-def combine_ticks(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Ints | Floats:
-    """Return the ticks of all bursts in one array; the mean of both threads' if both of a pair take times."""
-    flat = flatten_ticks(samples)
-    if "other_ticks" not in samples:
-        return flat
-    both = is_pair_benchmark(samples["benchmark"], descriptions) & samples["other_ticks"].notna().to_numpy()
-    others = [ticks for lists in samples["other_ticks"][both] for ticks in lists]
-    counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
-    return average_both_threads(flat, np.concatenate(others) if others else flat[:0], np.repeat(both, counts))
-
-
 def is_pair_benchmark(benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED) -> Bools:
     """Report which rows are of a benchmark of pairs; they have other_ticks if both threads took times."""
     pairs = [name for name in benchmarks.unique() if descriptions[str(name)].shape is Shape.PAIR]
@@ -346,20 +337,7 @@ def average_both_threads(ticks: Ints, others: Ints, both: Bools) -> Ints | Float
 
 def compute_ns_per_tick(samples: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Floats:
     """Compute the ns that a tick adds to the latency of a unit, or of one way of a round trip, per burst."""
-    names, codes = pd.factorize(samples["benchmark"])[::-1]
+    codes, names = pd.factorize(samples["benchmark"])
     ways = np.array([descriptions[str(name)].latencies for name in names], dtype=np.int64)[codes]
     factor: Floats = samples["ns_per_tick"].to_numpy() / samples["iterations"].to_numpy() / ways
     return factor
-
-
-def _read_records(listing: Listing, runs: Sequence[RunSummary]) -> _Records:
-    """Read the records of these runs; leave out files that cannot be read, but raise for a single run."""
-    if len(runs) == 1:
-        name = samples_name(runs[0].host_id, runs[0].run_id)
-        return [(runs[0], TableFile(listing.place, name, "samples").record)]
-    run_records = listing.read_records(runs)
-    return [(run, run_records[run.run_id]) for run in runs if run.run_id in run_records]
-
-
-def _make_table(table: str, rows: Sequence[Mapping[str, Any]]) -> Any:
-    return pa.Table.from_pylist(rows, arrow_schema(table))

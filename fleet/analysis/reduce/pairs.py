@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, Unpack
 
@@ -58,7 +57,6 @@ PAIRS = Derived("pairs", "pairs")
 SLICE_SAMPLES = 1 << 20
 _MANY_RUNS = 500  # so many are worth a second of start-up for each further process
 _HELD = 16 * SLICE_SAMPLES  # bytes of ticks; a pair with more is reduced some bursts at a time
-_FEW = 1 << 20  # values that are put together with the distinct ones only later
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
 HISTORY_COLUMNS = (
@@ -82,16 +80,15 @@ def load_pairs(
     """
     listing = open_listing(root)
     runs = list_published(listing, **which)
-
-    def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
-        missing = set(keys)
-        for batch in _batch_runs([run for run in runs if run.key in missing]):
-            yield from _derive_missing(listing.place, batch, alone=len(batch) == len(runs))
-
-    where = make_filters(benchmark=benchmark, relation=relation)
     missing = listing.index.find_missing(PAIRS, _mark_runs(runs))
     if len(missing) >= _MANY_RUNS:
         _derive_in_processes(listing, [run_id for _, run_id in missing])
+
+    def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
+        wanted = set(keys)
+        return _derive_runs(listing.place, [run for run in runs if run.key in wanted], selected=len(runs))
+
+    where = make_filters(benchmark=benchmark, relation=relation)
     return to_pandas(load_derived(listing.index, PAIRS, _mark_runs(runs), derive, columns, where))
 
 
@@ -100,9 +97,8 @@ def verify_pairs(root: Root) -> list[str]:
     listing = open_listing(root)
     runs = {run.key: run for run in listing.all_runs}
 
-    def derive(keys: Sequence[Key]) -> Iterator[tuple[Sequence[Key], Any]]:
-        for batch in _batch_runs([runs[key] for key in keys]):
-            yield from _derive_missing(listing.place, batch, alone=False)
+    def derive(keys: Sequence[Key]) -> Iterator[tuple[list[Key], Any]]:
+        return _derive_runs(listing.place, [runs[key] for key in keys])
 
     return verify_derived(listing, PAIRS, _mark_runs(listing.all_runs), derive)
 
@@ -122,20 +118,15 @@ def verify_derived(
     for keys, derived in derive([key for key in marks if key in stored]):
         for _, run_id in keys:
             where = {"run_id": {run_id}}
-            of_run = (select_rows(table, kind.table, kind.columns, where) for table in (rows, derived))
-            if not _are_alike(*(table.to_pandas() for table in of_run)):
+            own, again = (
+                select_rows(table, kind.table, kind.columns, where).to_pandas() for table in (rows, derived)
+            )
+            try:
+                pd.testing.assert_frame_equal(own, again, rtol=1e-5, check_categorical=False)
+            except AssertionError:
                 complaint = f"the {kind.name} of {run_id} are not those of its samples"
                 problems.append(f"{listing.index.path}: {complaint}. {INDEX_REMEDY}")
     return problems
-
-
-def _are_alike(pairs: pd.DataFrame, others: pd.DataFrame) -> bool:
-    """Report whether these pairs are the same, but for rounding."""
-    try:
-        pd.testing.assert_frame_equal(pairs, others, rtol=1e-5, check_categorical=False)
-    except AssertionError:
-        return False
-    return True
 
 
 def _mark_runs(runs: Sequence[RunSummary]) -> dict[Key, str]:
@@ -178,57 +169,58 @@ def derive_into_index() -> None:
     listing = Listing(address)
     runs = listing.find_runs(run_ids)
     marks = _mark_runs(runs)
-    for batch in _batch_runs(runs):
-        for keys, pairs in _derive_missing(listing.place, batch, alone=False):
-            listing.index.keep_rows(PAIRS, {key: marks[key] for key in keys}, pairs)
-            sys.stdout.write(f"{len(keys)}\n")
-            sys.stdout.flush()
+    for keys, pairs in _derive_runs(listing.place, runs):
+        listing.index.keep_rows(PAIRS, {key: marks[key] for key in keys}, pairs)
+        sys.stdout.write(f"{len(keys)}\n")
+        sys.stdout.flush()
 
 
-def _batch_runs(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
-    """Batch the runs to reduce at once: of one agent and plan, with the samples of a slice."""
+def _derive_runs(
+    place: Place, runs: Sequence[RunSummary], *, selected: int = 0
+) -> Iterator[tuple[list[Key], Any]]:
+    """Yield runs with their pairs in one table; leave damaged ones out.
+
+    Reduced at once are runs of one agent and plan, with the samples of a slice. Raises DamagedFileError if
+    all of them are damaged, and no others are `selected`.
+    """
     part, samples = list[RunSummary](), 0
     for run in sorted(runs, key=lambda run: (run.agent_build, run.benchmarks)):
         own = run.samples or SLICE_SAMPLES
-        full = samples + own > SLICE_SAMPLES or len(part) == _MANY_RUNS
-        if part and (full or _plan(run) != _plan(part[0])):
-            yield part
+        is_full = samples + own > SLICE_SAMPLES or len(part) == _MANY_RUNS
+        if part and (is_full or _plan(run) != _plan(part[0])):
+            yield from _derive_batch(place, part, alone=len(part) == selected)
             part, samples = [], 0
         part.append(run)
         samples += own
     if part:
-        yield part
+        yield from _derive_batch(place, part, alone=len(part) == selected)
 
 
 def _plan(run: RunSummary) -> tuple[object, ...]:
     return run.agent_build, run.benchmarks, run.descriptions
 
 
-def _derive_missing(
+def _derive_batch(
     place: Place, runs: Sequence[RunSummary], *, alone: bool
 ) -> Iterator[tuple[list[Key], Any]]:
-    """Yield runs with their pairs in one table; leave damaged ones out.
-
-    Raises DamagedFileError if all of them are damaged and `alone`: no others are selected.
-    """
-    parts = list[tuple[list[Key], Any]]()
-    refusals = list[DamagedFileError]()
     try:
-        parts.append(([run.key for run in runs], derive_pairs(place, runs)))
+        pairs = derive_pairs(place, runs)
     except DamagedFileError as err:
-        refusals.append(err)
-    if refusals and len(runs) > 1:  # which of them it is
+        refusals = [err]
+    else:
+        yield [run.key for run in runs], pairs
+        return
+    if len(runs) > 1:  # which of them it is
         refusals.clear()
         for run in runs:
             try:
-                parts.append(([run.key], derive_pairs(place, [run])))
+                yield [run.key], derive_pairs(place, [run])
             except DamagedFileError as err:
                 refusals.append(err)
-    if refusals and alone and not parts:
+    if alone and len(refusals) == len(runs):
         raise refusals[0]
     for refusal in refusals:
         warn_left_out(refusal)
-    yield from parts
 
 
 def history(
@@ -378,7 +370,7 @@ def iter_slices(
         return
     for part in _plan_slices(file, limit * file.rows / samples, where, descriptions):
         inside = {**where, "benchmark": part.benchmarks, "relation": {part.relation}}
-        tables = (_add_cpu_columns(table, part) for table in file.iter_tables(SAMPLE_COLUMNS, inside))
+        tables = (_select_cpus(table, part) for table in file.iter_tables(SAMPLE_COLUMNS, inside))
         yield (table for table in tables if len(table))
 
 
@@ -387,9 +379,7 @@ def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Desc
     counts: Counter[tuple[str, str, int]] = Counter()
     for table in file.iter_tables(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
         rows = to_pandas(table)
-        counts.update(
-            zip(rows["benchmark"], rows["relation"], _select_lower_cpus(table).tolist(), strict=True)
-        )
+        counts.update(zip(rows["benchmark"], rows["relation"], _find_lower_cpus(table).tolist(), strict=True))
     names = {benchmark for benchmark, _, _ in counts}
     together = frozenset(name for name in names if visits_together(descriptions[name]))
     joined: Counter[tuple[frozenset[str], str, int]] = Counter()
@@ -409,47 +399,32 @@ def _plan_slices(file: TableFile, limit: float, where: Where, descriptions: Desc
     return planned
 
 
-def _add_cpu_columns(table: Any, part: _Slice) -> Any:
-    low = _select_lower_cpus(table)
+def _select_cpus(table: Any, part: _Slice) -> Any:
+    low = _find_lower_cpus(table)
     inside = (low >= part.first) & (low <= part.last)
     return table if inside.all() else table.filter(pa.array(inside))
 
 
-def _select_lower_cpus(table: Any) -> Ints:
+def _find_lower_cpus(table: Any) -> Ints:
     """Return the lower CPU of each row's pair."""
     low: Ints = np.minimum(*(table.column(name).to_numpy() for name in ("ping_cpu", "pong_cpu")))
     return low
 
 
-class _Samples:
-    """The distinct values of a pair's samples, each with its count: a file of few bytes has few."""
+def _count_values(latencies: Floats, values: Floats, counts: Ints) -> tuple[Floats, Ints]:
+    """Add samples to the distinct values of a pair, each with its count: a file of few bytes has few."""
+    own, own_counts = np.unique(latencies, return_counts=True)
+    values, place = np.unique(np.concatenate([values, own]), return_inverse=True)
+    return values, np.bincount(place, np.concatenate([counts, own_counts])).astype(np.int64)
 
-    def __init__(self) -> None:
-        self._values, self._counts = np.empty(0), np.empty(0, dtype=np.int64)
-        self._new: list[Floats] = []
 
-    def add(self, latencies: Floats) -> None:
-        self._new.append(latencies)
-        if sum(map(len, self._new)) > max(_FEW, len(self._values)):
-            self._gather()
-
-    def _gather(self) -> None:
-        distinct = [np.unique(part, return_counts=True) for part in self._new]
-        values, place = np.unique(
-            np.concatenate([self._values, *(part for part, _ in distinct)]), return_inverse=True
-        )
-        counts = np.bincount(place, np.concatenate([self._counts, *(count for _, count in distinct)]))
-        self._values, self._counts, self._new = values, counts.astype(np.int64), []
-
-    def numbers(self) -> tuple[float, ...]:
-        """Compute the columns SAMPLE_NUMBERS."""
-        self._gather()
-        values, counts = self._values, self._counts
-        tenth, middle, last = (_compute_quantile(values, counts, share) for share in (0.10, 0.5, 0.99))
-        far = np.abs(values - middle)
-        order = np.argsort(far)
-        mean = float(values @ counts) / counts.sum()
-        return values[0], tenth, mean, _compute_quantile(far[order], counts[order], 0.5), last, values[-1]
+def _summarize_values(values: Floats, counts: Ints) -> tuple[float, ...]:
+    """Compute the columns SAMPLE_NUMBERS of a pair. values: ascending."""
+    tenth, middle, last = (_compute_quantile(values, counts, share) for share in (0.10, 0.5, 0.99))
+    far = np.abs(values - middle)
+    order = np.argsort(far)
+    mean = float(values @ counts) / counts.sum()
+    return values[0], tenth, mean, _compute_quantile(far[order], counts[order], 0.5), last, values[-1]
 
 
 def _compute_quantile(values: Floats, counts: Ints, share: float) -> float:
@@ -463,18 +438,15 @@ def reduce_in_parts(
     tables: Iterable[Any], descriptions: Descriptions = SHIPPED, *, ordered: bool = False
 ) -> pd.DataFrame:
     """Reduce tables as `matrices.reduce_bursts` does; tables: with SAMPLE_COLUMNS, each fit to be held."""
-    about, counts, middles, far = list[pd.DataFrame](), list[Ints](), list[Floats](), list[Ints]()
-    samples: dict[tuple[object, ...], _Samples] = {}
+    parts = list[tuple[pd.DataFrame, Ints, Floats, Ints]]()
+    none: tuple[Floats, Ints] = (np.empty(0), np.empty(0, dtype=np.int64))
+    samples: dict[tuple[object, ...], tuple[Floats, Ints]] = {}
     for table in tables:
         measured = table.filter(
             pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup"))
         )
         bursts = read_bursts(measured, descriptions)
-        about.append(bursts.about)
-        counts.append(bursts.counts)
-        middle, beyond = compute_medians(bursts)
-        middles.append(middle)
-        far.append(beyond)
+        parts.append((bursts.about, bursts.counts, *compute_medians(bursts)))
         numbers = pair_numbers(bursts.about, ordered=ordered)
         bursts = bursts.reorder(np.argsort(numbers, kind="stable"))
         begins = np.flatnonzero(np.diff(np.sort(numbers), prepend=-1))
@@ -482,13 +454,17 @@ def reduce_in_parts(
         of_pairs = np.split(bursts.latencies, ends[begins[1:] - 1])
         keys = _name_pairs(bursts.about.iloc[begins], ordered=ordered)
         for key, latencies in zip(keys, of_pairs, strict=len(begins) > 0):
-            samples.setdefault(key, _Samples()).add(latencies.copy())
-    bursts_of_all = pd.concat(about, ignore_index=True)
-    order = order_by_pair(bursts_of_all, ordered=ordered)
-    sizes, beyond = (np.concatenate(arrays)[order] for arrays in (counts, far))
-    middle, of_samples = np.concatenate(middles)[order], partial(_list_columns, samples, ordered)
-    about_all = bursts_of_all.iloc[order].reset_index(drop=True)
-    return make_pairs(about_all, sizes, middle, beyond, of_samples, descriptions, ordered=ordered)
+            samples[key] = _count_values(latencies, *samples.get(key, none))
+    about = pd.concat([part[0] for part in parts], ignore_index=True)
+    order = order_by_pair(about, ordered=ordered)
+    sizes, middles, far = (np.concatenate([part[column] for part in parts])[order] for column in (1, 2, 3))
+
+    def summarize(first: pd.DataFrame) -> dict[str, Any]:
+        numbers = [_summarize_values(*samples[key]) for key in _name_pairs(first, ordered=ordered)]
+        return dict(zip(SAMPLE_NUMBERS, map(np.array, zip(*numbers, strict=True)), strict=True))
+
+    about = about.iloc[order].reset_index(drop=True)
+    return make_pairs(about, sizes, middles, far, summarize, descriptions, ordered=ordered)
 
 
 def _name_pairs(bursts: pd.DataFrame, *, ordered: bool) -> list[tuple[object, ...]]:
@@ -496,8 +472,3 @@ def _name_pairs(bursts: pd.DataFrame, *, ordered: bool) -> list[tuple[object, ..
     rows = to_records(bursts[PAIR])
     keys = [(list(row.values())[:-2], [row["ping_cpu"], row["pong_cpu"]]) for row in rows]
     return [(*kind, *(ends if ordered else sorted(ends))) for kind, ends in keys]
-
-
-def _list_columns(samples: Mapping[Any, _Samples], ordered: bool, first: pd.DataFrame) -> dict[str, Any]:
-    numbers = [samples[key].numbers() for key in _name_pairs(first, ordered=ordered)]
-    return dict(zip(SAMPLE_NUMBERS, map(np.array, zip(*numbers, strict=True)), strict=True))

@@ -57,7 +57,6 @@ def _in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home(pairs_of_run), "_HELD", 0)
     monkeypatch.setattr(home(pairs_of_run), "SLICE_SAMPLES", 1)
     monkeypatch.setattr("fleet.store.reading._BATCH_ROWS", 50)
-    monkeypatch.setattr("fleet.analysis.reduce.pairs._FEW", 100)
 
 
 def test_samples_of_a_coarse_clock_are_read_though_they_take_next_to_no_room(
