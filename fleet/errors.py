@@ -135,22 +135,17 @@ def is_lack_of_memory(err: BaseException) -> bool:
     return isinstance(err, MemoryError) or any(sign in str(err).lower() for sign in _LACK)
 
 
-def make_memory_error(err: BaseException, where: str = "") -> MemoryLimitError:
-    """Return the error for the user. where: as in `explain`."""
-    reason = " ".join(str(err).split()).rstrip(".") or type(err).__name__
-    return MemoryLimitError(
-        f"{where}out of memory or threads: {reason}. Look at `ulimit -v`, `ulimit -u` and the limits of the "
-        "container; free some memory, or measure fewer hosts at once (--parallel)."
-    )
-
-
 def explain(err: BaseException, where: str = "") -> FleetError | None:
     """Return the error to show if the system or the installation failed; None for a bug in fleet.
 
     where: the start of the message, such as "rome: ".
     """
     if is_lack_of_memory(err):
-        return make_memory_error(err, where)
+        reason = " ".join(str(err).split()).rstrip(".") or type(err).__name__
+        return MemoryLimitError(
+            f"{where}out of memory or threads: {reason}. Look at `ulimit -v`, `ulimit -u` and the limits of "
+            "the container; free some memory, or measure fewer hosts at once (--parallel)."
+        )
     if isinstance(err, ImportError) and (err.name or "").partition(".")[0] != "fleet":
         library = err.name or "a library"
         advice = _advise_install(library.partition(".")[0])

@@ -15,69 +15,27 @@ from fleet.remote.connect import connect
 USERS = ["ann", "ann.b", "DOMAIN\\ann", "ann@corp.example", "_svc", "a-b+c", "bücher", "a\\b", "a..b", "a#b"]
 ADDRESSES = [
     *("web1", "web_1", "WEB-1.lab.example", "web.", "10.0.0.2", "2001:db8::2", "::1", "fe80::1%eth0"),
-    *(
-        "::ffff:10.0.0.1",
-        "1.2",
-        "xn--bcher-kva.example",
-        "bücher.example",
-        "i-0abc",
-        "vsock/3",
-        ".host",
-        "a/b",
-    ),
-    "deploy/bench+1",
+    *("::ffff:10.0.0.1", "1.2", "xn--bcher-kva.example", "bücher.example", "i-0abc", "vsock/3", ".host"),
+    *("a/b", "deploy/bench+1"),
 ]
 BAD = [
-    *(
-        "$(touch RAN)",
-        "$(touch${IFS}RAN)",
-        "`touch RAN`",
-        ";touch RAN",
-        "a;touch${IFS}RAN",
-        "a|touch${IFS}RAN",
-    ),
-    *("a&touch${IFS}RAN", "a&&touch${IFS}RAN", "a||touch${IFS}RAN", "a\ntouch RAN", "a\rtouch RAN", "a>RAN"),
-    *("a<RAN", "'a'", '"a"', "a'$(touch RAN)", 'a"$(touch RAN)', "(touch${IFS}RAN)", "{touch,RAN}", "a b"),
-    *(
-        "-oProxyCommand=touch${IFS}RAN",
-        "-F/dev/null",
-        "--",
-        "-",
-        "",
-        " ",
-        "a\tb",
-        "a\x00b",
-        "a\x1b[2J",
-        "~/a",
-    ),
-    *("a*", "a?", "a[b]", "a!b", "a\\b", "a%b", "%h", "%%", "fe80::1%$(touch${IFS}RAN)", "fe80::1%"),
-    *("fe80::1%eth0;touch${IFS}RAN", "::1::", "[::1", "::1]", "[web]", "a..b", "a=b", "a,b", "a#b", "a^b"),
-    *(
-        "a:b:c",
-        "\u202ea",
-        "a\u2028b",
-        "\uff11\uff1b\uff12",
-        "a" * 300,
-        "${PATH}",
-        "$HOME",
-        "a\x7fb",
-        "\ufefftouch",
-    ),
+    *("$(touch RAN)", "$(touch${IFS}RAN)", "`touch RAN`", ";touch RAN", "a;touch${IFS}RAN"),
+    *("a|touch${IFS}RAN", "a&touch${IFS}RAN", "a&&touch${IFS}RAN", "a||touch${IFS}RAN", "a\ntouch RAN"),
+    *("a\rtouch RAN", "a>RAN", "a<RAN", "'a'", '"a"', "a'$(touch RAN)", 'a"$(touch RAN)', "(touch${IFS}RAN)"),
+    *("{touch,RAN}", "a b", "-oProxyCommand=touch${IFS}RAN", "-F/dev/null", "--", "-", "", " ", "a\tb"),
+    *("a\x00b", "a\x1b[2J", "~/a", "a*", "a?", "a[b]", "a!b", "a\\b", "a%b", "%h", "%%"),
+    *("fe80::1%$(touch${IFS}RAN)", "fe80::1%", "fe80::1%eth0;touch${IFS}RAN", "::1::", "[::1", "::1]"),
+    *("[web]", "a..b", "a=b", "a,b", "a#b", "a^b", "a:b:c", "\u202ea", "a\u2028b", "\uff11\uff1b\uff12"),
+    *("a" * 300, "${PATH}", "$HOME", "a\x7fb", "\ufefftouch"),
 ]
 
 
-@pytest.mark.parametrize("text", ADDRESSES)
-def test_names_and_ip_addresses_are_taken(text: str) -> None:
-    assert read_address(text) == text
+@pytest.mark.parametrize("text", [*ADDRESSES, "[fe80::1%eth0]"])
+def test_names_and_ip_addresses_are_taken_without_brackets(text: str) -> None:
+    assert read_address(text) == text.strip("[]")
 
 
-def test_brackets_of_an_ip_address_are_left_out() -> None:
-    assert read_address("[fe80::1%eth0]") == "fe80::1%eth0"
-
-
-@pytest.mark.parametrize(
-    "text", ["ann", "ann.b", "DOMAIN\\ann", "ann@corp.example", "_svc", "a-b+c", "bücher"]
-)
+@pytest.mark.parametrize("text", [user for user in USERS if user != "a\\b"])
 def test_users_of_unix_and_of_directories_are_taken(text: str) -> None:
     assert read_user(text) == text
 
@@ -129,12 +87,6 @@ def nothing_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(programs))
     yield folder
     assert not any(folder.iterdir())
-
-
-def entry(tmp_path: Path, key: str, value: object) -> Path:
-    path = tmp_path / "inventory.yaml"
-    path.write_text(f"hosts:\n  web:\n    {starter.as_yaml(key)}: {starter.as_yaml(value)}\n")
-    return path
 
 
 @pytest.mark.parametrize("key", ["address", "jump", "user"])

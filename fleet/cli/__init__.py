@@ -19,7 +19,7 @@ from fleet.cli.streams import PrintError, escape_stream
 
 # Help lists the commands in this order.
 # isort: off
-from fleet.cli import inventory, check, run, show, compare, accept, report, exchange, upkeep, man
+from fleet.cli import hosts, run, show, compare, exchange, upkeep
 # isort: on
 
 

@@ -1,22 +1,27 @@
-"""The commands that look after what is stored: label, withdraw, verify; and demo."""
+"""The commands that look after what is stored, label, withdraw, verify; and demo, completion, schema, man."""
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fleet.cli import app as cli
-from fleet.cli import completion
+from fleet.cli.completion import complete_runs
+from fleet.cli.parser import completion_script, describe_commands
 from fleet.errors import UsageError
+from fleet.model.version import VERSION
+from fleet.plan.options import parse_choice
+
+_SCHEMAS = Path(__file__).with_name("schemas")  # of docs/schemas.py
+_END = Path(__file__).with_name("man_end.roff")
 
 
 @cli.app.command(short_help="Set or remove labels of stored runs.")
 def label(
     select: Annotated[
         str,
-        typer.Argument(
-            help="The runs, as `fleet runs` selects them.", autocompletion=completion.complete_runs
-        ),
+        typer.Argument(help="The runs, as `fleet runs` selects them.", autocompletion=complete_runs),
     ],
     labels: Annotated[list[str], typer.Argument(help="key=value to set, key= to remove.")],
     results: cli.ResultsPath = cli.RESULTS,
@@ -46,7 +51,7 @@ def label(
 def withdraw(
     select: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs; default: list those withdrawn.", autocompletion=completion.complete_runs),
+        typer.Argument(help="Runs; default: list those withdrawn.", autocompletion=complete_runs),
     ] = None,
     undo: Annotated[bool, typer.Option(help="Read the runs again.")] = False,
     results: cli.ResultsPath = cli.RESULTS,
@@ -125,3 +130,60 @@ def demo(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")])
 
     unpack_lab(folder)
     typer.echo(f"Made {folder}: made-up machines and their runs. Next: cd {folder}, then fleet show.")
+
+
+@cli.upkeep_command(short_help="Print the completion of a shell.")
+def completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")]) -> None:
+    """Print the completion of a shell.
+
+    Example: fleet completion bash >> ~/.bashrc
+    """
+    parse_choice("completion", shell, ("bash", "zsh", "fish"))
+    typer.echo(completion_script(shell))
+
+
+@cli.upkeep_command(short_help="Print the JSON Schema of a command's --json, or of a file.")
+def schema(
+    name: Annotated[str | None, typer.Argument(help="Such as show; default: list all.")] = None,
+) -> None:
+    """Print the JSON Schema of a command's --json, of expected.yaml, of the inventory or of a run's record.
+
+    Example: fleet schema show
+    """
+    paths = {path.stem: path for path in sorted(_SCHEMAS.glob("*.json"))}
+    if name is None:
+        typer.echo("\n".join(paths))
+        return
+    parse_choice("schema", name, tuple(paths))
+    typer.echo(paths[name].read_text(), nl=False)
+
+
+@cli.app.command(hidden=True, short_help="Print the manual page.")
+def man(context: typer.Context) -> None:
+    """Print the manual page fleet.1, in the format of man.
+
+    Example: fleet man > fleet.1
+    """
+    root: Any = context.find_root()
+    lines = [
+        f'.TH FLEET 1 "" "fleet {VERSION}" "User Commands"',
+        ".SH NAME",
+        rf"fleet \- {_escape_roff(root.command.help or '')}",
+        ".SH SYNOPSIS",
+        r".B fleet",
+        r"\fICOMMAND\fR [\fIOPTIONS\fR] [\fIARGUMENTS\fR]",
+        ".SH COMMANDS",
+    ]
+    for usage, text, parameters in describe_commands(root):
+        lines.append(f".SS {_escape_roff(usage)}")
+        for paragraph in text.split("\n\n"):
+            lines += (".PP", _escape_roff(paragraph))
+        for name, about in parameters:
+            lines += (".TP", rf"\fB{_escape_roff(name)}\fR", _escape_roff(about) or r"\&")
+    typer.echo("\n".join(lines) + "\n" + _END.read_text(encoding="utf-8"), nl=False)
+
+
+def _escape_roff(words: str) -> str:
+    """Text as roff reads it: no control lines, no escapes, hyphens that can be pasted."""
+    line = re.sub(r"\s+", " ", words).strip().replace("\\", r"\e").replace("-", r"\-")
+    return rf"\&{line}" if line.startswith((".", "'")) else line
