@@ -16,36 +16,21 @@ def topology_of(tree: trees.Tree, tmp_path: Path) -> Topology:
     return Topology(linux.parse(probe.split_sections(answer)).cpus)
 
 
-def test_relations_in_a_hybrid_laptop(tmp_path):
-    laptop = topology_of(trees.hybrid_laptop(), tmp_path)
-    assert laptop.relation(0, 1) is Relation.SMT
-    assert laptop.relation(16, 19) is Relation.CLUSTER
-    assert laptop.relation(19, 20) is Relation.PACKAGE
-    assert laptop.relation(0, 2) is Relation.PACKAGE
-    assert laptop.relation(1, 31) is Relation.PACKAGE
-    assert laptop.relation(7, 7) is Relation.SELF
-
-
-def test_relations_in_a_two_socket_server(tmp_path):
-    server = topology_of(trees.numa_server(), tmp_path)
-    assert server.relation(0, 16) is Relation.SMT
-    assert server.relation(0, 3) is Relation.NODE
-    assert server.relation(0, 7) is Relation.PACKAGE
-    assert server.relation(0, 8) is Relation.SYSTEM
-    assert server.relation(0, 5) is Relation.UNKNOWN  # 5 is switched off
-    assert server.relation(0, 99) is Relation.UNKNOWN
-
-
-def test_relations_on_a_big_little_board(tmp_path):
-    board = topology_of(trees.big_little_board(), tmp_path)
-    assert board.relation(0, 3) is Relation.CLUSTER
-    assert board.relation(4, 5) is Relation.CLUSTER
-    assert board.relation(5, 6) is Relation.PACKAGE
-
-
-def test_a_hidden_topology_is_unknown_and_never_the_whole_machine(tmp_path):
-    hidden = topology_of(trees.hidden_topology(), tmp_path)
-    assert hidden.relation(0, 1) is Relation.UNKNOWN
+@pytest.mark.parametrize(
+    ("tree", "relations"),
+    [
+        (trees.hybrid_laptop, "0-1 smt, 16-19 cluster, 19-20 package, 0-2 package, 1-31 package, 7-7 self"),
+        (trees.numa_server, "0-16 smt, 0-3 node, 0-7 package, 0-8 system, 0-99 unknown"),
+        (trees.numa_server, "0-5 unknown"),  # 5 is switched off
+        (trees.big_little_board, "0-3 cluster, 4-5 cluster, 5-6 package"),
+        (trees.hidden_topology, "0-1 unknown"),
+    ],
+)
+def test_a_relation_is_the_smallest_group_of_both_cpus(tree, relations, tmp_path):
+    topology = topology_of(tree(), tmp_path)
+    for pair, relation in (words.split() for words in relations.split(", ")):
+        one, other = map(int, pair.split("-"))
+        assert (topology.relation(one, other), topology.relation(other, one)) == (relation, relation), pair
 
 
 def test_cores_alone_say_which_cpus_are_siblings_and_nothing_else():
@@ -81,13 +66,6 @@ def test_all_pairs_of_576_cpus_are_named(tmp_path):
             Relation.PACKAGE: 288 - 96,
             Relation.SYSTEM: 288,
         }
-
-
-def test_relation_is_the_same_both_ways(tmp_path):
-    server = topology_of(trees.numa_server(), tmp_path)
-    for one in range(32):
-        for other in range(32):
-            assert server.relation(one, other) is server.relation(other, one)
 
 
 @pytest.mark.parametrize(("name", "host_id"), [("web1", "web1"), ("3rpi", "h-3rpi"), ("42", "h-42")])

@@ -50,13 +50,9 @@ def test_the_agent_knows_the_same_words(option: Option) -> None:
 
 def test_the_agent_has_the_defaults_of_the_table() -> None:
     plan = decode(run("-b", "clock", "--deadline", "0.1", "-f", "jsonl").stdout)[0]["plan"]
-    assert (plan["samples"], plan["warmup"], plan["rounds"]) == (
-        DEFAULTS.samples,
-        DEFAULTS.warmup,
-        DEFAULTS.rounds,
-    )
+    for name in ("samples", "warmup", "rounds", "order", "line", "owner"):
+        assert plan[name] == getattr(DEFAULTS, name), name
     assert (plan["precision_ppm"], plan["spread_ms"]) == (DEFAULTS.precision * 1e6, DEFAULTS.spread_s * 1e3)
-    assert (plan["order"], plan["line"], plan["owner"]) == (DEFAULTS.order, DEFAULTS.line, DEFAULTS.owner)
 
 
 @pytest.mark.parametrize("preset", Preset)
@@ -64,10 +60,9 @@ def test_the_agent_has_the_presets_of_the_table(preset: Preset) -> None:
     plan = decode(run(f"--preset={preset}", "-b", "clock", "--deadline=0.1", "-fjsonl").stdout)[0]["plan"]
     ours = PRESETS[preset]
     assert ours.pairs
-    assert (plan["samples"], plan["warmup"], plan["rounds"], plan["iterations"]) == (
-        *(ours.samples, ours.warmup, ours.rounds, ours.iterations),
-    )
-    assert (plan["pairs"], plan["order"], plan["line"]) == (ours.pairs.which, Order.SEQUENTIAL, ours.line)
+    for name in ("samples", "warmup", "rounds", "iterations", "line"):
+        assert plan[name] == getattr(ours, name), name
+    assert (plan["pairs"], plan["order"]) == (ours.pairs.which, Order.SEQUENTIAL)
 
 
 @SETTINGS

@@ -1,9 +1,15 @@
-"""Benchmarks are named as they are printed, in every command."""
+"""Benchmarks and variants are named as they are printed, in every command."""
 
 import pytest
 
 from fleet.errors import UsageError
-from fleet.plan.benchmark_names import BenchmarkName, parse_benchmark_names, select_kinds
+from fleet.plan.benchmark_names import (
+    BenchmarkName,
+    assign_to_benchmarks,
+    check_variant,
+    parse_benchmark_names,
+    select_kinds,
+)
 from fleet.plan.options import parse_requested
 
 KINDS = ("cas/cmpxchg", "cas/c11", "chase/mov", "clock")
@@ -59,3 +65,42 @@ def test_what_a_run_cannot_measure_is_refused(benchmarks: str, variant: str | No
 def test_names_of_nothing_are_refused() -> None:
     with pytest.raises(UsageError, match="names no benchmark"):
         parse_benchmark_names(" , ")
+
+
+@pytest.mark.parametrize(
+    ("variant", "benchmarks", "sent"),
+    [
+        ("lse", ("cas", "readwrite"), "cas=lse"),
+        ("ldar", ("cas", "readwrite", "clock"), "readwrite=ldar"),
+        ("c11", ("cas", "readwrite", "clock"), "cas=c11,readwrite=c11"),
+        ("lse", ("cas",), "lse"),
+        ("all", ("cas", "readwrite"), "all"),
+        ("cas=lse,readwrite=ldar", ("cas", "readwrite"), "cas=lse,readwrite=ldar"),
+        ("lse", ("readwrite", "clock"), "lse"),
+    ],
+)
+def test_a_lone_name_goes_to_the_benchmarks_that_know_it(
+    variant: str, benchmarks: tuple[str, ...], sent: str
+) -> None:
+    assert assign_to_benchmarks(variant, benchmarks) == sent
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lsee", "unknown variant 'lsee'; there are auto, all, and for cas cmpxchg"),
+        ("cas=mov", "unknown variant 'mov' of cas; there are auto, all, and for cas cmpxchg"),
+        ("csa=lse", "unknown benchmark 'csa'"),
+        ("lse,mov", "written per benchmark"),
+        ("", "unknown variant ''"),
+        ("cas=", "unknown variant ''"),
+    ],
+)
+def test_an_unknown_word_is_refused_with_what_there_is(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        check_variant(text)
+
+
+@pytest.mark.parametrize("text", ["auto", "all", "lse", "cas=lse, readwrite=ldar", "cas=all", "clock=auto"])
+def test_what_is_known_is_taken(text: str) -> None:
+    assert check_variant(text) == text.replace(" ", "")

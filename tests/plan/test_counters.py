@@ -16,6 +16,9 @@ ZEN = replace(XEON, cpu_vendor="AuthenticAMD", cpu_family="26", cpu_model_number
 ARM = Facts("linux", "aarch64", cpu_vendor="0x41", cpu_family="8", cpu_model_number="0xd0c")
 UNKNOWN = replace(XEON, cpu_model_number="92", cpu_model="Goldmont")
 
+XEON_CODES = ("snoop_hit_modified=4:0x4d2", "snoop_hit_clean=4:0x2d2", "no_snoop=4:0x8d2")
+ARM_CODES = ("l1_refill=4:0x3", "l2_refill=4:0x17", "last_cache_read=4:0x36")
+
 
 def _like(facts: Facts, model: str, family: str = "8") -> Facts:
     return replace(facts, cpu_model_number=model, cpu_family=family)
@@ -24,22 +27,16 @@ def _like(facts: Facts, model: str, family: str = "8") -> Facts:
 @pytest.mark.parametrize(
     ("facts", "codes"),
     [
-        (
-            XEON,
-            ("snoop_hit_modified=4:0x4d2", "snoop_hit_clean=4:0x2d2", "no_snoop=4:0x8d2"),
-        ),
+        (XEON, XEON_CODES),
         (ZEN, ("fill_complex=4:0x243", "fill_near_cache=4:0x443", "fill_far_cache=4:0x1043")),
         (
             _like(ZEN, "113", "23"),
             ("fill_near_cache=4:0x243", "fill_far_cache=4:0x1043", "memory_local=4:0x843"),
         ),
         (_like(ZEN, "8", "23"), ("l2_hit=4:0xf064", "l2_miss=4:0x864", "l2_upgrade=4:0x860")),
-        (
-            _like(XEON, "183", "6"),
-            ("snoop_hit_modified=4:0x4d2", "snoop_hit_clean=4:0x2d2", "no_snoop=4:0x8d2"),
-        ),
-        (ARM, ("l1_refill=4:0x3", "l2_refill=4:0x17", "last_cache_read=4:0x36")),
-        (_like(ARM, "0xd84"), ("l1_refill=4:0x3", "l2_refill=4:0x17", "last_cache_read=4:0x36")),
+        (_like(XEON, "183", "6"), XEON_CODES),
+        (ARM, ARM_CODES),
+        (_like(ARM, "0xd84"), ARM_CODES),
         (_like(ARM, "0xd08"), ("l1_refill_read=4:0x42", "l1_refill_write=4:0x43", "l1_invalidated=4:0x48")),
         (_like(ARM, "0xd0b"), ("l1_refill=4:0x3", "l2_refill=4:0x17", "l3_refill=4:0x2a")),
     ],
@@ -76,11 +73,8 @@ def test_a_wrong_name_is_refused_with_those_there_are(text: str) -> None:
 
 def test_the_agent_takes_as_many_events_as_we_allow() -> None:
     raw = ",".join(f"r{number:x}" for number in range(counters.MAX_EVENTS))
-    host, options = (
-        Host("a", "192.0.2.1"),
-        RequestedOptions(counters=counters.parse_events(raw), benchmarks=("clock",)),
-    )
-    arguments = agent_arguments(merge_plan_with_facts(host, options, UNKNOWN))
+    options = RequestedOptions(counters=counters.parse_events(raw), benchmarks=("clock",))
+    arguments = agent_arguments(merge_plan_with_facts(Host("a", "192.0.2.1"), options, UNKNOWN))
     assert run(*arguments, "--rounds=1", "-f", "jsonl").returncode == 0
     with pytest.raises(ValueError, match="names 17 events, and at most 16"):
         counters.parse_events(f"{raw},cycles")

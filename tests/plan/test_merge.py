@@ -14,23 +14,20 @@ from fleet.model import (
     Cpu,
     Facts,
     Host,
-    LinePolicy,
-    Order,
-    Pages,
     PairChoice,
     Pairs,
     Plan,
-    Preset,
     Relation,
     RequestedOptions,
-    Side,
     Target,
     Topology,
+    override_options,
 )
 from fleet.plan.cpulist import MAX_ARGUMENT_BYTES, format_pairs
 from fleet.plan.forecast import Duration, Forecast
 from fleet.plan.kinds import PAIRS
 from fleet.plan.merge import merge_plan, merge_plan_with_facts, sample_pairs_per_relation
+from fleet.plan.options import BY_NAME, OPTIONS, parse_requested
 from tests import builders
 
 AGENT = Agent("/tmp/agent", "b1d5", Target("linux", "x86_64"), "on the host")
@@ -54,73 +51,26 @@ def huge_server() -> tuple[Cpu, ...]:
 
 def test_what_nobody_asked_for_is_left_to_the_agent() -> None:
     told = arguments(Plan(seed=3, deadline_s=60))
-    assert told == {
-        "format": "jsonl",
-        "until-eof": "",
-        "deadline": "60",
-        "benchmark": "cas,readwrite",
-        "seed": "3",
-    }
-
-
-def test_rounds_alone_are_passed_on_alone() -> None:
-    assert arguments(Plan(rounds=7))["rounds"] == "7"
-    assert "precision" not in arguments(Plan(rounds=7))
+    asked = {"deadline": "60", "benchmark": "cas,readwrite", "seed": "3"}
+    assert told == {"format": "jsonl", "until-eof": "", **asked}
+    assert arguments(Plan(rounds=7, seed=3, deadline_s=60)) == told | {"rounds": "7"}
 
 
 def test_everything_asked_for_reaches_the_agent_and_a_preset_comes_first() -> None:
-    plan = Plan(
-        variant="lse",
-        preset=Preset.C2CLAT,
-        samples=5,
-        iterations=200,
-        warmup=0,
-        rounds=3,
-        precision=0.0001,
-        time_budget_s=30.5,
-        spread_s=0,
-        pairs=PairChoice(Pairs.LISTED, ((0, 1), (0, 4))),
-        order=Order.SEQUENTIAL,
-        line=LinePolicy.FIXED,
-        owner=Side.PONG,
-        node=1,
-        separation_bytes=128,
-        pages=Pages.HUGE,
-        governor="performance",
-        boost=False,
-        cpus=(0, 1, 4),
-        priority=10,
-    )
+    words = """
+        samples=5 iterations=200 warmup=0 rounds=3 precision=0.0001 time_budget_s=30.5 spread_s=0 pairs=0-1,0-4
+        preset=c2clat order=sequential line=fixed owner=pong node=1 separation_bytes=128 pages=huge
+        governor=performance boost=off cpus=0,1,4 priority=10
+    """
+    texts = dict(word.split("=") for word in words.split())
+    plan = override_options(Plan(deadline_s=60), parse_requested({"variant": "lse", **texts}))
     told = arguments(plan)
-    names = list(told)
-    assert names.index("preset") < names.index("samples")
-    assert told | {"seed": "", "deadline": ""} == {
-        "format": "jsonl",
-        "until-eof": "",
-        "deadline": "",
-        "seed": "",
-        "preset": "c2clat",
-        "benchmark": "cas,readwrite",
-        "variant": "cas=lse",
-        "samples": "5",
-        "iterations": "200",
-        "warmup": "0",
-        "rounds": "3",
-        "precision": "0.0001",
-        "time-budget": "30.5",
-        "spread": "0",
-        "pairs": "0-1,0-4",
-        "order": "sequential",
-        "line": "fixed",
-        "owner": "pong",
-        "node": "1",
-        "sep": "128",
-        "pages": "huge",
-        "governor": "performance",
-        "boost": "off",
-        "cpus": "0,1,4",
-        "priority": "10",
-    }
+    assert list(told).index("preset") < list(told).index("samples")
+    told_texts = {option.name: told.get(option.flag) for option in OPTIONS}
+    assert {name: told_texts[name] for name in texts} == texts
+    left = {"format": "jsonl", "until-eof": "", "deadline": "60", "seed": "0", "variant": "cas=lse"}
+    rest = told.keys() - {BY_NAME[name].flag for name in texts}
+    assert {name: told[name] for name in rest} == left | {"benchmark": "cas,readwrite"}
     assert arguments(Plan(precision=0.0))["precision"] == "off"
     assert arguments(Plan(pairs=PairChoice(Pairs.ORDERED)))["pairs"] == "ordered"
 

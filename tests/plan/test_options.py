@@ -52,24 +52,10 @@ def test_each_range_stands_once_in_the_code() -> None:
         *(r"\b1023\b", r"\b1 << 20\b.*sep|sep.*\b1 << 20\b", r"\(1, 98\)", r"2\*\*63"),
     )
     for pattern in patterns:
-        result = subprocess.run(
-            [
-                "git",
-                "grep",
-                "-nP",
-                pattern,
-                "--",
-                "fleet/plan",
-                "fleet/cli",
-                "fleet/inventory",
-                "fleet/agent/measure.py",
-            ],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        ).stdout.splitlines()
-        assert {line.split(":")[0] for line in result} <= {"fleet/plan/options.py"}, result
+        places = ("fleet/plan", "fleet/cli", "fleet/inventory", "fleet/agent/measure.py")
+        command = ["git", "grep", "-nP", pattern, "--", *places]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert {line.split(":")[0] for line in done.stdout.splitlines()} <= {"fleet/plan/options.py"}, done
 
 
 def test_the_page_about_options_is_what_its_script_writes() -> None:
@@ -133,19 +119,11 @@ def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object)
         ("precision", "1", "--precision 1: must be a share such as 1%"),
         ("precision", "101%", "from 0.0001% to 100%"),
         ("precision", "-1%", "must be a share"),
-        (
-            "time_budget_s",
-            "1e9",
-            "--time-budget 1e9: must be a duration such as 90, 90s, 500ms, 5m or 1h, from 1ms",
-        ),
+        ("time_budget_s", "1e9", "must be a duration such as 90, 90s, 500ms, 5m or 1h, from 1ms"),
         ("time_budget_s", "0", "from 1ms to"),
         ("spread_s", "1w", "from 0s to"),
         ("deadline_s", "500ms", "a duration of whole seconds, such as 90, 90s, 5m or 1h, from 1s to"),
-        (
-            "preset",
-            "c2cla",
-            "must be core_latency, core-to-core-latency or c2clat, not 'c2cla'; did you mean 'c2clat'?",
-        ),
+        ("preset", "c2cla", "core-to-core-latency or c2clat, not 'c2cla'; did you mean 'c2clat'?"),
         ("order", "random", "must be shuffled or sequential"),
         ("line", "old", "must be fresh or fixed"),
         ("owner", "both", "must be ping or pong"),
@@ -159,11 +137,7 @@ def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object)
         ("sizes", "64K..16K", "multiples of 4K"),
         ("sizes", "1T", "multiples of 4K"),
         ("stride_bytes", "12", "a multiple of 8"),
-        (
-            *("operations", "read,red"),
-            "must be read, swap, write, faa, cas, store, modify, turn, ticket, mcs, watch, watch-all, "
-            "copy, nt, zero, ntcopy, idle or mix, not 'red'",
-        ),
+        ("operations", "read,red", "copy, nt, zero, ntcopy, idle or mix, not 'red'"),
         ("threads", "0", "must be a list of smt, llc, cores, node, package, all and numbers"),
         ("samples", "007", "must be a whole number"),
         ("separation_bytes", "6", "from 4 to 1048576, a multiple of 4; not '6'"),
