@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from fleet.addresses import is_address
 from fleet.errors import InventoryError
@@ -73,6 +73,10 @@ def _parse_node(line: str) -> _Candidate:
     return _Candidate(name, name, {"partition": partition} if partition else {}, unusable)
 
 
+def _split_lines(printed: str) -> list[str]:
+    return [line for line in printed.splitlines() if line.strip()]
+
+
 def _parse_pod(pod: Any) -> _Candidate:
     """Parse an item of `kubectl get pods -o json`. Its node is the host, since each restart renames a pod."""
     spec, meta = pod["spec"], pod["metadata"]
@@ -91,6 +95,10 @@ def _parse_container(entry: Any) -> _Candidate:
         raise KeyError("name")
     name = (names.split(",") if isinstance(names, str) else names)[0]
     return _Candidate(name, name, unusable="it only holds a pod's namespaces" if entry.get("IsInfra") else "")
+
+
+def _split_items(printed: str) -> Any:
+    return iter(json.loads(printed)["items"])
 
 
 def _split_containers(printed: str) -> Iterable[Any]:
@@ -127,39 +135,18 @@ def _parse_lines(printed: str) -> Iterator[_Candidate]:
             yield _Candidate(name, address or name, labels)
 
 
+_Cluster = tuple[tuple[str, ...], dict[str, Any], Callable[[str], Iterable[Any]], Callable[[Any], _Candidate]]
+"""A command, the defaults of its hosts, what makes entries of what it prints, and what parses an entry."""
 _PS = ("ps", "--format", "json")
 _SSH = ["labgrid-client", "-p", "{address}", "ssh", "{shell}"]
-
-
-class _Cluster(NamedTuple):
-    """A program that lists hosts. split: makes entries of what it prints. defaults: of the hosts' entries."""
-
-    command: tuple[str, ...]
-    defaults: dict[str, Any]
-    split: Callable[[str], Iterable[Any]]
-    parse: Callable[[Any], _Candidate]
-
-
 _CLUSTERS: Mapping[str, _Cluster] = {
-    "slurm": _Cluster(
-        ("scontrol", "-o", "show", "nodes"),
-        {"via": "srun"},
-        lambda printed: filter(str.strip, printed.splitlines()),
-        _parse_node,
-    ),
-    "kubectl": _Cluster(
-        ("kubectl", "get", "pods", "-o", "json"),
-        {"via": "kubectl"},
-        lambda printed: json.loads(printed)["items"],
-        _parse_pod,
-    ),
-    "docker": _Cluster(("docker", *_PS), {"via": "docker"}, _split_containers, _parse_container),
-    "podman": _Cluster(("podman", *_PS), {"via": "podman"}, _split_containers, _parse_container),
-    "labgrid": _Cluster(
-        ("labgrid-client", "who"),
-        {"via": "command", "command": _SSH},
-        lambda printed: printed.splitlines()[1:],
-        _parse_place,
+    "slurm": (("scontrol", "-o", "show", "nodes"), {"via": "srun"}, _split_lines, _parse_node),
+    "kubectl": (("kubectl", "get", "pods", "-o", "json"), {"via": "kubectl"}, _split_items, _parse_pod),
+    "docker": (("docker", *_PS), {"via": "docker"}, _split_containers, _parse_container),
+    "podman": (("podman", *_PS), {"via": "podman"}, _split_containers, _parse_container),
+    "labgrid": (
+        *(("labgrid-client", "who"), {"via": "command", "command": _SSH}),
+        *(lambda printed: _split_lines(printed)[1:], _parse_place),
     ),
 }
 CLUSTERS = tuple(_CLUSTERS)
@@ -167,10 +154,10 @@ CLUSTERS = tuple(_CLUSTERS)
 
 def from_cluster(kind: str) -> str:
     """Render a program's list as an inventory, with comments on what is left out. Raises InventoryError."""
-    program, *words = _CLUSTERS[kind].command
+    command, defaults, *_ = _CLUSTERS[kind]
     hosts, left_out = _ask_program(kind)
-    origin = f"What {' '.join(words[:3])} of {program} listed."
-    return render_inventory(origin, left_out, hosts, _CLUSTERS[kind].defaults)
+    origin = f"What {' '.join(command[1:4])} of {command[0]} listed."
+    return render_inventory(origin, left_out, hosts, defaults)
 
 
 def list_hosts(
@@ -182,7 +169,7 @@ def list_hosts(
     since anybody who may write to a shared root may have written the note.
     """
     hosts = _ask_program(source)[0] if noted_hosts is None else noted_hosts
-    reached = _CLUSTERS[source].defaults if isinstance(source, str) and "via" not in defaults else {}
+    reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
     return {
         name: {**reached, **{key: entry[key] for key in ("address", "labels") if key in entry}}
         for name, entry in hosts.items()
@@ -191,14 +178,13 @@ def list_hosts(
 
 def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Return the entry of each host, and a sentence for each that is left out."""
-    cluster = _CLUSTERS[source] if isinstance(source, str) else None
-    command = cluster.command if cluster else tuple(source)
+    own: _Cluster = tuple(source), {}, _parse_lines, lambda candidate: candidate
+    command, _, split, parse = _CLUSTERS[source] if isinstance(source, str) else own
     if source == "slurm" and (allocated := os.environ.get("SLURM_JOB_NODELIST")):
         command = (*command, allocated)
     program, printed = command[0], _run(command)
     try:
-        entries = _parse_entries(cluster.split(printed), cluster.parse) if cluster else _parse_lines(printed)
-        if len(candidates := list(entries)) > HOST_LIMIT:
+        if len(candidates := list(_parse_entries(split(printed), parse))) > HOST_LIMIT:
             raise ValueError(f"more than {HOST_LIMIT} hosts")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
         problem = f"{type(err).__name__} {err}"[:_SHOWN]
@@ -213,7 +199,7 @@ def _ask_program(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]]
             why = candidate.unusable
         elif not NAME.fullmatch(name) or name == ALL:
             why = "no host may have that name"
-        elif cluster and not is_address(address):
+        elif isinstance(source, str) and not is_address(address):
             why = "it is neither a name nor an IP address"
         elif earlier := hosts.get(name.casefold()):
             why = f"{name} is there already, by {earlier.address}"

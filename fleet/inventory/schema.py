@@ -186,12 +186,8 @@ def _split_commas(value: str) -> list[str]:
     return [part.strip() for part in value.split(",")]
 
 
-def _make_list(value: str) -> list[str]:
-    return [value]
-
-
 _PATH = _make_pattern_reader(r"\S.*", "must be a path")
-_COMMANDS = _Items(_make_pattern_reader(r".*\S.*", "must be a command"), _make_list)
+_COMMANDS = _Items(_make_pattern_reader(r".*\S.*", "must be a command"), lambda text: [text])
 _WORKDIR = r"(/|~/)(?!.*(^|/)\.\.(/|$)).*[^/].*"
 _ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 TOOLCHAIN: Mapping[str, _Schema] = {
@@ -208,7 +204,7 @@ ENTRY: Mapping[str, _Schema] = {
     "address": _make_reader(_read_address),
     "port": _make_kind_reader(make_integer_kind(1, 65_535)),
     "user": _make_reader(read_user),
-    "identity_files": _Items(_PATH, _make_list),
+    "identity_files": _Items(_PATH, lambda text: [text]),
     "jump": _Items(_make_reader(_check_hop), _split_commas),
     "via": _make_kind_reader(word_from(Via)),
     "command": _Items(_make_reader(_check_client_word), _refuse_client_text),

@@ -58,9 +58,9 @@ def test_what_nobody_asked_for_is_left_to_the_agent() -> None:
 
 def test_everything_asked_for_reaches_the_agent_and_a_preset_comes_first() -> None:
     words = """
-        samples=5 iterations=200 warmup=0 rounds=3 precision=0.0001 time_budget_s=30.5 spread_s=0 pairs=0-1,0-4
-        preset=c2clat order=sequential line=fixed owner=pong node=1 separation_bytes=128 pages=huge
-        governor=performance boost=off cpus=0,1,4 priority=10
+        samples=5 iterations=200 warmup=0 rounds=3 precision=0.0001 time_budget_s=30.5 spread_s=0
+        pairs=0-1,0-4 preset=c2clat order=sequential line=fixed owner=pong node=1 separation_bytes=128
+        pages=huge governor=performance boost=off cpus=0,1,4 priority=10
     """
     texts = dict(word.split("=") for word in words.split())
     plan = override_options(Plan(deadline_s=60), parse_requested({"variant": "lse", **texts}))
