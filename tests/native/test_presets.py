@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from fleet.analysis.exchange import FORMATS, TOOLS, Grid
+from fleet.analysis.exchange import TOOLS, Grid
 from tests import needs
 from tests.native.agent import bursts, decode, run
 from tests.native.build import build
@@ -103,7 +103,7 @@ def test_a_matrix_is_printed_as_the_controller_exports_it(scripted, tool, pairs)
             for ping, pong in ([(0, 1), (1, 0)] if pairs == "ordered" else [(1, 0)])
         }  # every burst of the scripted clock reads the same
         grid = Grid((0, 1), cells, benchmark, 14, 10, variant=taken[0]["variant"], arch=hello["arch"])
-        expected += FORMATS[tool][0](grid)
+        expected += TOOLS[tool].write(grid)
     assert printed.stdout == expected
 
 

@@ -26,6 +26,6 @@ if TYPE_CHECKING:
         make_rows,
     )
     from fleet.analysis.exchange.summaries import render_list, render_summary
-    from fleet.analysis.exchange.tools import FORMATS, TOOLS, read_matrices
+    from fleet.analysis.exchange.tools import TOOLS, read_matrices
 
 __getattr__ = import_on_access(__name__)

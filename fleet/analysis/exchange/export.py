@@ -1,14 +1,12 @@
-"""Writes runs and summaries as other tools print them, for their readers, and samples as CSV."""
+"""Write runs and summaries as other tools print them, for their readers, and samples as CSV."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Ints
 from fleet.analysis.base.text import (
     convert_to_shown,
     format_csv,
@@ -17,9 +15,9 @@ from fleet.analysis.base.text import (
     name_kind,
     to_records,
 )
-from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.grid import Grid, write_csv, write_matrix_csv
+from fleet.analysis.exchange.grid import Grid, write_matrix_csv
 from fleet.analysis.exchange.imports import PREFIX, find_summary, make_grid
+from fleet.analysis.exchange.tools import TOOLS
 from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
 from fleet.analysis.reduce.load import (
     add_run_columns,
@@ -40,7 +38,7 @@ from fleet.text import one_line, printable
 
 SAMPLES = "samples"
 HWLOC = "hwloc"
-EXPORT_FORMATS = (*tools.FORMATS, HWLOC, SAMPLES)
+EXPORT_FORMATS = (*TOOLS, HWLOC, SAMPLES)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 SAMPLES_AT_ONCE = 20_000
 _OF_OTHERS = ("other_ticks", "other_units")
@@ -49,23 +47,24 @@ _OF_OTHERS = ("other_ticks", "other_units")
 def export_matrix(
     root: Root, what: str, tool: str, benchmark: str | None, value: str | None = None
 ) -> Iterator[str]:
-    """Yield the text of a matrix of pairs, in pieces.
+    """Yield the text of a matrix of pairs.
 
-    what: a published run id, or summary:NAME. tool: one of FORMATS. benchmark: `cas` or `cas/llsc`. value: of
-    VALUES, the number of each pair of a run, by default the tool's. UsageError for what is not there.
+    what: a published run id, or summary:NAME. tool: one of TOOLS, or HWLOC. benchmark: `cas` or `cas/llsc`.
+    value: of VALUES, the number of each pair of a run, by default the tool's. UsageError for what is not
+    there.
     """
-    write, estimator = tools.FORMATS.get(tool, (write_csv, "median"))
-    if what.startswith(PREFIX) and tool == HWLOC:
+    writer = TOOLS.get(tool, TOOLS["csv"])
+    if not what.startswith(PREFIX):
+        yield _export_run(root, what, tool, benchmark, value or writer.estimator)
+        return
+    if tool == HWLOC:
         raise UsageError(f"{what} is a summary, and hwloc orders CPUs by what they share: name a run.")
-    if what.startswith(PREFIX):
-        if value is not None:
-            raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
-        yield write(make_grid(_choose_rows(find_summary(root, what), benchmark, what, SHIPPED)))
-    else:
-        exported = _export_run(root, what, tool, benchmark, value or estimator)
-        if tool == HWLOC and isinstance(exported, Grid):
-            exported = _write_hwloc(exported, load_cpus(root, run_id=what))
-        yield write(exported) if isinstance(exported, Grid) else exported
+    if value is not None:
+        raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
+    rows = find_summary(root, what)
+    kinds = _name_kinds(rows)
+    chosen = _choose_kind(_list_pair_kinds(kinds.unique(), SHIPPED), benchmark, what)
+    yield writer.write(make_grid(rows[kinds == chosen]))
 
 
 def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) -> Iterator[str]:
@@ -92,19 +91,23 @@ def export_samples(root: Root, run_ids: Sequence[str], benchmark: str | None) ->
         )
 
 
-def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: str) -> Grid | str:
-    """Return the matrix of pairs, or the text of one by NUMA node, which only the tool `csv` writes."""
-    run = load_run(root, run_id)
+def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value: str) -> str:
+    """Return the matrix of pairs, or one by NUMA node, which only the tool `csv` writes."""
+    run, cpus = load_run(root, run_id), load_cpus(root, run_id=run_id)
     ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
-    descriptions = read_descriptions(run["hello"])
-    kinds = _list_measured_kinds(root, run_id)
-    placed = _load_node_cells(root, run_id, kinds, descriptions) if tool == "csv" else {}
+    descriptions, kinds = read_descriptions(run["hello"]), _list_measured_kinds(root, run_id)
+    placed = dict[str, pd.DataFrame]()
+    names = [name for name in {kind.partition("/")[0] for kind in kinds} if descriptions[name].node]
+    if tool == "csv" and names:
+        pairs = as_float64(load_pairs(root, run_id=run_id, benchmark=names))
+        cells = select_node_cells(pairs, cpus, descriptions)
+        settings = _name_kinds(cells) + " " + cells["setting"].astype(str)
+        placed = {str(name): part for name, part in cells.groupby(settings, sort=False)}
     chosen = _choose_kind([*_list_pair_kinds(kinds, descriptions), *placed], benchmark, run_id)
     if chosen in placed:
-        rows, columns, cells = lay_out_node_matrix(placed[chosen], f"{value}_ns")
-        values = {
-            ends: convert_to_shown(descriptions[chosen.partition("/")[0]], ns) for ends, ns in cells.items()
-        }
+        rows, columns, by_nodes = lay_out_node_matrix(placed[chosen], f"{value}_ns")
+        description = descriptions[chosen.partition("/")[0]]
+        values = {ends: convert_to_shown(description, ns) for ends, ns in by_nodes.items()}
         return write_matrix_csv("node", rows, columns, values)
     pairs = pairs_of_run(root, run_id, chosen, ordered=ordered)
     if pairs.empty:
@@ -112,7 +115,7 @@ def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value
     parts = load_samples_in_parts(root, run_id, benchmark=chosen, columns=["iterations"])
     both = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
     ends = [*map(tuple, (both if ordered else np.sort(both, axis=1)[:, ::-1]).tolist())]
-    return Grid(
+    grid = Grid(
         cpus=tuple(np.unique(both).tolist()),
         cells=dict(zip(ends, pairs[f"{value}_ns"].astype(float), strict=True)),
         benchmark=pairs["benchmark"].iloc[0],
@@ -122,6 +125,7 @@ def _export_run(root: Root, run_id: str, tool: str, benchmark: str | None, value
         variant=pairs["variant"].iloc[0],
         arch=run["arch"],
     )
+    return _write_hwloc(grid, cpus) if tool == HWLOC else TOOLS[tool].write(grid)
 
 
 def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
@@ -143,18 +147,6 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
     return "\n".join([f"name=fleet-{grid.benchmark}-ps", "6", str(len(objects)), *objects, *values, ""])
 
 
-def _load_node_cells(
-    root: Root, run_id: str, kinds: Sequence[str], descriptions: Descriptions
-) -> dict[str, pd.DataFrame]:
-    """Load the cells of each matrix by NUMA node, keyed by benchmark/variant and setting."""
-    names = [name for name in {kind.partition("/")[0] for kind in kinds} if descriptions[name].node]
-    if not names:
-        return {}
-    pairs = as_float64(load_pairs(root, run_id=run_id, benchmark=names))
-    cells = select_node_cells(pairs, load_cpus(root, run_id=run_id), descriptions)
-    return dict(iter(cells.groupby(_name_kinds(cells) + " " + cells["setting"].astype(str), sort=False)))
-
-
 def _list_measured_kinds(root: Root, run_id: str) -> list[str]:
     """List each benchmark/variant of the stored samples, whatever the host said it would measure."""
     parts = load_samples_in_parts(root, run_id, columns=["benchmark", "variant"])
@@ -167,33 +159,27 @@ def _name_kinds(rows: pd.DataFrame) -> "pd.Series[str]":
     return names.where(~has_variant, names + "/" + rows["variant"].astype(str))
 
 
-def _choose_rows(
-    rows: pd.DataFrame, benchmark: str | None, what: str, descriptions: Descriptions
-) -> pd.DataFrame:
-    kinds = _name_kinds(rows)
-    return rows[kinds == _choose_kind(_list_pair_kinds(kinds.unique(), descriptions), benchmark, what)]
-
-
 def _list_pair_kinds(kinds: Iterable[str], descriptions: Descriptions) -> list[str]:
     return [kind for kind in kinds if descriptions[kind].view is View.MATRIX]
 
 
-def _choose_kind(there: Sequence[str], benchmark: str | None, what: str) -> str:
+def _choose_kind(kinds: Sequence[str], benchmark: str | None, what: str) -> str:
+    """Return the one of these kinds, with a setting after a space, that the benchmark names."""
+    if not kinds:
+        raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
     names = parse_benchmark_names(benchmark) if benchmark else ()
     matching = [
         kind
-        for kind in there
+        for kind in kinds
         if not names
         or any(
             name.matches_kind(kind.partition(" ")[0]) and name.matches_point(kind.replace(" ", "."))
             for name in names
         )
     ]
-    if not there:
-        raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
     if len(matching) != 1:
         unlike = f", not {benchmark!r}; `fleet show --csv` has the points of others" if benchmark else ""
-        raise UsageError(f"{what}: --benchmark must name one of {', '.join(there)}{unlike}.")
+        raise UsageError(f"{what}: --benchmark must name one of {', '.join(kinds)}{unlike}.")
     return matching[0]
 
 
@@ -215,27 +201,22 @@ def _cut_into_samples(bursts: pd.DataFrame, descriptions: Descriptions) -> Itera
         part = bursts.assign(
             ticks=[ticks[places] for ticks in bursts["ticks"]],
             warmup=(bursts["warmup"] - first).clip(lower=0),
-            **{name: bursts[name].map(partial(_slice_each, places=places)) for name in _OF_OTHERS},
         )
+        others = {
+            name: [
+                sample
+                for own, threads in zip(part["ticks"], bursts[name], strict=True)
+                for sample in (
+                    [None] * len(own)
+                    if threads is None or not len(threads)
+                    else np.stack([numbers[places] for numbers in threads], axis=1).tolist()
+                )
+            ]
+            for name in _OF_OTHERS
+        }
         long = samples_long(part, descriptions)
-        yield long.assign(
-            sample=long["sample"] + first,
-            **{name: _turn_to_samples(part["ticks"], part[name]) for name in _OF_OTHERS},
-        )
-
-
-def _slice_each(lists: Sequence[Ints] | None, places: slice) -> list[Ints] | None:
-    return None if lists is None else [values[places] for values in lists]
-
-
-def _turn_to_samples(ticks: Iterable[Ints], others: Iterable[list[Ints] | None]) -> "pd.Series[Any]":
-    """Return the numbers of the other threads for each sample, None where there are none."""
-    numbers = [
-        sample
-        for own, lists in zip(ticks, others, strict=True)
-        for sample in (np.stack(lists, axis=1).tolist() if lists else [None] * len(own))
-    ]
-    return pd.Series(numbers, dtype=object)
+        columns = {name: pd.Series(numbers, dtype=object) for name, numbers in others.items()}
+        yield long.assign(sample=long["sample"] + first, **columns)
 
 
 _NS = 1e-9
@@ -256,29 +237,22 @@ def render_openmetrics(table: pd.DataFrame) -> str:
     for row in to_records(table):
         labels = {"host": row["host_name"], **{name: row[name] for name in _KIND}}
         listed = ",".join(f'{name}="{_escape_label(str(value))}"' for name, value in labels.items())
-        ends = [f"{seconds * _NS:.6g}" if seconds else "" for seconds in (row["median_ns"], *_find_ends(row))]
+        ends = [f"{ns * _NS:.6g}" if ns else "" for ns in (row["median_ns"], *_find_ends(row))]
         values = [*ends, f"{row['measured_utc'].timestamp():.0f}"]
         for (name, (_, samples)), value in zip(families.items(), values, strict=True):
             if value:
                 samples.append(f"{name}_seconds{{{listed}}} {value}")
-    lines = [
-        line
-        for name, (text, samples) in families.items()
-        for line in (
-            f"# TYPE {name}_seconds gauge",
-            f"# UNIT {name}_seconds seconds",
-            f"# HELP {name}_seconds {text}",
-            *samples,
-        )
-    ]
+    lines = list[str]()
+    for name, (text, samples) in families.items():
+        lines += [f"# TYPE {name}_seconds gauge", f"# UNIT {name}_seconds seconds"]
+        lines += [f"# HELP {name}_seconds {text}", *samples]
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _find_ends(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+def _find_ends(row: Mapping[str, Any]) -> tuple[float, float] | tuple[None, None]:
     """Return the 95 % interval of a row's median in ns; None where it has none."""
-    if row["half"] is None:
-        return None, None
-    return row["median_ns"] * (1 - row["half"]), row["median_ns"] * (1 + row["half"])
+    ns, half = row["median_ns"], row["half"]
+    return (None, None) if half is None else (ns * (1 - half), ns * (1 + half))
 
 
 def render_bmf(table: pd.DataFrame) -> str:
@@ -302,14 +276,9 @@ def render_markdown(table: pd.DataFrame) -> str:
         "| --- | --- | --- | ---: | ---: | ---: |",
     ]
     for row in to_records(table):
-        names = (row["host_name"], name_kind(row), row["relation"])
-        cells = (
-            *map(_escape_cell, names),
-            row["runs"],
-            f"{row['median_ns']:.1f}",
-            format_half_width(row["half"]),
-        )
-        lines.append(f"| {' | '.join(map(str, cells))} |")
+        names = map(_escape_cell, (row["host_name"], name_kind(row), row["relation"]))
+        numbers = (str(row["runs"]), f"{row['median_ns']:.1f}", format_half_width(row["half"]))
+        lines.append(f"| {' | '.join((*names, *numbers))} |")
     return "\n".join([*lines, ""])
 
 

@@ -1,9 +1,10 @@
-"""Summaries: imported, or published and shipped with fleet. A number a pair: no interval and no verdict."""
+"""Read summaries, imported or shipped with fleet, and import them: a number a pair, without a verdict."""
 
 import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -50,13 +51,20 @@ def load_imports(root: Root) -> pd.DataFrame:
     place = open_listing(root).place
     with storing("read the summaries", place):
         names = place.files(FILES)
-    return _decode_keys(read_files(place, names, "summaries", skip_damaged=True).to_pandas())
+    return _read_summaries(place, names, skip_damaged=True)
 
 
 @cache
 def load_published() -> pd.DataFrame:
     """Load the summaries that fleet ships (fleet/published), in the same columns."""
-    return _decode_keys(read_files(_SHIPPED, _SHIPPED.files("*.parquet"), "summaries").to_pandas())
+    return _read_summaries(_SHIPPED, _SHIPPED.files("*.parquet"))
+
+
+def _read_summaries(place: Place, names: Sequence[str], *, skip_damaged: bool = False) -> pd.DataFrame:
+    """Read files of summaries, keys as plain strings, so that frames of different origin can be joined."""
+    frame: pd.DataFrame = read_files(place, names, "summaries", skip_damaged=skip_damaged).to_pandas()
+    keys = frame.select_dtypes("category").columns
+    return frame.astype(dict.fromkeys(keys, "object")).reset_index(drop=True)
 
 
 def load_all_summaries(root: Root) -> pd.DataFrame:
@@ -79,12 +87,8 @@ def list_names(root: Root) -> dict[str, tuple[Place, str]]:
     """Return the place and the file of each summary, imported or shipped, by name."""
     place = open_listing(root).place
     with storing("read the summaries", place):
-        files_of = [
-            (where, file)
-            for where, glob in ((_SHIPPED, "*.parquet"), (place, FILES))
-            for file in where.files(glob)
-        ]
-    return {Path(file).stem: (where, file) for where, file in files_of}
+        files_by_place = [(_SHIPPED, _SHIPPED.files("*.parquet")), (place, place.files(FILES))]
+    return {Path(file).stem: (where, file) for where, files in files_by_place for file in files}
 
 
 def find_summaries(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -106,17 +110,16 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
             "`fleet runs --summaries` lists them."
         )
     place, file = names[name]
-    return _decode_keys(read_files(place, [file], "summaries").to_pandas())
+    return _read_summaries(place, [file])
 
 
 def load_model(root: Root, cpu_model: str) -> pd.DataFrame:
     """Load a row per summary of this CPU model, benchmark, variant and relation: `median_ns` of its pairs."""
     simplified, parts = simplify_cpu_model(cpu_model), []
     for place, file in list_names(root).values():
-        table = TableFile(place, file, "summaries")
-        models = table.read(["cpu_model"]).column(0).unique().to_pylist()
+        models = TableFile(place, file, "summaries").read(["cpu_model"]).column(0).unique().to_pylist()
         if any(model and simplify_cpu_model(model) == simplified for model in models):
-            parts.append(_decode_keys(table.read().to_pandas()))
+            parts.append(_read_summaries(place, [file]))
     keys = ["summary", "benchmark", "variant", "relation"]
     if not parts:
         return pd.DataFrame(columns=[*keys, "median_ns"])
@@ -145,13 +148,13 @@ def make_rows(
     constant["estimator"] = columns.get("estimator") or tools.TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
     cpus = machine.cpus if machine else ()
-    named = Topology(cpus, core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
-    rows = []
-    for (row, column), value in grid.cells.items():
-        relation = named.name_relation(row, column)
-        ends = {"ping_cpu": row, "pong_cpu": column}
-        rows.append(constant | ends | {"relation": relation, "latency_ns": value})
-    return rows
+    topology = Topology(cpus, core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
+    return [
+        constant
+        | {"ping_cpu": row, "pong_cpu": column}
+        | {"relation": topology.name_relation(row, column), "latency_ns": value}
+        for (row, column), value in grid.cells.items()
+    ]
 
 
 def compute_half_widths(rows: pd.DataFrame) -> "pd.Series[float]":
@@ -171,16 +174,14 @@ def renumber(grid: Grid, cpus: Sequence[int]) -> Grid:
 
 def make_grid(rows: pd.DataFrame) -> Grid:
     """Make the matrix of one benchmark and variant of a summary from its rows."""
-    first = to_records(rows.head(1))[0]
-    ends = zip(rows["ping_cpu"].astype(int), rows["pong_cpu"].astype(int), strict=True)
+    (first,) = to_records(rows.head(1))
+    both = rows[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
     return Grid(
-        cpus=tuple(sorted({int(cpu) for side in ("ping_cpu", "pong_cpu") for cpu in rows[side]})),
-        cells=dict(zip(ends, rows["latency_ns"].astype(float), strict=True)),
-        benchmark=first["benchmark"],
+        cpus=tuple(np.unique(both).tolist()),
+        cells=dict(zip(map(tuple, both.tolist()), rows["latency_ns"].astype(float), strict=True)),
         samples=first["samples"] and int(first["samples"]),
         iterations=first["iterations"] and int(first["iterations"]),
-        cpu_model=first["cpu_model"],
-        variant=first["variant"],
+        **{name: first[name] for name in ("benchmark", "cpu_model", "variant")},
     )
 
 
@@ -205,24 +206,13 @@ def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
 
 def lay_out_summary(rows: pd.DataFrame) -> Layout:
     """Order the CPUs of a summary by topology, if its relations are known, else by number."""
-    return make_layout(
-        derive_cpus(rows), sorted({*rows["ping_cpu"].astype(int), *rows["pong_cpu"].astype(int)})
-    )
+    return make_layout(derive_cpus(rows), np.unique(rows[["ping_cpu", "pong_cpu"]].astype(int)).tolist())
 
 
 def is_guessed(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Report of each row of `summaries` whether its relation was guessed from the levels of the matrix."""
-    return (
-        rows["labels_json"]
-        .map({text: json.loads(text).get(RELATIONS) == GUESSED for text in rows["labels_json"].unique()})
-        .astype(bool)
-    )
-
-
-def _decode_keys(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn keys into plain strings, so that frames of different origin can be joined."""
-    keys = frame.select_dtypes("category").columns
-    return frame.astype(dict.fromkeys(keys, "object")).reset_index(drop=True)
+    guesses = {text: json.loads(text).get(RELATIONS) == GUESSED for text in rows["labels_json"].unique()}
+    return rows["labels_json"].map(guesses).astype(bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,24 +254,23 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
         machine = _load_topology(root, metadata.topology)
     elif (machine := guess_topology(matrices[0][2], metadata.sockets)) is not None:
         labels[RELATIONS] = GUESSED
-    now, rows, kinds = datetime.now(UTC), list[dict[str, Any]](), list[str]()
+    stated = {key: getattr(metadata, key) for key in _STATED}
+    stated |= {"imported_utc": datetime.now(UTC), "labels": labels}
+    rows, kinds = list[dict[str, Any]](), list[str]()
     for file, tool, grid in matrices:
-        columns: dict[str, Any] = {key: getattr(metadata, key) for key in _STATED}
-        source = metadata.source or printable(str(file))
-        columns |= {"source": source, "imported_utc": now, "labels": labels}
-        if machine is not None and metadata.topology is not None:
+        if metadata.topology is not None and machine is not None:
             _require_cpus(file, grid, machine, metadata.topology)
-        matrix_rows = make_rows(name, tool, grid, columns, machine)
-        if not matrix_rows:
+        columns = stated | {"source": metadata.source or printable(str(file))}
+        rows += make_rows(name, tool, grid, columns, machine)
+        if not grid.cells:
             raise UsageError(f"{file}: the matrix has no values.")
-        kinds.append(matrix_rows[0]["benchmark"])
-        if len(set(kinds)) < len(kinds):
+        if rows[-1]["benchmark"] in kinds:
             raise UsageError(f"{file}: a second matrix of {kinds[-1]}; import it under another --name.")
-        rows += matrix_rows
-        cpus, cells = len(grid.cpus), len(grid.cells)
-        half = "" if cells > cpus * (cpus - 1) // 2 else " (half a matrix)"
-        size = f"{format_count(cpus, 'CPU')}, {format_count(cells, 'cell')}{half}"
+        kinds.append(rows[-1]["benchmark"])
     stored = "Stored" if write_summary(root, name, rows) else "Is here already:"
+    cpus, cells = len(grid.cpus), len(grid.cells)
+    half = "" if cells > cpus * (cpus - 1) // 2 else " (half a matrix)"
+    size = f"{format_count(cpus, 'CPU')}, {format_count(cells, 'cell')}{half}"
     guess = "" if RELATIONS not in labels else " Relations are guessed from its levels."
     return f"{stored} {PREFIX}{name}: {', '.join(kinds)}, {size}.{guess} See it: fleet show {PREFIX}{name}"
 
@@ -294,7 +283,7 @@ def _load_topology(root: str | Path, text: str) -> Topology:
     return Topology(tuple(Cpu(**row) for row in cpus))  # type: ignore[arg-type]
 
 
-def _require_cpus(file: Path, grid: Grid, machine: Topology, text: str | None) -> None:
+def _require_cpus(file: Path, grid: Grid, machine: Topology, text: str) -> None:
     if unknown := sorted(set(grid.cpus) - {cpu.cpu for cpu in machine.cpus}):
         raise UsageError(
             f"--topology {text}: that machine has no CPU {format_cpus(unknown)}, which {file} has; "
@@ -309,8 +298,7 @@ def _require_valid(name: str, metadata: ImportMetadata) -> None:
         ("benchmark", tuple(name for name in VARIANTS if BENCHMARKS[name].view is View.MATRIX)),
         ("estimator", ("median", "mean", "min")),
     ):
-        value = getattr(metadata, word)
-        if value is not None and value not in allowed:
+        if (value := getattr(metadata, word)) not in (None, *allowed):
             raise UsageError(f"--{word} {value}: unknown; there are {', '.join(allowed)}.")
     for word in ("variant", "cpu_model", "os", "conditions", "source"):
         if not (getattr(metadata, word) or "").isprintable():
@@ -320,11 +308,8 @@ def _require_valid(name: str, metadata: ImportMetadata) -> None:
 def _read_text(file: Path) -> str:
     """Read a text file in UTF-8, or in UTF-16 as PowerShell redirects output. Raises UsageError."""
     try:
-        if str(file) == "-":
-            data = sys.stdin.buffer.read(MOST_BYTES + 1)
-        else:
-            with file.open("rb") as stream:
-                data = stream.read(MOST_BYTES + 1)
+        with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
     except OSError as err:
         raise UsageError(f"{file}: cannot be read: {err.strerror}.") from err
     if len(data) > MOST_BYTES:

@@ -1,4 +1,4 @@
-"""Prints summaries: the list of them, or some with their relations and matrices."""
+"""Render summaries: the list of them, or some with their relations and matrices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -56,21 +56,15 @@ def render_model(cpu_model: str, rows: pd.DataFrame) -> str:
 
 def format_summaries_json(root: Root, names: Sequence[str]) -> str:
     """Format a row per pair of these summaries, or of all, as JSON."""
-    tables = (
-        [find_summary(root, name) for name in _require_summaries(names)]
-        if names
-        else [load_all_summaries(root)]
-    )
-    return format_document("summaries", pd.concat(tables, ignore_index=True))
+    chosen = [find_summary(root, name) for name in _require_summaries(names)]
+    return format_document("summaries", pd.concat(chosen or [load_all_summaries(root)], ignore_index=True))
 
 
-def _require_summaries(names: Sequence[str]) -> list[str]:
+def _require_summaries(names: Sequence[str]) -> Sequence[str]:
     if len(names) > 1 and not all(name.startswith(PREFIX) for name in names):
-        beside = " ".join(names)
-        raise UsageError(
-            f"runs and summaries are not shown together; fleet compare {beside} lays them beside."
-        )
-    return list(names)
+        command = f"fleet compare {' '.join(names)}"
+        raise UsageError(f"runs and summaries are not shown together; {command} lays them beside.")
+    return names
 
 
 def render_list(rows: pd.DataFrame) -> str:
@@ -80,13 +74,12 @@ def render_list(rows: pd.DataFrame) -> str:
         "Show one with its matrix: fleet show summary:NAME. Beside a run: fleet compare RUN summary:NAME"
     ]
     for name, part in rows.groupby("summary", sort=False):
-        first = part.iloc[0]
-        conditions = f" ({first['conditions']})" if _text_or_none(first["conditions"]) else ""
-        machine = f"{_text_or_none(first['cpu_model']) or 'unknown CPU model'}{conditions}"
-        day = "shipped" if pd.isna(first["imported_utc"]) else f"imported {first['imported_utc']:%Y-%m-%d}"
-        number = f"{first['tool']}'s {_text_or_none(first['estimator']) or 'number'}"
-        about = (machine, _text_or_none(first["os"]), number, day)
-        lines = [one_line(f"{name}: {', '.join(word for word in about if word)}")]
+        first = _decode_texts(part.iloc[0])
+        conditions = f" ({first['conditions']})" if first["conditions"] else ""
+        machine = f"{first['cpu_model'] or 'unknown CPU model'}{conditions}"
+        day = f"imported {first['imported_utc']:%Y-%m-%d}" if first["imported_utc"] else "shipped"
+        number = f"{first['tool']}'s {first['estimator'] or 'number'}"
+        lines = [one_line(f"{name}: {', '.join(filter(None, (machine, first['os'], number, day)))}")]
         for _, kind in part.groupby(["benchmark", "variant"], sort=False, dropna=False):
             median = kind["latency_ns"].median()
             lines.append(f"  {_name_kind(kind.iloc[0]):13}  {len(kind):6} cells  {median:7.1f} ns")
@@ -96,14 +89,12 @@ def render_list(rows: pd.DataFrame) -> str:
 
 def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
     """Render a summary: its source, and for each benchmark its relations and its matrix."""
-    first = rows.iloc[0]
-    name = first["summary"]
-    order = lay_out_summary(rows)
-    machine = [_text_or_none(first[key]) for key in ("cpu_model", "os", "conditions")]
+    first, order = _decode_texts(rows.iloc[0]), lay_out_summary(rows)
+    machine = ", ".join(filter(None, (first[key] for key in ("cpu_model", "os", "conditions"))))
     guessed = ", guessed from these numbers" if is_guessed(rows).any() else ""
     parts = [
-        one_line(f"{PREFIX}{name}  {', '.join(word for word in machine if word)}".rstrip())
-        + f"\nsummary, not raw: the {_text_or_none(first['estimator']) or 'number'} of each pair, "
+        one_line(f"{PREFIX}{first['summary']}  {machine}".rstrip())
+        + f"\nsummary, not raw: the {first['estimator'] or 'number'} of each pair, "
         + one_line(f"as {first['tool']} printed it; from {first['source']}")
     ]
     for _, part in rows.groupby(["benchmark", "variant"], sort=False, dropna=False):
@@ -128,9 +119,8 @@ _NUMBERS = {name: (name, "{:.1f}".format) for name in ("median", "min", "max")} 
 
 
 def _name_kind(row: "pd.Series[Any]") -> str:
-    variant = _text_or_none(row["variant"])
-    return one_line(f"{row['benchmark']}/{variant}" if variant else str(row["benchmark"]))
+    return one_line(f"{row['benchmark']}/{row['variant'] if pd.notna(row['variant']) else ''}".rstrip("/"))
 
 
-def _text_or_none(value: Any) -> str | None:
-    return None if pd.isna(value) else str(value)
+def _decode_texts(row: "pd.Series[Any]") -> dict[str, Any]:
+    return {str(name): None if pd.isna(value) else value for name, value in row.items()}

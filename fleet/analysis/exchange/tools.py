@@ -52,9 +52,13 @@ _COUNTS = re.compile(r"Num (samples|(?:iterations|round trips) per samples?): (\
 _CELL = r"\s*(?:[\d.eE+-]+|nan|NaN|inf)?\s*"
 _CSV = re.compile(rf"{_CELL}(?:[,;]{_CELL})*")
 _ERROR_OF_MEAN = re.compile(r"±\s*\d+(?:\.\d+)?")
-_MOST_BENCHMARKS = 3
 
 NumberedLines = list[tuple[int, str]]
+
+
+def _get_line(lines: list[str], number: int) -> str:
+    """Return a line, the first of which is 1; empty beyond the end."""
+    return lines[number - 1] if number <= len(lines) else ""
 
 
 def _is_core_latency(text: str) -> bool:
@@ -62,9 +66,7 @@ def _is_core_latency(text: str) -> bool:
 
 
 def _read_core_latency(text: str) -> list[Grid]:
-    grids: list[Grid] = []
-    head = Grid(())
-    lines = text.splitlines()
+    grids, head, lines = list[Grid](), Grid(()), text.splitlines()
     for number, line in enumerate(lines, 1):
         if title := _TITLE.match(line.strip()):
             variant, arch = _CAS_TITLES.get(title[1], (None, None))
@@ -73,13 +75,12 @@ def _read_core_latency(text: str) -> list[Grid]:
         elif count := _COUNT.match(line.strip()):
             head = replace(head, **{count[1].lower(): parse_count(count[2])})  # type: ignore[arg-type]
         elif line.startswith("  ") and (cpus := parse_heading(line.split())):
-            cells = {}
-            for offset, cpu in enumerate(cpus):
-                line_number = number + offset + 1
-                if offset and (line_number > len(lines) or not lines[line_number - 1].strip()):
+            cells = dict[tuple[int, int], float]()
+            for row, cpu in enumerate(cpus, number + 1):
+                words = _get_line(lines, row).split()
+                if cpu != cpus[0] and not words:
                     break
-                words = lines[line_number - 1].split() if line_number <= len(lines) else []
-                cells.update(parse_row(words, line_number, cpu, [other for other in cpus if other != cpu]))
+                cells |= parse_row(words, row, cpu, [other for other in cpus if other != cpu])
             grids.append(replace(head, cpus=cpus, cells=cells))
     return grids
 
@@ -87,21 +88,20 @@ def _read_core_latency(text: str) -> list[Grid]:
 def _write_core_latency(grid: Grid) -> str:
     """Write one matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
     cells = {where: floor(value) for where, value in grid.fill_both_halves().items()}
-    lines = [f"Running {_choose_title(grid)} Core Benchmark"]
+    title = _TITLES.get(grid.benchmark or "", grid.benchmark or "Unknown")
+    if grid.benchmark == "cas":  # that of old versions, for instructions the tool does not have
+        titles = (
+            name
+            for name, (variant, arch) in _CAS_TITLES.items()
+            if variant == grid.variant and (arch is None or grid.arch in (None, arch))
+        )
+        title = next(titles, title)
+    lines = [f"Running {title} Core Benchmark"]
     lines += [f" Samples: {grid.samples}"] * (grid.samples is not None)
     lines += [f" Iterations: {grid.iterations}"] * (grid.iterations is not None)
     table = [("", *grid.cpus), *((row, *(cells.get((row, x), "") for x in grid.cpus)) for row in grid.cpus)]
     lines += ["", *("".join(f"{word:<{_CORE_LATENCY_WIDTH}} " for word in row) for row in table)]
     return "\n".join(lines) + "\n"
-
-
-def _choose_title(grid: Grid) -> str:
-    """Choose the title by the variant, or that of old versions for instructions the tool does not have."""
-    if grid.benchmark == "cas":
-        for title, (variant, arch) in _CAS_TITLES.items():
-            if variant == grid.variant and (arch is None or grid.arch in (None, arch)):
-                return title
-    return _TITLES.get(grid.benchmark or "", grid.benchmark or "Unknown")
 
 
 def _is_c2clat(text: str) -> bool:
@@ -115,9 +115,7 @@ def _read_c2clat(text: str) -> list[Grid]:
     for number, line in enumerate(lines, 1):
         title = _C2CLAT_TITLE.fullmatch(line.strip()) or title
         cpus = _parse_c2clat_heading(line)
-        is_plot = line.strip() == _PLOT_BEGIN and not _parse_c2clat_heading(
-            "".join(lines[number : number + 1])
-        )
+        is_plot = line.strip() == _PLOT_BEGIN and not _parse_c2clat_heading(_get_line(lines, number + 1))
         if not cpus and not is_plot:
             continue
         benchmark = _C2CLAT_TITLES.get(title[1].lower()) if title else usual
@@ -127,14 +125,19 @@ def _read_c2clat(text: str) -> list[Grid]:
             raise ValueError(
                 f"line {number}: a second table. Put each into a file of its own, and import it."
             )
-        if cpus:
-            rows = [
-                _parse_c2clat_row(lines, number + offset, cpu, len(cpus))
-                for offset, cpu in enumerate(cpus, 1)
-            ]
-            grids[benchmark] = Grid(tuple(sorted(cpus)), collect_square(rows, cpus), benchmark=benchmark)
-        else:
-            grids[benchmark] = replace(_parse_plotted_matrix(lines, number), benchmark=benchmark)
+        rows = list[list[float | None]]()
+        for row, cpu in enumerate(cpus or (), number + 1):
+            words = _get_line(lines, row).split()
+            if words[:1] != [str(cpu)] or len(words) != len(cpus or ()) + 1:
+                raise ValueError(
+                    f"line {row}: the row of CPU {cpu} with {len(cpus or ())} values was expected."
+                )
+            rows.append([parse_latency(word, row) for word in words[1:]])
+        if is_plot:
+            rows = _parse_plotted_rows(lines, number)
+            cpus = tuple(range(len(rows)))
+        cells = collect_square(rows, cpus or ())
+        grids[benchmark] = Grid(tuple(sorted(cpus or ())), cells, benchmark=benchmark)
         title = None
     return list(grids.values())
 
@@ -153,14 +156,7 @@ def _parse_c2clat_heading(line: str) -> tuple[int, ...] | None:
     return parse_heading(words[1:]) if words[:1] == ["CPU"] else None
 
 
-def _parse_c2clat_row(lines: list[str], number: int, cpu: int, count: int) -> list[float | None]:
-    words = lines[number - 1].split() if number <= len(lines) else []
-    if words[:1] != [str(cpu)] or len(words) != count + 1:
-        raise ValueError(f"line {number}: the row of CPU {cpu} with {count} values was expected.")
-    return [parse_latency(word, number) for word in words[1:]]
-
-
-def _parse_plotted_matrix(lines: list[str], begin: int) -> Grid:
+def _parse_plotted_rows(lines: list[str], begin: int) -> list[list[float | None]]:
     rows: list[list[float | None]] = []
     for number, line in enumerate(lines[begin:], begin + 1):
         if line.strip() == _PLOT_END:
@@ -170,8 +166,7 @@ def _parse_plotted_matrix(lines: list[str], begin: int) -> Grid:
             raise ValueError(f"line {number}: {len(rows[-1])} values where {len(rows[0])} were expected.")
     if not rows or len(rows) != len(rows[0]):
         raise ValueError(f"line {begin}: {len(rows)} rows are not a square matrix.")
-    cpus = tuple(range(len(rows)))
-    return Grid(cpus, collect_square(rows, cpus))
+    return rows
 
 
 def _is_core_to_core(text: str) -> bool:
@@ -187,12 +182,11 @@ def _is_core_to_core(text: str) -> bool:
 def _read_core_to_core(text: str) -> list[Grid]:
     """Read every matrix, the exact one where a screen and a CSV hold the same. Raises ValueError."""
     head, screens, blocks = _split_into_matrices(text)
-    titles = [grid.benchmark for grid in screens]
     exact = [grid for block in blocks for grid in _parse_csv_block(block)]
     if not exact:
         return screens
-    if not titles:
-        names: list[str | None] = list(_OF_SECTION) if len(exact) > 1 else [None]
+    if not screens:
+        names = _OF_SECTION if len(exact) > 1 else (None,)
         return [
             replace(head, cpus=grid.cpus, cells=grid.cells, benchmark=name)
             for grid, name in zip(exact, names, strict=False)
@@ -214,13 +208,11 @@ def _write_core_to_core(grid: Grid) -> str:
 
 def _split_into_matrices(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:
     """Sort the lines: properties of all matrices, matrices of the screen, blocks of CSV."""
-    head, benchmark = Grid(()), None
-    screens: list[Grid] = []
-    blocks: list[NumberedLines] = []
-    lines = _COLOR.sub("", text).removeprefix("\ufeff").splitlines()
+    head, benchmark, screens, blocks = Grid(()), None, list[Grid](), list[NumberedLines]()
+    lines = [line.strip() for line in _COLOR.sub("", text).removeprefix("\ufeff").splitlines()]
     place = 0
     while place < len(lines):
-        line = lines[place].strip()
+        line, first = lines[place], place + 1
         place += 1
         if line.startswith("CPU: "):
             head = replace(head, cpu_model=line.removeprefix("CPU: "))
@@ -230,47 +222,36 @@ def _split_into_matrices(text: str) -> tuple[Grid, list[Grid], list[NumberedLine
         elif section := _SECTION.match(line):
             benchmark = _OF_SECTION[int(section[1]) - 1]
         elif (cpus := parse_heading(line.split())) and len(cpus) > 1:
-            cells = {}
+            cells = dict[tuple[int, int], float]()
             for cpu in cpus:
-                cells.update(
-                    _parse_screen_row(lines[place] if place < len(lines) else "", place + 1, cpu, cpus)
-                )
                 place += 1
+                words = _ERROR_OF_MEAN.sub(" ", _get_line(lines, place)).split()
+                is_full = len(words) == len(cpus)
+                others = [other for other in cpus if other != cpu]
+                cells |= parse_row(words, place, cpu, others if is_full else cpus[: cpus.index(cpu)])
             screens.append(replace(head, cpus=cpus, cells=cells, benchmark=benchmark))
         elif _CSV.fullmatch(line):
-            block = [(place, line)]
-            while place < len(lines) and _CSV.fullmatch(lines[place].strip()):
+            while place < len(lines) and _CSV.fullmatch(lines[place]):
                 place += 1
-                block.append((place, lines[place - 1].strip()))
+            block = [*enumerate(lines[first - 1 : place], first)]
             if any("," in line or ";" in line for _, line in block):
                 blocks.append(block)
     return head, screens, blocks
 
 
-def _parse_screen_row(
-    line: str, number: int, cpu: int, cpus: tuple[int, ...]
-) -> dict[tuple[int, int], float]:
-    words = _ERROR_OF_MEAN.sub(" ", line).split()
-    others = [other for other in cpus if other != cpu]
-    before = cpus[: cpus.index(cpu)]
-    return parse_row(words, number, cpu, others if len(words) - 1 == len(others) else before)
-
-
 def _parse_csv_block(block: NumberedLines) -> list[Grid]:
-    """The matrices of one block of CSV: as many rows as columns each, one below the other."""
+    """Parse the matrices of one block of CSV: as many rows as columns each, one below the other."""
     separator = ";" if any(";" in line for _, line in block) else ","
     rows = [(number, line.split(separator)) for number, line in block if line]
-    if triangle := _pad_triangle(rows):
-        rows = triangle
+    rows = _pad_triangle(rows) or rows
     width = max(len(cells) for _, cells in rows)
-    usual = len(rows[0][1])
     for number, cells in rows:
-        if len(cells) != usual:
+        if len(cells) != len(rows[0][1]):
             raise ValueError(
-                f"line {number}: {len(cells)} values where {usual} were expected; the file is damaged "
-                "(lines that ran together?)."
+                f"line {number}: {len(cells)} values where {len(rows[0][1])} were expected; the file is "
+                "damaged (lines that ran together?)."
             )
-    if not width or len(rows) % width or len(rows) // width > _MOST_BENCHMARKS:
+    if not width or len(rows) % width or len(rows) // width > len(_OF_SECTION):
         raise ValueError(f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square matrix.")
     cpus = tuple(range(width))
     values = [[parse_latency(cell, number) for cell in cells] for number, cells in rows]
@@ -302,7 +283,7 @@ def _pad_triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str
 def _split_labelled_rows(text: str) -> list[tuple[int, list[str]]]:
     """Return the rows of a matrix whose first row and column are CPU numbers, by line; none of other text.
 
-    So write fleet, pandas, R and spreadsheets, perhaps with quotation marks; R puts an X before numbers.
+    Fleet, pandas, R and spreadsheets write it so, perhaps in quotation marks; R puts an X before numbers.
     """
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     first = lines[0][1] if lines else ""
@@ -321,8 +302,7 @@ def _split_labelled_rows(text: str) -> list[tuple[int, list[str]]]:
 
 
 def _read_labelled(text: str) -> list[Grid]:
-    rows = _split_labelled_rows(text)
-    if not rows:
+    if not (rows := _split_labelled_rows(text)):
         return []
     corner, *labels = rows[0][1]
     cpus = parse_heading(labels) or ()
@@ -355,9 +335,6 @@ TOOLS: Mapping[str, Tool] = {
     "core_latency": Tool(_is_core_latency, _read_core_latency, _write_core_latency, "median"),
     "c2clat": Tool(_is_c2clat, _read_c2clat, _write_c2clat, "min"),
     "core-to-core-latency": Tool(_is_core_to_core, _read_core_to_core, _write_core_to_core, "mean"),
-}
-FORMATS: Mapping[str, tuple[Callable[[Grid], str], str]] = {  # what writes it, its estimator
-    name: (tool.write, tool.estimator) for name, tool in TOOLS.items()
 }
 
 

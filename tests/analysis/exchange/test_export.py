@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.analysis.exchange import FORMATS, TOOLS, Grid, export_matrix, export_samples, read_matrices
+from fleet.analysis.exchange import TOOLS, Grid, export_matrix, export_samples, read_matrices
 from fleet.model import Parameters
 from fleet.store import Store
 from tests import builders
@@ -61,7 +61,7 @@ def test_c2clat_has_four_wide_whole_numbers_and_zeros_on_the_diagonal() -> None:
 
 
 def test_the_csv_of_a_matrix_names_its_cpus_and_has_both_sides() -> None:
-    text = FORMATS["csv"][0](Grid(CPUS, CELLS, "cas"))
+    text = TOOLS["csv"].write(Grid(CPUS, CELLS, "cas"))
     heading, *rows = [line.split(",") for line in text.splitlines()]
     assert heading == ["CPU", "0", "2", "11"]
     assert [row[0] for row in rows] == ["0", "2", "11"]
@@ -73,12 +73,12 @@ def test_the_csv_of_a_matrix_names_its_cpus_and_has_both_sides() -> None:
         assert float(values[row, column]) == float(values[column, row]) == pytest.approx(value, abs=0.005)
 
 
-@pytest.mark.parametrize("tool", [name for name in FORMATS if name != "csv"])
+@pytest.mark.parametrize("tool", [name for name in TOOLS if name != "csv"])
 def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -> None:
     run = builders.a_run()
     bursts = list(builders.bursts_of(run))
     Store(tmp_path).publish(run, bursts)
-    usual = FORMATS[tool][1]
+    usual = TOOLS[tool].estimator
     text = "".join(export_matrix(tmp_path, run.run_id, tool, "cas"))
     assert text == "".join(export_matrix(tmp_path, run.run_id, tool, "cas", usual))
     mine = [burst for burst in bursts if burst.benchmark == "cas"]
