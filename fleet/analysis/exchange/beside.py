@@ -1,4 +1,4 @@
-"""Describes summaries and runs side by side. A summary is of one run, so no verdict."""
+"""Lay summaries and runs beside each other. A summary is of one run, so there is no verdict."""
 
 from collections.abc import Sequence
 
@@ -34,11 +34,10 @@ def lay_out_beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     runs = {side.name: side for side in (resolve_sides(root, named) if named else [])}
     parts = []
     for text in texts:
-        own = runs[text].runs if text in runs else pd.DataFrame()
-        descriptions = SHIPPED  # which are enough for summaries
+        count, descriptions = 0, SHIPPED  # which are enough for summaries
         if text in runs:
-            tables = read_tables(root, own["run_id"])
-            descriptions = tables.descriptions
+            tables = read_tables(root, runs[text].runs["run_id"])
+            count, descriptions = len(tables.runs), tables.descriptions
             pairs = drop_points(tables.pairs, descriptions).astype(dict.fromkeys(_KIND, "object"))
             numbers = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)
             rows = numbers.agg(latency_ns=("median_ns", "median"), half=("spread", "median")).reset_index()
@@ -55,7 +54,7 @@ def lay_out_beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
         numbers_of = {"median_ns": ("latency_ns", "median"), "half": ("half", "median")}
         medians = by.agg(cells=("latency_ns", "size"), **numbers_of).reset_index()
         medians = medians.sort_values("variant", kind="stable", key=lambda column: column.astype(str))
-        parts.append(medians.assign(side=text, runs=len(own), of=rows["estimator"].iloc[0]))
+        parts.append(medians.assign(side=text, runs=count, of=rows["estimator"].iloc[0]))
     table_ = pd.concat(parts, ignore_index=True)
     first = table_[table_["side"] == texts[0]].set_index(_KIND)["median_ns"]
     kinds = pd.MultiIndex.from_frame(table_[_KIND])

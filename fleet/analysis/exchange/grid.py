@@ -1,4 +1,4 @@
-"""One matrix of another tool, and helpers to read and write its text."""
+"""Hold one matrix of another tool; read and write parts of its text."""
 
 import math
 import re

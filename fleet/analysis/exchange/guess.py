@@ -1,4 +1,4 @@
-"""Guesses from a matrix of latencies which CPUs share a core, a cache or a socket (docs/exchange.md)."""
+"""Guess from a matrix of latencies which CPUs share a core, a cache or a socket (docs/exchange.md)."""
 
 from collections.abc import Iterator
 
@@ -64,11 +64,10 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
 
 def _make_logs(grid: Grid) -> Floats:
     """Return the logarithms of a matrix, each pair the mean of its directions; NaN where neither is known."""
-    ends = pd.MultiIndex.from_tuples(grid.cells)
-    table = (
-        pd.Series([*grid.cells.values()], index=ends).unstack().reindex(index=grid.cpus, columns=grid.cpus)
-    )
-    values = np.log(table.to_numpy(dtype=float))
+    places = {cpu: place for place, cpu in enumerate(grid.cpus)}
+    values = np.full((len(places), len(places)), np.nan)
+    for (row, column), ns in grid.cells.items():
+        values[places[row], places[column]] = np.log(ns)
     both = np.where(np.isnan(values), values.T, values)
     both = (both + both.T) / 2
     np.fill_diagonal(both, 0)

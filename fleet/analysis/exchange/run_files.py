@@ -1,4 +1,4 @@
-"""Writes runs to a file for others, and takes in such files. Several runs are a zip (docs/exchange.md)."""
+"""Write runs to a file for others, and import such files. Several runs are a zip (docs/exchange.md)."""
 
 import shutil
 import tempfile
@@ -15,7 +15,7 @@ from fleet.analysis.base.text import to_records
 from fleet.analysis.exchange.imports import PREFIX, require_free_name
 from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.pairs import load_pairs
-from fleet.errors import UsageError
+from fleet.errors import StoreError, UsageError
 from fleet.late import pa
 from fleet.model import SHIPPED, Descriptions
 from fleet.plan.options import parse_choice
@@ -45,37 +45,32 @@ def export_runs(
     if output.exists():
         raise UsageError(f"{output}: exists; it was not changed. Name another file.")
     listing = open_listing(root)
-    hosts = {run.run_id: run.host_id for run in listing.runs}
-    descriptions = {run.run_id: run.descriptions for run in listing.runs}
-    chosen = run_ids if output.suffix == ".zip" else run_ids[-1:]
-    lines = []
-    with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".fleet-") as folder:
-        drafts = []
-        for run_id in chosen:
-            record = TableFile(listing.place, samples_name(hosts[run_id], run_id), "samples").record
-            draft = Path(folder) / run_id
-            if medians:
-                exported = anonymize(record, keep)
-                write_table(
-                    draft, make_summary(exported.row, load_pairs(root, run_id=run_id), descriptions[run_id])
-                )
-            else:
-                exported = export_run(listing.place, record, draft, keep)
-            drafts.append(draft.rename(draft.with_name(f"{exported.row['run_id']}.parquet")))
-            lines.append(f"{run_id} as {exported.row['run_id']} of {exported.row['host_name']}")
-        if output.suffix == ".zip":
-            every = Path(folder) / "all.zip"
-            with zipfile.ZipFile(every, "x", zipfile.ZIP_STORED) as archive:
-                for file in sorted(drafts):
-                    archive.write(file, file.name)
-            drafts = [every]
-        drafts[0].rename(output)
+    runs = {run.run_id: run for run in listing.runs}
+    chosen, lines, drafts = run_ids if output.suffix == ".zip" else run_ids[-1:], list[str](), list[Path]()
+    try:
+        with tempfile.TemporaryDirectory(dir=output.absolute().parent, prefix=".fleet-") as folder:
+            for run_id in chosen:
+                name, draft = samples_name(runs[run_id].host_id, run_id), Path(folder) / run_id
+                record = TableFile(listing.place, name, "samples").record
+                if medians:
+                    exported, pairs = anonymize(record, keep), load_pairs(root, run_id=run_id)
+                    write_table(draft, make_summary(exported.row, pairs, runs[run_id].descriptions))
+                else:
+                    exported = export_run(listing.place, record, draft, keep)
+                drafts.append(draft.rename(draft.with_name(f"{exported.row['run_id']}.parquet")))
+                lines.append(f"{run_id} as {exported.row['run_id']} of {exported.row['host_name']}")
+            if output.suffix == ".zip":
+                with zipfile.ZipFile(Path(folder) / "all.zip", "x", zipfile.ZIP_STORED) as archive:
+                    for file in sorted(drafts):
+                        archive.write(file, file.name)
+                drafts = [Path(folder) / "all.zip"]
+            drafts[0].rename(output)
+    except OSError as err:
+        raise StoreError(f"{output}: cannot be written: {err.strerror or err}. Name another place.") from err
     left = [word for word in ("labels", "hostname") if word not in keep]
     without = ", ".join([*left, "ids of machine, boot and session, user, notes, the probe's answer, uptime"])
-    lines.append(
-        f"{output}: {format_count(len(chosen), 'run')}, {output.stat().st_size / 1e6:.1f} MB. Left out: "
-        f"{without}."
-    )
+    size = f"{format_count(len(chosen), 'run')}, {output.stat().st_size / 1e6:.1f} MB"
+    lines.append(f"{output}: {size}. Left out: {without}.")
     return "\n".join(lines)
 
 
@@ -84,7 +79,8 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     place, lines = open_listing(root).place, []
     with ExitStack() as stack:
         unpacked = [path for file in files for path in stack.enter_context(_unpack(file))]
-        medians = {path for path in unpacked if _is_summary(path)}
+        tables = {path: read_table_name(Folder(path.absolute().parent), path.name) for path in unpacked}
+        medians = {path for path, table in tables.items() if table == "summaries"}
         if name and len(medians) > 1:
             raise UsageError(f"--name {name}: not for {len(medians)} summaries; leave it out.")
         for path in unpacked:
@@ -95,10 +91,6 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
                 subject = f"{record.row['run_id']} of {record.row['host_name']}"
             lines.append(f"{subject}: {'imported' if is_new else 'is here already'}")
     return "\n".join(lines)
-
-
-def _is_summary(file: Path) -> bool:
-    return read_table_name(Folder(file.absolute().parent), file.name) == "summaries"
 
 
 def make_summary(row: Mapping[str, Any], pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Any:
@@ -148,10 +140,8 @@ def _unpack(file: Path) -> Iterator[list[Path]]:
                 if len(members) > _MOST_RUNS or sum(member.file_size for member in members) > _MOST_BYTES:
                     raise UsageError(f"{file}: has more than {_MOST_RUNS} files or {_MOST_BYTES >> 30} GiB.")
                 for number, member in enumerate(members):
-                    with (
-                        archive.open(member) as packed,
-                        (Path(folder) / f"{number}.parquet").open("xb") as plain,
-                    ):
+                    path = Path(folder) / f"{number}.parquet"
+                    with archive.open(member) as packed, path.open("xb") as plain:
                         shutil.copyfileobj(packed, plain)
         except (OSError, RuntimeError, zipfile.BadZipFile) as err:
             raise UsageError(f"{file}: cannot be read as a zip: {err}.") from err

@@ -122,43 +122,43 @@ def lay_out_card(
         why = "has no pairs of CPUs for a card; write a page: -o report.html."
         raise UsageError(f"{run['run_id']}: {why}")
     pairs, subject = pairs[named == kind], kind.rstrip("/")
-    name = str(pairs["benchmark"].iloc[0])
+    benchmark, number = descriptions[kind], estimator_column(run)
     if by_node:
         pairs = select_key_nodes(pairs, descriptions)
         subject = f"{subject} {pairs['about'].iloc[0]}"
         order = make_layout(cpus, cpus["cpu"][cpus["measured"]].tolist())
-        drawn = map_nodes(*lay_out_node_matrix(pairs, estimator_column(run)))
+        drawn = map_nodes(*lay_out_node_matrix(pairs, number))
     else:
         order = make_layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
-        drawn = map_cpus(matrix(pairs, order.cpus, estimator_column(run)), order)
+        drawn = map_cpus(matrix(pairs, order.cpus, number), order)
     table = [("memory" if by_node else "shared", *_TITLES)]
-    for row in to_records(relations(pairs, estimator_column(run)).astype({"pairs": str})):
-        number = f"{format_value(descriptions[name], row['median_ns'])} {_name_unit(name, descriptions)}"
-        table.append((row["relation"], number, format_half_width(row["spread"]), row["pairs"]))
+    for row in to_records(relations(pairs, number).astype({"pairs": str})):
+        median = f"{format_value(benchmark, row['median_ns'])} {benchmark.rate or 'ns'}"
+        table.append((row["relation"], median, format_half_width(row["spread"]), row["pairs"]))
     model = one_line(run["cpu_model"] or "unknown CPU model")
-    subject = one_line(f"{subject}: {descriptions[name].heading}")
+    subject = one_line(f"{subject}: {benchmark.heading}")
     memory = BY_NODE if by_node else _describe_memory(find_plateaus(every, cpus, descriptions), descriptions)
     beside_peak = [line for line in describe_memory(run, every, cpus, descriptions) if "%" in line]
     memory = one_line("; ".join(filter(None, [memory, *beside_peak[:1]])))
-    extremes = [] if by_node else _describe_extremes(pairs, estimator_column(run), descriptions[name])
+    extremes = [] if by_node else _describe_extremes(pairs, number, benchmark)
     judged = "" if accepted.startswith(Outcome.CANNOT_TELL) else one_line(accepted.partition("; ")[0])
-    fits = len(table) < _MOST_ROWS
-    lines = [*(textwrap.wrap(judged, 48) if fits else filter(None, [judged])), *extremes]
     counts, core_kinds = _describe_counts(order), list_core_kinds(order)
     foot = foot or _write_foot(run, pairs)
-    words = _place_words(model, counts, core_kinds, subject, table, memory, lines, foot)
-    about = [line for line in (f"{model}, {counts}", core_kinds, memory, foot) if line]
-    quotes = [*filter(None, [judged]), *extremes]
-    texts = [*_map_texts(drawn, name, descriptions), *words]
+    wrapped = textwrap.wrap(judged, 48) if len(table) < _MOST_ROWS else filter(None, [judged])
+    head = [(counts, 17), (core_kinds, 15)]
+    words = _place_words(model, head, subject, table, memory, [*wrapped, *extremes], foot)
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in table[1:])
     shades, cell = drawn.choose_shades(), _SIDE / len(drawn.labels)
-    cells, title = np.where(shades < 0, SHADES, shades), f"{model}, {subject}: {listed}"
-    edges = [place * cell for place, border in enumerate(drawn.borders) if border]
-    return Card(kind, title, cells, edges, texts, table, quotes, about)
-
-
-def _name_unit(benchmark: str, descriptions: Descriptions) -> str:
-    return descriptions[benchmark].rate or "ns"
+    return Card(
+        kind,
+        title=f"{model}, {subject}: {listed}",
+        cells=np.where(shades < 0, SHADES, shades),
+        edges=[place * cell for place, border in enumerate(drawn.borders) if border],
+        texts=[*_map_texts(drawn, benchmark), *words],
+        rows=table,
+        quotes=[*filter(None, [judged]), *extremes],
+        about=[*filter(None, (f"{model}, {counts}", core_kinds, memory, foot))],
+    )
 
 
 def _describe_counts(order: Layout) -> str:
@@ -216,22 +216,21 @@ def _fit_line(x: float, y: float, largest: float, words: str, kind: str = "ink",
 
 def _place_words(
     model: str,
-    counts: str,
-    kinds: str,
+    head: Sequence[tuple[str, int]],
     subject: str,
     table: Sequence[tuple[str, ...]],
     memory: str,
     lines: Sequence[str],
     foot: str,
 ) -> Iterator[Text]:
+    """Place the words beside the map. head: lines below the model, each with its size."""
     y = 76.0
     for line in textwrap.wrap(model, 26)[:3]:
         yield _fit_line(_LEFT, y, 24, line, "strong")
         y += 30
-    yield _fit_line(_LEFT, y, 17, counts)
-    if kinds:
-        y += 24
-        yield _fit_line(_LEFT, y, 15, kinds)
+    for place, (line, size) in enumerate((line, size) for line, size in head if line):
+        y += 24 if place else 0
+        yield _fit_line(_LEFT, y, size, line)
     yield _fit_line(_LEFT, y + 30, 15, subject, "muted")
     y += 62
     titles, *rows = table
@@ -249,7 +248,7 @@ def _place_words(
     yield _fit_line(40, _FOOT + 22, 14, foot, "muted", _SIZE[0] - 80)
 
 
-def _map_texts(drawn: Heatmap, benchmark: str, descriptions: Descriptions) -> Iterator[Text]:
+def _map_texts(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
     """Yield the names of groups, the numbers of a small map, and its scale."""
     cell, numbered = _SIDE / len(drawn.labels), len(drawn.labels) <= _NUMBERED
     for line, tier in enumerate(reversed(drawn.tiers)):
@@ -259,28 +258,34 @@ def _map_texts(drawn: Heatmap, benchmark: str, descriptions: Descriptions) -> It
             if name and 13 * _EM * len(name) + 4 <= high - low:
                 yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", name)
                 yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", name, upright=True)
-    size, values = min(24.0, cell / 3.6), convert_to_shown(descriptions[benchmark], drawn.values)
     if numbered:
-        yield Text(_X - 8, _Y - 8, 13, "muted", "end", "node" if drawn.labels[0].startswith("n") else "CPU")
-    for place, label in enumerate(drawn.labels if numbered else ()):
+        yield from _write_numbers(drawn, benchmark, cell)
+    low, high = sorted(convert_to_shown(benchmark, end) for end in drawn.limits)
+    right = _X + _SIDE + 38
+    for tick in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
+        value = convert_to_shown(benchmark, find_value(1 - tick / 4, drawn.limits))
+        words = f"{value:.{1 if high < 1000 else 0}f}"
+        yield Text(right, _Y + 11 + tick * (_SIDE - 13) / 4, 13, "muted", "start", words)
+    unit = f"{benchmark.rate or 'ns'}{', log' if is_log(drawn.limits) else ''}"
+    yield Text(right, _Y - 8, 13, "muted", "start", unit)
+
+
+def _write_numbers(drawn: Heatmap, benchmark: Benchmark, cell: float) -> Iterator[Text]:
+    size, values, shades = (
+        min(24.0, cell / 3.6),
+        convert_to_shown(benchmark, drawn.values),
+        drawn.choose_shades(),
+    )
+    yield Text(_X - 8, _Y - 8, 13, "muted", "end", "node" if drawn.labels[0].startswith("n") else "CPU")
+    for place, label in enumerate(drawn.labels):
         middle = (place + 0.5) * cell
         yield Text(_X + middle, _Y - 8, 13, "muted", "middle", label)
         yield Text(_X - 8, _Y + middle + 5, 13, "muted", "end", label)
-        for other, (value, shade) in enumerate(zip(values[place], drawn.choose_shades()[place], strict=True)):
+        for other, (value, shade) in enumerate(zip(values[place], shades[place], strict=True)):
             if shade >= 0:
-                kind, words = (
-                    "black" if is_light_shade(shade) else "white",
-                    f"{value:.{1 if value < 1000 else 0}f}",
-                )
-                x, y = _X + (other + 0.5) * cell, _Y + middle + 0.36 * size
-                yield Text(x, y, size, kind, "middle", words)
-    low, high = sorted(convert_to_shown(descriptions[benchmark], end) for end in drawn.limits)
-    for tick in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
-        value = convert_to_shown(descriptions[benchmark], find_value(1 - tick / 4, drawn.limits))
-        words = f"{value:.{1 if high < 1000 else 0}f}"
-        yield Text(_X + _SIDE + 38, _Y + 11 + tick * (_SIDE - 13) / 4, 13, "muted", "start", words)
-    words = f"{_name_unit(benchmark, descriptions)}{', log' if is_log(drawn.limits) else ''}"
-    yield Text(_X + _SIDE + 38, _Y - 8, 13, "muted", "start", words)
+                kind = "black" if is_light_shade(shade) else "white"
+                words, x = f"{value:.{1 if value < 1000 else 0}f}", _X + (other + 0.5) * cell
+                yield Text(x, _Y + middle + 0.36 * size, size, kind, "middle", words)
 
 
 def _list_pictures(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
@@ -306,8 +311,10 @@ def map_png(cells: Ints, side: int | None = None) -> bytes:
 
 def svg(card: Card) -> str:
     """Render the card as SVG, light or dark like its page; the last line but one is its foot."""
-    encoded = ((place, base64.b64encode(map_png(cells)).decode()) for place, cells in _list_pictures(card))
-    pictures = [(place, f"data:image/png;base64,{data}") for place, data in encoded]
+    pictures = [
+        (place, f"data:image/png;base64,{base64.b64encode(map_png(cells)).decode()}")
+        for place, cells in _list_pictures(card)
+    ]
     (width, height), about = _SIZE, {"x": _X, "y": _Y, "side": _SIDE, "mark": CARD}
     return (
         render_template("card.svg", card=card, pictures=pictures, width=width, height=height, **about) + "\n"

@@ -82,28 +82,24 @@ def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) ->
         for child in list(parent):
             if child.tag.rpartition("}")[2] in {"metadata", "style"}:
                 parent.remove(child)
-    used = {target for element in svg.iter() for target in _list_targets(element)}
+    pointers = (value for element in svg.iter() for value in element.attrib.values())
+    targets = {target for value in pointers for target in re.findall(r"(?:url\(|^)#([\w-]+)", value)}
     for element in svg.iter():
         element.tag = element.tag.rpartition("}")[2]
         element.text = (element.text or "").strip() if element.tag != "text" else element.text
         element.tail = None
         attributes = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+        if attributes.get("id") not in targets:
+            attributes.pop("id", None)
         element.attrib.clear()
         element.attrib.update({key: _convert_value(key, value, name) for key, value in attributes.items()})
-        if attributes.get("id") not in used:
-            element.attrib.pop("id", None)
         if element.tag == "g":
             _share_style(element)
-    height = float(svg.attrib["viewBox"].split()[3])
+    height = f"{float(svg.attrib['viewBox'].split()[3]):g}"
     svg.attrib.clear()
-    of_size = {"viewBox": f"0 0 {size[0]} {height:g}", "width": str(size[0]), "height": f"{height:g}"}
-    svg.attrib.update(of_size | {"role": "img", "aria-label": one_line(title)})
+    svg.attrib.update({"viewBox": f"0 0 {size[0]} {height}", "width": str(size[0]), "height": height})
+    svg.attrib.update({"role": "img", "aria-label": one_line(title)})
     return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704  (ElementTree has escaped every text)
-
-
-def _list_targets(element: ET.Element) -> set[str]:
-    pointers = (re.findall(r"(?:url\(|^)#([\w-]+)", value) for value in element.attrib.values())
-    return {target for of_one in pointers for target in of_one}
 
 
 def _convert_value(key: str, value: str, name: str) -> str:
@@ -114,12 +110,10 @@ def _convert_value(key: str, value: str, name: str) -> str:
     if key == "href":
         return re.sub("^#", f"#{name}-", value)
     value = _LONG.sub(lambda number: f"{float(number[0]):.2f}", value.replace("url(#", f"url(#{name}-"))
-    return _use_page_colours(value) if key == "style" else value
-
-
-def _use_page_colours(style: str) -> str:
-    style = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", style)
-    return style.replace(_INK, "currentColor").replace(_RULE, "var(--rule)")
+    if key == "style":
+        value = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", value)
+        value = value.replace(_INK, "currentColor").replace(_RULE, "var(--rule)")
+    return value
 
 
 def _share_style(group: ET.Element) -> None:
@@ -128,6 +122,6 @@ def _share_style(group: ET.Element) -> None:
     if len(group) > 1 and len(styles) == 1 and all(child.tag.endswith("use") for child in group):
         style = styles.pop()
         if style and "style" not in group.attrib:
-            group.set("style", _use_page_colours(style))
+            group.set("style", _convert_value("style", style, ""))
             for child in group:
                 del child.attrib["style"]

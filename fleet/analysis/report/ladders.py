@@ -60,21 +60,12 @@ def build_ladders(
 
     pairs (from `as_float64`), cpus: its rows.
     """
-    benchmarks = [descriptions[kind.partition("/")[0]] for kind in kinds]
-    ladders = list(
-        _collect_curves(
-            pairs[
-                pairs["benchmark"].isin(
-                    [benchmark.name for benchmark in benchmarks if benchmark.other_unit == "byte"]
-                )
-            ],
-            descriptions,
-        )
-    )
+    benchmarks = [descriptions[kind] for kind in kinds]
+    loaded = [benchmark.name for benchmark in benchmarks if benchmark.other_unit == "byte"]
+    ladders = list(_collect_curves(pairs[pairs["benchmark"].isin(loaded)], descriptions))
     if any(benchmark.view is View.LADDER for benchmark in benchmarks):
-        ladders += _collect_ladders(
-            select_ladder_steps(pairs, descriptions), find_plateaus(pairs, cpus, descriptions), descriptions
-        )
+        steps, levels = select_ladder_steps(pairs, descriptions), find_plateaus(pairs, cpus, descriptions)
+        ladders += _collect_ladders(steps, levels, descriptions)
     return sorted(ladders, key=lambda ladder: kinds.index(ladder.name))
 
 
@@ -114,15 +105,11 @@ def picture(reading: Any, ladder: Ladder, place: int) -> Markup:
     ]
     subject = f"{ladder.name}, {ladder.cpus}, on {reading.name}: {ladder.heading} by {ladder.axis}"
     levels = ladder.levels if ladder.over == "bytes" else None
-    how: dict[str, Any] = {
-        "settings": order,
-        "rate": is_rate(descriptions[ladder.benchmark]),
-        "over": ladder.over,
-    }
+    rate = is_rate(descriptions[ladder.benchmark])
     return figures.draw(
         f"{reading.anchor}-ladder-{place}",
         ". ".join([subject, "; ".join(cells)]),
         (_WIDTH, _HEIGHT),
-        partial(plots.ladder, ladder.steps, levels, **how),
+        partial(plots.ladder, ladder.steps, levels, settings=order, rate=rate, over=ladder.over),
         margins=(54, 42, 12, 22 + 18 * -(-len(order) // _IN_A_LINE)),
     )

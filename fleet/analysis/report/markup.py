@@ -33,14 +33,12 @@ def _load_templates() -> jinja2.Environment:
         "number": number,
         "spark": draw_spark,
         "px": "{:.1f}".format,
-    }
-    environment.filters |= {
         "within": text.format_half_width,
         "percent": text.format_share,
         "signed": text.format_change,
+        "moment": lambda when: f"{when.astimezone(UTC):%Y-%m-%d %H:%M}",
     }
     environment.globals |= {"text": text, "heatmap": heatmap}
-    environment.filters["moment"] = lambda when: f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
     return environment
 
 

@@ -1,5 +1,6 @@
 """Check where a report or card may be written: never over a file that is neither."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from fleet.errors import UsageError
@@ -26,17 +27,12 @@ def check(path: Path, *, force: bool = False) -> None:
         raise UsageError(f"{path}: is a device, a FIFO or a socket; name a file with --output.")
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no directory {path.parent}; create it, or name another file.")
-    if path.exists() and not force and not _is_ours(path):
+    if path.exists() and not force:
+        with suppress(OSError), path.open("rb") as file:
+            head = file.read(_HEAD)
+            if any(mark in head for mark in _MARKS):
+                return
         raise UsageError(
             f"{path}: exists and is not a report of fleet; it was not changed. "
             f"Name another file, or replace it with --force."
         )
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-            return any(mark in head for mark in _MARKS)
-    except OSError:
-        return False

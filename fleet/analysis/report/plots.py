@@ -6,7 +6,7 @@ as mathematics or markup. docs/report.md explains each picture.
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -199,9 +199,11 @@ def ladder(
     order of the rows.
     """
     axes = _make_axes(axes)
-    numbers: Callable[[npt.ArrayLike], Floats] = lambda ns: (  # noqa: E731
-        1 / np.asarray(ns, dtype=float) if rate else np.asarray(ns, dtype=float)
-    )
+
+    def numbers(ns: npt.ArrayLike) -> Floats:
+        values = np.asarray(ns, dtype=float)
+        return 1 / values if rate else values
+
     names = list(settings if settings is not None else dict.fromkeys(steps["setting"]))
     every = numbers(steps["median_ns"])
     low, high = float(every.min()) / 1.6, float(every.max()) * 1.6
@@ -212,13 +214,11 @@ def ladder(
         band = [numbers(bounded[end].clip(lower=1e-6)).clip(low, high) for end in ("low_ns", "high_ns")]
         axes.fill_between(bounded[over].to_numpy(), band[0], band[1], color=colour, alpha=0.18, linewidth=0)
         sizes, values = own[over].to_numpy(), numbers(own["median_ns"])
-        axes.plot(
-            sizes, values, dash, color=colour, linewidth=1.6, label=one_line(name), marker=".", markersize=5
-        )
-        if levels is not None:
-            for row in levels[levels["setting"] == name].to_dict("records"):
-                ends, value = [row["least_bytes"], row["most_bytes"]], float(numbers(row["median_ns"]))
-                axes.plot(ends, [value] * 2, color=colour, linewidth=4.5, alpha=0.45, solid_capstyle="round")
+        look: Any = {"color": colour, "linewidth": 1.6, "marker": ".", "markersize": 5}
+        axes.plot(sizes, values, dash, label=one_line(name), **look)
+        for row in [] if levels is None else levels[levels["setting"] == name].to_dict("records"):
+            ends, value = [row["least_bytes"], row["most_bytes"]], float(numbers(row["median_ns"]))
+            axes.plot(ends, [value] * 2, color=colour, linewidth=4.5, alpha=0.45, solid_capstyle="round")
     axes.set_yscale("log")
     axes.set_xlabel("GB/s of the other threads")
     if over == "bytes":
@@ -288,8 +288,7 @@ def ink_on(red: float, green: float, blue: float) -> str:
     linear = [
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)
     ]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "black" if luminance > 0.179 else "white"
+    return "black" if np.dot([0.2126, 0.7152, 0.0722], linear) > 0.179 else "white"
 
 
 def _make_axes(axes: Axes | None, inches: float = 0.0) -> Axes:

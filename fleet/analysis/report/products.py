@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -48,26 +48,18 @@ def build_products(
     """Return the products of one run, of one CPU first. pairs, cpus: its rows of these tables."""
     if not any(descriptions[name].view is View.PRODUCTS for name in pairs["benchmark"].unique()):
         return []
-    return list(
-        _collect_products(
-            add_peak_shares(pairs, descriptions), find_plateaus(pairs, cpus, descriptions), descriptions
-        )
-    )
-
-
-def _collect_products(
-    rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions
-) -> Iterator[Products]:
-    one_each = ["variant", "operation", "ping_cpu", "pong_cpu", "threads"]
-    rows = rows.sort_values("bytes", na_position="first", kind="stable")
-    rows = rows.drop_duplicates(one_each, keep="last").sort_index()
+    keys = ["variant", "operation", "ping_cpu", "pong_cpu", "threads"]
+    rows = add_peak_shares(pairs, descriptions).sort_values("bytes", na_position="first", kind="stable")
+    rows = rows.drop_duplicates(keys, keep="last").sort_index()
+    products, levels = [], find_plateaus(pairs, cpus, descriptions)
     for threads, part in rows.groupby("threads", sort=True):
-        numbers = {"gops": ("gops", "median")}
-        medians = part.groupby(["variant", "operation", "shape"], sort=False).agg(**numbers).reset_index()
+        groups = part.groupby(["variant", "operation", "shape"], sort=False)
+        medians = groups.agg(gops=("gops", "median")).reset_index()
         (row, *_) = descriptions[str(part["benchmark"].iloc[0])].parameters_with_role("row")
         medians = medians.sort_values(row.name, key=lambda names: names.map(row.sort_key), kind="stable")
-        together = int(float(str(threads)))
-        yield Products(together, describe_cpus(part), _compute_roofs(levels, together), medians)
+        count = int(float(str(threads)))
+        products.append(Products(count, describe_cpus(part), _compute_roofs(levels, count), medians))
+    return products
 
 
 def _compute_roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
