@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -214,12 +215,6 @@ def test_where_only_the_host_may_build_its_failure_is_the_error(
     assert os.listdir(deployer.workdir) == []  # noqa: PTH208 - nothing is left behind
 
 
-def test_a_wished_compiler_that_is_missing_is_an_error_not_a_fallback(deployer: Deployer) -> None:
-    host = replace(HERE, toolchain=RequestedToolchain(cc="no-such-cc"))
-    with pytest.raises(BuildError, match=r"(?s)no-such-cc on the host could not.*not found"):
-        deployer(host, deployer.facts("cc"))
-
-
 def test_no_compiler_anywhere_lists_what_was_tried(
     deployer: Deployer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -250,11 +245,6 @@ def test_an_agent_shipped_with_fleet_needs_no_compiler_and_has_no_flags_of_ones_
         deployer(replace(HERE, toolchain=RequestedToolchain(cflags=("-O1",))), deployer.facts())
 
 
-def test_build_host_without_a_compiler_says_what_was_looked_for(deployer: Deployer) -> None:
-    with pytest.raises(BuildError, match="looked for cc, gcc, clang"):
-        deployer(replace(HERE, build=BuildPlace.HOST), deployer.facts())
-
-
 def test_a_target_without_sources_names_those_there_are(deployer: Deployer) -> None:
     with pytest.raises(ProbeError, match=r"no agent for linux-vax .*x86_64"):
         deployer(HERE, replace(deployer.facts("cc"), arch="vax"))
@@ -279,17 +269,22 @@ def test_a_prebuilt_binary_for_another_machine_never_travels(deployer: Deployer,
     assert os.listdir(deployer.workdir) == []  # noqa: PTH208
 
 
-def test_a_prebuilt_path_that_is_not_there_is_named(deployer: Deployer) -> None:
-    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary="/no/such/agent"))
-    with pytest.raises(BuildError, match="cannot read the prebuilt agent /no/such/agent: No such file"):
-        deployer(host, deployer.facts())
-
-
-@pytest.mark.parametrize("given", ["/dev/zero", "/tmp"])
-def test_a_prebuilt_agent_that_is_no_file_is_not_read(deployer: Deployer, given: str) -> None:
-    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary=given))
-    with pytest.raises(BuildError, match=f"the prebuilt agent {given} is not a file"):
-        deployer(host, deployer.facts())
+@pytest.mark.parametrize(
+    ("build", "toolchain", "compilers", "words"),
+    [
+        ("auto", {"cc": "no-such-cc"}, ["cc"], r"(?s)no-such-cc on the host could not.*not found"),
+        ("host", {}, [], "looked for cc, gcc, clang"),
+        ("prebuilt", {"binary": "/no/such"}, [], "cannot read the prebuilt agent /no/such: No such file"),
+        ("prebuilt", {"binary": "/dev/zero"}, [], "the prebuilt agent /dev/zero is not a file"),
+        ("prebuilt", {"binary": "/tmp"}, [], "the prebuilt agent /tmp is not a file"),
+    ],
+)
+def test_an_agent_that_cannot_come_from_where_the_inventory_says_is_an_error(
+    deployer: Deployer, build: str, toolchain: dict[str, Any], compilers: list[str], words: str
+) -> None:
+    host = replace(HERE, build=BuildPlace(build), toolchain=RequestedToolchain(**toolchain))
+    with pytest.raises(BuildError, match=words):
+        deployer(host, deployer.facts(*compilers))
 
 
 def test_a_workdir_that_went_away_is_a_deploy_error(deployer: Deployer) -> None:

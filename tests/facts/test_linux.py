@@ -406,16 +406,16 @@ def test_a_host_that_hides_its_topology_says_unknown_and_not_zero(facts):
 
 
 @pytest.mark.parametrize(
-    ("text", "cpus"),
-    [("0", (0,)), ("0-2,5", (0, 1, 2, 5)), ("0-1,288-289\n", (0, 1, 288, 289))],
+    ("cpus", "texts"),
+    [
+        ((0,), ["0"]),
+        ((0, 1, 2, 5), ["0-2,5"]),
+        ((0, 1, 288, 289), ["0-1,288-289\n"]),
+        ((), ["", "(null)", "x", "0-", "-1", "0,,1", "0-99999", "0 1", "²"]),
+    ],
 )
-def test_kernel_cpu_lists_unfold(text, cpus):
-    assert parse_cpu_list(text) == cpus
-
-
-@pytest.mark.parametrize("text", ["", "(null)", "x", "0-", "-1", "0,,1", "0-99999", "0 1", "²"])
-def test_text_that_is_not_a_cpu_list_names_none(text):
-    assert parse_cpu_list(text) == ()
+def test_kernel_cpu_lists_unfold_and_other_text_names_no_cpu(cpus, texts):
+    assert [parse_cpu_list(text) for text in texts] == [cpus] * len(texts)
 
 
 @given(st.sets(st.integers(0, 2000)))

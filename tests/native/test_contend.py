@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from tests import needs
 from tests.native import contend_loops, disassembly
 from tests.native.agent import (
     Record,
@@ -14,7 +13,6 @@ from tests.native.agent import (
     failures,
     measure,
     points,
-    run,
     two_cpus,
     wrong,
 )
@@ -95,22 +93,6 @@ def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails() -> None:
         records = measure(*SHORT, *plan, "-c", cpus)
     assert not bursts(records)
     assert all("other work held it" in one["reason"] for one in failures(records))
-
-
-@pytest.mark.parametrize(
-    ("args", "code", "words"),
-    [
-        (["--threads", "1"], 2, "no point of contend"),
-        (["--op", "nt"], 5, "no point of the operations and threads asked for"),
-        (["--op", "modify", "--share", "one"], 2, "no point of contend"),
-        (["--share", "here"], 2, "there is: own, one, shared, words"),
-    ],
-)
-def test_what_cannot_be_contended_for_is_refused(args: list[str], code: int, words: str) -> None:
-    needs.cpus(2)
-    done = run("-b", "contend", *args)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert words in done.stderr
 
 
 def check_locks(target: Target) -> None:

@@ -92,23 +92,6 @@ def test_operations_and_states_can_be_chosen() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "words"),
-    [
-        (["--state", "ours"], 2, "there is: own, written, clean, both, third, taken, evicted, memory"),
-        (["--stride", "96"], 2, "a power of two from 64 to 2048"),
-        (["--stride", "4096"], 2, "a power of two from 64 to 2048"),
-        (["--op", "nt"], 5, "no point of the operations and threads asked for"),
-        (["--few-pairs", "0-0"], 2, "with itself"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_with_what_there_is(args: list[str], code: int, words: str) -> None:
-    needs.cpus(2)
-    done = run("-b", "fetch", *args)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert words in done.stderr
-
-
 def test_a_third_cpu_that_is_not_there_is_refused() -> None:
     needs.cpus(2)
     two = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))

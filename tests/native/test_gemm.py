@@ -102,25 +102,6 @@ def test_odd_shapes_are_exact_too(asked: str) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ("255x256x256", "nearest shape for all its variants is 256x256x256"),
-        ("256x250x256", "nearest shape for all its variants is 256x256x256"),
-        ("256x256", "wants auto or MxNxK"),
-        ("0x8x8", "wants auto or MxNxK"),
-        ("8x8x8x8", "wants auto or MxNxK"),
-        ("8x8x8x", "wants auto or MxNxK"),
-        ("8x8x5000", "up to 4096 each"),
-        ("big", "wants auto or MxNxK"),
-    ],
-)
-def test_a_shape_that_cannot_be_is_refused_with_the_nearest(asked: str, words: str) -> None:
-    done = run("-b", "gemm", "-v", "c11", "--shape", asked)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert words in done.stderr
-
-
 def test_one_shape_is_named_that_fits_all_variants_and_none_ends_a_run_of_others() -> None:
     plan = ("-b", "gemm", "-v", "gemm=all", "-c", "0", "--threads", "1", "--shape")
     refused = run(*plan, "65x65x65", "--forecast").stderr

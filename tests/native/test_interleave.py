@@ -3,7 +3,7 @@
 import pytest
 
 from tests import needs
-from tests.native.agent import Record, bursts, measure, points, run, wrong
+from tests.native.agent import Record, bursts, measure, points, wrong
 
 SHORT = ("-b", "interleave", "--rounds", "2", "--samples", "2", "--iterations", "3", "--seed", "7")
 LINES = (256 << 10) // 64
@@ -44,20 +44,3 @@ def test_every_variant_writes_what_it_is_given() -> None:
     assert found["c11"] == [
         f"{way}.write.{block}" for way in ("own", "shared") for block in ("64", "1K", "2K", "4K")
     ]
-
-
-@pytest.mark.parametrize("blocks", ["32", "96", "128K", "4K..1K", "64,", "", "x"])
-def test_blocks_that_cannot_be_are_refused(blocks: str) -> None:
-    done = run("-b", "interleave", f"--blocks={blocks}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "powers of two from 64 to 64K" in done.stderr
-
-
-def test_an_operation_it_lacks_is_refused() -> None:
-    needs.cpus(2)
-    for benchmarks in ("interleave", "bandwidth,interleave"):
-        done = run("-b", benchmarks, "--op", "read")
-        assert (done.returncode, "no point of the operations and threads asked for" in done.stderr) == (
-            5,
-            True,
-        )

@@ -151,32 +151,6 @@ def test_an_automatic_sample_lasts_long_enough_and_holds_whole_passes() -> None:
         assert max(burst["ticks"]) > records[0]["ticks_per_second"] / 20_000
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "words"),
-    [
-        (["--sizes", "5K"], 2, "multiples of 4K"),
-        (["--sizes", "64K..16K"], 2, "multiples of 4K"),
-        (["--sizes", "16K,"], 2, "multiples of 4K"),
-        (["--sizes", "900G"], 2, "no more than half of the"),
-        (["--op", "red"], 2, "there is: read, write, nt"),
-        (["--op", "nt", "-v", "bandwidth=c11"], 5, "no point of the operations and threads asked for"),
-        (["--threads", "9999"], 2, "there are only"),
-        (["--threads", "some"], 2, "llc, cores, node, package, all and numbers"),
-        (["--share", "both"], 2, "there is: own, one"),
-        (["--share", "one", "--threads", "1"], 2, "several threads that read"),
-        (["--stride", "12"], 2, "multiple of 8"),
-        (["--stride", "4096", "--sizes", "4K"], 2, "no two lines"),
-        (["--pages", "large"], 2, "huge|base"),
-        (["--op", "nt,read", "-v", "bandwidth=c11"], 5, "--op nt: no variant"),
-        (["-v", "bandwidth=none"], 5, "bandwidth has no variant 'none'"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_with_what_there_is(args: list[str], code: int, words: str) -> None:
-    done = run("-b", "chase,bandwidth", *args)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert words in done.stderr
-
-
 def test_base_pages_can_be_asked_for_and_are_in_the_name() -> None:
     records = measure("-b", "chase", "--pages", "base", *SMALL)
     assert all(burst["point"].endswith(".base") for burst in bursts(records))

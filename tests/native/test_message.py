@@ -67,13 +67,6 @@ def test_the_usual_number_of_samples_is_in_the_plan() -> None:
     }
 
 
-@pytest.mark.parametrize("lines", ["0", "65", "1,", "a", "1 2", ""])
-def test_lines_that_cannot_be_are_refused(lines: str) -> None:
-    done = run("-b", "message", f"--lines-per-message={lines}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "a list of numbers from 1 to 64" in done.stderr
-
-
 def test_the_matrix_is_the_mean_of_both_directions() -> None:
     text = run(*SHORT, "-f", "matrix").stdout
     assert text.startswith("message, variant ")

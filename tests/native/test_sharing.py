@@ -2,13 +2,11 @@
 
 import pytest
 
-from tests import needs
 from tests.native.agent import (
     bursts,
     failures,
     measure,
     points,
-    run,
     two_cpus,
     wrong,
 )
@@ -29,16 +27,3 @@ def test_watchers_count_what_they_see_and_answer_each_write(variant: str) -> Non
             assert all(abs(count - burst["iterations"]) <= 8 for count in seen)
         else:
             assert sum(seen) <= burst["iterations"] * 4  # samples, and what ping did as it looked
-
-
-@pytest.mark.parametrize(
-    ("args", "code", "words"),
-    [
-        (["--op", "faa"], 5, "no point of the operations and threads asked for"),
-    ],
-)
-def test_what_cannot_be_watched_is_refused(args: list[str], code: int, words: str) -> None:
-    needs.cpus(2)
-    done = run("-b", "sharing", *args)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert words in done.stderr
