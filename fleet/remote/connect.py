@@ -21,7 +21,14 @@ def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
 
 
 def _connect(host: Host, timeout_s: float) -> Connection:
-    _require_plain_words(host)
+    try:  # a shell or a program could take other words for more, wherever the host comes from
+        read_address(host.address)
+        for hop in host.jump:
+            read_hop(hop)
+        if host.user:
+            read_user(host.user)
+    except ValueError as error:
+        raise UnreachableError(f"{host.name}: not a host to connect to: {error}") from error
     if host.via is Via.SSH:
         from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
 
@@ -31,15 +38,3 @@ def _connect(host: Host, timeout_s: float) -> Connection:
     client = choose_client(host, timeout_s)
     _log.info("%s: connecting through a program; by hand: %s", host.name, client.by_hand)
     return CommandConnection.open(host, client)
-
-
-def _require_plain_words(host: Host) -> None:
-    """Refuse a host whose words a shell or a program could take for more, wherever it comes from."""
-    try:
-        read_address(host.address)
-        for hop in host.jump:
-            read_hop(hop)
-        if host.user:
-            read_user(host.user)
-    except ValueError as error:
-        raise UnreachableError(f"{host.name}: not a host to connect to: {error}") from error

@@ -18,8 +18,6 @@ from fleet.remote.stream import Stream
 
 if TYPE_CHECKING:
     from fleet.remote.ssh.sftp import SftpChannel
-if TYPE_CHECKING:
-    from fleet.remote.ssh.sftp import SftpChannel
 
 
 class Connection(abc.ABC):

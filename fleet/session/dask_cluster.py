@@ -26,7 +26,7 @@ from fleet.session.link import HostLink
 from fleet.session.log import prune_logs
 from fleet.session.outcome import Outcome, State
 from fleet.session.resume import resume_host
-from fleet.session.runner import flush_tables, make_intent, note_failures, run_host, run_on_each
+from fleet.session.runner import flush_tables, make_intent, run_host, run_on_each, settle_session
 from fleet.session.shards import split_into_groups
 from fleet.store import RunSummary, Store
 from fleet.store.places import Folder
@@ -79,33 +79,21 @@ class EventSender:
         self._held: dict[str, events.BurstsReceived] = {}
 
     def __call__(self, event: events.Event) -> None:
-        """Send the event; hold progress back if some was sent just now, until a stage or the end."""
-        name = event.host.name
-        match event:
-            case events.BurstsReceived():
-                if self._hold(event):
-                    return
-            case events.StageEntered() | events.HostFinished():
-                with self._guard:
-                    held = self._held.pop(name, None)
-                if held is not None:
-                    self._send(held)
-        self._send(event)
-
-    def _hold(self, event: events.BurstsReceived) -> bool:
+        """Send the event; hold progress back if some was sent just now, until another event."""
         name, now = event.host.name, time.monotonic()
         with self._guard:
-            if now - self._sent_at.get(name, float("-inf")) < PROGRESS_EVERY_S:
-                self._held[name] = event
-                return True
-            self._sent_at[name] = now
-            self._held.pop(name, None)
-            return False
-
-    def _send(self, event: events.Event) -> None:
-        message = encode_event(event)
-        with suppress(OSError, RuntimeError, ValueError):  # a worker about to end, or without its scheduler
-            self._send_message(message)
+            held = self._held.pop(name, None)
+            if isinstance(event, events.BurstsReceived):
+                held = None
+                if now - self._sent_at.get(name, -math.inf) < PROGRESS_EVERY_S:
+                    self._held[name] = event
+                    return
+                self._sent_at[name] = now
+        for pending in (held, event):
+            if pending is not None:
+                # a worker about to end, or without its scheduler
+                with suppress(OSError, RuntimeError, ValueError):
+                    self._send_message(encode_event(pending))
 
 
 class EventReceiver:
@@ -170,10 +158,7 @@ def measure_on_cluster(
         shards = split_into_groups(hosts, max(_count_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD)))
         by_name = _collect_outcomes(client, shards, job, EventReceiver(hosts, context.emit))
         outcomes = [by_name[host.name] for host in hosts]
-        if all(outcome.is_settled for outcome in outcomes):
-            context.store.end_session(job.session_id)
-        else:
-            note_failures(context.store, intent, outcomes)
+        settle_session(context.store, intent, outcomes, intent.hosts)
     return outcomes
 
 

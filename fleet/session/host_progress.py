@@ -28,7 +28,10 @@ MEDIANS_EVERY_S = 0.5
 
 
 class HostProgress:
-    """The progress of one host since it left the queue."""
+    """The progress of one host since it left the queue.
+
+    bursts: the number in its journal. unrestored: for the outcome, which commands of `after` failed.
+    """
 
     def __init__(self, host: Host, emit: EventHandler) -> None:
         self.host = host
@@ -37,9 +40,9 @@ class HostProgress:
         self._started = time.monotonic()
         self._stage = "connect"
         self._run_id: str | None = None
-        self._bursts = 0
-        self._unrestored = ""
-        self._so_far: LiveMedians | None = None
+        self.bursts = 0
+        self.unrestored = ""
+        self._live_medians: LiveMedians | None = None
         self._medians: Medians = ()
         self._medians_at = self._started
 
@@ -48,7 +51,9 @@ class HostProgress:
         self._stage = stage
         if run is not None:
             self._run_id = run.run_id
-            self._so_far = self._so_far or LiveMedians(run.facts, cpus_to_measure(run.plan, run.facts))
+            self._live_medians = self._live_medians or LiveMedians(
+                run.facts, cpus_to_measure(run.plan, run.facts)
+            )
         self._emit(StageEntered(self.host, stage, detail))
 
     def announce_duration(self, duration: Duration) -> None:
@@ -72,32 +77,24 @@ class HostProgress:
         hidden = hide_secrets(output, self.host.env.values())
         self._emit(CommandEnded(self.host, stage, command, completed.exit_code or 0, hidden))
 
-    def report_unrestored(self, failures: str) -> None:
-        """Have the outcome say which commands of `after` failed; "" for none."""
-        self._unrestored = failures
-
     def note_once(self, *texts: str) -> None:
         """Add those sentences that are not yet among the notes."""
         self.note(*(text for text in texts if text not in self.notes))
-
-    def set_burst_count(self, bursts: int) -> None:
-        """Set the number of bursts that are already in the journal."""
-        self._bursts = bursts
 
     def follow_record(self, record: Record, reader: Reader) -> None:
         """Count the agent's bursts, update their medians and add its notes."""
         if isinstance(record, Note):
             self.note(record.text)
-        if isinstance(record, Burst) and reader.hello is not None and self._so_far is not None:
-            self._so_far.add(record, reader.hello)
+        if isinstance(record, Burst) and reader.hello is not None and self._live_medians is not None:
+            self._live_medians.add(record, reader.hello)
             if time.monotonic() - self._medians_at >= MEDIANS_EVERY_S:
-                self._medians, self._medians_at = self._so_far.medians(), time.monotonic()
-        self._bursts = reader.done.bursts + reader.bursts
+                self._medians, self._medians_at = self._live_medians.medians(), time.monotonic()
+        self.bursts = reader.done.bursts + reader.bursts
         if reader.hello is not None:
             before = reader.done.visits
             done = before + reader.bursts + len(reader.failed)
             total = max(done, before + reader.hello.bursts)
-            self._emit(BurstsReceived(self.host, done, total, self._medians, self._so_far))
+            self._emit(BurstsReceived(self.host, done, total, self._medians, self._live_medians))
 
     def outcome_of_run(self, run: Run) -> Outcome:
         """Return the outcome of a run that was published."""
@@ -141,16 +138,16 @@ class HostProgress:
 
     def _journal_hint(self, *, resume: bool = True) -> str:
         """Return how many bursts the journal keeps. resume: also advise `fleet resume`."""
-        if self._run_id is None or self._bursts == 0:
+        if self._run_id is None or self.bursts == 0:
             return ""
-        text = f" {self._bursts} bursts are kept in the journal of {self._run_id}"
+        text = f" {self.bursts} bursts are kept in the journal of {self._run_id}"
         return f"{text}; `fleet resume` measures the rest." if resume else f"{text}."
 
     def _make_outcome(
         self, state: State, message: str = "", code: int = 0, stage: str | None = None
     ) -> Outcome:
-        if self._unrestored:
-            message = " ".join(filter(None, (message or f"{self.host.name}:", self._unrestored)))
+        if self.unrestored:
+            message = " ".join(filter(None, (message or f"{self.host.name}:", self.unrestored)))
             code = code or errors.PreparationError.exit_code
         return Outcome(
             host=self.host,
@@ -159,7 +156,7 @@ class HostProgress:
             stage="done" if state is State.COMPLETE else stage or self._stage,
             message=hide_secrets(message, self.host.env.values()),
             exit_code=code,
-            bursts=self._bursts,
+            bursts=self.bursts,
             seconds=time.monotonic() - self._started,
             notes=tuple(self.notes),
         )

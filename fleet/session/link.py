@@ -4,7 +4,7 @@ import logging
 import random
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from typing import Self
 
 from fleet.agent.deploy import deploy
@@ -80,15 +80,6 @@ class HostLink:
         """Close the connection. Safe to call twice."""
         self._resources.close()
 
-    @property
-    def conditions(self) -> tuple[tuple[str, ...], float]:
-        """The conditions to be met and the seconds to wait for them: the session's, else the inventory's."""
-        require, wait_s = self.context.require, self.context.wait_s
-        return (
-            self.host.require if require is None else require,
-            self.host.wait_s if wait_s is None else wait_s,
-        )
-
     def enter(self, stage: str, run: Run | None = None, detail: str = "") -> None:
         """Enter a stage of this host. Raises Cancelled."""
         self.context.cancellation.raise_if_requested()
@@ -126,12 +117,6 @@ class HostLink:
                 if time.monotonic() >= give_up:
                     raise LinkError(f"{lost} Could not reconnect; the last attempt: {err}") from err
         raise AssertionError("pauses never end")
-
-    def wait_turn(self, run: Run) -> AbstractContextManager[None]:
-        """Wait until no other entry of the session measures the same machine."""
-        if self.lock is LockPolicy.OFF:
-            return nullcontext()
-        return self.context.turns.wait_for(run, self.progress)
 
     def _connect(self) -> None:
         self._connection = self._resources.enter_context(self.context.connection(self.host))

@@ -39,7 +39,7 @@ class LiveMedians:
     def __init__(self, facts: Facts, cpus: Collection[int]) -> None:
         self.cpus = tuple(cpu for cpu in facts.cpus if cpu.cpu in cpus)
         self._topology = Topology(facts.cpus, facts.core_kinds)
-        self._journal_hint: dict[str, dict[str, _Thinned]] = {}
+        self._values: dict[str, dict[str, _Thinned]] = {}
         self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
         self.latest: dict[str, array[float]] = {}
         self.labels: dict[str, str] = {}
@@ -52,7 +52,7 @@ class LiveMedians:
         if not measured:
             return
         ns = median(measured) * 1e9 / hello.ticks_per_second / burst.iterations / benchmark.latencies
-        relations = self._journal_hint.setdefault(burst.benchmark, {})
+        relations = self._values.setdefault(burst.benchmark, {})
         relation = self._topology.name_relation(burst.ping_cpu, burst.pong_cpu)
         relations.setdefault(relation, _Thinned()).add(ns)
         if benchmark.view is View.MATRIX:
@@ -79,5 +79,5 @@ class LiveMedians:
                     (name, median(samples[name].values)) for name in sorted(samples, key=relation_sort_key)
                 ),
             )
-            for benchmark, samples in sorted(self._journal_hint.items())
+            for benchmark, samples in sorted(self._values.items())
         )

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -33,7 +34,7 @@ def measure_run(link: HostLink, run: Run, journal: Journal, earlier: RunSoFar | 
 
     If the agent refuses the run, its journal, which is empty, is removed.
     """
-    with link.wait_turn(run):
+    with nullcontext() if link.lock is LockPolicy.OFF else link.context.turns.wait_for(run, link.progress):
         measurement = _Measurement(link, run, journal, earlier or read_journal(link, run, journal))
         while measurement.so_far.missing is not None and measurement.deaths < MAX_DEATHS:
             try:

@@ -42,7 +42,9 @@ def prepare_host(link: HostLink) -> Iterator[None]:
 def gather_ready_facts(link: HostLink) -> Facts:
     """Gather the facts of a host once it meets its conditions. Raises NotReadyError after its wait."""
     facts, began, reasons = link.gather_facts(), time.monotonic(), ""
-    required, wait_s = link.conditions
+    context, host = link.context, link.host
+    required = host.require if context.require is None else context.require
+    wait_s = host.wait_s if context.wait_s is None else context.wait_s
     while unmet := _find_unmet(link, facts, required):
         reasons, waited_s = " ".join(unmet), time.monotonic() - began
         if waited_s >= wait_s:
@@ -100,4 +102,4 @@ def _restore_host(link: HostLink) -> None:
                 )
                 break
             time.sleep(pause)
-    progress.report_unrestored(" ".join(filter(None, failures)))
+    progress.unrestored = " ".join(filter(None, failures))

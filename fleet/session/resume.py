@@ -18,7 +18,7 @@ from fleet.session.measurement import (
 )
 from fleet.session.outcome import Outcome
 from fleet.session.readiness import gather_ready_facts, prepare_host
-from fleet.session.runner import flush_tables, note_failures, run_host, run_on_each
+from fleet.session.runner import flush_tables, run_host, run_on_each, settle_session
 from fleet.store import Intent, Listing, Store
 
 _SHOWN = 5  # sessions
@@ -120,15 +120,11 @@ def resume_session(
         outcomes = run_on_each([host for host in hosts if host.name in names], finish_one, context)
         outcomes = flush_tables(outcomes, context)
         context.store.complete_tables(remaining.session_id)
-        settled = {outcome.host.name for outcome in outcomes if outcome.is_settled}
         dropped = partial and not any(
             run.session_id == remaining.session_id for run in context.store.read_begun_runs()
         )
-        if dropped or names <= settled:
-            context.store.end_session(remaining.session_id)
+        if settle_session(context.store, remaining.intent, outcomes, () if dropped else names):
             outcomes = [replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes]
-        else:
-            note_failures(context.store, remaining.intent, outcomes)
     return outcomes
 
 
@@ -160,7 +156,7 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
     store = link.context.store
     with store.reopen_journal(run.run_id) as journal:
         run_state = read_journal(link, run, journal)
-        link.progress.set_burst_count(run_state.done.bursts)
+        link.progress.bursts = run_state.done.bursts
         if run_state.missing is None or partial:
             if run_state.hello is None:
                 store.drop_journal(run.run_id)

@@ -1,6 +1,6 @@
 """The main path: hosts in, runs out; one outcome per host, whatever happens to the others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -55,24 +55,23 @@ def run_session(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]
     with context.store.hold_session(intent):
         prune_logs(context.store)
         outcomes = flush_tables(run_on_each(hosts, measure_host, context), context)
-        if all(outcome.is_settled for outcome in outcomes):
-            context.store.end_session(context.session_id)
-        else:
-            note_failures(context.store, intent, outcomes)
+        settle_session(context.store, intent, outcomes, intent.hosts)
     return outcomes
 
 
-def note_failures(store: Store, intent: Intent, outcomes: Sequence[Outcome]) -> None:
-    """Note why hosts are not measured, for `fleet show`."""
+def settle_session(store: Store, intent: Intent, outcomes: Sequence[Outcome], names: Collection[str]) -> bool:
+    """End the session if all hosts of these names are settled; else note why not, for `fleet show`."""
+    unsettled = {outcome.host.name: outcome for outcome in outcomes if not outcome.is_settled}
+    if set(names) <= {outcome.host.name for outcome in outcomes} - set(unsettled):
+        store.end_session(intent.session_id)
+        return True
     failures = {
-        outcome.host.name: Failure(
-            strip_host_name(outcome.host, outcome.message) or str(outcome.state), utc_now()
-        )
-        for outcome in outcomes
-        if not outcome.is_settled
+        name: Failure(strip_host_name(outcome.host, outcome.message) or str(outcome.state), utc_now())
+        for name, outcome in unsettled.items()
     }
     with suppress(StoreError):  # the outcomes say the same
         store.note_failures(intent, failures)
+    return False
 
 
 def make_intent(hosts: Sequence[Host], context: SessionContext) -> Intent:

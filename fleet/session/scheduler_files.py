@@ -53,7 +53,7 @@ def import_steps(
                     or f"{NO_HELLO}; {' '.join(run_state.notes) or 'nothing follows the facts'}"
                 )
                 raise AgentError(f"{path}: {why}. Nothing of it was imported.")
-            progress.set_burst_count(run_state.bursts)
+            progress.bursts = run_state.bursts
             run = replace(complete_run(_add_hello(run, run_state.hello), run_state, progress), ended_utc=None)
             progress.enter("store", run)
             stream.seek(agent_start)

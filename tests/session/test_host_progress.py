@@ -123,7 +123,7 @@ def test_the_stage_of_an_error_is_its_own_or_the_one_the_host_was_in() -> None:
 
 def test_what_is_kept_is_said_only_if_there_is_something() -> None:
     progress, _ = record_progress()
-    progress.set_burst_count(7)
+    progress.bursts = 7
     assert "kept" not in progress.interrupted_outcome().message
     progress.enter("measure", RUN)
     progress.enter("wait")
@@ -136,7 +136,7 @@ def test_what_is_kept_is_said_only_if_there_is_something() -> None:
     advised = progress.outcome_of_error(StoreError("`fleet resume --publish-partial` stores it.")).message
     assert advised.endswith(f" 7 bursts are kept in the journal of {RUN.run_id}.")
     assert "kept" not in progress.outcome_of_error(StoreError("the journal was removed.", lost=True)).message
-    progress.set_burst_count(0)
+    progress.bursts = 0
     assert "kept" not in progress.interrupted_outcome().message
 
 

@@ -110,7 +110,7 @@ class SshConnection(Connection):
         # paramiko's word both for a lost link and for a shell that was killed.
         if not self._transport.is_active():
             raise EOFError
-        if _was_refused(channel):
+        if not channel.event_ready:  # the server would not start the command
             raise SSHException("Channel closed.")
         raise LinkError(
             f"{self.host_name}: the command ended without an exit code: something on the host killed its "
@@ -228,11 +228,6 @@ def _start_command(transport: paramiko.Transport, command: str, timeout_s: float
     return channel
 
 
-def _was_refused(channel: paramiko.Channel) -> bool:
-    """Report whether the server would not start the command of a channel that has ended."""
-    return not channel.event_ready
-
-
 def _exchange(
     channel: paramiko.Channel,
     stdin: bytes,
@@ -248,7 +243,9 @@ def _exchange(
     while True:
         # before reading: what is not there after this never comes
         ended = channel.eof_received or channel.closed
-        received = _read_available(channel)
+        received = [(False, channel.recv(_READ_BYTES))] if channel.recv_ready() else []
+        if channel.recv_stderr_ready():
+            received.append((True, channel.recv_stderr(_READ_BYTES)))
         yield from received
         if ended and not received:
             return
@@ -262,16 +259,6 @@ def _exchange(
             wait_s = min(time_left, _WINDOW_TICK_S if left else idle_timeout_s)
             if not readable.poll(1000 * wait_s) and wait_s == idle_timeout_s:
                 raise TimeoutError
-
-
-def _read_available(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:
-    """Return what has arrived on stdout and stderr, without waiting."""
-    received = []
-    if channel.recv_ready():
-        received.append((False, channel.recv(_READ_BYTES)))
-    if channel.recv_stderr_ready():
-        received.append((True, channel.recv_stderr(_READ_BYTES)))
-    return received
 
 
 def _send(channel: paramiko.Channel, left: memoryview) -> memoryview:

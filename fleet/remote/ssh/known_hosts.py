@@ -30,14 +30,10 @@ class Entry:
 
     def matches(self, name: str) -> bool:
         """Report whether this line, not a hashed one, is about `name`, with wildcards and negations."""
-        matches = False
-        for pattern in self.names.split(","):
-            if pattern.startswith("!"):
-                if _matches_pattern(name, pattern[1:]):
-                    return False
-            elif _matches_pattern(name, pattern):
-                matches = True
-        return matches
+        patterns = self.names.split(",")
+        if any(_matches_pattern(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
+            return False
+        return any(_matches_pattern(name, pattern) for pattern in patterns)
 
 
 def _hashed_line(entry: Entry) -> Iterator[tuple[hmac.HMAC, bytes, Entry]]:
@@ -50,14 +46,12 @@ def _hashed_line(entry: Entry) -> Iterator[tuple[hmac.HMAC, bytes, Entry]]:
 
 
 class KnownHosts:
-    """One file: plain names are looked up; patterns and hashes searched, and kept as plain once matched."""
+    """One file: plain names are looked up; patterns and hashes searched."""
 
     def __init__(self, path: str, text: str) -> None:
         self._plain: dict[str, list[Entry]] = defaultdict(list)
         self._others: list[Entry] = []
         self._hashed: list[tuple[hmac.HMAC, bytes, Entry]] = []
-        self._asked: set[str] = set()
-        self._guard = threading.Lock()
         for number, line in enumerate(text.split("\n"), 1):
             entry = _parse_entry(line, f"{path}:{number}")
             if entry is None:
@@ -72,25 +66,13 @@ class KnownHosts:
 
     def find(self, name: str) -> Iterator[Entry]:
         """Yield the lines about `name`."""
-        with self._guard:
-            if name not in self._asked:
-                self._asked.add(name)
-                self._move_hashed_to_plain(name)
         yield from self._plain.get(name, ())
         yield from (entry for entry in self._others if entry.matches(name))
-
-    def _move_hashed_to_plain(self, name: str) -> None:
-        """Keep the hashed lines about `name` as plain ones."""
-        unmatched = []
-        for line in self._hashed:
-            salted, digest, entry = line
+        for salted, digest, entry in self._hashed:
             candidate = salted.copy()
             candidate.update(name.encode())
             if candidate.digest() == digest:
-                self._plain[name].append(entry)
-            else:
-                unmatched.append(line)
-        self._hashed = unmatched
+                yield entry
 
 
 def find_entries(files: Sequence[str], name: str) -> list[Entry]:
