@@ -298,7 +298,8 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
                 **KIND,
                 "ns": "number?",
                 "source": "string",
-                **dict.fromkeys(("low", "high", "p", "q", "count", "beaten"), "number?"),
+                **dict.fromkeys(("low", "high", "p", "q"), "number?"),
+                **dict.fromkeys(("count", "beaten"), "int64?"),
                 "outcome": "string",
             }
         ],
