@@ -99,10 +99,10 @@ def _read_aliases(path: Path, left_out: list[str], depth: int = 0) -> Iterator[t
                 left_out.append(f"{where}: Match {' '.join(words)} (ssh itself still applies it)")
             case "include", words:
                 for file in _expand_include(words):
-                    if depth >= INCLUDE_DEPTH:
-                        left_out.append(f"{where}: Include {file}, nested too deeply")
-                    else:
+                    if depth < INCLUDE_DEPTH:
                         yield from _read_aliases(file, left_out, depth + 1)
+                    else:
+                        left_out.append(f"{where}: Include {file}, nested too deeply")
 
 
 def _split_line(line: str) -> tuple[str, list[str]]:

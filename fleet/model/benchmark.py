@@ -18,10 +18,6 @@ class Shape(StrEnum):
     GROUP = "group"
     UNKNOWN = "unknown"
 
-    @classmethod
-    def _missing_(cls, value: object) -> "Shape":  # noqa: ARG003
-        return cls.UNKNOWN
-
 
 class View(StrEnum):
     """How a benchmark's numbers are shown: by pair, CPU, size, or the parameters of points.
@@ -35,10 +31,6 @@ class View(StrEnum):
     TABLE = "table"
     BLOCKS = "blocks"
     PRODUCTS = "products"
-
-    @classmethod
-    def _missing_(cls, value: object) -> "View":  # noqa: ARG003
-        return cls.TABLE
 
 
 NAME = r"[a-z][a-z0-9_-]{0,46}"
@@ -199,10 +191,12 @@ class Benchmark:
 
 
 def benchmark_from_description(description: Mapping[str, Any]) -> Benchmark:
-    """Return a benchmark from an agent's description. Unknown keys are ignored."""
+    """Return a benchmark from an agent's description. Unknown keys are ignored, as a newer agent has them."""
     parameters = (Parameter(**_known_keys(Parameter, part)) for part in description.get("parameters", ()))
     known = _known_keys(Benchmark, description) | {"parameters": tuple(parameters)}
-    return Benchmark(**known | {"shape": Shape(description["shape"]), "view": View(description["view"])})
+    known["shape"] = Shape(known["shape"]) if known["shape"] in (*Shape,) else Shape.UNKNOWN
+    known["view"] = View(known["view"]) if known["view"] in (*View,) else View.TABLE
+    return Benchmark(**known)
 
 
 def _known_keys(kind: type[Benchmark] | type[Parameter], description: Mapping[str, Any]) -> dict[str, Any]:

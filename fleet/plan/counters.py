@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,7 +85,11 @@ def describe_missing(names: Sequence[str], facts: Facts) -> str | None:
 
 
 def _look_up(names: Sequence[str], facts: Facts) -> Iterable[tuple[str, Event | None]]:
-    family = _find_family(facts)
+    family = None
+    with suppress(ValueError):
+        numbers = int(facts.cpu_family or "", 0), int(facts.cpu_model_number or "", 0)
+        keys = [(facts.cpu_vendor or "", numbers[0], model) for model in (numbers[1], None)]
+        family = _FAMILIES.get(keys[0]) or _FAMILIES.get(keys[1])
     events = {**_EVERYWHERE, **(family.events if family else {})}
     for name in _expand_groups(names, family):
         raw = _RAW_CODE.fullmatch(name)
@@ -95,12 +100,3 @@ def _expand_groups(names: Sequence[str], family: _Family | None) -> tuple[str, .
     """Replace groups by their events; a group that the CPU lacks stays as it is."""
     groups = {"generic": _GENERIC, "coherence": family.coherence if family else ("coherence",)}
     return tuple(dict.fromkeys(event for name in names for event in groups.get(name, (name,))))
-
-
-def _find_family(facts: Facts) -> _Family | None:
-    try:
-        family, model = int(facts.cpu_family or "", 0), int(facts.cpu_model_number or "", 0)
-    except ValueError:
-        return None
-    vendor = facts.cpu_vendor or ""
-    return _FAMILIES.get((vendor, family, model)) or _FAMILIES.get((vendor, family, None))
