@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from fleet.agent.wire.conversation import Done, Reader
 from fleet.agent.wire.records import PREFIX, REFUSED, Int64, Record, WireError, decode_line, quote_start
 from fleet.agent.wire.run_so_far import RunSoFar, check_plan, check_same_run
-from fleet.errors import AgentError, DeployError, LockedError, RefusedError
-from fleet.model import Agent, Hello, Host, Plan, Run
+from fleet.errors import AgentError, DeployError, FleetError, LockedError, RefusedError
+from fleet.model import Agent, Hello, Plan, Run
 from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
 from fleet.remote.stream import Stream
@@ -77,17 +77,11 @@ def measure(
     receives the stream, so that another thread can stop it. Raises AgentError if the agent ended badly,
     LockedError, RefusedError if nothing was measured before, LinkError and StoreError.
     """
-    host, agent, plan = run.host, run.agent, run.plan
     reader = Reader(earlier.done, earlier.hello)
     after = post_run or PostRunCommand("")
-    command = agent_command(
-        agent,
-        plan,
-        lock=lock,
-        done=_send_done_visits(connection, run, earlier.done),
-        post_run=after.command or None,
-    )
-    limit_s = plan.deadline_s + GRACE_S
+    done = _send_done_visits(connection, run, earlier.done)
+    command = agent_command(run.agent, run.plan, lock=lock, done=done, post_run=after.command or None)
+    limit_s = run.plan.deadline_s + GRACE_S
     with connection.stream(command, idle_timeout_s=IDLE_TIMEOUT_S, limit_s=limit_s) as stream:
         on_start(stream)
         ended = False
@@ -101,7 +95,6 @@ def measure(
                 record = _parse_line(run, earlier, reader, line)
                 if record is not None:
                     on_record(record, reader)
-    _check_agent_started(run, earlier, reader, stream)
     if (failed := failed_record_after_kill(reader, after.lines)) is not None:
         after.lines.clear()
         journal.append(failed)
@@ -113,24 +106,8 @@ def measure(
         _parse_line(run, earlier, reader, code)
     why = reader.why_unfinished()
     if why is not None:
-        raise AgentError(_describe_failure(host, agent, stream, reader, why))
+        raise _make_error(run, earlier, reader, stream, why)
     return earlier.add_part(reader)
-
-
-def _check_agent_started(run: Run, earlier: RunSoFar, reader: Reader, stream: Stream) -> None:
-    """Raise LockedError, RefusedError or AgentError if the agent printed why it did not start."""
-    if reader.hello is not None:
-        return
-    name, message = run.host.name, _last_stderr_lines(stream)
-    if stream.exit_code == _LOCKED:
-        raise LockedError(f"{name}: {message.removeprefix(PREFIX)}")
-    if stream.exit_code in REFUSED and message.startswith(PREFIX):
-        if not earlier.done.visits:
-            raise RefusedError(f"{name}: {message}")
-        raise AgentError(  # what was measured before is kept
-            f"{name}: {message}. If it happens again, `fleet resume --publish-partial` stores what "
-            "was measured."
-        )
 
 
 def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | None:
@@ -164,23 +141,29 @@ def _parse_line(run: Run, earlier: RunSoFar, reader: Reader, line: bytes) -> Rec
     return record
 
 
-def _last_stderr_lines(stream: Stream) -> str:
-    return last_lines(stream.stderr) if stream.stderr.strip() else ""
-
-
-def _describe_failure(host: Host, agent: Agent, stream: Stream, reader: Reader, why: str) -> str:
-    error = _last_stderr_lines(stream)
-    if reader.hello is None and error.startswith(PREFIX):
-        return f"{host.name}: {error}"
-    if reader.hello is None and stream.exit_code in _NO_SUCH_COMMAND:
-        return (
-            f"{host.name}: {agent.path} cannot be started there (exit code {stream.exit_code}): {error} "
+def _make_error(run: Run, earlier: RunSoFar, reader: Reader, stream: Stream, why: str) -> FleetError:
+    """Return the error of an agent that did not start, or ended badly."""
+    name, code = run.host.name, stream.exit_code
+    message = last_lines(stream.stderr) if stream.stderr.strip() else ""
+    if reader.hello is None and code == _LOCKED:
+        return LockedError(f"{name}: {message.removeprefix(PREFIX)}")
+    if reader.hello is None and message.startswith(PREFIX):
+        if code not in REFUSED:
+            return AgentError(f"{name}: {message}")
+        if not earlier.done.visits:
+            return RefusedError(f"{name}: {message}")
+        return AgentError(  # what was measured before is kept
+            f"{name}: {message}. If it happens again, `fleet resume --publish-partial` stores what "
+            "was measured."
+        )
+    if reader.hello is None and code in _NO_SUCH_COMMAND:
+        return AgentError(
+            f"{name}: {run.agent.path} cannot be started there (exit code {code}): {message} "
             "Run again; if that fails, something on the host removes or forbids files there: set `workdir`."
         )
-    code = stream.exit_code
     died = f"killed by signal {code - 128}" if code is not None and code > 128 else f"exit code {code}"
-    stderr_text = f" stderr: {error.rstrip('.')}." if error else ""
-    return f"{host.name}: the run is not complete: {why} ({died}).{stderr_text}"
+    stderr_text = f" stderr: {message.rstrip('.')}." if message else ""
+    return AgentError(f"{name}: the run is not complete: {why} ({died}).{stderr_text}")
 
 
 BY_VARIANT = ("ILL", "SEGV", "FPE", "ABRT", "SYS", "TRAP")

@@ -54,7 +54,7 @@ _REMEDIES = {
 def gather(connection: Connection, host: Host) -> Facts:
     """Gather the facts of a host, and make our directory there. Raises ProbeError, DeployError, LinkError."""
     try:
-        facts = parse_answer(_run_probe(connection, host, read_only=False), host)
+        facts = parse_answer(run_probe(connection, host, read_only=False), host)
     except DeployError as err:
         if not any(words in str(err) for words in _NO_REASONS):
             raise
@@ -68,11 +68,6 @@ def gather(connection: Connection, host: Host) -> Facts:
     if path is not None:
         connection.use_minimal_tools(path)
     return facts
-
-
-def ask_read_only(connection: Connection, host: Host) -> str:
-    """Return the whole answer of a probe that makes and writes nothing."""
-    return _run_probe(connection, host, read_only=True)
 
 
 def parse_with_workdir_error(text: str, host: Host) -> tuple[Facts, DeployError | None]:
@@ -89,8 +84,8 @@ def parse_answer(text: str, host: Host) -> Facts:
     return _add_workdir(_parse(text, host), host)
 
 
-def _run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
-    """Return the answer of the probe for the host's OS; the inventory's OS is tried first."""
+def run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
+    """Return the probe's answer; the inventory's OS is tried first. read_only: write nothing."""
     for name in sorted(SYSTEMS, key=lambda name: host.os != name):
         names, cc = SYSTEMS[name].probe, host.toolchain.cc
         script = probe.render_probe(names, workdir=host.workdir, cc=cc, read_only=read_only)

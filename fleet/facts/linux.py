@@ -20,12 +20,10 @@ _PICKED = re.compile(
 _USERLAND_32 = {"x86_64": "i386", "aarch64": "armv7"}
 _VENDORS = (
     ("kvm", "kvm"),
-    ("qemu", "qemu"),
-    ("bochs", "qemu"),
+    ("qemu|bochs", "qemu"),
     ("z/vm", "z/vm"),
     ("vmware", "vmware"),
-    ("virtualbox", "virtualbox"),
-    ("innotek", "virtualbox"),
+    ("virtualbox|innotek", "virtualbox"),
     ("xen", "xen"),
     ("microsoft corporation virtual machine", "hyper-v"),
     ("google compute engine", "kvm"),
@@ -33,8 +31,7 @@ _VENDORS = (
     ("alibaba cloud ecs", "alibaba"),
     ("openstack", "openstack"),
     ("nutanix", "nutanix"),
-    ("ovirt", "kvm"),
-    ("rhev", "kvm"),
+    ("ovirt|rhev", "kvm"),
     ("bhyve", "bhyve"),
     ("parallels", "parallels"),
     ("apple virtualization", "apple"),
@@ -394,7 +391,7 @@ def parse_hypervisor(
     text = " ".join(word or "" for word in (*dmi, *trees, files.get("proc/sysinfo:VM00 Control Program")))
     text = text.lower()
     unnamed = "unnamed" if _VIRTUAL.search(text) else None
-    guess = next((name for part, name in _VENDORS if part in text), unnamed)
+    guess = next((name for pattern, name in _VENDORS if re.search(pattern, text)), unnamed)
     if (flags := cpuinfo.get("flags")) is not None:
         return (guess or "unnamed") if "hypervisor" in flags.split() else None
     if any(word in text for word in _BARE_METAL):

@@ -4,7 +4,7 @@ Whatever the firmware leaves open, or a table that is damaged, gives None.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -268,37 +268,39 @@ def _add_node_memory(
     folder = f"sys/devices/system/node/node{node.node}/access0/initiators"
     rates = [files.get(f"{folder}/{name}_bandwidth", "") for name in ("read", "write")]
     read, write = (int(rate) or None if re.fullmatch(r"[0-9]{1,9}", rate) else None for rate in rates)
-    node = replace(node, read_mbps=read, write_mbps=write)
-    if len(nodes) == 1:
-        return replace(
-            node,
-            channels=memory.channels,
-            channels_populated=memory.channels_populated,
-            peak_mbps=memory.peak_mbps,
-        )
-    packages: dict[int | None, set[int]] = {}
+    channels, populated, peak = memory.channels, memory.channels_populated, memory.peak_mbps
+    if len(nodes) > 1:
+        channels, populated, peak = _share_package(node, memory, cpus, nodes) or (None, None, None)
+    return replace(
+        node,
+        channels=channels,
+        channels_populated=populated,
+        peak_mbps=peak,
+        read_mbps=read,
+        write_mbps=write,
+    )
+
+
+def _share_package(
+    node: Node, memory: Memory, cpus: Sequence[Cpu], nodes: Sequence[Node]
+) -> tuple[int, int, int | None] | None:
+    """Return a node's channels, those populated and their peak; None if unknown."""
+    packages = defaultdict[int | None, set[int]](set)
     for cpu in cpus:
         if cpu.package is not None:
-            packages.setdefault(cpu.node, set()).add(cpu.package)
-    own, every_package = packages.get(node.node, set()), sorted(set().union(*packages.values()))
-    if len(own) != 1:
-        return node
-    dimms: Sequence[Dimm] = memory.dimms
+            packages[cpu.node].add(cpu.package)
+    own, every_package = packages[node.node], sorted(set().union(*packages.values()))
+    dimms, sockets = memory.dimms, _list_sockets(memory.dimms)
+    if len(own) != 1 or (len(every_package) > 1 and len(sockets) != len(every_package)):
+        return None
     if len(every_package) > 1:
-        sockets = _list_sockets(memory.dimms)
-        if len(sockets) != len(every_package):
-            return node
         socket = sockets[every_package.index(min(own))]
-        dimms = [dimm for dimm in dimms if dimm.socket == socket]
-    sharing = sum(packages.get(other.node) == own for other in nodes)
-    channels = _count_channels(dimms)
-    if channels is None or any(count % sharing for count in channels):
-        return node
-    peak = _compute_peak(dimms, channels[0])
-    populated, in_all = (count // sharing for count in channels)
-    return replace(
-        node, channels=in_all, channels_populated=populated, peak_mbps=peak // sharing if peak else None
-    )
+        dimms = tuple(dimm for dimm in dimms if dimm.socket == socket)
+    sharing, counts = sum(packages[other.node] == own for other in nodes), _count_channels(dimms)
+    if counts is None or any(count % sharing for count in counts):
+        return None
+    peak = _compute_peak(dimms, counts[0])
+    return counts[1] // sharing, counts[0] // sharing, peak // sharing if peak else None
 
 
 def _list_sockets(dimms: Iterable[Dimm]) -> list[int]:

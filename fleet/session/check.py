@@ -8,7 +8,7 @@ from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import preview
 from fleet.agent.forecast import Forecaster
 from fleet.errors import BuildError
-from fleet.facts.gather import ask_read_only, ask_usage, describe_answer, parse_with_workdir_error
+from fleet.facts.gather import ask_usage, describe_answer, parse_with_workdir_error, run_probe
 from fleet.facts.systems import find_noise
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast
@@ -56,7 +56,7 @@ def check_hosts(
         progress.enter("connect")
         with access.connection(host) as connection:
             progress.enter("facts")
-            answer = ask_read_only(connection, host)
+            answer = run_probe(connection, host, read_only=True)
             result = results[host.name]
             result["reported"] = _describe_host(connection, answer)
             facts, unusable = parse_with_workdir_error(answer, host)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import DeployError
-from fleet.facts.gather import ask_read_only, gather, parse_with_workdir_error
+from fleet.facts.gather import gather, parse_with_workdir_error, run_probe
 from fleet.model import Facts, Host
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
@@ -73,7 +73,7 @@ def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, known_
     known_hosts.write_text(server.known_hosts_line)
     host = server.entry()
     with connect(host) as connection:
-        looked, unusable = parse_with_workdir_error(ask_read_only(connection, host), host)
+        looked, unusable = parse_with_workdir_error(run_probe(connection, host, read_only=True), host)
         assert made.files() == set(), "looking only must write nothing"
         facts = gather(connection, host)
         path = deploy_program(connection, facts)
@@ -93,7 +93,7 @@ def test_where_the_shell_starts_nothing_from_the_only_writable_place_its_own_wor
     known_hosts.write_text(server.known_hosts_line)
     host = server.entry()
     with connect(host) as connection:
-        _, unusable = parse_with_workdir_error(ask_read_only(connection, host), host)
+        _, unusable = parse_with_workdir_error(run_probe(connection, host, read_only=True), host)
         with pytest.raises(DeployError) as refused:
             gather(connection, host)
     for text in (str(refused.value), str(unusable)):

@@ -108,7 +108,14 @@ def merge_facts(facts: Facts, machine: Machine) -> Facts:
     """Add the agent's CPUs to the facts. A CPU that only the facts name exists, but may not be used."""
     reported = {cpu.cpu: cpu for cpu in machine.cpus}
     probed = {cpu.cpu: cpu for cpu in facts.cpus}
-    cpus = [_merge_cpu(probed.get(number), reported.get(number)) for number in sorted({*probed, *reported})]
+    cpus = []
+    for number in sorted({*probed, *reported}):
+        own, cpu = probed.get(number, Cpu(number)), reported.get(number)
+        if cpu is None:
+            cpus.append(replace(own, allowed=False))
+        else:
+            model, max_khz = own.model or cpu.model, cpu.max_khz or own.max_khz
+            cpus.append(replace(cpu, model=model, max_khz=max_khz))
     return replace(
         facts,
         os=machine.os if machine.os.startswith(facts.target.os) else facts.os,
@@ -116,16 +123,6 @@ def merge_facts(facts: Facts, machine: Machine) -> Facts:
         cpu_model=facts.cpu_model or " + ".join(dict.fromkeys(c.model for c in cpus if c.model)) or None,
         probe=f"{facts.probe}\n{MACHINE_MARK}\n{machine.text}",
     )
-
-
-def _merge_cpu(probed: Cpu | None, reported: Cpu | None) -> Cpu:
-    if reported is None:
-        assert probed is not None  # noqa: S101 - one of them named the CPU
-        return replace(probed, allowed=False)
-    if probed is None:
-        return reported
-    model, max_khz = probed.model or reported.model, reported.max_khz or probed.max_khz
-    return replace(reported, model=model, max_khz=max_khz)
 
 
 def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
