@@ -41,15 +41,16 @@ def test_a_closed_port_is_refused(known_hosts, ssh_host):
             connect(ssh_host.entry(name="board", address="127.0.0.1", port=port))
 
 
-def test_a_name_nobody_knows_is_told_apart(known_hosts, ssh_host):
-    name = "a" * 64  # longer than DNS allows, so that nobody is asked
-    with pytest.raises(UnreachableError, match=rf"board: the name '{name}' cannot be resolved: .+\. Correct"):
-        connect(ssh_host.entry(name="board", address=name))
-
-
-def test_an_address_that_is_none_is_told_apart(known_hosts, ssh_host):
-    with pytest.raises(UnreachableError, match=r"board: .*'?no such name"):
-        connect(ssh_host.entry(name="board", address="no such name"))
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [  # longer than DNS allows, so that nobody is asked
+        ("a" * 64, rf"board: the name '{'a' * 64}' cannot be resolved: .+\. Correct"),
+        ("no such name", r"board: .*'?no such name"),
+    ],
+)
+def test_a_name_that_leads_nowhere_is_told_apart(known_hosts, ssh_host, address, message):
+    with pytest.raises(UnreachableError, match=message):
+        connect(ssh_host.entry(name="board", address=address))
 
 
 def test_the_next_address_of_a_name_is_tried_when_the_first_refuses(through, known_hosts, monkeypatch):
@@ -93,30 +94,24 @@ def test_a_full_backlog_is_a_tcp_timeout(known_hosts, ssh_host):
             connect(host, timeout_s=0.5)
 
 
-def test_a_host_that_accepts_and_says_nothing(through):
-    _, host = through(silent=True)
-    with pytest.raises(UnreachableError, match=r"board: .*no SSH banner within 0.5 s"):
-        connect(host, timeout_s=0.5)
-
-
-def test_a_host_that_hangs_up_before_its_banner(through):
-    _, host = through(hang_up=True)
-    with pytest.raises(UnreachableError, match=r"board: .*(closed it|no SSH banner)"):
-        connect(host)
-
-
-def test_a_port_of_another_service(through):
-    _, host = through(junk=b"HTTP/1.1 400 Bad Request\r\n" * 200)
-    with pytest.raises(UnreachableError, match=r"board: .*does not speak SSH: .*HTTP"):
-        connect(host)
-
-
-def test_a_server_of_version_1_of_ssh(through):
-    _, host = through(junk=b"SSH-1.5-OpenSSH_2.0\r\n")
-    with pytest.raises(
-        UnreachableError, match=r"board: .*SSH-1.5-OpenSSH_2.0.* does not speak version 2 of SSH"
-    ):
-        connect(host)
+@pytest.mark.parametrize(
+    ("faults", "timeout_s", "message"),
+    [
+        ({"silent": True}, 0.5, "no SSH banner within 0.5 s"),
+        ({"hang_up": True}, 15, "(closed it|no SSH banner)"),
+        ({"junk": b"HTTP/1.1 400 Bad Request\r\n" * 200}, 15, "does not speak SSH: .*HTTP"),
+        (
+            {"junk": b"SSH-1.5-OpenSSH_2.0\r\n"},
+            15,
+            "SSH-1.5-OpenSSH_2.0.* does not speak version 2 of SSH",
+        ),
+    ],
+    ids=["silent", "hangs up", "another service", "version 1"],
+)
+def test_a_port_without_an_sshd_is_named_as_that(through, faults, timeout_s, message):
+    _, host = through(**faults)
+    with pytest.raises(UnreachableError, match=f"board: .*{message}"):
+        connect(host, timeout_s=timeout_s)
 
 
 def test_an_sshd_that_opens_no_sessions(make_hosts, known_hosts):

@@ -103,7 +103,10 @@ def fingerprint(blob: bytes) -> str:
 def _load_file(file: str) -> KnownHosts:
     """Return the entries of `file`, reading it only if it changed since the last time."""
     with _lock:
-        stamp = _file_stamp(file)
+        stamp = None
+        with suppress(OSError):
+            status = os.stat(file)  # noqa: PTH116
+            stamp = (status.st_mtime_ns, status.st_size)
         if file not in _loaded or _loaded[file][0] != stamp:
             _loaded[file] = (stamp, KnownHosts(file, _read_or_empty(file)))
         return _loaded[file][1]
@@ -114,14 +117,6 @@ def _read_or_empty(file: str) -> str:
         return Path(file).read_bytes().decode(errors="replace")
     except OSError:  # it is not there, or is not ours to read: it knows nobody, as for OpenSSH
         return ""
-
-
-def _file_stamp(file: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(file)  # noqa: PTH116
-    except OSError:
-        return None
-    return (status.st_mtime_ns, status.st_size)
 
 
 def _parse_entry(line: str, place: str) -> Entry | None:
