@@ -83,7 +83,10 @@ def group_messages(
     """
     hosts_by_message: dict[str, tuple[str, list[str]]] = {}
     for host, text in messages:
-        key = _mask_host(host, text)
+        key, words = text, {host.name, host.address, str(host.port or 22)}
+        for word in sorted(filter(None, words), key=len, reverse=True):
+            key = _ALONE.sub("…", key.replace(word, "\0")).replace("\0", word)
+        key = _OF_ONE_RUN.sub("…", key)
         if numbers_alike:
             key = _NUMBER.sub("…", key)
         hosts_by_message.setdefault(key, (text, []))[1].append(host.name)
@@ -94,12 +97,6 @@ def group_messages(
 def strip_host_name(host: Host, text: str) -> str:
     """Remove the host's name from the start of a sentence."""
     return text.removeprefix(f"{host.name}: ")
-
-
-def _mask_host(host: Host, text: str) -> str:
-    for word in sorted(filter(None, {host.name, host.address, str(host.port or 22)}), key=len, reverse=True):
-        text = _ALONE.sub("…", text.replace(word, "\0")).replace("\0", word)
-    return _OF_ONE_RUN.sub("…", text)
 
 
 def _fold_numbers(numbers: Sequence[str]) -> str:

@@ -40,17 +40,17 @@ def hide_secrets(text: str, secrets: Iterable[str]) -> str:
 
 def as_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
     """Return indented JSON with unprintable characters escaped. default: as in `json.dumps`."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=default)
-    return _MAYBE_UNPRINTABLE.sub(lambda match: _escape_in_json(match[0]), text)
+
+    def escape(match: re.Match[str]) -> str:
+        sign = match[0]
+        return sign if sign.isprintable() else json.dumps(sign)[1:-1].replace("\x7f", "\\u007f")
+
+    return _MAYBE_UNPRINTABLE.sub(escape, json.dumps(value, indent=2, ensure_ascii=False, default=default))
 
 
 def as_document(command: str, rows: Any, default: Callable[[Any], Any] | None = None) -> str:
     """Return what a command prints with --json: the name of its schema, and its rows."""
     return as_json({"schema": f"fleet.{command}/1", "rows": rows}, default)
-
-
-def _escape_in_json(sign: str) -> str:
-    return sign if sign.isprintable() else json.dumps(sign)[1:-1].replace("\x7f", "\\u007f")
 
 
 @cache
@@ -105,7 +105,7 @@ def table(
     out, those in `drop` in this order. Of a last column that is text, LAST_COLUMN characters are enough,
     since it is wrapped.
     """
-    lines = [list(titles), *(_escape_cells(row) for row in rows)]
+    lines = [list(titles), *([one_line(cell) for cell in row] for row in rows)]
     aligned = [column in right for column in range(len(titles))]
     if width is not None and "host" in titles and _measure_width(lines, last_is_text=not aligned[-1]) > width:
         column = lines[0].index("host")
@@ -131,11 +131,6 @@ def table(
 def shorten_name(name: str, length: int = NAME_LENGTH) -> str:
     """Cut a name that is longer than `length` characters."""
     return name if len(name) <= length else f"{name[: length - 1]}…"
-
-
-def _escape_cells(row: Sequence[str]) -> list[str]:
-    plain = "".join(row)
-    return list(row if one_line(plain) == plain else map(one_line, row))
 
 
 def _measure_width(lines: Sequence[Sequence[str]], *, last_is_text: bool) -> int:

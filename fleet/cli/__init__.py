@@ -26,7 +26,10 @@ from fleet.cli import hosts, run, show, compare, exchange, upkeep
 def main() -> None:
     """Run the program; every known error becomes one message and its exit code, a traceback is a bug."""
     try:
-        _prepare_output()
+        if sys.stdout is None:  # the program was started with stdout closed
+            sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs
+        sys.stdout, sys.stderr = escape_stream(sys.stdout), escape_stream(sys.stderr)
+        warnings.showwarning = partial(_warn, set())
         try:
             cli.app(prog_name="fleet")  # also for `python -m fleet`: completion asks by this name
         finally:
@@ -51,13 +54,6 @@ def main() -> None:
             cli.print_text(f"fleet: {cause}", err=True)
             os._exit(cause.exit_code)  # a thread that was not started may be waited for
         _end(cli.wrap(f"fleet: {cause}", sys.stderr), cause.exit_code)
-
-
-def _prepare_output() -> None:
-    if sys.stdout is None:  # the program was started with stdout closed
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs
-    sys.stdout, sys.stderr = escape_stream(sys.stdout), escape_stream(sys.stderr)
-    warnings.showwarning = partial(_warn, set())
 
 
 def _end(message: str, code: int) -> NoReturn:

@@ -229,8 +229,7 @@ CONNECT_TIMEOUT_S = 15.0
 RECONNECT_S = 60.0
 SAME_SIGNAL_S = 1.0
 ConnectTimeout = Annotated[
-    float,
-    _make_duration_option(0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer."),
+    float, _make_duration_option(0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")]

@@ -13,16 +13,12 @@ from fleet.plan.options import BY_NAME, OPTIONS, Option, parse_requested
 
 NOT_GIVEN = RequestedOptions()
 HOW_MUCH = "How much"
-_SUBJECT = (
-    "benchmarks variant preset pairs cpus sizes stride_bytes operations threads load reads share "
-    "message_lines shape few_pairs states blocks counters"
-)
-_AMOUNT = "samples iterations warmup rounds precision time_budget_s spread_s"
-_CONDITIONS = "order line owner node nodes separation_bytes pages governor boost seed priority deadline_s"
-PANELS: Mapping[str, Collection[str]] = {  # of the help, each with its plan options
-    "What to measure": _SUBJECT.split(),
-    HOW_MUCH: _AMOUNT.split(),
-    "How to measure": _CONDITIONS.split(),
+PANELS: Mapping[str, str] = {  # of the help, each with its plan options
+    "What to measure": "benchmarks variant preset pairs cpus sizes stride_bytes operations threads load "
+    "reads share message_lines shape few_pairs states blocks counters",
+    HOW_MUCH: "samples iterations warmup rounds precision time_budget_s spread_s",
+    "How to measure": "order line owner node nodes separation_bytes pages governor boost seed priority "
+    "deadline_s",
 }
 _FRONT_BENCHMARKS = "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm"
 USUAL = ("benchmarks", "cpus", "counters", "rounds", "precision", "time_budget_s", "governor")
@@ -55,7 +51,7 @@ def add_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., None
         options = [
             _make_parameter(BY_NAME[name], panel, hidden=name not in listed)
             for panel, names in PANELS.items()
-            for name in names
+            for name in names.split()
         ]
         parameters: list[Parameter] = []
         for parameter in signature(command).parameters.values():
@@ -69,18 +65,12 @@ def add_plan_options(*, listed: Collection[str]) -> Callable[[Callable[..., None
 def _make_parameter(option: Option, panel: str, *, hidden: bool) -> Parameter:
     names = [f"--{option.flag}", *([f"-{option.letter}"] if option.letter else [])]
     is_benchmarks = option.name == "benchmarks"
-    allowed = (
-        f"{_FRONT_BENCHMARKS}, …; "
-        if is_benchmarks
-        else ""
-        if option.kind.limits
-        else f"{option.kind.allowed}; "
-    )  # an error says which numbers
-    text = f"{option.help} [{allowed}default: {option.default}]"
+    allowed = f"{_FRONT_BENCHMARKS}, …" if is_benchmarks else option.kind.allowed
+    values = "" if option.kind.limits else f"{allowed}; "  # an error says which numbers
     described = typer.Option(
         *names,
         metavar=option.kind.metavar,
-        help=text,
+        help=f"{option.help} [{values}default: {option.default}]",
         rich_help_panel=panel,
         hidden=hidden,
         autocompletion=_COMPLETIONS.get(option.name),

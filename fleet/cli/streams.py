@@ -71,7 +71,5 @@ class _Escaping(io.TextIOWrapper):
 
 def escape_controls(text: str, *, colours: bool) -> str:
     """Text for a terminal or a pager: what may be more than text is escaped, but for codes of colours."""
-    if not colours or "\x1b" not in text:
-        return printable(text, _KEPT)
-    parts = _COLOURS.split(text)
-    return "".join(part if _COLOURS.fullmatch(part) else printable(part, _KEPT) for part in parts)
+    parts = _COLOURS.split(text) if colours else [text]  # at odd places the codes
+    return "".join(part if place % 2 else printable(part, _KEPT) for place, part in enumerate(parts))

@@ -20,8 +20,7 @@ _END = Path(__file__).with_name("man_end.roff")
 @cli.app.command(short_help="Set or remove labels of stored runs.")
 def label(
     select: Annotated[
-        str,
-        typer.Argument(help="The runs, as `fleet runs` selects them.", autocompletion=complete_runs),
+        str, typer.Argument(help="The runs, as `fleet runs` selects them.", autocompletion=complete_runs)
     ],
     labels: Annotated[list[str], typer.Argument(help="key=value to set, key= to remove.")],
     results: cli.ResultsPath = cli.RESULTS,
